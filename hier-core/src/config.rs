@@ -1,0 +1,138 @@
+//! How a run is configured.
+
+use std::sync::{Arc, Mutex};
+
+use tokio_util::sync::CancellationToken;
+
+/// The number of supersteps a run may take unless said otherwise, less one (as in the reference, LangGraph 1.2).
+pub const DEFAULT_RECURSION_LIMIT: usize = 10_007;
+
+/// The number of events that wait for a slow consumer of a stream, unless said otherwise.
+pub const DEFAULT_STREAM_CAPACITY: usize = 4_096;
+
+/// How a run is configured.
+///
+/// ```
+/// use hier_core::prelude::*;
+///
+/// let config = Config::thread("case-17").recursion_limit(50).max_concurrency(8);
+/// # let _ = config;
+/// ```
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub(crate) thread: Option<String>,
+    pub(crate) recursion_limit: usize,
+    pub(crate) max_concurrency: Option<usize>,
+    pub(crate) cancel: Option<CancellationToken>,
+    pub(crate) control: Option<RunControl>,
+    pub(crate) stream_capacity: usize,
+    pub(crate) stream_subgraphs: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            thread: None,
+            recursion_limit: DEFAULT_RECURSION_LIMIT,
+            max_concurrency: None,
+            cancel: None,
+            control: None,
+            stream_capacity: DEFAULT_STREAM_CAPACITY,
+            stream_subgraphs: false,
+        }
+    }
+}
+
+impl Config {
+    /// A run on the thread with this id.
+    pub fn thread(id: impl Into<String>) -> Self {
+        Self { thread: Some(id.into()), ..Self::default() }
+    }
+
+    /// The id of the thread, if one was given.
+    pub fn thread_id(&self) -> Option<&str> {
+        self.thread.as_deref()
+    }
+
+    /// How many supersteps the run may take, less one: a run of K supersteps needs a limit of K + 1, since applying the
+    /// input counts as one. Each subgraph counts its own supersteps against the same limit. At least 1; the default is
+    /// [`DEFAULT_RECURSION_LIMIT`].
+    #[must_use]
+    pub fn recursion_limit(mut self, limit: usize) -> Self {
+        self.recursion_limit = limit;
+        self
+    }
+
+    /// How many tasks of a step may run at once. At least 1; unlimited unless given.
+    #[must_use]
+    pub fn max_concurrency(mut self, tasks: usize) -> Self {
+        self.max_concurrency = Some(tasks);
+        self
+    }
+
+    /// A token that cancels the run and everything in it: its tasks, and the runs of its subgraphs.
+    #[must_use]
+    pub fn cancel(mut self, token: CancellationToken) -> Self {
+        self.cancel = Some(token);
+        self
+    }
+
+    /// A handle by which the run can be asked to stop between two steps.
+    #[must_use]
+    pub fn control(mut self, control: RunControl) -> Self {
+        self.control = Some(control);
+        self
+    }
+
+    /// How many events of a stream may wait for a slow consumer. When there are more, the oldest are dropped and an
+    /// event says how many. At least 1; the default is [`DEFAULT_STREAM_CAPACITY`].
+    #[must_use]
+    pub fn stream_capacity(mut self, events: usize) -> Self {
+        self.stream_capacity = events;
+        self
+    }
+
+    /// Whether a stream also has the events of subgraphs, each with the namespace that it comes from.
+    #[must_use]
+    pub fn stream_subgraphs(mut self, subgraphs: bool) -> Self {
+        self.stream_subgraphs = subgraphs;
+        self
+    }
+
+    pub(crate) fn check(&self) -> Result<(), crate::RunError> {
+        let minimum = [
+            ("recursion_limit", self.recursion_limit),
+            ("max_concurrency", self.max_concurrency.unwrap_or(1)),
+            ("stream_capacity", self.stream_capacity),
+        ];
+        match minimum.iter().find(|(_, value)| *value == 0) {
+            Some((name, _)) => Err(crate::RunError::Config(format!("`{name}` is 0: it must be at least 1"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Asks a run to stop before its next superstep. The run ends as `Stopped`, unless nothing was left to do.
+#[derive(Clone, Debug, Default)]
+pub struct RunControl(Arc<Mutex<Option<String>>>);
+
+impl RunControl {
+    /// A handle to give to [`Config::control`] and to keep.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Asks the run to stop. What is running is finished; the reason is in the outcome.
+    pub fn request_drain(&self, reason: impl Into<String>) {
+        *lock(&self.0) = Some(reason.into());
+    }
+
+    pub(crate) fn requested(&self) -> Option<String> {
+        lock(&self.0).clone()
+    }
+}
+
+/// Locks, also after a panic elsewhere: what is behind these locks is whole at any time.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

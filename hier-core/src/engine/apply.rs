@@ -1,0 +1,198 @@
+//! Applies the writes of a step: conflicts first, then every write in path order.
+
+use std::panic::AssertUnwindSafe;
+
+use fixedbitset::FixedBitSet;
+
+use super::exec::Done;
+use super::plan::Plan;
+use crate::channel::ChannelSpec;
+use crate::error::{RunError, panic_text};
+use crate::state::{ChannelWrite, Values};
+
+/// What one task of a step did. The tasks stand in task order: those that Sends started, then the others by name.
+pub(crate) struct Applied<S: Values> {
+    /// The node; none for START.
+    pub(crate) node: Option<usize>,
+    pub(crate) pushed: bool,
+    pub(crate) done: Done<S>,
+}
+
+/// The tasks of a step in path order: by name, then those that Sends started.
+pub(crate) fn path_order<S: Values>(tasks: &mut [Applied<S>]) -> impl Iterator<Item = &mut Applied<S>> {
+    let pushed = tasks.iter().take_while(|task| task.pushed).count();
+    let (pushed, pulled) = tasks.split_at_mut(pushed);
+    pulled.iter_mut().chain(pushed)
+}
+
+/// The bookkeeping of channels: what changed when, what has to expire, what a subgraph hands back.
+pub(crate) struct Ledger<S: Values> {
+    /// For each channel the number of the last step that changed it; the first is 1.
+    pub(crate) versions: Vec<u64>,
+    version: u64,
+    /// Expiring channels that hold a value.
+    live: FixedBitSet,
+    expires: bool,
+    /// What a subgraph hands back to its parent; none for a root.
+    pub(crate) returned: Option<Vec<S::Write>>,
+    scratch: Vec<Writers>,
+}
+
+/// Who wrote a channel in the step `version`.
+#[derive(Clone, Copy, Default)]
+struct Writers {
+    version: u64,
+    writer: usize,
+    overwriter: Option<usize>,
+}
+
+impl<S: Values> Ledger<S> {
+    pub(crate) fn new(channels: &[ChannelSpec], is_child: bool) -> Self {
+        let mut live = FixedBitSet::with_capacity(channels.len());
+        // What a subgraph starts with may hold values that expire with its first step.
+        live.extend(channels.iter().enumerate().filter(|(_, spec)| spec.kind.expires()).map(|(channel, _)| channel));
+        Self {
+            versions: vec![0; channels.len()],
+            version: 0,
+            expires: !live.is_clear(),
+            live,
+            returned: is_child.then(Vec::new),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Merges the writes of the step into the state. Returns whether anything was written.
+    pub(crate) fn apply(
+        &mut self,
+        plan: &Plan,
+        channels: &[ChannelSpec],
+        state: &mut S,
+        tasks: &mut [Applied<S>],
+    ) -> Result<bool, RunError> {
+        self.version += 1;
+        if tasks.len() > 1 {
+            self.settle(plan, channels, tasks)?;
+        }
+        if self.expires {
+            for channel in self.live.ones() {
+                state.clear(channel);
+            }
+            self.live.clear();
+        }
+        let mut at = (0, None);
+        let merge = AssertUnwindSafe(|| self.merge(channels, state, tasks, &mut at));
+        let (message, (channel, node)) = match std::panic::catch_unwind(merge) {
+            Ok(Ok(written)) => return Ok(written),
+            Ok(Err(message)) => (message, at),
+            Err(payload) => (format!("its reducer panicked: {}", panic_text(&*payload)), at),
+        };
+        Err(RunError::Reduce {
+            graph: plan.graph().to_owned(),
+            channel: channels.get(channel).map_or_else(String::new, |spec| spec.name.clone().into_owned()),
+            node: node.map_or(hier_spec::START, |node| plan.name(node)).to_owned(),
+            message,
+        })
+    }
+
+    fn merge(
+        &mut self,
+        channels: &[ChannelSpec],
+        state: &mut S,
+        tasks: &mut [Applied<S>],
+        at: &mut (usize, Option<usize>),
+    ) -> Result<bool, String> {
+        let mut written = false;
+        for task in path_order(tasks) {
+            for write in std::mem::take(&mut task.done.writes) {
+                let channel = write.channel();
+                *at = (channel, task.node);
+                written = true;
+                self.versions[channel] = self.version;
+                if self.expires && channels[channel].kind.expires() {
+                    self.live.insert(channel);
+                }
+                if let Some(returned) = self.returned.as_mut().filter(|_| task.node.is_some()) {
+                    returned.push(write.clone());
+                }
+                state.reduce(write).map_err(|error| error.to_string())?;
+            }
+        }
+        Ok(written)
+    }
+
+    /// Refuses conflicts, and drops the writes that an overwrite makes void.
+    fn settle(&mut self, plan: &Plan, channels: &[ChannelSpec], tasks: &mut [Applied<S>]) -> Result<(), RunError> {
+        self.scratch.resize(channels.len(), Writers::default());
+        let mut overwritten = false;
+        for (number, task) in tasks.iter().enumerate() {
+            for write in &task.done.writes {
+                let channel = write.channel();
+                let fresh = Writers { version: self.version, writer: number, overwriter: None };
+                let seen = &mut self.scratch[channel];
+                if seen.version != self.version {
+                    *seen = fresh;
+                }
+                if channels[channel].kind.single_writer() && seen.writer != number {
+                    let first = &tasks[seen.writer];
+                    return Err(conflict(plan, &channels[channel], [first, task], SEVERAL_WRITERS));
+                }
+                if write.is_overwrite() {
+                    overwritten = true;
+                    match seen.overwriter.replace(number) {
+                        Some(first) if first != number => {
+                            let first = &tasks[first];
+                            return Err(conflict(plan, &channels[channel], [first, task], SEVERAL_OVERWRITES));
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+        if overwritten {
+            for (number, task) in tasks.iter_mut().enumerate() {
+                let scratch = &self.scratch;
+                task.done.writes.retain(|write| scratch[write.channel()].overwriter.is_none_or(|task| task == number));
+            }
+        }
+        Ok(())
+    }
+
+    /// What a subgraph hands back: update by update, less what its last overwrite of a channel made void; of a channel
+    /// with one writer a step only the last value; of one that expires only what has not expired.
+    pub(crate) fn returned(&mut self, channels: &[ChannelSpec]) -> Vec<S::Write> {
+        let mut closed = FixedBitSet::with_capacity(channels.len());
+        let mut kept = Vec::new();
+        for write in self.returned.take().unwrap_or_default().into_iter().rev() {
+            let channel = write.channel();
+            let kind = channels[channel].kind;
+            if closed.contains(channel) || kind.expires() && !self.live.contains(channel) {
+                continue;
+            }
+            if kind.single_writer() || write.is_overwrite() {
+                closed.insert(channel);
+            }
+            kept.push(write);
+        }
+        kept.reverse();
+        kept
+    }
+}
+
+const SEVERAL_WRITERS: &str = "has no reducer and was written more than once (give it a reducer, or let the nodes run in \
+                               different steps)";
+const SEVERAL_OVERWRITES: &str = "was overwritten more than once (let only one node overwrite it)";
+
+fn conflict<S: Values>(
+    plan: &Plan,
+    channel: &ChannelSpec,
+    tasks: [&Applied<S>; 2],
+    reason: &'static str,
+) -> RunError {
+    let nodes = tasks.map(|task| task.node.map_or(hier_spec::START, |node| plan.name(node)).to_owned());
+    RunError::Conflict {
+        graph: plan.graph().to_owned(),
+        channel: channel.name.clone().into_owned(),
+        nodes: nodes.to_vec(),
+        reason,
+    }
+}

@@ -1,0 +1,189 @@
+//! The tasks of one superstep: polled in place first, and spread over the cores as soon as one keeps its thread.
+//!
+//! Whoever drives a batch takes one task after the other and polls it once. A task that is done then cost no more than a
+//! call. One that waits is handed to the runtime, so that it goes on by itself on any core. If a poll takes long, the
+//! [watch](super::watch) notices and lets other threads of the runtime drive the rest of the queue meanwhile.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::task::{Context, Poll, Waker};
+
+use futures_util::task::AtomicWaker;
+use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
+
+use super::watch;
+use crate::config::lock;
+use crate::graph::BoxFuture;
+
+/// The tasks of one superstep, with results of type `T`.
+pub(crate) struct Batch<T> {
+    state: Mutex<State<T>>,
+    /// How many tasks have been taken from the queue so far: what the watch looks at.
+    taken: AtomicUsize,
+    waker: AtomicWaker,
+    handle: Option<Handle>,
+    limit: usize,
+}
+
+struct State<T> {
+    queue: VecDeque<(usize, BoxFuture<'static, T>)>,
+    results: Vec<Option<T>>,
+    running: usize,
+    missing: usize,
+    stranded: bool,
+    /// Threads that drive beside the first, because it is kept.
+    helpers: usize,
+    aborts: Vec<AbortHandle>,
+}
+
+/// A batch needs a runtime and there is none.
+pub(crate) struct Stranded;
+
+impl<T: Send + 'static> Batch<T> {
+    /// Runs all tasks, at most `limit` at once, and returns their results in order. Dropping the future cancels those
+    /// that have not ended.
+    pub(crate) async fn run(
+        tasks: impl ExactSizeIterator<Item = BoxFuture<'static, T>>,
+        limit: usize,
+    ) -> Result<Vec<T>, Stranded> {
+        let count = tasks.len();
+        let batch = Arc::new(Self {
+            state: Mutex::new(State {
+                queue: tasks.enumerate().collect(),
+                results: std::iter::repeat_with(|| None).take(count).collect(),
+                running: 0,
+                missing: count,
+                stranded: false,
+                helpers: 0,
+                aborts: Vec::new(),
+            }),
+            taken: AtomicUsize::new(0),
+            waker: AtomicWaker::new(),
+            handle: Handle::try_current().ok(),
+            limit,
+        });
+        let guard = CancelOnDrop(&batch);
+        if batch.handle.as_ref().is_some_and(|handle| handle.metrics().num_workers() > 1) {
+            watch::add(Arc::downgrade(&batch) as Weak<dyn watch::Watched>);
+        }
+        batch.drive();
+        poll_fn(|context| batch.poll_done(context)).await?;
+        let results = std::mem::take(&mut lock(&batch.state).results);
+        drop(guard);
+        Ok(results.into_iter().flatten().collect())
+    }
+
+    /// Takes tasks and polls each once, until none are left or as many run as may.
+    fn drive(self: &Arc<Self>) {
+        let mut done = None;
+        while let Some((place, mut task)) = self.exchange(done.take()) {
+            // Ready at once or handed to the runtime, which polls again with a waker of its own.
+            match task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(result) => done = Some((place, result)),
+                Poll::Pending => self.detach(place, task),
+            }
+        }
+    }
+
+    /// Hands in a result and takes the next task.
+    fn exchange(&self, done: Option<(usize, T)>) -> Option<(usize, BoxFuture<'static, T>)> {
+        self.taken.fetch_add(1, Ordering::Relaxed);
+        let mut state = lock(&self.state);
+        if let Some((place, result)) = done {
+            state.finish(place, result);
+            if state.missing == 0 {
+                drop(state);
+                self.waker.wake();
+                return None;
+            }
+        }
+        if state.running >= self.limit {
+            return None;
+        }
+        let task = state.queue.pop_front()?;
+        state.running += 1;
+        Some(task)
+    }
+
+    /// Lets the runtime go on with a task that waits.
+    fn detach(self: &Arc<Self>, place: usize, task: BoxFuture<'static, T>) {
+        let Some(handle) = &self.handle else {
+            lock(&self.state).stranded = true;
+            self.waker.wake();
+            return;
+        };
+        let batch = self.clone();
+        let spawned = handle.spawn(async move {
+            let result = task.await;
+            let more = {
+                let mut state = lock(&batch.state);
+                state.finish(place, result);
+                !state.queue.is_empty()
+            };
+            if more {
+                batch.drive();
+            }
+            batch.waker.wake();
+        });
+        lock(&self.state).aborts.push(spawned.abort_handle());
+    }
+
+    fn poll_done(&self, context: &mut Context<'_>) -> Poll<Result<(), Stranded>> {
+        self.waker.register(context.waker());
+        let state = lock(&self.state);
+        match (state.missing, state.stranded) {
+            (0, _) => Poll::Ready(Ok(())),
+            (_, true) => Poll::Ready(Err(Stranded)),
+            _ => Poll::Pending,
+        }
+    }
+}
+
+impl<T> State<T> {
+    fn finish(&mut self, place: usize, result: T) {
+        self.running -= 1;
+        self.missing -= 1;
+        if let Some(slot) = self.results.get_mut(place) {
+            *slot = Some(result);
+        }
+    }
+}
+
+/// Drops the tasks that have not begun and aborts those that have.
+struct CancelOnDrop<'a, T>(&'a Batch<T>);
+
+impl<T> Drop for CancelOnDrop<'_, T> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.0.state);
+        let queue = std::mem::take(&mut state.queue);
+        let aborts = std::mem::take(&mut state.aborts);
+        drop(state);
+        drop(queue);
+        aborts.iter().for_each(AbortHandle::abort);
+    }
+}
+
+impl<T: Send + 'static> watch::Watched for Batch<T> {
+    fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    fn help(self: Arc<Self>) {
+        let Some(handle) = &self.handle else { return };
+        let mut state = lock(&self.state);
+        let waiting = state.queue.len().min(self.limit.saturating_sub(state.running));
+        let wanted = waiting.min(handle.metrics().num_workers().saturating_sub(1));
+        while state.helpers < wanted {
+            state.helpers += 1;
+            let batch = self.clone();
+            let spawned = handle.spawn(async move {
+                batch.drive();
+                lock(&batch.state).helpers -= 1;
+            });
+            state.aborts.push(spawned.abort_handle());
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Results of nodes with a `cache`, kept for equal inputs.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::exec::{By, Done};
+use crate::config::lock;
+use crate::error::NodeError;
+use crate::graph::{Parcel, Task};
+use crate::state::{Values, Writes};
+
+/// A node and the hash of all it could have seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct CacheKey {
+    node: usize,
+    input: u128,
+}
+
+impl CacheKey {
+    pub(crate) fn of<S: Values, C>(task: &Task<S, C>) -> Result<Self, NodeError> {
+        let input = match task.sent_json()? {
+            Some(payload) => payload,
+            None => state_json(task)?,
+        };
+        // Objects of `serde_json` are sorted by key, so equal inputs have equal texts.
+        let text = serde_json::to_vec(&(task.was_sent(), input))?;
+        Ok(Self { node: task.run.key.node, input: xxhash_rust::xxh3::xxh3_128(&text) })
+    }
+}
+
+fn state_json<S: Values, C>(task: &Task<S, C>) -> Result<Value, NodeError> {
+    let values = (0..task.graph.channels.len()).map(|channel| task.state().to_json(channel));
+    // A list for each channel, so that a channel without a value differs from one that is null.
+    let values = values.map(|value| Ok(Value::Array(value?.into_iter().collect())));
+    Ok(Value::Array(values.collect::<Result<_, serde_json::Error>>()?))
+}
+
+/// What is kept of a result: everything but a command for the parent, which is never kept.
+struct Kept<S: Values> {
+    until: Instant,
+    writes: Writes<S>,
+    go: Vec<usize>,
+    sends: Vec<(usize, Parcel)>,
+}
+
+/// The results that a compiled graph keeps.
+pub(crate) struct NodeCache<S: Values>(Mutex<HashMap<CacheKey, Kept<S>>>);
+
+impl<S: Values> Default for NodeCache<S> {
+    fn default() -> Self {
+        Self(Mutex::new(HashMap::new()))
+    }
+}
+
+impl<S: Values> NodeCache<S> {
+    pub(crate) fn get(&self, key: CacheKey) -> Option<Done<S>> {
+        let mut kept = lock(&self.0);
+        let found = kept.get(&key)?;
+        if found.until <= Instant::now() {
+            kept.remove(&key);
+            return None;
+        }
+        let (go, sends) = (found.go.iter().copied().collect(), found.sends.clone());
+        Some(Done { go, sends, by: By::Cache, ..Done::input(found.writes.clone()) })
+    }
+
+    pub(crate) fn put(&self, key: CacheKey, ttl: Duration, done: &Done<S>) {
+        let now = Instant::now();
+        let Some(until) = now.checked_add(ttl).filter(|_| done.parent.is_none()) else { return };
+        let mut kept = lock(&self.0);
+        kept.retain(|_, kept| kept.until > now);
+        let (writes, go, sends) = (done.writes.clone(), done.go.to_vec(), done.sends.clone());
+        kept.insert(key, Kept { until, writes, go, sends });
+    }
+
+    pub(crate) fn clear(&self) {
+        lock(&self.0).clear();
+    }
+}

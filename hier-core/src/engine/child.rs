@@ -1,0 +1,76 @@
+//! A graph as a node of another: shares channels by name, has steps of its own, hands back what it wrote.
+
+use std::any::Any;
+use std::sync::{Arc, OnceLock};
+
+use super::run::{finish_child, start};
+use crate::channel::ChannelSpec;
+use crate::graph::{Attached, BoxFuture, NodeResult, Task};
+use crate::state::{ChannelWrite, Values, Writes};
+
+/// A graph that can be run as a node of a graph over `S`.
+pub(crate) trait Subgraph<S: Values, C>: Send + Sync {
+    fn run<'a>(&'a self, task: &'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>;
+}
+
+impl<S, C, T, D> Subgraph<S, C> for Attached<T, C, D>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+    T: Values,
+    D: Send + Sync + 'static,
+{
+    fn run<'a>(&'a self, task: &'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>> {
+        Box::pin(async move {
+            let context = (self.context)(&task.run.shared.context);
+            let mut runner = start(&self.graph, self.entry(task), context, task)?;
+            finish_child(&mut runner, task, |returned| self.hand_back(task, returned)).await
+        })
+    }
+}
+
+/// For each channel of the inner state, the index of the outer channel with the same name.
+pub(crate) type Shares = OnceLock<Vec<Option<usize>>>;
+
+impl<T: Values, C, D> Attached<T, C, D> {
+    fn shared(&self, outer: &[ChannelSpec]) -> &[Option<usize>] {
+        self.shares.get_or_init(|| {
+            let inner = self.graph.channels.iter();
+            inner.map(|channel| outer.iter().position(|other| other.name == channel.name)).collect()
+        })
+    }
+
+    /// The state that the inner graph starts with: what it was sent, or the outer state's values of shared channels.
+    fn entry<S: Values>(&self, task: &Task<S, C>) -> Arc<T> {
+        if let Some(parcel) = &task.parcel
+            && let Some(state) = parcel.as_any().downcast_ref::<T>()
+        {
+            return Arc::new(state.clone());
+        }
+        let whole: Arc<dyn Any + Send + Sync> = task.state.clone();
+        if let Ok(same) = whole.downcast::<T>() {
+            return same;
+        }
+        let mut state = (self.graph.initial)();
+        for (inner, outer) in self.shared(&task.graph.channels).iter().enumerate() {
+            if let Some(value) = outer.and_then(|outer| task.state().get_any(outer)) {
+                state.set_any(inner, value);
+            }
+        }
+        Arc::new(state)
+    }
+
+    /// What the inner graph wrote to shared channels, as writes of the outer one.
+    fn hand_back<S: Values>(&self, task: &Task<S, C>, returned: Vec<T::Write>) -> Writes<S> {
+        let mut writes = Writes::new();
+        let shares = self.shared(&task.graph.channels);
+        for write in returned {
+            if let Some(outer) = shares[write.channel()]
+                && let Some(write) = S::Write::from_any(outer, write.into_any())
+            {
+                writes.push(write);
+            }
+        }
+        writes
+    }
+}

@@ -1,0 +1,236 @@
+//! What a stream tells about a run.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::outcome::Question;
+use crate::state::{Update, Values};
+
+/// What a stream is to tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StreamMode {
+    /// The state after each superstep that wrote something.
+    Values,
+    /// What each node wrote, when it has ended.
+    Updates,
+    /// What nodes tell with `run.emit(…)`, at once.
+    Custom,
+    /// The start and the end of each task.
+    Tasks,
+    /// Like `Tasks`, each with the step and the time.
+    Debug,
+}
+
+/// A set of modes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Modes(u8);
+
+impl Modes {
+    pub(crate) fn has(self, mode: StreamMode) -> bool {
+        self.0 & (1 << mode as u8) != 0
+    }
+}
+
+impl FromIterator<StreamMode> for Modes {
+    fn from_iter<I: IntoIterator<Item = StreamMode>>(modes: I) -> Self {
+        Self(modes.into_iter().fold(0, |set, mode| set | 1 << mode as u8))
+    }
+}
+
+/// One event of a stream, with the types of the graph that is streamed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Event<S: Values> {
+    /// The state after a superstep that wrote something.
+    Values(Arc<S>),
+    /// A node has ended.
+    Updates(NodeUpdate<S>),
+    /// Nodes have asked something; the run ends.
+    Interrupted(Vec<Question>),
+    /// A node told something with `run.emit(…)`.
+    Custom {
+        /// The node.
+        node: String,
+        /// What it told.
+        value: Value,
+    },
+    /// A task begins.
+    TaskStarted(TaskStarted),
+    /// A task has ended.
+    TaskFinished(TaskFinished),
+    /// A task begins or has ended, with step and time.
+    Debug(DebugEvent),
+    /// An event of a subgraph, whose types are its own: as JSON.
+    Nested(Nested),
+    /// The consumer was slow, and this many events before the next were dropped.
+    Lagged(usize),
+}
+
+/// A node has ended.
+#[derive(Clone, Debug)]
+pub struct NodeUpdate<S: Values> {
+    /// The node; `__error_handler__` and the node's name if its handler took over.
+    pub node: String,
+    /// What it wrote.
+    pub update: S::Update,
+    /// Whether the result is an earlier one, kept by the node's `cache`.
+    pub cached: bool,
+}
+
+/// A task begins.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskStarted {
+    /// The id of the task.
+    pub id: Uuid,
+    /// The node.
+    pub node: String,
+    /// The superstep.
+    pub step: i64,
+    /// The channels that set it off, by the names that the reference gives them.
+    pub triggers: Vec<String>,
+    /// What it was sent, or else the state that it sees, as JSON.
+    pub input: Value,
+}
+
+/// A task has ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskFinished {
+    /// The id of the task.
+    pub id: Uuid,
+    /// The node.
+    pub node: String,
+    /// The superstep.
+    pub step: i64,
+    /// What it wrote, as JSON.
+    pub result: Value,
+    /// Its error, if it failed.
+    pub error: Option<String>,
+    /// What it asks, if it does.
+    pub interrupts: Vec<Question>,
+}
+
+/// A task begins or has ended, with step and time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DebugEvent {
+    /// Milliseconds since 1970.
+    pub timestamp: u64,
+    /// The superstep.
+    pub step: i64,
+    /// `task` or `task_result`.
+    pub kind: &'static str,
+    /// What [`TaskStarted`] or [`TaskFinished`] is as JSON.
+    pub payload: Value,
+}
+
+impl DebugEvent {
+    pub(crate) fn new(step: i64, kind: &'static str, payload: Value) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { timestamp: u64::try_from(now.as_millis()).unwrap_or(u64::MAX), step, kind, payload }
+    }
+}
+
+/// An event of a subgraph.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Nested {
+    /// The path of the subgraph: `node:task id` for each level.
+    pub namespace: Vec<String>,
+    /// The mode, in lower case.
+    pub mode: &'static str,
+    /// What the same event of the root would be as JSON.
+    pub data: Value,
+}
+
+impl TaskStarted {
+    /// The event as JSON.
+    pub fn to_json(&self) -> Value {
+        json!({ "id": self.id, "name": self.node, "input": self.input, "triggers": self.triggers })
+    }
+}
+
+impl TaskFinished {
+    /// The event as JSON.
+    pub fn to_json(&self) -> Value {
+        let interrupts: Vec<Value> = self.interrupts.iter().map(Question::to_json).collect();
+        json!({
+            "id": self.id, "name": self.node, "error": self.error, "result": self.result, "interrupts": interrupts,
+        })
+    }
+}
+
+impl Question {
+    /// The question as JSON.
+    pub fn to_json(&self) -> Value {
+        json!({ "id": self.id, "path": self.path, "value": self.value })
+    }
+}
+
+/// The state as JSON: the channels that have a value, by name.
+pub(crate) fn state_json<S: Values>(state: &S) -> Result<Value, serde_json::Error> {
+    let mut object = Map::new();
+    let mut channel = 0;
+    while let Some(spec) = state.channel(channel) {
+        if let Some(value) = state.to_json(channel)? {
+            object.insert(spec.name.clone().into_owned(), value);
+        }
+        channel += 1;
+    }
+    Ok(Value::Object(object))
+}
+
+impl<S: Values> Event<S> {
+    /// The name of the mode that the event belongs to.
+    pub fn mode(&self) -> &'static str {
+        match self {
+            Self::Values(_) => "values",
+            Self::Updates(_) | Self::Interrupted(_) => "updates",
+            Self::Custom { .. } => "custom",
+            Self::TaskStarted(_) | Self::TaskFinished(_) => "tasks",
+            Self::Debug(_) => "debug",
+            Self::Nested(nested) => nested.mode,
+            Self::Lagged(_) => "lagged",
+        }
+    }
+
+    /// The payload as JSON, in the form that the reference gives it.
+    pub fn data(&self) -> Result<Value, serde_json::Error> {
+        Ok(match self {
+            Self::Values(state) => state_json(&**state)?,
+            Self::Updates(update) => update.to_json()?,
+            Self::Interrupted(questions) => {
+                json!({ "__interrupt__": questions.iter().map(Question::to_json).collect::<Vec<_>>() })
+            }
+            Self::Custom { value, .. } => value.clone(),
+            Self::TaskStarted(started) => started.to_json(),
+            Self::TaskFinished(finished) => finished.to_json(),
+            Self::Debug(DebugEvent { timestamp, step, kind, payload }) => {
+                json!({ "step": step, "timestamp": timestamp, "type": kind, "payload": payload })
+            }
+            Self::Nested(nested) => nested.data.clone(),
+            Self::Lagged(missed) => json!({ "missed": missed }),
+        })
+    }
+
+    /// The whole event as JSON: `{"type": mode, "ns": namespace, "data": payload}`.
+    pub fn to_json(&self) -> Result<Value, serde_json::Error> {
+        let namespace: &[String] = match self {
+            Self::Nested(nested) => &nested.namespace,
+            _ => &[],
+        };
+        Ok(json!({ "type": self.mode(), "ns": namespace, "data": self.data()? }))
+    }
+}
+
+impl<S: Values> NodeUpdate<S> {
+    fn to_json(&self) -> Result<Value, serde_json::Error> {
+        let mut object = Map::new();
+        object.insert(self.node.clone(), self.update.writes().to_json()?);
+        if self.cached {
+            object.insert("__metadata__".to_owned(), json!({ "cached": true }));
+        }
+        Ok(Value::Object(object))
+    }
+}

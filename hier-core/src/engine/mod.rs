@@ -1,0 +1,28 @@
+//! The engine: a pure scheduler ([`plan`] and [`frontier`]), the application of writes, and the tokio runner around
+//! them.
+
+mod apply;
+mod batch;
+mod cache;
+mod child;
+mod event;
+mod exec;
+mod frontier;
+mod heartbeat;
+mod outcome;
+mod plan;
+mod run;
+mod runner;
+mod stream;
+mod watch;
+
+pub use event::{DebugEvent, Event, Nested, NodeUpdate, StreamMode, TaskFinished, TaskStarted};
+pub use outcome::{Interrupted, Outcome, Question, StopReason, Stopped};
+pub use stream::EventStream;
+
+pub(crate) use cache::NodeCache;
+pub(crate) use child::{Shares, Subgraph};
+pub(crate) use heartbeat::Heartbeat;
+pub(crate) use plan::{Plan, TaskKey};
+pub(crate) use run::{run, stream};
+pub(crate) use stream::Outlet;

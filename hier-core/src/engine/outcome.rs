@@ -1,0 +1,99 @@
+//! How a run ended.
+
+use std::fmt;
+
+use serde_json::Value;
+
+/// How a run ended, with the graph's state or its `output:` view.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use = "a run can end without having finished"]
+pub enum Outcome<S> {
+    /// Nothing was left to do.
+    Finished(S),
+    /// Nodes asked something with `run.interrupt(…)`.
+    Interrupted(Interrupted<S>),
+    /// The run was asked to stop between two steps.
+    Stopped(Stopped<S>),
+}
+
+/// A run that waits for answers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Interrupted<S> {
+    /// The state as of the last step that was completed.
+    pub state: S,
+    /// What is asked, in the order of the tasks.
+    pub questions: Vec<Question>,
+}
+
+/// What a node asks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Question {
+    /// The id of the question: 32 hexadecimal digits.
+    pub id: String,
+    /// The node that asks, with the nodes of the graphs around it before it.
+    pub path: Vec<String>,
+    /// The question.
+    pub value: Value,
+}
+
+/// A run that was stopped between two steps.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stopped<S> {
+    /// The state as of the last step that was completed.
+    pub state: S,
+    /// Why it was stopped.
+    pub reason: StopReason,
+    /// The nodes that would have run next.
+    pub next: Vec<String>,
+}
+
+/// Why a run was stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StopReason {
+    /// [`RunControl::request_drain`](crate::RunControl::request_drain) was called, with this reason.
+    Drained(String),
+}
+
+impl<S> Outcome<S> {
+    /// The state, however the run ended.
+    pub fn state(&self) -> &S {
+        match self {
+            Self::Finished(state) => state,
+            Self::Interrupted(interrupted) => &interrupted.state,
+            Self::Stopped(stopped) => &stopped.state,
+        }
+    }
+
+    /// The state, however the run ended.
+    pub fn into_state(self) -> S {
+        match self {
+            Self::Finished(state) => state,
+            Self::Interrupted(interrupted) => interrupted.state,
+            Self::Stopped(stopped) => stopped.state,
+        }
+    }
+
+    /// Whether nothing was left to do.
+    pub fn is_finished(&self) -> bool {
+        matches!(self, Self::Finished(_))
+    }
+
+    pub(crate) fn map<T>(self, f: impl FnOnce(S) -> T) -> Outcome<T> {
+        match self {
+            Self::Finished(state) => Outcome::Finished(f(state)),
+            Self::Interrupted(Interrupted { state, questions }) => {
+                Outcome::Interrupted(Interrupted { state: f(state), questions })
+            }
+            Self::Stopped(Stopped { state, reason, next }) => Outcome::Stopped(Stopped { state: f(state), reason, next }),
+        }
+    }
+}
+
+impl fmt::Display for StopReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Drained(reason) => write!(f, "drained: {reason}"),
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! A graph's topology, laid out for the scheduler: nodes in the order in which their writes are applied.
+
+use fixedbitset::FixedBitSet;
+use hier_spec::{EdgeSpec, Goto, GraphSpec, List, Source, Target, Text};
+use uuid::Uuid;
+
+/// One task of a run: what makes it this one and no other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TaskKey {
+    /// The node, by its rank.
+    pub(crate) node: usize,
+    /// The superstep.
+    pub(crate) step: i64,
+    /// The number of the Send that started it; none if an edge did.
+    pub(crate) send: Option<usize>,
+}
+
+/// What follows from a node (or START) having run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Exit {
+    /// Nodes that plain edges lead to.
+    pub(crate) signals: Vec<usize>,
+    /// Joins that wait for it, and its place in them.
+    pub(crate) joins: Vec<(usize, usize)>,
+    /// Routes to ask, by their number in the spec.
+    pub(crate) routes: Vec<usize>,
+}
+
+/// A join: runs its target once all its sources have run.
+#[derive(Clone, Debug)]
+pub(crate) struct Join {
+    pub(crate) sources: usize,
+    pub(crate) target: usize,
+}
+
+/// Where a node's commands may go.
+#[derive(Clone, Debug)]
+pub(crate) enum Allowed {
+    Any,
+    /// These nodes, and END if the flag says so.
+    Only(FixedBitSet, bool),
+}
+
+/// The topology of a graph. Nodes are named by their *rank*: their place among all names in code-point order, which is
+/// the order in which the reference applies the writes of a step.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    graph: String,
+    names: Vec<Text>,
+    rank_of: Vec<usize>,
+    triggers: Vec<Vec<String>>,
+    pub(crate) start: Exit,
+    pub(crate) exits: Vec<Exit>,
+    pub(crate) joins: Vec<Join>,
+    pub(crate) joins_into: Vec<Vec<usize>>,
+    pub(crate) deferred: FixedBitSet,
+    pub(crate) allowed: Vec<Allowed>,
+}
+
+impl Plan {
+    pub(crate) fn new(spec: &GraphSpec) -> Self {
+        let count = spec.nodes.len();
+        let mut order: Vec<usize> = (0..count).collect();
+        order.sort_by(|a, b| spec.nodes[*a].name.cmp(&spec.nodes[*b].name));
+        let mut rank_of = vec![0; count];
+        for (rank, node) in order.iter().enumerate() {
+            rank_of[*node] = rank;
+        }
+        let names: Vec<Text> = order.iter().map(|node| spec.nodes[*node].name.clone()).collect();
+        let mut plan = Self {
+            graph: spec.name.clone().into_owned(),
+            triggers: names.iter().map(|name| vec![format!("branch:to:{name}")]).collect(),
+            names,
+            rank_of,
+            start: Exit::default(),
+            exits: vec![Exit::default(); count],
+            joins: Vec::new(),
+            joins_into: vec![Vec::new(); count],
+            deferred: order.iter().enumerate().filter(|(_, node)| spec.nodes[**node].defer).map(|(rank, _)| rank).collect(),
+            allowed: Vec::new(),
+        };
+        plan.deferred.grow(count);
+        plan.allowed = order.iter().map(|node| plan.allowed(&spec.nodes[*node].goto)).collect();
+        plan.edges(spec);
+        plan
+    }
+
+    fn edges(&mut self, spec: &GraphSpec) {
+        let mut routes = 0;
+        for edge in spec.edges.iter() {
+            match edge {
+                EdgeSpec::Plain { from, to } => {
+                    if let Target::Node(to) = to {
+                        let to = self.rank_of[*to];
+                        self.exit(*from).signals.push(to);
+                    }
+                }
+                EdgeSpec::Join { from, to: Target::Node(to) } => self.join(from, *to),
+                EdgeSpec::Join { to: Target::End, .. } => {}
+                EdgeSpec::Route { from, .. } => {
+                    self.exit(*from).routes.push(routes);
+                    routes += 1;
+                }
+            }
+        }
+        for triggers in &mut self.triggers {
+            triggers.sort();
+        }
+    }
+
+    fn join(&mut self, from: &List<usize>, to: usize) {
+        let (number, target) = (self.joins.len(), self.rank_of[to]);
+        let sources: Vec<usize> = from.iter().map(|node| self.rank_of[*node]).collect();
+        for (place, source) in sources.iter().enumerate() {
+            self.exits[*source].joins.push((number, place));
+        }
+        let names: Vec<&str> = sources.iter().map(|source| &*self.names[*source]).collect();
+        self.triggers[target].push(format!("join:{}:{}", names.join("+"), self.names[target]));
+        self.joins.push(Join { sources: sources.len(), target });
+        self.joins_into[target].push(number);
+    }
+
+    fn exit(&mut self, from: Source) -> &mut Exit {
+        match from {
+            Source::Start => &mut self.start,
+            Source::Node(node) => &mut self.exits[self.rank_of[node]],
+        }
+    }
+
+    fn allowed(&self, goto: &Goto) -> Allowed {
+        match goto {
+            Goto::Any => Allowed::Any,
+            Goto::Only(targets) => {
+                let mut nodes = FixedBitSet::with_capacity(self.names.len());
+                for target in targets.iter() {
+                    if let Target::Node(node) = target {
+                        nodes.insert(self.rank_of[*node]);
+                    }
+                }
+                Allowed::Only(nodes, targets.contains(&Target::End))
+            }
+        }
+    }
+
+    /// The name of the graph.
+    pub(crate) fn graph(&self) -> &str {
+        &self.graph
+    }
+
+    /// The number of nodes.
+    pub(crate) fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// The name of a node, by its rank.
+    pub(crate) fn name(&self, rank: usize) -> &str {
+        self.names.get(rank).map_or(hier_spec::START, |name| name)
+    }
+
+    /// The names, in order.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> + Clone {
+        self.names.iter().map(|name| &**name)
+    }
+
+    /// The rank of a node, by its index in the spec.
+    pub(crate) fn rank(&self, index: usize) -> usize {
+        self.rank_of[index]
+    }
+
+    /// The rank of the node with this name.
+    pub(crate) fn find(&self, name: &str) -> Option<usize> {
+        self.names.binary_search_by(|known| (**known).cmp(name)).ok()
+    }
+
+    /// What is listed by index in the spec, in the order of ranks.
+    pub(crate) fn in_order<T>(&self, listed: Vec<T>) -> Vec<T> {
+        let mut ranked: Vec<(usize, T)> =
+            listed.into_iter().enumerate().map(|(index, item)| (self.rank_of[index], item)).collect();
+        ranked.sort_by_key(|(rank, _)| *rank);
+        ranked.into_iter().map(|(_, item)| item).collect()
+    }
+
+    /// The channels that trigger a node, sorted: the names that the reference gives them.
+    pub(crate) fn triggers(&self, rank: usize) -> &[String] {
+        &self.triggers[rank]
+    }
+
+    /// The id of a task, as the reference derives it: XXH3-128 of the checkpoint's id and the task's coordinates.
+    pub(crate) fn task_id(&self, checkpoint: Uuid, namespace: &[String], key: TaskKey) -> Uuid {
+        let mut text = checkpoint.as_bytes().to_vec();
+        let name = self.name(key.node);
+        for level in namespace {
+            text.extend_from_slice(level.as_bytes());
+            text.push(b'|');
+        }
+        text.extend_from_slice(name.as_bytes());
+        text.extend_from_slice(key.step.to_string().as_bytes());
+        text.extend_from_slice(name.as_bytes());
+        match key.send {
+            Some(index) => {
+                text.extend_from_slice(b"__pregel_push");
+                text.extend_from_slice(index.to_string().as_bytes());
+            }
+            None => {
+                text.extend_from_slice(b"__pregel_pull");
+                for trigger in self.triggers(key.node) {
+                    text.extend_from_slice(trigger.as_bytes());
+                }
+            }
+        }
+        Uuid::from_u128(xxhash_rust::xxh3::xxh3_128(&text))
+    }
+}

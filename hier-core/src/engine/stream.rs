@@ -1,0 +1,286 @@
+//! The way of events from a run to who listens: bounded, and never in the way of the run.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+use futures_util::task::AtomicWaker;
+use serde_json::Value;
+use tokio::task::JoinHandle;
+
+use super::event::{DebugEvent, Event, Modes, Nested, StreamMode, TaskFinished, TaskStarted};
+use super::outcome::{Outcome, Question};
+use crate::config::lock;
+use crate::error::RunError;
+use crate::state::Values;
+
+/// Events on their way: at most `capacity` wait; when there are more, the oldest are dropped and counted.
+pub(crate) struct Ring<E> {
+    queue: Mutex<Queue<E>>,
+    waker: AtomicWaker,
+    capacity: usize,
+}
+
+struct Queue<E> {
+    events: VecDeque<E>,
+    missed: usize,
+    closed: bool,
+}
+
+impl<E> Ring<E> {
+    pub(crate) fn new(capacity: usize) -> Self {
+        let queue = Queue { events: VecDeque::new(), missed: 0, closed: false };
+        Self { queue: Mutex::new(queue), waker: AtomicWaker::new(), capacity }
+    }
+
+    fn push(&self, event: E) {
+        let mut queue = lock(&self.queue);
+        if queue.events.len() == self.capacity {
+            queue.events.pop_front();
+            queue.missed += 1;
+        }
+        queue.events.push_back(event);
+        drop(queue);
+        self.waker.wake();
+    }
+
+    fn close(&self) {
+        lock(&self.queue).closed = true;
+        self.waker.wake();
+    }
+
+    /// Whether a consumer that keeps up would want the run to yield now.
+    fn is_crowded(&self) -> bool {
+        lock(&self.queue).events.len() * 2 > self.capacity
+    }
+
+    /// The next event; none if the run has ended and all were taken.
+    fn poll_pop(&self, context: &mut Context<'_>, lagged: impl FnOnce(usize) -> E) -> Poll<Option<E>> {
+        self.waker.register(context.waker());
+        let mut queue = lock(&self.queue);
+        if queue.missed > 0 {
+            return Poll::Ready(Some(lagged(std::mem::take(&mut queue.missed))));
+        }
+        match queue.events.pop_front() {
+            Some(event) => Poll::Ready(Some(event)),
+            None if queue.closed => Poll::Ready(None),
+            None => Poll::Pending,
+        }
+    }
+}
+
+/// Where the events of subgraphs go, whatever the root's types are.
+pub(crate) trait NestedSink: Send + Sync {
+    fn nested(&self, event: Nested);
+}
+
+impl<S: Values> NestedSink for Ring<Event<S>> {
+    fn nested(&self, event: Nested) {
+        self.push(Event::Nested(event));
+    }
+}
+
+/// What a node's `run.emit(…)` needs, whatever the graph's types are.
+pub(crate) trait Outlet: Send + Sync {
+    fn wants_custom(&self) -> bool;
+    fn custom(&self, node: &str, value: Value);
+    /// Where a subgraph's events go and in which modes; none if nobody wants them.
+    fn for_subgraphs(&self) -> Option<(Arc<dyn NestedSink>, Modes)>;
+}
+
+enum Sink<S: Values> {
+    Root { ring: Arc<Ring<Event<S>>>, subgraphs: bool },
+    Nested { root: Arc<dyn NestedSink>, namespace: Vec<String> },
+}
+
+/// The events of one run, in the modes that somebody listens to.
+pub(crate) struct Emitter<S: Values> {
+    pub(crate) modes: Modes,
+    sink: Sink<S>,
+}
+
+impl<S: Values> Emitter<S> {
+    pub(crate) fn root(ring: Arc<Ring<Event<S>>>, modes: Modes, subgraphs: bool) -> Self {
+        Self { modes, sink: Sink::Root { ring, subgraphs } }
+    }
+
+    pub(crate) fn nested(root: Arc<dyn NestedSink>, modes: Modes, namespace: Vec<String>) -> Self {
+        Self { modes, sink: Sink::Nested { root, namespace } }
+    }
+
+    pub(crate) fn wants(&self, mode: StreamMode) -> bool {
+        self.modes.has(mode)
+    }
+
+    /// Whether any event of tasks is wanted: they cost ids and JSON.
+    pub(crate) fn wants_tasks(&self) -> bool {
+        self.wants(StreamMode::Tasks) || self.wants(StreamMode::Debug)
+    }
+
+    pub(crate) fn emit(&self, event: Event<S>) {
+        match &self.sink {
+            Sink::Root { ring, .. } => ring.push(event),
+            Sink::Nested { root, namespace } => match event.data() {
+                Ok(data) => root.nested(Nested { namespace: namespace.clone(), mode: event.mode(), data }),
+                Err(error) => tracing::warn!(%error, "an event of a subgraph is no JSON and was dropped"),
+            },
+        }
+    }
+
+    pub(crate) fn started(&self, event: TaskStarted) {
+        if self.wants(StreamMode::Debug) {
+            self.emit(Event::Debug(DebugEvent::new(event.step, "task", event.to_json())));
+        }
+        if self.wants(StreamMode::Tasks) {
+            self.emit(Event::TaskStarted(event));
+        }
+    }
+
+    pub(crate) fn finished(&self, event: TaskFinished) {
+        if self.wants(StreamMode::Debug) {
+            self.emit(Event::Debug(DebugEvent::new(event.step, "task_result", event.to_json())));
+        }
+        if self.wants(StreamMode::Tasks) {
+            self.emit(Event::TaskFinished(event));
+        }
+    }
+
+    pub(crate) fn interrupted(&self, questions: &[Question]) {
+        if self.wants(StreamMode::Updates) {
+            self.emit(Event::Interrupted(questions.to_vec()));
+        }
+    }
+
+    /// Whether the run should let the consumer have the thread for a moment.
+    pub(crate) fn is_crowded(&self) -> bool {
+        matches!(&self.sink, Sink::Root { ring, .. } if ring.is_crowded())
+    }
+}
+
+impl<S: Values> Outlet for Emitter<S> {
+    fn wants_custom(&self) -> bool {
+        self.wants(StreamMode::Custom)
+    }
+
+    fn custom(&self, node: &str, value: Value) {
+        self.emit(Event::Custom { node: node.to_owned(), value });
+    }
+
+    fn for_subgraphs(&self) -> Option<(Arc<dyn NestedSink>, Modes)> {
+        match &self.sink {
+            Sink::Root { ring, subgraphs } => subgraphs.then(|| (ring.clone() as Arc<dyn NestedSink>, self.modes)),
+            Sink::Nested { root, .. } => Some((root.clone(), self.modes)),
+        }
+    }
+}
+
+/// Closes the ring when the run has ended in any way, a panic included.
+pub(crate) struct CloseOnDrop<E>(pub(crate) Arc<Ring<E>>);
+
+impl<E> Drop for CloseOnDrop<E> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// The events of a run, as they come: a [`Stream`]. If the run fails, its error is the last item.
+///
+/// The run is a task of its own. Events wait for a slow consumer in a buffer of bounded size
+/// ([`Config::stream_capacity`](crate::Config::stream_capacity)); when it is full the oldest are dropped, and
+/// [`Event::Lagged`] says how many. Dropping the stream cancels the run.
+#[must_use = "dropping the stream cancels the run"]
+pub struct EventStream<S: Values, O = S> {
+    ring: Arc<Ring<Event<S>>>,
+    run: Option<JoinHandle<Result<Outcome<O>, RunError>>>,
+    outcome: Option<Result<Outcome<O>, RunError>>,
+    graph: String,
+}
+
+impl<S: Values, O> fmt::Debug for EventStream<S, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventStream").field("graph", &self.graph).finish_non_exhaustive()
+    }
+}
+
+impl<S: Values, O> EventStream<S, O> {
+    pub(crate) fn new(
+        graph: String,
+        ring: Arc<Ring<Event<S>>>,
+        run: Result<JoinHandle<Result<Outcome<O>, RunError>>, RunError>,
+    ) -> Self {
+        let (run, outcome) = match run {
+            Ok(run) => (Some(run), None),
+            Err(error) => {
+                ring.close();
+                (None, Some(Err(error)))
+            }
+        };
+        Self { ring, run, outcome, graph }
+    }
+
+    /// The next event; none when the run has ended.
+    pub async fn next(&mut self) -> Option<Result<Event<S>, RunError>>
+    where
+        O: Unpin,
+    {
+        std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
+    }
+
+    /// Takes the events that are left, drops them, and returns how the run ended.
+    pub async fn outcome(mut self) -> Result<Outcome<O>, RunError>
+    where
+        O: Unpin,
+    {
+        loop {
+            match self.next().await {
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(error),
+                None => {
+                    let gone = RunError::Config("the outcome of this run was an error, and it was taken already".to_owned());
+                    return self.outcome.take().unwrap_or(Err(gone));
+                }
+            }
+        }
+    }
+
+    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Event<S>, RunError>>> {
+        if let Some(run) = &mut self.run {
+            let Poll::Ready(ended) = Pin::new(run).poll(context) else { return Poll::Pending };
+            self.run = None;
+            // A run catches the panics of nodes; what is left is a runtime that shuts down.
+            let cancelled = RunError::Cancelled { graph: self.graph.clone() };
+            self.outcome = Some(ended.unwrap_or(Err(cancelled)));
+        }
+        if matches!(self.outcome, Some(Err(_)))
+            && let Some(Err(error)) = self.outcome.take()
+        {
+            return Poll::Ready(Some(Err(error)));
+        }
+        Poll::Ready(None)
+    }
+}
+
+
+impl<S: Values, O: Unpin> Stream for EventStream<S, O> {
+    type Item = Result<Event<S>, RunError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        match self.ring.poll_pop(context, Event::Lagged) {
+            Poll::Ready(Some(event)) => Poll::Ready(Some(Ok(event))),
+            Poll::Ready(None) => self.poll_end(context),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl<S: Values, O> Drop for EventStream<S, O> {
+    fn drop(&mut self) {
+        if let Some(run) = &self.run {
+            run.abort();
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Notices that a task keeps its thread while its siblings wait.
+//!
+//! One thread for the whole process looks at the batches that are running, twice a millisecond. A batch from whose queue
+//! nothing was taken between two looks, although something is left, gets help from the other threads of its runtime.
+//! When nothing has run for a while the thread sleeps until the next batch comes.
+
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
+
+use crate::config::lock;
+
+/// The time between two looks.
+const TICK: Duration = Duration::from_micros(500);
+/// How many looks at nothing it takes to go to sleep.
+const IDLE_TICKS: u32 = 200;
+
+/// A batch, as the watch sees it.
+pub(crate) trait Watched: Send + Sync {
+    /// How many tasks have been taken so far.
+    fn taken(&self) -> usize;
+    /// Lets other threads drive the rest of the queue.
+    fn help(self: Arc<Self>);
+}
+
+struct Entry {
+    batch: Weak<dyn Watched>,
+    taken: Option<usize>,
+}
+
+#[derive(Default)]
+struct Watch {
+    entries: Mutex<Entries>,
+    woken: Condvar,
+}
+
+#[derive(Default)]
+struct Entries {
+    list: Vec<Entry>,
+    asleep: bool,
+}
+
+/// Watches a batch until it is dropped.
+pub(crate) fn add(batch: Weak<dyn Watched>) {
+    static WATCH: OnceLock<Option<Arc<Watch>>> = OnceLock::new();
+    let watch = WATCH.get_or_init(|| {
+        let watch = Arc::new(Watch::default());
+        let for_thread = watch.clone();
+        // Without the thread everything still runs, on fewer cores.
+        let thread = thread::Builder::new().name("hier-watch".to_owned()).spawn(move || for_thread.run());
+        thread.is_ok().then_some(watch)
+    });
+    let Some(watch) = watch else { return };
+    let mut entries = lock(&watch.entries);
+    entries.list.push(Entry { batch, taken: None });
+    if entries.asleep {
+        entries.asleep = false;
+        watch.woken.notify_one();
+    }
+}
+
+impl Watch {
+    fn run(&self) {
+        let mut idle = 0;
+        let mut stuck = Vec::new();
+        loop {
+            thread::sleep(TICK);
+            let mut entries = lock(&self.entries);
+            entries.list.retain_mut(|entry| look(entry, &mut stuck));
+            idle = if entries.list.is_empty() { idle + 1 } else { 0 };
+            while idle > IDLE_TICKS && entries.list.is_empty() {
+                entries.asleep = true;
+                entries = self.woken.wait(entries).unwrap_or_else(PoisonError::into_inner);
+            }
+            drop(entries);
+            for batch in stuck.drain(..) {
+                batch.help();
+            }
+        }
+    }
+}
+
+/// Looks at a batch; false if it is gone.
+fn look(entry: &mut Entry, stuck: &mut Vec<Arc<dyn Watched>>) -> bool {
+    let Some(batch) = entry.batch.upgrade() else { return false };
+    let taken = batch.taken();
+    if entry.taken.replace(taken) == Some(taken) {
+        stuck.push(batch);
+    }
+    true
+}

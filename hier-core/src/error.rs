@@ -1,0 +1,279 @@
+//! Errors: what a node may fail with, what a run may fail with, what a builder may refuse.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::engine::Question;
+
+/// The result of a node, and a handy one elsewhere: the error is a [`NodeError`] unless named.
+pub type Result<T, E = NodeError> = std::result::Result<T, E>;
+
+/// Why a node failed. Every error converts into it with `?`.
+///
+/// An error says itself whether another attempt may help: unknown errors do (a node with `retry` is run again), those
+/// made with [`NodeError::permanent`] and panics do not. It is no `std::error::Error` itself, so that it can be made of
+/// every one; [`NodeError::source`] gives the error inside.
+///
+/// ```
+/// use hier_core::prelude::*;
+///
+/// fn rate(text: &str) -> Result<f64> {
+///     let rate: f64 = text.parse()?; // another attempt may help
+///     if rate < 0.0 {
+///         return Err(NodeError::permanent(format!("the rate {rate} is negative")));
+///     }
+///     Ok(rate)
+/// }
+/// # assert!(rate("-1").is_err_and(|e| !e.is_transient()));
+/// ```
+#[derive(Clone)]
+pub struct NodeError(Arc<Inner>);
+
+struct Inner {
+    kind: NodeErrorKind,
+    transient: bool,
+}
+
+/// What happened to a node.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum NodeErrorKind {
+    /// It said so itself, in words.
+    Message(String),
+    /// It returned an error.
+    Source(Box<dyn Error + Send + Sync>),
+    /// It panicked.
+    Panic(String),
+    /// It, or a function that routes it, took too long.
+    Timeout {
+        /// Which of the two bounds it exceeded.
+        kind: TimeoutKind,
+        /// The bound.
+        limit: Duration,
+    },
+    /// Its command chose a target that it may not choose.
+    Goto(String),
+    /// The graph that it runs failed.
+    Subgraph(Box<RunError>),
+    /// It asks something and cannot go on without the answer.
+    Interrupt(Vec<Question>),
+}
+
+/// The two bounds on a node's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeoutKind {
+    /// `timeout`: the attempt as a whole.
+    Run,
+    /// `idle_timeout`: the time without a sign of life.
+    Idle,
+}
+
+impl NodeError {
+    /// An error in words. Another attempt may help.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self::from_kind(NodeErrorKind::Message(message.into()), true)
+    }
+
+    /// An error in words that another attempt would meet again: the node is not retried.
+    pub fn permanent(message: impl Into<String>) -> Self {
+        Self::from_kind(NodeErrorKind::Message(message.into()), false)
+    }
+
+    /// An error that is boxed already, which `?` cannot convert.
+    pub fn boxed(error: Box<dyn Error + Send + Sync>) -> Self {
+        Self::from_kind(NodeErrorKind::Source(error), true)
+    }
+
+    pub(crate) fn from_kind(kind: NodeErrorKind, transient: bool) -> Self {
+        Self(Arc::new(Inner { kind, transient }))
+    }
+
+    /// What happened.
+    pub fn kind(&self) -> &NodeErrorKind {
+        &self.0.kind
+    }
+
+    /// Whether another attempt may help.
+    pub fn is_transient(&self) -> bool {
+        self.0.transient
+    }
+
+    /// The error that the node returned, if it returned one.
+    pub fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match &self.0.kind {
+            NodeErrorKind::Source(error) => Some(&**error),
+            NodeErrorKind::Subgraph(error) => Some(&**error),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn panic(payload: &(dyn std::any::Any + Send)) -> Self {
+        Self::from_kind(NodeErrorKind::Panic(panic_text(payload)), false)
+    }
+}
+
+/// The text of a caught panic.
+pub(crate) fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
+}
+
+impl<E: Error + Send + Sync + 'static> From<E> for NodeError {
+    fn from(error: E) -> Self {
+        Self::boxed(Box::new(error))
+    }
+}
+
+impl fmt::Display for NodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0.kind {
+            NodeErrorKind::Message(text) | NodeErrorKind::Goto(text) => f.write_str(text),
+            NodeErrorKind::Source(error) => error.fmt(f),
+            NodeErrorKind::Panic(text) => write!(f, "panicked: {text}"),
+            NodeErrorKind::Timeout { kind: TimeoutKind::Run, limit } => write!(f, "took longer than its timeout, {limit:?}"),
+            NodeErrorKind::Timeout { kind: TimeoutKind::Idle, limit } => {
+                write!(f, "gave no sign of life for its idle timeout, {limit:?} (`run.heartbeat()` is one)")
+            }
+            NodeErrorKind::Subgraph(error) => error.fmt(f),
+            NodeErrorKind::Interrupt(questions) => {
+                let texts: Vec<String> = questions.iter().map(|question| question.value.to_string()).collect();
+                write!(f, "waits for an answer to {}", texts.join(" and "))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for NodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeError").field("kind", &self.0.kind).field("transient", &self.0.transient).finish()
+    }
+}
+
+/// Why a run failed.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// A node failed after all its attempts, and no handler took the failure.
+    #[error("node `{node}` of graph `{graph}` failed: {error}")]
+    Node {
+        /// The graph.
+        graph: String,
+        /// The node.
+        node: String,
+        /// Its last error.
+        error: NodeError,
+    },
+    /// The run took as many supersteps as it may.
+    #[error(
+        "graph `{graph}` reached its recursion limit of {limit} with {} still to run; raise it with \
+         `Config::recursion_limit`, or let a route lead to END",
+        names(next)
+    )]
+    RecursionLimit {
+        /// The graph.
+        graph: String,
+        /// The limit.
+        limit: usize,
+        /// The nodes that would have run next. Empty if the run was complete: a run of K supersteps needs a limit of
+        /// K + 1.
+        next: Vec<String>,
+    },
+    /// Several tasks of one step wrote a channel that has one writer a step, or overwrote one channel.
+    #[error("channel `{channel}` of graph `{graph}` {reason} in one step, by {}", names(nodes))]
+    Conflict {
+        /// The graph.
+        graph: String,
+        /// The channel.
+        channel: String,
+        /// The nodes that wrote it.
+        nodes: Vec<String>,
+        /// Which rule was broken, and the mend.
+        reason: &'static str,
+    },
+    /// A reducer refused a write, or panicked. Nothing of the step was kept.
+    #[error("channel `{channel}` of graph `{graph}` could not take what node `{node}` wrote: {message}")]
+    Reduce {
+        /// The graph.
+        graph: String,
+        /// The channel.
+        channel: String,
+        /// The node whose write it was.
+        node: String,
+        /// What the reducer said.
+        message: String,
+    },
+    /// `()` was given to go on, and there is nothing to go on with.
+    #[error(
+        "graph `{graph}` was given no input and there is no run to go on with: pass a state or an update (an empty one \
+         is fine)"
+    )]
+    EmptyInput {
+        /// The graph.
+        graph: String,
+    },
+    /// A command for the parent was returned in a graph that has none, or has one over another state.
+    #[error("node `{node}` of graph `{graph}` returned a command for its parent graph, {reason}")]
+    Parent {
+        /// The graph.
+        graph: String,
+        /// The node.
+        node: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The run's cancellation token was cancelled.
+    #[error("the run of graph `{graph}` was cancelled")]
+    Cancelled {
+        /// The graph.
+        graph: String,
+    },
+    /// The configuration is wrong.
+    #[error("{0}")]
+    Config(String),
+    /// Tasks had to wait or to be spread over cores, and no tokio runtime was there.
+    #[error("graph `{graph}` must be run inside a tokio runtime: use `#[tokio::main]` or `Runtime::block_on`")]
+    NoRuntime {
+        /// The graph.
+        graph: String,
+    },
+}
+
+impl RunError {
+    /// The error at the root: that of the innermost graph, where graphs are nested.
+    pub fn root(&self) -> &RunError {
+        match self {
+            Self::Node { error, .. } => match error.kind() {
+                NodeErrorKind::Subgraph(inner) => inner.root(),
+                _ => self,
+            },
+            _ => self,
+        }
+    }
+}
+
+fn names(names: &[String]) -> String {
+    if names.is_empty() {
+        return "nothing".to_owned();
+    }
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// Why a graph could not be built: everything that is wrong with it, in the words of the macro's errors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuildError {
+    /// The graph.
+    pub graph: String,
+    /// What is wrong, one message a mistake.
+    pub mistakes: Vec<String>,
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "graph `{}` cannot be built:", self.graph)?;
+        self.mistakes.iter().try_for_each(|mistake| write!(f, "\n  - {mistake}"))
+    }
+}
+
+impl Error for BuildError {}

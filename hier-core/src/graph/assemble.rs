@@ -1,0 +1,220 @@
+//! What a builder has been told so far, and how a graph is made of it.
+
+use std::sync::Arc;
+
+use hier_spec::{EdgeSpec, Finding, Goto, GraphSpec, Nested, NodeSpec, Rule, Site, Source, Target, Text, did_you_mean};
+
+use super::attach::{Attached, Child};
+use super::builder::{Place, source};
+use super::compiled::{CompiledGraph, Parts, RouteFn, SpecRef};
+use super::options::{NodeDef, body};
+use crate::channel::ChannelSpec;
+use crate::engine::Shares;
+use crate::error::BuildError;
+use crate::state::Values;
+
+/// An edge, once the names of the nodes are known.
+type EdgeFn<S> = Box<dyn FnOnce(&Names<'_>) -> Result<(EdgeSpec, Option<RouteFn<S>>), String>>;
+
+/// What a builder has been told so far.
+pub(crate) struct Draft<S: Values, C> {
+    pub(crate) name: String,
+    pub(crate) doc: String,
+    channels: Vec<ChannelSpec>,
+    initial: Arc<dyn Fn() -> S + Send + Sync>,
+    nodes: Vec<NodeSpec>,
+    code: Vec<NodeDef<S, C>>,
+    pub(crate) gotos: Vec<(String, Vec<Place>)>,
+    pub(crate) edges: Vec<EdgeFn<S>>,
+    pub(crate) interrupt_before: Vec<Place>,
+    pub(crate) interrupt_after: Vec<Place>,
+    pub(crate) lenient: bool,
+    mistakes: Vec<String>,
+}
+
+/// The nodes of a draft, by name.
+pub(crate) struct Names<'a>(&'a [NodeSpec]);
+
+impl Names<'_> {
+    pub(crate) fn source(&self, place: &Place) -> Result<Source, String> {
+        source(place, |place| self.node(place, "an edge"))
+    }
+
+    pub(crate) fn target(&self, place: &Place) -> Result<Target, String> {
+        match place {
+            Place::Start => Err("an edge cannot lead to START".to_owned()),
+            Place::End => Ok(Target::End),
+            Place::Node(_) => self.node(place, "an edge").map(Target::Node),
+        }
+    }
+
+    pub(crate) fn node(&self, place: &Place, what: &str) -> Result<usize, String> {
+        let Place::Node(name) = place else {
+            return Err(format!("{what} needs a node, and neither START nor END is one"));
+        };
+        let found = self.0.iter().position(|node| node.name == *name);
+        found.ok_or_else(|| {
+            let names: Vec<&str> = self.0.iter().map(|node| &*node.name).collect();
+            format!("there is no node `{name}`{}", did_you_mean(name, names))
+        })
+    }
+}
+
+impl<S: Values, C: Send + Sync + 'static> Draft<S, C> {
+    pub(crate) fn new(name: String, channels: Vec<ChannelSpec>, initial: Arc<dyn Fn() -> S + Send + Sync>) -> Self {
+        let mut mistakes = Vec::new();
+        for (index, channel) in channels.iter().enumerate() {
+            let name = &channel.name;
+            if channels[..index].iter().any(|other| other.name == *name) {
+                mistakes.push(format!("the channel `{name}` is declared twice: rename one"));
+            }
+            if name.starts_with("__") || name.is_empty() {
+                mistakes.push(format!("the channel name `{name}` is reserved: choose one that does not start with `__`"));
+            }
+        }
+        Self {
+            name,
+            doc: String::new(),
+            channels,
+            initial,
+            nodes: Vec::new(),
+            code: Vec::new(),
+            gotos: Vec::new(),
+            edges: Vec::new(),
+            interrupt_before: Vec::new(),
+            interrupt_after: Vec::new(),
+            lenient: false,
+            mistakes,
+        }
+    }
+
+    pub(crate) fn add_node(&mut self, spec: NodeSpec, code: NodeDef<S, C>) {
+        let name = &spec.name;
+        if self.nodes.iter().any(|node| node.name == *name) {
+            self.mistakes.push(format!("the node `{name}` is declared twice: rename one"));
+        }
+        if name.is_empty() || name.starts_with("__") || name.contains(['|', ':']) {
+            self.mistakes.push(format!(
+                "the node name `{name}` is reserved: choose one that is not empty, does not start with `__` and has no \
+                 `|` or `:`"
+            ));
+        }
+        self.nodes.push(spec);
+        self.code.push(code);
+    }
+
+    pub(crate) fn change_node(&mut self, name: &str, change: impl FnOnce(&mut NodeSpec)) {
+        match Names(&self.nodes).node(&Place::from(name), "an option") {
+            Ok(node) => change(&mut self.nodes[node]),
+            Err(mistake) => self.mistakes.push(mistake),
+        }
+    }
+
+    pub(crate) fn check_channels(&mut self, node: &str, channels: &[Text]) {
+        for name in channels {
+            if !self.channels.iter().any(|channel| channel.name == *name) {
+                let tail = did_you_mean(name, self.channels.iter().map(|channel| &*channel.name));
+                self.mistakes.push(format!("`{node}` declares writes of `{name}`, which is no channel{tail}"));
+            }
+        }
+    }
+
+    fn note<T>(&mut self, result: Result<T, String>) -> Option<T> {
+        result.map_err(|mistake| self.mistakes.push(mistake)).ok()
+    }
+
+    fn resolve_gotos(&mut self) {
+        for (node, targets) in std::mem::take(&mut self.gotos) {
+            let targets: Result<Vec<Target>, String> =
+                targets.iter().map(|place| Names(&self.nodes).target(place)).collect();
+            if let Some(targets) = self.note(targets) {
+                self.change_node(&node, |spec| spec.goto = Goto::Only(targets.into()));
+            }
+        }
+    }
+
+    fn resolve_nodes(&mut self, places: &[Place]) -> Vec<usize> {
+        let nodes = places.iter().map(|place| Names(&self.nodes).node(place, "a breakpoint")).collect::<Vec<_>>();
+        nodes.into_iter().filter_map(|node| self.note(node)).collect()
+    }
+
+    /// The graph, ready to run, or everything that is wrong with it.
+    pub(crate) fn compile(mut self) -> Result<CompiledGraph<S, C>, BuildError> {
+        self.resolve_gotos();
+        let (mut edges, mut routes) = (Vec::new(), Vec::new());
+        for edge in std::mem::take(&mut self.edges) {
+            let edge = edge(&Names(&self.nodes));
+            if let Some((edge, route)) = self.note(edge) {
+                edges.push(edge);
+                routes.extend(route);
+            }
+        }
+        let before = std::mem::take(&mut self.interrupt_before);
+        let after = std::mem::take(&mut self.interrupt_after);
+        let spec = GraphSpec {
+            interrupt_before: self.resolve_nodes(&before).into(),
+            interrupt_after: self.resolve_nodes(&after).into(),
+            name: self.name.clone().into(),
+            doc: self.doc.clone().into(),
+            nodes: self.nodes.clone().into(),
+            edges: edges.into(),
+        };
+        self.doubled_routes(&spec);
+        if self.mistakes.is_empty() {
+            let findings = hier_spec::check(&spec).into_iter().filter(|finding| self.counts(&spec, finding));
+            self.mistakes = findings.map(|finding| finding.message).collect();
+        }
+        if !self.mistakes.is_empty() {
+            return Err(BuildError { graph: self.name, mistakes: self.mistakes });
+        }
+        let parts = Parts { spec: SpecRef::Owned(Arc::new(spec)), nodes: self.code, routes };
+        Ok(CompiledGraph::new(parts, self.initial, self.channels))
+    }
+
+    /// Whether a finding is a mistake here.
+    fn counts(&self, spec: &GraphSpec, finding: &Finding) -> bool {
+        match finding.rule {
+            Rule::NoEntry => true,
+            Rule::TwoWriters => finding.sites.iter().any(|site| {
+                let Site::Write(node, position) = site else { return false };
+                let name = &spec.nodes[*node].writes[*position];
+                self.channels.iter().any(|channel| channel.name == *name && channel.kind.single_writer())
+            }),
+            _ => !self.lenient,
+        }
+    }
+
+    fn doubled_routes(&mut self, spec: &GraphSpec) {
+        let mut seen: Vec<(Source, &Text)> = Vec::new();
+        for edge in spec.edges.iter() {
+            let EdgeSpec::Route { from, label, .. } = edge else { continue };
+            if seen.contains(&(*from, label)) {
+                let from = spec.source_name(*from);
+                self.mistakes.push(format!("`{from}` has two routes called `{label}`: rename one, or make them one"));
+            }
+            seen.push((*from, label));
+        }
+    }
+}
+
+/// A compiled graph as a node of another.
+pub(crate) fn attach<S, C, T, I, O>(graph: &CompiledGraph<T, C, I, O>) -> (Nested, NodeDef<S, C>)
+where
+    S: Values,
+    C: Send + Sync + 'static,
+    T: Values,
+{
+    let nested = match &graph.inner.spec {
+        SpecRef::Owned(spec) => Nested::Owned(spec.clone()),
+        SpecRef::Static(spec) => Nested::Owned(Arc::new(GraphSpec::clone(spec))),
+    };
+    let attached = Attached { graph: graph.inner.clone(), context: Arc::clone, shares: Shares::new() };
+    let child = Child::new(attached);
+    let runs = child.clone();
+    let code = body(move |task: &super::Task<S, C>| {
+        let (runs, task) = (runs.clone(), task.clone());
+        Box::pin(async move { runs.run(&task).await })
+    });
+    (nested, NodeDef::from_body(code, Some(child)))
+}
+

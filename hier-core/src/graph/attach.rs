@@ -1,0 +1,179 @@
+//! A graph as a node of another.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use hier_spec::{GraphSpec, Nested};
+
+use super::compiled::{CompiledGraph, Graph, Inner};
+use super::handler::{Attach, BoxFuture, Invoke, Node, NodeResult, SubgraphArgs, TakesPlain, TakesSent};
+use super::task::Task;
+use crate::engine::{Shares, Subgraph};
+use crate::state::{MayHaveTwoWriters, SharesWith, Values, WritableChannel};
+
+/// A graph whose context can be had from the context `C` of the graph around it: the same, or none.
+#[diagnostic::on_unimplemented(
+    message = "the graph `{Self}` needs another context than `{C}`, which the graph around it has",
+    label = "needs another context",
+    note = "give both graphs the same context, or the inner one none"
+)]
+pub trait FitsContext<C>: Graph {
+    /// The inner graph's context.
+    fn context(outer: &Arc<C>) -> Arc<Self::Context>;
+}
+
+/// A graph that is attached to a node of another graph over `S`.
+pub struct Child<S: Values, C>(Arc<dyn Subgraph<S, C>>);
+
+impl<S: Values, C> Clone for Child<S, C> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<S: Values, C> std::fmt::Debug for Child<S, C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Child").finish_non_exhaustive()
+    }
+}
+
+impl<S: Values, C> Child<S, C> {
+    pub(crate) fn new(child: impl Subgraph<S, C> + 'static) -> Self {
+        Self(Arc::new(child))
+    }
+
+    /// Runs it as this task.
+    pub(crate) fn run<'a>(&'a self, task: &'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>> {
+        self.0.run(task)
+    }
+}
+
+/// How the context of an inner graph is had from that of the outer one.
+pub(crate) type ContextFn<C, D> = fn(&Arc<C>) -> Arc<D>;
+
+/// An inner graph and how to give it its context.
+pub(crate) struct Attached<T: Values, C, D> {
+    pub(crate) graph: Arc<Inner<T, D>>,
+    pub(crate) context: ContextFn<C, D>,
+    pub(crate) shares: Shares,
+}
+
+impl<S, C, G> Attach<S, C, G> for SubgraphArgs
+where
+    S: Values,
+    C: Send + Sync + 'static,
+    G: FitsContext<C>,
+    G::State: SharesWith<S>,
+{
+    fn child(_node: &G) -> Option<Child<S, C>> {
+        let graph: CompiledGraph<G::State, G::Context, G::Input, G::Output> = G::compile();
+        Some(Child::new(Attached { graph: graph.inner, context: G::context, shares: Shares::new() }))
+    }
+
+    const SPEC: Option<fn() -> &'static GraphSpec> = Some(|| G::SPEC);
+    const DEPTH: usize = 1 + G::DEPTH;
+}
+
+macro_rules! functions {
+    ($(($($arg:ident)*))*) => {$(
+        impl<S: Values, C, F: FnOnce($($arg),*) -> R, R, $($arg),*> Attach<S, C, F> for ($($arg,)*) {
+            fn child(_node: &F) -> Option<Child<S, C>> {
+                None
+            }
+
+            const SPEC: Option<fn() -> &'static GraphSpec> = None;
+            const DEPTH: usize = 0;
+        }
+    )*};
+}
+
+functions! { () (A1) (A1 A2) (A1 A2 A3) (A1 A2 A3 A4) }
+
+/// Used by the macro: the place of a graph over `S` with the context `C`, where nodes are checked and attached.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Site<'a, S, C>(PhantomData<fn() -> (&'a S, C)>);
+
+impl<'a, S: Values, C: Send + Sync + 'static> Site<'a, S, C> {
+    #[allow(clippy::new_without_default)]
+    pub const fn new() -> Self {
+        Self(PhantomData)
+    }
+
+    /// The node is reached by an edge that carries nothing.
+    pub fn plain<F, Args>(&self, _node: F)
+    where
+        F: Node<Args>,
+        Args: Invoke<'a, S, C, F>,
+        Args::Wants: TakesPlain,
+    {
+    }
+
+    /// The node is sent this item.
+    pub fn sent<F, Args, T>(&self, _node: F, item: T) -> T
+    where
+        F: Node<Args>,
+        Args: Invoke<'a, S, C, F>,
+        Args::Wants: TakesSent<T>,
+    {
+        item
+    }
+
+    /// The graph that the node runs, if it is one.
+    pub fn child<F, Args>(&self, node: &F) -> Option<Child<S, C>>
+    where
+        F: Node<Args>,
+        Args: Attach<S, C, F>,
+    {
+        Args::child(node)
+    }
+
+    /// The spec of the graph that the node runs, if it is one.
+    pub const fn nested<F, Args>(&self, _node: &F) -> Option<Nested>
+    where
+        F: Node<Args>,
+        Args: Attach<S, C, F>,
+    {
+        match Args::SPEC {
+            Some(spec) => Some(Nested::Static(spec)),
+            None => None,
+        }
+    }
+
+    /// How many graphs are nested in the node.
+    pub const fn depth<F, Args>(&self, _node: &F) -> usize
+    where
+        F: Node<Args>,
+        Args: Attach<S, C, F>,
+    {
+        Args::DEPTH
+    }
+}
+
+/// Used by the macro: the greatest of the depths.
+#[doc(hidden)]
+pub const fn deepest(depths: &[usize]) -> usize {
+    let mut deepest = 0;
+    let mut at = 0;
+    while at < depths.len() {
+        if depths[at] > deepest {
+            deepest = depths[at];
+        }
+        at += 1;
+    }
+    deepest
+}
+
+/// Used by the macro: calls a closure that routes, whose argument's type need not be written.
+#[doc(hidden)]
+pub fn choose<'a, S, T>(state: &'a S, route: impl FnOnce(&'a S) -> T) -> T {
+    route(state)
+}
+
+/// Used by the macro: a node says that it writes this channel.
+#[doc(hidden)]
+pub fn writable(_channel: &impl WritableChannel) {}
+
+/// Used by the macro: two nodes that always run in the same step write this channel.
+#[doc(hidden)]
+pub fn needs_reducer(_channel: &impl MayHaveTwoWriters) {}

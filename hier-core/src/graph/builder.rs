@@ -1,0 +1,331 @@
+//! Builds graphs at run time, with the checks of the macro as errors.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use hier_spec::{ArmSpec, ArmTarget, EdgeSpec, Goto, NodeSpec, Source, Target as SpecTarget};
+
+use super::Routing;
+use super::assemble::{self, Draft};
+use super::command::{End, Parcel, Payload, Start};
+use super::compiled::{CompiledGraph, RouteFn};
+use super::handler::IntoOutput;
+use super::options::{NodeDef, body};
+use super::task::Task;
+use crate::error::{BuildError, NodeError};
+use crate::state::{DynState, Schema, SharesWith, State, Values};
+
+/// Builds a graph at run time, over a derived state or a [`DynState`].
+///
+/// The graph is checked as the macro checks it; [`compile`](Self::compile) returns every mistake at once. Node names are
+/// texts, START and END the constants [`START`](super::START) and [`END`](super::END).
+///
+/// ```
+/// use hier_core::prelude::*;
+/// use hier_core::state::Builtin;
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<()> {
+/// let schema = Schema::new().reduced("log", Builtin::Append);
+/// let mut graph: GraphBuilder<DynState> = GraphBuilder::dynamic("hello", schema);
+/// graph.node("greet", async |task: Task<DynState>| task.state().update(json!({"log": ["hello"]})));
+/// graph.edge(START, "greet").edge("greet", END);
+/// let graph = graph.compile()?;
+/// let out = graph.invoke(graph.update(json!({}))?, Config::default(), ()).await?;
+/// assert_eq!(out.state().get("log"), Some(&json!(["hello"])));
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a builder does nothing until it is compiled"]
+pub struct GraphBuilder<S: Values, C = ()> {
+    pub(crate) draft: Draft<S, C>,
+}
+
+/// A node, START or END, as the caller of a builder names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The beginning.
+    Start,
+    /// The end.
+    End,
+    /// The node with this name.
+    Node(String),
+}
+
+impl From<Start> for Place {
+    fn from(_: Start) -> Self {
+        Self::Start
+    }
+}
+
+impl From<End> for Place {
+    fn from(_: End) -> Self {
+        Self::End
+    }
+}
+
+impl From<&str> for Place {
+    fn from(name: &str) -> Self {
+        Self::Node(name.to_owned())
+    }
+}
+
+impl From<String> for Place {
+    fn from(name: String) -> Self {
+        Self::Node(name)
+    }
+}
+
+impl From<&String> for Place {
+    fn from(name: &String) -> Self {
+        Self::Node(name.clone())
+    }
+}
+
+/// Something that can be a node of a graph built at run time: an asynchronous function of the [`Task`], or a
+/// [`NodeDef`] made of one with [`NodeDef::task`].
+pub trait IntoNode<S: Values, C> {
+    /// The node.
+    fn into_node(self) -> NodeDef<S, C>;
+}
+
+impl<S: Values, C> IntoNode<S, C> for NodeDef<S, C> {
+    fn into_node(self) -> NodeDef<S, C> {
+        self
+    }
+}
+
+impl<S, C, F, Fut> IntoNode<S, C> for F
+where
+    S: Values,
+    C: Send + Sync + 'static,
+    F: Fn(Task<S, C>) -> Fut + Send + Sync + 'static,
+    Fut: Future + Send + 'static,
+    Fut::Output: IntoOutput<S>,
+{
+    fn into_node(self) -> NodeDef<S, C> {
+        NodeDef::task(self)
+    }
+}
+
+impl<S: Values, C: Send + Sync + 'static> NodeDef<S, C> {
+    /// A node that calls this function with its task.
+    pub fn task<F, Fut>(function: F) -> Self
+    where
+        F: Fn(Task<S, C>) -> Fut + Send + Sync + 'static,
+        Fut: Future + Send + 'static,
+        Fut::Output: IntoOutput<S>,
+    {
+        let code = body(move |task: &Task<S, C>| {
+            let future = function(task.clone());
+            Box::pin(async move { future.await.into_output() })
+        });
+        Self::from_body(code, None)
+    }
+
+    /// Lets this function take over when the node has failed for good: [`Task::failure`] says how. Its output is the
+    /// node's; the node's own edges are not followed.
+    #[must_use]
+    pub fn on_failure<F, Fut>(mut self, function: F) -> Self
+    where
+        F: Fn(Task<S, C>) -> Fut + Send + Sync + 'static,
+        Fut: Future + Send + 'static,
+        Fut::Output: IntoOutput<S>,
+    {
+        self.on_error = Some(Self::task(function).body);
+        self.bare = false;
+        self
+    }
+}
+
+impl<S: State, C: Send + Sync + 'static> GraphBuilder<S, C> {
+    /// A graph over a derived state, with this name.
+    pub fn new(name: impl Into<String>) -> Self {
+        let channels = S::CHANNELS.iter().cloned().collect();
+        Self { draft: Draft::new(name.into(), channels, Arc::new(S::default)) }
+    }
+}
+
+impl<C: Send + Sync + 'static> GraphBuilder<DynState, C> {
+    /// A graph over a state whose channels are declared at run time, with this name.
+    pub fn dynamic(name: impl Into<String>, schema: Schema) -> Self {
+        let channels = schema.channels().cloned().collect();
+        let schema = Arc::new(schema);
+        Self { draft: Draft::new(name.into(), channels, Arc::new(move || schema.initial())) }
+    }
+}
+
+impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
+    /// Describes the graph.
+    pub fn description(&mut self, text: impl Into<String>) -> &mut Self {
+        self.draft.doc = text.into();
+        self
+    }
+
+    /// Accepts what the reference accepts: nodes that cannot be reached or have no way on, joins that cannot fire,
+    /// doubled edges.
+    pub fn lenient(&mut self) -> &mut Self {
+        self.draft.lenient = true;
+        self
+    }
+
+    /// Adds a node. Its commands may go to any node, unless [`goto`](Self::goto) says otherwise.
+    pub fn node(&mut self, name: impl Into<String>, node: impl IntoNode<S, C>) -> &mut Self {
+        let spec = NodeSpec { name: name.into().into(), goto: Goto::Any, ..NodeSpec::new("") };
+        self.draft.add_node(spec, node.into_node());
+        self
+    }
+
+    /// Adds a node that runs a graph, which shares the channels of equal names.
+    pub fn subgraph<T, I, O>(&mut self, name: impl Into<String>, graph: &CompiledGraph<T, C, I, O>) -> &mut Self
+    where
+        T: Values + SharesWith<S>,
+    {
+        let (nested, node) = assemble::attach(graph);
+        let spec = NodeSpec { name: name.into().into(), nested: Some(nested), ..NodeSpec::new("") };
+        self.draft.add_node(spec, node);
+        self
+    }
+
+    /// Lets a node wait until nothing else is left to run.
+    pub fn defer(&mut self, node: &str) -> &mut Self {
+        self.draft.change_node(node, |spec| spec.defer = true);
+        self
+    }
+
+    /// Declares the channels that a node always writes, for the check of two writers.
+    pub fn writes<'a>(&mut self, node: &str, channels: impl IntoIterator<Item = &'a str>) -> &mut Self {
+        let channels: Vec<_> = channels.into_iter().map(|name| name.to_owned().into()).collect();
+        self.draft.check_channels(node, &channels);
+        self.draft.change_node(node, |spec| spec.writes = channels.into());
+        self
+    }
+
+    /// Declares the only targets that a node's commands may choose.
+    pub fn goto<P: Into<Place>>(&mut self, node: &str, targets: impl IntoIterator<Item = P>) -> &mut Self {
+        let targets = targets.into_iter().map(Into::into).collect();
+        self.draft.gotos.push((node.to_owned(), targets));
+        self
+    }
+
+    /// Adds an edge that is always followed.
+    pub fn edge(&mut self, from: impl Into<Place>, to: impl Into<Place>) -> &mut Self {
+        let (from, to) = (from.into(), to.into());
+        self.draft.edges.push(Box::new(move |names| {
+            Ok((EdgeSpec::Plain { from: names.source(&from)?, to: names.target(&to)? }, None))
+        }));
+        self
+    }
+
+    /// Adds an edge that is followed once all of `from` have run.
+    pub fn join<'a>(&mut self, from: impl IntoIterator<Item = &'a str>, to: impl Into<Place>) -> &mut Self {
+        let from: Vec<Place> = from.into_iter().map(Place::from).collect();
+        let to = to.into();
+        self.draft.edges.push(Box::new(move |names| {
+            let from: Result<Vec<usize>, String> = from.iter().map(|place| names.node(place, "a join")).collect();
+            Ok((EdgeSpec::Join { from: from?.into(), to: names.target(&to)? }, None))
+        }));
+        self
+    }
+
+    /// Adds a route: `choose` names one of the arms, each of which leads to any number of places.
+    pub fn route<P: Into<Place>, L: AsRef<str>>(
+        &mut self,
+        from: impl Into<Place>,
+        label: impl Into<String>,
+        arms: impl IntoIterator<Item = (&'static str, Vec<P>)>,
+        choose: impl Fn(&S) -> L + Send + Sync + 'static,
+    ) -> &mut Self {
+        let (from, label) = (from.into(), label.into());
+        let arms: Vec<(&str, Vec<Place>)> =
+            arms.into_iter().map(|(arm, to)| (arm, to.into_iter().map(Into::into).collect())).collect();
+        self.draft.edges.push(Box::new(move |names| {
+            let from = names.source(&from)?;
+            let mut specs = Vec::new();
+            for (arm, to) in &arms {
+                let to: Result<Vec<_>, String> = to.iter().map(|place| names.target(place).map(ArmTarget::Go)).collect();
+                specs.push(ArmSpec { label: (*arm).into(), to: to?.into() });
+            }
+            let code = arm_code(label.clone(), specs.clone(), choose);
+            Ok((EdgeSpec::Route { from, label: label.into(), arms: specs.into() }, Some(code)))
+        }));
+        self
+    }
+
+    /// Adds a map: one task of `to` for each item, which it takes as [`Task::sent`].
+    pub fn each<T: Payload, Items: IntoIterator<Item = T>>(
+        &mut self,
+        from: impl Into<Place>,
+        label: impl Into<String>,
+        to: impl Into<Place>,
+        items: impl Fn(&S) -> Items + Send + Sync + 'static,
+    ) -> &mut Self {
+        let (from, to, label) = (from.into(), to.into(), label.into());
+        self.draft.edges.push(Box::new(move |names| {
+            let (from, node) = (names.source(&from)?, names.node(&to, "the target of a Send")?);
+            let arm = ArmSpec { label: label.clone().into(), to: vec![ArmTarget::Send(node)].into() };
+            let code: RouteFn<S> = Arc::new(move |state, routing| {
+                let parcels = items(state).into_iter().map(|item| (node, Arc::new(item) as Parcel));
+                routing.sends.extend(parcels);
+                Ok(())
+            });
+            Ok((EdgeSpec::Route { from, label: label.into(), arms: vec![arm].into() }, Some(code)))
+        }));
+        self
+    }
+
+    /// Stops runs before these nodes. Checked now; effective with a saver, which is not there yet.
+    pub fn interrupt_before<'a>(&mut self, nodes: impl IntoIterator<Item = &'a str>) -> &mut Self {
+        self.draft.interrupt_before.extend(nodes.into_iter().map(Place::from));
+        self
+    }
+
+    /// Stops runs after these nodes. Checked now; effective with a saver, which is not there yet.
+    pub fn interrupt_after<'a>(&mut self, nodes: impl IntoIterator<Item = &'a str>) -> &mut Self {
+        self.draft.interrupt_after.extend(nodes.into_iter().map(Place::from));
+        self
+    }
+
+    /// The graph, ready to run, or everything that is wrong with it.
+    pub fn compile(self) -> Result<CompiledGraph<S, C>, BuildError> {
+        self.draft.compile()
+    }
+}
+
+fn arm_code<S, L: AsRef<str>>(
+    label: String,
+    arms: Vec<ArmSpec>,
+    choose: impl Fn(&S) -> L + Send + Sync + 'static,
+) -> RouteFn<S> {
+    Arc::new(move |state: &S, routing: &mut Routing| {
+        let chosen = choose(state);
+        let chosen = chosen.as_ref();
+        let Some(arm) = arms.iter().find(|arm| arm.label == chosen) else {
+            let tail = hier_spec::did_you_mean(chosen, arms.iter().map(|arm| &*arm.label));
+            return Err(NodeError::permanent(format!("its route `{label}` chose `{chosen}`, which is no arm{tail}")));
+        };
+        for to in arm.to.iter() {
+            if let SpecTarget::Node(node) = to.target() {
+                routing.go(node);
+            }
+        }
+        Ok(())
+    })
+}
+
+impl<S: Values, C> fmt::Debug for GraphBuilder<S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GraphBuilder").field("name", &self.draft.name).finish_non_exhaustive()
+    }
+}
+
+/// Where a builder's edges may start.
+pub(crate) fn source(place: &Place, node: impl FnOnce(&Place) -> Result<usize, String>) -> Result<Source, String> {
+    match place {
+        Place::Start => Ok(Source::Start),
+        Place::End => Err("an edge cannot start at END".to_owned()),
+        Place::Node(_) => node(place).map(Source::Node),
+    }
+}

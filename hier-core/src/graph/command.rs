@@ -1,0 +1,252 @@
+//! What a node returns beside an update: where to go on.
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::state::{Update, Values, Writes};
+
+/// Something that a Send can carry.
+#[diagnostic::on_unimplemented(
+    message = "a Send cannot carry a `{Self}`",
+    label = "cannot be sent",
+    note = "what is sent is kept with the run until it is taken: derive `Clone`, `Serialize` and `Deserialize` for it"
+)]
+pub trait Payload: Clone + Send + Sync + Serialize + DeserializeOwned + 'static {}
+
+impl<T: Clone + Send + Sync + Serialize + DeserializeOwned + 'static> Payload for T {}
+
+/// A payload whose type only sender and receiver know.
+pub(crate) trait ErasedPayload: Any + Send + Sync {
+    fn to_json(&self) -> Result<Value, serde_json::Error>;
+    fn type_name(&self) -> &'static str;
+    fn as_any(&self) -> &dyn Any;
+}
+
+impl<T: Payload> ErasedPayload for T {
+    fn to_json(&self) -> Result<Value, serde_json::Error> {
+        serde_json::to_value(self)
+    }
+
+    fn type_name(&self) -> &'static str {
+        std::any::type_name::<T>()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// What a task was sent.
+pub(crate) type Parcel = Arc<dyn ErasedPayload>;
+
+/// The beginning of a graph, as the builder names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start;
+
+/// The end of a graph: a target for the builder and for commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End;
+
+/// The beginning of a graph.
+pub const START: Start = Start;
+
+/// The end of a graph.
+pub const END: End = End;
+
+/// A node as the target of a command. `graph!` makes a constant of it for each node: `Review::notify`.
+pub struct Target<S> {
+    pub(crate) graph: &'static str,
+    pub(crate) node: &'static str,
+    state: PhantomData<fn() -> S>,
+}
+
+impl<S> Clone for Target<S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for Target<S> {}
+
+impl<S> fmt::Debug for Target<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}::{}", self.graph, self.node)
+    }
+}
+
+impl<S> Target<S> {
+    /// Used by the macro.
+    #[doc(hidden)]
+    pub const fn new(graph: &'static str, node: &'static str) -> Self {
+        Self { graph, node, state: PhantomData }
+    }
+
+    /// The name of the node.
+    pub const fn name(self) -> &'static str {
+        self.node
+    }
+}
+
+/// Where a command goes: a node or the end.
+#[derive(Clone)]
+pub(crate) struct Jump {
+    /// The graph that the target belongs to, where known.
+    pub(crate) graph: Option<&'static str>,
+    /// The node; none is END.
+    pub(crate) node: Option<Cow<'static, str>>,
+    pub(crate) parcel: Option<Parcel>,
+}
+
+/// A target of [`Command::goto`]: a constant of the graph, [`END`], or (for graphs built at run time) a name.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no target in a graph over `{S}`",
+    note = "targets are the constants that `graph!` makes (`Review::notify`), and `END`"
+)]
+pub trait IntoTarget<S> {
+    #[doc(hidden)]
+    fn into_jump(self) -> JumpTo;
+}
+
+/// A target, resolved when the command is applied.
+#[doc(hidden)]
+pub struct JumpTo(pub(crate) Jump);
+
+impl<S> IntoTarget<S> for Target<S> {
+    fn into_jump(self) -> JumpTo {
+        JumpTo(Jump { graph: Some(self.graph), node: Some(Cow::Borrowed(self.node)), parcel: None })
+    }
+}
+
+impl<S> IntoTarget<S> for End {
+    fn into_jump(self) -> JumpTo {
+        JumpTo(Jump { graph: None, node: None, parcel: None })
+    }
+}
+
+impl<S> IntoTarget<S> for &str {
+    fn into_jump(self) -> JumpTo {
+        let node = (self != hier_spec::END).then(|| Cow::Owned(self.to_owned()));
+        JumpTo(Jump { graph: None, node, parcel: None })
+    }
+}
+
+impl<S> IntoTarget<S> for String {
+    fn into_jump(self) -> JumpTo {
+        IntoTarget::<S>::into_jump(self.as_str())
+    }
+}
+
+/// An update, and where to go on. The targets add to the node's own edges, they do not replace them (as in the
+/// reference).
+///
+/// ```
+/// # use hier_core::prelude::*;
+/// # #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+/// # struct Filing { accepted: bool }
+/// async fn assess(state: &Filing) -> Command<Filing> {
+///     let update = Command::update(Filing::update().accepted(true));
+///     if state.accepted { update.goto(END) } else { update.goto(Review::fetch) }
+/// }
+/// # async fn fetch() {}
+/// # graph! { Review<Filing> = Graph {
+/// #     nodes: [assess { goto: [fetch, END] }, fetch], edges: [START >> assess, fetch >> END] } }
+/// ```
+#[must_use = "a command does nothing unless the node returns it"]
+pub struct Command<S: Values> {
+    pub(crate) writes: Writes<S>,
+    pub(crate) jumps: Vec<Jump>,
+    pub(crate) parent: Option<Box<dyn ParentCommand>>,
+}
+
+impl<S: Values> Default for Command<S> {
+    fn default() -> Self {
+        Self { writes: Writes::new(), jumps: Vec::new(), parent: None }
+    }
+}
+
+impl<S: Values> fmt::Debug for Command<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let targets: Vec<_> = self.jumps.iter().map(|jump| jump.node.as_deref().unwrap_or(hier_spec::END)).collect();
+        f.debug_struct("Command").field("update", &self.writes).field("goto", &targets).finish_non_exhaustive()
+    }
+}
+
+impl<S: Values> Command<S> {
+    /// A command that does nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A command with an update.
+    pub fn update<U: Update<State = S>>(update: U) -> Self {
+        Self { writes: update.into_writes(), ..Self::default() }
+    }
+
+    /// Goes to a node, or to [`END`] (which goes nowhere).
+    pub fn goto(mut self, target: impl IntoTarget<S>) -> Self {
+        self.jumps.push(target.into_jump().0);
+        self
+    }
+
+    /// Starts a task of a node with this payload, which the node takes as `Sent<T>`.
+    pub fn send(mut self, target: impl IntoTarget<S>, payload: impl Payload) -> Self {
+        self.jumps.push(Jump { parcel: Some(Arc::new(payload)), ..target.into_jump().0 });
+        self
+    }
+
+    /// Addresses the command to the parent graph: this graph ends, what it wrote is dropped, and the parent takes the
+    /// command as if the node that runs this graph had returned it. `Child` is the state of this graph.
+    pub fn parent<Child: Values>(self) -> Command<Child> {
+        Command { parent: Some(Box::new(Output::from(self))), ..Command::default() }
+    }
+}
+
+/// What a node returned, as the engine takes it.
+pub struct Output<S: Values> {
+    pub(crate) writes: Writes<S>,
+    pub(crate) jumps: Vec<Jump>,
+    pub(crate) parent: Option<Box<dyn ParentCommand>>,
+}
+
+impl<S: Values> Default for Output<S> {
+    fn default() -> Self {
+        Command::default().into()
+    }
+}
+
+impl<S: Values> From<Command<S>> for Output<S> {
+    fn from(Command { writes, jumps, parent }: Command<S>) -> Self {
+        Self { writes, jumps, parent }
+    }
+}
+
+impl<S: Values> Output<S> {
+    /// The output of a node that returns an update. Used by the derive.
+    #[doc(hidden)]
+    pub fn update<U: Update<State = S>>(update: U) -> Self {
+        Command::update(update).into()
+    }
+}
+
+/// A command for a parent, whose state this graph does not know.
+pub(crate) trait ParentCommand: Any + Send + Sync {
+    fn state_name(&self) -> &'static str;
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
+}
+
+impl<S: Values> ParentCommand for Output<S> {
+    fn state_name(&self) -> &'static str {
+        std::any::type_name::<S>()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}

@@ -1,0 +1,246 @@
+//! A graph that is ready to run.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use hier_spec::GraphSpec;
+
+use super::input::{GraphInput, GraphOutput};
+use super::options::NodeDef;
+use super::{Child, Routing, draw};
+use crate::channel::ChannelSpec;
+use crate::config::Config;
+use crate::engine::{self, EventStream, NodeCache, Outcome, Plan, StreamMode};
+use crate::error::{NodeError, RunError};
+use crate::state::{DynState, DynUpdate, State, Values};
+
+/// A function that routes: reads the state, says where to go.
+pub(crate) type RouteFn<S> = Arc<dyn Fn(&S, &mut Routing) -> Result<(), NodeError> + Send + Sync>;
+
+/// A graph that the compiler has checked. `graph!` implements it.
+#[diagnostic::on_unimplemented(message = "`{Self}` is not a graph", note = "declare graphs with `graph!`")]
+pub trait Graph: Copy + Send + Sync + 'static {
+    /// The state that the graph runs over.
+    type State: State;
+    /// What is given to each run and reaches the nodes as `run.context()`.
+    type Context: Send + Sync + 'static;
+    /// The view that the graph takes as input, or [`Whole`](super::Whole).
+    type Input: 'static;
+    /// The view that the graph returns, or its state.
+    type Output: GraphOutput<Self::State>;
+
+    /// The graph's name.
+    const NAME: &'static str;
+    /// The graph as data.
+    const SPEC: &'static GraphSpec;
+    /// How many graphs are nested in this one. Its evaluation ends because no graph contains itself.
+    const DEPTH: usize;
+
+    /// The code of the nodes and routes, in the order of the spec.
+    #[doc(hidden)]
+    fn parts() -> Parts<Self::State, Self::Context>;
+
+    /// The graph, ready to run.
+    fn compile() -> Compiled<Self> {
+        const { assert!(Self::DEPTH < usize::MAX) }
+        CompiledGraph::new(Self::parts(), Arc::new(Self::State::default), Self::State::CHANNELS.iter().cloned().collect())
+    }
+
+    /// The graph as the root of a hierarchy. A plain graph has nothing to prepare for that: the same as `compile`.
+    fn compile_as_root() -> Compiled<Self> {
+        Self::compile()
+    }
+
+    /// The graph as a Mermaid flowchart.
+    fn mermaid() -> String {
+        draw::mermaid(Self::SPEC)
+    }
+
+    /// The graph in the DOT language of Graphviz.
+    fn dot() -> String {
+        draw::dot(Self::SPEC)
+    }
+
+    /// The graph as an SVG picture.
+    fn svg() -> String {
+        draw::svg(Self::SPEC)
+    }
+}
+
+/// What a graph type compiles to.
+pub type Compiled<G> =
+    CompiledGraph<<G as Graph>::State, <G as Graph>::Context, <G as Graph>::Input, <G as Graph>::Output>;
+
+/// The spec of a graph that was declared in a macro or built at run time.
+#[derive(Clone)]
+pub(crate) enum SpecRef {
+    Static(&'static GraphSpec),
+    Owned(Arc<GraphSpec>),
+}
+
+impl Deref for SpecRef {
+    type Target = GraphSpec;
+
+    fn deref(&self) -> &GraphSpec {
+        match self {
+            Self::Static(spec) => spec,
+            Self::Owned(spec) => spec,
+        }
+    }
+}
+
+/// The spec of a graph with the code of its nodes and routes.
+pub struct Parts<S: Values, C = ()> {
+    pub(crate) spec: SpecRef,
+    pub(crate) nodes: Vec<NodeDef<S, C>>,
+    pub(crate) routes: Vec<RouteFn<S>>,
+}
+
+impl<S: Values, C> fmt::Debug for Parts<S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parts").field("graph", &self.spec.name).finish_non_exhaustive()
+    }
+}
+
+impl<S: Values, C> Parts<S, C> {
+    /// A graph without code yet.
+    pub fn new(spec: &'static GraphSpec) -> Self {
+        Self { spec: SpecRef::Static(spec), nodes: Vec::new(), routes: Vec::new() }
+    }
+
+    /// The code of the next node of the spec.
+    #[must_use]
+    pub fn node(mut self, node: NodeDef<S, C>) -> Self {
+        self.nodes.push(node);
+        self
+    }
+
+    /// The code of the next route of the spec.
+    #[must_use]
+    pub fn route(mut self, route: impl Fn(&S, &mut Routing) + Send + Sync + 'static) -> Self {
+        self.routes.push(Arc::new(move |state, routing| {
+            route(state, routing);
+            Ok(())
+        }));
+        self
+    }
+}
+
+/// A graph that is ready to run. Cheap to clone; runs share it.
+///
+/// `S` is the state, `C` the context, `I` the input view ([`Whole`](super::Whole) without one), `O` the output.
+pub struct CompiledGraph<S: Values, C = (), I = super::Whole, O = S> {
+    pub(crate) inner: Arc<Inner<S, C>>,
+    types: PhantomData<fn(I) -> O>,
+}
+
+/// What a compiled graph is made of. Nodes and routes are in the order of the plan.
+pub(crate) struct Inner<S: Values, C> {
+    pub(crate) spec: SpecRef,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) nodes: Vec<NodeDef<S, C>>,
+    pub(crate) routes: Vec<RouteFn<S>>,
+    pub(crate) channels: Vec<ChannelSpec>,
+    pub(crate) initial: Arc<dyn Fn() -> S + Send + Sync>,
+    pub(crate) cache: NodeCache<S>,
+}
+
+impl<S: Values, C> Inner<S, C> {
+    pub(crate) fn child(&self, node: usize) -> Option<&Child<S, C>> {
+        self.nodes.get(node).and_then(|node| node.child.as_ref())
+    }
+}
+
+impl<S: Values, C, I, O> Clone for CompiledGraph<S, C, I, O> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone(), types: PhantomData }
+    }
+}
+
+impl<S: Values, C, I, O> fmt::Debug for CompiledGraph<S, C, I, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CompiledGraph").field("name", &self.spec().name).finish_non_exhaustive()
+    }
+}
+
+impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
+    pub(crate) fn new(
+        parts: Parts<S, C>,
+        initial: Arc<dyn Fn() -> S + Send + Sync>,
+        channels: Vec<ChannelSpec>,
+    ) -> Self {
+        let plan = Arc::new(Plan::new(&parts.spec));
+        let nodes = plan.in_order(parts.nodes);
+        let (spec, routes, cache) = (parts.spec, parts.routes, NodeCache::default());
+        Self { inner: Arc::new(Inner { spec, plan, nodes, routes, channels, initial, cache }), types: PhantomData }
+    }
+
+    /// The graph as data.
+    pub fn spec(&self) -> &GraphSpec {
+        &self.inner.spec
+    }
+
+    /// The graph as a Mermaid flowchart.
+    pub fn mermaid(&self) -> String {
+        draw::mermaid(self.spec())
+    }
+
+    /// The graph in the DOT language of Graphviz.
+    pub fn dot(&self) -> String {
+        draw::dot(self.spec())
+    }
+
+    /// The graph as an SVG picture.
+    pub fn svg(&self) -> String {
+        draw::svg(self.spec())
+    }
+
+    /// Forgets the results of nodes with a `cache`.
+    pub fn clear_cache(&self) {
+        self.inner.cache.clear();
+    }
+}
+
+impl<S, C, I, O> CompiledGraph<S, C, I, O>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+    O: GraphOutput<S>,
+{
+    /// Runs the graph: until it has finished, until it has to be asked for something, or until it was asked to stop.
+    ///
+    /// The input is a whole state, an update of it, or `()` to go on; with `input:` in the graph, that view. Dropping
+    /// the future cancels the run.
+    pub async fn invoke(
+        &self,
+        input: impl GraphInput<S, I>,
+        config: Config,
+        context: C,
+    ) -> Result<Outcome<O>, RunError> {
+        let input = input.into_input();
+        let end = engine::run(self.inner.clone(), input, Arc::new(config), Arc::new(context), None).await?;
+        Ok(end.map(O::from_owned))
+    }
+
+    /// Runs the graph and hands over its events as they come. The run is a task of its own: a slow consumer does not
+    /// hold it up, and dropping the stream cancels it.
+    pub fn stream(
+        &self,
+        input: impl GraphInput<S, I>,
+        config: Config,
+        context: C,
+        modes: impl IntoIterator<Item = StreamMode>,
+    ) -> EventStream<S, O> {
+        let input = input.into_input();
+        engine::stream(self.inner.clone(), input, config, context, modes.into_iter().collect())
+    }
+}
+
+impl<C, O> CompiledGraph<DynState, C, super::Whole, O> {
+    /// An update of the graph's channels from a JSON object. An unknown channel is an error.
+    pub fn update(&self, object: serde_json::Value) -> Result<DynUpdate, NodeError> {
+        (self.inner.initial)().update(object)
+    }
+}

@@ -1,0 +1,54 @@
+//! Graphs: what `graph!` declares, what a builder builds, and what both compile to.
+
+mod assemble;
+mod attach;
+mod builder;
+mod command;
+mod compiled;
+pub mod draw;
+pub mod handler;
+mod input;
+mod options;
+mod task;
+
+pub use attach::{Child, FitsContext, Site, choose, deepest, needs_reducer, writable};
+pub(crate) use attach::Attached;
+pub use builder::{GraphBuilder, IntoNode, Place};
+pub use command::{Command, END, End, IntoTarget, JumpTo, Output, Payload, START, Start, Target};
+pub use compiled::{CompiledGraph, Graph, Parts};
+pub use handler::{BoxFuture, Failure, NodeResult, Sent, SubgraphArgs};
+pub use input::{GraphInput, GraphOutput, Whole};
+pub use options::{Cache, NodeDef, Retry};
+pub use task::Task;
+
+pub(crate) use command::{Jump, Parcel, ParentCommand};
+pub(crate) use compiled::{Inner, RouteFn};
+pub(crate) use options::Body;
+
+use std::sync::Arc;
+
+/// Where a route leads: filled by the generated `match`, `if` and `for`, and by the closures of a builder.
+#[derive(Default)]
+pub struct Routing {
+    pub(crate) go: smallvec::SmallVec<[usize; 4]>,
+    pub(crate) sends: Vec<(usize, Parcel)>,
+}
+
+impl std::fmt::Debug for Routing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let sends: Vec<_> = self.sends.iter().map(|(node, _)| node).collect();
+        f.debug_struct("Routing").field("go", &self.go).field("sends", &sends).finish()
+    }
+}
+
+impl Routing {
+    /// Runs the node with this index in the spec.
+    pub fn go(&mut self, node: usize) {
+        self.go.push(node);
+    }
+
+    /// Starts a task of the node with this index in the spec, with this payload.
+    pub fn send(&mut self, node: usize, payload: impl Payload) {
+        self.sends.push((node, Arc::new(payload)));
+    }
+}

@@ -1,0 +1,168 @@
+//! A node and its options.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Child;
+use super::handler::{BoxFuture, NodeResult};
+use super::task::Task;
+use crate::state::Values;
+
+/// A node's code.
+pub(crate) type Body<S, C> = Arc<dyn for<'a> Fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>> + Send + Sync>;
+
+/// How often a failing node is run, and how long is waited between two attempts.
+///
+/// Before attempt n + 1 the wait is `interval × factor^(n−1)`, at most `cap`, plus a random part of up to `jitter` times
+/// that. Only errors that are transient are retried (see [`NodeError`](crate::NodeError)).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Retry {
+    /// The number of attempts, the first included; 0 and 1 both mean no retry.
+    pub attempts: u32,
+    /// The first wait.
+    pub interval: Duration,
+    /// By how much each wait is longer than the one before.
+    pub factor: f64,
+    /// The longest wait, before jitter.
+    pub cap: Duration,
+    /// The greatest random addition, as a fraction of the wait.
+    pub jitter: f64,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self {
+            attempts: 3,
+            interval: Duration::from_millis(500),
+            factor: 2.0,
+            cap: Duration::from_secs(128),
+            jitter: 0.25,
+        }
+    }
+}
+
+impl Retry {
+    /// This many attempts, with the default waits.
+    pub fn attempts(attempts: u32) -> Self {
+        Self { attempts, ..Self::default() }
+    }
+
+    /// The wait after this many failures, without jitter.
+    pub fn wait(&self, failures: u32) -> Duration {
+        let exponent = i32::try_from(failures.saturating_sub(1)).unwrap_or(i32::MAX);
+        let seconds = self.interval.as_secs_f64() * self.factor.powi(exponent);
+        // A factor below zero or a product that is no number waits for the cap: never less than asked for by mistake.
+        Duration::try_from_secs_f64(seconds).map_or(self.cap, |wait| wait.min(self.cap))
+    }
+}
+
+impl From<u32> for Retry {
+    fn from(attempts: u32) -> Self {
+        Self::attempts(attempts)
+    }
+}
+
+/// How long a node's result is used again for an equal input.
+///
+/// The key is the node and everything it could have seen: what it was sent, or else every channel with a value that is
+/// neither managed nor untracked. Failures are never kept. The results live in the memory of the compiled graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cache {
+    /// For how long, from when the result was stored.
+    pub ttl: Duration,
+}
+
+impl From<Duration> for Cache {
+    fn from(ttl: Duration) -> Self {
+        Self { ttl }
+    }
+}
+
+/// A node's code, of a closure.
+pub(crate) fn body<S: Values, C>(
+    code: impl for<'a> Fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>> + Send + Sync + 'static,
+) -> Body<S, C> {
+    Arc::new(code)
+}
+
+/// A node: its code and its options.
+pub struct NodeDef<S: Values, C = ()> {
+    pub(crate) body: Body<S, C>,
+    pub(crate) child: Option<Child<S, C>>,
+    pub(crate) retry: Option<Retry>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) idle_timeout: Option<Duration>,
+    pub(crate) cache: Option<Cache>,
+    pub(crate) on_error: Option<Body<S, C>>,
+    /// Whether running the node is just calling its code.
+    pub(crate) bare: bool,
+}
+
+impl<S: Values, C> fmt::Debug for NodeDef<S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeDef")
+            .field("graph", &self.child.is_some())
+            .field("retry", &self.retry)
+            .field("timeout", &self.timeout)
+            .field("idle_timeout", &self.idle_timeout)
+            .field("cache", &self.cache)
+            .field("on_error", &self.on_error.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S: Values, C: 'static> NodeDef<S, C> {
+    /// A node with this code, and the graph that it runs if it is one. Used by the macro.
+    #[doc(hidden)]
+    pub fn new(body: for<'a> fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>, child: Option<Child<S, C>>) -> Self {
+        Self::from_body(Arc::new(body), child)
+    }
+
+    /// A node with this code, kept as it is.
+    pub(crate) fn from_body(body: Body<S, C>, child: Option<Child<S, C>>) -> Self {
+        Self { body, child, retry: None, timeout: None, idle_timeout: None, cache: None, on_error: None, bare: true }
+    }
+
+    /// Runs the node again if it fails.
+    #[must_use]
+    pub fn retry(mut self, retry: impl Into<Retry>) -> Self {
+        self.retry = Some(retry.into());
+        self.bare = false;
+        self
+    }
+
+    /// Bounds each attempt.
+    #[must_use]
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.timeout = Some(limit);
+        self.bare = false;
+        self
+    }
+
+    /// Bounds the time of each attempt without a sign of life: `run.heartbeat()` or `run.emit(…)`.
+    #[must_use]
+    pub fn idle_timeout(mut self, limit: Duration) -> Self {
+        self.idle_timeout = Some(limit);
+        self.bare = false;
+        self
+    }
+
+    /// Uses a result again for an equal input.
+    #[must_use]
+    pub fn cache(mut self, cache: impl Into<Cache>) -> Self {
+        self.cache = Some(cache.into());
+        self.bare = false;
+        self
+    }
+
+    /// Lets this code take over when the node has failed for good. Its output is the node's; the node's own edges are
+    /// not followed. Used by the macro.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn on_error(mut self, handler: for<'a> fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>) -> Self {
+        self.on_error = Some(Arc::new(handler));
+        self.bare = false;
+        self
+    }
+}

@@ -1,0 +1,113 @@
+//! One task: a node, the state it sees, and what it was sent.
+
+use std::any::type_name;
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::command::{Parcel, Payload};
+use super::handler::{BoxFuture, Failure, Invoke, Node, NodeFuture, NodeResult};
+use super::{Child, Graph, Inner, SubgraphArgs, handler};
+use crate::error::NodeError;
+use crate::run::Run;
+use crate::state::Values;
+
+/// One execution of one node in one superstep. The node borrows what it takes from here; nodes of graphs that are built
+/// at run time get the task itself.
+pub struct Task<S: Values, C = ()> {
+    pub(crate) graph: Arc<Inner<S, C>>,
+    pub(crate) state: Arc<S>,
+    pub(crate) run: Run<C>,
+    pub(crate) parcel: Option<Parcel>,
+    pub(crate) failure: Option<Failure>,
+}
+
+impl<S: Values, C> Clone for Task<S, C> {
+    fn clone(&self) -> Self {
+        Self {
+            graph: self.graph.clone(),
+            state: self.state.clone(),
+            run: self.run.clone(),
+            parcel: self.parcel.clone(),
+            failure: self.failure.clone(),
+        }
+    }
+}
+
+impl<S: Values, C> fmt::Debug for Task<S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Task").field("run", &self.run).field("sent", &self.was_sent()).finish_non_exhaustive()
+    }
+}
+
+impl<S: Values, C> Task<S, C> {
+    /// The state as of the start of the step.
+    pub fn state(&self) -> &S {
+        &self.state
+    }
+
+    /// The run that the task is part of.
+    pub fn run(&self) -> &Run<C> {
+        &self.run
+    }
+
+    /// Whether a Send started the task.
+    pub fn was_sent(&self) -> bool {
+        self.parcel.is_some()
+    }
+
+    /// What the Send carried.
+    pub fn sent<T: Payload>(&self) -> Result<T, NodeError> {
+        let Some(parcel) = &self.parcel else {
+            return Err(NodeError::permanent(format!(
+                "wants to be sent a `{}` and was reached by a plain edge or goto; reach it with a Send",
+                type_name::<T>()
+            )));
+        };
+        parcel.as_any().downcast_ref::<T>().cloned().ok_or_else(|| {
+            NodeError::permanent(format!("takes a `{}` and was sent a `{}`", type_name::<T>(), parcel.type_name()))
+        })
+    }
+
+    /// What the Send carried, as JSON; none if no Send started the task.
+    pub fn sent_json(&self) -> Result<Option<Value>, NodeError> {
+        Ok(self.parcel.as_ref().map(|parcel| parcel.to_json()).transpose()?)
+    }
+
+    /// The failure that this task handles, in a handler of `on_error`.
+    pub fn failure(&self) -> Option<Failure> {
+        self.failure.clone()
+    }
+
+    /// Calls a node function with what it takes from this task. Used by the macro, and by `node` closures that reuse
+    /// such a function: `|task| task.call(assess)`.
+    pub fn call<'a, F, Args>(&'a self, function: F) -> BoxFuture<'a, NodeResult<S>>
+    where
+        F: Node<Args>,
+        Args: Invoke<'a, S, C, F>,
+        Args::Out: NodeFuture<S> + Send + 'a,
+    {
+        match Args::invoke(function, self) {
+            Ok(future) => Box::pin(finish::<S, Args::Out>(future)),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
+    }
+}
+
+async fn finish<S: Values, F: NodeFuture<S>>(future: F) -> NodeResult<S> {
+    F::output(future.await)
+}
+
+/// A graph as a node: what was attached when the outer graph was compiled is run.
+impl<'a, S: Values, C: Send + Sync + 'static, G: Graph> Invoke<'a, S, C, G> for SubgraphArgs {
+    type Out = BoxFuture<'a, NodeResult<S>>;
+    type Wants = handler::Perhaps<G::State>;
+
+    fn invoke(_graph: G, task: &'a Task<S, C>) -> Result<Self::Out, NodeError> {
+        let child: Option<&Child<S, C>> = task.graph.child(task.run.key.node);
+        let child = child.ok_or_else(|| NodeError::permanent(format!("the graph `{}` is not attached here", G::NAME)))?;
+        Ok(child.run(task))
+    }
+}
+

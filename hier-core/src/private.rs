@@ -1,0 +1,24 @@
+//! What generated code refers to. Not for hands.
+
+pub use std::borrow::Cow;
+pub use std::sync::Arc;
+
+pub use hier_spec::{ArmSpec, ArmTarget, EdgeSpec, Goto, GraphSpec, Nested, NodeSpec, Source, Target as SpecTarget, Text};
+pub use serde_json::{self, Error as JsonError, Value};
+
+pub use crate::NodeError;
+pub use crate::channel::{ChannelSpec, Kind, Table};
+pub use crate::graph::handler::{Extract, IntoOutput, Nothing};
+pub use crate::graph::{
+    Cache, FitsContext, Graph, GraphInput, GraphOutput, NodeDef, NodeResult, Output, Parts, Retry, Routing, Site, Target,
+    Task, Whole, choose, deepest, needs_reducer, writable,
+};
+pub use crate::reducer::{ReduceError, builtin, reduce};
+pub use crate::state::derived::{
+    BoxedWrite, boxed, copy, json, lift, name, persisted, reset, set, unboxed, unboxed_value, write_field, write_json,
+};
+pub use crate::state::nibbles::*;
+pub use crate::state::{
+    Agree, Carried, Channel, ChannelWrite, Contains, Empty, Fork, I, IsLastStep, Leaf, ManagedValue, O, Parameter,
+    Persist, Plain, Reduced, RemainingSteps, SharesWith, State, Steps, Update, Values, WritableChannel, Write, Writes,
+};

@@ -1,0 +1,289 @@
+//! Reducers: how the writes of a step are merged into a channel's value, in place.
+//!
+//! Each built-in reducer is a trait with one method, implemented for the types that bear it, so that
+//! `#[reducer(append)]` on a field of another type is refused by the compiler with the reducer's own words. A reducer of
+//! the user's (`with = path`) is any `fn(&mut T, T)`, or one that returns a `Result`.
+//!
+//! The laws: `append` and `extend` are associative, and so batching does not change the result; `sum`, `product`,
+//! `max`, `min`, `any` and `all` are associative and commutative (`sum` and `product` of floats up to rounding); `last`
+//! keeps the last in path order. The property tests hold them to it.
+
+pub mod json;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::fmt::Display;
+use std::hash::{BuildHasher, Hash};
+
+use crate::state::Write;
+
+/// Why a write could not be merged: said by the reducer, completed with channel and node by the engine.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ReduceError(String);
+
+impl ReduceError {
+    /// An error with this text.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
+/// What a reducer of the user's may return: nothing, or a `Result` whose error can be shown.
+#[diagnostic::on_unimplemented(
+    message = "a reducer cannot return `{Self}`",
+    note = "write `fn(&mut T, T)`, or return `Result<(), E>` with an error that implements `Display`"
+)]
+pub trait ReducerOutput {
+    /// The outcome.
+    fn outcome(self) -> Result<(), ReduceError>;
+}
+
+impl ReducerOutput for () {
+    fn outcome(self) -> Result<(), ReduceError> {
+        Ok(())
+    }
+}
+
+impl<E: Display> ReducerOutput for Result<(), E> {
+    fn outcome(self) -> Result<(), ReduceError> {
+        self.map_err(|error| ReduceError::new(error.to_string()))
+    }
+}
+
+/// Applies one write with a reducer. Used by the derive.
+#[doc(hidden)]
+pub fn reduce<T, R: ReducerOutput>(
+    value: &mut T,
+    write: Write<T>,
+    reducer: impl FnOnce(&mut T, T) -> R,
+) -> Result<(), ReduceError> {
+    match write {
+        Write::Merge(new) => reducer(value, new).outcome(),
+        Write::Overwrite(new) => {
+            *value = new;
+            Ok(())
+        }
+    }
+}
+
+/// `#[reducer(append)]`: what is written goes to the end.
+#[diagnostic::on_unimplemented(
+    message = "the reducer `append` cannot merge a `{Self}`",
+    label = "not a list",
+    note = "`append` takes `Vec`, `VecDeque` and `String`; for sets and maps use `extend`, else `with = path`"
+)]
+pub trait Append {
+    /// Moves `new` to the end of `self`.
+    fn append_write(&mut self, new: Self);
+}
+
+impl<T> Append for Vec<T> {
+    fn append_write(&mut self, mut new: Self) {
+        if self.is_empty() && self.capacity() < new.len() {
+            *self = new;
+        } else {
+            self.append(&mut new);
+        }
+    }
+}
+
+impl<T> Append for VecDeque<T> {
+    fn append_write(&mut self, mut new: Self) {
+        self.append(&mut new);
+    }
+}
+
+impl Append for String {
+    fn append_write(&mut self, new: Self) {
+        self.push_str(&new);
+    }
+}
+
+/// `#[reducer(extend)]`: sets and maps are united; for an equal key the right one wins.
+#[diagnostic::on_unimplemented(
+    message = "the reducer `extend` cannot merge a `{Self}`",
+    label = "neither a set nor a map",
+    note = "`extend` takes the sets and maps of `std::collections`; for lists use `append`, else `with = path`"
+)]
+pub trait ExtendWith {
+    /// Moves the entries of `new` into `self`.
+    fn extend_with(&mut self, new: Self);
+}
+
+impl<K: Eq + Hash, V, H: BuildHasher> ExtendWith for HashMap<K, V, H> {
+    fn extend_with(&mut self, new: Self) {
+        self.extend(new);
+    }
+}
+
+impl<K: Ord, V> ExtendWith for BTreeMap<K, V> {
+    fn extend_with(&mut self, mut new: Self) {
+        self.append(&mut new);
+    }
+}
+
+impl<T: Eq + Hash, H: BuildHasher> ExtendWith for HashSet<T, H> {
+    fn extend_with(&mut self, new: Self) {
+        self.extend(new);
+    }
+}
+
+impl<T: Ord> ExtendWith for BTreeSet<T> {
+    fn extend_with(&mut self, mut new: Self) {
+        self.append(&mut new);
+    }
+}
+
+/// `#[reducer(sum)]` and `#[reducer(product)]`: numbers. An integer that would overflow is an error, not a wrong number.
+#[diagnostic::on_unimplemented(
+    message = "the reducers `sum` and `product` cannot merge a `{Self}`",
+    label = "not a number",
+    note = "they take the integers and floats; for other types use `with = path`"
+)]
+pub trait Number: Copy {
+    /// The sum, if it can be represented.
+    fn plus(self, other: Self) -> Option<Self>;
+    /// The product, if it can be represented.
+    fn times(self, other: Self) -> Option<Self>;
+}
+
+macro_rules! numbers {
+    (integers: $($int:ty)*; floats: $($float:ty)*) => {
+        $(impl Number for $int {
+            fn plus(self, other: Self) -> Option<Self> {
+                self.checked_add(other)
+            }
+            fn times(self, other: Self) -> Option<Self> {
+                self.checked_mul(other)
+            }
+        })*
+        $(impl Number for $float {
+            fn plus(self, other: Self) -> Option<Self> {
+                Some(self + other)
+            }
+            fn times(self, other: Self) -> Option<Self> {
+                Some(self * other)
+            }
+        })*
+    };
+}
+
+numbers! { integers: i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize; floats: f32 f64 }
+
+/// `#[reducer(any)]` and `#[reducer(all)]`: logical or, logical and.
+#[diagnostic::on_unimplemented(
+    message = "the reducers `any` and `all` cannot merge a `{Self}`",
+    label = "not a `bool`",
+    note = "they take `bool`; for other types use `with = path`"
+)]
+pub trait Logical {
+    /// The value itself.
+    fn truth(&mut self) -> &mut bool;
+}
+
+impl Logical for bool {
+    fn truth(&mut self) -> &mut bool {
+        self
+    }
+}
+
+/// An item with an id, for `#[reducer(by_id)]` (also called `upsert`).
+#[diagnostic::on_unimplemented(
+    message = "the reducer `by_id` needs items with an id, and `{Self}` has none",
+    label = "implement `Identified`",
+    note = "`impl Identified for Item {{ type Id = String; fn id(&self) -> &String {{ &self.id }} }}`"
+)]
+pub trait Identified {
+    /// The type of the id.
+    type Id: PartialEq;
+    /// The id.
+    fn id(&self) -> &Self::Id;
+}
+
+/// `#[reducer(by_id)]`: an item with a known id replaces the old one in place, a new one goes to the end.
+#[diagnostic::on_unimplemented(
+    message = "the reducer `by_id` cannot merge a `{Self}`",
+    label = "not a `Vec` of items with an id",
+    note = "it takes `Vec<T>` where `T: Identified`"
+)]
+pub trait Upsert {
+    /// Merges the items of `new` into `self`.
+    fn upsert(&mut self, new: Self);
+}
+
+impl<T: Identified> Upsert for Vec<T> {
+    fn upsert(&mut self, new: Self) {
+        for item in new {
+            match self.iter_mut().find(|old| old.id() == item.id()) {
+                Some(old) => *old = item,
+                None => self.push(item),
+            }
+        }
+    }
+}
+
+/// The built-in reducers, by the names that stand in `#[reducer(…)]`.
+pub mod builtin {
+    use super::{Append, ExtendWith, Logical, Number, ReduceError, Upsert};
+
+    /// What is written goes to the end of the list.
+    pub fn append<T: Append>(value: &mut T, new: T) {
+        value.append_write(new);
+    }
+
+    /// Sets and maps are united; for an equal key the right one wins.
+    pub fn extend<T: ExtendWith>(value: &mut T, new: T) {
+        value.extend_with(new);
+    }
+
+    /// Numbers are added. An integer overflow is an error.
+    pub fn sum<T: Number>(value: &mut T, new: T) -> Result<(), ReduceError> {
+        *value = (*value).plus(new).ok_or_else(|| overflow("sum"))?;
+        Ok(())
+    }
+
+    /// Numbers are multiplied. An integer overflow is an error. The channel starts at the field's default, so at 0
+    /// unless the state's `Default` says otherwise.
+    pub fn product<T: Number>(value: &mut T, new: T) -> Result<(), ReduceError> {
+        *value = (*value).times(new).ok_or_else(|| overflow("product"))?;
+        Ok(())
+    }
+
+    /// The greater one stays; of equal ones, or where they cannot be compared, the old one.
+    pub fn max<T: PartialOrd>(value: &mut T, new: T) {
+        if new > *value {
+            *value = new;
+        }
+    }
+
+    /// The lesser one stays; of equal ones, or where they cannot be compared, the old one.
+    pub fn min<T: PartialOrd>(value: &mut T, new: T) {
+        if new < *value {
+            *value = new;
+        }
+    }
+
+    /// True as soon as one is true.
+    pub fn any<T: Logical>(value: &mut T, mut new: T) {
+        *value.truth() |= *new.truth();
+    }
+
+    /// False as soon as one is false.
+    pub fn all<T: Logical>(value: &mut T, mut new: T) {
+        *value.truth() &= *new.truth();
+    }
+
+    /// An item with a known id replaces the old one in place, a new one goes to the end.
+    pub fn by_id<T: Upsert>(value: &mut T, new: T) {
+        value.upsert(new);
+    }
+
+    /// The last one in path order wins; unlike a plain channel it may have several writers in a step.
+    pub fn last<T>(value: &mut T, new: T) {
+        *value = new;
+    }
+
+    fn overflow(reducer: &str) -> ReduceError {
+        ReduceError::new(format!("`{reducer}` overflowed: use a wider number type, or `with = path` to decide what happens"))
+    }
+}

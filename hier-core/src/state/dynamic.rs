@@ -1,0 +1,316 @@
+//! States whose channels are declared at run time: JSON values in named channels.
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{ChannelWrite, SharesWith, Steps, Update, Values, Write, Writes};
+use crate::channel::{ChannelSpec, Kind};
+use crate::error::NodeError;
+use crate::graph::handler::IntoOutput;
+use crate::graph::{NodeResult, Output};
+use crate::reducer::ReduceError;
+use crate::reducer::json::Reducer;
+
+pub use crate::reducer::json::Builtin;
+
+/// The channels of a dynamic state.
+///
+/// ```
+/// use hier_core::prelude::*;
+/// use hier_core::state::Builtin;
+///
+/// let schema = Schema::new().last("question").reduced("log", Builtin::Append).ephemeral("hint");
+/// # let _ = schema;
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Schema {
+    channels: Vec<DynChannel>,
+}
+
+#[derive(Clone)]
+struct DynChannel {
+    spec: ChannelSpec,
+    reducer: Option<Reducer>,
+    initial: Option<Value>,
+}
+
+impl fmt::Debug for DynChannel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.spec.fmt(f)
+    }
+}
+
+impl Schema {
+    /// No channels yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A channel without a reducer: it has no value until it is written, and one writer a step.
+    #[must_use]
+    pub fn last(self, name: impl Into<String>) -> Self {
+        self.with(name, Kind::Last, None, None)
+    }
+
+    /// A channel with a built-in reducer, which starts at the empty value of its type.
+    #[must_use]
+    pub fn reduced(self, name: impl Into<String>, reducer: Builtin) -> Self {
+        self.with(name, Kind::Reduced, Some(reducer.reducer()), Some(reducer.initial()))
+    }
+
+    /// A channel with a reducer of your own, and the value that it starts at.
+    #[must_use]
+    pub fn reduced_with(
+        self,
+        name: impl Into<String>,
+        initial: Value,
+        reducer: impl Fn(&mut Value, Value) -> Result<(), ReduceError> + Send + Sync + 'static,
+    ) -> Self {
+        self.with(name, Kind::Reduced, Some(Arc::new(reducer)), Some(initial))
+    }
+
+    /// A channel whose value the next step sees and the one after does not. One writer a step.
+    #[must_use]
+    pub fn ephemeral(self, name: impl Into<String>) -> Self {
+        self.with(name, Kind::Ephemeral, None, None)
+    }
+
+    /// A channel that is never persisted. One writer a step.
+    #[must_use]
+    pub fn untracked(self, name: impl Into<String>) -> Self {
+        self.with(name, Kind::Untracked, None, None)
+    }
+
+    /// A list of what was written in the last step, or (accumulating) in all steps.
+    #[must_use]
+    pub fn topic(self, name: impl Into<String>, accumulate: bool) -> Self {
+        let kind = if accumulate { Kind::TopicAccumulate } else { Kind::Topic };
+        self.with(name, kind, Some(Builtin::Append.reducer()), Some(Builtin::Append.initial()))
+    }
+
+    fn with(
+        mut self,
+        name: impl Into<String>,
+        kind: Kind,
+        reducer: Option<Reducer>,
+        initial: Option<Value>,
+    ) -> Self {
+        let spec = ChannelSpec { name: Cow::Owned(name.into()), kind, reducer: None, delta: false };
+        self.channels.push(DynChannel { spec, reducer, initial });
+        self
+    }
+
+    /// The channels, in the order of their indices.
+    pub fn channels(&self) -> impl Iterator<Item = &ChannelSpec> + Clone {
+        self.channels.iter().map(|channel| &channel.spec)
+    }
+
+    /// The index of the channel with this name.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.channels.iter().position(|channel| channel.spec.name == name)
+    }
+
+    /// The state in which nothing was written yet.
+    pub fn initial(self: &Arc<Self>) -> DynState {
+        let values = self.channels.iter().map(|channel| channel.initial.clone()).collect();
+        DynState { schema: self.clone(), values, steps: Steps::default() }
+    }
+
+    /// An update from a JSON object of channel names. An unknown channel is an error; null writes nothing.
+    pub fn update(&self, object: Value) -> Result<DynUpdate, NodeError> {
+        let object = match object {
+            Value::Object(object) => object,
+            Value::Null => return Ok(DynUpdate::default()),
+            other => {
+                return Err(NodeError::permanent(format!("an update must be an object of channel names, and this is {other}")));
+            }
+        };
+        object.into_iter().try_fold(DynUpdate::default(), |update, (name, value)| update.write(self, &name, value))
+    }
+}
+
+/// The values of a dynamic state. A channel without a value differs from one that is null.
+#[derive(Clone, Debug)]
+pub struct DynState {
+    schema: Arc<Schema>,
+    values: Vec<Option<Value>>,
+    steps: Steps,
+}
+
+impl DynState {
+    /// The value of a channel; none if it has no value, or if there is no such channel.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.values.get(self.schema.find(name)?)?.as_ref()
+    }
+
+    /// The channels.
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    /// An update of this state's channels from a JSON object.
+    pub fn update(&self, object: Value) -> Result<DynUpdate, NodeError> {
+        self.schema.update(object)
+    }
+
+    /// How many supersteps the run may still take, this one included.
+    pub fn remaining_steps(&self) -> usize {
+        self.steps.remaining_steps().get()
+    }
+
+    /// Whether this superstep is the last that the recursion limit allows to complete.
+    pub fn is_last_step(&self) -> bool {
+        self.steps.is_last_step().get()
+    }
+
+    /// The channels that have a value, as a JSON object.
+    pub fn to_value(&self) -> Value {
+        let channels = self.schema.channels().zip(&self.values);
+        Value::Object(channels.filter_map(|(spec, value)| Some((spec.name.to_string(), value.clone()?))).collect())
+    }
+}
+
+impl Serialize for DynState {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.to_value().serialize(serializer)
+    }
+}
+
+impl Values for DynState {
+    type Write = DynWrite;
+    type Update = DynUpdate;
+
+    fn reduce(&mut self, write: DynWrite) -> Result<(), ReduceError> {
+        let Some(slot) = self.values.get_mut(write.channel) else {
+            return Err(ReduceError::new(format!("there is no channel `{}` in this state", write.name)));
+        };
+        let reducer = self.schema.channels.get(write.channel).and_then(|channel| channel.reducer.as_ref());
+        match (write.value, slot, reducer) {
+            (Write::Merge(new), Some(old), Some(reducer)) => reducer(old, new),
+            (Write::Merge(new) | Write::Overwrite(new), slot, _) => {
+                *slot = Some(new);
+                Ok(())
+            }
+        }
+    }
+
+    fn clear(&mut self, channel: usize) {
+        if let (Some(value), Some(channel)) = (self.values.get_mut(channel), self.schema.channels.get(channel)) {
+            // A topic that is empty has no value, as in the reference.
+            *value = if channel.spec.kind == Kind::Ephemeral { None } else { channel.initial.clone() };
+        }
+    }
+
+    fn set_steps(&mut self, steps: Steps) {
+        self.steps = steps;
+    }
+
+    fn channel(&self, channel: usize) -> Option<&ChannelSpec> {
+        self.schema.channels.get(channel).map(|channel| &channel.spec)
+    }
+
+    fn to_json(&self, channel: usize) -> Result<Option<Value>, serde_json::Error> {
+        Ok(self.values.get(channel).cloned().flatten())
+    }
+
+    fn get_any(&self, channel: usize) -> Option<&dyn Any> {
+        self.values.get(channel)?.as_ref().map(|value| value as &dyn Any)
+    }
+
+    fn set_any(&mut self, channel: usize, value: &dyn Any) {
+        if let (Some(slot), Some(value)) = (self.values.get_mut(channel), value.downcast_ref::<Value>()) {
+            *slot = Some(value.clone());
+        }
+    }
+}
+
+impl SharesWith<DynState> for DynState {}
+
+/// One write of one channel of a dynamic state.
+#[derive(Clone, Debug)]
+pub struct DynWrite {
+    channel: usize,
+    name: Arc<str>,
+    value: Write<Value>,
+}
+
+impl ChannelWrite for DynWrite {
+    fn channel(&self) -> usize {
+        self.channel
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn is_overwrite(&self) -> bool {
+        self.value.is_overwrite()
+    }
+
+    fn to_json(&self) -> Result<Value, serde_json::Error> {
+        self.value.to_json()
+    }
+
+    fn into_any(self) -> Box<dyn Any + Send> {
+        Box::new(self)
+    }
+
+    fn from_any(channel: usize, write: Box<dyn Any + Send>) -> Option<Self> {
+        write.downcast::<Self>().ok().map(|write| Self { channel, ..*write })
+    }
+}
+
+/// What a node over a dynamic state returns.
+#[derive(Clone, Debug, Default)]
+pub struct DynUpdate(Writes<DynState>);
+
+impl DynUpdate {
+    /// Writes a channel; what was set before for the same channel is replaced. An unknown channel is an error.
+    pub fn write(self, schema: &Schema, name: &str, value: impl Into<Write<Value>>) -> Result<Self, NodeError> {
+        let Some(channel) = schema.find(name) else {
+            let names: Vec<&str> = schema.channels().map(|spec| &*spec.name).collect();
+            let tail = hier_spec::did_you_mean(name, names);
+            return Err(NodeError::permanent(format!("there is no channel `{name}`{tail}")));
+        };
+        let mut writes = self.0;
+        let value = match (value.into(), schema.channels[channel].reducer.is_some()) {
+            // Without a reducer there is nothing to bypass.
+            (Write::Overwrite(value), false) => Write::Merge(value),
+            (value, _) => value,
+        };
+        writes.set(DynWrite { channel, name: name.into(), value });
+        Ok(Self(writes))
+    }
+}
+
+impl Update for DynUpdate {
+    type State = DynState;
+
+    fn writes(&self) -> &Writes<DynState> {
+        &self.0
+    }
+
+    fn writes_mut(&mut self) -> &mut Writes<DynState> {
+        &mut self.0
+    }
+
+    fn into_writes(self) -> Writes<DynState> {
+        self.0
+    }
+
+    fn from_writes(writes: Writes<DynState>) -> Self {
+        Self(writes)
+    }
+}
+
+impl IntoOutput<DynState> for DynUpdate {
+    fn into_output(self) -> NodeResult<DynState> {
+        Ok(Output::update(self))
+    }
+}
+

@@ -1,0 +1,143 @@
+//! Typed state: what `#[derive(State)]` implements, and what the engine needs of a state.
+//!
+//! A state is a set of named [channels](crate::channel). Nodes borrow the state and return *updates*: lists of writes.
+//! The engine applies the writes of a step, in place, when the step has ended.
+
+#[doc(hidden)]
+pub mod derived;
+mod dynamic;
+mod key;
+mod managed;
+mod persist;
+mod share;
+mod update;
+
+use std::any::Any;
+use std::fmt::Debug;
+
+use serde_json::Value;
+
+pub use dynamic::{Builtin, DynState, DynUpdate, DynWrite, Schema};
+pub use key::{Channel, ManagedValue, MayHaveTwoWriters, Plain, Reduced, WritableChannel};
+pub use managed::{IsLastStep, RemainingSteps, Steps};
+pub use persist::{Carried, Parameter, Persist};
+#[doc(hidden)]
+pub use share::{Agree, Empty, Fork, I, Leaf, O, SameType, nibbles};
+pub use share::SharesWith;
+pub use update::{Overwrite, Update, Write, Writes};
+
+use crate::channel::{ChannelSpec, Table};
+use crate::reducer::ReduceError;
+
+/// The values of a graph's channels: what the engine needs of a state, derived or dynamic.
+///
+/// Implemented by `#[derive(State)]` and by [`DynState`]; nobody else needs to.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the state of a graph",
+    label = "not a state",
+    note = "derive it: `#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]`"
+)]
+pub trait Values: Clone + Send + Sync + 'static {
+    /// One write of one channel.
+    type Write: ChannelWrite;
+    /// What a node returns: a list of writes with a method for each channel.
+    type Update: Update<State = Self>;
+
+    /// Merges one write into its channel, in place.
+    fn reduce(&mut self, write: Self::Write) -> Result<(), ReduceError>;
+
+    /// Puts a channel back to its initial value: what happens to an ephemeral channel or a topic when a step ends.
+    fn clear(&mut self, channel: usize);
+
+    /// Tells the managed fields how far the run is. Called once before each step.
+    fn set_steps(&mut self, steps: Steps);
+
+    /// The channel with this index, if there is one: its name and kind.
+    fn channel(&self, channel: usize) -> Option<&ChannelSpec>;
+
+    /// A channel's value as JSON; `None` if the channel has no value or is untracked.
+    fn to_json(&self, channel: usize) -> Result<Option<Value>, serde_json::Error>;
+
+    /// A channel's value, to hand to a subgraph; `None` if the channel has no value.
+    fn get_any(&self, channel: usize) -> Option<&dyn Any>;
+
+    /// Takes a channel's value over from another state. Does nothing if the types differ, which the compiler has
+    /// ruled out for derived states.
+    fn set_any(&mut self, channel: usize, value: &dyn Any);
+}
+
+/// One write of one channel, as the engine sees it.
+pub trait ChannelWrite: Clone + Send + Sync + Debug + 'static {
+    /// The index of the channel in the table of its state.
+    fn channel(&self) -> usize;
+
+    /// The name of the channel.
+    fn name(&self) -> &str;
+
+    /// Whether the write replaces the channel's value instead of being merged into it.
+    fn is_overwrite(&self) -> bool;
+
+    /// The written value as JSON; an overwrite is `{"$overwrite": value}`.
+    fn to_json(&self) -> Result<Value, serde_json::Error>;
+
+    /// The write without its channel, to hand to the state of another graph.
+    fn into_any(self) -> Box<dyn Any + Send>;
+
+    /// The write of a channel of this state, from a write that another state handed over; `None` if the types differ,
+    /// which the compiler has ruled out for derived states.
+    fn from_any(channel: usize, write: Box<dyn Any + Send>) -> Option<Self>;
+}
+
+/// A state whose channels are known to the compiler. Implemented by `#[derive(State)]`.
+///
+/// ```
+/// use hier_core::prelude::*;
+///
+/// #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+/// struct Review {
+///     #[reducer(append)]
+///     findings: Vec<String>,
+///     verdict: Option<bool>,
+/// }
+///
+/// let update = Review::update().findings(["no receipt".to_owned()]).verdict(false);
+/// assert_eq!(Review::channels().verdict.name(), "verdict");
+/// # let _ = update;
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a state",
+    label = "not a state",
+    note = "derive it: `#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]`"
+)]
+pub trait State: Values + Default {
+    /// The typed keys of the channels: one field a channel, those of a flattened state through `Deref`.
+    type Channels: 'static;
+
+    /// The channel table.
+    const CHANNELS: Table;
+    /// The typed keys of the channels, as a constant.
+    #[doc(hidden)]
+    const KEYS: &'static Self::Channels;
+
+    /// The typed keys of the channels.
+    fn channels() -> &'static Self::Channels {
+        Self::KEYS
+    }
+
+    /// An update that writes nothing yet.
+    fn update() -> Self::Update {
+        Self::Update::default()
+    }
+}
+
+/// A state that contains the channels of `Part`: itself, or one that it flattens.
+#[diagnostic::on_unimplemented(
+    message = "the state `{Self}` does not contain the channels of `{Part}`",
+    note = "extend it: a field of type `{Part}` with `#[state(flatten)]`"
+)]
+pub trait Contains<Part: Values>: Values {
+    /// The part.
+    fn part(&self) -> &Part;
+    /// A write of the part as a write of the whole.
+    fn lift(write: Part::Write) -> Self::Write;
+}

@@ -1,0 +1,221 @@
+//! Updates: lists of writes.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::fmt::{self, Debug};
+use std::hash::{BuildHasher, Hash};
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use smallvec::SmallVec;
+
+use super::{ChannelWrite, Values};
+
+/// Replaces a channel's value instead of merging into it.
+///
+/// Two overwrites of one channel in one step are a conflict; with one, every other write of that channel in the step is
+/// lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Overwrite<T>(pub T);
+
+/// One write of a channel with a reducer: a value to merge, or a value to replace the old one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Write<T> {
+    /// Merged by the channel's reducer.
+    Merge(T),
+    /// Replaces the channel's value.
+    Overwrite(T),
+}
+
+impl<T> Write<T> {
+    /// Whether it replaces the channel's value.
+    pub const fn is_overwrite(&self) -> bool {
+        matches!(self, Self::Overwrite(_))
+    }
+
+    /// The value, merged or not.
+    pub fn into_value(self) -> T {
+        match self {
+            Self::Merge(value) | Self::Overwrite(value) => value,
+        }
+    }
+
+    /// The value as JSON; an overwrite is `{"$overwrite": value}`.
+    pub fn to_json(&self) -> Result<Value, serde_json::Error>
+    where
+        T: Serialize,
+    {
+        match self {
+            Self::Merge(value) => serde_json::to_value(value),
+            Self::Overwrite(value) => {
+                Ok(Value::Object(Map::from_iter([("$overwrite".to_owned(), serde_json::to_value(value)?)])))
+            }
+        }
+    }
+}
+
+impl<T> From<T> for Write<T> {
+    fn from(value: T) -> Self {
+        Self::Merge(value)
+    }
+}
+
+impl<T> From<Overwrite<T>> for Write<T> {
+    fn from(Overwrite(value): Overwrite<T>) -> Self {
+        Self::Overwrite(value)
+    }
+}
+
+impl From<&str> for Write<String> {
+    fn from(text: &str) -> Self {
+        Self::Merge(text.to_owned())
+    }
+}
+
+impl<T, const N: usize> From<[T; N]> for Write<Vec<T>> {
+    fn from(items: [T; N]) -> Self {
+        Self::Merge(Vec::from(items))
+    }
+}
+
+impl<T, const N: usize> From<[T; N]> for Write<VecDeque<T>> {
+    fn from(items: [T; N]) -> Self {
+        Self::Merge(VecDeque::from(items))
+    }
+}
+
+impl<T: Ord, const N: usize> From<[T; N]> for Write<BTreeSet<T>> {
+    fn from(items: [T; N]) -> Self {
+        Self::Merge(BTreeSet::from(items))
+    }
+}
+
+impl<T: Eq + Hash, H: BuildHasher + Default, const N: usize> From<[T; N]> for Write<HashSet<T, H>> {
+    fn from(items: [T; N]) -> Self {
+        Self::Merge(items.into_iter().collect())
+    }
+}
+
+impl<K: Ord, V, const N: usize> From<[(K, V); N]> for Write<BTreeMap<K, V>> {
+    fn from(items: [(K, V); N]) -> Self {
+        Self::Merge(BTreeMap::from(items))
+    }
+}
+
+impl<K: Eq + Hash, V, H: BuildHasher + Default, const N: usize> From<[(K, V); N]> for Write<HashMap<K, V, H>> {
+    fn from(items: [(K, V); N]) -> Self {
+        Self::Merge(items.into_iter().collect())
+    }
+}
+
+/// The writes of an update, in order, each of one channel.
+#[derive(Clone)]
+pub struct Writes<S: Values>(SmallVec<[S::Write; 2]>);
+
+impl<S: Values> Writes<S> {
+    /// No writes.
+    pub fn new() -> Self {
+        Self(SmallVec::new())
+    }
+
+    /// Sets what is written to a channel; what was set before for the same channel is replaced.
+    pub fn set(&mut self, write: S::Write) {
+        let channel = write.channel();
+        match self.0.iter_mut().find(|old| old.channel() == channel) {
+            Some(old) => *old = write,
+            None => self.0.push(write),
+        }
+    }
+
+    /// Adds a write behind those that are there, of the same channel or not.
+    pub fn push(&mut self, write: S::Write) {
+        self.0.push(write);
+    }
+
+    /// The writes, in order.
+    pub fn iter(&self) -> std::slice::Iter<'_, S::Write> {
+        self.0.iter()
+    }
+
+    /// The number of writes.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether nothing is written.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Keeps the writes for which `keep` holds.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&S::Write) -> bool) {
+        self.0.retain(|write| keep(write));
+    }
+
+    /// The writes as JSON: one object of channel names; a list of one-key objects if a channel is written more than
+    /// once; null if nothing is written.
+    pub fn to_json(&self) -> Result<Value, serde_json::Error> {
+        if self.is_empty() {
+            return Ok(Value::Null);
+        }
+        let mut object = Map::new();
+        for write in self.iter() {
+            object.insert(write.name().to_owned(), write.to_json()?);
+        }
+        if object.len() == self.len() {
+            return Ok(Value::Object(object));
+        }
+        let single = |write: &S::Write| {
+            Ok(Value::Object(Map::from_iter([(write.name().to_owned(), write.to_json()?)])))
+        };
+        self.iter().map(single).collect::<Result<Vec<_>, _>>().map(Value::Array)
+    }
+}
+
+impl<S: Values> Default for Writes<S> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<S: Values> Debug for Writes<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl<S: Values> IntoIterator for Writes<S> {
+    type Item = S::Write;
+    type IntoIter = smallvec::IntoIter<[S::Write; 2]>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<'a, S: Values> IntoIterator for &'a Writes<S> {
+    type Item = &'a S::Write;
+    type IntoIter = std::slice::Iter<'a, S::Write>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+/// What a node returns: a list of writes to the channels of one state. The derived type has a method for each channel.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an update of a state",
+    note = "make one with `YourState::update()` and the methods named like the channels"
+)]
+pub trait Update: Default + Clone + Send + Sync + Debug + 'static {
+    /// The state whose channels are written.
+    type State: Values<Update = Self>;
+
+    /// The writes.
+    fn writes(&self) -> &Writes<Self::State>;
+    /// The writes, to add to.
+    fn writes_mut(&mut self) -> &mut Writes<Self::State>;
+    /// The writes, out of their wrapper.
+    fn into_writes(self) -> Writes<Self::State>;
+    /// An update that makes these writes.
+    fn from_writes(writes: Writes<Self::State>) -> Self;
+}

@@ -1,0 +1,188 @@
+//! What stands in a `graph!`, as it is written: no name is resolved yet.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote_spanned};
+use syn::{Attribute, Expr, ExprClosure, Ident, LitStr, Pat, Path, Type, Visibility};
+
+/// `/// docs`, `pub Review<Filing, Desk>`.
+pub(super) struct Head {
+    pub(super) attributes: Vec<Attribute>,
+    pub(super) visibility: Visibility,
+    pub(super) name: Ident,
+    /// Missing only if it could not be parsed.
+    pub(super) state: Option<Type>,
+    pub(super) context: Option<Type>,
+}
+
+/// A whole call.
+pub(super) struct Ast {
+    pub(super) head: Head,
+    pub(super) body: Body,
+}
+
+/// The fields of a graph, of whatever kind.
+#[derive(Default)]
+pub(super) struct Body {
+    pub(super) nodes: Items<Node>,
+    pub(super) edges: Items<Chain>,
+    /// The one node of a `SimpleGraph`.
+    pub(super) compute: Option<Node>,
+    pub(super) input: Option<Type>,
+    pub(super) output: Option<Type>,
+    pub(super) before: Items<Ident>,
+    pub(super) after: Items<Ident>,
+    pub(super) name: Option<LitStr>,
+    pub(super) description: Option<LitStr>,
+    /// Whether something that cannot be said of nodes and edges could not be parsed, so that nothing is known of the
+    /// graph's shape.
+    pub(super) shapeless: bool,
+}
+
+/// The items of a list. Those that could not be parsed are reported already.
+pub(super) struct Items<T> {
+    pub(super) found: Vec<T>,
+    /// The words in what could not be parsed.
+    pub(super) lost: Vec<Ident>,
+    /// Whether something could not be parsed.
+    pub(super) broken: bool,
+}
+
+impl<T> Default for Items<T> {
+    fn default() -> Self {
+        Self { found: Vec::new(), lost: Vec::new(), broken: false }
+    }
+}
+
+/// `name = path { options }`.
+pub(super) struct Node {
+    pub(super) name: Ident,
+    pub(super) path: Path,
+    pub(super) options: Options,
+}
+
+/// The options of a node.
+#[derive(Default)]
+pub(super) struct Options {
+    pub(super) retry: Option<Retry>,
+    pub(super) timeout: Option<Length>,
+    pub(super) idle_timeout: Option<Length>,
+    pub(super) cache: Option<Length>,
+    pub(super) defer: bool,
+    pub(super) on_error: Option<Path>,
+    pub(super) writes: Items<Ident>,
+    pub(super) goto: Items<Ident>,
+}
+
+/// How often and when a node is tried again.
+pub(super) enum Retry {
+    /// `retry: 3`, or any expression.
+    Times(Expr),
+    /// `retry: Retry { … }`: values by the names of their fields.
+    Policy(Vec<(Ident, TokenStream)>),
+}
+
+/// A duration.
+pub(super) enum Length {
+    /// `100ms`
+    Literal { seconds: u64, nanos: u32, span: Span },
+    /// Any other expression.
+    Given(Expr),
+}
+
+impl ToTokens for Length {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        match self {
+            Self::Literal { seconds, nanos, span } => {
+                tokens.extend(quote_spanned!(*span=> ::core::time::Duration::new(#seconds, #nanos)));
+            }
+            Self::Given(expression) => expression.to_tokens(tokens),
+        }
+    }
+}
+
+/// `a >> [b, c] >> match route { … }`.
+pub(super) struct Chain(pub(super) Vec<Link>);
+
+/// One part of a chain.
+pub(super) enum Link {
+    /// A node, START or END.
+    One(Ident),
+    /// `[a, b]`
+    Many(Vec<Ident>, Span),
+    /// A `match`, `if` or `for`.
+    Choice(Decision),
+}
+
+impl Link {
+    pub(super) fn span(&self) -> Span {
+        match self {
+            Self::One(name) => name.span(),
+            Self::Many(_, span) => *span,
+            Self::Choice(decision) => decision.span,
+        }
+    }
+}
+
+/// A route.
+pub(super) struct Decision {
+    /// The `match`, `if` or `for`.
+    pub(super) span: Span,
+    pub(super) shape: Shape,
+    pub(super) function: Function,
+    pub(super) arms: Vec<Arm>,
+    /// Whether an arm could not be parsed.
+    pub(super) broken: bool,
+}
+
+/// The three kinds of routes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    Match,
+    If,
+    For,
+}
+
+impl Shape {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Match => "match",
+            Self::If => "if",
+            Self::For => "for",
+        }
+    }
+}
+
+/// What chooses: called with the state.
+pub(super) enum Function {
+    Path(Path),
+    Closure(ExprClosure),
+}
+
+impl ToTokens for Function {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        match self {
+            Self::Path(path) => path.to_tokens(tokens),
+            Self::Closure(closure) => closure.to_tokens(tokens),
+        }
+    }
+}
+
+/// One choice of a route. An `if` has one for `true` and then one for `false`; a `for` has one for its items.
+pub(super) struct Arm {
+    /// The pattern of a `match` arm or of a `for`.
+    pub(super) pattern: Option<Pat>,
+    pub(super) guard: Option<Expr>,
+    pub(super) body: ArmBody,
+}
+
+/// Where an arm leads.
+pub(super) enum ArmBody {
+    Go(Vec<Goal>),
+    Decide(Box<Decision>),
+}
+
+/// `node`, or `node(item)`.
+pub(super) struct Goal {
+    pub(super) name: Ident,
+    pub(super) item: Option<Expr>,
+}

@@ -1,0 +1,114 @@
+//! The generated code: the type, its targets, and `impl Graph` with the spec as a constant and the parts as one-line
+//! calls.
+
+mod code;
+mod spec;
+
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::{Ident, Type};
+
+use super::model::Model;
+
+/// The whole expansion. Without a state there is only the type.
+pub(super) fn expand(model: &Model, doubtful: &[Ident]) -> TokenStream {
+    let (attributes, visibility, name) = (&model.head.attributes, &model.head.visibility, &model.head.name);
+    let rest = model.head.state.as_ref().map(|state| {
+        let parts = [targets(model, state), graph(model, state, doubtful), fits_context(model)];
+        parts.into_iter().collect::<TokenStream>()
+    });
+    quote! {
+        #(#attributes)*
+        #[derive(Clone, Copy, Debug, Default)]
+        #visibility struct #name;
+        #rest
+    }
+}
+
+/// A constant for each node, as the target of commands.
+fn targets(model: &Model, state: &Type) -> TokenStream {
+    let (visibility, name) = (&model.head.visibility, &model.head.name);
+    let graph = &*model.spec.name;
+    let constants = model.nodes.iter().zip(model.spec.nodes.iter()).map(|(node, spec)| {
+        let (ident, text) = (&node.name, &*spec.name);
+        let doc = format!("The node `{text}`, as the target of a command.");
+        quote! {
+            #[doc = #doc]
+            #visibility const #ident: ::hier_core::__private::Target<#state> =
+                ::hier_core::__private::Target::new(#graph, #text);
+        }
+    });
+    quote! {
+        #[allow(non_upper_case_globals, dead_code, clippy::all, clippy::pedantic)]
+        impl #name {
+            #(#constants)*
+        }
+    }
+}
+
+fn graph(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStream {
+    let (name, context) = (&model.head.name, context(model));
+    let graph = &*model.spec.name;
+    let spec = spec::spec(model);
+    let input = model.input.as_ref().map_or_else(|| quote!(::hier_core::__private::Whole), |view| quote!(#view));
+    let output = model.output.as_ref().unwrap_or(state);
+    let site = code::site();
+    let depths = code::paths(model).map(|path| quote_spanned!(code::span(path)=> #site.depth(&#path)));
+    let body = code::parts(model, state, doubtful);
+    quote! {
+        #[allow(clippy::all, clippy::pedantic)]
+        const _: () = {
+            const #site: ::hier_core::__private::Site<'static, #state, #context> =
+                ::hier_core::__private::Site::new();
+            impl ::hier_core::__private::Graph for #name {
+                type State = #state;
+                type Context = #context;
+                type Input = #input;
+                type Output = #output;
+                const NAME: &'static str = #graph;
+                const SPEC: &'static ::hier_core::__private::GraphSpec = #spec;
+                const DEPTH: usize = ::hier_core::__private::deepest(&[#(#depths),*]);
+                fn parts() -> ::hier_core::__private::Parts<#state, #context> {
+                    #body
+                }
+            }
+        };
+    }
+}
+
+/// How the graph gets its context as a node of another: from the same context, or, if it has none, from any.
+fn fits_context(model: &Model) -> TokenStream {
+    let (name, context) = (&model.head.name, context(model));
+    let none = match &model.head.context {
+        None => true,
+        Some(Type::Tuple(tuple)) => tuple.elems.is_empty(),
+        Some(_) => false,
+    };
+    if none {
+        let outer = local("Outer", Span::call_site());
+        quote! {
+            impl<#outer> ::hier_core::__private::FitsContext<#outer> for #name {
+                fn context(_: &::hier_core::__private::Arc<#outer>) -> ::hier_core::__private::Arc<()> {
+                    ::hier_core::__private::Arc::new(())
+                }
+            }
+        }
+    } else {
+        quote! {
+            impl ::hier_core::__private::FitsContext<#context> for #name {
+                fn context(outer: &::hier_core::__private::Arc<#context>) -> ::hier_core::__private::Arc<#context> {
+                    ::hier_core::__private::Arc::clone(outer)
+                }
+            }
+        }
+    }
+}
+
+fn context(model: &Model) -> TokenStream {
+    model.head.context.as_ref().map_or_else(|| quote!(()), |context| quote!(#context))
+}
+
+/// A variable of the generated code, which no name of the user's can meet.
+fn local(name: &str, span: Span) -> Ident {
+    Ident::new(name, Span::mixed_site().located_at(span))
+}

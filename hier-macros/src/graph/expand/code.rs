@@ -1,0 +1,183 @@
+//! The code of nodes and routes.
+
+use proc_macro2::{Group, Span, TokenStream, TokenTree};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Ident, Path, Type};
+
+use super::super::ast::{Arm, ArmBody, Decision, Function, Goal, Node, Retry, Shape};
+use super::super::model::Model;
+use super::local;
+
+/// The constant through which nodes are checked and attached.
+pub(super) fn site() -> Ident {
+    Ident::new("__SITE", Span::call_site())
+}
+
+/// The paths of the nodes, but for one that is the graph itself.
+pub(super) fn paths(model: &Model) -> impl Iterator<Item = &Path> {
+    model.nodes.iter().filter(|node| !model.is_itself(node)).map(|node| &node.path)
+}
+
+/// Where errors about a node are shown: at the name in its path.
+pub(super) fn span(path: &Path) -> Span {
+    let span = path.segments.last().map_or_else(Span::call_site, |last| last.ident.span());
+    Span::mixed_site().located_at(span)
+}
+
+/// The body of `parts`.
+pub(super) fn parts(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStream {
+    let checks = plain(model);
+    let writes = writes(model, state, doubtful);
+    let nodes = model.nodes.iter().filter(|node| !model.is_itself(node)).map(node);
+    let routes = model.routes.iter().map(|decision| route(model, decision));
+    quote! {
+        #checks
+        #writes
+        ::hier_core::__private::Parts::new(Self::SPEC)
+            #(.node(#nodes))*
+            #(.route(#routes))*
+    }
+}
+
+/// A check for each node that a plain edge reaches, at that edge.
+fn plain(model: &Model) -> TokenStream {
+    let reached = model.nodes.iter().zip(&model.plain).filter(|(node, _)| !model.is_itself(node));
+    let checks = reached.filter_map(|(node, edge)| {
+        let (site, edge) = (site(), (*edge)?);
+        let path = at(node.path.to_token_stream(), edge);
+        Some(quote_spanned!(Span::mixed_site().located_at(edge)=> #site.plain(#path);))
+    });
+    checks.collect()
+}
+
+/// The same tokens, shown at another place.
+fn at(tokens: TokenStream, place: Span) -> TokenStream {
+    let shown = |mut token: TokenTree| {
+        if let TokenTree::Group(group) = &token {
+            token = TokenTree::Group(Group::new(group.delimiter(), at(group.stream(), place)));
+        }
+        token.set_span(token.span().located_at(place));
+        token
+    };
+    tokens.into_iter().map(shown).collect()
+}
+
+/// The channels that nodes say they write exist, and can be written; those with two writers in a step have a reducer.
+fn writes(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStream {
+    let channels = model.nodes.iter().flat_map(|node| &node.options.writes.found);
+    let checks = channels.map(|channel| (channel, "writable"));
+    let checks = checks.chain(doubtful.iter().map(|channel| (channel, "needs_reducer")));
+    let checks = checks.map(|(channel, check)| {
+        let check = Ident::new(check, channel.span());
+        let here = channel.span();
+        quote_spanned! {here=>
+            ::hier_core::__private::#check(&<#state as ::hier_core::__private::State>::channels().#channel);
+        }
+    });
+    checks.collect()
+}
+
+/// `NodeDef::new(…)` with the node's options.
+fn node(node: &Node) -> TokenStream {
+    let (site, path, options) = (site(), &node.path, &node.options);
+    let here = span(path);
+    let call = call(path);
+    let durations = [("timeout", &options.timeout), ("idle_timeout", &options.idle_timeout), ("cache", &options.cache)];
+    let durations = durations.into_iter().filter_map(|(option, value)| {
+        let (option, value) = (Ident::new(option, Span::call_site()), value.as_ref()?);
+        Some(quote!(.#option(#value)))
+    });
+    let retry = options.retry.as_ref().map(|retry| match retry {
+        Retry::Times(times) => quote!(.retry(#times)),
+        Retry::Policy(fields) => {
+            let fields = fields.iter().map(|(field, value)| quote!(#field: #value,));
+            quote! {
+                .retry(::hier_core::__private::Retry {
+                    #(#fields)*
+                    ..::core::default::Default::default()
+                })
+            }
+        }
+    });
+    let on_error = options.on_error.as_ref().map(|handler| {
+        let call = self::call(handler);
+        quote!(.on_error(#call))
+    });
+    let child = quote_spanned!(here=> #site.child(&#path));
+    quote!(::hier_core::__private::NodeDef::new(#call, #child)#retry #(#durations)* #on_error)
+}
+
+/// `|task| task.call(function)`
+fn call(path: &Path) -> TokenStream {
+    let here = span(path);
+    let task = local("task", here);
+    quote_spanned!(here=> |#task| #task.call(#path))
+}
+
+/// `|state, to| match verdict(state) { … }`
+fn route(model: &Model, decision: &Decision) -> TokenStream {
+    let (state, to) = (local("state", Span::call_site()), local("to", Span::call_site()));
+    let body = decide(model, decision);
+    quote!(|#state, #to| { #body })
+}
+
+fn decide(model: &Model, decision: &Decision) -> TokenStream {
+    let chosen = choice(&decision.function);
+    let arms = decision.arms.iter().map(|arm| (arm, arm_body(model, arm)));
+    match decision.shape {
+        Shape::Match => {
+            let arms = arms.map(|(arm, body)| {
+                let (pattern, guard) = (&arm.pattern, arm.guard.as_ref().map(|guard| quote!(if #guard)));
+                quote!(#pattern #guard => { #body })
+            });
+            // A missing arm is not missed where it could only not be parsed.
+            let rest = decision.broken.then(|| quote!(#[allow(unreachable_patterns)] _ => {}));
+            quote_spanned!(decision.span=> match #chosen { #(#arms)* #rest })
+        }
+        Shape::If => {
+            let mut arms = arms.map(|(_, body)| body);
+            let (yes, no) = (arms.next(), arms.next());
+            let no = no.map(|no| quote!(else { #no }));
+            quote_spanned!(decision.span=> if #chosen { #yes } #no)
+        }
+        Shape::For => {
+            let arms = arms.map(|(arm, body)| {
+                let pattern = &arm.pattern;
+                quote_spanned!(decision.span=> for #pattern in #chosen { #body })
+            });
+            arms.collect()
+        }
+    }
+}
+
+/// The function, called with the state. All of it is shown at the function's name.
+fn choice(function: &Function) -> TokenStream {
+    let here = Span::mixed_site().located_at(function.span());
+    let state = local("state", here);
+    match function {
+        Function::Path(path) => quote_spanned!(here=> #path(#state)),
+        Function::Closure(closure) => quote_spanned!(here=> ::hier_core::__private::choose(#state, #closure)),
+    }
+}
+
+fn arm_body(model: &Model, arm: &Arm) -> TokenStream {
+    match &arm.body {
+        ArmBody::Decide(inner) => decide(model, inner),
+        ArmBody::Go(goals) => goals.iter().filter_map(|target| goal(model, target)).collect(),
+    }
+}
+
+/// `to.go(2);` or `to.send(1, item);`. None for END, and for a target that is reported already.
+fn goal(model: &Model, goal: &Goal) -> Option<TokenStream> {
+    let node = model.index(&goal.name)?;
+    let here = Span::mixed_site().located_at(goal.name.span());
+    let to = local("to", here);
+    let Some(item) = &goal.item else { return Some(quote_spanned!(here=> #to.go(#node);)) };
+    let declared = &model.nodes[node];
+    if model.is_itself(declared) {
+        return None;
+    }
+    let (site, path) = (site(), at(declared.path.to_token_stream(), goal.name.span()));
+    Some(quote_spanned!(here=> #to.send(#node, #site.sent(#path, #item));))
+}

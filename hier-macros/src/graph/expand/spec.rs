@@ -1,0 +1,97 @@
+//! The graph as a constant.
+
+use hier_spec::{ArmTarget, EdgeSpec, Goto, NodeSpec, Source, Target};
+use proc_macro2::TokenStream;
+use quote::{quote, quote_spanned};
+
+use super::super::ast::Node;
+use super::super::model::Model;
+use super::code;
+
+/// `&GraphSpec { … }`
+pub(super) fn spec(model: &Model) -> TokenStream {
+    let spec = &model.spec;
+    let (name, doc) = (&*spec.name, &*spec.doc);
+    let nodes = model.nodes.iter().zip(spec.nodes.iter()).map(|(declared, spec)| node(model, declared, spec));
+    let edges = spec.edges.iter().map(edge);
+    let (before, after) = (spec.interrupt_before.iter(), spec.interrupt_after.iter());
+    quote! {
+        &::hier_core::__private::GraphSpec::declared(
+            #name,
+            #doc,
+            const { &[#(#nodes),*] },
+            const { &[#(#edges),*] },
+            &[#(#before),*],
+            &[#(#after),*],
+        )
+    }
+}
+
+fn node(model: &Model, declared: &Node, spec: &NodeSpec) -> TokenStream {
+    let (name, defer) = (&*spec.name, spec.defer);
+    let targets = match &spec.goto {
+        Goto::Only(targets) => &**targets,
+        Goto::Any => &[],
+    };
+    let (goto, writes) = (targets.iter().map(|to| target(*to)), spec.writes.iter().map(|channel| &**channel));
+    let nested = if model.is_itself(declared) {
+        quote!(::core::option::Option::None)
+    } else {
+        let (site, path) = (code::site(), &declared.path);
+        quote_spanned!(code::span(path)=> #site.nested(&#path))
+    };
+    quote! {
+        ::hier_core::__private::NodeSpec::declared(
+            #name,
+            #defer,
+            &[#(#goto),*],
+            const { &[#(::hier_core::__private::Text::Borrowed(#writes)),*] },
+            #nested,
+        )
+    }
+}
+
+fn edge(edge: &EdgeSpec) -> TokenStream {
+    match edge {
+        EdgeSpec::Plain { from, to } => {
+            let (from, to) = (source(*from), target(*to));
+            quote!(::hier_core::__private::EdgeSpec::Plain { from: #from, to: #to })
+        }
+        EdgeSpec::Join { from, to } => {
+            let (from, to) = (from.iter(), target(*to));
+            quote!(::hier_core::__private::EdgeSpec::join(&[#(#from),*], #to))
+        }
+        EdgeSpec::Route { from, label, arms } => {
+            let (from, label) = (source(*from), &**label);
+            let arms = arms.iter().map(|arm| {
+                let (label, to) = (&*arm.label, arm.to.iter().map(|to| arm_target(*to)));
+                quote!(::hier_core::__private::ArmSpec::declared(#label, &[#(#to),*]))
+            });
+            quote!(::hier_core::__private::EdgeSpec::route(#from, #label, const { &[#(#arms),*] }))
+        }
+    }
+}
+
+fn source(source: Source) -> TokenStream {
+    match source {
+        Source::Start => quote!(::hier_core::__private::Source::Start),
+        Source::Node(node) => quote!(::hier_core::__private::Source::Node(#node)),
+    }
+}
+
+fn target(target: Target) -> TokenStream {
+    match target {
+        Target::End => quote!(::hier_core::__private::SpecTarget::End),
+        Target::Node(node) => quote!(::hier_core::__private::SpecTarget::Node(#node)),
+    }
+}
+
+fn arm_target(to: ArmTarget) -> TokenStream {
+    match to {
+        ArmTarget::Go(to) => {
+            let to = target(to);
+            quote!(::hier_core::__private::ArmTarget::Go(#to))
+        }
+        ArmTarget::Send(node) => quote!(::hier_core::__private::ArmTarget::Send(#node)),
+    }
+}

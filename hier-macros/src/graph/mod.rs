@@ -1,0 +1,32 @@
+//! `graph!`: parse → model → check → expand.
+//!
+//! What was understood is generated even where something is wrong, so that the graph's type is there and no errors
+//! follow elsewhere.
+
+mod ast;
+mod check;
+mod expand;
+mod model;
+mod parse;
+mod routes;
+mod text;
+
+use proc_macro2::TokenStream;
+
+use crate::diag::Errors;
+
+/// Expands a call of `graph!`.
+pub(crate) fn expand(input: TokenStream) -> TokenStream {
+    let mut errors = Errors::default();
+    let mut output = TokenStream::new();
+    if let Some(ast) = parse::parse(input, &mut errors) {
+        let model = model::model(ast, &mut errors);
+        let doubtful = check::check(&model, &mut errors);
+        output = expand::expand(&model, &doubtful);
+    }
+    output.extend(errors.into_tokens());
+    output
+}
+
+#[cfg(test)]
+mod tests;

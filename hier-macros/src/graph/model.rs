@@ -1,0 +1,381 @@
+//! The graph with its names resolved: a [`GraphSpec`], and for every part of it the place in the user's text.
+
+use std::borrow::Cow;
+
+use hier_spec::{EdgeSpec, Goto, GraphSpec, NodeSpec, Site, Source, Target};
+use proc_macro2::Span;
+use syn::ext::IdentExt;
+use syn::{Attribute, Expr, Ident, Lit, LitStr, Meta, Type};
+
+use super::ast::{Ast, Body, Chain, Decision, Head, Items, Link, Node};
+use super::routes;
+use crate::diag::Errors;
+use crate::symbol;
+
+/// A graph as it was understood.
+pub(super) struct Model {
+    pub(super) head: Head,
+    pub(super) spec: GraphSpec,
+    /// The nodes, in the order of the spec.
+    pub(super) nodes: Vec<Node>,
+    /// The routes, in the order of the route edges of the spec.
+    pub(super) routes: Vec<Decision>,
+    /// For each node, where an edge that carries nothing leads to it.
+    pub(super) plain: Vec<Option<Span>>,
+    pub(super) input: Option<Type>,
+    pub(super) output: Option<Type>,
+    sites: Vec<(Site, Span)>,
+    /// Whether an edge or a node is missing because of a mistake that is reported already.
+    pub(super) holes: bool,
+}
+
+/// What every graph has, so that a node of this name would hide it.
+const GRAPH_ITEMS: &[&str] = &["compile", "compile_as_root", "mermaid", "dot", "svg", "parts", "NAME", "SPEC", "DEPTH"];
+
+/// Resolves the names.
+pub(super) fn model(ast: Ast, errors: &mut Errors) -> Model {
+    let Ast { head, body } = ast;
+    let Body { nodes, edges, compute, input, output, before, after, name, description, shapeless } = body;
+    let edges = match &compute {
+        Some(node) => Items { found: single(&node.name), ..Items::default() },
+        None => edges,
+    };
+    let holes = shapeless || nodes.broken || edges.broken;
+    let spec = empty_spec(&head, name.as_ref(), description.as_ref(), errors);
+    let mut model = Model {
+        head,
+        spec,
+        nodes: Vec::new(),
+        routes: Vec::new(),
+        plain: Vec::new(),
+        input,
+        output,
+        sites: Vec::new(),
+        holes,
+    };
+    for node in nodes.found.into_iter().chain(compute) {
+        model.node(node, errors);
+    }
+    // What stands in a broken list of nodes may be meant by the edges.
+    let mut names = Names { lost: &nodes.lost, all_lost: shapeless };
+    model.gotos(&mut names, errors);
+    for chain in edges.found {
+        model.chain(chain, &mut names, errors);
+    }
+    model.spec.interrupt_before = Cow::Owned(model.breakpoints(&before, &names, errors));
+    model.spec.interrupt_after = Cow::Owned(model.breakpoints(&after, &names, errors));
+    model
+}
+
+/// The edges of a `SimpleGraph`.
+fn single(node: &Ident) -> Vec<Chain> {
+    let word = |word| Link::One(Ident::new(word, node.span()));
+    vec![Chain(vec![word(symbol::START), Link::One(node.clone()), word(symbol::END)])]
+}
+
+/// Names that could not be parsed where they are declared; not knowing them is no mistake of its own.
+pub(super) struct Names<'a> {
+    lost: &'a [Ident],
+    all_lost: bool,
+}
+
+impl Model {
+    /// The place of a part of the spec.
+    pub(super) fn span(&self, site: Site) -> Span {
+        let found = self.sites.iter().find(|(other, _)| *other == site);
+        found.map_or_else(|| self.head.name.span(), |(_, span)| *span)
+    }
+
+    /// The index of a node.
+    pub(super) fn index(&self, name: &Ident) -> Option<usize> {
+        self.spec.node(&name.unraw().to_string())
+    }
+
+    pub(super) fn put(&mut self, site: Site, span: Span) {
+        self.sites.push((site, span));
+    }
+
+    fn node(&mut self, node: Node, errors: &mut Errors) {
+        let name = node.name.unraw().to_string();
+        if let Some(first) = self.spec.node(&name) {
+            let message = format!("the node `{name}` is given twice: give one another name, `other = {name}`");
+            errors.push(&node.name, message);
+            errors.push(&self.nodes[first].name, format!("… also here: the node `{name}` is given twice"));
+            return;
+        }
+        if [symbol::START, symbol::END].contains(&&*name) {
+            errors.push(&node.name, format!("`{name}` is part of every graph and no node of its own: remove it"));
+            return;
+        }
+        if GRAPH_ITEMS.contains(&&*name) {
+            let message =
+                format!("every graph has a `{name}` of its own: give the node another name, `other = {name}`");
+            errors.push(&node.name, message);
+        }
+        if self.is_itself(&node) {
+            errors.push(&node.path, format!("`{}` cannot contain itself: no run of it would ever end", self.head.name));
+        }
+        let index = self.nodes.len();
+        self.put(Site::Node(index), node.name.span());
+        let writes = unique("write", &node.options.writes.found, errors);
+        for (position, channel) in writes.iter().enumerate() {
+            self.put(Site::Write(index, position), channel.span());
+        }
+        self.spec.nodes.to_mut().push(NodeSpec {
+            name: Cow::Owned(name),
+            defer: node.options.defer,
+            goto: Goto::Only(Cow::Borrowed(&[])),
+            writes: Cow::Owned(writes.iter().map(|channel| Cow::Owned(channel.unraw().to_string())).collect()),
+            nested: None,
+        });
+        self.plain.push(None);
+        self.nodes.push(node);
+    }
+
+    /// Whether the node is this graph.
+    pub(super) fn is_itself(&self, node: &Node) -> bool {
+        node.path.get_ident().is_some_and(|path| *path == self.head.name || path == "Self")
+    }
+
+    fn gotos(&mut self, names: &mut Names<'_>, errors: &mut Errors) {
+        for index in 0..self.nodes.len() {
+            let goto = unique("target", &self.nodes[index].options.goto.found, errors);
+            self.holes |= self.nodes[index].options.goto.broken;
+            let targets = goto.iter().filter_map(|name| self.target(name, names, errors)).collect();
+            self.spec.nodes.to_mut()[index].goto = Goto::Only(Cow::Owned(targets));
+        }
+    }
+
+    fn breakpoints(&self, list: &Items<Ident>, names: &Names<'_>, errors: &mut Errors) -> Vec<usize> {
+        let mut nodes = Vec::new();
+        for name in unique("node", &list.found, errors) {
+            match self.index(&name) {
+                Some(node) => nodes.push(node),
+                None => self.unknown(&name, names, errors),
+            }
+        }
+        nodes
+    }
+
+    fn unknown(&self, name: &Ident, names: &Names<'_>, errors: &mut Errors) {
+        if !names.all_lost && !names.lost.contains(name) {
+            errors.push(name, self.spec.unknown_node(&name.unraw().to_string()));
+        }
+    }
+
+    /// Where an edge leads.
+    pub(super) fn target(&mut self, name: &Ident, names: &Names<'_>, errors: &mut Errors) -> Option<Target> {
+        if name == symbol::END {
+            return Some(Target::End);
+        }
+        if name == symbol::START {
+            errors.push(name, "no edge leads into START: lead it to the first node instead");
+            self.holes = true;
+            return None;
+        }
+        let node = self.index(name);
+        if node.is_none() {
+            self.unknown(name, names, errors);
+            self.holes = true;
+        }
+        node.map(Target::Node)
+    }
+
+    /// Where an edge starts.
+    fn source(&mut self, name: &Ident, names: &Names<'_>, errors: &mut Errors) -> Option<Source> {
+        if name == symbol::START {
+            return Some(Source::Start);
+        }
+        if name == symbol::END {
+            errors.push(name, "no edge leaves END: a run is over there; remove what follows");
+            self.holes = true;
+            return None;
+        }
+        let node = self.index(name);
+        if node.is_none() {
+            self.unknown(name, names, errors);
+            self.holes = true;
+        }
+        node.map(Source::Node)
+    }
+
+    /// The node is reached by an edge that carries nothing.
+    pub(super) fn reached(&mut self, target: Target, span: Span) {
+        if let Target::Node(node) = target {
+            self.plain[node].get_or_insert(span);
+        }
+    }
+
+    fn chain(&mut self, chain: Chain, names: &mut Names<'_>, errors: &mut Errors) {
+        let mut links = chain.0.into_iter().peekable();
+        let Some(mut left) = links.next() else { return };
+        if let Link::Choice(decision) = &left {
+            let word = decision.shape.word();
+            errors.at(decision.span, format!("this `{word}` needs a node before it: `START >> {word} …`"));
+            self.holes = true;
+            return;
+        }
+        if links.peek().is_none() {
+            errors.at(left.span(), "an edge leads from a node to a target: write `a >> b`");
+            self.holes = true;
+            return;
+        }
+        let mut first = true;
+        while let Some(right) = links.next() {
+            let from = self.sources(&left, first, names, errors);
+            match right {
+                Link::Choice(decision) => {
+                    let word = decision.shape.word();
+                    if let Some(after) = links.next() {
+                        let message =
+                            format!("nothing can follow a `{word}` in its chain: give the next edge a line of its own");
+                        errors.at(after.span(), message);
+                        self.holes = true;
+                    }
+                    return routes::route(self, from.as_deref(), decision, names, errors);
+                }
+                Link::One(ref name) => self.edges(from.as_deref(), std::slice::from_ref(name), names, errors),
+                Link::Many(ref targets, _) => self.edges(from.as_deref(), targets, names, errors),
+            }
+            left = right;
+            first = false;
+        }
+    }
+
+    /// The sources of an edge: several are a join. None if one is wrong. Names that were targets in their chain were
+    /// resolved, and reported, as such.
+    fn sources(
+        &mut self,
+        link: &Link,
+        first: bool,
+        names: &Names<'_>,
+        errors: &mut Errors,
+    ) -> Option<Vec<(Source, Span)>> {
+        let idents = match link {
+            Link::One(name) => std::slice::from_ref(name),
+            Link::Many(nodes, _) => nodes.as_slice(),
+            Link::Choice(_) => return None,
+        };
+        let mut sources = Vec::new();
+        for name in idents {
+            let source = if first || name == symbol::END {
+                self.source(name, names, errors)
+            } else if name == symbol::START {
+                None
+            } else {
+                self.index(name).map(Source::Node)
+            };
+            if source == Some(Source::Start) && idents.len() > 1 {
+                errors.push(name, "START cannot be part of a join: give its edge a line of its own");
+                self.holes = true;
+                continue;
+            }
+            sources.push((source?, name.span()));
+        }
+        (sources.len() == idents.len()).then_some(sources)
+    }
+
+    /// The edges from the sources, together, to each of the targets.
+    fn edges(&mut self, from: Option<&[(Source, Span)]>, targets: &[Ident], names: &Names<'_>, errors: &mut Errors) {
+        for name in targets {
+            let (Some(to), Some(from)) = (self.target(name, names, errors), from) else { continue };
+            self.reached(to, name.span());
+            let edge = self.spec.edges.len();
+            self.put(Site::Edge(edge), name.span());
+            self.spec.edges.to_mut().push(match from {
+                [(from, _)] => EdgeSpec::Plain { from: *from, to },
+                several => {
+                    let nodes = several.iter().enumerate().filter_map(|(position, (source, span))| match source {
+                        Source::Start => None,
+                        Source::Node(node) => {
+                            self.sites.push((Site::JoinSource(edge, position), *span));
+                            Some(*node)
+                        }
+                    });
+                    EdgeSpec::Join { from: nodes.collect(), to }
+                }
+            });
+        }
+    }
+}
+
+/// The names of a list, without those given twice.
+fn unique(what: &str, list: &[Ident], errors: &mut Errors) -> Vec<Ident> {
+    let mut names: Vec<Ident> = Vec::new();
+    for name in list {
+        if names.contains(name) {
+            errors.push(name, format!("the {what} `{name}` is given twice: remove one"));
+        } else {
+            names.push(name.clone());
+        }
+    }
+    names
+}
+
+fn empty_spec(head: &Head, name: Option<&LitStr>, description: Option<&LitStr>, errors: &mut Errors) -> GraphSpec {
+    let text = name.map_or_else(|| snake_case(&head.name.unraw().to_string()), LitStr::value);
+    if let Some(name) = name
+        && (text.is_empty() || text.contains(['|', ':', '/']))
+    {
+        errors.push(name, "the name of a graph is not empty and has no `|`, `:` or `/` in it, which separate names");
+    }
+    GraphSpec {
+        name: Cow::Owned(text),
+        doc: Cow::Owned(description.map_or_else(|| docs(&head.attributes), LitStr::value)),
+        nodes: Cow::Owned(Vec::new()),
+        edges: Cow::Owned(Vec::new()),
+        interrupt_before: Cow::Owned(Vec::new()),
+        interrupt_after: Cow::Owned(Vec::new()),
+    }
+}
+
+/// The text of the doc comments.
+fn docs(attributes: &[Attribute]) -> String {
+    let lines = attributes.iter().filter_map(|attribute| match &attribute.meta {
+        Meta::NameValue(meta) if meta.path.is_ident("doc") => match &meta.value {
+            Expr::Lit(literal) => match &literal.lit {
+                Lit::Str(text) => Some(text.value()),
+                _ => None,
+            },
+            _ => None,
+        },
+        _ => None,
+    });
+    let lines: Vec<String> = lines.map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_owned()).collect();
+    lines.join("\n").trim().to_owned()
+}
+
+/// `FilingDesk` as `filing_desk`, `HTTPServer` as `http_server`.
+fn snake_case(name: &str) -> String {
+    let letters: Vec<char> = name.chars().collect();
+    let mut text = String::new();
+    for (at, letter) in letters.iter().enumerate() {
+        let before = at.checked_sub(1).map(|before| letters[before]);
+        let after = letters.get(at + 1);
+        let begins = letter.is_uppercase()
+            && before.is_some_and(|before| {
+                before.is_lowercase()
+                    || before.is_numeric()
+                    || (before.is_uppercase() && after.is_some_and(|after| after.is_lowercase()))
+            });
+        if begins {
+            text.push('_');
+        }
+        text.extend(letter.to_lowercase());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::snake_case;
+
+    #[test]
+    fn type_names_become_snake_case() {
+        for (name, snake) in
+            [("Review", "review"), ("FilingDesk", "filing_desk"), ("HTTPServer", "http_server"), ("V2Step", "v2_step")]
+        {
+            assert_eq!(snake_case(name), snake);
+        }
+    }
+}

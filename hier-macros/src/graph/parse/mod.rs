@@ -1,0 +1,183 @@
+//! The parser. It recovers: what cannot be parsed is reported and passed over up to the next comma, so that all mistakes
+//! of a call are reported at once and everything else of the graph is there.
+
+mod edge;
+mod head;
+mod node;
+mod value;
+
+use proc_macro2::{TokenStream, TokenTree};
+use syn::ext::IdentExt;
+use syn::parse::discouraged::Speculative;
+use syn::parse::{ParseStream, Parser};
+use syn::{Ident, LitStr, Result, Token, Type, bracketed};
+
+use super::ast::{Ast, Body, Items};
+use crate::diag::{Errors, unknown};
+use crate::symbol;
+
+/// Parses a call of `graph!`. None only if not even the graph's name could be found.
+pub(super) fn parse(input: TokenStream, errors: &mut Errors) -> Option<Ast> {
+    let call = |input: ParseStream<'_>| {
+        let result = head::graph(input, errors);
+        pass_over(input); // reported already, or about to be
+        result
+    };
+    let result = call.parse2(input);
+    errors.keep(result)
+}
+
+/// The fields of a graph of this kind.
+fn body(input: ParseStream<'_>, kind: &str, errors: &mut Errors) -> Body {
+    let known = if kind == symbol::GRAPH { symbol::GRAPH_FIELDS } else { symbol::SIMPLE_FIELDS };
+    let mut body = Body::default();
+    let mut given = Vec::new();
+    let mut shapeless = false;
+    let fields = list(input, errors, always, |input, errors| {
+        let word: Ident = input.call(Ident::parse_any)?;
+        doubled("field", &word, &mut given, errors);
+        if !known.contains(&&*word.to_string()) {
+            skip_value(input);
+            shapeless = true;
+            errors.push(&word, unknown(&format!("field of a `{kind}`"), &word.to_string(), known));
+            return Ok(());
+        }
+        let result = colon(input, &word, "…").and_then(|()| field(input, &word, &mut body, errors));
+        shapeless |= result.is_err() && SHAPE.contains(&&*word.to_string());
+        result
+    });
+    // What stands before a missing comma is there, what stands behind it is lost.
+    body.shapeless = shapeless || fields.lost.iter().any(|word| SHAPE.contains(&&*word.to_string()));
+    body
+}
+
+/// The fields that say what nodes and edges there are.
+const SHAPE: &[&str] = &[symbol::NODES, symbol::EDGES, symbol::COMPUTE];
+
+fn field(input: ParseStream<'_>, word: &Ident, body: &mut Body, errors: &mut Errors) -> Result<()> {
+    match &*word.to_string() {
+        symbol::NODES => body.nodes = bracket(input, "a list of nodes", errors, node::node)?,
+        symbol::EDGES => body.edges = bracket(input, "a list of edges", errors, edge::chain)?,
+        symbol::COMPUTE => body.compute = Some(node::node(input, errors)?),
+        symbol::INPUT => body.input = Some(input.parse::<Type>()?),
+        symbol::OUTPUT => body.output = Some(input.parse::<Type>()?),
+        symbol::INTERRUPT_BEFORE => body.before = names(input, "a list of nodes", errors)?,
+        symbol::INTERRUPT_AFTER => body.after = names(input, "a list of nodes", errors)?,
+        symbol::NAME => body.name = Some(input.parse::<LitStr>()?),
+        symbol::DESCRIPTION => body.description = Some(input.parse::<LitStr>()?),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// `[a, b]`, each a plain name.
+fn names(input: ParseStream<'_>, what: &str, errors: &mut Errors) -> Result<Items<Ident>> {
+    bracket(input, what, errors, |input, _| name(input, "expected a name"))
+}
+
+/// The name of a node, START or END.
+fn name(input: ParseStream<'_>, expected: &str) -> Result<Ident> {
+    if !input.peek(Ident) {
+        return Err(input.error(expected));
+    }
+    let name: Ident = input.parse()?;
+    if input.peek(Token![::]) {
+        return Err(input.error("a node is named by its name alone here, not by a path"));
+    }
+    Ok(name)
+}
+
+/// `[…]` with items.
+fn bracket<T>(
+    input: ParseStream<'_>,
+    what: &str,
+    errors: &mut Errors,
+    item: impl FnMut(ParseStream<'_>, &mut Errors) -> Result<T>,
+) -> Result<Items<T>> {
+    if !input.peek(syn::token::Bracket) {
+        return Err(input.error(format!("expected {what}: `[…]`")));
+    }
+    let content;
+    bracketed!(content in input);
+    Ok(list(&content, errors, always, item))
+}
+
+/// Every item needs a comma before the next.
+fn always<T>(_: &T) -> bool {
+    true
+}
+
+/// Items separated by commas. One that cannot be parsed is reported and passed over, up to the next comma.
+fn list<T>(
+    input: ParseStream<'_>,
+    errors: &mut Errors,
+    needs_comma: fn(&T) -> bool,
+    mut item: impl FnMut(ParseStream<'_>, &mut Errors) -> Result<T>,
+) -> Items<T> {
+    let mut items = Items::default();
+    while !input.is_empty() {
+        let ahead = input.fork();
+        match item(&ahead, errors) {
+            Ok(item) => {
+                let comma = needs_comma(&item);
+                items.found.push(item);
+                input.advance_to(&ahead);
+                if comma && !input.is_empty() && !input.peek(Token![,]) {
+                    errors.combine(input.error("expected `,`"));
+                    skip(input, &ahead, &mut items);
+                }
+            }
+            Err(error) => {
+                errors.combine(error);
+                skip(input, &ahead, &mut items);
+            }
+        }
+        // A comma is here, or need not be.
+        let _ = input.parse::<Option<Token![,]>>();
+    }
+    items
+}
+
+/// Goes on to the next comma that is not before `failed`, where parsing came to a stop.
+fn skip<T>(input: ParseStream<'_>, failed: ParseStream<'_>, items: &mut Items<T>) {
+    items.broken = true;
+    while !input.is_empty() && (input.cursor() < failed.cursor() || !input.peek(Token![,])) {
+        match input.parse() {
+            Ok(TokenTree::Ident(word)) => items.lost.push(word),
+            Ok(_) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// Goes on to the next comma.
+fn skip_value(input: ParseStream<'_>) {
+    while !input.is_empty() && !input.peek(Token![,]) {
+        if input.parse::<TokenTree>().is_err() {
+            return;
+        }
+    }
+}
+
+/// Goes on to the end.
+fn pass_over(input: ParseStream<'_>) {
+    while input.parse::<TokenTree>().is_ok() {}
+}
+
+/// The colon between a word and its value.
+fn colon(input: ParseStream<'_>, word: &Ident, example: &str) -> Result<()> {
+    if input.peek(Token![:]) && !input.peek(Token![::]) {
+        return input.parse::<Token![:]>().map(drop);
+    }
+    Err(syn::Error::new_spanned(word, format!("`{word}` needs a value: `{word}: {example}`")))
+}
+
+/// Reports a word that is given for the second time.
+fn doubled(what: &str, word: &Ident, given: &mut Vec<Ident>, errors: &mut Errors) {
+    if let Some(first) = given.iter().find(|other| *other == word) {
+        errors.push(word, format!("the {what} `{word}` is given twice: remove one"));
+        errors.push(first, format!("… also here: the {what} `{word}` is given twice"));
+    } else {
+        given.push(word.clone());
+    }
+}

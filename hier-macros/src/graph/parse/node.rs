@@ -1,0 +1,102 @@
+//! `fetch`, `name = path { retry: 3, timeout: 5s }`
+
+use syn::ext::IdentExt;
+use syn::parse::ParseStream;
+use syn::{Ident, Path, Result, Token, braced};
+
+use super::super::ast::{Node, Options};
+use super::{always, colon, doubled, list, names, skip_value, value};
+use crate::diag::{Errors, unknown};
+use crate::symbol;
+
+/// One node with its options.
+pub(super) fn node(input: ParseStream<'_>, errors: &mut Errors) -> Result<Node> {
+    let name = if input.peek2(Token![=]) && !input.peek2(Token![==]) {
+        let name: Ident = input.parse()?;
+        input.parse::<Token![=]>()?;
+        Some(name)
+    } else {
+        None
+    };
+    let path = path(input)?;
+    let last = path.segments.last().map(|segment| segment.ident.clone());
+    let Some(name) = name.or(last) else { return Err(input.error("expected a node")) };
+    let options = if input.peek(syn::token::Brace) { options(input, errors)? } else { Options::default() };
+    Ok(Node { name, path, options })
+}
+
+/// The path of a function or graph, with an advice for what is often tried instead.
+fn path(input: ParseStream<'_>) -> Result<Path> {
+    if input.peek(syn::LitStr) {
+        return Err(
+            input.error("a node is the path of a function, without quotes; another name is given as `name = path`")
+        );
+    }
+    if input.peek(Token![|]) || input.peek(Token![async]) || input.peek(Token![move]) {
+        return Err(
+            input.error("a node is the path of an `async fn` or of a graph: give this code a function of its own")
+        );
+    }
+    let path: Path = input
+        .parse()
+        .map_err(|error| syn::Error::new(error.span(), "expected a node: the path of an `async fn` or of a graph"))?;
+    if input.peek(syn::token::Paren) {
+        return Err(input.error("a node is named, not called: remove the parentheses"));
+    }
+    Ok(path)
+}
+
+fn options(input: ParseStream<'_>, errors: &mut Errors) -> Result<Options> {
+    let content;
+    braced!(content in input);
+    let mut options = Options::default();
+    let mut given = Vec::new();
+    list(&content, errors, always, |input, errors| {
+        let word = input.call(Ident::parse_any)?;
+        doubled("option", &word, &mut given, errors);
+        option(input, &word, &mut options, errors)
+    });
+    Ok(options)
+}
+
+fn option(input: ParseStream<'_>, word: &Ident, options: &mut Options, errors: &mut Errors) -> Result<()> {
+    match &*word.to_string() {
+        symbol::RETRY => {
+            colon(input, word, "3")?;
+            options.retry = Some(value::retry(input, errors)?);
+        }
+        symbol::TIMEOUT => options.timeout = Some(length(input, word)?),
+        symbol::IDLE_TIMEOUT => options.idle_timeout = Some(length(input, word)?),
+        symbol::CACHE => options.cache = Some(length(input, word)?),
+        symbol::DEFER => {
+            options.defer = true;
+            if !input.is_empty() && !input.peek(Token![,]) {
+                let error = input.error("`defer` has no value: write it alone");
+                skip_value(input);
+                errors.combine(error);
+            }
+        }
+        symbol::ON_ERROR => {
+            colon(input, word, "handler")?;
+            options.on_error = Some(path(input)?);
+        }
+        symbol::WRITES => {
+            colon(input, word, "[channel]")?;
+            options.writes = names(input, "a list of channels", errors)?;
+        }
+        symbol::GOTO => {
+            colon(input, word, "[node, END]")?;
+            options.goto = names(input, "a list of nodes", errors)?;
+        }
+        other => {
+            skip_value(input);
+            errors.push(word, unknown("option of a node", other, symbol::NODE_OPTIONS));
+        }
+    }
+    Ok(())
+}
+
+fn length(input: ParseStream<'_>, word: &Ident) -> Result<super::super::ast::Length> {
+    colon(input, word, "5s")?;
+    value::length(input)
+}

@@ -1,0 +1,95 @@
+//! Durations and retry policies.
+
+use quote::ToTokens;
+use syn::parse::ParseStream;
+use syn::parse::discouraged::Speculative;
+use syn::{Expr, Ident, Lit, Path, Result, braced};
+
+use super::super::ast::{Length, Retry};
+use super::{always, colon, doubled, list, skip_value};
+use crate::diag::{Errors, unknown};
+use crate::symbol;
+
+/// `5s`, `100ms`, or an expression of the type `Duration`.
+pub(super) fn length(input: ParseStream<'_>) -> Result<Length> {
+    let expression: Expr = input.parse()?;
+    let Expr::Lit(literal) = &expression else { return Ok(Length::Given(expression)) };
+    let (digits, suffix) = match &literal.lit {
+        Lit::Int(number) => (number.base10_digits(), number.suffix()),
+        Lit::Float(number) => (number.base10_digits(), number.suffix()),
+        other => return Err(syn::Error::new_spanned(other, "expected a duration, such as `5s` or `100ms`")),
+    };
+    let units: Vec<_> = symbol::UNITS.iter().map(|(unit, ..)| *unit).collect();
+    let Some((_, times, per)) = symbol::UNITS.iter().find(|(unit, ..)| *unit == suffix) else {
+        let message = if suffix.is_empty() {
+            format!("a duration needs its unit: `{digits}s` (or `ms`, `m`, `h`)")
+        } else {
+            unknown("unit of time", suffix, &units)
+        };
+        return Err(syn::Error::new_spanned(literal, message));
+    };
+    let Some((seconds, nanos)) = scale(digits, *times, *per) else {
+        return Err(syn::Error::new_spanned(literal, "this duration is too long"));
+    };
+    Ok(Length::Literal { seconds, nanos, span: literal.lit.span() })
+}
+
+/// A number of units as whole seconds and nanoseconds. None if it is too large.
+fn scale(digits: &str, times: u32, per: u32) -> Option<(u64, u32)> {
+    const NANOS: u128 = 1_000_000_000;
+    if let Ok(whole) = digits.parse::<u64>() {
+        let nanos = u128::from(whole) * u128::from(times) * NANOS / u128::from(per);
+        return Some((u64::try_from(nanos / NANOS).ok()?, u32::try_from(nanos % NANOS).ok()?));
+    }
+    let seconds = digits.parse::<f64>().ok()? * f64::from(times) / f64::from(per);
+    let duration = std::time::Duration::try_from_secs_f64(seconds).ok()?;
+    Some((duration.as_secs(), duration.subsec_nanos()))
+}
+
+/// `3`, `Retry { attempts: 3, interval: 100ms }`, or an expression.
+pub(super) fn retry(input: ParseStream<'_>, errors: &mut Errors) -> Result<Retry> {
+    let ahead = input.fork();
+    let is_policy = ahead.parse::<Path>().is_ok_and(|path| {
+        path.segments.last().is_some_and(|last| last.ident == symbol::RETRY_POLICY) && ahead.peek(syn::token::Brace)
+    });
+    if !is_policy {
+        let times: Expr = input.parse()?;
+        return at_least_one(&times).map(|()| Retry::Times(times));
+    }
+    input.advance_to(&ahead);
+    let content;
+    braced!(content in input);
+    let known: Vec<_> = symbol::RETRY_FIELDS.iter().map(|(name, _)| *name).collect();
+    let mut given = Vec::new();
+    let fields = list(&content, errors, always, |input, errors| {
+        let word: Ident = input.parse()?;
+        doubled("field", &word, &mut given, errors);
+        let Some((_, timed)) = symbol::RETRY_FIELDS.iter().find(|(name, _)| word == name) else {
+            skip_value(input);
+            return Err(syn::Error::new_spanned(&word, unknown("field of `Retry`", &word.to_string(), &known)));
+        };
+        colon(input, &word, if *timed { "100ms" } else { "3" })?;
+        if *timed {
+            return Ok((word, length(input)?.into_token_stream()));
+        }
+        let value: Expr = input.parse()?;
+        if word == symbol::ATTEMPTS {
+            at_least_one(&value)?;
+        }
+        Ok((word, value.into_token_stream()))
+    });
+    Ok(Retry::Policy(fields.found))
+}
+
+fn at_least_one(attempts: &Expr) -> Result<()> {
+    if let Expr::Lit(literal) = attempts
+        && let Lit::Int(number) = &literal.lit
+        && number.base10_digits() == "0"
+    {
+        return Err(syn::Error::new_spanned(
+            number,
+            "a node is tried at least once: `1` is no retry, `3` is two retries",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! What is reported for a call, and that the graph's type is there whatever is wrong.
+
+use proc_macro2::{TokenStream, TokenTree};
+use syn::LitStr;
+
+/// The messages of a call's errors, in order.
+fn errors(call: &str) -> Vec<String> {
+    let output = super::expand(call.parse().unwrap());
+    if !call.is_empty() {
+        assert!(output.to_string().contains("struct G"), "no type in {output}");
+    }
+    let mut messages = Vec::new();
+    collect(output, &mut messages);
+    messages
+}
+
+fn collect(tokens: TokenStream, messages: &mut Vec<String>) {
+    let mut tokens = tokens.into_iter().peekable();
+    while let Some(token) = tokens.next() {
+        match token {
+            TokenTree::Ident(word) if word == "compile_error" => {
+                tokens.next();
+                if let Some(TokenTree::Group(group)) = tokens.next()
+                    && let Ok(message) = syn::parse2::<LitStr>(group.stream())
+                {
+                    messages.push(message.value());
+                }
+            }
+            TokenTree::Group(group) => collect(group.stream(), messages),
+            _ => {}
+        }
+    }
+}
+
+/// A graph over these nodes and edges.
+fn graph(nodes: &str, edges: &str) -> Vec<String> {
+    errors(&format!("G<S> = Graph {{ nodes: [{nodes}], edges: [{edges}] }}"))
+}
+
+/// All of these pieces are in the messages, one each, in order.
+fn expect(messages: &[String], pieces: &[&str]) {
+    let fits = messages.len() == pieces.len() && messages.iter().zip(pieces).all(|(m, p)| m.contains(p));
+    assert!(fits, "expected {pieces:#?}, found {messages:#?}");
+}
+
+#[test]
+fn everything_of_the_design_is_understood() {
+    let call = "
+        /// Reviews a filing until it is accepted.
+        pub G<Filing, Desk> = Graph {
+            nodes: [
+                validate,
+                fetch { retry: 3, timeout: 5s, idle_timeout: 1.5m },
+                assess { retry: Retry { attempts: 3, interval: 100ms, factor: 2.0, cap: 10s, jitter: 0.5 } },
+                notify { cache: CACHE, writes: [artifact], goto: [archive, END], on_error: sorry },
+                stored = storage::archive { defer },
+                archive,
+            ],
+            edges: [
+                START >> validate >> for doc in documents { fetch(doc) },
+                fetch >> assess,
+                assess >> match verdict {
+                    Verdict::Accept(n) if n > 3 => [notify, archive],
+                    Verdict::Redo | Verdict::Again => if often { validate } else if seldom { END } else { stored },
+                    Verdict::Reject => END,
+                    Verdict::One(doc) => fetch(doc),
+                    Verdict::More => match (|s: &Filing| s.more) { true => notify, false => { END } }
+                    Verdict::Most => for x in more { [fetch(x), fetch2(x.clone())] },
+                },
+                fetch2 >> END,
+                [notify, archive] >> stored >> END,
+            ],
+            interrupt_before: [notify],
+            input: Question,
+        }";
+    expect(&errors(&call.replace("archive,\n            ],", "archive, fetch2,\n            ],")), &[]);
+    expect(&errors("G::<S,> = SimpleGraph { compute: other = path::f { retry: 2 }, name: \"x\" }"), &[]);
+    expect(&graph("a, b, c", "START >> a >> [b, c] >> END"), &[]);
+}
+
+#[test]
+fn several_mistakes_are_reported_at_once() {
+    let messages = graph(
+        "a, b { retrys: 3, timeout: 5, cache: 5sec }, c d, a",
+        "START > a, a >> match r { X => b >> c, Y => , Z => END, }, b >>, b >> bb",
+    );
+    expect(
+        &messages,
+        &[
+            "unknown option of a node `retrys`; did you mean `retry`?",
+            "a duration needs its unit: `5s`",
+            "unknown unit of time `sec`",
+            "expected `,`",
+            "expected `>>` or `,`",
+            "an arm leads to its targets and no further",
+            "expected a target",
+            "expected a node",
+            "the node `a` is given twice",
+            "… also here: the node `a`",
+            "there is no node `bb`; did you mean `b`?",
+        ],
+    );
+}
+
+#[test]
+fn names_are_resolved() {
+    let messages = errors(
+        "G<S> = Graph { nodes: [assess { goto: [asess] }, END, compile], edges: [START >> asses >> END >> assess, \
+         assess >> START, assess], interrupt_before: [nothing, assess, assess] }",
+    );
+    expect(
+        &messages,
+        &[
+            "`END` is part of every graph",
+            "every graph has a `compile` of its own",
+            "there is no node `asess`; did you mean `assess`?",
+            "there is no node `asses`; did you mean `assess`?",
+            "no edge leaves END",
+            "no edge leads into START",
+            "an edge leads from a node to a target",
+            "the node `assess` is given twice",
+            "there is no node `nothing`",
+        ],
+    );
+}
+
+#[test]
+fn shapes_are_checked() {
+    expect(&graph("a", "a >> END"), &["nothing leaves START"]);
+    expect(&graph("a, b", "START >> a >> END, b >> END"), &["`b` can never run"]);
+    expect(&graph("a", "START >> a >> a"), &["END cannot be reached from `a`"]);
+    expect(&graph("a", "START >> a >> END, a >> END"), &["the edge from `a`", "… also here: the edge from `a`"]);
+    expect(
+        &graph("a, b", "START >> a >> match r { X => b, Y => [b] }, b >> END"),
+        &["all arms of `r` lead to the same"],
+    );
+    expect(&graph("G, b", "START >> G >> b >> END"), &["`G` cannot contain itself"]);
+    let nested = "START >> a >> match r { X => if t { b } else { b }, Y => END }, b >> END";
+    expect(&graph("a, b", nested), &["all arms of `t` lead to the same"]);
+    let join = "START >> a >> if t { b } else { c }, [b, c] >> END";
+    expect(&graph("a, b, c", join), &["this join can never fire", "… also here: this join", "… also here: this join"]);
+}
+
+#[test]
+fn routes_stand_at_the_end_of_a_chain_with_one_source() {
+    expect(&graph("a, b", "START >> a >> if t { b } else { END } >> b, b >> END"), &["nothing can follow a `if`"]);
+    expect(&graph("a, b", "START >> [a, b] >> match r { _ => END }"), &["a `match` cannot follow a list"]);
+    expect(&graph("a", "START >> a, match r { _ => END }"), &["this `match` needs a node before it"]);
+    expect(&graph("a", "START >> a >> if t { END }"), &["this `if` does not say where to go otherwise"]);
+    expect(&graph("a", "START >> a >> if let Some(x) = t { END } else { a }"), &["written as a `match`"]);
+    expect(&graph("a", "START >> a >> match r(state) { X => END }"), &["write `r` alone"]);
+    expect(&graph("a", "START >> a >> for x in xs { a }, a >> END"), &["is given its item: `a(item)`"]);
+    let twice = "START >> a >> match r { X => a, Y => END }, a >> match r { X => END, Y => a }";
+    expect(&graph("a", twice), &["`a` is routed by `r` twice", "… also here: `a` is routed by `r` twice"]);
+}
+
+#[test]
+fn heads_are_checked() {
+    expect(&errors("G = Graph { nodes: [a], edges: [START >> a >> END] }"), &["`G` needs its state: `G<State>`"]);
+    expect(
+        &errors("G<S, C, D> = Graph { nodes: [a], edges: [START >> a >> END] }"),
+        &["a graph has a state and a context"],
+    );
+    expect(
+        &errors("G<S> = Grap { nodes: [a], edges: [START >> a >> END] }"),
+        &["unknown kind of graph `Grap`; did you mean `Graph`?"],
+    );
+    expect(
+        &errors("G<S> = Graph { node: [a], edges: [START >> a] }"),
+        &["unknown field of a `Graph` `node`; did you mean"],
+    );
+    expect(&errors("G<S> = SimpleGraph { compute: a } G2<S> = Graph {}"), &["one graph a call"]);
+    expect(&errors("G<S>"), &["a graph is declared as"]);
+}

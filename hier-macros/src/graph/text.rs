@@ -1,0 +1,118 @@
+//! The text of the user's tokens, for labels and messages.
+
+use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
+use quote::ToTokens;
+
+/// The tokens as a programmer would write them: `Some(x) if x > 3`, `Verdict::Accept`.
+pub(super) fn compact(tokens: &impl ToTokens) -> String {
+    let mut text = String::new();
+    write(tokens.to_token_stream(), &mut text);
+    text
+}
+
+/// Operators that stand between their neighbours without spaces.
+const TIGHT: &[&str] = &["::", ".", "..", "..=", "<", ">", "?"];
+/// Operators with a space after them only.
+const AFTER: &[&str] = &[",", ";", ":"];
+/// Operators that stand before what they belong to, if nothing is before them.
+const PREFIX: &[&str] = &["&", "!", "-", "*", "'", "|"];
+
+/// Words after which an operand begins.
+const WORDS: &[&str] = &["if", "in", "ref", "mut", "as"];
+
+fn write(tokens: TokenStream, text: &mut String) {
+    let mut operator = String::new();
+    let mut space = false; // whether the next word is set off from what is before it
+    let mut operand = false; // whether an operand is before this
+    for token in tokens {
+        if let TokenTree::Punct(punct) = &token {
+            operator.push(punct.as_char());
+            if punct.spacing() == Spacing::Joint {
+                continue;
+            }
+            space = operator_text(&operator, operand, space, text);
+            operator.clear();
+            operand = false;
+            continue;
+        }
+        if !operator.is_empty() {
+            text.push_str(&operator); // a lifetime's quote
+            operator.clear();
+            space = false;
+        }
+        let opens_tightly = matches!(&token, TokenTree::Group(group) if group.delimiter() != Delimiter::Brace);
+        if (space || operand) && !(operand && opens_tightly) && !text.is_empty() {
+            text.push(' ');
+        }
+        let word = matches!(&token, TokenTree::Ident(ident) if WORDS.iter().any(|word| ident == word));
+        one(token, text);
+        operand = !word;
+        space = word;
+    }
+}
+
+/// Writes an operator; says whether a space follows.
+fn operator_text(operator: &str, operand: bool, space: bool, text: &mut String) -> bool {
+    if TIGHT.contains(&operator) {
+        if space {
+            text.push(' ');
+        }
+        text.push_str(operator);
+        false
+    } else if AFTER.contains(&operator) {
+        text.push_str(operator);
+        true
+    } else if PREFIX.contains(&operator) && !operand {
+        if space {
+            text.push(' ');
+        }
+        text.push_str(operator);
+        false
+    } else {
+        text.push(' ');
+        text.push_str(operator);
+        true
+    }
+}
+
+fn one(token: TokenTree, text: &mut String) {
+    let TokenTree::Group(group) = token else {
+        text.push_str(&token.to_string());
+        return;
+    };
+    let (open, close) = match group.delimiter() {
+        Delimiter::Parenthesis => ("(", ")"),
+        Delimiter::Bracket => ("[", "]"),
+        Delimiter::Brace => ("{ ", " }"),
+        Delimiter::None => ("", ""),
+    };
+    text.push_str(open);
+    let mut inner = String::new();
+    write(group.stream(), &mut inner);
+    text.push_str(&inner);
+    text.push_str(close);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::compact;
+
+    #[test]
+    fn reads_like_source() {
+        for text in [
+            "Verdict::Accept",
+            "Some(x) if x > 3",
+            "A | B",
+            "0..=9",
+            "&Some((a, b))",
+            "-1",
+            "Point { x, .. }",
+            "x @ [1, 2]",
+            "Filter { kind: Kind::A, .. } if !done(x) && x.y",
+        ] {
+            let tokens: proc_macro2::TokenStream = text.parse().unwrap();
+            // `<` and `>` also enclose types, so they are set without spaces.
+            assert_eq!(compact(&tokens), text.replace(" > ", ">"));
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! The rules of a state that the macro can check itself:
+//!
+//! 1. [`managed_fields`]: a managed field takes no attributes.
+//! 2. [`flattened_fields`]: a flattened field takes no other attributes; a struct has one at most; it is no type parameter.
+//! 3. [`once`]: a field has one reducer, one kind of channel, one name.
+//! 4. [`reducer_or_kind`]: a channel has a reducer or a kind, not both.
+//! 5. [`delta`]: what is stored as increments has a reducer.
+//! 6. [`topics`]: a topic is a `Vec`.
+//! 7. [`names`]: a channel's name can be used as one, and is not the engine's.
+//! 8. [`distinct_names`]: no two channels have the same name.
+//! 9. [`distinct_hashes`]: nor names that cannot be told apart by their hash.
+//!
+//! What only the compiler can know (whether the type bears the reducer, whether it can be persisted, whether a flattened
+//! state has a channel of the same name) is bounds and assertions in the generated code.
+
+use std::collections::HashMap;
+
+use super::expand::hash;
+use super::model::{Model, is_vec, managed};
+use super::parse::{Field, Input};
+use crate::diag::Errors;
+use crate::symbol;
+
+/// Checks every rule.
+pub(super) fn check(input: &Input, model: &Model, errors: &mut Errors) {
+    for field in &input.fields {
+        if managed(&field.ty).is_some() {
+            managed_fields(field, errors);
+        } else if field.flattens.is_empty() {
+            once(field, errors);
+            reducer_or_kind(field, errors);
+            delta(field, errors);
+            topics(field, errors);
+        }
+    }
+    flattened_fields(input, errors);
+    names(model, errors);
+    distinct_names(model, errors);
+    distinct_hashes(model, errors);
+}
+
+/// The engine writes a managed field before each step, so nothing can be said about how it is written.
+fn managed_fields(field: &Field, errors: &mut Errors) {
+    for (span, what) in attributes(field) {
+        errors.at(
+            span,
+            format!("`{}` is managed by the engine, so it cannot have {what}: remove the attribute", field.ident),
+        );
+    }
+}
+
+/// The channels of a flattened state have their attributes there, and one state can extend only one other.
+fn flattened_fields(input: &Input, errors: &mut Errors) {
+    let flattened: Vec<&Field> =
+        input.fields.iter().filter(|field| !field.flattens.is_empty() && managed(&field.ty).is_none()).collect();
+    for field in &flattened {
+        for (span, what) in attributes(field).into_iter().filter(|(_, what)| *what != FLATTEN) {
+            errors.at(
+                span,
+                format!(
+                    "`{}` is flattened, so it cannot have {what}: the channels of the flattened state say this themselves",
+                    field.ident
+                ),
+            );
+        }
+        if let syn::Type::Path(path) = &field.ty
+            && input.generics.type_params().any(|param| path.path.is_ident(&param.ident))
+        {
+            errors.push(
+                &field.ty,
+                "a type parameter cannot be flattened, because its channels are not known: name a state type",
+            );
+        }
+    }
+    if flattened.len() > 1 {
+        for field in flattened {
+            errors.at(
+                field.flattens[0],
+                "a state can flatten one other state: let one of the two flatten the other (chains are allowed)",
+            );
+        }
+    }
+}
+
+/// Of each of these a field has one.
+fn once(field: &Field, errors: &mut Errors) {
+    let reducers: Vec<_> = field.reducers.iter().map(super::parse::Reducer::span).collect();
+    let kinds: Vec<_> = field.kinds.iter().map(|kind| kind.word.span()).collect();
+    let names: Vec<_> = field.renames.iter().map(syn::LitStr::span).collect();
+    for (spans, what) in [(reducers, REDUCER), (kinds, KIND), (field.deltas.clone(), DELTA), (names, NAME)] {
+        for span in spans.iter().skip(1) {
+            errors.at(*span, format!("`{}` already has {what}: remove one of the two", field.ident));
+        }
+    }
+}
+
+/// A kind of channel says how writes are taken, and so does a reducer.
+fn reducer_or_kind(field: &Field, errors: &mut Errors) {
+    let (Some(reducer), Some(kind)) = (field.reducers.first(), field.kinds.first()) else { return };
+    for span in [reducer.span(), kind.word.span()] {
+        errors.at(
+            span,
+            format!(
+                "`{}` is `{}` and has a reducer, and a channel cannot be both: remove one of the two",
+                field.ident, kind.word
+            ),
+        );
+    }
+}
+
+/// An increment is what a reducer merges, so there is none without.
+fn delta(field: &Field, errors: &mut Errors) {
+    if let Some(span) = field.deltas.first()
+        && field.reducers.is_empty()
+    {
+        errors.at(
+            *span,
+            format!(
+                "`delta` stores what a reducer merges, and `{}` has none: add `#[reducer(append)]` or another, or remove \
+                 `delta`",
+                field.ident
+            ),
+        );
+    }
+}
+
+/// A topic collects the values of all writers, so it is a list.
+fn topics(field: &Field, errors: &mut Errors) {
+    let topic = field.kinds.first().is_some_and(|kind| kind.word == symbol::TOPIC);
+    if topic && !is_vec(&field.ty) {
+        errors.push(&field.ty, format!("a topic collects values, so `{}` must be a `Vec<…>`", field.ident));
+    }
+}
+
+/// Names that start with `__` are the engine's own channels, and `:` separates the parts of its names.
+fn names(model: &Model, errors: &mut Errors) {
+    for channel in &model.channels {
+        let name = &channel.name;
+        if name.is_empty() {
+            errors.at(channel.name_span, "a channel needs a name: give one, or remove `rename`");
+        } else if name.starts_with(symbol::RESERVED_PREFIX) {
+            errors.at(
+                channel.name_span,
+                format!("the channel name `{name}` is reserved: names that start with `__` are the engine's own"),
+            );
+        } else if name.contains(':') {
+            errors.at(channel.name_span, format!("the channel name `{name}` is reserved: names with `:` are the engine's own"));
+        }
+    }
+}
+
+/// Channels are told apart by their names, in checkpoints and between graphs. (Two fields of one name are the compiler's
+/// own error; here one of them is renamed.)
+fn distinct_names(model: &Model, errors: &mut Errors) {
+    let mut seen = HashMap::new();
+    for channel in &model.channels {
+        let Some(first) = seen.insert(&*channel.name, channel.name_span) else { continue };
+        for span in [first, channel.name_span] {
+            errors.at(
+                span,
+                format!("two channels have the name `{}`: give one another with `#[state(rename = \"…\")]`", channel.name),
+            );
+        }
+    }
+}
+
+/// The compiler compares the channels of two states by a hash of their names, and two names can have the same one (a
+/// chance of one in 95,000 in a state of 300 channels).
+fn distinct_hashes(model: &Model, errors: &mut Errors) {
+    let mut seen = HashMap::new();
+    for channel in &model.channels {
+        let Some(first) = seen.insert(hash(&channel.name), &channel.name) else { continue };
+        if *first != channel.name {
+            errors.at(
+                channel.name_span,
+                format!("the channel names `{first}` and `{}` have the same hash: rename one of them", channel.name),
+            );
+        }
+    }
+}
+
+const REDUCER: &str = "a reducer";
+const KIND: &str = "a kind of channel";
+const DELTA: &str = "`delta`";
+const FLATTEN: &str = "`flatten`";
+const NAME: &str = "another name";
+
+/// Every attribute of a field: where, and what it gives the field.
+fn attributes(field: &Field) -> Vec<(proc_macro2::Span, &'static str)> {
+    let mut all = Vec::new();
+    all.extend(field.reducers.iter().map(|reducer| (reducer.span(), REDUCER)));
+    all.extend(field.kinds.iter().map(|kind| (kind.word.span(), KIND)));
+    all.extend(field.deltas.iter().map(|span| (*span, DELTA)));
+    all.extend(field.flattens.iter().map(|span| (*span, FLATTEN)));
+    all.extend(field.renames.iter().map(|name| (name.span(), NAME)));
+    all
+}

@@ -1,0 +1,208 @@
+//! `FilingChannels`, the typed keys; `impl State`, `impl Contains`.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::parse_quote;
+use syn::spanned::Spanned;
+
+use super::{Names, each};
+use crate::state::model::{Channel, Kind, Merge, Model};
+
+/// The keys' type, and the implementations.
+pub(super) fn expand(model: &Model, names: &Names) -> (TokenStream, TokenStream) {
+    let contains = contains(model, names);
+    let state = state(model, names);
+    let (keys, deref) = keys(model, names);
+    let persisted = persisted(model, names);
+    (keys, quote!(#contains #state #deref #persisted))
+}
+
+/// The struct of the keys, and its implementations.
+fn keys(model: &Model, names: &Names) -> (TokenStream, TokenStream) {
+    let Names { channels: keys, state, generics, .. } = names;
+    let (impl_generics, arguments, conditions) = generics.split_for_impl();
+    let vis = &model.vis;
+    let own = each(model, |_, channel| {
+        let Channel { field, ty, name, .. } = channel;
+        let kind = if channel.is_reduced() { quote!(Reduced) } else { quote!(Plain) };
+        let doc = format!("The channel `{name}`.");
+        quote!(#[doc = #doc] #vis #field: ::hier_core::__private::Channel<#state, #ty, ::hier_core::__private::#kind>,)
+    });
+    let managed = model.managed.iter().map(|managed| {
+        let (field, ty) = (&managed.field, &managed.ty);
+        let doc = format!("The managed value `{}`.", field.unraw());
+        quote!(#[doc = #doc] #vis #field: ::hier_core::__private::ManagedValue<#state, #ty>,)
+    });
+    let flattened = model.flattened.as_ref().map(|flattened| {
+        let ty = &flattened.ty;
+        quote! {
+            #[doc(hidden)]
+            #vis __flattened: &'static <#ty as ::hier_core::__private::State>::Channels,
+        }
+    });
+    let deref = model.flattened.as_ref().map(|flattened| {
+        let ty = &flattened.ty;
+        quote! {
+            #[automatically_derived]
+            impl #impl_generics ::core::ops::Deref for #keys #arguments #conditions {
+                type Target = <#ty as __hier::State>::Channels;
+                #[inline]
+                fn deref(&self) -> &Self::Target {
+                    self.__flattened
+                }
+            }
+        }
+    });
+    let doc = format!("The typed keys of the channels of [`{}`].", model.ident);
+    let text = keys.to_string();
+    let item = quote! {
+        #[doc = #doc]
+        #[allow(dead_code, private_interfaces)]
+        #vis struct #keys #impl_generics #conditions { #(#own)* #(#managed)* #flattened }
+    };
+    let impls = quote! {
+        #[automatically_derived]
+        impl #impl_generics ::core::fmt::Debug for #keys #arguments #conditions {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                f.write_str(#text)
+            }
+        }
+        #deref
+    };
+    (item, impls)
+}
+
+/// `impl State`.
+fn state(model: &Model, names: &Names) -> TokenStream {
+    let Names { channels: keys, state, write, generics, .. } = names;
+    let (impl_generics, arguments, conditions) = generics.split_for_impl();
+    let specs = each(model, |_, channel| spec(channel));
+    let own = each(model, |_, Channel { field, name, kind, .. }| {
+        // A plain channel's write has no place for an overwrite.
+        let set = match kind {
+            Kind::Reduced { .. } | Kind::Topic { .. } => quote!(#write::#field),
+            _ => quote!(|write| #write::#field(write.into_value())),
+        };
+        quote!(#field: __hier::Channel::new(#name, |state| &state.#field, #set),)
+    });
+    let managed = model.managed.iter().map(|managed| {
+        let field = &managed.field;
+        let name = field.unraw().to_string();
+        quote!(#field: __hier::ManagedValue::new(#name, |state| &state.#field),)
+    });
+    let inner = model.flattened.as_ref().map(|flattened| {
+        let ty = &flattened.ty;
+        quote!(__flattened: <#ty as __hier::State>::KEYS,)
+    });
+    let base = match &model.flattened {
+        Some(flattened) => {
+            let ty = &flattened.ty;
+            quote!(::core::option::Option::Some(&<#ty as __hier::State>::CHANNELS))
+        }
+        None => quote!(::core::option::Option::None),
+    };
+    let distinct = distinct(model);
+    let eager = model.generics.params.is_empty().then(|| quote!(const _: __hier::Table = <#state as __hier::State>::CHANNELS;));
+    // The state's name is the user's own token, so that a missing `Default` is reported there.
+    let this = quote_spanned!(model.ident.span()=> #state);
+    quote! {
+        const OWN: &[__hier::ChannelSpec] = &[#(#specs),*];
+        #[automatically_derived]
+        impl #impl_generics __hier::State for #this #conditions {
+            type Channels = #keys #arguments;
+            const CHANNELS: __hier::Table = {
+                #distinct
+                __hier::Table::new(OWN, #base)
+            };
+            const KEYS: &'static Self::Channels = &#keys { #(#own)* #(#managed)* #inner };
+        }
+        #eager
+    }
+}
+
+/// A channel's line in the table.
+fn spec(channel: &Channel) -> TokenStream {
+    let name = &channel.name;
+    let kind = match &channel.kind {
+        Kind::Last => quote!(Last),
+        Kind::Ephemeral => quote!(Ephemeral),
+        Kind::Untracked => quote!(Untracked),
+        Kind::Topic { accumulate: false } => quote!(Topic),
+        Kind::Topic { accumulate: true } => quote!(TopicAccumulate),
+        Kind::Reduced { reducer, delta } => {
+            let reducer = match reducer {
+                Merge::Builtin { word, .. } => word.unraw().to_string(),
+                Merge::With(path) => path.to_token_stream().to_string().replace(' ', ""),
+            };
+            return quote!(__hier::ChannelSpec::reduced(#name, #reducer, #delta));
+        }
+    };
+    quote!(__hier::ChannelSpec::new(#name, __hier::Kind::#kind))
+}
+
+/// Assertions that the flattened state has no channel of the same name. They are reported at the user's field.
+fn distinct(model: &Model) -> TokenStream {
+    let Some(flattened) = &model.flattened else { return TokenStream::new() };
+    let ty = &flattened.ty;
+    let checks = model.channels.iter().map(|channel| {
+        let name = &channel.name;
+        let message = format!(
+            "the flattened field `{}` has a channel `{name}` too: rename this one with `#[state(rename = \"…\")]`",
+            flattened.field
+        );
+        quote_spanned!(channel.name_span=> ::core::assert!(!base.contains(#name), #message);)
+    });
+    quote!(let base = <#ty as __hier::State>::CHANNELS; #(#checks)*)
+}
+
+/// `impl Contains`, of itself and of what the flattened state contains.
+fn contains(model: &Model, names: &Names) -> TokenStream {
+    let Names { state, write, generics, .. } = names;
+    let (impl_generics, arguments, conditions) = generics.split_for_impl();
+    let flattened = model.flattened.as_ref().map(|flattened| {
+        let (field, ty) = (&flattened.field, &flattened.ty);
+        let mut generics = names.with(parse_quote!(__Part: ::hier_core::__private::Values));
+        generics.make_where_clause().predicates.push(parse_quote!(#ty: ::hier_core::__private::Contains<__Part>));
+        let (impl_generics, _, conditions) = generics.split_for_impl();
+        quote! {
+            #[automatically_derived]
+            impl #impl_generics __hier::Contains<__Part> for #state #conditions {
+                #[inline]
+                fn part(&self) -> &__Part {
+                    __hier::Contains::part(&self.#field)
+                }
+                #[inline]
+                fn lift(write: __Part::Write) -> #write #arguments {
+                    #write::#field(<#ty as __hier::Contains<__Part>>::lift(write))
+                }
+            }
+        }
+    });
+    quote! {
+        #[automatically_derived]
+        impl #impl_generics __hier::Contains<#state> for #state #conditions {
+            #[inline]
+            fn part(&self) -> &Self {
+                self
+            }
+            #[inline]
+            fn lift(write: #write #arguments) -> #write #arguments {
+                write
+            }
+        }
+        #flattened
+    }
+}
+
+/// A bound on the type of each channel that is persisted, at the user's type.
+fn persisted(model: &Model, names: &Names) -> TokenStream {
+    let (impl_generics, _, conditions) = names.generics.split_for_impl();
+    let types = model.channels.iter().filter(|channel| channel.is_persisted()).map(|Channel { ty, .. }| {
+        quote_spanned!(ty.span()=> __hier::persisted::<#ty>();)
+    });
+    quote! {
+        #[allow(dead_code)]
+        fn persisted #impl_generics () #conditions { #(#types)* }
+    }
+}

@@ -1,0 +1,123 @@
+//! The code of a state: types that the user names, then the implementations in a scope of their own.
+
+mod keys;
+mod shape;
+mod update;
+mod values;
+
+use proc_macro2::{Ident, TokenStream};
+use quote::{ToTokens, format_ident, quote};
+use syn::{GenericParam, Generics, Type, parse_quote};
+
+use super::model::{Channel, Model};
+
+pub(super) use shape::hash;
+
+/// Everything for one state.
+pub(super) fn expand(model: &Model) -> TokenStream {
+    let names = Names::new(model);
+    let (keys, key_impls) = keys::expand(model, &names);
+    let (update, update_impls) = update::expand(model, &names);
+    let values = values::expand(model, &names);
+    let shares = shape::expand(model, &names);
+    quote! {
+        #keys
+        #update
+        const _: () = {
+            use ::hier_core::__private as __hier;
+            #key_impls
+            #update_impls
+            #values
+            #shares
+        };
+    }
+}
+
+/// The names and generics that all generated items use.
+struct Names {
+    write: Ident,
+    update: Ident,
+    setters: Ident,
+    channels: Ident,
+    /// The user's type parameters, with the bounds that a state needs of them.
+    generics: Generics,
+    /// The state's type.
+    state: TokenStream,
+}
+
+impl Names {
+    fn new(model: &Model) -> Self {
+        let ident = &model.ident;
+        let generics = bounded(model);
+        let mut arguments: Vec<TokenStream> = Vec::new();
+        for param in &model.generics.params {
+            arguments.push(match param {
+                // A state that borrows has been reported.
+                GenericParam::Lifetime(_) => quote!('static),
+                GenericParam::Type(param) => param.ident.to_token_stream(),
+                GenericParam::Const(param) => param.ident.to_token_stream(),
+            });
+        }
+        let state = if arguments.is_empty() { quote!(#ident) } else { quote!(#ident<#(#arguments),*>) };
+        Self {
+            write: format_ident!("{ident}Write"),
+            update: format_ident!("{ident}Update"),
+            setters: format_ident!("{ident}Setters"),
+            channels: format_ident!("{ident}Channels"),
+            generics,
+            state,
+        }
+    }
+
+    /// The generics with a parameter more, for an implementation over every `param`.
+    fn with(&self, param: GenericParam) -> Generics {
+        let mut generics = self.generics.clone();
+        generics.params.push(param);
+        generics
+    }
+}
+
+/// The type parameters without defaults, each bounded by what a value in a state must be.
+///
+/// What only untracked channels hold need not be persistable.
+fn bounded(model: &Model) -> Generics {
+    let mut generics = model.generics.clone();
+    generics.params = generics
+        .params
+        .into_iter()
+        .filter_map(|param| match param {
+            GenericParam::Lifetime(_) => None,
+            GenericParam::Type(mut param) => {
+                let persisted = model.channels.iter().filter(|channel| channel.is_persisted()).map(|channel| &channel.ty);
+                let mut types = persisted.chain(model.flattened.iter().map(|flattened| &flattened.ty));
+                let bound = if types.any(|ty| mentions(ty, &param.ident)) { "Parameter" } else { "Carried" };
+                let bound = Ident::new(bound, param.ident.span());
+                param.bounds.push(parse_quote!(::hier_core::__private::#bound));
+                param.default = None;
+                Some(GenericParam::Type(param))
+            }
+            GenericParam::Const(mut param) => {
+                param.default = None;
+                Some(GenericParam::Const(param))
+            }
+        })
+        .collect();
+    generics
+}
+
+/// Whether a type is written with this name in it.
+fn mentions(ty: &Type, name: &Ident) -> bool {
+    fn any(tokens: TokenStream, name: &Ident) -> bool {
+        tokens.into_iter().any(|token| match token {
+            proc_macro2::TokenTree::Ident(ident) => ident == *name,
+            proc_macro2::TokenTree::Group(group) => any(group.stream(), name),
+            _ => false,
+        })
+    }
+    any(ty.to_token_stream(), name)
+}
+
+/// One piece of code for each channel of the struct's own, with its index.
+fn each(model: &Model, code: impl Fn(usize, &Channel) -> TokenStream) -> Vec<TokenStream> {
+    model.channels.iter().enumerate().map(|(index, channel)| code(index, channel)).collect()
+}

@@ -1,0 +1,113 @@
+//! The names and types of a state's channels, and the bounds that compare them with another state's.
+//!
+//! See `hier_core::state::SharesWith`: a binary trie over 32 bits of the hash of each name.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+use syn::{GenericParam, Ident, Type, parse_quote};
+
+use super::Names;
+use crate::state::model::{Channel, Model};
+
+/// The bits of a hash.
+const BITS: u32 = u32::BITS;
+
+/// The hash of a channel's name: FNV-1a, the same in every crate and every version.
+pub(in crate::state) fn hash(name: &str) -> u32 {
+    name.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+/// `impl Agree`: what the trie behind the state says, and what the state says that it flattens. The trie stands in a bound,
+/// not in an associated type, so that a public state may have channels of private types.
+fn agree(model: &Model, names: &Names) -> TokenStream {
+    let mut leaves: Vec<(u32, &Type)> = model.channels.iter().map(|channel| (hash(&channel.name), &channel.ty)).collect();
+    leaves.sort_by_key(|(hash, _)| *hash);
+    // Two names of one hash have been reported.
+    leaves.dedup_by_key(|(hash, _)| *hash);
+    let trie = trie(&leaves, 0);
+    let mut generics = names.generics.clone();
+    generics.params.extend::<[GenericParam; 3]>([parse_quote!(__Bits), parse_quote!(__Name), parse_quote!(__Type)]);
+    let predicates = &mut generics.make_where_clause().predicates;
+    predicates.push(parse_quote!(#trie: __hier::Agree<__Bits, __Name, __Type>));
+    if let Some(flattened) = &model.flattened {
+        let ty = &flattened.ty;
+        predicates.push(parse_quote!(#ty: __hier::Agree<__Bits, __Name, __Type>));
+    }
+    let (impl_generics, _, conditions) = generics.split_for_impl();
+    let state = &names.state;
+    quote! {
+        #[automatically_derived]
+        impl #impl_generics __hier::Agree<__Bits, __Name, __Type> for #state #conditions {}
+    }
+}
+
+/// The trie of leaves, in order, whose hashes are equal in the first `depth` bits.
+fn trie(leaves: &[(u32, &Type)], depth: u32) -> TokenStream {
+    match leaves {
+        [] => quote!(__hier::Empty),
+        [(hash, ty)] => {
+            let rest = bits(*hash, depth);
+            quote!(__hier::Leaf<#rest, #ty>)
+        }
+        _ => {
+            let one = |(hash, _): &(u32, &Type)| hash >> (BITS - 1 - depth) & 1 == 0;
+            let (zeros, ones) = leaves.split_at(leaves.partition_point(one));
+            let (zeros, ones) = (trie(zeros, depth + 1), trie(ones, depth + 1));
+            quote!(__hier::Fork<#zeros, #ones>)
+        }
+    }
+}
+
+/// The bits of a hash from `depth` on, as a type: a list of `O` and `I`, four at a time where they are four.
+fn bits(hash: u32, depth: u32) -> TokenStream {
+    if depth == BITS {
+        return quote!(());
+    }
+    if depth % 4 == 0 {
+        let rest = bits(hash, depth + 4);
+        let nibble = format_ident!("N{:X}", hash >> (BITS - 4 - depth) & 0xf);
+        return quote!(__hier::#nibble<#rest>);
+    }
+    let rest = bits(hash, depth + 1);
+    if hash >> (BITS - 1 - depth) & 1 == 0 { quote!((__hier::O, #rest)) } else { quote!((__hier::I, #rest)) }
+}
+
+/// The implementations.
+pub(super) fn expand(model: &Model, names: &Names) -> TokenStream {
+    let agree = agree(model, names);
+    let shares_with = shares_with(model, names);
+    quote!(#agree #shares_with)
+}
+
+/// `impl SharesWith`: one bound a channel. The channel's name is a type, so that the compiler can say it.
+fn shares_with(model: &Model, names: &Names) -> TokenStream {
+    let state = &names.state;
+    let mut generics = names.with(parse_quote!(__Graph));
+    let predicates = &mut generics.make_where_clause().predicates;
+    for Channel { name, field, ty, .. } in &model.channels {
+        let bits = bits(hash(name), 0);
+        let name = name_type(name, field);
+        predicates.push(parse_quote!(__Graph: __hier::Agree<#bits, __names::#name, #ty>));
+    }
+    if let Some(flattened) = &model.flattened {
+        let ty = &flattened.ty;
+        predicates.push(parse_quote!(#ty: __hier::SharesWith<__Graph>));
+    }
+    let (impl_generics, _, conditions) = generics.split_for_impl();
+    let types = model.channels.iter().map(|Channel { name, field, .. }| name_type(name, field));
+    quote! {
+        #[allow(non_camel_case_types, dead_code)]
+        mod __names { #(pub enum #types {})* }
+        #[automatically_derived]
+        impl #impl_generics __hier::SharesWith<__Graph> for #state #conditions {}
+    }
+}
+
+/// The type that stands for a channel's name: named like the channel, if it is a word.
+fn name_type(name: &str, field: &Ident) -> Ident {
+    let word = syn::parse_str::<Ident>(name).ok();
+    match word {
+        Some(word) if word != "_" => Ident::new(&word.to_string(), proc_macro2::Span::call_site()),
+        _ => field.clone(),
+    }
+}

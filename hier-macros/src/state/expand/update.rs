@@ -1,0 +1,287 @@
+//! `FilingWrite`, one write; `FilingUpdate`, the list of them with a method for each channel; `FilingSetters`, the same
+//! methods for the updates of states that flatten this one.
+
+use proc_macro2::TokenStream;
+use quote::{quote, quote_spanned};
+use syn::parse_quote;
+use syn::spanned::Spanned;
+
+use super::{Names, each};
+use crate::state::model::{Channel, Kind, Model, is_primitive};
+
+/// The types, and the implementations.
+pub(super) fn expand(model: &Model, names: &Names) -> (TokenStream, TokenStream) {
+    let types = [write_type(model, names), update_type(model, names), setters(model, names)];
+    let impls = [channel_write(model, names), write_debug(names), update(names), conversions(model, names)];
+    (types.into_iter().collect(), impls.into_iter().collect())
+}
+
+/// The enum of writes.
+fn write_type(model: &Model, names: &Names) -> TokenStream {
+    let Names { write, generics, .. } = names;
+    let (impl_generics, _, conditions) = generics.split_for_impl();
+    let vis = &model.vis;
+    let own = each(model, |_, channel| {
+        let (field, ty) = (&channel.field, &channel.ty);
+        if channel.is_reduced() { quote!(#field(::hier_core::__private::Write<#ty>),) } else { quote!(#field(#ty),) }
+    });
+    let flattened = model.flattened.as_ref().map(|flattened| {
+        let (field, ty) = (&flattened.field, &flattened.ty);
+        quote!(#field(<#ty as ::hier_core::__private::Values>::Write),)
+    });
+    quote! {
+        #[doc(hidden)]
+        #[allow(non_camel_case_types, dead_code, private_interfaces, clippy::large_enum_variant)]
+        #[derive(::core::clone::Clone)]
+        #vis enum #write #impl_generics #conditions { #(#own)* #flattened }
+    }
+}
+
+/// `impl ChannelWrite`.
+fn channel_write(model: &Model, names: &Names) -> TokenStream {
+    let Names { write, generics, .. } = names;
+    let (impl_generics, arguments, conditions) = generics.split_for_impl();
+    let flattened = model.flattened.as_ref();
+    let own = model.channels.len();
+    let indices = each(model, |index, Channel { field, .. }| quote!(Self::#field(..) => #index,));
+    let to_json = each(model, write_to_json);
+    let into_any = each(model, |_, channel| {
+        let field = &channel.field;
+        let value = if channel.is_reduced() { quote!(write) } else { quote!(__hier::Write::Merge(write)) };
+        quote!(Self::#field(write) => __hier::boxed(#value),)
+    });
+    let from_any = each(model, |index, channel| {
+        let field = &channel.field;
+        let unboxed = if channel.is_reduced() { quote!(unboxed) } else { quote!(unboxed_value) };
+        quote!(#index => __hier::#unboxed(write).map(Self::#field),)
+    });
+    let inner = flattened.map(|flattened| (&flattened.field, &flattened.ty));
+    let inner_arm = |call: TokenStream| inner.map(|(field, _)| quote!(Self::#field(ref write) => #call,));
+    let inner_index = inner_arm(quote!(#own + __hier::ChannelWrite::channel(write)));
+    let inner_json = inner_arm(quote!(__hier::ChannelWrite::to_json(write)));
+    let inner_into = inner.map(|(field, _)| quote!(Self::#field(write) => __hier::ChannelWrite::into_any(write),));
+    let inner_from = match inner {
+        Some((field, ty)) => quote! {
+            _ => <<#ty as __hier::Values>::Write as __hier::ChannelWrite>::from_any(channel - #own, write).map(Self::#field),
+        },
+        None => quote!(_ => ::core::option::Option::None,),
+    };
+    let inner_name = inner_arm(quote!(__hier::ChannelWrite::name(write)));
+    let overwrites = overwrites(model);
+    quote! {
+        #[automatically_derived]
+        #[allow(unreachable_patterns, unused_variables)]
+        impl #impl_generics __hier::ChannelWrite for #write #arguments #conditions {
+            #[inline]
+            fn channel(&self) -> usize {
+                match *self { #(#indices)* #inner_index }
+            }
+            fn name(&self) -> &str {
+                match *self { #inner_name _ => __hier::name(OWN, __hier::ChannelWrite::channel(self)) }
+            }
+            #[inline]
+            fn is_overwrite(&self) -> bool {
+                match *self { #overwrites }
+            }
+            fn to_json(&self) -> ::core::result::Result<__hier::Value, __hier::JsonError> {
+                match *self { #(#to_json)* #inner_json }
+            }
+            fn into_any(self) -> __hier::BoxedWrite {
+                match self { #(#into_any)* #inner_into }
+            }
+            fn from_any(channel: usize, write: __hier::BoxedWrite) -> ::core::option::Option<Self> {
+                match channel { #(#from_any)* #inner_from }
+            }
+        }
+    }
+}
+
+/// The arms that say whether a write is an overwrite; plain channels have none.
+fn overwrites(model: &Model) -> TokenStream {
+    let own = model.channels.iter().filter(|channel| channel.is_reduced()).map(|Channel { field, .. }| {
+        quote!(Self::#field(ref write) => write.is_overwrite(),)
+    });
+    let flattened = model.flattened.as_ref().map(|flattened| {
+        let field = &flattened.field;
+        quote!(Self::#field(ref write) => __hier::ChannelWrite::is_overwrite(write),)
+    });
+    quote!(#(#own)* #flattened _ => false,)
+}
+
+/// The arm that makes JSON of a write. It carries the span of the type, so that a type that cannot be persisted is
+/// reported once.
+fn write_to_json(_: usize, channel: &Channel) -> TokenStream {
+    let field = &channel.field;
+    let json = match channel.kind {
+        Kind::Untracked => return quote!(Self::#field(..) => ::core::result::Result::Ok(__hier::Value::Null),),
+        Kind::Reduced { .. } | Kind::Topic { .. } => quote_spanned!(channel.ty.span()=> __hier::write_json(write)),
+        Kind::Last | Kind::Ephemeral => quote_spanned!(channel.ty.span()=> __hier::json(write)),
+    };
+    quote!(Self::#field(ref write) => #json,)
+}
+
+/// `impl Debug` of a write: the channel's name, since its value may have no `Debug`.
+fn write_debug(names: &Names) -> TokenStream {
+    let Names { write, generics, .. } = names;
+    let (impl_generics, arguments, conditions) = generics.split_for_impl();
+    quote! {
+        #[automatically_derived]
+        impl #impl_generics ::core::fmt::Debug for #write #arguments #conditions {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                f.write_str(__hier::ChannelWrite::name(self))
+            }
+        }
+    }
+}
+
+/// The update, with its methods.
+fn update_type(model: &Model, names: &Names) -> TokenStream {
+    let Names { update, state, generics, .. } = names;
+    let (impl_generics, arguments, conditions) = generics.split_for_impl();
+    let vis = &model.vis;
+    let methods = model.channels.iter().map(|channel| {
+        let (doc, method) = setter(channel, names);
+        let docs = &channel.docs;
+        quote!(#doc #(#docs)* #vis #method)
+    });
+    let doc = format!("An update of [`{}`]: one method a channel. A method called twice replaces what it set.", model.ident);
+    quote! {
+        #[doc = #doc]
+        #[must_use = "an update does nothing until a node returns it"]
+        #[derive(::core::clone::Clone)]
+        #vis struct #update #impl_generics (::hier_core::__private::Writes<#state>) #conditions;
+
+        #[automatically_derived]
+        #[allow(dead_code, private_interfaces)]
+        impl #impl_generics #update #arguments #conditions { #(#methods)* }
+    }
+}
+
+/// The trait with the same methods for every update that contains this one's channels.
+fn setters(model: &Model, names: &Names) -> TokenStream {
+    let Names { setters, state, generics, .. } = names;
+    let vis = &model.vis;
+    let methods = model.channels.iter().map(|channel| {
+        let (doc, method) = setter(channel, names);
+        quote!(#doc #method)
+    });
+    let contains = quote!(::hier_core::__private::Contains<#state>);
+    let mut declared = generics.clone();
+    declared.make_where_clause().predicates.push(parse_quote!(Self::State: #contains));
+    let (trait_generics, _, trait_conditions) = declared.split_for_impl();
+    let mut implemented = names.with(parse_quote!(__Update: ::hier_core::__private::Update));
+    implemented.make_where_clause().predicates.push(parse_quote!(__Update::State: #contains));
+    let (impl_generics, _, conditions) = implemented.split_for_impl();
+    let (_, arguments, _) = generics.split_for_impl();
+    let doc = format!("The methods of [`{}`] on the update of every state that flattens [`{}`].", names.update, model.ident);
+    quote! {
+        #[doc = #doc]
+        #[allow(dead_code, private_interfaces, private_bounds)]
+        #vis trait #setters #trait_generics: ::hier_core::__private::Update #trait_conditions { #(#methods)* }
+
+        #[automatically_derived]
+        impl #impl_generics #setters #arguments for __Update #conditions {}
+    }
+}
+
+/// One method of an update, after its doc comment: `fn findings(self, value: impl Into<Write<Vec<Finding>>>) -> Self`.
+fn setter(channel: &Channel, names: &Names) -> (TokenStream, TokenStream) {
+    let Names { state, write, .. } = names;
+    let Channel { field, ty, name, .. } = channel;
+    let doc = format!("Writes `{name}`.");
+    let argument = if channel.is_reduced() {
+        quote!(impl ::core::convert::Into<::hier_core::__private::Write<#ty>>)
+    } else if is_primitive(ty) {
+        quote!(#ty)
+    } else {
+        quote!(impl ::core::convert::Into<#ty>)
+    };
+    let method = quote! {
+        fn #field(self, value: #argument) -> Self {
+            ::hier_core::__private::set::<#state, Self>(self, #write::#field(value.into()))
+        }
+    };
+    (quote!(#[doc = #doc]), method)
+}
+
+/// What an update is to the engine.
+fn update(names: &Names) -> TokenStream {
+    let Names { update, state, generics, .. } = names;
+    let (impl_generics, arguments, conditions) = generics.split_for_impl();
+    quote! {
+        #[automatically_derived]
+        impl #impl_generics ::core::default::Default for #update #arguments #conditions {
+            fn default() -> Self {
+                Self(__hier::Writes::new())
+            }
+        }
+        #[automatically_derived]
+        impl #impl_generics ::core::fmt::Debug for #update #arguments #conditions {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                ::core::fmt::Debug::fmt(&self.0, f)
+            }
+        }
+        #[automatically_derived]
+        impl #impl_generics __hier::Update for #update #arguments #conditions {
+            type State = #state;
+            fn writes(&self) -> &__hier::Writes<#state> {
+                &self.0
+            }
+            fn writes_mut(&mut self) -> &mut __hier::Writes<#state> {
+                &mut self.0
+            }
+            fn into_writes(self) -> __hier::Writes<#state> {
+                self.0
+            }
+            fn from_writes(writes: __hier::Writes<#state>) -> Self {
+                Self(writes)
+            }
+        }
+    }
+}
+
+/// Where an update and a whole state can stand: returned by a node, given to a run.
+fn conversions(model: &Model, names: &Names) -> TokenStream {
+    let Names { update, state, write, generics, .. } = names;
+    let (impl_generics, arguments, conditions) = generics.split_for_impl();
+    let own = each(model, |_, channel| {
+        let field = &channel.field;
+        let value = quote!(state.#field);
+        let value = if channel.is_reduced() { quote!(__hier::Write::Merge(#value)) } else { value };
+        quote!(writes.push(#write::#field(#value));)
+    });
+    let flattened = model.flattened.as_ref().map(|flattened| {
+        let (field, ty) = (&flattened.field, &flattened.ty);
+        quote!(__hier::lift::<#ty, #state>(&mut writes, state.#field, #write::#field);)
+    });
+    quote! {
+        #[automatically_derived]
+        impl #impl_generics ::core::convert::From<#state> for #update #arguments #conditions {
+            #[allow(unused_mut, unused_variables)]
+            fn from(state: #state) -> Self {
+                let mut writes = __hier::Writes::new();
+                #(#own)*
+                #flattened
+                Self(writes)
+            }
+        }
+        #[automatically_derived]
+        impl #impl_generics __hier::IntoOutput<#state> for #update #arguments #conditions {
+            fn into_output(self) -> __hier::NodeResult<#state> {
+                ::core::result::Result::Ok(__hier::Output::update(self))
+            }
+        }
+        #[automatically_derived]
+        impl #impl_generics __hier::GraphInput<#state, __hier::Whole> for #update #arguments #conditions {
+            fn into_input(self) -> ::core::option::Option<__hier::Writes<#state>> {
+                ::core::option::Option::Some(self.0)
+            }
+        }
+        #[automatically_derived]
+        impl #impl_generics __hier::GraphInput<#state, __hier::Whole> for #state #conditions {
+            fn into_input(self) -> ::core::option::Option<__hier::Writes<#state>> {
+                ::core::option::Option::Some(<#update #arguments as ::core::convert::From<#state>>::from(self).0)
+            }
+        }
+    }
+}

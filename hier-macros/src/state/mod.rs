@@ -1,0 +1,28 @@
+//! `#[derive(State)]`: parse → model → check → expand.
+//!
+//! A mistake never stops the pipeline: what is wrong is left out or read as the nearest thing that works, so that the
+//! state, its update and its keys exist and nothing but the mistake is reported.
+
+mod check;
+mod expand;
+mod model;
+mod parse;
+
+use proc_macro2::TokenStream;
+
+use crate::diag::Errors;
+
+/// The derive: errors, all of them, and the code.
+pub(crate) fn derive(input: TokenStream) -> TokenStream {
+    let mut errors = Errors::default();
+    let Some(input) = errors.keep(syn::parse2(input)) else { return errors.into_tokens() };
+    let input = parse::parse(input, &mut errors);
+    let mut model = model::build(&input);
+    check::check(&input, &model, &mut errors);
+    if !errors.is_empty() {
+        model.make_names_unique();
+    }
+    let code = expand::expand(&model);
+    let errors = errors.into_tokens();
+    quote::quote!(#errors #code)
+}

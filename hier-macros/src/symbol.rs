@@ -1,0 +1,129 @@
+//! Every word of the macros' languages, once.
+
+// --- #[derive(State)] -------------------------------------------------------------------------------------------------
+
+/// Attribute of a field: what merges the writes of a step.
+pub(crate) const REDUCER: &str = "reducer";
+/// Attribute of a field: what kind of channel it is.
+pub(crate) const CHANNEL: &str = "channel";
+/// Attribute of a field: `flatten`, `rename`.
+pub(crate) const STATE: &str = "state";
+
+/// `#[reducer(with = path)]`: a reducer of the user's.
+pub(crate) const WITH: &str = "with";
+/// `#[reducer(upsert)]`: another name of [`BY_ID`].
+pub(crate) const UPSERT: &str = "upsert";
+/// `#[reducer(by_id)]`.
+pub(crate) const BY_ID: &str = "by_id";
+/// What can stand in `#[reducer(…)]`: functions of `hier_core::reducer::builtin`, an alias of one, and `with = path`.
+pub(crate) const REDUCERS: &[&str] =
+    &["append", "extend", "sum", "product", "max", "min", "any", "all", BY_ID, UPSERT, "last", "messages", WITH];
+
+/// `#[channel(ephemeral)]`: gone when the next step has ended.
+pub(crate) const EPHEMERAL: &str = "ephemeral";
+/// `#[channel(untracked)]`: never persisted.
+pub(crate) const UNTRACKED: &str = "untracked";
+/// `#[channel(topic)]`: collects the values of one step.
+pub(crate) const TOPIC: &str = "topic";
+/// `#[channel(topic(accumulate))]`: collects values for ever.
+pub(crate) const ACCUMULATE: &str = "accumulate";
+/// `#[channel(delta)]`: savers store what was added.
+pub(crate) const DELTA: &str = "delta";
+/// What can stand in `#[channel(…)]`.
+pub(crate) const CHANNEL_KINDS: &[&str] = &[EPHEMERAL, UNTRACKED, TOPIC, DELTA];
+
+/// `#[state(flatten)]`: the channels of the field's type become channels of this state.
+pub(crate) const FLATTEN: &str = "flatten";
+/// `#[state(rename = "name")]`: the channel's name, where it is not the field's.
+pub(crate) const RENAME: &str = "rename";
+/// What can stand in `#[state(…)]`.
+pub(crate) const STATE_OPTIONS: &[&str] = &[FLATTEN, RENAME];
+
+/// The managed types: a field whose type's path ends in one of these is written by the engine. With each, the method
+/// of `Steps` that makes its value.
+pub(crate) const MANAGED: &[(&str, &str)] = &[("RemainingSteps", "remaining_steps"), ("IsLastStep", "is_last_step")];
+
+/// Types whose setter takes the type itself, so that a literal needs no suffix.
+pub(crate) const PRIMITIVES: &[&str] = &[
+    "i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16", "u32", "u64", "u128", "usize", "f32", "f64", "bool",
+    "char",
+];
+
+/// Channel names that start like this are the engine's.
+pub(crate) const RESERVED_PREFIX: &str = "__";
+
+// --- #[derive(View)] --------------------------------------------------------------------------------------------------
+
+/// Attribute of a view: `of = State`.
+pub(crate) const VIEW: &str = "view";
+/// `#[view(of = State)]`: the state that is viewed.
+pub(crate) const OF: &str = "of";
+
+// --- graph! -----------------------------------------------------------------------------------------------------------
+
+/// The entry of a graph, in its edges.
+pub(crate) const START: &str = "START";
+/// The end of a graph, in its edges.
+pub(crate) const END: &str = "END";
+
+/// Kind: nodes and edges.
+pub(crate) const GRAPH: &str = "Graph";
+/// Kind: one node.
+pub(crate) const SIMPLE_GRAPH: &str = "SimpleGraph";
+/// What can stand after the `=` of `graph!`.
+pub(crate) const KINDS: &[&str] = &[GRAPH, SIMPLE_GRAPH];
+
+/// Field: the nodes.
+pub(crate) const NODES: &str = "nodes";
+/// Field: the edges.
+pub(crate) const EDGES: &str = "edges";
+/// Field of a [`SIMPLE_GRAPH`]: its node.
+pub(crate) const COMPUTE: &str = "compute";
+/// Field: the view that a run is started with.
+pub(crate) const INPUT: &str = "input";
+/// Field: the view that a run results in.
+pub(crate) const OUTPUT: &str = "output";
+/// Field: nodes before which a run stops.
+pub(crate) const INTERRUPT_BEFORE: &str = "interrupt_before";
+/// Field: nodes after which a run stops.
+pub(crate) const INTERRUPT_AFTER: &str = "interrupt_after";
+/// Field: the graph's name, where it is not its type's name in snake case.
+pub(crate) const NAME: &str = "name";
+/// Field: what the graph is for, where it is not its doc comment.
+pub(crate) const DESCRIPTION: &str = "description";
+/// The fields of a [`GRAPH`].
+pub(crate) const GRAPH_FIELDS: &[&str] =
+    &[NODES, EDGES, INPUT, OUTPUT, INTERRUPT_BEFORE, INTERRUPT_AFTER, NAME, DESCRIPTION];
+/// The fields of a [`SIMPLE_GRAPH`].
+pub(crate) const SIMPLE_FIELDS: &[&str] =
+    &[COMPUTE, INPUT, OUTPUT, INTERRUPT_BEFORE, INTERRUPT_AFTER, NAME, DESCRIPTION];
+
+/// Option of a node: how often it is tried.
+pub(crate) const RETRY: &str = "retry";
+/// Option of a node: how long an attempt may take.
+pub(crate) const TIMEOUT: &str = "timeout";
+/// Option of a node: how long it may give no sign of life.
+pub(crate) const IDLE_TIMEOUT: &str = "idle_timeout";
+/// Option of a node: how long its result is used again.
+pub(crate) const CACHE: &str = "cache";
+/// Option of a node: it waits until nothing else is left to run.
+pub(crate) const DEFER: &str = "defer";
+/// Option of a node: who is called when it has failed.
+pub(crate) const ON_ERROR: &str = "on_error";
+/// Option of a node: the channels it always writes.
+pub(crate) const WRITES: &str = "writes";
+/// Option of a node: the targets that its commands may choose.
+pub(crate) const GOTO: &str = "goto";
+/// The options of a node.
+pub(crate) const NODE_OPTIONS: &[&str] = &[RETRY, TIMEOUT, IDLE_TIMEOUT, CACHE, DEFER, ON_ERROR, WRITES, GOTO];
+
+/// The struct literal that spells out a [`RETRY`].
+pub(crate) const RETRY_POLICY: &str = "Retry";
+/// Of a retry policy: how often the node is tried.
+pub(crate) const ATTEMPTS: &str = "attempts";
+/// The fields of a retry policy, with whether each is a duration.
+pub(crate) const RETRY_FIELDS: &[(&str, bool)] =
+    &[(ATTEMPTS, false), ("interval", true), ("factor", false), ("cap", true), ("jitter", false)];
+
+/// The units of durations, with the seconds (numerator, denominator) that each stands for.
+pub(crate) const UNITS: &[(&str, u32, u32)] = &[("ms", 1, 1000), ("s", 1, 1), ("m", 60, 1), ("h", 3600, 1)];

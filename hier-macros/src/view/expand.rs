@@ -1,0 +1,102 @@
+//! The code of a view.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Generics, Type, parse_quote};
+
+use super::parse::View;
+
+/// A node's view, or one of a graph's input and output.
+pub(super) fn expand(view: &View) -> TokenStream {
+    let code = match &view.lifetime {
+        Some(_) => borrowed(view),
+        None => owned(view),
+    };
+    quote! {
+        const _: () = {
+            use ::hier_core::__private as __hier;
+            #code
+        };
+    }
+}
+
+/// The view's generics with a state that contains the viewed one, and more.
+fn over(view: &View, more: &[&str]) -> Generics {
+    let of = &view.of;
+    let mut generics = view.generics.clone();
+    generics.params.push(parse_quote!(__State: ::hier_core::__private::Contains<#of>));
+    generics.params.extend(more.iter().map(|name| -> syn::GenericParam {
+        let name = Ident::new(name, proc_macro2::Span::call_site());
+        parse_quote!(#name)
+    }));
+    generics
+}
+
+/// `impl Extract`: each field is borrowed from the state.
+fn borrowed(view: &View) -> TokenStream {
+    let View { ident, of, lifetime, .. } = view;
+    let generics = over(view, &["__Context"]);
+    let (impl_generics, _, conditions) = generics.split_for_impl();
+    let (_, arguments, _) = view.generics.split_for_impl();
+    let body = body(view, |field, ty| {
+        let value = quote_spanned!(ty.span()=> keys.#field.get(state));
+        quote!(#field: #value,)
+    });
+    quote! {
+        #[automatically_derived]
+        impl #impl_generics __hier::Extract<#lifetime, __State, __Context> for #ident #arguments #conditions {
+            type Wants = __hier::Nothing;
+            fn extract(
+                task: &#lifetime __hier::Task<__State, __Context>,
+            ) -> ::core::result::Result<Self, __hier::NodeError> {
+                let state = <__State as __hier::Contains<#of>>::part(task.state());
+                ::core::result::Result::Ok(#body)
+            }
+        }
+    }
+}
+
+/// `impl GraphInput`: each field is written; `impl GraphOutput`: each field is copied.
+fn owned(view: &View) -> TokenStream {
+    let View { ident, of, .. } = view;
+    let generics = over(view, &[]);
+    let (impl_generics, _, conditions) = generics.split_for_impl();
+    let (_, arguments, _) = view.generics.split_for_impl();
+    let writes = view.fields.iter().filter(|_| view.sound).map(|(field, ty)| {
+        quote_spanned!(ty.span()=> __hier::write_field::<__State, #of, _>(&mut writes, &keys.#field, self.#field);)
+    });
+    let body = body(view, |field, ty| {
+        let value = quote_spanned!(ty.span()=> ::core::clone::Clone::clone(keys.#field.get(state)));
+        quote!(#field: #value,)
+    });
+    quote! {
+        #[automatically_derived]
+        impl #impl_generics __hier::GraphInput<__State, #ident #arguments> for #ident #arguments #conditions {
+            #[allow(unused_mut, unused_variables)]
+            fn into_input(self) -> ::core::option::Option<__hier::Writes<__State>> {
+                let keys = <#of as __hier::State>::KEYS;
+                let mut writes = __hier::Writes::new();
+                #(#writes)*
+                ::core::option::Option::Some(writes)
+            }
+        }
+        #[automatically_derived]
+        impl #impl_generics __hier::GraphOutput<__State> for #ident #arguments #conditions {
+            fn from_state(state: &__State) -> Self {
+                let state = <__State as __hier::Contains<#of>>::part(state);
+                #body
+            }
+        }
+    }
+}
+
+/// The view as an expression. One with an error in it is never made.
+fn body(view: &View, value: impl Fn(&Ident, &Type) -> TokenStream) -> TokenStream {
+    if !view.sound {
+        return quote!({ let _ = state; ::core::unreachable!("the view does not compile") });
+    }
+    let of = &view.of;
+    let fields = view.fields.iter().map(|(field, ty)| value(field, ty));
+    quote!({ let keys = <#of as __hier::State>::KEYS; let _ = (keys, state); Self { #(#fields)* } })
+}

@@ -1,0 +1,120 @@
+//! Reads a view, and checks its rules:
+//!
+//! 1. [`viewed`]: `#[view(of = State)]` names the state, once.
+//! 2. [`named_fields`]: a view is a struct with named fields.
+//! 3. [`lifetime`]: it has one lifetime or none.
+//! 4. [`borrows`]: with a lifetime all fields borrow for it, without one none does.
+
+use quote::ToTokens;
+use syn::parse::ParseStream;
+use syn::{Data, DeriveInput, Fields, Generics, Ident, Lifetime, Token, Type, TypeReference};
+
+use crate::diag::{Errors, unknown};
+use crate::symbol;
+
+/// A view.
+pub(super) struct View {
+    pub(super) ident: Ident,
+    pub(super) generics: Generics,
+    /// The state that is viewed.
+    pub(super) of: Type,
+    /// The lifetime for which all fields borrow; none if they own.
+    pub(super) lifetime: Option<Lifetime>,
+    pub(super) fields: Vec<(Ident, Type)>,
+    /// Whether the fields are as they should be. If not, the view exists without them.
+    pub(super) sound: bool,
+}
+
+/// Reads the view; nothing if it is not known of what.
+pub(super) fn parse(input: DeriveInput, errors: &mut Errors) -> Option<View> {
+    let before = errors.len();
+    let lifetime = lifetime(&input.generics, errors);
+    let of = viewed(&input, errors);
+    let fields = named_fields(input.data, &input.ident, errors);
+    for (field, ty) in &fields {
+        borrows(field, ty, lifetime.as_ref(), errors);
+    }
+    let sound = errors.len() == before;
+    Some(View { ident: input.ident, generics: input.generics, of: of?, lifetime, fields, sound })
+}
+
+/// The state stands in `#[view(of = State)]`.
+fn viewed(input: &DeriveInput, errors: &mut Errors) -> Option<Type> {
+    let mut attributes = input.attrs.iter().filter(|attribute| attribute.path().is_ident(symbol::VIEW));
+    let Some(attribute) = attributes.next() else {
+        errors.push(&input.ident, format!("of which state is `{}` a view? add `#[view(of = State)]`", input.ident));
+        return None;
+    };
+    for again in attributes {
+        errors.push(again, "a view is of one state: remove one `#[view(…)]`");
+    }
+    errors.keep(attribute.parse_args_with(|input: ParseStream<'_>| {
+        let word: Ident = input.parse()?;
+        if word != symbol::OF {
+            return Err(syn::Error::new(word.span(), unknown("option", &word.to_string(), &[symbol::OF])));
+        }
+        input.parse::<Token![=]>()?;
+        let of = input.parse()?;
+        input.parse::<Option<Token![,]>>()?;
+        Ok(of)
+    }))
+}
+
+/// A view has the fields of a state, so they have names.
+fn named_fields(data: Data, ident: &Ident, errors: &mut Errors) -> Vec<(Ident, Type)> {
+    if let Data::Struct(data) = data
+        && let Fields::Named(fields) = data.fields
+    {
+        return fields.named.into_iter().filter_map(|field| Some((field.ident?, field.ty))).collect();
+    }
+    errors.push(
+        ident,
+        format!("a view is a struct with named fields, each named like one of the state's: write `struct {ident} {{ … }}`"),
+    );
+    Vec::new()
+}
+
+/// What a view borrows it borrows from one task, so one lifetime is enough.
+fn lifetime(generics: &Generics, errors: &mut Errors) -> Option<Lifetime> {
+    let mut lifetimes = generics.lifetimes();
+    let first = lifetimes.next()?;
+    for more in lifetimes {
+        errors.push(more, format!("a view borrows from one state: use `{}` for every field", first.lifetime));
+    }
+    Some(first.lifetime.clone())
+}
+
+/// A view for a node borrows, one for `input:` or `output:` owns; a mixture could be neither.
+fn borrows(field: &Ident, ty: &Type, lifetime: Option<&Lifetime>, errors: &mut Errors) {
+    let text = || ty.to_token_stream().to_string().replace(" < ", "<").replace(" >", ">").replace(" :: ", "::");
+    match (lifetime, ty) {
+        (Some(wanted), Type::Reference(TypeReference { lifetime: Some(found), mutability: None, .. })) => {
+            if found != wanted {
+                errors.push(found, format!("a view borrows all its fields for the same lifetime: write `&{wanted} …`"));
+            }
+        }
+        (Some(wanted), Type::Reference(TypeReference { mutability: Some(word), .. })) => {
+            errors.push(word, format!("a node cannot change the state in place: write `&{wanted} …` and return an update"));
+        }
+        (Some(wanted), Type::Reference(_)) => {
+            errors.push(ty, format!("a view borrows all its fields for the same lifetime: write `&{wanted} …`"));
+        }
+        (Some(wanted), _) => errors.push(
+            ty,
+            format!(
+                "a view borrows all its fields (for a node) or owns all (for `input:` and `output:`), and `{field}` is owned: \
+                 write `&{wanted} {}`, or remove `{wanted}` everywhere",
+                text()
+            ),
+        ),
+        (None, Type::Reference(TypeReference { lifetime: Some(_), .. })) => errors.push(
+            ty,
+            format!(
+                "a view owns all its fields (for `input:` and `output:`) or borrows all (for a node), and `{field}` is \
+                 borrowed: own it, or give the view a lifetime and borrow every field for it"
+            ),
+        ),
+        // A reference without a lifetime is the compiler's own error.
+        (None, _) => {}
+    }
+}

@@ -1,0 +1,30 @@
+use hier_core::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing {
+    accepted: bool,
+    #[reducer(append)]
+    findings: Vec<String>,
+}
+
+graph! {
+    Review<Filing> = Graph {
+        nodes: [fetch, assess, archive],
+        edges: [
+            START >> fetch >> if done { assess } else { END },
+            assess >> if done { archive } else { END },
+            archive >> END,
+        ],
+    }
+}
+
+async fn fetch() {}
+async fn assess() {}
+async fn archive() {}
+fn done(state: &Filing) -> bool {
+    state.accepted
+}
+
+fn main() {
+    let _ = Review::compile();
+}

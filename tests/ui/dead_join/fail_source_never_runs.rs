@@ -1,0 +1,27 @@
+use hier_core::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing {
+    accepted: bool,
+    #[reducer(append)]
+    findings: Vec<String>,
+}
+
+graph! {
+    Review<Filing> = Graph {
+        nodes: [fetch, assess, archive, notify],
+        edges: [
+            START >> fetch >> [assess],
+            [assess, archive] >> notify >> END,
+        ],
+    }
+}
+
+async fn fetch() {}
+async fn assess() {}
+async fn archive() {}
+async fn notify() {}
+
+fn main() {
+    let _ = Review::compile();
+}

@@ -1,0 +1,24 @@
+use hier_core::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing {
+    accepted: bool,
+    #[reducer(append)]
+    findings: Vec<String>,
+}
+
+graph! {
+    Review<Filing> = Graph {
+        nodes: [fetch, assess],
+        edges: [
+            START >> fetch >> assess >> END,
+        ],
+    }
+}
+
+async fn fetch() {}
+async fn assess() {}
+
+fn main() {
+    let _ = Review::compile();
+}

@@ -1,0 +1,23 @@
+use hier_core::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing {
+    accepted: bool,
+    #[reducer(append)]
+    findings: Vec<String>,
+}
+
+graph! {
+    Review<Filing> = Graph {
+        nodes: [fetch, Review, again = Self],
+        edges: [
+            START >> fetch >> Review >> again >> END,
+        ],
+    }
+}
+
+async fn fetch() {}
+
+fn main() {
+    let _ = Review::compile();
+}
