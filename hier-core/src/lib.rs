@@ -1,6 +1,7 @@
 //! State graphs and hierarchies of agents that the compiler checks.
 #![doc = ""]
 
+pub mod agent;
 pub mod channel;
 mod config;
 mod engine;

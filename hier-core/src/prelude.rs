@@ -6,6 +6,7 @@ pub use serde::{Deserialize, Serialize};
 pub use crate::graph::{
     Cache, Command, CompiledGraph, END, Failure, Graph, GraphBuilder, NodeDef, Payload, Retry, START, Sent, Target, Task,
 };
+pub use crate::agent::{Message, Messages, ToolCall};
 pub use crate::reducer::Identified;
 pub use crate::state::{IsLastStep, Overwrite, RemainingSteps, DynState, DynUpdate, Schema, State, Update, Values, Write};
 pub use crate::{

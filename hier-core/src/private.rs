@@ -9,9 +9,10 @@ pub use serde_json::{self, Error as JsonError, Value};
 pub use crate::NodeError;
 pub use crate::channel::{ChannelSpec, Kind, Table};
 pub use crate::graph::handler::{Extract, IntoOutput, Nothing};
+pub use crate::graph::site::{Item, Site, choose, deepest, needs_reducer, writable};
 pub use crate::graph::{
-    Cache, FitsContext, Graph, GraphInput, GraphOutput, NodeDef, NodeResult, Output, Parts, Retry, Routing, Site, Target,
-    Task, Whole, choose, deepest, needs_reducer, writable,
+    Cache, FitsContext, Graph, GraphInput, GraphOutput, NodeDef, NodeResult, Output, Parts, Retry, Routing, Target,
+    Task, Whole,
 };
 pub use crate::reducer::{ReduceError, builtin, reduce};
 pub use crate::state::derived::{

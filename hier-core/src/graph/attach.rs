@@ -1,15 +1,14 @@
 //! A graph as a node of another.
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 
-use hier_spec::{GraphSpec, Nested};
+use hier_spec::GraphSpec;
 
 use super::compiled::{CompiledGraph, Graph, Inner};
-use super::handler::{Attach, BoxFuture, Invoke, Node, NodeResult, SubgraphArgs, TakesPlain, TakesSent};
+use super::handler::{Attach, BoxFuture, NodeResult, SubgraphArgs};
 use super::task::Task;
 use crate::engine::{Shares, Subgraph};
-use crate::state::{MayHaveTwoWriters, SharesWith, Values, WritableChannel};
+use crate::state::{SharesWith, Values};
 
 /// A graph whose context can be had from the context `C` of the graph around it: the same, or none.
 #[diagnostic::on_unimplemented(
@@ -88,92 +87,3 @@ macro_rules! functions {
 }
 
 functions! { () (A1) (A1 A2) (A1 A2 A3) (A1 A2 A3 A4) }
-
-/// Used by the macro: the place of a graph over `S` with the context `C`, where nodes are checked and attached.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct Site<'a, S, C>(PhantomData<fn() -> (&'a S, C)>);
-
-impl<'a, S: Values, C: Send + Sync + 'static> Site<'a, S, C> {
-    #[allow(clippy::new_without_default)]
-    pub const fn new() -> Self {
-        Self(PhantomData)
-    }
-
-    /// The node is reached by an edge that carries nothing.
-    pub fn plain<F, Args>(&self, _node: F)
-    where
-        F: Node<Args>,
-        Args: Invoke<'a, S, C, F>,
-        Args::Wants: TakesPlain,
-    {
-    }
-
-    /// The node is sent this item.
-    pub fn sent<F, Args, T>(&self, _node: F, item: T) -> T
-    where
-        F: Node<Args>,
-        Args: Invoke<'a, S, C, F>,
-        Args::Wants: TakesSent<T>,
-    {
-        item
-    }
-
-    /// The graph that the node runs, if it is one.
-    pub fn child<F, Args>(&self, node: &F) -> Option<Child<S, C>>
-    where
-        F: Node<Args>,
-        Args: Attach<S, C, F>,
-    {
-        Args::child(node)
-    }
-
-    /// The spec of the graph that the node runs, if it is one.
-    pub const fn nested<F, Args>(&self, _node: &F) -> Option<Nested>
-    where
-        F: Node<Args>,
-        Args: Attach<S, C, F>,
-    {
-        match Args::SPEC {
-            Some(spec) => Some(Nested::Static(spec)),
-            None => None,
-        }
-    }
-
-    /// How many graphs are nested in the node.
-    pub const fn depth<F, Args>(&self, _node: &F) -> usize
-    where
-        F: Node<Args>,
-        Args: Attach<S, C, F>,
-    {
-        Args::DEPTH
-    }
-}
-
-/// Used by the macro: the greatest of the depths.
-#[doc(hidden)]
-pub const fn deepest(depths: &[usize]) -> usize {
-    let mut deepest = 0;
-    let mut at = 0;
-    while at < depths.len() {
-        if depths[at] > deepest {
-            deepest = depths[at];
-        }
-        at += 1;
-    }
-    deepest
-}
-
-/// Used by the macro: calls a closure that routes, whose argument's type need not be written.
-#[doc(hidden)]
-pub fn choose<'a, S, T>(state: &'a S, route: impl FnOnce(&'a S) -> T) -> T {
-    route(state)
-}
-
-/// Used by the macro: a node says that it writes this channel.
-#[doc(hidden)]
-pub fn writable(_channel: &impl WritableChannel) {}
-
-/// Used by the macro: two nodes that always run in the same step write this channel.
-#[doc(hidden)]
-pub fn needs_reducer(_channel: &impl MayHaveTwoWriters) {}

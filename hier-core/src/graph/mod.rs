@@ -9,9 +9,11 @@ pub mod draw;
 pub mod handler;
 mod input;
 mod options;
+#[doc(hidden)]
+pub mod site;
 mod task;
 
-pub use attach::{Child, FitsContext, Site, choose, deepest, needs_reducer, writable};
+pub use attach::{Child, FitsContext};
 pub(crate) use attach::Attached;
 pub use builder::{GraphBuilder, IntoNode, Place};
 pub use command::{Command, END, End, IntoTarget, JumpTo, Output, Payload, START, Start, Target};

@@ -88,10 +88,20 @@ impl<S: Values, C> Task<S, C> {
         Args: Invoke<'a, S, C, F>,
         Args::Out: NodeFuture<S> + Send + 'a,
     {
-        match Args::invoke(function, self) {
-            Ok(future) => Box::pin(finish::<S, Args::Out>(future)),
-            Err(error) => Box::pin(std::future::ready(Err(error))),
-        }
+        boxed(Args::invoke(function, self))
+    }
+}
+
+/// What a node function returned, as the engine polls it.
+#[inline]
+pub(super) fn boxed<'a, S, F>(called: Result<F, NodeError>) -> BoxFuture<'a, NodeResult<S>>
+where
+    S: Values,
+    F: NodeFuture<S> + Send + 'a,
+{
+    match called {
+        Ok(future) => Box::pin(finish::<S, F>(future)),
+        Err(error) => Box::pin(std::future::ready(Err(error))),
     }
 }
 

@@ -224,6 +224,8 @@ impl<T: Identified> Upsert for Vec<T> {
 
 /// The built-in reducers, by the names that stand in `#[reducer(…)]`.
 pub mod builtin {
+    use crate::agent::Messages;
+
     use super::{Append, ExtendWith, Logical, Number, ReduceError, Upsert};
 
     /// What is written goes to the end of the list.
@@ -276,6 +278,11 @@ pub mod builtin {
     /// An item with a known id replaces the old one in place, a new one goes to the end.
     pub fn by_id<T: Upsert>(value: &mut T, new: T) {
         value.upsert(new);
+    }
+
+    /// Messages are merged by id, or removed: see [`Messages`].
+    pub fn messages(value: &mut Messages, new: Messages) -> Result<(), ReduceError> {
+        value.merge(new)
     }
 
     /// The last one in path order wins; unlike a plain channel it may have several writers in a step.

@@ -183,6 +183,12 @@ impl<S: Values> Debug for Writes<S> {
     }
 }
 
+impl<S: Values> FromIterator<S::Write> for Writes<S> {
+    fn from_iter<I: IntoIterator<Item = S::Write>>(writes: I) -> Self {
+        Self(writes.into_iter().collect())
+    }
+}
+
 impl<S: Values> IntoIterator for Writes<S> {
     type Item = S::Write;
     type IntoIter = smallvec::IntoIter<[S::Write; 2]>;

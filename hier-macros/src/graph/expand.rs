@@ -53,12 +53,16 @@ fn graph(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStream {
     let input = model.input.as_ref().map_or_else(|| quote!(::hier_core::__private::Whole), |view| quote!(#view));
     let output = model.output.as_ref().unwrap_or(state);
     let site = code::site();
-    let depths = code::paths(model).map(|path| quote_spanned!(code::span(path)=> #site.depth(&#path)));
+    let depths = code::paths(model).map(code::spot);
+    // A graph that contains itself by way of another is a cycle here, which is shown at the graph's name.
+    let depth = quote_spanned! {name.span()=>
+        const DEPTH: usize = ::hier_core::__private::deepest(&[#(#depths.depth()),*]);
+    };
     let body = code::parts(model, state, doubtful);
     quote! {
         #[allow(clippy::all, clippy::pedantic)]
         const _: () = {
-            const #site: ::hier_core::__private::Site<'static, #state, #context> =
+            const #site: ::hier_core::__private::Site<#state, #context> =
                 ::hier_core::__private::Site::new();
             impl ::hier_core::__private::Graph for #name {
                 type State = #state;
@@ -67,7 +71,7 @@ fn graph(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStream {
                 type Output = #output;
                 const NAME: &'static str = #graph;
                 const SPEC: &'static ::hier_core::__private::GraphSpec = #spec;
-                const DEPTH: usize = ::hier_core::__private::deepest(&[#(#depths),*]);
+                #depth
                 fn parts() -> ::hier_core::__private::Parts<#state, #context> {
                     #body
                 }

@@ -1,7 +1,7 @@
 //! The code of nodes and routes.
 
-use proc_macro2::{Group, Span, TokenStream, TokenTree};
-use quote::{ToTokens, quote, quote_spanned};
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Ident, Path, Type};
 
@@ -19,10 +19,16 @@ pub(super) fn paths(model: &Model) -> impl Iterator<Item = &Path> {
     model.nodes.iter().filter(|node| !model.is_itself(node)).map(|node| &node.path)
 }
 
-/// Where errors about a node are shown: at the name in its path.
+/// The node in its place: `__SITE.of(path)`. All of it is shown at the name in the path, and wherever it stands it is
+/// the same, so that what is wrong with a node is said once.
+pub(super) fn spot(path: &Path) -> TokenStream {
+    let (site, here) = (site(), span(path));
+    quote_spanned!(here=> #site.of(#path))
+}
+
+/// The name in the path of a node.
 pub(super) fn span(path: &Path) -> Span {
-    let span = path.segments.last().map_or_else(Span::call_site, |last| last.ident.span());
-    Span::mixed_site().located_at(span)
+    path.segments.last().map_or_else(Span::call_site, |last| last.ident.span())
 }
 
 /// The body of `parts`.
@@ -40,27 +46,14 @@ pub(super) fn parts(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStr
     }
 }
 
-/// A check for each node that a plain edge reaches, at that edge.
+/// A check for each node that a plain edge reaches, shown at that edge.
 fn plain(model: &Model) -> TokenStream {
     let reached = model.nodes.iter().zip(&model.plain).filter(|(node, _)| !model.is_itself(node));
     let checks = reached.filter_map(|(node, edge)| {
-        let (site, edge) = (site(), (*edge)?);
-        let path = at(node.path.to_token_stream(), edge);
-        Some(quote_spanned!(Span::mixed_site().located_at(edge)=> #site.plain(#path);))
+        let (spot, edge) = (spot(&node.path), (*edge)?);
+        Some(quote_spanned!(edge=> #spot.plain();))
     });
     checks.collect()
-}
-
-/// The same tokens, shown at another place.
-fn at(tokens: TokenStream, place: Span) -> TokenStream {
-    let shown = |mut token: TokenTree| {
-        if let TokenTree::Group(group) = &token {
-            token = TokenTree::Group(Group::new(group.delimiter(), at(group.stream(), place)));
-        }
-        token.set_span(token.span().located_at(place));
-        token
-    };
-    tokens.into_iter().map(shown).collect()
 }
 
 /// The channels that nodes say they write exist, and can be written; those with two writers in a step have a reducer.
@@ -80,9 +73,8 @@ fn writes(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStream {
 
 /// `NodeDef::new(…)` with the node's options.
 fn node(node: &Node) -> TokenStream {
-    let (site, path, options) = (site(), &node.path, &node.options);
-    let here = span(path);
-    let call = call(path);
+    let (path, options) = (&node.path, &node.options);
+    let (call, spot) = (call(path), spot(path));
     let durations = [("timeout", &options.timeout), ("idle_timeout", &options.idle_timeout), ("cache", &options.cache)];
     let durations = durations.into_iter().filter_map(|(option, value)| {
         let (option, value) = (Ident::new(option, Span::call_site()), value.as_ref()?);
@@ -104,15 +96,14 @@ fn node(node: &Node) -> TokenStream {
         let call = self::call(handler);
         quote!(.on_error(#call))
     });
-    let child = quote_spanned!(here=> #site.child(&#path));
-    quote!(::hier_core::__private::NodeDef::new(#call, #child)#retry #(#durations)* #on_error)
+    quote!(::hier_core::__private::NodeDef::new(#call, #spot.child())#retry #(#durations)* #on_error)
 }
 
-/// `|task| task.call(function)`
+/// `|task| __SITE.of(path).call(task)`
 fn call(path: &Path) -> TokenStream {
-    let here = span(path);
+    let (spot, here) = (spot(path), span(path));
     let task = local("task", here);
-    quote_spanned!(here=> |#task| #task.call(#path))
+    quote_spanned!(here=> |#task| #spot.call(#task))
 }
 
 /// `|state, to| match verdict(state) { … }`
@@ -153,7 +144,7 @@ fn decide(model: &Model, decision: &Decision) -> TokenStream {
 
 /// The function, called with the state. All of it is shown at the function's name.
 fn choice(function: &Function) -> TokenStream {
-    let here = Span::mixed_site().located_at(function.span());
+    let here = function.span();
     let state = local("state", here);
     match function {
         Function::Path(path) => quote_spanned!(here=> #path(#state)),
@@ -171,13 +162,10 @@ fn arm_body(model: &Model, arm: &Arm) -> TokenStream {
 /// `to.go(2);` or `to.send(1, item);`. None for END, and for a target that is reported already.
 fn goal(model: &Model, goal: &Goal) -> Option<TokenStream> {
     let node = model.index(&goal.name)?;
-    let here = Span::mixed_site().located_at(goal.name.span());
+    let here = goal.name.span();
     let to = local("to", here);
     let Some(item) = &goal.item else { return Some(quote_spanned!(here=> #to.go(#node);)) };
     let declared = &model.nodes[node];
-    if model.is_itself(declared) {
-        return None;
-    }
-    let (site, path) = (site(), at(declared.path.to_token_stream(), goal.name.span()));
-    Some(quote_spanned!(here=> #to.send(#node, #site.sent(#path, #item));))
+    let spot = (!model.is_itself(declared)).then(|| spot(&declared.path))?;
+    Some(quote_spanned!(here=> #to.send(#node, ::hier_core::__private::Item(#item).to(#spot));))
 }

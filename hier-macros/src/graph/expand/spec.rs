@@ -2,7 +2,7 @@
 
 use hier_spec::{ArmTarget, EdgeSpec, Goto, NodeSpec, Source, Target};
 use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
+use quote::quote;
 
 use super::super::ast::Node;
 use super::super::model::Model;
@@ -37,8 +37,8 @@ fn node(model: &Model, declared: &Node, spec: &NodeSpec) -> TokenStream {
     let nested = if model.is_itself(declared) {
         quote!(::core::option::Option::None)
     } else {
-        let (site, path) = (code::site(), &declared.path);
-        quote_spanned!(code::span(path)=> #site.nested(&#path))
+        let spot = code::spot(&declared.path);
+        quote!(#spot.nested())
     };
     quote! {
         ::hier_core::__private::NodeSpec::declared(

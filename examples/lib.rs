@@ -1,0 +1,1 @@
+//! Nothing: this package is its examples, one runnable file a concept.

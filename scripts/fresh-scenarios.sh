@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Records new random scenarios with the Python reference and holds the engine to them.
+#
+#   scripts/fresh-scenarios.sh [COUNT] [SEED]
+#
+# The reference is installed into .tools/ (ignored by git). The seed changes with the day, and is printed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+count=${1:-150}
+seed=${2:-$(($(date +%Y%m%d) * 1000))}
+
+. scripts/python.sh
+python=$(reference_python)
+fresh=$(mktemp -d)
+trap 'rm -rf "$fresh"' EXIT
+echo "recording $count scenarios from seed $seed"
+"$python" tests/conformance/record.py --random "$seed" "$count" "$fresh" 2>/dev/null
+"$python" tests/conformance/filter.py "$fresh"
+cargo run --quiet --locked --package hier-cli -- conformance "$fresh"

@@ -1,0 +1,15 @@
+//! A state needs `Clone` and `Default`; what is missing is reported at its name.
+
+use hier_core::prelude::*;
+
+#[derive(State, Debug, Default, Serialize, Deserialize)]
+struct NoClone {
+    title: String,
+}
+
+#[derive(State, Clone, Debug, Serialize, Deserialize)]
+struct NoDefault {
+    title: String,
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+use hier_core::prelude::*;
+
+#[derive(State, Clone, Default)]
+struct Filing {
+    title: String,
+}
+
+fn main() {
+    let _ = Filing::update().title("t");
+}

@@ -1,0 +1,12 @@
+//! The channels of a type parameter are not known.
+
+use hier_core::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing<B> {
+    #[state(flatten)]
+    base: B,
+    title: String,
+}
+
+fn main() {}

@@ -1,0 +1,22 @@
+//! A misspelt channel is the compiler's own error, with the name that is meant, also through `flatten`.
+
+use hier_core::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Base {
+    messages: Vec<String>,
+}
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing {
+    #[state(flatten)]
+    base: Base,
+    artifact: Option<String>,
+}
+
+fn main() {
+    let _ = Filing::channels().artefact;
+    let _ = Filing::channels().mesages;
+    let _ = Filing::update().artefact(None);
+    let _ = Filing::update().mesages(Vec::new());
+}

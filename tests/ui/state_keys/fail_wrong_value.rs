@@ -1,0 +1,18 @@
+//! What is written has the channel's type; a channel without a reducer takes no `Overwrite`.
+
+use hier_core::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing {
+    #[reducer(append)]
+    findings: Vec<String>,
+    artifact: Option<String>,
+    year: u16,
+}
+
+fn main() {
+    let _ = Filing::update().findings([1]);
+    let _ = Filing::update().artifact(1);
+    let _ = Filing::update().artifact(Overwrite(None));
+    let _ = Filing::update().year("2026");
+}

@@ -1,0 +1,16 @@
+//! A managed field is written by the engine: nothing can be said about its writes.
+
+use hier_core::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing {
+    #[reducer(max)]
+    remaining_steps: RemainingSteps,
+    #[channel(ephemeral)]
+    last: IsLastStep,
+    title: String,
+}
+
+fn main() {
+    let _ = Filing::update().title("t");
+}

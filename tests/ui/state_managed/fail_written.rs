@@ -1,0 +1,13 @@
+//! No update has a method for a managed field.
+
+use hier_core::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing {
+    remaining_steps: RemainingSteps,
+    title: String,
+}
+
+fn main() {
+    let _ = Filing::update().title("t").remaining_steps(RemainingSteps::default());
+}

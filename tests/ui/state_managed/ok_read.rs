@@ -1,0 +1,13 @@
+use hier_core::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing {
+    remaining_steps: RemainingSteps,
+    last: IsLastStep,
+    title: String,
+}
+
+fn main() {
+    let state = Filing::default();
+    let _ = (state.remaining_steps.get(), state.last.get(), Filing::update().title("t"));
+}

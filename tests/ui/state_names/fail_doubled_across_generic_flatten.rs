@@ -1,0 +1,19 @@
+//! The same in a state with a type parameter.
+
+use hier_core::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Base<T> {
+    items: Vec<T>,
+}
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing<T> {
+    #[state(flatten)]
+    base: Base<T>,
+    items: String,
+}
+
+fn main() {
+    let _ = <Filing<u8> as State>::CHANNELS;
+}

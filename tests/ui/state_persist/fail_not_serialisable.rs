@@ -1,0 +1,16 @@
+//! A channel is persisted, so its type must be able to be; reported at the type, once.
+
+use hier_core::prelude::*;
+
+#[derive(Clone, Debug)]
+struct Handle;
+
+#[derive(State, Clone, Debug, Default)]
+struct Filing {
+    handle: Option<Handle>,
+    #[reducer(append)]
+    handles: Vec<Handle>,
+    title: String,
+}
+
+fn main() {}

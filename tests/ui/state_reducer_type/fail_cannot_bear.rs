@@ -1,0 +1,32 @@
+//! A reducer that the field's type cannot bear is reported at the reducer.
+
+use hier_core::prelude::*;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Finding {
+    id: u32,
+}
+
+fn merge(old: &mut String, new: String) {
+    old.push_str(&new);
+}
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing {
+    #[reducer(append)]
+    count: u32,
+    #[reducer(sum)]
+    title: String,
+    #[reducer(extend)]
+    list: Vec<u32>,
+    #[reducer(any)]
+    risk: f64,
+    #[reducer(max)]
+    worst: Finding,
+    #[reducer(by_id)]
+    findings: Vec<Finding>,
+    #[reducer(with = merge)]
+    total: u64,
+}
+
+fn main() {}

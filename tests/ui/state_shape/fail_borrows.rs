@@ -1,0 +1,10 @@
+//! A state owns its values.
+
+use hier_core::prelude::*;
+
+#[derive(State, Clone, Debug, Default)]
+struct Filing<'a> {
+    title: &'a str,
+}
+
+fn main() {}

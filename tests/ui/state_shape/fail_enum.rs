@@ -1,0 +1,19 @@
+//! A state is a struct with named fields. What is not gets no follow-up errors elsewhere.
+
+use hier_core::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+enum Phase {
+    #[default]
+    Open,
+}
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Pair(String, u32);
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Unit;
+
+fn main() {
+    let _ = (Phase::update(), Pair::update(), Unit::update());
+}

@@ -1,0 +1,17 @@
+use hier_core::prelude::*;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+enum Phase {
+    #[default]
+    Open,
+}
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing {
+    phase: Phase,
+    title: String,
+}
+
+fn main() {
+    let _ = Filing::update().phase(Phase::Open).title("t");
+}

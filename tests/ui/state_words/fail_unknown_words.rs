@@ -1,0 +1,24 @@
+//! Words that no attribute knows: each is reported, all at once, with the nearest that is known.
+
+use hier_core::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing {
+    #[reducer(apend)]
+    findings: Vec<String>,
+    #[reducer(newest)]
+    verdict: Option<bool>,
+    #[channel(ephemral)]
+    hint: Option<String>,
+    #[channel(topic(accumulated))]
+    seen: Vec<String>,
+    #[channel(append)]
+    notes: Vec<String>,
+    #[state(renamed = "kind")]
+    class: String,
+}
+
+fn main() {
+    // The methods exist all the same.
+    let _ = Filing::update().findings(["f".to_owned()]).hint(None).seen(["s".to_owned()]).class("c");
+}

@@ -1,0 +1,31 @@
+//! A view is of one state.
+
+use hier_core::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing {
+    title: String,
+}
+
+#[derive(View)]
+struct Missing<'a> {
+    title: &'a String,
+}
+
+#[derive(View)]
+#[view(off = Filing)]
+struct Misspelt {
+    title: String,
+}
+
+#[derive(View)]
+#[view(of = String)]
+struct NoState {
+    title: String,
+}
+
+#[derive(View)]
+#[view(of = Filing)]
+struct Tuple(String);
+
+fn main() {}
