@@ -9,14 +9,14 @@ pub use serde_json::{self, Error as JsonError, Value};
 pub use crate::NodeError;
 pub use crate::channel::{ChannelSpec, Kind, Table};
 pub use crate::graph::handler::{Extract, IntoOutput, Nothing};
-pub use crate::graph::site::{Item, Site, choose, deepest, needs_reducer, writable};
+pub use crate::graph::site::{Facts, Site, choose, deepest, needs_reducer, writable};
 pub use crate::graph::{
     Cache, FitsContext, Graph, GraphInput, GraphOutput, NodeDef, NodeResult, Output, Parts, Retry, Routing, Target,
     Task, Whole,
 };
 pub use crate::reducer::{ReduceError, builtin, reduce};
 pub use crate::state::derived::{
-    BoxedWrite, boxed, copy, json, lift, name, persisted, reset, set, unboxed, unboxed_value, write_field, write_json,
+    BoxedWrite, Json, boxed, copy, json, lift, name, reset, set, unboxed, unboxed_value, write_field,
 };
 pub use crate::state::nibbles::*;
 pub use crate::state::{

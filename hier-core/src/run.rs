@@ -8,7 +8,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 use uuid::Uuid;
 
 use crate::config::Config;
-use crate::engine::{Heartbeat, Outlet, Plan, Question, TaskKey};
+use crate::engine::{Crew, Heartbeat, Outlet, Plan, Question, TaskKey};
 use crate::error::{NodeError, NodeErrorKind};
 
 /// The run, as a node sees it: `run: &Run<Desk>`. `C` is the graph's context.
@@ -27,6 +27,7 @@ pub(crate) struct Shared<C> {
     pub(crate) plan: Arc<Plan>,
     pub(crate) namespace: Vec<String>,
     pub(crate) outlet: Option<Arc<dyn Outlet>>,
+    pub(crate) crew: Arc<Crew>,
     pub(crate) id: OnceLock<Uuid>,
 }
 

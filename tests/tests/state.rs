@@ -10,23 +10,23 @@ use hier_core::state::{ChannelWrite, Contains, SharesWith, Writes};
 use serde_json::{Value, json};
 
 #[derive(State, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Root {
+struct Root {
     #[reducer(append)]
-    pub log: Vec<String>,
-    pub owner: Option<String>,
+    log: Vec<String>,
+    owner: Option<String>,
 }
 
 #[derive(State, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Base {
+struct Base {
     #[state(flatten)]
-    pub root: Root,
+    root: Root,
     #[reducer(sum)]
-    pub tokens: u64,
-    pub steps_left: RemainingSteps,
+    tokens: u64,
+    steps_left: RemainingSteps,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Finding {
+struct Finding {
     id: u32,
     text: String,
 }
@@ -39,7 +39,7 @@ impl Identified for Finding {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Totals {
+struct Totals {
     net: i64,
     tax: i64,
 }
@@ -60,56 +60,56 @@ struct Handle;
 
 /// Every kind of channel and every reducer.
 #[derive(State, Clone, Default, Serialize, Deserialize)]
-pub struct Filing {
+struct Filing {
     #[state(flatten)]
-    pub base: Base,
+    base: Base,
     #[reducer(append)]
-    pub list: Vec<u32>,
+    list: Vec<u32>,
     #[reducer(append)]
-    pub text: String,
+    text: String,
     #[reducer(extend)]
-    pub map: BTreeMap<String, u32>,
+    map: BTreeMap<String, u32>,
     #[reducer(extend)]
-    pub set: BTreeSet<u32>,
+    set: BTreeSet<u32>,
     #[reducer(sum)]
-    pub count: i32,
+    count: i32,
     #[reducer(product)]
-    pub factor: f64,
+    factor: f64,
     #[reducer(max)]
-    pub risk: f64,
+    risk: f64,
     #[reducer(min)]
-    pub floor: i8,
+    floor: i8,
     #[reducer(any)]
-    pub any: bool,
+    any: bool,
     #[reducer(all)]
-    pub all: bool,
+    all: bool,
     #[reducer(by_id)]
-    pub findings: Vec<Finding>,
+    findings: Vec<Finding>,
     #[reducer(upsert)]
-    pub notes: Vec<Finding>,
+    notes: Vec<Finding>,
     #[reducer(last)]
-    pub verdict: Option<bool>,
+    verdict: Option<bool>,
     #[reducer(with = merge_totals)]
-    pub totals: Totals,
+    totals: Totals,
     #[reducer(with = self::at_most_nine)]
     #[channel(delta)]
-    pub small: u8,
+    small: u8,
     #[channel(ephemeral)]
-    pub hint: Option<String>,
+    hint: Option<String>,
     #[channel(untracked)]
     #[serde(skip)]
     handle: Option<Handle>,
     #[channel(topic)]
-    pub seen: Vec<String>,
+    seen: Vec<String>,
     #[channel(topic(accumulate))]
-    pub all_seen: Vec<String>,
-    pub artifact: Option<String>,
-    pub title: String,
-    pub year: u16,
+    all_seen: Vec<String>,
+    artifact: Option<String>,
+    title: String,
+    year: u16,
     #[state(rename = "kind-of-filing")]
-    pub r#type: String,
-    pub remaining_steps: RemainingSteps,
-    pub is_last: IsLastStep,
+    r#type: String,
+    remaining_steps: RemainingSteps,
+    is_last: IsLastStep,
 }
 
 /// The state after these updates.
@@ -239,7 +239,10 @@ fn the_table_lists_own_channels_then_flattened_ones() {
 #[test]
 fn the_channels_of_two_levels_are_read_and_written_as_ones_own() {
     let state = applied(Filing::default(), [Filing::update().log(["a".to_owned()]).owner("o".to_owned()).tokens(7)]);
-    assert_eq!((&*state.base.root.log, state.base.root.owner.as_deref(), state.base.tokens), (&["a".to_owned()][..], Some("o"), 7));
+    assert_eq!(
+        (&*state.base.root.log, state.base.root.owner.as_deref(), state.base.tokens),
+        (&["a".to_owned()][..], Some("o"), 7)
+    );
     let keys = Filing::channels();
     assert_eq!(keys.log.get(&state), &["a"]);
     assert_eq!((keys.tokens.get(&state), keys.tokens.name()), (&7, "tokens"));
@@ -276,7 +279,8 @@ fn what_expires_is_cleared_and_everything_else_goes_back_to_its_start() {
             Self { base: Base::default(), factor: 1, seen: Vec::new() }
         }
     }
-    let mut state = applied(Started::default(), [Started::update().factor(6).seen([1]).tokens(3).owner("o".to_owned())]);
+    let mut state =
+        applied(Started::default(), [Started::update().factor(6).seen([1]).tokens(3).owner("o".to_owned())]);
     assert_eq!((state.factor, state.seen.len(), state.base.tokens), (6, 1, 3));
     (0..Started::CHANNELS.len()).for_each(|channel| state.clear(channel));
     assert_eq!((state.factor, state.seen.len(), state.base), (1, 0, Base::default()));
@@ -333,7 +337,7 @@ fn a_whole_state_is_an_update_of_every_channel() {
 
 /// A state with parameters: a type that is persisted, a constant, a type that is not.
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Page<T: Ord, const N: usize, H = ()>
+struct Page<T: Ord, const N: usize, H = ()>
 where
     T: std::fmt::Display,
 {
@@ -350,7 +354,7 @@ where
 
 /// Flattens a state with parameters.
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Book {
+struct Book {
     #[state(flatten)]
     page: Page<String, 3, Vec<u8>>,
     title: String,
@@ -362,7 +366,10 @@ fn states_may_have_parameters() {
     let page = applied(Page::<u32, 1>::default(), [update, Page::update().best(Some(1))]);
     assert_eq!((&*page.items, page.best, page.root.log.len()), (&[2, 1][..], Some(2), 1));
     let book = applied(Book::default(), [Book::update().title("t").items(["i".to_owned()]).owner("o".to_owned())]);
-    assert_eq!((&*book.page.items, book.page.root.owner.as_deref(), &*book.title), (&["i".to_owned()][..], Some("o"), "t"));
+    assert_eq!(
+        (&*book.page.items, book.page.root.owner.as_deref(), &*book.title),
+        (&["i".to_owned()][..], Some("o"), "t")
+    );
     assert_eq!(Book::channels().items.get(&book), &["i"]);
     let names: Vec<_> = Book::CHANNELS.iter().map(|channel| &*channel.name).collect();
     assert_eq!(names, ["title", "items", "best", "cache", "log", "owner"]);
@@ -438,6 +445,55 @@ fn a_view_that_owns_is_an_input_and_an_output() {
     let writes: Writes<Filing> = Spent { tokens: 5 }.into_input().unwrap();
     let state = applied(state, [FilingUpdate::from_writes(writes)]);
     assert_eq!(<Spent as GraphOutput<Filing>>::from_state(&state).tokens, 5);
+}
+
+#[derive(View)]
+#[view(of = Filing)]
+struct Seen<'a> {
+    list: &'a Vec<u32>,
+    owner: &'a Option<String>,
+    remaining_steps: &'a RemainingSteps,
+}
+
+#[derive(View)]
+#[view(of = Base)]
+struct Left<'a> {
+    steps_left: &'a RemainingSteps,
+}
+
+async fn look(seen: Seen<'_>, left: Left<'_>) -> Result<FilingUpdate> {
+    assert_eq!(seen.remaining_steps, left.steps_left);
+    let owner = seen.owner.clone().unwrap_or_default();
+    let left = seen.remaining_steps.get();
+    Ok(Filing::update().list([7]).log([format!("{owner} sees {:?}, {left} left", seen.list)]))
+}
+
+graph! {
+    Look<Filing> = Graph {
+        nodes: [look],
+        edges: [START >> look >> END],
+    }
+}
+
+graph! {
+    Ask<Filing> = Graph {
+        input: Question,
+        output: Spent,
+        nodes: [look],
+        edges: [START >> look >> END],
+    }
+}
+
+#[tokio::test]
+async fn a_view_that_borrows_is_what_a_node_takes() {
+    let input = Filing::update().list([1, 2]).owner("o".to_owned());
+    let Outcome::Finished(state) =
+        Look::compile().invoke(input, Config::default().recursion_limit(9), ()).await.unwrap()
+    else {
+        panic!("stopped")
+    };
+    assert_eq!(state.list, [1, 2, 7]);
+    assert_eq!(state.base.root.log, ["o sees [1, 2], 8 left"]);
 }
 
 #[test]

@@ -8,7 +8,8 @@ use super::exec::Done;
 use super::plan::Plan;
 use crate::channel::ChannelSpec;
 use crate::error::{RunError, panic_text};
-use crate::state::{ChannelWrite, Values};
+use crate::reducer::ReduceError;
+use crate::state::{ChannelWrite, Values, Writes};
 
 /// What one task of a step did. The tasks stand in task order: those that Sends started, then the others by name.
 pub(crate) struct Applied<S: Values> {
@@ -19,6 +20,7 @@ pub(crate) struct Applied<S: Values> {
 }
 
 /// The tasks of a step in path order: by name, then those that Sends started.
+#[inline]
 pub(crate) fn path_order<S: Values>(tasks: &mut [Applied<S>]) -> impl Iterator<Item = &mut Applied<S>> {
     let pushed = tasks.iter().take_while(|task| task.pushed).count();
     let (pushed, pulled) = tasks.split_at_mut(pushed);
@@ -33,8 +35,8 @@ pub(crate) struct Ledger<S: Values> {
     /// Expiring channels that hold a value.
     live: FixedBitSet,
     expires: bool,
-    /// What a subgraph hands back to its parent; none for a root.
-    pub(crate) returned: Option<Vec<S::Write>>,
+    /// What a subgraph hands back to its parent, with the versions of the writes; none for a root.
+    pub(crate) returned: Option<Vec<(u64, S::Write)>>,
     scratch: Vec<Writers>,
 }
 
@@ -61,6 +63,11 @@ impl<S: Values> Ledger<S> {
         }
     }
 
+    /// Whether a channel holds a value that expires when the step ends.
+    pub(crate) fn is_expiring(&self) -> bool {
+        self.expires && !self.live.is_clear()
+    }
+
     /// Merges the writes of the step into the state. Returns whether anything was written.
     pub(crate) fn apply(
         &mut self,
@@ -73,51 +80,87 @@ impl<S: Values> Ledger<S> {
         if tasks.len() > 1 {
             self.settle(plan, channels, tasks)?;
         }
-        if self.expires {
+        // What a subgraph was given expires with its first step, not with its START.
+        let enters = self.returned.is_some() && tasks.first().is_some_and(|task| task.node.is_none());
+        if self.expires && !enters {
             for channel in self.live.ones() {
                 state.clear(channel);
             }
             self.live.clear();
         }
-        let mut at = (0, None);
-        let merge = AssertUnwindSafe(|| self.merge(channels, state, tasks, &mut at));
-        let (message, (channel, node)) = match std::panic::catch_unwind(merge) {
-            Ok(Ok(written)) => return Ok(written),
-            Ok(Err(message)) => (message, at),
-            Err(payload) => (format!("its reducer panicked: {}", panic_text(&*payload)), at),
-        };
-        Err(RunError::Reduce {
-            graph: plan.graph().to_owned(),
-            channel: channels.get(channel).map_or_else(String::new, |spec| spec.name.clone().into_owned()),
-            node: node.map_or(hier_spec::START, |node| plan.name(node)).to_owned(),
-            message,
-        })
-    }
-
-    fn merge(
-        &mut self,
-        channels: &[ChannelSpec],
-        state: &mut S,
-        tasks: &mut [Applied<S>],
-        at: &mut (usize, Option<usize>),
-    ) -> Result<bool, String> {
         let mut written = false;
         for task in path_order(tasks) {
-            for write in std::mem::take(&mut task.done.writes) {
-                let channel = write.channel();
-                *at = (channel, task.node);
-                written = true;
-                self.versions[channel] = self.version;
-                if self.expires && channels[channel].kind.expires() {
-                    self.live.insert(channel);
-                }
-                if let Some(returned) = self.returned.as_mut().filter(|_| task.node.is_some()) {
-                    returned.push(write.clone());
-                }
-                state.reduce(write).map_err(|error| error.to_string())?;
-            }
+            written |= self.merge(plan, channels, state, task)?;
         }
         Ok(written)
+    }
+
+    /// Merges the writes of one task.
+    fn merge(
+        &mut self,
+        plan: &Plan,
+        channels: &[ChannelSpec],
+        state: &mut S,
+        task: &mut Applied<S>,
+    ) -> Result<bool, RunError> {
+        let written = !task.done.writes.is_empty();
+        let mut at = 0;
+        let merge = || {
+            for write in task.done.writes.drain() {
+                at = write.channel();
+                self.note(channels, task.node, &write);
+                state.reduce(write)?;
+            }
+            Ok(())
+        };
+        match std::panic::catch_unwind(AssertUnwindSafe(merge)) {
+            Ok(Ok(())) => Ok(written),
+            outcome => Err(refused(plan, channels, at, task.node, outcome)),
+        }
+    }
+
+    /// Whether a write changes nothing but the value of its channel.
+    #[inline]
+    pub(crate) fn is_simple(&self) -> bool {
+        !self.expires && self.returned.is_none()
+    }
+
+    /// Merges the writes of a step of one node, where [`Self::is_simple`] holds.
+    #[inline]
+    pub(crate) fn merge_simply(
+        &mut self,
+        plan: &Plan,
+        channels: &[ChannelSpec],
+        state: &mut S,
+        node: usize,
+        writes: Writes<S>,
+    ) -> Result<(), RunError> {
+        self.version += 1;
+        let mut at = 0;
+        let merge = || {
+            writes.try_for_each(|write| {
+                at = write.channel();
+                self.versions[at] = self.version;
+                state.reduce(write)
+            })
+        };
+        match std::panic::catch_unwind(AssertUnwindSafe(merge)) {
+            Ok(Ok(())) => Ok(()),
+            outcome => Err(refused(plan, channels, at, Some(node), outcome)),
+        }
+    }
+
+    /// Keeps the books of one write.
+    #[inline]
+    fn note(&mut self, channels: &[ChannelSpec], node: Option<usize>, write: &S::Write) {
+        let channel = write.channel();
+        self.versions[channel] = self.version;
+        if self.expires && channels[channel].kind.expires() {
+            self.live.insert(channel);
+        }
+        if let Some(returned) = self.returned.as_mut().filter(|_| node.is_some()) {
+            returned.push((self.version, write.clone()));
+        }
     }
 
     /// Refuses conflicts, and drops the writes that an overwrite makes void.
@@ -162,10 +205,11 @@ impl<S: Values> Ledger<S> {
     pub(crate) fn returned(&mut self, channels: &[ChannelSpec]) -> Vec<S::Write> {
         let mut closed = FixedBitSet::with_capacity(channels.len());
         let mut kept = Vec::new();
-        for write in self.returned.take().unwrap_or_default().into_iter().rev() {
+        for (version, write) in self.returned.take().unwrap_or_default().into_iter().rev() {
             let channel = write.channel();
             let kind = channels[channel].kind;
-            if closed.contains(channel) || kind.expires() && !self.live.contains(channel) {
+            let expired = kind.expires() && !(self.live.contains(channel) && self.versions[channel] == version);
+            if closed.contains(channel) || expired {
                 continue;
             }
             if kind.single_writer() || write.is_overwrite() {
@@ -178,16 +222,31 @@ impl<S: Values> Ledger<S> {
     }
 }
 
+/// The error for a write that a reducer did not take.
+fn refused(
+    plan: &Plan,
+    channels: &[ChannelSpec],
+    channel: usize,
+    node: Option<usize>,
+    outcome: std::thread::Result<Result<(), ReduceError>>,
+) -> RunError {
+    let message = match outcome {
+        Ok(outcome) => outcome.err().map_or_else(String::new, |error| error.to_string()),
+        Err(payload) => format!("its reducer panicked: {}", panic_text(&*payload)),
+    };
+    RunError::Reduce {
+        graph: plan.graph().to_owned(),
+        channel: channels.get(channel).map_or_else(String::new, |spec| spec.name.clone().into_owned()),
+        node: node.map_or(hier_spec::START, |node| plan.name(node)).to_owned(),
+        message,
+    }
+}
+
 const SEVERAL_WRITERS: &str = "has no reducer and was written more than once (give it a reducer, or let the nodes run in \
                                different steps)";
 const SEVERAL_OVERWRITES: &str = "was overwritten more than once (let only one node overwrite it)";
 
-fn conflict<S: Values>(
-    plan: &Plan,
-    channel: &ChannelSpec,
-    tasks: [&Applied<S>; 2],
-    reason: &'static str,
-) -> RunError {
+fn conflict<S: Values>(plan: &Plan, channel: &ChannelSpec, tasks: [&Applied<S>; 2], reason: &'static str) -> RunError {
     let nodes = tasks.map(|task| task.node.map_or(hier_spec::START, |node| plan.name(node)).to_owned());
     RunError::Conflict {
         graph: plan.graph().to_owned(),

@@ -3,17 +3,21 @@
 //! Whoever drives a batch takes one task after the other and polls it once. A task that is done then cost no more than a
 //! call. One that waits is handed to the runtime, so that it goes on by itself on any core. If a poll takes long, the
 //! [watch](super::watch) notices and lets other threads of the runtime drive the rest of the queue meanwhile.
+//!
+//! Tasks are handed over a few at a time, because the last task that a thread of tokio spawns stays with that thread
+//! until it is free, which it is not while it polls the next task in place.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::{Context, Poll, Waker};
 
 use futures_util::task::AtomicWaker;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
+use super::crew::{Counted, Crew};
 use super::watch;
 use crate::config::lock;
 use crate::graph::BoxFuture;
@@ -25,15 +29,23 @@ pub(crate) struct Batch<T> {
     taken: AtomicUsize,
     waker: AtomicWaker,
     handle: Option<Handle>,
+    crew: Arc<Crew>,
     limit: usize,
 }
 
+/// How many tasks are handed to the runtime at a time.
+const HANDFUL: usize = 16;
+
 struct State<T> {
     queue: VecDeque<(usize, BoxFuture<'static, T>)>,
+    /// Tasks that wait and are still to be handed to the runtime.
+    waiting: Vec<(usize, BoxFuture<'static, T>)>,
     results: Vec<Option<T>>,
     running: usize,
     missing: usize,
     stranded: bool,
+    /// Nobody waits for the results any more: what is still polled somewhere must not go on by itself.
+    cancelled: bool,
     /// Threads that drive beside the first, because it is kept.
     helpers: usize,
     aborts: Vec<AbortHandle>,
@@ -48,21 +60,25 @@ impl<T: Send + 'static> Batch<T> {
     pub(crate) async fn run(
         tasks: impl ExactSizeIterator<Item = BoxFuture<'static, T>>,
         limit: usize,
+        crew: &Arc<Crew>,
     ) -> Result<Vec<T>, Stranded> {
         let count = tasks.len();
         let batch = Arc::new(Self {
             state: Mutex::new(State {
                 queue: tasks.enumerate().collect(),
+                waiting: Vec::new(),
                 results: std::iter::repeat_with(|| None).take(count).collect(),
                 running: 0,
                 missing: count,
                 stranded: false,
+                cancelled: false,
                 helpers: 0,
                 aborts: Vec::new(),
             }),
             taken: AtomicUsize::new(0),
             waker: AtomicWaker::new(),
             handle: Handle::try_current().ok(),
+            crew: crew.clone(),
             limit,
         });
         let guard = CancelOnDrop(&batch);
@@ -83,9 +99,10 @@ impl<T: Send + 'static> Batch<T> {
             // Ready at once or handed to the runtime, which polls again with a waker of its own.
             match task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(result) => done = Some((place, result)),
-                Poll::Pending => self.detach(place, task),
+                Poll::Pending => self.waits(place, task),
             }
         }
+        self.hand_over(lock(&self.state));
     }
 
     /// Hands in a result and takes the next task.
@@ -109,26 +126,46 @@ impl<T: Send + 'static> Batch<T> {
     }
 
     /// Lets the runtime go on with a task that waits.
-    fn detach(self: &Arc<Self>, place: usize, task: BoxFuture<'static, T>) {
+    fn waits(self: &Arc<Self>, place: usize, task: BoxFuture<'static, T>) {
+        let mut state = lock(&self.state);
         let Some(handle) = &self.handle else {
-            lock(&self.state).stranded = true;
+            state.stranded = true;
+            drop(state);
             self.waker.wake();
             return;
         };
-        let batch = self.clone();
-        let spawned = handle.spawn(async move {
-            let result = task.await;
-            let more = {
-                let mut state = lock(&batch.state);
-                state.finish(place, result);
-                !state.queue.is_empty()
-            };
-            if more {
-                batch.drive();
-            }
-            batch.waker.wake();
-        });
-        lock(&self.state).aborts.push(spawned.abort_handle());
+        // A cancellation comes before, and the task is dropped here, or after, and finds it.
+        if state.cancelled {
+            return;
+        }
+        state.waiting.push((place, task));
+        if state.waiting.len() == HANDFUL {
+            self.hand_over(state);
+            // Takes the place of the last task, so that other threads can have that too.
+            handle.spawn(std::future::ready(()));
+        }
+    }
+
+    /// Hands the tasks that wait to the runtime.
+    fn hand_over(self: &Arc<Self>, mut state: MutexGuard<'_, State<T>>) {
+        let Some(handle) = &self.handle else { return };
+        for (place, task) in std::mem::take(&mut state.waiting) {
+            let batch = self.clone();
+            let task = Counted::new(task, self.crew.join());
+            let spawned = handle.spawn(async move {
+                let result = task.await;
+                let more = {
+                    let mut state = lock(&batch.state);
+                    state.finish(place, result);
+                    !state.queue.is_empty()
+                };
+                if more {
+                    batch.drive();
+                }
+                batch.waker.wake();
+            });
+            state.aborts.push(spawned.abort_handle());
+        }
     }
 
     fn poll_done(&self, context: &mut Context<'_>) -> Poll<Result<(), Stranded>> {
@@ -158,10 +195,12 @@ struct CancelOnDrop<'a, T>(&'a Batch<T>);
 impl<T> Drop for CancelOnDrop<'_, T> {
     fn drop(&mut self) {
         let mut state = lock(&self.0.state);
+        state.cancelled = true;
         let queue = std::mem::take(&mut state.queue);
+        let waiting = std::mem::take(&mut state.waiting);
         let aborts = std::mem::take(&mut state.aborts);
         drop(state);
-        drop(queue);
+        drop((queue, waiting));
         aborts.iter().for_each(AbortHandle::abort);
     }
 }
@@ -173,15 +212,18 @@ impl<T: Send + 'static> watch::Watched for Batch<T> {
 
     fn help(self: Arc<Self>) {
         let Some(handle) = &self.handle else { return };
+        self.hand_over(lock(&self.state));
         let mut state = lock(&self.state);
-        let waiting = state.queue.len().min(self.limit.saturating_sub(state.running));
-        let wanted = waiting.min(handle.metrics().num_workers().saturating_sub(1));
+        let queued = state.queue.len().min(self.limit.saturating_sub(state.running));
+        let wanted = queued.min(handle.metrics().num_workers().saturating_sub(1));
         while state.helpers < wanted {
             state.helpers += 1;
             let batch = self.clone();
             let spawned = handle.spawn(async move {
+                let member = batch.crew.join();
                 batch.drive();
                 lock(&batch.state).helpers -= 1;
+                drop(member);
             });
             state.aborts.push(spawned.abort_handle());
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::exec::{By, Done};
+use super::exec::{By, Done, Leads};
 use crate::config::lock;
 use crate::error::NodeError;
 use crate::graph::{Parcel, Task};
@@ -64,17 +64,17 @@ impl<S: Values> NodeCache<S> {
             kept.remove(&key);
             return None;
         }
-        let (go, sends) = (found.go.iter().copied().collect(), found.sends.clone());
-        Some(Done { go, sends, by: By::Cache, ..Done::input(found.writes.clone()) })
+        let leads = Leads { go: found.go.clone(), sends: found.sends.clone(), parent: None };
+        Some(Done { writes: found.writes.clone(), leads: Some(Box::new(leads)), by: By::Cache })
     }
 
     pub(crate) fn put(&self, key: CacheKey, ttl: Duration, done: &Done<S>) {
         let now = Instant::now();
-        let Some(until) = now.checked_add(ttl).filter(|_| done.parent.is_none()) else { return };
+        let Some(until) = now.checked_add(ttl).filter(|_| !done.is_for_parent()) else { return };
         let mut kept = lock(&self.0);
         kept.retain(|_, kept| kept.until > now);
-        let (writes, go, sends) = (done.writes.clone(), done.go.to_vec(), done.sends.clone());
-        kept.insert(key, Kept { until, writes, go, sends });
+        let (go, sends) = done.leads.as_ref().map(|leads| (leads.go.clone(), leads.sends.clone())).unwrap_or_default();
+        kept.insert(key, Kept { until, writes: done.writes.clone(), go, sends });
     }
 
     pub(crate) fn clear(&self) {

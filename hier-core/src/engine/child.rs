@@ -3,10 +3,13 @@
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
+use serde_json::Value;
+
 use super::run::{finish_child, start};
 use crate::channel::ChannelSpec;
-use crate::graph::{Attached, BoxFuture, NodeResult, Task};
-use crate::state::{ChannelWrite, Values, Writes};
+use crate::error::NodeError;
+use crate::graph::{Attached, BoxFuture, NodeResult, Parcel, Task};
+use crate::state::{ChannelWrite, DynState, Update, Values, Writes};
 
 /// A graph that can be run as a node of a graph over `S`.
 pub(crate) trait Subgraph<S: Values, C>: Send + Sync {
@@ -23,7 +26,7 @@ where
     fn run<'a>(&'a self, task: &'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>> {
         Box::pin(async move {
             let context = (self.context)(&task.run.shared.context);
-            let mut runner = start(&self.graph, self.entry(task), context, task)?;
+            let mut runner = start(&self.graph, self.entry(task)?, context, task)?;
             finish_child(&mut runner, task, |returned| self.hand_back(task, returned)).await
         })
     }
@@ -41,15 +44,16 @@ impl<T: Values, C, D> Attached<T, C, D> {
     }
 
     /// The state that the inner graph starts with: what it was sent, or the outer state's values of shared channels.
-    fn entry<S: Values>(&self, task: &Task<S, C>) -> Arc<T> {
-        if let Some(parcel) = &task.parcel
-            && let Some(state) = parcel.as_any().downcast_ref::<T>()
-        {
-            return Arc::new(state.clone());
+    fn entry<S: Values>(&self, task: &Task<S, C>) -> Result<Arc<T>, NodeError> {
+        if let Some(parcel) = &task.parcel {
+            return self.unpack(parcel);
         }
         let whole: Arc<dyn Any + Send + Sync> = task.state.clone();
-        if let Ok(same) = whole.downcast::<T>() {
-            return same;
+        // Dynamic states are of one type, but each has channels of its own.
+        if !whole.is::<DynState>()
+            && let Ok(same) = whole.downcast::<T>()
+        {
+            return Ok(same);
         }
         let mut state = (self.graph.initial)();
         for (inner, outer) in self.shared(&task.graph.channels).iter().enumerate() {
@@ -57,7 +61,26 @@ impl<T: Values, C, D> Attached<T, C, D> {
                 state.set_any(inner, value);
             }
         }
-        Arc::new(state)
+        Ok(Arc::new(state))
+    }
+
+    /// The state that was sent; for a dynamic one, an object of which the known channels are merged into the initial
+    /// state.
+    fn unpack(&self, parcel: &Parcel) -> Result<Arc<T>, NodeError> {
+        if let Some(state) = parcel.as_any().downcast_ref::<T>() {
+            return Ok(Arc::new(state.clone()));
+        }
+        let mut state = (self.graph.initial)();
+        let dynamic = (&mut state as &mut dyn Any).downcast_mut::<DynState>();
+        let Some((dynamic, object)) = dynamic.zip(parcel.to_json()?.as_object().cloned()) else {
+            let (wanted, sent) = (std::any::type_name::<T>(), parcel.type_name());
+            return Err(NodeError::permanent(format!("runs over a `{wanted}` and was sent a `{sent}`")));
+        };
+        let known = object.into_iter().filter(|(name, _)| dynamic.schema().find(name).is_some()).collect();
+        for write in dynamic.update(Value::Object(known))?.into_writes() {
+            dynamic.reduce(write).map_err(|error| NodeError::permanent(error.to_string()))?;
+        }
+        Ok(Arc::new(state))
     }
 
     /// What the inner graph wrote to shared channels, as writes of the outer one.

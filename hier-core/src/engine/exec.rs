@@ -1,29 +1,37 @@
 //! Runs one task: the node's code with its options, up to its writes and where they lead.
 
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use futures_util::FutureExt;
 use hier_spec::did_you_mean;
-use smallvec::SmallVec;
 
 use super::cache::CacheKey;
 use super::heartbeat::{self, Heartbeat};
 use super::plan::Allowed;
 use crate::error::{NodeError, NodeErrorKind, TimeoutKind, panic_text};
 use crate::graph::handler::Failure;
-use crate::graph::{Body, Jump, NodeDef, Output, Parcel, Routing, Task};
-use crate::graph::{ParentCommand, RouteFn};
-use crate::state::{Values, Writes};
+use crate::graph::{Body, BoxFuture, Jump, NodeDef, NodeResult, Orders, Output, Parcel, ParentCommand, RouteFn};
+use crate::graph::{Routing, Task};
+use crate::state::{ChannelWrite, Values, Writes};
 
-/// What a task did: its writes, and where they lead. Nodes are ranks.
+/// What a task did: its writes, and where it leads beside the plain edges.
 pub(crate) struct Done<S: Values> {
     pub(crate) writes: Writes<S>,
-    pub(crate) go: SmallVec<[usize; 4]>,
-    pub(crate) sends: Vec<(usize, Parcel)>,
-    pub(crate) parent: Option<Box<dyn ParentCommand>>,
+    /// Boxed, since most tasks have none and results are moved often.
+    pub(crate) leads: Option<Box<Leads>>,
     /// Whose result it is.
     pub(crate) by: By,
+}
+
+/// Where commands and routes lead. Nodes are ranks.
+#[derive(Default)]
+pub(crate) struct Leads {
+    pub(crate) go: Vec<usize>,
+    pub(crate) sends: Vec<(usize, Parcel)>,
+    pub(crate) parent: Option<Box<dyn ParentCommand>>,
 }
 
 /// Who produced a result.
@@ -40,7 +48,12 @@ pub(crate) enum By {
 impl<S: Values> Done<S> {
     /// What applying an input does.
     pub(crate) fn input(writes: Writes<S>) -> Self {
-        Self { writes, go: SmallVec::new(), sends: Vec::new(), parent: None, by: By::Node }
+        Self { writes, leads: None, by: By::Node }
+    }
+
+    /// Whether it is a command for the parent graph.
+    pub(crate) fn is_for_parent(&self) -> bool {
+        self.leads.as_ref().is_some_and(|leads| leads.parent.is_some())
     }
 }
 
@@ -51,7 +64,12 @@ where
     C: Send + Sync + 'static,
 {
     let node = &task.graph.nodes[task.run.key.node];
-    if node.bare { attempt(task, &node.body).await } else { guarded(task, node).await }
+    if node.bare { attempt(task, &node.body).await } else { caught(guarded(task, node)).await }
+}
+
+/// Makes a panic an error: of a `Clone` or `Serialize` of the user's types, of a timer where there is no runtime.
+pub(crate) async fn caught<T>(work: impl Future<Output = Result<T, NodeError>>) -> Result<T, NodeError> {
+    AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|payload| Err(NodeError::panic(&*payload)))
 }
 
 /// One attempt, without any option.
@@ -60,9 +78,29 @@ where
     S: Values,
     C: Send + Sync + 'static,
 {
-    let call = AssertUnwindSafe(async { body(task).await }).catch_unwind();
-    let output = call.await.unwrap_or_else(|payload| Err(NodeError::panic(&*payload)))?;
-    resolve(task, output)
+    resolve(task, call(task, body).await?)
+}
+
+/// Calls a node's code.
+#[inline]
+pub(crate) fn call<'a, S: Values, C>(task: &'a Task<S, C>, body: &Body<S, C>) -> Call<'a, S> {
+    Call(catch_unwind(AssertUnwindSafe(|| body(task))).unwrap_or_else(|payload| {
+        let error = NodeError::panic(&*payload);
+        Box::pin(std::future::ready(Err(error)))
+    }))
+}
+
+/// A node's code that is running: its panics become errors.
+pub(crate) struct Call<'a, S: Values>(BoxFuture<'a, NodeResult<S>>);
+
+impl<S: Values> Future for Call<'_, S> {
+    type Output = NodeResult<S>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<NodeResult<S>> {
+        catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(context)))
+            .unwrap_or_else(|payload| Poll::Ready(Err(NodeError::panic(&*payload))))
+    }
 }
 
 /// With retries, timeouts, cache and handler.
@@ -145,28 +183,40 @@ where
         }
     };
     match node.timeout {
-        Some(limit) => tokio::time::timeout(limit, work)
-            .await
-            .unwrap_or_else(|_| Err(expired(TimeoutKind::Run, limit))),
+        Some(limit) => {
+            tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(expired(TimeoutKind::Run, limit)))
+        }
         None => work.await,
     }
 }
 
 /// Checks where the output wants to go.
-fn resolve<S, C>(task: &Task<S, C>, output: Output<S>) -> Result<Done<S>, NodeError>
+#[inline]
+pub(crate) fn resolve<S, C>(task: &Task<S, C>, output: Output<S>) -> Result<Done<S>, NodeError>
 where
     S: Values,
     C: Send + Sync + 'static,
 {
-    let Output { writes, jumps, parent } = output;
-    let mut done = Done { parent, ..Done::input(writes) };
-    for jump in jumps {
-        target(task, jump, &mut done)?;
+    let mut done = Done::input(output.writes);
+    if let Some(orders) = output.orders {
+        done.leads = Some(Box::new(follow_orders(task, *orders)?));
     }
     Ok(done)
 }
 
-fn target<S, C>(task: &Task<S, C>, jump: Jump, done: &mut Done<S>) -> Result<(), NodeError>
+fn follow_orders<S, C>(task: &Task<S, C>, Orders { jumps, parent }: Orders) -> Result<Leads, NodeError>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+{
+    let mut leads = Leads { parent, ..Leads::default() };
+    for jump in jumps {
+        target(task, jump, &mut leads)?;
+    }
+    Ok(leads)
+}
+
+fn target<S, C>(task: &Task<S, C>, jump: Jump, leads: &mut Leads) -> Result<(), NodeError>
 where
     S: Values,
     C: Send + Sync + 'static,
@@ -177,7 +227,10 @@ where
         && graph != plan.graph()
     {
         let node = jump.node.as_deref().unwrap_or(hier_spec::END);
-        return wrong(format!("its command goes to `{node}` of graph `{graph}`, but it runs in graph `{}`", plan.graph()));
+        return wrong(format!(
+            "its command goes to `{node}` of graph `{graph}`, but it runs in graph `{}`",
+            plan.graph()
+        ));
     }
     let allowed = &plan.allowed[task.run.key.node];
     let Some(name) = jump.node else {
@@ -196,32 +249,29 @@ where
         return wrong(undeclared(&name, task.run.node()));
     }
     match jump.parcel {
-        Some(parcel) => done.sends.push((node, parcel)),
-        None => done.go.push(node),
+        Some(parcel) => leads.sends.push((node, parcel)),
+        None => leads.go.push(node),
     }
     Ok(())
 }
 
 fn undeclared(target: &str, node: &str) -> String {
-    format!("its command goes to `{target}`, which it does not declare: write `{node} {{ goto: [{target}] }}` in the graph")
+    format!(
+        "its command goes to `{target}`, which it does not declare: write `{node} {{ goto: [{target}] }}` in the graph"
+    )
 }
 
-/// Asks the node's routes, which see the state that they are given.
+/// Asks these routes, which see the state that they are given.
 pub(crate) fn route<S: Values>(
     routes: &[RouteFn<S>],
     numbers: &[usize],
-    rank: impl Fn(usize) -> usize,
     state: &S,
-    done: &mut Done<S>,
+    routing: &mut Routing,
 ) -> Result<(), NodeError> {
-    let mut routing = Routing::default();
-    let ask = || numbers.iter().try_for_each(|number| routes[*number](state, &mut routing));
-    std::panic::catch_unwind(AssertUnwindSafe(ask)).map_err(|payload| {
+    let ask = || numbers.iter().try_for_each(|number| routes[*number](state, routing));
+    catch_unwind(AssertUnwindSafe(ask)).map_err(|payload| {
         NodeError::from_kind(NodeErrorKind::Panic(format!("in its route: {}", panic_text(&*payload))), false)
-    })??;
-    done.go.extend(routing.go.into_iter().map(&rank));
-    done.sends.extend(routing.sends.into_iter().map(|(node, parcel)| (rank(node), parcel)));
-    Ok(())
+    })?
 }
 
 /// Runs a task that has siblings: its routes see the state of the step's start with its own writes.
@@ -233,22 +283,32 @@ where
     let mut done = execute(task).await?;
     let plan = &task.graph.plan;
     let routes = &plan.exits[task.run.key.node].routes;
-    if routes.is_empty() || done.by == By::Handler || done.parent.is_some() {
+    if routes.is_empty() || done.by == By::Handler || done.is_for_parent() {
         return Ok(done);
     }
-    let rank = |index| plan.rank(index);
+    let mut routing = Routing::default();
     if done.writes.is_empty() {
-        route(&task.graph.routes, routes, rank, task.state(), &mut done)?;
-        return Ok(done);
+        route(&task.graph.routes, routes, task.state(), &mut routing)?;
+    } else {
+        route(&task.graph.routes, routes, &with_writes(task.state(), &done.writes)?, &mut routing)?;
     }
-    let mut state = S::clone(task.state());
-    for write in &done.writes {
-        let write = write.clone();
-        let merge = AssertUnwindSafe(|| state.reduce(write));
-        std::panic::catch_unwind(merge)
-            .map_err(|payload| NodeError::panic(&*payload))?
-            .map_err(|error| NodeError::permanent(error.to_string()))?;
-    }
-    route(&task.graph.routes, routes, rank, &state, &mut done)?;
+    let leads = done.leads.get_or_insert_default();
+    leads.go.extend(routing.go.iter().map(|node| plan.rank(*node)));
+    leads.sends.extend(routing.sends.into_iter().map(|(node, parcel)| (plan.rank(node), parcel)));
     Ok(done)
+}
+
+/// A copy of the state with these writes.
+fn with_writes<S: Values>(state: &S, writes: &Writes<S>) -> Result<S, NodeError> {
+    let mut state = state.clone();
+    for write in writes {
+        let merge = AssertUnwindSafe(|| state.reduce(write.clone()));
+        let refused = |reason: String| {
+            NodeError::permanent(format!("channel `{}` could not take what it wrote: {reason}", write.name()))
+        };
+        catch_unwind(merge)
+            .map_err(|payload| refused(format!("its reducer panicked: {}", panic_text(&*payload))))?
+            .map_err(|error| refused(error.to_string()))?;
+    }
+    Ok(state)
 }

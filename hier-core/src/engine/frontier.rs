@@ -6,20 +6,18 @@
 
 use fixedbitset::FixedBitSet;
 
-use super::plan::{Exit, Plan};
+use super::plan::{Exit, Join, Plan};
 
-/// Which nodes are signalled, which joins are how full, and which nodes were set off by the last step.
+/// Which nodes were set off by the last step, how full the joins are, and which deferred nodes wait.
 #[derive(Clone, Debug)]
 pub(crate) struct Frontier {
-    /// Nodes with a signal. That of a deferred node stays until the node has run; others last one step.
-    signals: FixedBitSet,
+    /// Nodes to run next: in order and each once, except while a step is being applied.
+    ready: Vec<usize>,
+    /// Deferred nodes with a signal, which stays until the node has run.
+    waiting: FixedBitSet,
     /// Deferred nodes whose signal has been released.
     released: FixedBitSet,
     joins: Vec<JoinState>,
-    /// Nodes to run next.
-    ready: FixedBitSet,
-    /// Scratch: signals of the step that is being applied.
-    fresh: FixedBitSet,
 }
 
 #[derive(Clone, Debug)]
@@ -32,58 +30,76 @@ struct JoinState {
 impl Frontier {
     /// Nothing has run yet.
     pub(crate) fn new(plan: &Plan) -> Self {
-        let none = FixedBitSet::with_capacity(plan.len());
-        let join = |join: &super::plan::Join| JoinState {
+        let join = |join: &Join| JoinState {
             seen: FixedBitSet::with_capacity(join.sources),
             missing: join.sources,
             released: false,
         };
         Self {
-            signals: none.clone(),
-            released: none.clone(),
+            ready: Vec::new(),
+            waiting: FixedBitSet::with_capacity(plan.len()),
+            released: FixedBitSet::with_capacity(plan.len()),
             joins: plan.joins.iter().map(join).collect(),
-            ready: none.clone(),
-            fresh: none,
         }
     }
 
     /// The nodes to run next, in the order of their names.
-    pub(crate) fn ready(&self) -> impl Iterator<Item = usize> {
-        self.ready.ones()
-    }
-
-    /// The only node to run next; none if there are none or several.
-    pub(crate) fn only(&self) -> Option<usize> {
-        let mut ready = self.ready.ones();
-        let first = ready.next()?;
-        ready.next().is_none().then_some(first)
+    #[inline]
+    pub(crate) fn ready(&self) -> &[usize] {
+        &self.ready
     }
 
     /// Begins to apply a step: nothing is set off yet.
+    #[inline]
     pub(crate) fn begin(&mut self) {
         self.ready.clear();
-        self.fresh.clear();
     }
 
     /// A node has run because an edge led to it: what triggered it is used up.
+    #[inline]
     pub(crate) fn consume(&mut self, plan: &Plan, node: usize) {
-        let deferred = plan.deferred.contains(node);
+        if !plan.exits[node].plain {
+            self.use_up(plan, node);
+        }
+    }
+
+    fn use_up(&mut self, plan: &Plan, node: usize) {
         for join in &plan.joins_into[node] {
             let state = &mut self.joins[*join];
-            if state.missing == 0 && (!deferred || state.released) {
+            if state.missing == 0 && (!plan.is_deferred(node) || state.released) {
                 state.seen.clear();
                 state.missing = plan.joins[*join].sources;
                 state.released = false;
             }
         }
-        if deferred && self.released.contains(node) {
+        if plan.is_deferred(node) && self.released.contains(node) {
             self.released.remove(node);
-            self.signals.remove(node);
+            self.waiting.remove(node);
         }
     }
 
     /// Follows the plain edges and joins of a node or of START.
+    #[inline]
     pub(crate) fn follow(&mut self, plan: &Plan, exit: &Exit) {
+        if let ([node], true) = (&*exit.signals, exit.plain) {
+            self.ready.push(*node);
+        } else {
+            self.follow_all(plan, exit);
+        }
+    }
+
+    /// All of a step that one node with plain edges makes; its routes come after.
+    #[inline]
+    pub(crate) fn go_on(&mut self, exit: &Exit) {
+        if let ([next], [ready]) = (&*exit.signals, &mut *self.ready) {
+            *ready = *next;
+        } else {
+            self.ready.clear();
+            self.ready.extend_from_slice(&exit.signals);
+        }
+    }
+
+    fn follow_all(&mut self, plan: &Plan, exit: &Exit) {
         for node in &exit.signals {
             self.signal(plan, *node);
         }
@@ -92,48 +108,52 @@ impl Frontier {
             if !state.seen.put(*place) {
                 state.missing -= 1;
                 let target = plan.joins[*join].target;
-                if state.missing == 0 && !plan.deferred.contains(target) {
-                    self.ready.insert(target);
+                if state.missing == 0 && !plan.is_deferred(target) {
+                    self.ready.push(target);
                 }
             }
         }
     }
 
     /// Signals a node.
+    #[inline]
     pub(crate) fn signal(&mut self, plan: &Plan, node: usize) {
-        if plan.deferred.contains(node) {
-            self.signals.insert(node);
+        if plan.is_deferred(node) {
+            self.waiting.insert(node);
             self.released.remove(node);
         } else {
-            self.fresh.insert(node);
+            self.ready.push(node);
         }
     }
 
-    /// Ends applying a step: old signals expire, and if nothing was set off, deferred nodes are released.
+    /// Ends applying a step: if nothing was set off, deferred nodes are released.
+    #[inline]
     pub(crate) fn end(&mut self, plan: &Plan) {
-        self.ready.union_with(&self.fresh);
-        let quiet = self.ready.is_clear();
-        if plan.deferred.is_clear() {
-            std::mem::swap(&mut self.signals, &mut self.fresh);
-            return;
+        if self.ready.len() != 1 {
+            self.put_in_order(plan);
         }
-        self.signals.intersect_with(&plan.deferred);
-        self.signals.union_with(&self.fresh);
-        if quiet {
+    }
+
+    fn put_in_order(&mut self, plan: &Plan) {
+        if self.ready.is_empty() && plan.defers {
             self.release(plan);
+        }
+        if !self.ready.is_sorted_by(|a, b| a < b) {
+            self.ready.sort_unstable();
+            self.ready.dedup();
         }
     }
 
     fn release(&mut self, plan: &Plan) {
-        for node in plan.deferred.ones() {
-            if self.signals.contains(node) && !self.released.put(node) {
-                self.ready.insert(node);
+        for node in self.waiting.ones() {
+            if !self.released.put(node) {
+                self.ready.push(node);
             }
         }
         for (join, state) in plan.joins.iter().zip(&mut self.joins) {
-            if state.missing == 0 && !state.released && plan.deferred.contains(join.target) {
+            if state.missing == 0 && !state.released && plan.is_deferred(join.target) {
                 state.released = true;
-                self.ready.insert(join.target);
+                self.ready.push(join.target);
             }
         }
     }

@@ -5,6 +5,7 @@ mod apply;
 mod batch;
 mod cache;
 mod child;
+mod crew;
 mod event;
 mod exec;
 mod frontier;
@@ -22,6 +23,7 @@ pub use stream::EventStream;
 
 pub(crate) use cache::NodeCache;
 pub(crate) use child::{Shares, Subgraph};
+pub(crate) use crew::Crew;
 pub(crate) use heartbeat::Heartbeat;
 pub(crate) use plan::{Plan, TaskKey};
 pub(crate) use run::{run, stream};

@@ -24,6 +24,8 @@ pub(crate) struct Exit {
     pub(crate) joins: Vec<(usize, usize)>,
     /// Routes to ask, by their number in the spec.
     pub(crate) routes: Vec<usize>,
+    /// Whether the node has only plain edges, in and out, and nothing about it is deferred: most nodes.
+    pub(crate) plain: bool,
 }
 
 /// A join: runs its target once all its sources have run.
@@ -49,11 +51,13 @@ pub(crate) struct Plan {
     names: Vec<Text>,
     rank_of: Vec<usize>,
     triggers: Vec<Vec<String>>,
-    pub(crate) start: Exit,
+    start: Exit,
     pub(crate) exits: Vec<Exit>,
     pub(crate) joins: Vec<Join>,
     pub(crate) joins_into: Vec<Vec<usize>>,
-    pub(crate) deferred: FixedBitSet,
+    deferred: FixedBitSet,
+    /// Whether any node is deferred.
+    pub(crate) defers: bool,
     pub(crate) allowed: Vec<Allowed>,
 }
 
@@ -77,6 +81,7 @@ impl Plan {
             joins: Vec::new(),
             joins_into: vec![Vec::new(); count],
             deferred: order.iter().enumerate().filter(|(_, node)| spec.nodes[**node].defer).map(|(rank, _)| rank).collect(),
+            defers: spec.nodes.iter().any(|node| node.defer),
             allowed: Vec::new(),
         };
         plan.deferred.grow(count);
@@ -92,13 +97,13 @@ impl Plan {
                 EdgeSpec::Plain { from, to } => {
                     if let Target::Node(to) = to {
                         let to = self.rank_of[*to];
-                        self.exit(*from).signals.push(to);
+                        self.exit_mut(*from).signals.push(to);
                     }
                 }
                 EdgeSpec::Join { from, to: Target::Node(to) } => self.join(from, *to),
                 EdgeSpec::Join { to: Target::End, .. } => {}
                 EdgeSpec::Route { from, .. } => {
-                    self.exit(*from).routes.push(routes);
+                    self.exit_mut(*from).routes.push(routes);
                     routes += 1;
                 }
             }
@@ -106,6 +111,16 @@ impl Plan {
         for triggers in &mut self.triggers {
             triggers.sort();
         }
+        for exit in self.exits.iter_mut().chain([&mut self.start]) {
+            exit.signals.sort_unstable();
+            exit.signals.dedup();
+        }
+        let plain = |exit: &Exit| exit.joins.is_empty() && !exit.signals.iter().any(|node| self.is_deferred(*node));
+        let plains: Vec<bool> = (0..self.len())
+            .map(|node| plain(&self.exits[node]) && self.joins_into[node].is_empty() && !self.is_deferred(node))
+            .collect();
+        self.start.plain = plain(&self.start);
+        self.exits.iter_mut().zip(plains).for_each(|(exit, plain)| exit.plain = plain);
     }
 
     fn join(&mut self, from: &List<usize>, to: usize) {
@@ -120,7 +135,7 @@ impl Plan {
         self.joins_into[target].push(number);
     }
 
-    fn exit(&mut self, from: Source) -> &mut Exit {
+    fn exit_mut(&mut self, from: Source) -> &mut Exit {
         match from {
             Source::Start => &mut self.start,
             Source::Node(node) => &mut self.exits[self.rank_of[node]],
@@ -145,6 +160,18 @@ impl Plan {
     /// The name of the graph.
     pub(crate) fn graph(&self) -> &str {
         &self.graph
+    }
+
+    /// What follows from a node, or from START.
+    #[inline]
+    pub(crate) fn exit(&self, rank: Option<usize>) -> &Exit {
+        rank.map_or(&self.start, |rank| &self.exits[rank])
+    }
+
+    /// Whether a node waits until nothing else is left to run.
+    #[inline]
+    pub(crate) fn is_deferred(&self, rank: usize) -> bool {
+        self.defers && self.deferred.contains(rank)
     }
 
     /// The number of nodes.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+use super::crew::Crew;
 use super::event::{Event, Modes};
 use super::outcome::{Interrupted, Outcome, Stopped};
 use super::runner::{End, Runner, shared};
@@ -32,7 +33,8 @@ where
     let cancel = config.cancel.clone();
     let span = tracing::info_span!("run", graph = %name, thread = config.thread_id());
     let state = Arc::new((graph.initial)());
-    let shared = shared(&graph, context, config, Vec::new(), emitter.as_ref());
+    let crew = Arc::new(Crew::default());
+    let shared = shared(&graph, context, config, Vec::new(), emitter.as_ref(), crew.clone());
     let mut runner = Runner::new(graph, state, shared, emitter, false);
     let work = async {
         runner.begin(input)?;
@@ -40,10 +42,13 @@ where
         conclude(runner, end)
     };
     let work = work.instrument(span);
-    match cancel {
+    let ended = match cancel {
         None => work.await,
         Some(token) => until_cancelled(&token, work).await.unwrap_or(Err(RunError::Cancelled { graph: name })),
-    }
+    };
+    // Tasks that were cancelled, by the token or by a timeout, are still being dropped by the runtime.
+    crew.gone().await;
+    ended
 }
 
 async fn until_cancelled<T>(token: &CancellationToken, work: impl Future<Output = T>) -> Option<T> {
@@ -118,7 +123,7 @@ where
     namespace.push(format!("{}:{}", task.run.node(), task.run.task_id()));
     let emitter = outer.outlet.as_deref().and_then(Outlet::for_subgraphs);
     let emitter = emitter.map(|(root, modes)| Arc::new(Emitter::nested(root, modes, namespace.clone())));
-    let shared = shared(graph, context, outer.config.clone(), namespace, emitter.as_ref());
+    let shared = shared(graph, context, outer.config.clone(), namespace, emitter.as_ref(), outer.crew.clone());
     let mut runner = Runner::new(graph.clone(), state, shared, emitter, true);
     runner.begin(Writes::new()).map_err(subgraph_error)?;
     Ok(runner)
@@ -140,7 +145,7 @@ where
         End::Finished | End::Stopped(_) => {
             let graph = runner.task.graph.clone();
             let writes = hand_back(runner.ledger.returned(&graph.channels));
-            Ok(Output { writes, ..Output::default() })
+            Ok(Output { writes, orders: None })
         }
         End::Interrupted(mut questions) => {
             for question in &mut questions {

@@ -4,14 +4,15 @@ use std::sync::{Arc, OnceLock};
 
 use super::apply::{Applied, Ledger, path_order};
 use super::batch::Batch;
+use super::crew::Crew;
 use super::event::{Event, NodeUpdate, StreamMode, TaskFinished, TaskStarted, state_json};
-use super::exec::{By, Done, execute, execute_and_route, route};
+use super::exec::{By, Done, call, caught, execute, execute_and_route, resolve, route};
 use super::frontier::Frontier;
 use super::outcome::{Question, StopReason};
-use super::plan::{Exit, TaskKey};
+use super::plan::TaskKey;
 use super::stream::Emitter;
 use crate::error::{NodeError, NodeErrorKind, RunError};
-use crate::graph::{BoxFuture, Inner, Parcel, ParentCommand, Task};
+use crate::graph::{BoxFuture, Inner, Output, Parcel, ParentCommand, Routing, Task};
 use crate::run::{Run, Shared};
 use crate::state::{Steps, Update, Values, Writes};
 
@@ -21,6 +22,8 @@ pub(crate) struct Runner<S: Values, C> {
     pub(crate) task: Task<S, C>,
     frontier: Frontier,
     sends: Vec<(usize, Parcel)>,
+    /// Scratch: what the routes of a step of one task choose.
+    routing: Routing,
     pub(crate) ledger: Ledger<S>,
     step: i64,
     stop: i64,
@@ -54,7 +57,17 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         let run = Run { shared: Arc::new(shared), key, attempt: 1, remaining: 0, heartbeat: None };
         let task = Task { graph, state, run, parcel: None, failure: None };
         // The input is the checkpoint of step −1, START the superstep 0, the first nodes run in step 1.
-        Self { task, frontier, sends: Vec::new(), ledger, step: 0, stop: limit, emitter, steps_taken: 0 }
+        Self {
+            task,
+            frontier,
+            sends: Vec::new(),
+            routing: Routing::default(),
+            ledger,
+            step: 0,
+            stop: limit,
+            emitter,
+            steps_taken: 0,
+        }
     }
 
     /// The state as it is. A clone only if somebody else still holds it.
@@ -77,7 +90,9 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     /// Runs supersteps until nothing is left to do.
     pub(crate) async fn drive(&mut self) -> Result<End, RunError> {
         loop {
-            self.breathe().await;
+            if self.is_due_to_yield() {
+                tokio::task::yield_now().await;
+            }
             if self.step > self.stop {
                 return Err(RunError::RecursionLimit {
                     graph: self.graph_name(),
@@ -85,15 +100,29 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
                     next: self.next(),
                 });
             }
-            let single = if self.sends.is_empty() { self.frontier.only() } else { None };
-            if single.is_none() && self.sends.is_empty() && self.frontier.ready().next().is_none() {
-                return Ok(End::Finished);
-            }
+            let single = match *self.frontier.ready() {
+                [] if self.sends.is_empty() => return Ok(End::Finished),
+                [node] if self.sends.is_empty() => Some(node),
+                _ => None,
+            };
             if let Some(reason) = self.drained() {
                 return Ok(End::Stopped(StopReason::Drained(reason)));
             }
             self.set_steps();
             let end = match single {
+                Some(node) if self.is_bare(node) => {
+                    let task = &self.task;
+                    match call(task, &task.graph.nodes[node].body).await {
+                        Ok(Output { writes, orders: None }) if self.is_simple(node) => {
+                            self.advance_simply(node, writes)?;
+                            None
+                        }
+                        output => {
+                            let result = output.and_then(|output| resolve(&self.task, output));
+                            self.ended(node, result)?
+                        }
+                    }
+                }
                 Some(node) => self.single(node).await?,
                 None => self.several().await?,
             };
@@ -105,40 +134,96 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     }
 
     /// Lets others have the thread now and then: a run whose nodes never wait would keep it.
-    async fn breathe(&mut self) {
+    #[inline]
+    fn is_due_to_yield(&mut self) -> bool {
         self.steps_taken = self.steps_taken.wrapping_add(1);
-        let crowded = self.emitter.as_ref().is_some_and(|emitter| emitter.is_crowded());
-        if crowded || self.steps_taken % 256 == 0 {
-            tokio::task::yield_now().await;
-        }
+        self.steps_taken.is_multiple_of(256) || self.emitter.as_ref().is_some_and(|emitter| emitter.is_crowded())
     }
 
+    #[inline]
     fn drained(&self) -> Option<String> {
         // A subgraph is part of its parent's step, and a run stops between steps.
         let is_root = self.ledger.returned.is_none();
         self.task.run.shared.config.control.as_ref().filter(|_| is_root)?.requested()
     }
 
+    #[inline]
     fn set_steps(&mut self) {
         let remaining = usize::try_from(self.stop - self.step).unwrap_or(0);
         self.task.run.remaining = remaining;
         self.task.run.key.step = self.step;
-        Arc::make_mut(&mut self.task.state).set_steps(Steps { remaining });
+        if S::MANAGED {
+            Arc::make_mut(&mut self.task.state).set_steps(Steps { remaining });
+        }
+    }
+
+    /// Whether running the node alone is just calling its code: nobody listens, and it has no options.
+    #[inline]
+    fn is_bare(&mut self, node: usize) -> bool {
+        self.task.run.key.node = node;
+        self.emitter.is_none() && self.task.graph.nodes[node].bare && !self.routes_apart(node)
+    }
+
+    /// Whether the node's routes have to be asked before its writes are applied: what expires with the step is there
+    /// for them too.
+    #[inline]
+    fn routes_apart(&self, node: usize) -> bool {
+        self.ledger.is_expiring() && !self.task.graph.plan.exits[node].routes.is_empty()
+    }
+
+    /// Whether a step of this node alone changes nothing but the values of channels and which nodes are next.
+    #[inline]
+    fn is_simple(&self, node: usize) -> bool {
+        self.task.graph.plan.exits[node].plain && self.ledger.is_simple()
+    }
+
+    /// The same as `ended` for a step of which [`Self::is_simple`] holds: the way of most steps.
+    #[inline]
+    fn advance_simply(&mut self, node: usize, writes: Writes<S>) -> Result<(), RunError> {
+        let Task { graph, state, .. } = &mut self.task;
+        let exit = &graph.plan.exits[node];
+        let state = Arc::make_mut(state);
+        self.ledger.merge_simply(&graph.plan, &graph.channels, state, node, writes)?;
+        self.frontier.go_on(exit);
+        if exit.routes.is_empty() { Ok(()) } else { self.choose(Some(node)) }
+    }
+
+    /// Asks the routes of a node or of START about the state as it is now, and follows what they choose.
+    fn choose(&mut self, node: Option<usize>) -> Result<(), RunError> {
+        let graph = &*self.task.graph;
+        let plan = &*graph.plan;
+        route(&graph.routes, &plan.exit(node).routes, &self.task.state, &mut self.routing).map_err(|error| {
+            let name = node.map_or(hier_spec::START, |node| plan.name(node)).to_owned();
+            RunError::Node { graph: plan.graph().to_owned(), node: name, error }
+        })?;
+        self.routing.go.drain(..).for_each(|node| self.frontier.signal(plan, plan.rank(node)));
+        self.sends.extend(self.routing.sends.drain(..).map(|(node, parcel)| (plan.rank(node), parcel)));
+        self.frontier.end(plan);
+        Ok(())
     }
 
     /// A step of one task: run in place; its routes see the state with its writes applied.
     async fn single(&mut self, node: usize) -> Result<Option<End>, RunError> {
-        self.task.run.key.node = node;
         if let Some(emitter) = self.emitter.as_ref().filter(|emitter| emitter.wants_tasks()) {
             emitter.started(started(&self.task));
         }
-        let result = execute(&self.task).await;
+        let apart = self.routes_apart(node);
+        let result = if apart { execute_and_route(&self.task).await } else { execute(&self.task).await };
         if let Some(emitter) = &self.emitter {
             report(emitter, &self.task, &result);
         }
+        self.ended(node, result)
+    }
+
+    /// Applies a step of one task.
+    #[inline]
+    fn ended(&mut self, node: usize, result: TaskResult<S>) -> Result<Option<End>, RunError> {
         match result {
-            Ok(done) if done.parent.is_none() => {
-                if self.apply(&mut [Applied { node: Some(node), pushed: false, done }])? {
+            Ok(done) if !done.is_for_parent() => {
+                let apart = self.routes_apart(node);
+                let mut applied = [Applied { node: Some(node), pushed: false, done }];
+                let written = if apart { self.apply_routed(&mut applied)? } else { self.apply(&mut applied)? };
+                if self.emitter.is_some() && (written || self.runs_graph(node)) {
                     self.emit_values();
                 }
                 Ok(None)
@@ -154,7 +239,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         let step = self.step;
         let parcels = parcels.into_iter().enumerate();
         let pushes = parcels.map(|(index, (node, parcel))| (TaskKey { node, step, send: Some(index) }, Some(parcel)));
-        let pulls = self.frontier.ready().map(|node| (TaskKey { node, step, send: None }, None));
+        let pulls = self.frontier.ready().iter().map(|node| (TaskKey { node: *node, step, send: None }, None));
         let tasks: Vec<(TaskKey, Option<Parcel>)> = pushes.chain(pulls).collect();
         let keys: Vec<TaskKey> = tasks.iter().map(|(key, _)| *key).collect();
         let futures: Vec<BoxFuture<'static, TaskResult<S>>> = {
@@ -169,16 +254,16 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             tasks.into_iter().map(|task| self.future(task)).collect()
         };
         let limit = self.task.run.shared.config.max_concurrency.unwrap_or(usize::MAX);
-        let results = Batch::run(futures.into_iter(), limit).await;
+        let results = Batch::run(futures.into_iter(), limit, &self.task.run.shared.crew).await;
         let results = results.map_err(|_| RunError::NoRuntime { graph: self.graph_name() })?;
-        if results.iter().any(|result| !matches!(result, Ok(done) if done.parent.is_none())) {
+        if results.iter().any(|result| !matches!(result, Ok(done) if !done.is_for_parent())) {
             return self.conclude(results, &keys);
         }
         let done = results.into_iter().flatten().zip(&keys).enumerate();
-        let mut applied: Vec<Applied<S>> = done
-            .map(|(number, (done, key))| Applied { node: Some(key.node), pushed: number < pushed, done })
-            .collect();
-        if self.apply_routed(&mut applied)? {
+        let mut applied: Vec<Applied<S>> =
+            done.map(|(number, (done, key))| Applied { node: Some(key.node), pushed: number < pushed, done }).collect();
+        let written = self.apply_routed(&mut applied)?;
+        if written || keys.iter().any(|key| self.runs_graph(key.node)) {
             self.emit_values();
         }
         Ok(None)
@@ -186,11 +271,14 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
 
     fn future(&self, task: Task<S, C>) -> BoxFuture<'static, TaskResult<S>> {
         match self.emitter.clone() {
-            None => Box::pin(async move { execute_and_route(&task).await }),
+            None => Box::pin(async move { caught(execute_and_route(&task)).await }),
             Some(emitter) => Box::pin(async move {
-                let result = execute_and_route(&task).await;
-                report(&emitter, &task, &result);
-                result
+                let result = caught(execute_and_route(&task)).await;
+                let told = async {
+                    report(&emitter, &task, &result);
+                    result
+                };
+                caught(told).await
             }),
         }
     }
@@ -203,7 +291,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         let mut ended = Vec::new();
         for (result, key) in results.into_iter().zip(keys) {
             match result {
-                Ok(mut done) => match done.parent.take() {
+                Ok(mut done) => match done.leads.as_mut().and_then(|leads| leads.parent.take()) {
                     Some(command) => parent = parent.or(Some(End::Parent(key.node, command))),
                     None => ended.push(Applied { node: Some(key.node), pushed: key.send.is_some(), done }),
                 },
@@ -222,7 +310,8 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         // Whoever asks for the state sees what the other tasks have done meanwhile, as in the reference.
         let graph = self.task.graph.clone();
         let state = Arc::make_mut(&mut self.task.state);
-        if self.ledger.apply(&graph.plan, &graph.channels, state, &mut ended)? {
+        let written = self.ledger.apply(&graph.plan, &graph.channels, state, &mut ended)?;
+        if written || ended.iter().filter_map(|task| task.node).any(|node| self.runs_graph(node)) {
             self.emit_values();
         }
         Ok(Some(End::Interrupted(questions)))
@@ -234,34 +323,33 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
 
     /// Applies a step of one task, or START, whose routes are asked here.
     fn apply(&mut self, applied: &mut [Applied<S>; 1]) -> Result<bool, RunError> {
-        let graph = self.task.graph.clone();
+        let graph = &*self.task.graph;
         let state = Arc::make_mut(&mut self.task.state);
         let written = self.ledger.apply(&graph.plan, &graph.channels, state, applied)?;
         let [Applied { node, done, .. }] = applied;
-        let routes = &exit(&graph, *node).routes;
-        if !routes.is_empty() && done.by != By::Handler {
-            let node = *node;
-            route(&graph.routes, routes, |index| graph.plan.rank(index), &*self.task.state, done).map_err(|error| {
-                let name = node.map_or(hier_spec::START, |node| graph.plan.name(node)).to_owned();
-                RunError::Node { graph: self.graph_name(), node: name, error }
-            })?;
+        let (node, by) = (*node, done.by);
+        self.advance(applied);
+        if self.task.graph.plan.exit(node).routes.is_empty() || by == By::Handler {
+            self.frontier.end(&self.task.graph.plan);
+        } else {
+            self.choose(node)?;
         }
-        self.advance(&graph, applied);
         Ok(written)
     }
 
     /// Applies a step whose routes have been asked.
     fn apply_routed(&mut self, applied: &mut [Applied<S>]) -> Result<bool, RunError> {
-        let graph = self.task.graph.clone();
+        let graph = &*self.task.graph;
         let state = Arc::make_mut(&mut self.task.state);
         let written = self.ledger.apply(&graph.plan, &graph.channels, state, applied)?;
-        self.advance(&graph, applied);
+        self.advance(applied);
+        self.frontier.end(&self.task.graph.plan);
         Ok(written)
     }
 
-    /// Follows the edges of what has run.
-    fn advance(&mut self, graph: &Inner<S, C>, applied: &mut [Applied<S>]) {
-        let plan = &graph.plan;
+    /// Follows the edges of what has run. The caller adds what routes choose, and ends the frontier.
+    fn advance(&mut self, applied: &mut [Applied<S>]) {
+        let plan = &*self.task.graph.plan;
         self.frontier.begin();
         for task in applied.iter().filter(|task| !task.pushed) {
             if let Some(node) = task.node {
@@ -270,13 +358,19 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         }
         self.sends.clear();
         for task in path_order(applied) {
-            task.done.go.iter().for_each(|node| self.frontier.signal(plan, *node));
-            if task.done.by != By::Handler {
-                self.frontier.follow(plan, exit(graph, task.node));
+            if let Some(leads) = &mut task.done.leads {
+                leads.go.iter().for_each(|node| self.frontier.signal(plan, *node));
+                self.sends.append(&mut leads.sends);
             }
-            self.sends.append(&mut task.done.sends);
+            if task.done.by != By::Handler {
+                self.frontier.follow(plan, plan.exit(task.node));
+            }
         }
-        self.frontier.end(plan);
+    }
+
+    /// A node that is a graph counts as having written, whatever it did: in the reference it returns all its channels.
+    fn runs_graph(&self, node: usize) -> bool {
+        self.task.graph.child(node).is_some()
     }
 
     fn emit_values(&self) {
@@ -289,16 +383,12 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     pub(crate) fn next(&self) -> Vec<String> {
         let plan = &self.task.graph.plan;
         let sent = self.sends.iter().map(|(node, _)| *node);
-        sent.chain(self.frontier.ready()).map(|node| plan.name(node).to_owned()).collect()
+        sent.chain(self.frontier.ready().iter().copied()).map(|node| plan.name(node).to_owned()).collect()
     }
 
     pub(crate) fn graph_name(&self) -> String {
         self.task.graph.plan.graph().to_owned()
     }
-}
-
-fn exit<S: Values, C>(graph: &Inner<S, C>, node: Option<usize>) -> &Exit {
-    node.map_or(&graph.plan.start, |node| &graph.plan.exits[node])
 }
 
 /// What is the same for all tasks of a run.
@@ -308,9 +398,10 @@ pub(crate) fn shared<S: Values, C>(
     config: Arc<crate::Config>,
     namespace: Vec<String>,
     emitter: Option<&Arc<Emitter<S>>>,
+    crew: Arc<Crew>,
 ) -> Shared<C> {
     let outlet = emitter.map(|emitter| emitter.clone() as Arc<dyn super::stream::Outlet>);
-    Shared { context, config, plan: graph.plan.clone(), namespace, outlet, id: OnceLock::new() }
+    Shared { context, config, plan: graph.plan.clone(), namespace, outlet, crew, id: OnceLock::new() }
 }
 
 fn started<S: Values, C>(task: &Task<S, C>) -> TaskStarted {
@@ -331,7 +422,7 @@ fn started<S: Values, C>(task: &Task<S, C>) -> TaskStarted {
 fn report<S: Values, C>(emitter: &Emitter<S>, task: &Task<S, C>, result: &TaskResult<S>) {
     let node = task.run.node();
     if let Ok(done) = result
-        && done.parent.is_none()
+        && !done.is_for_parent()
         && emitter.wants(StreamMode::Updates)
     {
         let node = if done.by == By::Handler { format!("__error_handler__{node}") } else { node.to_owned() };
@@ -351,4 +442,3 @@ fn report<S: Values, C>(emitter: &Emitter<S>, task: &Task<S, C>, result: &TaskRe
     let (id, step) = (task.run.task_id(), task.run.key.step);
     emitter.finished(TaskFinished { id, node: node.to_owned(), step, result, error, interrupts });
 }
-

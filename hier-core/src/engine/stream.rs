@@ -240,7 +240,8 @@ impl<S: Values, O> EventStream<S, O> {
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Err(error),
                 None => {
-                    let gone = RunError::Config("the outcome of this run was an error, and it was taken already".to_owned());
+                    let gone =
+                        RunError::Config("the outcome of this run was an error, and it was taken already".to_owned());
                     return self.outcome.take().unwrap_or(Err(gone));
                 }
             }
@@ -251,9 +252,12 @@ impl<S: Values, O> EventStream<S, O> {
         if let Some(run) = &mut self.run {
             let Poll::Ready(ended) = Pin::new(run).poll(context) else { return Poll::Pending };
             self.run = None;
-            // A run catches the panics of nodes; what is left is a runtime that shuts down.
-            let cancelled = RunError::Cancelled { graph: self.graph.clone() };
-            self.outcome = Some(ended.unwrap_or(Err(cancelled)));
+            // A run catches the panics of nodes. What is left is one of a `Clone` or `Serialize` of the state, which
+            // reaches the consumer as it reaches the caller of `invoke`; and a runtime that shuts down.
+            self.outcome = Some(ended.unwrap_or_else(|error| match error.try_into_panic() {
+                Ok(payload) => std::panic::resume_unwind(payload),
+                Err(_) => Err(RunError::Cancelled { graph: self.graph.clone() }),
+            }));
         }
         if matches!(self.outcome, Some(Err(_)))
             && let Some(Err(error)) = self.outcome.take()
@@ -263,7 +267,6 @@ impl<S: Values, O> EventStream<S, O> {
         Poll::Ready(None)
     }
 }
-
 
 impl<S: Values, O: Unpin> Stream for EventStream<S, O> {
     type Item = Result<Event<S>, RunError>;

@@ -57,14 +57,14 @@ pub(crate) struct Attached<T: Values, C, D> {
     pub(crate) shares: Shares,
 }
 
-impl<S, C, G> Attach<S, C, G> for SubgraphArgs
+impl<S, C, G> Attach<S, C, G> for SubgraphArgs<'_, S, C, G>
 where
     S: Values,
     C: Send + Sync + 'static,
     G: FitsContext<C>,
     G::State: SharesWith<S>,
 {
-    fn child(_node: &G) -> Option<Child<S, C>> {
+    fn child() -> Option<Child<S, C>> {
         let graph: CompiledGraph<G::State, G::Context, G::Input, G::Output> = G::compile();
         Some(Child::new(Attached { graph: graph.inner, context: G::context, shares: Shares::new() }))
     }
@@ -76,7 +76,7 @@ where
 macro_rules! functions {
     ($(($($arg:ident)*))*) => {$(
         impl<S: Values, C, F: FnOnce($($arg),*) -> R, R, $($arg),*> Attach<S, C, F> for ($($arg,)*) {
-            fn child(_node: &F) -> Option<Child<S, C>> {
+            fn child() -> Option<Child<S, C>> {
                 None
             }
 

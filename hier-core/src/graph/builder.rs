@@ -231,22 +231,23 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
     }
 
     /// Adds a route: `choose` names one of the arms, each of which leads to any number of places.
-    pub fn route<P: Into<Place>, L: AsRef<str>>(
+    pub fn route<A: Into<String>, P: Into<Place>, L: AsRef<str>>(
         &mut self,
         from: impl Into<Place>,
         label: impl Into<String>,
-        arms: impl IntoIterator<Item = (&'static str, Vec<P>)>,
+        arms: impl IntoIterator<Item = (A, Vec<P>)>,
         choose: impl Fn(&S) -> L + Send + Sync + 'static,
     ) -> &mut Self {
         let (from, label) = (from.into(), label.into());
-        let arms: Vec<(&str, Vec<Place>)> =
-            arms.into_iter().map(|(arm, to)| (arm, to.into_iter().map(Into::into).collect())).collect();
+        let arms: Vec<(String, Vec<Place>)> =
+            arms.into_iter().map(|(arm, to)| (arm.into(), to.into_iter().map(Into::into).collect())).collect();
         self.draft.edges.push(Box::new(move |names| {
             let from = names.source(&from)?;
             let mut specs = Vec::new();
             for (arm, to) in &arms {
-                let to: Result<Vec<_>, String> = to.iter().map(|place| names.target(place).map(ArmTarget::Go)).collect();
-                specs.push(ArmSpec { label: (*arm).into(), to: to?.into() });
+                let to: Result<Vec<_>, String> =
+                    to.iter().map(|place| names.target(place).map(ArmTarget::Go)).collect();
+                specs.push(ArmSpec { label: arm.clone().into(), to: to?.into() });
             }
             let code = arm_code(label.clone(), specs.clone(), choose);
             Ok((EdgeSpec::Route { from, label: label.into(), arms: specs.into() }, Some(code)))

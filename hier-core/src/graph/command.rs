@@ -211,19 +211,27 @@ impl<S: Values> Command<S> {
 /// What a node returned, as the engine takes it.
 pub struct Output<S: Values> {
     pub(crate) writes: Writes<S>,
+    /// Where to go, if the node says so itself. Boxed, since most nodes do not and outputs are moved often.
+    pub(crate) orders: Option<Box<Orders>>,
+}
+
+/// Where a command goes.
+#[derive(Default)]
+pub(crate) struct Orders {
     pub(crate) jumps: Vec<Jump>,
     pub(crate) parent: Option<Box<dyn ParentCommand>>,
 }
 
 impl<S: Values> Default for Output<S> {
     fn default() -> Self {
-        Command::default().into()
+        Self { writes: Writes::new(), orders: None }
     }
 }
 
 impl<S: Values> From<Command<S>> for Output<S> {
     fn from(Command { writes, jumps, parent }: Command<S>) -> Self {
-        Self { writes, jumps, parent }
+        let orders = (!jumps.is_empty() || parent.is_some()).then(|| Box::new(Orders { jumps, parent }));
+        Self { writes, orders }
     }
 }
 
@@ -231,7 +239,7 @@ impl<S: Values> Output<S> {
     /// The output of a node that returns an update. Used by the derive.
     #[doc(hidden)]
     pub fn update<U: Update<State = S>>(update: U) -> Self {
-        Command::update(update).into()
+        Self { writes: update.into_writes(), orders: None }
     }
 }
 

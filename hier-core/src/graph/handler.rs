@@ -5,6 +5,7 @@
 //! condition is a trait of its own, so that what the compiler says is about the one that does not hold.
 
 use std::future::Future;
+use std::marker::PhantomData;
 
 use super::command::{Command, Output};
 use super::{Child, Graph, Task};
@@ -36,9 +37,9 @@ pub trait Extract<'a, S: Values, C>: Sized {
 /// The extractor wants nothing of a Send.
 pub struct Nothing;
 /// The extractor wants a `T` from a Send: the node cannot be reached by a plain edge.
-pub struct Exactly<T>(std::marker::PhantomData<fn() -> T>);
+pub struct Exactly<T>(PhantomData<fn() -> T>);
 /// The extractor takes a `T` from a Send, or nothing from a plain edge.
-pub struct Perhaps<T>(std::marker::PhantomData<fn() -> T>);
+pub struct Perhaps<T>(PhantomData<fn() -> T>);
 /// The extractor wants the error of a failed node: only handlers can be reached that way.
 pub struct AnError;
 
@@ -101,22 +102,35 @@ impl<'a, S: Values, C> Extract<'a, S, C> for Failure {
     label = "no node",
     note = "a node is an `async fn` of up to four of `&State`, a view, `Sent<T>`, `&Run<C>`, or a type made by `graph!`"
 )]
-pub trait Node<Args> {}
-
-/// Marks a graph among the nodes.
-pub struct SubgraphArgs;
-
-impl<G: Graph> Node<SubgraphArgs> for G {}
-
-/// Calls a node with what it takes from the task.
-pub trait Invoke<'a, S: Values, C, F>: Sized {
-    /// What the function returns.
+pub trait Node<Args>: Sized {
+    /// What it returns.
     type Out;
+
+    /// Calls it.
+    fn call(self, args: Args) -> Self::Out;
+}
+
+/// What a node takes from its task.
+pub trait Arguments<'a, S: Values, C>: Sized {
     /// What the arguments together want of a Send.
     type Wants;
 
-    /// Calls it.
-    fn invoke(function: F, task: &'a Task<S, C>) -> std::result::Result<Self::Out, NodeError>;
+    /// Takes them from the task.
+    fn take(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError>;
+}
+
+/// What a graph takes as a node: the task itself.
+pub struct SubgraphArgs<'a, S: Values, C, G> {
+    pub(super) task: &'a Task<S, C>,
+    graph: PhantomData<G>,
+}
+
+impl<'a, S: Values, C, G: Graph> Arguments<'a, S, C> for SubgraphArgs<'a, S, C, G> {
+    type Wants = Perhaps<G::State>;
+
+    fn take(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {
+        Ok(Self { task, graph: PhantomData })
+    }
 }
 
 /// What two extractors want together.
@@ -154,33 +168,43 @@ impl<T> And<Perhaps<T>> for AnError {
 /// Shorthand for what both want.
 type Join<A, B> = <A as And<B>>::Both;
 
-impl<F, R> Node<()> for F where F: FnOnce() -> R {}
-impl<'a, S: Values, C, F, R> Invoke<'a, S, C, F> for ()
-where
-    F: FnOnce() -> R,
-{
+impl<F: FnOnce() -> R, R> Node<()> for F {
     type Out = R;
+
+    fn call(self, (): ()) -> R {
+        self()
+    }
+}
+
+impl<'a, S: Values, C> Arguments<'a, S, C> for () {
     type Wants = Nothing;
 
-    fn invoke(function: F, _task: &'a Task<S, C>) -> std::result::Result<R, NodeError> {
-        Ok(function())
+    fn take(_task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {
+        Ok(())
     }
 }
 
 macro_rules! arity {
     ($($arg:ident)+) => {
-        impl<F, R, $($arg),+> Node<($($arg,)+)> for F where F: FnOnce($($arg),+) -> R {}
-        impl<'a, S: Values, C, F, R, $($arg),+> Invoke<'a, S, C, F> for ($($arg,)+)
+        impl<F: FnOnce($($arg),+) -> R, R, $($arg),+> Node<($($arg,)+)> for F {
+            type Out = R;
+
+            #[allow(non_snake_case)]
+            #[inline]
+            fn call(self, ($($arg,)+): ($($arg,)+)) -> R {
+                self($($arg),+)
+            }
+        }
+
+        impl<'a, S: Values, C, $($arg: Extract<'a, S, C>),+> Arguments<'a, S, C> for ($($arg,)+)
         where
-            F: FnOnce($($arg),+) -> R,
-            $($arg: Extract<'a, S, C>,)+
             ($($arg::Wants,)+): Combine,
         {
-            type Out = R;
             type Wants = <($($arg::Wants,)+) as Combine>::All;
 
-            fn invoke(function: F, task: &'a Task<S, C>) -> std::result::Result<R, NodeError> {
-                Ok(function($($arg::extract(task)?),+))
+            #[inline]
+            fn take(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {
+                Ok(($($arg::extract(task)?,)+))
             }
         }
     };
@@ -296,7 +320,7 @@ impl<T> TakesSent<T> for Perhaps<T> {}
 /// Whether and how a node is a graph of its own.
 pub trait Attach<S: Values, C, F> {
     /// The graph, compiled.
-    fn child(node: &F) -> Option<Child<S, C>>;
+    fn child() -> Option<Child<S, C>>;
     /// The graph's spec.
     const SPEC: Option<fn() -> &'static hier_spec::GraphSpec>;
     /// How many graphs are nested in it. A graph that contains itself has none: the compiler finds the cycle.

@@ -23,7 +23,7 @@ pub use input::{GraphInput, GraphOutput, Whole};
 pub use options::{Cache, NodeDef, Retry};
 pub use task::Task;
 
-pub(crate) use command::{Jump, Parcel, ParentCommand};
+pub(crate) use command::{Jump, Orders, Parcel, ParentCommand};
 pub(crate) use compiled::{Inner, RouteFn};
 pub(crate) use options::Body;
 

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use hier_spec::{GraphSpec, Nested};
 
 use super::Child;
-use super::handler::{Attach, BoxFuture, Invoke, Node, NodeFuture, NodeResult, TakesPlain, TakesSent};
+use super::handler::{Arguments, Attach, BoxFuture, Node, NodeFuture, NodeResult, TakesPlain, TakesSent};
 use super::task::{Task, boxed};
 use crate::error::NodeError;
 use crate::state::{MayHaveTwoWriters, Values, WritableChannel};
@@ -17,18 +17,30 @@ pub struct Site<S, C>(PhantomData<fn() -> (S, C)>);
 
 /// A node in its place. All conditions on a node are those of [`Site::of`]; what needs a node starts with that call, and
 /// the compiler shows equal errors at one place once.
-pub struct Spot<'a, S: Values, C, F, Out, Wants> {
+pub struct Spot<'a, S: Values, C, F, Args, Out, Wants> {
     function: F,
-    invoke: fn(F, &'a Task<S, C>) -> Result<Out, NodeError>,
-    child: fn(&F) -> Option<Child<S, C>>,
-    spec: Option<fn() -> &'static GraphSpec>,
-    depth: usize,
+    take: fn(&'a Task<S, C>) -> Result<Args, NodeError>,
+    call: fn(F, Args) -> Out,
+    facts: Facts<S, C>,
     wants: PhantomData<fn() -> Wants>,
 }
 
-impl<S: Values, C, F, Out, Wants> fmt::Debug for Spot<'_, S, C, F, Out, Wants> {
+/// What is known of a node while compiling: whether it is a graph.
+pub struct Facts<S: Values, C> {
+    child: fn() -> Option<Child<S, C>>,
+    spec: Option<fn() -> &'static GraphSpec>,
+    depth: usize,
+}
+
+impl<S: Values, C, F, Args, Out, Wants> fmt::Debug for Spot<'_, S, C, F, Args, Out, Wants> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Spot").field("depth", &self.depth).finish_non_exhaustive()
+        f.debug_struct("Spot").field("facts", &self.facts).finish_non_exhaustive()
+    }
+}
+
+impl<S: Values, C> fmt::Debug for Facts<S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Facts").field("depth", &self.depth).finish_non_exhaustive()
     }
 }
 
@@ -41,35 +53,50 @@ impl<S: Values, C> Site<S, C> {
 
     /// A node in this place.
     #[inline]
-    pub const fn of<'a, F, Args>(&self, function: F) -> Spot<'a, S, C, F, Args::Out, Args::Wants>
+    pub const fn of<'a, F, Args, Out, Wants>(&self, function: F) -> Spot<'a, S, C, F, Args, Out, Wants>
     where
-        F: Node<Args> + Copy,
-        Args: Invoke<'a, S, C, F> + Attach<S, C, F>,
+        F: Node<Args, Out = Out> + Copy,
+        Args: Arguments<'a, S, C, Wants = Wants> + Attach<S, C, F>,
     {
-        Spot {
-            function,
-            invoke: Args::invoke,
-            child: Args::child,
-            spec: Args::SPEC,
-            depth: Args::DEPTH,
-            wants: PhantomData,
-        }
+        let facts = Facts { child: Args::child, spec: Args::SPEC, depth: Args::DEPTH };
+        Spot { function, take: Args::take, call: F::call, facts, wants: PhantomData }
     }
 }
 
-impl<'a, S: Values, C, F: Copy, Out, Wants> Spot<'a, S, C, F, Out, Wants> {
+impl<'a, S: Values, C, F: Copy, Args, Out, Wants> Spot<'a, S, C, F, Args, Out, Wants> {
     /// Calls the node.
     #[inline]
     pub fn call(self, task: &'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>
     where
         Out: NodeFuture<S> + Send + 'a,
     {
-        boxed((self.invoke)(self.function, task))
+        boxed((self.take)(task).map(|args| (self.call)(self.function, args)))
     }
 
+    /// The node is reached by an edge that carries nothing.
+    #[must_use]
+    pub const fn plain(self) -> Self
+    where
+        Wants: TakesPlain,
+    {
+        self
+    }
+
+    /// The node is sent this item.
+    pub fn sent<T>(&self, item: T) -> Sending<T, Wants> {
+        Sending(item, PhantomData)
+    }
+
+    /// What is known of the node.
+    pub const fn facts(&self) -> Facts<S, C> {
+        Facts { ..self.facts }
+    }
+}
+
+impl<S: Values, C> Facts<S, C> {
     /// The graph that the node runs, if it is one.
     pub fn child(&self) -> Option<Child<S, C>> {
-        (self.child)(&self.function)
+        (self.child)()
     }
 
     /// The spec of the graph that the node runs, if it is one.
@@ -84,22 +111,18 @@ impl<'a, S: Values, C, F: Copy, Out, Wants> Spot<'a, S, C, F, Out, Wants> {
     pub const fn depth(&self) -> usize {
         self.depth
     }
-
-    /// The node is reached by an edge that carries nothing.
-    pub fn plain(&self)
-    where
-        Wants: TakesPlain,
-    {
-    }
 }
 
-/// An item that is sent.
+/// An item that is sent to a node which wants this.
 #[derive(Debug)]
-pub struct Item<T>(pub T);
+pub struct Sending<T, Wants>(T, PhantomData<fn() -> Wants>);
 
-impl<T> Item<T> {
+impl<T, Wants> Sending<T, Wants> {
     /// The item, if the node takes it.
-    pub fn to<S: Values, C, F, Out, Wants: TakesSent<T>>(self, _node: Spot<'_, S, C, F, Out, Wants>) -> T {
+    pub fn fits(self) -> T
+    where
+        Wants: TakesSent<T>,
+    {
         self.0
     }
 }

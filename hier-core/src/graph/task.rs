@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::command::{Parcel, Payload};
-use super::handler::{BoxFuture, Failure, Invoke, Node, NodeFuture, NodeResult};
-use super::{Child, Graph, Inner, SubgraphArgs, handler};
+use super::handler::{Arguments, BoxFuture, Failure, Node, NodeFuture, NodeResult};
+use super::{Child, Graph, Inner, SubgraphArgs};
 use crate::error::NodeError;
 use crate::run::Run;
 use crate::state::Values;
@@ -85,10 +85,10 @@ impl<S: Values, C> Task<S, C> {
     pub fn call<'a, F, Args>(&'a self, function: F) -> BoxFuture<'a, NodeResult<S>>
     where
         F: Node<Args>,
-        Args: Invoke<'a, S, C, F>,
-        Args::Out: NodeFuture<S> + Send + 'a,
+        Args: Arguments<'a, S, C>,
+        F::Out: NodeFuture<S> + Send + 'a,
     {
-        boxed(Args::invoke(function, self))
+        boxed(Args::take(self).map(|args| function.call(args)))
     }
 }
 
@@ -110,14 +110,18 @@ async fn finish<S: Values, F: NodeFuture<S>>(future: F) -> NodeResult<S> {
 }
 
 /// A graph as a node: what was attached when the outer graph was compiled is run.
-impl<'a, S: Values, C: Send + Sync + 'static, G: Graph> Invoke<'a, S, C, G> for SubgraphArgs {
+impl<'a, S: Values, C: Send + Sync + 'static, G: Graph> Node<SubgraphArgs<'a, S, C, G>> for G {
     type Out = BoxFuture<'a, NodeResult<S>>;
-    type Wants = handler::Perhaps<G::State>;
 
-    fn invoke(_graph: G, task: &'a Task<S, C>) -> Result<Self::Out, NodeError> {
+    fn call(self, args: SubgraphArgs<'a, S, C, G>) -> Self::Out {
+        let task = args.task;
         let child: Option<&Child<S, C>> = task.graph.child(task.run.key.node);
-        let child = child.ok_or_else(|| NodeError::permanent(format!("the graph `{}` is not attached here", G::NAME)))?;
-        Ok(child.run(task))
+        match child {
+            Some(child) => child.run(task),
+            None => {
+                let error = NodeError::permanent(format!("the graph `{}` is not attached here", G::NAME));
+                Box::pin(std::future::ready(Err(error)))
+            }
+        }
     }
 }
-

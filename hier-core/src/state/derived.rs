@@ -59,18 +59,13 @@ pub fn unboxed_value<T: 'static>(write: BoxedWrite) -> Option<T> {
     unboxed(write).map(Write::into_value)
 }
 
+/// A value as JSON, or why it has none.
+pub type Json = Result<Value, serde_json::Error>;
+
 /// A persisted value as JSON.
-pub fn json<T: Persist>(value: &T) -> Result<Value, serde_json::Error> {
+pub fn json<T: Persist>(value: &T) -> Json {
     serde_json::to_value(value)
 }
-
-/// A write of a persisted value as JSON.
-pub fn write_json<T: Persist>(write: &Write<T>) -> Result<Value, serde_json::Error> {
-    write.to_json()
-}
-
-/// Holds if a channel of this type can be persisted.
-pub const fn persisted<T: Persist>() {}
 
 /// Takes a value over from another state, if it has the same type.
 pub fn copy<T: Clone + 'static>(to: &mut T, from: &dyn Any) {

@@ -90,7 +90,8 @@ impl Schema {
     #[must_use]
     pub fn topic(self, name: impl Into<String>, accumulate: bool) -> Self {
         let kind = if accumulate { Kind::TopicAccumulate } else { Kind::Topic };
-        self.with(name, kind, Some(Builtin::Append.reducer()), Some(Builtin::Append.initial()))
+        // A topic that is empty has no value, as in the reference.
+        self.with(name, kind, Some(Builtin::Append.reducer()), None)
     }
 
     fn with(
@@ -192,6 +193,13 @@ impl Values for DynState {
         let reducer = self.schema.channels.get(write.channel).and_then(|channel| channel.reducer.as_ref());
         match (write.value, slot, reducer) {
             (Write::Merge(new), Some(old), Some(reducer)) => reducer(old, new),
+            // Only an empty topic has a reducer and no value.
+            (Write::Merge(new), slot, Some(reducer)) => {
+                let mut list = Value::Array(Vec::new());
+                reducer(&mut list, new)?;
+                *slot = Some(list).filter(|list| list.as_array().is_some_and(|items| !items.is_empty()));
+                Ok(())
+            }
             (Write::Merge(new) | Write::Overwrite(new), slot, _) => {
                 *slot = Some(new);
                 Ok(())
@@ -201,8 +209,7 @@ impl Values for DynState {
 
     fn clear(&mut self, channel: usize) {
         if let (Some(value), Some(channel)) = (self.values.get_mut(channel), self.schema.channels.get(channel)) {
-            // A topic that is empty has no value, as in the reference.
-            *value = if channel.spec.kind == Kind::Ephemeral { None } else { channel.initial.clone() };
+            value.clone_from(&channel.initial);
         }
     }
 

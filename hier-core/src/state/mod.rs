@@ -2,6 +2,35 @@
 //!
 //! A state is a set of named [channels](crate::channel). Nodes borrow the state and return *updates*: lists of writes.
 //! The engine applies the writes of a step, in place, when the step has ended.
+//!
+//! A *view* is a struct of some of a state's fields, by their names. One that borrows is what a node takes; one that owns
+//! is the input or the output of a graph:
+//!
+//! ```
+//! # use hier_core::prelude::*;
+//! # #[derive(State, Clone, Default)]
+//! # struct Filing { title: String, year: u16 }
+//! #[derive(View)]
+//! #[view(of = Filing)]
+//! struct Heading<'a> {
+//!     title: &'a String,
+//! }
+//!
+//! #[derive(View)]
+//! #[view(of = Filing)]
+//! struct Question {
+//!     title: String,
+//!     year: u16,
+//! }
+//!
+//! async fn shout(heading: Heading<'_>) -> FilingUpdate {
+//!     Filing::update().title(heading.title.to_uppercase())
+//! }
+//!
+//! graph! {
+//!     Shout<Filing> = Graph { input: Question, nodes: [shout], edges: [START >> shout >> END] }
+//! }
+//! ```
 
 #[doc(hidden)]
 pub mod derived;
@@ -38,6 +67,9 @@ use crate::reducer::ReduceError;
     note = "derive it: `#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]`"
 )]
 pub trait Values: Clone + Send + Sync + 'static {
+    /// Whether the state has managed fields, or is to be told how far the run is for another reason.
+    const MANAGED: bool = true;
+
     /// One write of one channel.
     type Write: ChannelWrite;
     /// What a node returns: a list of writes with a method for each channel.
@@ -89,6 +121,34 @@ pub trait ChannelWrite: Clone + Send + Sync + Debug + 'static {
 }
 
 /// A state whose channels are known to the compiler. Implemented by `#[derive(State)]`.
+///
+/// # The derive
+///
+/// Each field is a channel of its name. What stands above it says how its writes are taken:
+///
+/// | attribute | the channel |
+/// |---|---|
+/// | none | keeps the last value; one writer a step |
+/// | `#[reducer(append)]` | `Vec`, `VecDeque`, `String`: what is written goes to the end |
+/// | `#[reducer(extend)]` | sets and maps: united, the right one wins |
+/// | `#[reducer(sum)]`, `product`, `max`, `min` | numbers (`max`, `min`: whatever can be compared) |
+/// | `#[reducer(any)]`, `all` | `bool` |
+/// | `#[reducer(by_id)]` or `upsert` | a `Vec` of [`Identified`](crate::reducer::Identified) items: a known id is replaced in place |
+/// | `#[reducer(last)]` | keeps the last value, and takes any number of writers |
+/// | `#[reducer(messages)]` | a conversation |
+/// | `#[reducer(with = path)]` | merged by `fn(&mut T, T)`, which may return a `Result` |
+/// | `#[channel(ephemeral)]` | gone when the next step has ended |
+/// | `#[channel(untracked)]` | never persisted; its type needs no `Serialize` |
+/// | `#[channel(topic)]` | a `Vec` that holds what the last step wrote; `topic(accumulate)`: what all steps wrote |
+/// | `#[channel(delta)]` | with a reducer: savers store what was added |
+/// | `#[state(rename = "name")]` | has another name than its field |
+///
+/// `#[state(flatten)]` on a field whose type is a state too makes that state's channels channels of this one. A field of
+/// type [`RemainingSteps`] or [`IsLastStep`] is no channel: the engine writes it. The struct needs `Clone` and `Default`;
+/// type parameters must be `Clone + Default + Serialize + DeserializeOwned + Send + Sync + 'static`.
+///
+/// For a state `Review` the derive also makes the type `ReviewUpdate`, with a method for each channel, and the trait
+/// `ReviewSetters`, which has the same methods for the updates of states that flatten `Review`.
 ///
 /// ```
 /// use hier_core::prelude::*;

@@ -49,7 +49,8 @@ macro_rules! nibbles {
         /// Four bits at once, as generated code writes them.
         pub mod nibbles {
             use super::{I, O};
-            $(pub type $name<Rest> = ($a, ($b, ($c, ($d, Rest))));)*
+            $(/// Four bits.
+            pub type $name<Rest> = ($a, ($b, ($c, ($d, Rest))));)*
         }
     };
 }

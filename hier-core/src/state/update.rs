@@ -44,11 +44,18 @@ impl<T> Write<T> {
     where
         T: Serialize,
     {
+        self.to_json_with(serde_json::to_value)
+    }
+
+    /// The same with another way to make JSON of the value. Used by the derive.
+    #[doc(hidden)]
+    pub fn to_json_with<'a>(
+        &'a self,
+        encode: impl FnOnce(&'a T) -> Result<Value, serde_json::Error>,
+    ) -> Result<Value, serde_json::Error> {
         match self {
-            Self::Merge(value) => serde_json::to_value(value),
-            Self::Overwrite(value) => {
-                Ok(Value::Object(Map::from_iter([("$overwrite".to_owned(), serde_json::to_value(value)?)])))
-            }
+            Self::Merge(value) => encode(value),
+            Self::Overwrite(value) => Ok(Value::Object(Map::from_iter([("$overwrite".to_owned(), encode(value)?)]))),
         }
     }
 }
@@ -118,6 +125,7 @@ impl<S: Values> Writes<S> {
     }
 
     /// Sets what is written to a channel; what was set before for the same channel is replaced.
+    #[inline]
     pub fn set(&mut self, write: S::Write) {
         let channel = write.channel();
         match self.0.iter_mut().find(|old| old.channel() == channel) {
@@ -146,6 +154,21 @@ impl<S: Values> Writes<S> {
         self.0.is_empty()
     }
 
+    /// Hands over the writes in order, until one fails.
+    #[inline]
+    pub(crate) fn try_for_each<E>(mut self, mut take: impl FnMut(S::Write) -> Result<(), E>) -> Result<(), E> {
+        match self.0.len() {
+            // By far the most frequent, and much cheaper than an iterator that owns the list.
+            1 => self.0.pop().map_or(Ok(()), take),
+            _ => self.0.into_iter().try_for_each(&mut take),
+        }
+    }
+
+    /// Takes the writes out, in order.
+    pub(crate) fn drain(&mut self) -> smallvec::Drain<'_, [S::Write; 2]> {
+        self.0.drain(..)
+    }
+
     /// Keeps the writes for which `keep` holds.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(&S::Write) -> bool) {
         self.0.retain(|write| keep(write));
@@ -164,9 +187,8 @@ impl<S: Values> Writes<S> {
         if object.len() == self.len() {
             return Ok(Value::Object(object));
         }
-        let single = |write: &S::Write| {
-            Ok(Value::Object(Map::from_iter([(write.name().to_owned(), write.to_json()?)])))
-        };
+        let single =
+            |write: &S::Write| Ok(Value::Object(Map::from_iter([(write.name().to_owned(), write.to_json()?)])));
         self.iter().map(single).collect::<Result<Vec<_>, _>>().map(Value::Array)
     }
 }

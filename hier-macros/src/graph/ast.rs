@@ -150,6 +150,15 @@ impl Shape {
             Self::For => "for",
         }
     }
+
+    /// With its article.
+    pub(super) fn one(self) -> &'static str {
+        match self {
+            Self::Match => "a `match`",
+            Self::If => "an `if`",
+            Self::For => "a `for`",
+        }
+    }
 }
 
 /// What chooses: called with the state.

@@ -53,22 +53,28 @@ fn graph(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStream {
     let input = model.input.as_ref().map_or_else(|| quote!(::hier_core::__private::Whole), |view| quote!(#view));
     let output = model.output.as_ref().unwrap_or(state);
     let site = code::site();
-    let depths = code::paths(model).map(code::spot);
+    let facts = code::nodes(model).map(|(index, _)| code::facts(index));
     // A graph that contains itself by way of another is a cycle here, which is shown at the graph's name.
     let depth = quote_spanned! {name.span()=>
-        const DEPTH: usize = ::hier_core::__private::deepest(&[#(#depths.depth()),*]);
+        const DEPTH: usize = ::hier_core::__private::deepest(&[#(#facts.depth()),*]);
     };
+    let items = code::items(model, state, &context);
     let body = code::parts(model, state, doubtful);
+    // Each is shown where it is written: a private type in a public graph is refused there.
+    let types = [quote!(State = #state), quote!(Context = #context), quote!(Input = #input), quote!(Output = #output)];
+    let types = types.into_iter().map(|ty| {
+        let here = ty.clone().into_iter().last().map_or_else(Span::call_site, |token| token.span());
+        quote_spanned!(here=> type #ty;)
+    });
+    let types: TokenStream = types.collect();
     quote! {
         #[allow(clippy::all, clippy::pedantic)]
         const _: () = {
             const #site: ::hier_core::__private::Site<#state, #context> =
                 ::hier_core::__private::Site::new();
+            #items
             impl ::hier_core::__private::Graph for #name {
-                type State = #state;
-                type Context = #context;
-                type Input = #input;
-                type Output = #output;
+                #types
                 const NAME: &'static str = #graph;
                 const SPEC: &'static ::hier_core::__private::GraphSpec = #spec;
                 #depth
@@ -89,7 +95,7 @@ fn fits_context(model: &Model) -> TokenStream {
         Some(_) => false,
     };
     if none {
-        let outer = local("Outer", Span::call_site());
+        let outer = local("__Outer", Span::call_site());
         quote! {
             impl<#outer> ::hier_core::__private::FitsContext<#outer> for #name {
                 fn context(_: &::hier_core::__private::Arc<#outer>) -> ::hier_core::__private::Arc<()> {

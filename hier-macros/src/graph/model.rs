@@ -225,10 +225,10 @@ impl Model {
             let from = self.sources(&left, first, names, errors);
             match right {
                 Link::Choice(decision) => {
-                    let word = decision.shape.word();
                     if let Some(after) = links.next() {
+                        let one = decision.shape.one();
                         let message =
-                            format!("nothing can follow a `{word}` in its chain: give the next edge a line of its own");
+                            format!("nothing can follow {one} in its chain: give the next edge a line of its own");
                         errors.at(after.span(), message);
                         self.holes = true;
                     }

@@ -27,8 +27,9 @@ pub(super) fn route(
     let [(from, _)] = from else {
         let word = decision.shape.word();
         let message = format!(
-            "a `{word}` cannot follow a list: join the list in a node of its own, and write `that_node >> {word} …` in \
-             a line of its own"
+            "{} cannot follow a list: join the list in a node of its own, and write `that_node >> {word} …` in \
+             a line of its own",
+            decision.shape.one()
         );
         errors.at(decision.span, message);
         model.holes = true;

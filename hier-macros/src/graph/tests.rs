@@ -87,7 +87,7 @@ fn several_mistakes_are_reported_at_once() {
     expect(
         &messages,
         &[
-            "unknown option of a node `retrys`; did you mean `retry`?",
+            "a node has no option `retrys`; did you mean `retry`?",
             "a duration needs its unit: `5s`",
             "unknown unit of time `sec`",
             "expected `,`",
@@ -143,7 +143,7 @@ fn shapes_are_checked() {
 
 #[test]
 fn routes_stand_at_the_end_of_a_chain_with_one_source() {
-    expect(&graph("a, b", "START >> a >> if t { b } else { END } >> b, b >> END"), &["nothing can follow a `if`"]);
+    expect(&graph("a, b", "START >> a >> if t { b } else { END } >> b, b >> END"), &["nothing can follow an `if`"]);
     expect(&graph("a, b", "START >> [a, b] >> match r { _ => END }"), &["a `match` cannot follow a list"]);
     expect(&graph("a", "START >> a, match r { _ => END }"), &["this `match` needs a node before it"]);
     expect(&graph("a", "START >> a >> if t { END }"), &["this `if` does not say where to go otherwise"]);
@@ -167,7 +167,7 @@ fn heads_are_checked() {
     );
     expect(
         &errors("G<S> = Graph { node: [a], edges: [START >> a] }"),
-        &["unknown field of a `Graph` `node`; did you mean"],
+        &["a `Graph` has no field `node`; did you mean"],
     );
     expect(&errors("G<S> = SimpleGraph { compute: a } G2<S> = Graph {}"), &["one graph a call"]);
     expect(&errors("G<S>"), &["a graph is declared as"]);

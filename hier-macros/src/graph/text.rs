@@ -11,11 +11,11 @@ pub(super) fn compact(tokens: &impl ToTokens) -> String {
 }
 
 /// Operators that stand between their neighbours without spaces.
-const TIGHT: &[&str] = &["::", ".", "..", "..=", "<", ">", "?"];
+const TIGHT: &[&str] = &["::", ".", "..", "..=", "?"];
 /// Operators with a space after them only.
 const AFTER: &[&str] = &[",", ";", ":"];
-/// Operators that stand before what they belong to, if nothing is before them.
-const PREFIX: &[&str] = &["&", "!", "-", "*", "'", "|"];
+/// Signs that stand before what they belong to, if no operand is before them.
+const PREFIX: &[char] = &['&', '!', '-', '*', '\'', '|'];
 
 /// Words after which an operand begins.
 const WORDS: &[&str] = &["if", "in", "ref", "mut", "as"];
@@ -24,15 +24,22 @@ fn write(tokens: TokenStream, text: &mut String) {
     let mut operator = String::new();
     let mut space = false; // whether the next word is set off from what is before it
     let mut operand = false; // whether an operand is before this
+    let mut generics = 0; // how many `::<` are open
     for token in tokens {
         if let TokenTree::Punct(punct) = &token {
             operator.push(punct.as_char());
             if punct.spacing() == Spacing::Joint {
                 continue;
             }
-            space = operator_text(&operator, operand, space, text);
+            let (opens, closes) = (operator == "::<", operator == ">" && generics > 0);
+            generics = generics + usize::from(opens) - usize::from(closes);
+            if opens || closes {
+                text.push_str(&operator);
+            } else {
+                space = operator_text(&operator, operand, space, text);
+            }
             operator.clear();
-            operand = false;
+            operand = closes;
             continue;
         }
         if !operator.is_empty() {
@@ -62,7 +69,7 @@ fn operator_text(operator: &str, operand: bool, space: bool, text: &mut String) 
     } else if AFTER.contains(&operator) {
         text.push_str(operator);
         true
-    } else if PREFIX.contains(&operator) && !operand {
+    } else if !operand && operator.chars().all(|sign| PREFIX.contains(&sign)) {
         if space {
             text.push(' ');
         }
@@ -102,6 +109,8 @@ mod tests {
         for text in [
             "Verdict::Accept",
             "Some(x) if x > 3",
+            "decide::<A, B>",
+            "x if x == &*y",
             "A | B",
             "0..=9",
             "&Some((a, b))",
@@ -111,8 +120,7 @@ mod tests {
             "Filter { kind: Kind::A, .. } if !done(x) && x.y",
         ] {
             let tokens: proc_macro2::TokenStream = text.parse().unwrap();
-            // `<` and `>` also enclose types, so they are set without spaces.
-            assert_eq!(compact(&tokens), text.replace(" > ", ">"));
+            assert_eq!(compact(&tokens), text);
         }
     }
 }

@@ -16,7 +16,7 @@
 use std::collections::HashMap;
 
 use super::expand::hash;
-use super::model::{Model, is_vec, managed};
+use super::model::{Model, is_parameter, is_vec, managed};
 use super::parse::{Field, Input};
 use crate::diag::Errors;
 use crate::symbol;
@@ -63,9 +63,7 @@ fn flattened_fields(input: &Input, errors: &mut Errors) {
                 ),
             );
         }
-        if let syn::Type::Path(path) = &field.ty
-            && input.generics.type_params().any(|param| path.path.is_ident(&param.ident))
-        {
+        if is_parameter(&field.ty, &input.generics) {
             errors.push(
                 &field.ty,
                 "a type parameter cannot be flattened, because its channels are not known: name a state type",
@@ -144,7 +142,10 @@ fn names(model: &Model, errors: &mut Errors) {
                 format!("the channel name `{name}` is reserved: names that start with `__` are the engine's own"),
             );
         } else if name.contains(':') {
-            errors.at(channel.name_span, format!("the channel name `{name}` is reserved: names with `:` are the engine's own"));
+            errors.at(
+                channel.name_span,
+                format!("the channel name `{name}` is reserved: names with `:` are the engine's own"),
+            );
         }
     }
 }
@@ -158,7 +159,10 @@ fn distinct_names(model: &Model, errors: &mut Errors) {
         for span in [first, channel.name_span] {
             errors.at(
                 span,
-                format!("two channels have the name `{}`: give one another with `#[state(rename = \"…\")]`", channel.name),
+                format!(
+                    "two channels have the name `{}`: give one another with `#[state(rename = \"…\")]`",
+                    channel.name
+                ),
             );
         }
     }

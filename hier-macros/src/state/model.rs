@@ -107,7 +107,7 @@ pub(super) fn build(input: &Input) -> Model {
         if let Some(method) = managed(&field.ty) {
             let method = Ident::new(method, Span::call_site());
             model.managed.push(Managed { field: ident, ty, method });
-        } else if field.flattens.is_empty() {
+        } else if field.flattens.is_empty() || is_parameter(&field.ty, &input.generics) {
             model.channels.push(channel(field));
         } else if model.flattened.is_none() {
             model.flattened = Some(Flattened { field: ident, ty });
@@ -168,10 +168,20 @@ pub(super) fn is_vec(ty: &Type) -> bool {
     last_segment(ty).is_some_and(|last| last.ident == "Vec")
 }
 
+/// Whether the type is a type parameter.
+pub(super) fn is_parameter(ty: &Type, generics: &Generics) -> bool {
+    match ty {
+        Type::Path(path) => generics.type_params().any(|param| path.path.is_ident(&param.ident)),
+        _ => false,
+    }
+}
+
 /// Whether the type is a number, `bool` or `char`.
 pub(super) fn is_primitive(ty: &Type) -> bool {
     match ty {
-        Type::Path(path) => path.path.get_ident().is_some_and(|ident| symbol::PRIMITIVES.iter().any(|name| ident == name)),
+        Type::Path(path) => {
+            path.path.get_ident().is_some_and(|ident| symbol::PRIMITIVES.iter().any(|name| ident == name))
+        }
         _ => false,
     }
 }

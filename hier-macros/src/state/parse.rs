@@ -5,7 +5,9 @@ use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Attribute, Data, DeriveInput, Expr, Fields, Generics, Ident, Lit, LitStr, Meta, Path, Token, Type, Visibility};
+use syn::{
+    Attribute, Data, DeriveInput, Expr, Fields, Generics, Ident, Lit, LitStr, Meta, Path, Token, Type, Visibility,
+};
 
 use crate::diag::{Errors, unknown};
 use crate::symbol;
@@ -139,7 +141,8 @@ fn words(attribute: &Attribute, example: &str, errors: &mut Errors) -> Vec<Meta>
     let list = match &attribute.meta {
         Meta::List(list) if !list.tokens.is_empty() => list,
         _ => {
-            errors.push(&attribute.meta, format!("`#[{name}]` says nothing: write, for example, `#[{name}({example})]`"));
+            errors
+                .push(&attribute.meta, format!("`#[{name}]` says nothing: write, for example, `#[{name}({example})]`"));
             return Vec::new();
         }
     };
@@ -186,7 +189,7 @@ fn channel(meta: &Meta, field: &mut Field, errors: &mut Errors) {
         (Some(word), Meta::List(list)) if name == symbol::TOPIC => {
             let inner = list.tokens.to_string();
             if inner != symbol::ACCUMULATE {
-                errors.push(&list.tokens, unknown("option of `topic`", &inner, &[symbol::ACCUMULATE]));
+                errors.push(&list.tokens, unknown("option of a topic:", &inner, &[symbol::ACCUMULATE]));
             }
             field.kinds.push(KindWord { word, accumulate: true });
         }

@@ -47,6 +47,7 @@ fn borrowed(view: &View) -> TokenStream {
         #[automatically_derived]
         impl #impl_generics __hier::Extract<#lifetime, __State, __Context> for #ident #arguments #conditions {
             type Wants = __hier::Nothing;
+            #[allow(unreachable_code)]
             fn extract(
                 task: &#lifetime __hier::Task<__State, __Context>,
             ) -> ::core::result::Result<Self, __hier::NodeError> {
@@ -64,7 +65,10 @@ fn owned(view: &View) -> TokenStream {
     let (impl_generics, _, conditions) = generics.split_for_impl();
     let (_, arguments, _) = view.generics.split_for_impl();
     let writes = view.fields.iter().filter(|_| view.sound).map(|(field, ty)| {
-        quote_spanned!(ty.span()=> __hier::write_field::<__State, #of, _>(&mut writes, &keys.#field, self.#field);)
+        // Everything but the key carries the span of the type, so that a mistake is reported there and once.
+        let value = Ident::new(&field.to_string(), ty.span());
+        let write = quote_spanned!(ty.span()=> __hier::write_field::<__State, #of, _>(&mut writes, key, self.#value));
+        quote!(let key = &keys.#field; #write;)
     });
     let body = body(view, |field, ty| {
         let value = quote_spanned!(ty.span()=> ::core::clone::Clone::clone(keys.#field.get(state)));
@@ -94,7 +98,10 @@ fn owned(view: &View) -> TokenStream {
 /// The view as an expression. One with an error in it is never made.
 fn body(view: &View, value: impl Fn(&Ident, &Type) -> TokenStream) -> TokenStream {
     if !view.sound {
-        return quote!({ let _ = state; ::core::unreachable!("the view does not compile") });
+        return quote!({
+            let _ = state;
+            ::core::unreachable!("the view does not compile")
+        });
     }
     let of = &view.of;
     let fields = view.fields.iter().map(|(field, ty)| value(field, ty));

@@ -69,7 +69,9 @@ fn named_fields(data: Data, ident: &Ident, errors: &mut Errors) -> Vec<(Ident, T
     }
     errors.push(
         ident,
-        format!("a view is a struct with named fields, each named like one of the state's: write `struct {ident} {{ … }}`"),
+        format!(
+            "a view is a struct with named fields, each named like one of the state's: write `struct {ident} {{ … }}`"
+        ),
     );
     Vec::new()
 }

@@ -7,7 +7,7 @@ enum Phase {
 }
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
-struct Filing {
+pub struct Filing {
     phase: Phase,
     title: String,
 }

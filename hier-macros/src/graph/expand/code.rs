@@ -1,7 +1,7 @@
 //! The code of nodes and routes.
 
 use proc_macro2::{Span, TokenStream};
-use quote::{quote, quote_spanned};
+use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Ident, Path, Type};
 
@@ -14,15 +14,22 @@ pub(super) fn site() -> Ident {
     Ident::new("__SITE", Span::call_site())
 }
 
-/// The paths of the nodes, but for one that is the graph itself.
-pub(super) fn paths(model: &Model) -> impl Iterator<Item = &Path> {
-    model.nodes.iter().filter(|node| !model.is_itself(node)).map(|node| &node.path)
+/// The constant with what is known of a node.
+pub(super) fn facts(node: usize) -> Ident {
+    format_ident!("__FACTS_{node}")
+}
+
+/// The nodes, but for one that is the graph itself, with their indices.
+pub(super) fn nodes(model: &Model) -> impl Iterator<Item = (usize, &Node)> {
+    model.nodes.iter().enumerate().filter(|(_, node)| !model.is_itself(node))
 }
 
 /// The node in its place: `__SITE.of(path)`. All of it is shown at the name in the path, and wherever it stands it is
 /// the same, so that what is wrong with a node is said once.
 pub(super) fn spot(path: &Path) -> TokenStream {
-    let (site, here) = (site(), span(path));
+    let here = span(path);
+    let mut site = site();
+    site.set_span(here);
     quote_spanned!(here=> #site.of(#path))
 }
 
@@ -31,29 +38,40 @@ pub(super) fn span(path: &Path) -> Span {
     path.segments.last().map_or_else(Span::call_site, |last| last.ident.span())
 }
 
-/// The body of `parts`.
-pub(super) fn parts(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStream {
-    let checks = plain(model);
-    let writes = writes(model, state, doubtful);
-    let nodes = model.nodes.iter().filter(|node| !model.is_itself(node)).map(node);
-    let routes = model.routes.iter().map(|decision| route(model, decision));
-    quote! {
-        #checks
-        #writes
-        ::hier_core::__private::Parts::new(Self::SPEC)
-            #(.node(#nodes))*
-            #(.route(#routes))*
-    }
+/// For each node its facts and a function that makes it, for each route a function. Each is an item of its own: the
+/// compiler's time for a function grows faster than the function.
+pub(super) fn items(model: &Model, state: &Type, context: &TokenStream) -> TokenStream {
+    let nodes = nodes(model).map(|(index, declared)| {
+        let (facts, spot, function) = (facts(index), spot(&declared.path), format_ident!("__node_{index}"));
+        // That an edge without an item reaches the node is checked at that edge.
+        let plain = model.plain[index].map(|edge| quote_spanned!(edge=> .plain()));
+        let node = node(declared, &facts);
+        quote! {
+            const #facts: ::hier_core::__private::Facts<#state, #context> = #spot #plain.facts();
+            fn #function() -> ::hier_core::__private::NodeDef<#state, #context> { #node }
+        }
+    });
+    let routes = model.routes.iter().enumerate().map(|(index, decision)| {
+        let (function, body) = (format_ident!("__route_{index}"), decide(model, decision));
+        let (from, to) = (local("__state", Span::call_site()), local("__to", Span::call_site()));
+        quote!(fn #function(#from: &#state, #to: &mut ::hier_core::__private::Routing) { #body })
+    });
+    nodes.chain(routes).collect()
 }
 
-/// A check for each node that a plain edge reaches, shown at that edge.
-fn plain(model: &Model) -> TokenStream {
-    let reached = model.nodes.iter().zip(&model.plain).filter(|(node, _)| !model.is_itself(node));
-    let checks = reached.filter_map(|(node, edge)| {
-        let (spot, edge) = (spot(&node.path), (*edge)?);
-        Some(quote_spanned!(edge=> #spot.plain();))
-    });
-    checks.collect()
+/// The body of `parts`.
+pub(super) fn parts(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStream {
+    let writes = writes(model, state, doubtful);
+    let parts = local("__parts", Span::call_site());
+    let nodes = nodes(model).map(|(index, _)| format_ident!("__node_{index}"));
+    let routes = (0..model.routes.len()).map(|index| format_ident!("__route_{index}"));
+    quote! {
+        #writes
+        let #parts = ::hier_core::__private::Parts::new(Self::SPEC);
+        #(let #parts = #parts.node(#nodes());)*
+        #(let #parts = #parts.route(#routes);)*
+        #parts
+    }
 }
 
 /// The channels that nodes say they write exist, and can be written; those with two writers in a step have a reducer.
@@ -72,9 +90,8 @@ fn writes(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStream {
 }
 
 /// `NodeDef::new(…)` with the node's options.
-fn node(node: &Node) -> TokenStream {
-    let (path, options) = (&node.path, &node.options);
-    let (call, spot) = (call(path), spot(path));
+fn node(node: &Node, facts: &Ident) -> TokenStream {
+    let (call, options) = (call(&node.path), &node.options);
     let durations = [("timeout", &options.timeout), ("idle_timeout", &options.idle_timeout), ("cache", &options.cache)];
     let durations = durations.into_iter().filter_map(|(option, value)| {
         let (option, value) = (Ident::new(option, Span::call_site()), value.as_ref()?);
@@ -96,23 +113,17 @@ fn node(node: &Node) -> TokenStream {
         let call = self::call(handler);
         quote!(.on_error(#call))
     });
-    quote!(::hier_core::__private::NodeDef::new(#call, #spot.child())#retry #(#durations)* #on_error)
+    quote!(::hier_core::__private::NodeDef::new(#call, #facts.child())#retry #(#durations)* #on_error)
 }
 
 /// `|task| __SITE.of(path).call(task)`
 fn call(path: &Path) -> TokenStream {
     let (spot, here) = (spot(path), span(path));
-    let task = local("task", here);
+    let task = local("__task", here);
     quote_spanned!(here=> |#task| #spot.call(#task))
 }
 
-/// `|state, to| match verdict(state) { … }`
-fn route(model: &Model, decision: &Decision) -> TokenStream {
-    let (state, to) = (local("state", Span::call_site()), local("to", Span::call_site()));
-    let body = decide(model, decision);
-    quote!(|#state, #to| { #body })
-}
-
+/// `match verdict(state) { … }`
 fn decide(model: &Model, decision: &Decision) -> TokenStream {
     let chosen = choice(&decision.function);
     let arms = decision.arms.iter().map(|arm| (arm, arm_body(model, arm)));
@@ -145,7 +156,7 @@ fn decide(model: &Model, decision: &Decision) -> TokenStream {
 /// The function, called with the state. All of it is shown at the function's name.
 fn choice(function: &Function) -> TokenStream {
     let here = function.span();
-    let state = local("state", here);
+    let state = local("__state", here);
     match function {
         Function::Path(path) => quote_spanned!(here=> #path(#state)),
         Function::Closure(closure) => quote_spanned!(here=> ::hier_core::__private::choose(#state, #closure)),
@@ -163,9 +174,9 @@ fn arm_body(model: &Model, arm: &Arm) -> TokenStream {
 fn goal(model: &Model, goal: &Goal) -> Option<TokenStream> {
     let node = model.index(&goal.name)?;
     let here = goal.name.span();
-    let to = local("to", here);
+    let to = local("__to", here);
     let Some(item) = &goal.item else { return Some(quote_spanned!(here=> #to.go(#node);)) };
     let declared = &model.nodes[node];
     let spot = (!model.is_itself(declared)).then(|| spot(&declared.path))?;
-    Some(quote_spanned!(here=> #to.send(#node, ::hier_core::__private::Item(#item).to(#spot));))
+    Some(quote_spanned!(here=> #to.send(#node, #spot.sent(#item).fits());))
 }

@@ -4,7 +4,6 @@ use hier_spec::{ArmTarget, EdgeSpec, Goto, NodeSpec, Source, Target};
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::super::ast::Node;
 use super::super::model::Model;
 use super::code;
 
@@ -12,7 +11,7 @@ use super::code;
 pub(super) fn spec(model: &Model) -> TokenStream {
     let spec = &model.spec;
     let (name, doc) = (&*spec.name, &*spec.doc);
-    let nodes = model.nodes.iter().zip(spec.nodes.iter()).map(|(declared, spec)| node(model, declared, spec));
+    let nodes = spec.nodes.iter().enumerate().map(|(index, spec)| node(model, index, spec));
     let edges = spec.edges.iter().map(edge);
     let (before, after) = (spec.interrupt_before.iter(), spec.interrupt_after.iter());
     quote! {
@@ -27,18 +26,18 @@ pub(super) fn spec(model: &Model) -> TokenStream {
     }
 }
 
-fn node(model: &Model, declared: &Node, spec: &NodeSpec) -> TokenStream {
+fn node(model: &Model, index: usize, spec: &NodeSpec) -> TokenStream {
     let (name, defer) = (&*spec.name, spec.defer);
     let targets = match &spec.goto {
         Goto::Only(targets) => &**targets,
         Goto::Any => &[],
     };
     let (goto, writes) = (targets.iter().map(|to| target(*to)), spec.writes.iter().map(|channel| &**channel));
-    let nested = if model.is_itself(declared) {
+    let nested = if model.is_itself(&model.nodes[index]) {
         quote!(::core::option::Option::None)
     } else {
-        let spot = code::spot(&declared.path);
-        quote!(#spot.nested())
+        let facts = code::facts(index);
+        quote!(#facts.nested())
     };
     quote! {
         ::hier_core::__private::NodeSpec::declared(

@@ -13,7 +13,7 @@ use syn::parse::{ParseStream, Parser};
 use syn::{Ident, LitStr, Result, Token, Type, bracketed};
 
 use super::ast::{Ast, Body, Items};
-use crate::diag::{Errors, unknown};
+use crate::diag::Errors;
 use crate::symbol;
 
 /// Parses a call of `graph!`. None only if not even the graph's name could be found.
@@ -39,7 +39,7 @@ fn body(input: ParseStream<'_>, kind: &str, errors: &mut Errors) -> Body {
         if !known.contains(&&*word.to_string()) {
             skip_value(input);
             shapeless = true;
-            errors.push(&word, unknown(&format!("field of a `{kind}`"), &word.to_string(), known));
+            errors.push(&word, no_such(&format!("a `{kind}`"), "field", &word, known));
             return Ok(());
         }
         let result = colon(input, &word, "…").and_then(|()| field(input, &word, &mut body, errors));
@@ -82,7 +82,8 @@ fn name(input: ParseStream<'_>, expected: &str) -> Result<Ident> {
     }
     let name: Ident = input.parse()?;
     if input.peek(Token![::]) {
-        return Err(input.error("a node is named by its name alone here, not by a path"));
+        let message = "a node is named by its name alone here, not by a path";
+        return Err(syn::Error::new_spanned(name, message));
     }
     Ok(name)
 }
@@ -167,9 +168,18 @@ fn pass_over(input: ParseStream<'_>) {
 /// The colon between a word and its value.
 fn colon(input: ParseStream<'_>, word: &Ident, example: &str) -> Result<()> {
     if input.peek(Token![:]) && !input.peek(Token![::]) {
-        return input.parse::<Token![:]>().map(drop);
+        input.parse::<Token![:]>()?;
+        if !input.is_empty() && !input.peek(Token![,]) {
+            return Ok(());
+        }
     }
     Err(syn::Error::new_spanned(word, format!("`{word}` needs a value: `{word}: {example}`")))
+}
+
+/// The error text for a word that is not among those known at its place.
+fn no_such(owner: &str, what: &str, word: &Ident, known: &[&str]) -> String {
+    let word = word.to_string();
+    format!("{owner} has no {what} `{word}`{}", hier_spec::did_you_mean(&word, known.iter().copied()))
 }
 
 /// Reports a word that is given for the second time.

@@ -5,8 +5,8 @@ use syn::parse::ParseStream;
 use syn::{Ident, Path, Result, Token, braced};
 
 use super::super::ast::{Node, Options};
-use super::{always, colon, doubled, list, names, skip_value, value};
-use crate::diag::{Errors, unknown};
+use super::{always, colon, doubled, list, names, no_such, skip_value, value};
+use crate::diag::Errors;
 use crate::symbol;
 
 /// One node with its options.
@@ -88,9 +88,9 @@ fn option(input: ParseStream<'_>, word: &Ident, options: &mut Options, errors: &
             colon(input, word, "[node, END]")?;
             options.goto = names(input, "a list of nodes", errors)?;
         }
-        other => {
+        _ => {
             skip_value(input);
-            errors.push(word, unknown("option of a node", other, symbol::NODE_OPTIONS));
+            errors.push(word, no_such("a node", "option", word, symbol::NODE_OPTIONS));
         }
     }
     Ok(())

@@ -6,7 +6,7 @@ use syn::parse::discouraged::Speculative;
 use syn::{Expr, Ident, Lit, Path, Result, braced};
 
 use super::super::ast::{Length, Retry};
-use super::{always, colon, doubled, list, skip_value};
+use super::{always, colon, doubled, list, no_such, skip_value};
 use crate::diag::{Errors, unknown};
 use crate::symbol;
 
@@ -66,7 +66,7 @@ pub(super) fn retry(input: ParseStream<'_>, errors: &mut Errors) -> Result<Retry
         doubled("field", &word, &mut given, errors);
         let Some((_, timed)) = symbol::RETRY_FIELDS.iter().find(|(name, _)| word == name) else {
             skip_value(input);
-            return Err(syn::Error::new_spanned(&word, unknown("field of `Retry`", &word.to_string(), &known)));
+            return Err(syn::Error::new_spanned(&word, no_such("`Retry`", "field", &word, &known)));
         };
         colon(input, &word, if *timed { "100ms" } else { "3" })?;
         if *timed {

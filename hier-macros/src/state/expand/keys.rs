@@ -4,7 +4,6 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse_quote;
-use syn::spanned::Spanned;
 
 use super::{Names, each};
 use crate::state::model::{Channel, Kind, Merge, Model};
@@ -14,8 +13,7 @@ pub(super) fn expand(model: &Model, names: &Names) -> (TokenStream, TokenStream)
     let contains = contains(model, names);
     let state = state(model, names);
     let (keys, deref) = keys(model, names);
-    let persisted = persisted(model, names);
-    (keys, quote!(#contains #state #deref #persisted))
+    (keys, quote!(#contains #state #deref))
 }
 
 /// The struct of the keys, and its implementations.
@@ -35,18 +33,15 @@ fn keys(model: &Model, names: &Names) -> (TokenStream, TokenStream) {
         quote!(#[doc = #doc] #vis #field: ::hier_core::__private::ManagedValue<#state, #ty>,)
     });
     let flattened = model.flattened.as_ref().map(|flattened| {
-        let ty = &flattened.ty;
-        quote! {
-            #[doc(hidden)]
-            #vis __flattened: &'static <#ty as ::hier_core::__private::State>::Channels,
-        }
+        let keys = flattened.item("State", "Channels");
+        quote!(#[doc(hidden)] #vis __flattened: &'static #keys,)
     });
     let deref = model.flattened.as_ref().map(|flattened| {
-        let ty = &flattened.ty;
+        let target = flattened.item("State", "Channels");
         quote! {
             #[automatically_derived]
             impl #impl_generics ::core::ops::Deref for #keys #arguments #conditions {
-                type Target = <#ty as __hier::State>::Channels;
+                type Target = #target;
                 #[inline]
                 fn deref(&self) -> &Self::Target {
                     self.__flattened
@@ -92,18 +87,18 @@ fn state(model: &Model, names: &Names) -> TokenStream {
         quote!(#field: __hier::ManagedValue::new(#name, |state| &state.#field),)
     });
     let inner = model.flattened.as_ref().map(|flattened| {
-        let ty = &flattened.ty;
-        quote!(__flattened: <#ty as __hier::State>::KEYS,)
+        let keys = flattened.item("State", "KEYS");
+        quote!(__flattened: #keys,)
     });
-    let base = match &model.flattened {
-        Some(flattened) => {
-            let ty = &flattened.ty;
-            quote!(::core::option::Option::Some(&<#ty as __hier::State>::CHANNELS))
-        }
-        None => quote!(::core::option::Option::None),
-    };
+    let base = model.flattened.as_ref().map_or_else(
+        || quote!(::core::option::Option::None),
+        |flattened| {
+            let table = flattened.item("State", "CHANNELS");
+            quote!(::core::option::Option::Some(&#table))
+        },
+    );
     let distinct = distinct(model);
-    let eager = model.generics.params.is_empty().then(|| quote!(const _: __hier::Table = <#state as __hier::State>::CHANNELS;));
+    let (early, late) = if model.generics.params.is_empty() { (Some(distinct), None) } else { (None, Some(distinct)) };
     // The state's name is the user's own token, so that a missing `Default` is reported there.
     let this = quote_spanned!(model.ident.span()=> #state);
     quote! {
@@ -112,12 +107,12 @@ fn state(model: &Model, names: &Names) -> TokenStream {
         impl #impl_generics __hier::State for #this #conditions {
             type Channels = #keys #arguments;
             const CHANNELS: __hier::Table = {
-                #distinct
+                #late
                 __hier::Table::new(OWN, #base)
             };
             const KEYS: &'static Self::Channels = &#keys { #(#own)* #(#managed)* #inner };
         }
-        #eager
+        #early
     }
 }
 
@@ -141,20 +136,22 @@ fn spec(channel: &Channel) -> TokenStream {
     quote!(__hier::ChannelSpec::new(#name, __hier::Kind::#kind))
 }
 
-/// Assertions that the flattened state has no channel of the same name. They are reported at the user's field.
+/// Assertions that the flattened state has no channel of the same name, each reported at the user's field. Those of a
+/// state with parameters stand in its table, and so are made where it is used.
 fn distinct(model: &Model) -> TokenStream {
     let Some(flattened) = &model.flattened else { return TokenStream::new() };
-    let ty = &flattened.ty;
+    let (field, base) = (&flattened.field, flattened.item("State", "CHANNELS"));
     let checks = model.channels.iter().map(|channel| {
         let name = &channel.name;
-        let message = format!(
-            "the flattened field `{}` has a channel `{name}` too: rename this one with `#[state(rename = \"…\")]`",
-            flattened.field
-        );
-        quote_spanned!(channel.name_span=> ::core::assert!(!base.contains(#name), #message);)
+        let message = format!("the flattened `{field}` has a channel `{name}` too: {RENAME}");
+        let assertion = quote_spanned!(channel.name_span=> ::core::assert!(!#base.contains(#name), #message));
+        if model.generics.params.is_empty() { quote!(const _: () = #assertion;) } else { quote!(#assertion;) }
     });
-    quote!(let base = <#ty as __hier::State>::CHANNELS; #(#checks)*)
+    checks.collect()
 }
+
+/// How a doubled name is mended.
+const RENAME: &str = "rename this one with `#[state(rename = \"…\")]`";
 
 /// `impl Contains`, of itself and of what the flattened state contains.
 fn contains(model: &Model, names: &Names) -> TokenStream {
@@ -192,17 +189,5 @@ fn contains(model: &Model, names: &Names) -> TokenStream {
             }
         }
         #flattened
-    }
-}
-
-/// A bound on the type of each channel that is persisted, at the user's type.
-fn persisted(model: &Model, names: &Names) -> TokenStream {
-    let (impl_generics, _, conditions) = names.generics.split_for_impl();
-    let types = model.channels.iter().filter(|channel| channel.is_persisted()).map(|Channel { ty, .. }| {
-        quote_spanned!(ty.span()=> __hier::persisted::<#ty>();)
-    });
-    quote! {
-        #[allow(dead_code)]
-        fn persisted #impl_generics () #conditions { #(#types)* }
     }
 }

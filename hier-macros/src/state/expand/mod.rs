@@ -6,10 +6,11 @@ mod update;
 mod values;
 
 use proc_macro2::{Ident, TokenStream};
-use quote::{ToTokens, format_ident, quote};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
 use syn::{GenericParam, Generics, Type, parse_quote};
 
-use super::model::{Channel, Model};
+use super::model::{Channel, Flattened, Model};
 
 pub(super) use shape::hash;
 
@@ -88,7 +89,8 @@ fn bounded(model: &Model) -> Generics {
         .filter_map(|param| match param {
             GenericParam::Lifetime(_) => None,
             GenericParam::Type(mut param) => {
-                let persisted = model.channels.iter().filter(|channel| channel.is_persisted()).map(|channel| &channel.ty);
+                let persisted =
+                    model.channels.iter().filter(|channel| channel.is_persisted()).map(|channel| &channel.ty);
                 let mut types = persisted.chain(model.flattened.iter().map(|flattened| &flattened.ty));
                 let bound = if types.any(|ty| mentions(ty, &param.ident)) { "Parameter" } else { "Carried" };
                 let bound = Ident::new(bound, param.ident.span());
@@ -115,6 +117,16 @@ fn mentions(ty: &Type, name: &Ident) -> bool {
         })
     }
     any(ty.to_token_stream(), name)
+}
+
+impl Flattened {
+    /// An item of a trait of the flattened state. It carries the span of the type, so that a type that is no state is
+    /// reported there.
+    fn item(&self, of: &str, item: &str) -> TokenStream {
+        let ty = &self.ty;
+        let (of, item) = (Ident::new(of, ty.span()), Ident::new(item, ty.span()));
+        quote_spanned!(ty.span()=> <#ty as ::hier_core::__private::#of>::#item)
+    }
 }
 
 /// One piece of code for each channel of the struct's own, with its index.

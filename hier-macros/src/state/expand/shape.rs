@@ -20,7 +20,8 @@ pub(in crate::state) fn hash(name: &str) -> u32 {
 /// `impl Agree`: what the trie behind the state says, and what the state says that it flattens. The trie stands in a bound,
 /// not in an associated type, so that a public state may have channels of private types.
 fn agree(model: &Model, names: &Names) -> TokenStream {
-    let mut leaves: Vec<(u32, &Type)> = model.channels.iter().map(|channel| (hash(&channel.name), &channel.ty)).collect();
+    let mut leaves: Vec<(u32, &Type)> =
+        model.channels.iter().map(|channel| (hash(&channel.name), &channel.ty)).collect();
     leaves.sort_by_key(|(hash, _)| *hash);
     // Two names of one hash have been reported.
     leaves.dedup_by_key(|(hash, _)| *hash);
@@ -63,7 +64,7 @@ fn bits(hash: u32, depth: u32) -> TokenStream {
     if depth == BITS {
         return quote!(());
     }
-    if depth % 4 == 0 {
+    if depth.is_multiple_of(4) {
         let rest = bits(hash, depth + 4);
         let nibble = format_ident!("N{:X}", hash >> (BITS - 4 - depth) & 0xf);
         return quote!(__hier::#nibble<#rest>);

@@ -1,8 +1,8 @@
 //! `FilingWrite`, one write; `FilingUpdate`, the list of them with a method for each channel; `FilingSetters`, the same
 //! methods for the updates of states that flatten this one.
 
-use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
+use proc_macro2::{Ident, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
 use syn::parse_quote;
 use syn::spanned::Spanned;
 
@@ -12,7 +12,13 @@ use crate::state::model::{Channel, Kind, Model, is_primitive};
 /// The types, and the implementations.
 pub(super) fn expand(model: &Model, names: &Names) -> (TokenStream, TokenStream) {
     let types = [write_type(model, names), update_type(model, names), setters(model, names)];
-    let impls = [channel_write(model, names), write_debug(names), update(names), conversions(model, names)];
+    let impls = [
+        channel_write(model, names),
+        encoders(model, names),
+        write_debug(names),
+        update(names),
+        conversions(model, names),
+    ];
     (types.into_iter().collect(), impls.into_iter().collect())
 }
 
@@ -26,8 +32,8 @@ fn write_type(model: &Model, names: &Names) -> TokenStream {
         if channel.is_reduced() { quote!(#field(::hier_core::__private::Write<#ty>),) } else { quote!(#field(#ty),) }
     });
     let flattened = model.flattened.as_ref().map(|flattened| {
-        let (field, ty) = (&flattened.field, &flattened.ty);
-        quote!(#field(<#ty as ::hier_core::__private::Values>::Write),)
+        let (field, write) = (&flattened.field, flattened.item("Values", "Write"));
+        quote!(#field(#write),)
     });
     quote! {
         #[doc(hidden)]
@@ -55,17 +61,16 @@ fn channel_write(model: &Model, names: &Names) -> TokenStream {
         let unboxed = if channel.is_reduced() { quote!(unboxed) } else { quote!(unboxed_value) };
         quote!(#index => __hier::#unboxed(write).map(Self::#field),)
     });
-    let inner = flattened.map(|flattened| (&flattened.field, &flattened.ty));
-    let inner_arm = |call: TokenStream| inner.map(|(field, _)| quote!(Self::#field(ref write) => #call,));
+    let inner = flattened.map(|flattened| (&flattened.field, flattened.item("Values", "Write")));
+    let inner_arm = |call: TokenStream| inner.as_ref().map(|(field, _)| quote!(Self::#field(ref write) => #call,));
     let inner_index = inner_arm(quote!(#own + __hier::ChannelWrite::channel(write)));
     let inner_json = inner_arm(quote!(__hier::ChannelWrite::to_json(write)));
-    let inner_into = inner.map(|(field, _)| quote!(Self::#field(write) => __hier::ChannelWrite::into_any(write),));
-    let inner_from = match inner {
-        Some((field, ty)) => quote! {
-            _ => <<#ty as __hier::Values>::Write as __hier::ChannelWrite>::from_any(channel - #own, write).map(Self::#field),
-        },
-        None => quote!(_ => ::core::option::Option::None,),
-    };
+    let inner_into =
+        inner.as_ref().map(|(field, _)| quote!(Self::#field(write) => __hier::ChannelWrite::into_any(write),));
+    let inner_from = inner.as_ref().map_or_else(
+        || quote!(::core::option::Option::None),
+        |(field, inner)| quote!(<#inner as __hier::ChannelWrite>::from_any(channel - #own, write).map(Self::#field)),
+    );
     let inner_name = inner_arm(quote!(__hier::ChannelWrite::name(write)));
     let overwrites = overwrites(model);
     quote! {
@@ -83,14 +88,14 @@ fn channel_write(model: &Model, names: &Names) -> TokenStream {
             fn is_overwrite(&self) -> bool {
                 match *self { #overwrites }
             }
-            fn to_json(&self) -> ::core::result::Result<__hier::Value, __hier::JsonError> {
+            fn to_json(&self) -> __hier::Json {
                 match *self { #(#to_json)* #inner_json }
             }
             fn into_any(self) -> __hier::BoxedWrite {
                 match self { #(#into_any)* #inner_into }
             }
             fn from_any(channel: usize, write: __hier::BoxedWrite) -> ::core::option::Option<Self> {
-                match channel { #(#from_any)* #inner_from }
+                match channel { #(#from_any)* _ => #inner_from, }
             }
         }
     }
@@ -98,9 +103,11 @@ fn channel_write(model: &Model, names: &Names) -> TokenStream {
 
 /// The arms that say whether a write is an overwrite; plain channels have none.
 fn overwrites(model: &Model) -> TokenStream {
-    let own = model.channels.iter().filter(|channel| channel.is_reduced()).map(|Channel { field, .. }| {
-        quote!(Self::#field(ref write) => write.is_overwrite(),)
-    });
+    let own = model
+        .channels
+        .iter()
+        .filter(|channel| channel.is_reduced())
+        .map(|Channel { field, .. }| quote!(Self::#field(ref write) => write.is_overwrite(),));
     let flattened = model.flattened.as_ref().map(|flattened| {
         let field = &flattened.field;
         quote!(Self::#field(ref write) => __hier::ChannelWrite::is_overwrite(write),)
@@ -108,16 +115,38 @@ fn overwrites(model: &Model) -> TokenStream {
     quote!(#(#own)* #flattened _ => false,)
 }
 
-/// The arm that makes JSON of a write. It carries the span of the type, so that a type that cannot be persisted is
-/// reported once.
+/// The arm that makes JSON of a write.
 fn write_to_json(_: usize, channel: &Channel) -> TokenStream {
     let field = &channel.field;
-    let json = match channel.kind {
-        Kind::Untracked => return quote!(Self::#field(..) => ::core::result::Result::Ok(__hier::Value::Null),),
-        Kind::Reduced { .. } | Kind::Topic { .. } => quote_spanned!(channel.ty.span()=> __hier::write_json(write)),
-        Kind::Last | Kind::Ephemeral => quote_spanned!(channel.ty.span()=> __hier::json(write)),
-    };
-    quote!(Self::#field(ref write) => #json,)
+    let encode = encoder(channel);
+    match channel.kind {
+        Kind::Untracked => quote!(Self::#field(..) => ::core::result::Result::Ok(__hier::Value::Null),),
+        Kind::Reduced { .. } | Kind::Topic { .. } => {
+            quote!(Self::#field(ref write) => write.to_json_with(Self::#encode),)
+        }
+        Kind::Last | Kind::Ephemeral => quote!(Self::#field(ref write) => Self::#encode(write),),
+    }
+}
+
+/// The function that makes JSON of a channel's value.
+pub(super) fn encoder(channel: &Channel) -> Ident {
+    format_ident!("__{}_to_json", channel.field)
+}
+
+/// These functions. Each carries the span of its channel's type: one that cannot be persisted is reported there, and,
+/// since there is one function for values and writes, once.
+fn encoders(model: &Model, names: &Names) -> TokenStream {
+    let Names { write, generics, .. } = names;
+    let (impl_generics, arguments, conditions) = generics.split_for_impl();
+    let functions = model.channels.iter().filter(|channel| channel.is_persisted()).map(|channel| {
+        let (name, ty) = (encoder(channel), &channel.ty);
+        let body = quote_spanned!(ty.span()=> __hier::json(value));
+        quote!(fn #name(value: &#ty) -> __hier::Json { #body })
+    });
+    quote! {
+        #[automatically_derived]
+        impl #impl_generics #write #arguments #conditions { #(#functions)* }
+    }
 }
 
 /// `impl Debug` of a write: the channel's name, since its value may have no `Debug`.
@@ -144,7 +173,8 @@ fn update_type(model: &Model, names: &Names) -> TokenStream {
         let docs = &channel.docs;
         quote!(#doc #(#docs)* #vis #method)
     });
-    let doc = format!("An update of [`{}`]: one method a channel. A method called twice replaces what it set.", model.ident);
+    let doc =
+        format!("An update of [`{}`]: one method a channel. A method called twice replaces what it set.", model.ident);
     quote! {
         #[doc = #doc]
         #[must_use = "an update does nothing until a node returns it"]
@@ -173,7 +203,8 @@ fn setters(model: &Model, names: &Names) -> TokenStream {
     implemented.make_where_clause().predicates.push(parse_quote!(__Update::State: #contains));
     let (impl_generics, _, conditions) = implemented.split_for_impl();
     let (_, arguments, _) = generics.split_for_impl();
-    let doc = format!("The methods of [`{}`] on the update of every state that flattens [`{}`].", names.update, model.ident);
+    let doc =
+        format!("The methods of [`{}`] on the update of every state that flattens [`{}`].", names.update, model.ident);
     quote! {
         #[doc = #doc]
         #[allow(dead_code, private_interfaces, private_bounds)]
@@ -252,7 +283,7 @@ fn conversions(model: &Model, names: &Names) -> TokenStream {
     });
     let flattened = model.flattened.as_ref().map(|flattened| {
         let (field, ty) = (&flattened.field, &flattened.ty);
-        quote!(__hier::lift::<#ty, #state>(&mut writes, state.#field, #write::#field);)
+        quote_spanned!(ty.span()=> __hier::lift::<#ty, #state>(&mut writes, state.#field, #write::#field);)
     });
     quote! {
         #[automatically_derived]

@@ -1,11 +1,11 @@
 //! `impl Values`: what the engine does with the state.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, TokenStream};
 use quote::{quote, quote_spanned};
-use syn::spanned::Spanned;
 
+use super::update::encoder;
 use super::{Names, each};
-use crate::state::model::{Channel, Kind, Merge, Model};
+use crate::state::model::{Channel, Flattened, Kind, Merge, Model};
 
 /// The implementation.
 pub(super) fn expand(model: &Model, names: &Names) -> TokenStream {
@@ -23,10 +23,16 @@ pub(super) fn expand(model: &Model, names: &Names) -> TokenStream {
         let field = &flattened.field;
         quote!(__hier::Values::set_steps(&mut self.#field, steps);)
     });
+    let managed = !model.managed.is_empty();
+    let inner_managed = model.flattened.as_ref().map(|flattened| {
+        let ty = &flattened.ty;
+        quote!(|| <#ty as __hier::Values>::MANAGED)
+    });
     quote! {
         #[automatically_derived]
         #[allow(unused_variables)]
         impl #impl_generics __hier::Values for #this #conditions {
+            const MANAGED: bool = #managed #inner_managed;
             type Write = #write #arguments;
             type Update = #update #arguments;
             #reduce
@@ -53,10 +59,7 @@ fn reduce(model: &Model, names: &Names) -> TokenStream {
                 quote!({ self.#field = write; ::core::result::Result::Ok(()) })
             }
             Kind::Topic { .. } => quote!(__hier::reduce(&mut self.#field, write, __hier::builtin::append)),
-            Kind::Reduced { reducer, .. } => {
-                let reducer = reducer_path(reducer);
-                quote!(__hier::reduce(&mut self.#field, write, #reducer))
-            }
+            Kind::Reduced { reducer, .. } => merged(field, reducer),
         };
         quote!(#write::#field(write) => #merged,)
     });
@@ -71,65 +74,71 @@ fn reduce(model: &Model, names: &Names) -> TokenStream {
     }
 }
 
-/// The function that merges. A built-in one is named with the user's own token, so that a type that cannot bear it is
-/// reported there.
-fn reducer_path(reducer: &Merge) -> TokenStream {
+/// The call that merges. With a built-in reducer it carries the span of the user's word, so that a type that cannot bear
+/// it is reported there.
+fn merged(field: &Ident, reducer: &Merge) -> TokenStream {
     match reducer {
-        Merge::Builtin { name, .. } => quote_spanned!(name.span()=> ::hier_core::__private::builtin::#name),
-        Merge::With(path) => quote!(#path),
+        Merge::Builtin { name, .. } => {
+            quote_spanned!(name.span()=> __hier::reduce(&mut self.#field, write, __hier::builtin::#name))
+        }
+        Merge::With(path) => quote!(__hier::reduce(&mut self.#field, write, #path)),
     }
 }
 
 /// What is done with a channel that is given by its index.
 fn by_index(model: &Model) -> TokenStream {
     let own = model.channels.len();
-    let inner = |call: fn(&TokenStream, TokenStream) -> TokenStream, none: TokenStream| match &model.flattened {
-        Some(flattened) => {
-            let field = &flattened.field;
-            let call = call(&quote!(self.#field), quote!(channel - #own));
-            quote!(_ => #call,)
-        }
-        None => quote!(_ => #none,),
+    // What is not the state's own is the flattened one's, or nothing.
+    let inner = |call: fn(&Ident, TokenStream) -> TokenStream, none: TokenStream| match &model.flattened {
+        Some(Flattened { field, .. }) => call(field, quote!(channel - #own)),
+        None => none,
     };
-    let clear = each(model, |index, channel| {
-        let field = &channel.field;
-        match channel.expires() {
-            true => quote!(#index => self.#field = ::core::default::Default::default(),),
-            false => TokenStream::new(),
-        }
-    });
-    let reset = (model.channels.iter().any(|channel| !channel.expires())).then(|| quote!(0..#own => __hier::reset(self, channel),));
-    let inner_clear = inner(|part, index| quote!(__hier::Values::clear(&mut #part, #index)), quote!({}));
+    let inner_clear = inner(|part, index| quote!(__hier::Values::clear(&mut self.#part, #index)), quote!({}));
+    let inner_json = inner(
+        |part, index| quote!(__hier::Values::to_json(&self.#part, #index)),
+        quote!(::core::result::Result::Ok(::core::option::Option::None)),
+    );
+    let inner_get =
+        inner(|part, index| quote!(__hier::Values::get_any(&self.#part, #index)), quote!(::core::option::Option::None));
+    let inner_set = inner(|part, index| quote!(__hier::Values::set_any(&mut self.#part, #index, value)), quote!({}));
+    let clear = each(model, clear);
+    let lasts = model.channels.iter().any(|channel| !channel.expires());
+    let reset = lasts.then(|| quote!(0..#own => __hier::reset(self, channel),));
     let to_json = each(model, value_to_json);
-    let inner_json =
-        inner(|part, index| quote!(__hier::Values::to_json(&#part, #index)), quote!(::core::result::Result::Ok(::core::option::Option::None)));
     let get = each(model, |index, Channel { field, .. }| quote!(#index => ::core::option::Option::Some(&self.#field),));
-    let inner_get = inner(|part, index| quote!(__hier::Values::get_any(&#part, #index)), quote!(::core::option::Option::None));
     let set = each(model, |index, Channel { field, .. }| quote!(#index => __hier::copy(&mut self.#field, value),));
-    let inner_set = inner(|part, index| quote!(__hier::Values::set_any(&mut #part, #index, value)), quote!({}));
     quote! {
         fn clear(&mut self, channel: usize) {
-            match channel { #(#clear)* #reset #inner_clear }
+            match channel { #(#clear)* #reset _ => #inner_clear, }
         }
         fn to_json(&self, channel: usize) -> ::core::result::Result<::core::option::Option<__hier::Value>, __hier::JsonError> {
-            match channel { #(#to_json)* #inner_json }
+            match channel { #(#to_json)* _ => #inner_json, }
         }
         fn get_any(&self, channel: usize) -> ::core::option::Option<&dyn ::core::any::Any> {
-            match channel { #(#get)* #inner_get }
+            match channel { #(#get)* _ => #inner_get, }
         }
         fn set_any(&mut self, channel: usize, value: &dyn ::core::any::Any) {
-            match channel { #(#set)* #inner_set }
+            match channel { #(#set)* _ => #inner_set, }
         }
     }
 }
 
-/// The arm that makes JSON of a value. It carries the span of the type, so that a type that cannot be persisted is
-/// reported once.
+/// The arm that clears a channel which is only cleared when a step ends.
+fn clear(index: usize, channel: &Channel) -> TokenStream {
+    let field = &channel.field;
+    if channel.expires() {
+        quote!(#index => self.#field = ::core::default::Default::default(),)
+    } else {
+        TokenStream::new()
+    }
+}
+
+/// The arm that makes JSON of a value.
 fn value_to_json(index: usize, channel: &Channel) -> TokenStream {
-    let Channel { field, ty, .. } = channel;
+    let field = &channel.field;
     if !channel.is_persisted() {
         return quote!(#index => ::core::result::Result::Ok(::core::option::Option::None),);
     }
-    let json = quote_spanned!(ty.span()=> __hier::json(&self.#field));
-    quote!(#index => #json.map(::core::option::Option::Some),)
+    let encode = encoder(channel);
+    quote!(#index => <Self::Write>::#encode(&self.#field).map(::core::option::Option::Some),)
 }

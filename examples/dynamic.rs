@@ -1,0 +1,179 @@
+//! A graph that is built at run time, from a JSON file: channels, nodes, edges and routes are data.
+//!
+//! `GraphBuilder` makes the checks that `graph!` makes while compiling, and returns everything that is wrong at once.
+//! The state is a `DynState`: JSON values in channels with names, with the same reducers and the same engine.
+//!
+//! Look at `data/headlines.json` and its run, then at the wrong files beside it and what is said about them.
+//!
+//! Run it: `cargo run --example dynamic`, or with files of your own: `… -- my_graph.json`
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use hier_core::graph::Place;
+use hier_core::prelude::*;
+use hier_core::state::Builtin;
+use serde_json::{Value, json};
+
+/// What stands in a file. Unknown fields are refused, and serde says where and which are known.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: String,
+    /// For each channel `last`, or the name of a reducer.
+    channels: BTreeMap<String, String>,
+    nodes: Vec<Node>,
+    edges: Vec<(String, String)>,
+    #[serde(default)]
+    routes: Vec<Route>,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Node {
+    name: String,
+    #[serde(rename = "do")]
+    work: Work,
+    from: String,
+    to: String,
+}
+
+/// What nodes can do with a text.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Work {
+    Trim,
+    Uppercase,
+    DropLastWord,
+    RateLength,
+    Note,
+}
+
+/// Goes on where the value of a channel says.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Route {
+    from: String,
+    on: String,
+    arms: BTreeMap<String, Vec<String>>,
+}
+
+impl Work {
+    fn apply(self, text: &str) -> Value {
+        match self {
+            Self::Trim => json!(text.trim()),
+            Self::Uppercase => json!(text.to_uppercase()),
+            Self::DropLastWord => json!(text.trim_end().rsplit_once(' ').map_or("", |(rest, _)| rest)),
+            Self::RateLength => json!(match text.chars().count() {
+                0 => "empty",
+                1..=24 => "fits",
+                _ => "too long",
+            }),
+            Self::Note => json!([text]),
+        }
+    }
+}
+
+/// The graph in a file, or everything that is wrong with it.
+fn build(file: File) -> Result<CompiledGraph<DynState>, Vec<String>> {
+    let mut mistakes = Vec::new();
+    let mut schema = Schema::new();
+    for (name, kind) in &file.channels {
+        schema = match (&**kind, Builtin::named(kind)) {
+            ("last", _) => schema.last(name),
+            (_, Ok(reducer)) => schema.reduced(name, reducer),
+            (_, Err(error)) => {
+                mistakes.push(format!("{error} (channel `{name}`; without a reducer: `last`)"));
+                schema.last(name)
+            }
+        };
+    }
+    let mut graph: GraphBuilder<DynState> = GraphBuilder::dynamic(file.name, schema.clone());
+    for node in file.nodes {
+        if schema.find(&node.from).is_none() {
+            mistakes.push(format!("`{}` reads `{}`, which is no channel", node.name, node.from));
+        }
+        let (name, to) = (node.name.clone(), node.to.clone());
+        graph.node(&name, move |task: Task<DynState>| {
+            let node = node.clone();
+            async move {
+                let text = task.state().get(&node.from).and_then(Value::as_str).unwrap_or_default();
+                task.state().update(json!({ node.to: node.work.apply(text) }))
+            }
+        });
+        // Its commands go nowhere, and this is what it writes: now the builder can check what follows from that.
+        graph.goto::<&str>(&name, []).writes(&name, [&*to]);
+    }
+    for (from, to) in &file.edges {
+        graph.edge(place(from), place(to));
+    }
+    for Route { from, on, arms } in file.routes {
+        let arms = arms.into_iter().map(|(arm, to)| (arm, to.iter().map(|to| place(to)).collect::<Vec<_>>()));
+        graph.route(place(&from), on.clone(), arms, move |state| {
+            state.get(&on).and_then(Value::as_str).unwrap_or_default().to_owned()
+        });
+    }
+    match graph.compile() {
+        Ok(graph) if mistakes.is_empty() => Ok(graph),
+        Ok(_) => Err(mistakes),
+        Err(error) => Err([mistakes, error.mistakes].concat()),
+    }
+}
+
+fn place(name: &str) -> Place {
+    match name {
+        "START" => START.into(),
+        "END" => END.into(),
+        node => node.into(),
+    }
+}
+
+/// The graph in the file with this path. What is wrong is said with its line.
+fn load(path: &Path) -> Result<CompiledGraph<DynState>, Vec<String>> {
+    let text = std::fs::read_to_string(path).map_err(|error| vec![error.to_string()])?;
+    let file = serde_json::from_str(&text).map_err(|error| vec![error.to_string()])?;
+    // A mistake names names in backticks; the one that is rarest in the file is the one that was misspelt.
+    let locate = |mistake: &String| {
+        let quoted = |name: &str| format!("\"{name}\"");
+        let named = mistake.split('`').skip(1).step_by(2).filter(|name| text.contains(&quoted(name)));
+        let Some(name) = named.min_by_key(|name| text.matches(&quoted(name)).count()) else { return mistake.clone() };
+        let line = text.lines().take_while(|line| !line.contains(&quoted(name))).count() + 1;
+        format!("line {line}: {mistake}")
+    };
+    build(file).map_err(|mistakes| mistakes.iter().map(locate).collect())
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
+    let mut paths: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
+    if paths.is_empty() {
+        paths = ["headlines", "wrong_names", "wrong_shape", "wrong_field"]
+            .map(|name| data.join(name).with_extension("json"))
+            .into();
+    }
+    for path in paths {
+        println!("{}", path.strip_prefix(&data).unwrap_or(&path).display());
+        match load(&path) {
+            Ok(graph) => run(&graph).await?,
+            Err(mistakes) => mistakes.iter().for_each(|mistake| println!("  {mistake}")),
+        }
+        println!();
+    }
+    Ok(())
+}
+
+async fn run(graph: &CompiledGraph<DynState>) -> Result<()> {
+    for title in ["  rust is fast ", "the compiler has checked the whole graph", " "] {
+        let input = graph.update(json!({ "title": title }))?;
+        let mut events = graph.stream(input, Config::default(), (), [StreamMode::Updates]);
+        let mut path = Vec::new();
+        while let Some(event) = events.next().await {
+            if let Event::Updates(done) = event? {
+                path.push(done.node);
+            }
+        }
+        println!("  {}\n  {}\n", path.join(" → "), events.outcome().await?.state().to_value());
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! Routes and loops: `match`, `if`, the recursion limit, and how to end gracefully before it.
+//!
+//! The graph walks the Collatz sequence: halve an even number, triple an odd one and add one, until it is 1. The walk
+//! starting at 27 takes a famous detour up to 9232.
+//!
+//! Look at the route `what_next`: it is an ordinary function of the state that returns an ordinary enum, and the graph
+//! matches on it. Remove an arm and the compiler says which one is missing. Then look at the output of the last two
+//! walks: one runs into the recursion limit; the other sees it coming (`RemainingSteps`) and ends with a result.
+//!
+//! Run it: `cargo run --example routes`
+
+use hier_core::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Walk {
+    number: u64,
+    #[reducer(append)]
+    path: Vec<u64>,
+    #[reducer(max)]
+    peak: u64,
+    /// Whether to halve at once after tripling: the sum is always even.
+    hurry: bool,
+    /// Whether to give up before the recursion limit is reached.
+    careful: bool,
+    verdict: Option<String>,
+    remaining_steps: RemainingSteps,
+}
+
+graph! {
+    /// Walks the Collatz sequence down to 1.
+    Collatz<Walk> = Graph {
+        nodes: [look, halve, triple, arrive, give_up],
+        edges: [
+            START >> look >> match what_next {
+                Next::Halve => halve,
+                Next::Triple => triple,
+                Next::Arrived => arrive,
+                Next::OutOfSteps => give_up,
+            },
+            halve >> look,
+            triple >> if (|walk: &Walk| walk.hurry) { halve } else { look },
+            arrive >> END,
+            give_up >> END,
+        ],
+    }
+}
+
+enum Next {
+    Halve,
+    Triple,
+    Arrived,
+    OutOfSteps,
+}
+
+fn what_next(walk: &Walk) -> Next {
+    match walk.number {
+        0 | 1 => Next::Arrived,
+        // The node that gives up needs a step itself, and so does the last look.
+        _ if walk.careful && walk.remaining_steps.get() <= 4 => Next::OutOfSteps,
+        even if even.is_multiple_of(2) => Next::Halve,
+        _ => Next::Triple,
+    }
+}
+
+/// Writes down where the walk is.
+async fn look(walk: &Walk) -> WalkUpdate {
+    Walk::update().path([walk.number]).peak(walk.number)
+}
+
+async fn halve(walk: &Walk) -> WalkUpdate {
+    Walk::update().number(walk.number / 2)
+}
+
+/// An error of a node is any error: here, a number that does not fit.
+async fn triple(walk: &Walk) -> Result<WalkUpdate> {
+    let next = walk.number.checked_mul(3).and_then(|number| number.checked_add(1));
+    let next = next.ok_or_else(|| NodeError::permanent(format!("3 × {} + 1 does not fit 64 bits", walk.number)))?;
+    Ok(Walk::update().number(next))
+}
+
+async fn arrive(walk: &Walk) -> WalkUpdate {
+    Walk::update().verdict(format!("arrived after {} looks, peak {}", walk.path.len(), walk.peak))
+}
+
+async fn give_up(walk: &Walk) -> WalkUpdate {
+    Walk::update().verdict(format!("gave up at {} with {} steps left", walk.number, walk.remaining_steps.get()))
+}
+
+#[tokio::main]
+async fn main() {
+    let collatz = Collatz::compile();
+    let walks = [
+        ("from 6", Walk::update().number(6), 100),
+        ("from 27", Walk::update().number(27), 1_000),
+        ("from 27, in a hurry", Walk::update().number(27).hurry(true), 1_000),
+        ("from 27 with a limit of 60 steps", Walk::update().number(27), 60),
+        ("from 27 with that limit, carefully", Walk::update().number(27).careful(true), 60),
+        ("from 6148914691236517205", Walk::update().number(6_148_914_691_236_517_205), 100),
+    ];
+    for (title, input, limit) in walks {
+        println!("{title}");
+        match collatz.invoke(input, Config::default().recursion_limit(limit), ()).await {
+            Ok(out) => {
+                let walk = out.state();
+                println!("  {}", path(&walk.path));
+                println!("  {}\n", walk.verdict.as_deref().unwrap_or("no verdict"));
+            }
+            Err(error) => println!("  error: {error}\n"),
+        }
+    }
+}
+
+/// The beginning and the end of a path.
+fn path(numbers: &[u64]) -> String {
+    let text = |numbers: &[u64]| numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(" → ");
+    match numbers {
+        [start @ .., a, b, c] if start.len() > 9 => format!("{} → … → {}", text(&start[..8]), text(&[*a, *b, *c])),
+        all => text(all),
+    }
+}

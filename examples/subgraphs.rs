@@ -1,0 +1,133 @@
+//! Graphs as nodes of graphs: over the same state, over another state, and commands to the parent.
+//!
+//! `Intake` has the state of the desk. `Pricing` has a state of its own, which shares the channels `amount` and `notes`
+//! by name: it starts with the parent's values and hands back what it wrote, and its `discount` stays its own. It has a
+//! graph inside, too. `Fraud` answers with a command to its parent: an update of the *order*, and where the desk goes on.
+//!
+//! Look at the namespaces in the output (`Pricing ▸ Rounding ▸ round`), and at what does not compile: give `amount`
+//! another type in `Price`, or let a graph contain itself.
+//!
+//! Run it: `cargo run --example subgraphs`
+
+use hier_core::prelude::*;
+use serde_json::Value;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Order {
+    customer: String,
+    amount: u64,
+    #[reducer(append)]
+    notes: Vec<String>,
+}
+
+graph! {
+    /// Takes an order from its arrival to the van.
+    Desk<Order> = Graph {
+        nodes: [Intake, Pricing, Fraud { goto: [ship, call_customer] }, ship, call_customer],
+        edges: [START >> Intake >> Pricing >> Fraud, ship >> END, call_customer >> END],
+    }
+}
+
+async fn ship(order: &Order) -> OrderUpdate {
+    Order::update().notes([format!("shipped to {} for {}", order.customer, order.amount)])
+}
+
+async fn call_customer(order: &Order) -> OrderUpdate {
+    Order::update().notes([format!("waiting for {} to call back", order.customer)])
+}
+
+graph! {
+    /// Checks an order: two checks side by side, over the state of the desk.
+    Intake<Order> = Graph {
+        nodes: [check_name, check_amount],
+        edges: [START >> [check_name, check_amount], check_name >> END, check_amount >> END],
+    }
+}
+
+async fn check_name(order: &Order) -> Result<OrderUpdate> {
+    if order.customer.is_empty() {
+        return Err(NodeError::permanent("an order needs a customer"));
+    }
+    Ok(Order::update())
+}
+
+async fn check_amount(order: &Order) -> OrderUpdate {
+    Order::update().notes([format!("{} items received", order.amount / 100)])
+}
+
+/// What pricing needs to know of an order, and a channel that is its own.
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Price {
+    amount: u64,
+    #[reducer(append)]
+    notes: Vec<String>,
+    discount: u64,
+}
+
+graph! {
+    /// Finds the price: a graph over another state, with a graph inside.
+    Pricing<Price> = Graph {
+        nodes: [rebate, Rounding],
+        edges: [START >> rebate >> Rounding >> END],
+    }
+}
+
+graph! {
+    /// One node makes a graph, too.
+    Rounding<Price> = SimpleGraph { compute: round }
+}
+
+async fn rebate(price: &Price) -> PriceUpdate {
+    let discount = price.amount / 12;
+    Price::update().discount(discount).amount(price.amount - discount)
+}
+
+async fn round(price: &Price) -> PriceUpdate {
+    let amount = price.amount / 100 * 100;
+    Price::update().amount(amount).notes([format!("priced at {amount}, discount {}", price.discount)])
+}
+
+graph! {
+    /// Decides where the order goes on: the node commands the parent.
+    Fraud<Price> = SimpleGraph { compute: judge }
+}
+
+async fn judge(price: &Price) -> Command<Price> {
+    let (risk, next) = if price.amount > 50_000 { ("high", Desk::call_customer) } else { ("low", Desk::ship) };
+    Command::update(Order::update().notes([format!("risk is {risk}")])).goto(next).parent()
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let desk = Desk::compile();
+    for (customer, amount) in [("Ada", 12_345), ("Bob", 98_765), ("", 100)] {
+        println!("an order of {customer:?} over {amount}");
+        let order = Order::update().customer(customer).amount(amount);
+        let config = Config::default().stream_subgraphs(true);
+        let mut events = desk.stream(order, config, (), [StreamMode::Updates]);
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Event::Updates(done)) => show(&[], &done.node, &done.update.writes().to_json()?),
+                Ok(Event::Nested(inner)) => {
+                    for (node, update) in inner.data.as_object().into_iter().flatten() {
+                        show(&inner.namespace, node, update);
+                    }
+                }
+                Ok(_) => {}
+                Err(error) => println!("  error: {error}"),
+            }
+        }
+        println!();
+    }
+    // A graph that is a node of others runs alone just as well.
+    let price = Pricing::compile().invoke(Price::update().amount(999), Config::default(), ()).await?.into_state();
+    println!("pricing alone: 999 becomes {}, the discount is {}", price.amount, price.discount);
+    Ok(())
+}
+
+/// A line for an update. The namespace is the path of graphs: `node:task id` for each.
+fn show(namespace: &[String], node: &str, update: &Value) {
+    let graphs = namespace.iter().map(|level| level.split(':').next().unwrap_or(level));
+    let path = graphs.chain([node]).collect::<Vec<_>>().join(" ▸ ");
+    println!("  {path:30} {update}");
+}

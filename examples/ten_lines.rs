@@ -1,0 +1,41 @@
+//! A whole graph in about ten lines: a state, two nodes, a route that loops.
+//!
+//! Look at the names: misspell `ignite` in the edges, `log` in a node or `seconds` in the route, and it does not
+//! compile; the error is at the misspelt word and says what was probably meant.
+//!
+//! Run it: `cargo run --example ten_lines`
+
+use hier_core::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Countdown {
+    seconds: u32,
+    #[reducer(append)]
+    log: Vec<String>,
+}
+
+graph! {
+    Launch<Countdown> = Graph {
+        nodes: [tick, ignite],
+        edges: [START >> tick >> if is_over { ignite } else { tick }, ignite >> END],
+    }
+}
+
+async fn tick(state: &Countdown) -> CountdownUpdate {
+    Countdown::update().log([format!("{} …", state.seconds)]).seconds(state.seconds.saturating_sub(1))
+}
+
+async fn ignite() -> CountdownUpdate {
+    Countdown::update().log(["Lift-off!".to_owned()])
+}
+
+fn is_over(state: &Countdown) -> bool {
+    state.seconds == 0
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let out = Launch::compile().invoke(Countdown::update().seconds(5), Config::default(), ()).await?;
+    out.state().log.iter().for_each(|line| println!("{line}"));
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! Builds the graphs of a scenario with the dynamic builder.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hier_core::BuildError;
+use hier_core::graph::{CompiledGraph, GraphBuilder, NodeDef, Place, Retry, Task};
+use hier_core::state::{Builtin, DynState, Schema};
+use hier_spec::did_you_mean;
+
+use super::node::{Attempts, Code, items, measure};
+use super::scenario::{Branch, Channel, Edge, Ends, Graph, Node, Scenario, place};
+
+/// The graph that is called.
+pub(crate) fn build(scenario: &Scenario) -> Result<CompiledGraph<DynState>, BuildError> {
+    let family = Family { subgraphs: &scenario.settings.subgraphs, attempts: Attempts::default() };
+    let mut builder = family.graph("root", &scenario.root)?;
+    builder.interrupt_before(scenario.settings.interrupt_before.iter().map(String::as_str));
+    builder.interrupt_after(scenario.settings.interrupt_after.iter().map(String::as_str));
+    builder.compile()
+}
+
+/// What the graphs of a scenario have in common.
+struct Family<'a> {
+    subgraphs: &'a BTreeMap<String, Graph>,
+    attempts: Attempts,
+}
+
+impl Family<'_> {
+    fn graph(&self, name: &str, graph: &Graph) -> Result<GraphBuilder<DynState>, BuildError> {
+        let mut builder = GraphBuilder::dynamic(name, schema(&graph.channels));
+        // The reference accepts more than we do, and it is the reference that is asked here.
+        builder.lenient();
+        let channels = Arc::new(graph.channels.clone());
+        for (name, node) in &graph.nodes {
+            self.node(&mut builder, name, node, &channels)?;
+        }
+        targets(name, graph)?;
+        graph.edges.iter().for_each(|edge| self::edge(&mut builder, edge));
+        graph.branches.iter().for_each(|branch| self::branch(&mut builder, branch));
+        Ok(builder)
+    }
+
+    fn node(
+        &self,
+        builder: &mut GraphBuilder<DynState>,
+        name: &str,
+        node: &Node,
+        channels: &Arc<BTreeMap<String, Channel>>,
+    ) -> Result<(), BuildError> {
+        if let Some(child) = &node.graph {
+            // That there is one, and that it does not contain itself, was checked when the file was read.
+            if let Some(graph) = self.subgraphs.get(child) {
+                builder.subgraph(name, &self.graph(child, graph)?.compile()?);
+            }
+        } else {
+            builder.node(name, self.code(name, node, channels));
+        }
+        if node.defer {
+            builder.defer(name);
+        }
+        Ok(())
+    }
+
+    fn code(&self, name: &str, node: &Node, channels: &Arc<BTreeMap<String, Channel>>) -> NodeDef<DynState> {
+        let code = Arc::new(Code {
+            name: name.to_owned(),
+            actions: node.actions.clone(),
+            channels: channels.clone(),
+            attempts: self.attempts.clone(),
+        });
+        let def = NodeDef::task(move |task: Task<DynState>| {
+            let code = code.clone();
+            async move { code.run(&task).await }
+        });
+        match node.retry {
+            Some(attempts) => {
+                let interval = Duration::from_millis(1);
+                def.retry(Retry { attempts, interval, jitter: 0.0, ..Retry::default() })
+            }
+            None => def,
+        }
+    }
+}
+
+fn schema(channels: &BTreeMap<String, Channel>) -> Schema {
+    channels.iter().fold(Schema::new(), |schema, (name, channel)| {
+        let reducer = match channel {
+            Channel::Last => return schema.last(name),
+            Channel::Ephemeral => return schema.ephemeral(name),
+            Channel::Append => Builtin::Append,
+            Channel::Sum => Builtin::Sum,
+            Channel::Mul => Builtin::Product,
+            Channel::Max => Builtin::Max,
+            Channel::Min => Builtin::Min,
+            Channel::Or => Builtin::Any,
+            Channel::Merge => Builtin::Extend,
+            Channel::ById => Builtin::ById,
+        };
+        schema.reduced(name, reducer)
+    })
+}
+
+/// Declared targets must exist. They do not bind the node, unlike those of `GraphBuilder::goto`.
+fn targets(name: &str, graph: &Graph) -> Result<(), BuildError> {
+    let names = graph.nodes.keys().map(String::as_str);
+    let declared = graph.nodes.iter().flat_map(|(node, spec)| spec.targets.iter().map(move |target| (node, target)));
+    let unknown = declared.filter(|(_, target)| *target != "END" && !graph.nodes.contains_key(*target));
+    let mistakes: Vec<String> = unknown
+        .map(|(node, target)| {
+            format!("`{node}` declares the target `{target}`, which is no node{}", did_you_mean(target, names.clone()))
+        })
+        .collect();
+    if mistakes.is_empty() { Ok(()) } else { Err(BuildError { graph: name.to_owned(), mistakes }) }
+}
+
+fn edge(builder: &mut GraphBuilder<DynState>, Edge(from, to): &Edge) {
+    for to in to.names() {
+        match from {
+            Ends::One(from) => builder.edge(place(from), place(to)),
+            Ends::Many(from) => builder.join(from.iter().map(String::as_str), place(to)),
+        };
+    }
+}
+
+fn branch(builder: &mut GraphBuilder<DynState>, branch: &Branch) {
+    let places = |names: &[String]| -> Vec<Place> { names.iter().map(|name| place(name)).collect() };
+    match branch {
+        Branch::Below { from, on, bound, then, otherwise } => {
+            let (on, bound) = (on.clone(), *bound);
+            let arms = [("then", places(then)), ("else", places(otherwise))];
+            builder.route(place(from), "path", arms, move |state| match measure(state.get(&on)) {
+                Some(value) if value < bound => "then",
+                Some(_) => "else",
+                // No arm: the run fails and says so.
+                None => "nothing to compare",
+            });
+        }
+        Branch::Each { from, each, to, item } => {
+            let (each, item) = (each.clone(), item.clone());
+            builder.each(place(from), "each", place(to), move |state| items(state.get(&each), &item));
+        }
+    }
+}

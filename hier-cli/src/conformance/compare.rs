@@ -1,0 +1,88 @@
+//! Compares what happened with what the reference did.
+
+use serde_json::Value;
+
+use super::scenario::Object;
+
+/// The first place where two answers differ. What is not there is none.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Difference {
+    pub(crate) place: String,
+    pub(crate) expected: Option<Value>,
+    pub(crate) got: Option<Value>,
+}
+
+/// The graph was refused, in these words, which are not compared.
+pub(crate) fn refused(expect: &Object, message: &str) -> Option<Difference> {
+    (!refuses(expect)).then(|| Difference {
+        place: "compile_error".to_owned(),
+        expected: None,
+        got: Some(Value::from(message)),
+    })
+}
+
+/// The calls did this.
+pub(crate) fn calls(expect: &Object, calls: Vec<Value>) -> Option<Difference> {
+    if refuses(expect) {
+        let expected = expect.get("message").cloned().or(Some(Value::Bool(true)));
+        return Some(Difference { place: "compile_error".to_owned(), expected, got: None });
+    }
+    difference("calls", expect.get("calls"), Some(&Value::Array(calls)))
+}
+
+fn refuses(expect: &Object) -> bool {
+    expect.get("compile_error").is_some_and(|refused| *refused == Value::Bool(true))
+}
+
+/// The first difference at or below a place: in the order of the keys and of the items.
+fn difference(place: &str, expected: Option<&Value>, got: Option<&Value>) -> Option<Difference> {
+    match (expected, got) {
+        (Some(Value::Object(expected)), Some(Value::Object(got))) => {
+            let missing = got.keys().filter(|key| !expected.contains_key(*key));
+            let mut keys = expected.keys().chain(missing);
+            keys.find_map(|key| difference(&format!("{place}.{key}"), expected.get(key), got.get(key)))
+        }
+        (Some(Value::Array(expected)), Some(Value::Array(got))) => (0..expected.len().max(got.len()))
+            .find_map(|item| difference(&format!("{place}[{item}]"), expected.get(item), got.get(item))),
+        (Some(Value::Number(expected)), Some(Value::Number(got)))
+            // In JSON 1 and 1.0 are one number.
+            if expected == got || expected.as_f64() == got.as_f64() && (expected.is_f64() || got.is_f64()) => None,
+        (expected, got) if expected == got => None,
+        _ => Some(Difference { place: place.to_owned(), expected: expected.cloned(), got: got.cloned() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{Difference, calls, difference, refused};
+
+    fn diff(expected: &Value, got: &Value) -> Option<Difference> {
+        difference("calls", Some(expected), Some(got))
+    }
+
+    #[test]
+    fn keys_have_no_order_and_numbers_one_value() {
+        assert_eq!(diff(&json!({"a": 1, "b": [2.0]}), &json!({"b": [2], "a": 1.0})), None);
+    }
+
+    #[test]
+    fn a_difference_says_where_it_is() {
+        let found = diff(&json!([{"a": [1, 2]}]), &json!([{"a": [1]}]));
+        let expected = Difference { place: "calls[0].a[1]".to_owned(), expected: Some(json!(2)), got: None };
+        assert_eq!(found, Some(expected));
+        let found = diff(&json!([{"a": null}]), &json!([{"a": null, "b": null}]));
+        assert_eq!(found.map(|found| (found.place, found.got)), Some(("calls[0].b".to_owned(), Some(json!(null)))));
+    }
+
+    #[test]
+    fn a_refusal_is_compared_without_its_words() {
+        let expect = json!({"compile_error": true, "message": "no"});
+        let expect = expect.as_object().unwrap();
+        assert_eq!(refused(expect, "other words"), None);
+        assert_eq!(calls(expect, vec![]).unwrap().expected, Some(json!("no")));
+        let expect = json!({"calls": []});
+        assert_eq!(refused(expect.as_object().unwrap(), "words").unwrap().got, Some(json!("words")));
+    }
+}

@@ -1,0 +1,151 @@
+//! How actions, branches and calls are written: objects in which the fields that are there say which kind it is.
+
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use super::scenario::{Action, Ask, Branch, Call, Fail, Object, Send};
+
+/// The recursion limit of a call that names none.
+const RECURSION_LIMIT: usize = 25;
+
+/// A field that is there, null included.
+fn present<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(field).map(Some)
+}
+
+/// The one that is there, of fields of which exactly one must be.
+fn exactly_one<T>(what: &str, names: &str, fields: impl IntoIterator<Item = Option<T>>) -> Result<T, String> {
+    let mut there = fields.into_iter().flatten();
+    match (there.next(), there.next()) {
+        (Some(field), None) => Ok(field),
+        (None, _) => Err(format!("{what} needs one of {names}")),
+        (Some(_), Some(_)) => Err(format!("{what} takes only one of {names}: make it several")),
+    }
+}
+
+/// An action as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawAction {
+    write: Option<Object>,
+    overwrite: Option<Object>,
+    observe: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    interrupt: Option<Value>,
+    #[serde(default, deserialize_with = "present")]
+    emit: Option<Value>,
+    goto: Option<Vec<String>>,
+    send: Option<Vec<Send>>,
+    fail: Option<Fail>,
+    into: Option<String>,
+}
+
+impl TryFrom<RawAction> for Action {
+    type Error = String;
+
+    fn try_from(raw: RawAction) -> Result<Self, String> {
+        let into = raw.into;
+        let into = |what| into.clone().ok_or_else(|| format!("`{what}` needs `into`: the channel to write to"));
+        let names = "`write`, `overwrite`, `observe`, `interrupt`, `emit`, `goto`, `send` and `fail`";
+        exactly_one(
+            "an action",
+            names,
+            [
+                raw.write.map(|write| Ok(Self::Write(write))),
+                raw.overwrite.map(|write| Ok(Self::Overwrite(write))),
+                raw.observe.map(|what| Ok(Self::Observe { what, into: into("observe")? })),
+                raw.interrupt.map(|question| Ok(Self::Interrupt { question, into: into("interrupt")? })),
+                raw.emit.map(|value| Ok(Self::Emit(value))),
+                raw.goto.map(|targets| Ok(Self::Goto(targets))),
+                raw.send.map(|sends| Ok(Self::Send(sends))),
+                raw.fail.map(|fail| Ok(Self::Fail(fail))),
+            ],
+        )?
+    }
+}
+
+/// A branch as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawBranch {
+    from: String,
+    on: Option<String>,
+    lt: Option<f64>,
+    then: Option<Vec<String>>,
+    #[serde(rename = "else")]
+    otherwise: Option<Vec<String>>,
+    each: Option<String>,
+    to: Option<String>,
+    #[serde(rename = "as")]
+    item: Option<String>,
+}
+
+impl TryFrom<RawBranch> for Branch {
+    type Error = String;
+
+    fn try_from(raw: RawBranch) -> Result<Self, String> {
+        match raw {
+            RawBranch {
+                from,
+                on: Some(on),
+                lt: Some(bound),
+                then: Some(then),
+                otherwise: Some(otherwise),
+                each: None,
+                to: None,
+                item: None,
+            } => Ok(Self::Below { from, on, bound, then, otherwise }),
+            RawBranch {
+                from,
+                each: Some(each),
+                to: Some(to),
+                item: Some(item),
+                on: None,
+                lt: None,
+                then: None,
+                otherwise: None,
+            } => Ok(Self::Each { from, each, to, item }),
+            _ => {
+                Err("a branch has `from` and either `on`, `lt`, `then` and `else`, or `each`, `to` and `as`".to_owned())
+            }
+        }
+    }
+}
+
+/// A call as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawCall {
+    #[serde(default, deserialize_with = "present")]
+    invoke: Option<Value>,
+    #[serde(default, deserialize_with = "present")]
+    resume: Option<Value>,
+    update_state: Option<Object>,
+    state: Option<bool>,
+    history: Option<bool>,
+    #[serde(rename = "as_node")]
+    _as_node: Option<String>,
+    #[serde(rename = "thread")]
+    _thread: Option<String>,
+    from: Option<usize>,
+    recursion_limit: Option<usize>,
+}
+
+impl TryFrom<RawCall> for Call {
+    type Error = String;
+
+    fn try_from(raw: RawCall) -> Result<Self, String> {
+        let ask = exactly_one(
+            "a call",
+            "`invoke`, `resume`, `update_state`, `state` and `history`",
+            [
+                raw.invoke.map(Ask::Invoke),
+                raw.resume.map(|_| Ask::Saved),
+                raw.update_state.map(|_| Ask::Saved),
+                raw.state.map(|_| Ask::Saved),
+                raw.history.map(|_| Ask::Saved),
+            ],
+        )?;
+        Ok(Self { ask, recursion_limit: raw.recursion_limit.unwrap_or(RECURSION_LIMIT), from: raw.from })
+    }
+}

@@ -1,0 +1,119 @@
+//! The executable cases of the reference's semantics (its version 1.2.22), by their numbers, on graphs built at run
+//! time.
+//!
+//! The expected values are what the reference gave, except where the engine differs on purpose; those tests say so.
+//!
+//! Not here, because they need
+//! * a saver: D12, D22, D34 (its checkpoints), D38–D43, D49–D65, D71, D75, D77, D78, D80, and the second half of D76;
+//! * agents, tools and messages: D67–D70; a store: D72;
+//! * input and output views, which are derived: D32;
+//! * results of nodes that cannot be written here (a list of commands, a text): D18, D19 but for its last part, and the
+//!   second part of D35;
+//! * drawing, which has tests of its own: D79.
+
+mod channels;
+mod failure;
+mod graphs;
+mod limits;
+mod order;
+mod routing;
+mod streaming;
+mod subgraphs;
+
+use hier_core::prelude::*;
+use hier_core::state::Builtin;
+use serde_json::{Value, json};
+
+type Builder = GraphBuilder<DynState>;
+type Compiled = CompiledGraph<DynState>;
+
+/// The state of most cases: a plain `x` and a list `log`.
+fn schema() -> Schema {
+    Schema::new().last("x").reduced("log", Builtin::Append)
+}
+
+/// A graph over that state, which accepts what the reference accepts.
+fn builder() -> Builder {
+    over(schema())
+}
+
+fn over(schema: Schema) -> Builder {
+    let mut builder = GraphBuilder::dynamic("case", schema);
+    builder.lenient();
+    builder
+}
+
+/// A graph of nodes that put down their names.
+fn marks(names: &[&str]) -> Builder {
+    let mut builder = builder();
+    for name in names {
+        builder.node(*name, mark(name));
+    }
+    builder
+}
+
+/// A node that puts down its name.
+fn mark(name: &str) -> NodeDef<DynState> {
+    writes(json!({ "log": [name] }))
+}
+
+/// A node that always writes this.
+fn writes(update: Value) -> NodeDef<DynState> {
+    NodeDef::task(move |task: Task<DynState>| {
+        let update = update.clone();
+        async move { task.state().update(update) }
+    })
+}
+
+/// A node that puts down what this says of its task.
+fn tells(what: impl Fn(&Task<DynState>) -> Value + Send + Sync + 'static) -> NodeDef<DynState> {
+    NodeDef::task(move |task: Task<DynState>| {
+        let update = task.state().update(json!({ "log": [what(&task)] }));
+        async move { update }
+    })
+}
+
+/// What the task was sent, or else its state.
+fn input(task: &Task<DynState>) -> Value {
+    task.sent_json().ok().flatten().unwrap_or_else(|| task.state().to_value())
+}
+
+fn compile(builder: Builder) -> Compiled {
+    builder.compile().unwrap_or_else(|error| panic!("{error}"))
+}
+
+async fn outcome(builder: Builder, input: Value, config: Config) -> Result<Outcome<DynState>, RunError> {
+    let graph = compile(builder);
+    let input = graph.update(input).expect("the input is of the graph's channels");
+    graph.invoke(input, config, ()).await
+}
+
+/// The state at the end.
+async fn run(builder: Builder, input: Value) -> Value {
+    let outcome = outcome(builder, input, Config::default()).await.expect("the graph ends");
+    assert!(outcome.is_finished());
+    outcome.state().to_value()
+}
+
+/// Why the run failed.
+async fn error(builder: Builder, input: Value) -> RunError {
+    outcome(builder, input, Config::default()).await.expect_err("the graph fails")
+}
+
+/// The events as `[mode, data]`.
+async fn events(graph: &Compiled, input: Value, config: Config, modes: &[StreamMode]) -> Vec<Value> {
+    let input = graph.update(input).expect("the input is of the graph's channels");
+    let mut stream = graph.stream(input, config, (), modes.iter().copied());
+    let mut events = Vec::new();
+    while let Some(event) = stream.next().await {
+        let event = event.expect("the graph ends");
+        events.push(event.to_json().expect("the event is JSON"));
+    }
+    events
+}
+
+/// The payloads of the events in one mode.
+async fn payloads(graph: &Compiled, input: Value, mode: StreamMode) -> Vec<Value> {
+    let events = events(graph, input, Config::default(), &[mode]).await;
+    events.into_iter().map(|event| event["data"].clone()).collect()
+}

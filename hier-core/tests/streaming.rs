@@ -1,0 +1,360 @@
+//! Streams: what is told, in which order, in which form, and what a slow consumer gets.
+
+use std::sync::Arc;
+
+use hier_core::prelude::*;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+#[derive(State, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Trace {
+    #[reducer(append)]
+    log: Vec<String>,
+    x: Option<i64>,
+}
+
+fn says(text: impl ToString) -> TraceUpdate {
+    Trace::update().log([text.to_string()])
+}
+
+async fn node(run: &Run) -> TraceUpdate {
+    says(run.node())
+}
+
+async fn emits(run: &Run) -> TraceUpdate {
+    run.emit(json!({ "from": run.node() }));
+    says(run.node())
+}
+
+async fn silent() {}
+
+const ALL: [StreamMode; 4] = [StreamMode::Values, StreamMode::Updates, StreamMode::Custom, StreamMode::Tasks];
+
+type Plain = hier_core::graph::CompiledGraph<Trace>;
+
+async fn events(graph: &Plain, config: Config, modes: &[StreamMode]) -> Vec<Event<Trace>> {
+    let mut stream = graph.stream(Trace::update().x(1), config, (), modes.iter().copied());
+    let mut events = Vec::new();
+    while let Some(event) = stream.next().await {
+        events.push(event.expect("the run does not fail"));
+    }
+    events
+}
+
+/// An event in short: its mode, and the node or the log.
+fn short(event: &Event<Trace>) -> String {
+    match event {
+        Event::Values(state) => format!("values {}", state.log.join("+")),
+        Event::Updates(update) => format!("updates {}", update.node),
+        Event::Custom { node, .. } => format!("custom {node}"),
+        Event::TaskStarted(task) => format!("start {}", task.node),
+        Event::TaskFinished(task) => format!("end {}", task.node),
+        Event::Debug(debug) => format!("debug {} {}", debug.kind, debug.payload["name"].as_str().unwrap_or("?")),
+        Event::Nested(nested) => {
+            let levels: Vec<&str> = nested.namespace.iter().filter_map(|level| level.split(':').next()).collect();
+            format!("{} {}", levels.join("|"), nested.mode)
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+fn shorts(events: &[Event<Trace>]) -> Vec<String> {
+    events.iter().map(short).collect()
+}
+
+mod order {
+    use super::*;
+
+    graph! { Line<Trace> = Graph { nodes: [a = emits, b = node, c = silent], edges: [START >> a >> b >> c >> END] } }
+
+    #[tokio::test]
+    async fn the_events_of_a_step_come_in_the_references_order() {
+        let events = events(&Line::compile(), Config::default(), &ALL).await;
+        let expected = [
+            "values ",
+            "start a",
+            "custom a",
+            "updates a",
+            "end a",
+            "values a",
+            "start b",
+            "updates b",
+            "end b",
+            "values a+b",
+            "start c",
+            "updates c",
+            "end c",
+        ];
+        assert_eq!(shorts(&events), expected, "a step that writes nothing has no values");
+    }
+
+    #[tokio::test]
+    async fn each_mode_alone_is_the_same_without_the_others() {
+        let graph = Line::compile();
+        let all = shorts(&events(&graph, Config::default(), &ALL).await);
+        let of = |kinds: &[&str]| {
+            let is = |event: &&String| kinds.iter().any(|kind| event.starts_with(kind));
+            all.iter().filter(is).cloned().collect::<Vec<_>>()
+        };
+        for (mode, kinds) in [
+            (StreamMode::Values, &["values"][..]),
+            (StreamMode::Updates, &["updates"]),
+            (StreamMode::Custom, &["custom"]),
+            (StreamMode::Tasks, &["start", "end"]),
+        ] {
+            assert_eq!(shorts(&events(&graph, Config::default(), &[mode]).await), of(kinds));
+        }
+        assert!(events(&graph, Config::default(), &[]).await.is_empty());
+    }
+
+    #[tokio::test]
+    async fn debug_tells_of_tasks_with_step_and_time() {
+        let events = events(&Line::compile(), Config::default(), &[StreamMode::Debug]).await;
+        let expected = ["task a", "task_result a", "task b", "task_result b", "task c", "task_result c"];
+        assert_eq!(shorts(&events), expected.map(|text| format!("debug {text}")));
+        let json: Vec<Value> = events.iter().map(|event| event.data().unwrap()).collect();
+        assert_eq!(json.iter().map(|data| data["step"].as_i64().unwrap()).collect::<Vec<_>>(), [1, 1, 2, 2, 3, 3]);
+        assert!(json.iter().all(|data| data["timestamp"].as_u64().is_some_and(|time| time > 1_700_000_000_000)));
+        assert_eq!(json[0]["payload"]["triggers"], json!(["branch:to:a"]));
+    }
+
+    graph! { Wide<Trace> = Graph {
+        nodes: [a = emits, b = emits, c = silent, z = node],
+        edges: [START >> [a, b, c] >> z >> END],
+    } }
+
+    #[tokio::test]
+    async fn in_a_step_of_several_tasks_all_start_first_and_values_come_last() {
+        let events = shorts(&events(&Wide::compile(), Config::default(), &ALL).await);
+        assert_eq!(events[..4], ["values ", "start a", "start b", "start c"].map(str::to_owned));
+        assert_eq!(events[12], "values a+b");
+        let place = |event: &str| events.iter().position(|other| other == event).unwrap();
+        for node in ["a", "b"] {
+            let [custom, update, end] = ["custom", "updates", "end"].map(|kind| place(&format!("{kind} {node}")));
+            assert!(custom < update && update < end, "{events:?}");
+        }
+        assert_eq!(events[13..], ["start z", "updates z", "end z", "values a+b+z"].map(str::to_owned));
+    }
+}
+
+mod forms {
+    use super::*;
+
+    async fn item(Sent(n): Sent<u8>) -> TraceUpdate {
+        says(n).x(5)
+    }
+
+    fn items(_: &Trace) -> [u8; 1] {
+        [7]
+    }
+
+    async fn over() -> TraceUpdate {
+        Trace::update().log(Overwrite(vec!["over".to_owned()]))
+    }
+
+    graph! { Forms<Trace> = Graph {
+        nodes: [silent, item, over],
+        edges: [START >> silent >> for n in items { item(n) }, item >> over >> END],
+    } }
+
+    #[tokio::test]
+    async fn events_have_the_references_json() {
+        let events = events(&Forms::compile(), Config::default(), &ALL).await;
+        let json: Vec<Value> = events.iter().map(|event| event.to_json().unwrap()).collect();
+        let ids: Vec<&Value> = json.iter().filter_map(|event| event["data"].get("id")).collect();
+        assert!(ids.chunks(2).all(|pair| pair[0] == pair[1]) && ids.len() == 6, "start and end have one id");
+        let event = |mode: &str, data: Value| json!({ "type": mode, "ns": [], "data": data });
+        let started = |at: usize, name: &str, trigger: &str, input: Value| json!({ "id": ids[at], "name": name, "input": input, "triggers": [trigger] });
+        let ended = |at: usize, name: &str, result: Value| json!({ "id": ids[at], "name": name, "error": null, "result": result, "interrupts": [] });
+        let expected = [
+            event("values", json!({ "log": [], "x": 1 })),
+            event("tasks", started(0, "silent", "branch:to:silent", json!({ "log": [], "x": 1 }))),
+            event("updates", json!({ "silent": null })),
+            event("tasks", ended(0, "silent", json!(null))),
+            event("tasks", started(2, "item", "__pregel_push", json!(7))),
+            event("updates", json!({ "item": { "log": ["7"], "x": 5 } })),
+            event("tasks", ended(2, "item", json!({ "log": ["7"], "x": 5 }))),
+            event("values", json!({ "log": ["7"], "x": 5 })),
+            event("tasks", started(4, "over", "branch:to:over", json!({ "log": ["7"], "x": 5 }))),
+            event("updates", json!({ "over": { "log": { "$overwrite": ["over"] } } })),
+            event("tasks", ended(4, "over", json!({ "log": { "$overwrite": ["over"] } }))),
+            event("values", json!({ "log": ["over"], "x": 5 })),
+        ];
+        for (got, expected) in json.iter().zip(&expected) {
+            assert_eq!(got, expected);
+        }
+        assert_eq!(json.len(), expected.len());
+    }
+
+    #[tokio::test]
+    async fn typed_events_have_the_graphs_types() {
+        let events = events(&Forms::compile(), Config::default(), &[StreamMode::Values, StreamMode::Updates]).await;
+        let Some(Event::Values(state)) = events.last() else { panic!("{events:?}") };
+        assert_eq!(**state, Trace { log: vec!["over".to_owned()], x: Some(5) });
+    }
+}
+
+mod nested {
+    use super::*;
+
+    graph! { Leaf<Trace> = Graph { nodes: [s1 = emits, s2 = node], edges: [START >> s1 >> s2 >> END] } }
+    graph! { Middle<Trace> = Graph { nodes: [m = node, Leaf], edges: [START >> m >> Leaf >> END] } }
+    graph! { Root<Trace> = Graph { nodes: [p = node, Middle], edges: [START >> p >> Middle >> END] } }
+
+    #[tokio::test]
+    async fn events_of_subgraphs_are_told_only_if_asked_for() {
+        let modes = [StreamMode::Updates, StreamMode::Custom];
+        let told = shorts(&events(&Root::compile(), Config::default(), &modes).await);
+        assert_eq!(told, ["updates p", "updates Middle"]);
+        let told = shorts(&events(&Root::compile(), Config::default().stream_subgraphs(true), &modes).await);
+        let expected = [
+            "updates p",
+            "Middle updates",
+            "Middle|Leaf custom",
+            "Middle|Leaf updates",
+            "Middle|Leaf updates",
+            "Middle updates",
+            "updates Middle",
+        ];
+        assert_eq!(told, expected);
+    }
+
+    #[tokio::test]
+    async fn namespaces_are_made_of_nodes_and_task_ids() {
+        let config = Config::default().stream_subgraphs(true);
+        let events = events(&Root::compile(), config, &[StreamMode::Tasks]).await;
+        let id = |node: &str| {
+            events.iter().find_map(|event| match event {
+                Event::TaskStarted(task) if task.node == node => Some(task.id.to_string()),
+                Event::Nested(nested) if nested.data["name"] == node => Some(nested.data["id"].as_str()?.to_owned()),
+                _ => None,
+            })
+        };
+        let level = |node: &str| format!("{node}:{}", id(node).unwrap());
+        let deepest = events.iter().find_map(|event| match event {
+            Event::Nested(nested) if nested.data["name"] == "s1" => Some(nested.namespace.clone()),
+            _ => None,
+        });
+        assert_eq!(deepest.unwrap(), [level("Middle"), level("Leaf")]);
+    }
+
+    #[tokio::test]
+    async fn a_subgraphs_values_begin_with_what_it_was_given() {
+        let config = Config::default().stream_subgraphs(true);
+        let events = events(&Middle::compile(), config, &[StreamMode::Values]).await;
+        let logs: Vec<(bool, Value)> = events
+            .iter()
+            .map(|event| (matches!(event, Event::Nested(_)), event.data().unwrap()["log"].clone()))
+            .collect();
+        let expected = [
+            (false, json!([])),
+            (false, json!(["m"])),
+            (true, json!(["m"])),
+            (true, json!(["m", "s1"])),
+            (true, json!(["m", "s1", "s2"])),
+            (false, json!(["m", "s1", "s2"])),
+        ];
+        assert_eq!(logs, expected);
+    }
+}
+
+mod consumers {
+    use super::*;
+
+    async fn last(run: &Run<Arc<Notify>>) -> TraceUpdate {
+        run.context().notify_one();
+        says("last")
+    }
+
+    async fn talks(run: &Run<Arc<Notify>>) -> TraceUpdate {
+        (0..100).for_each(|n| run.emit(n));
+        says("talks")
+    }
+
+    graph! { Talks<Trace, Arc<Notify>> = Graph { nodes: [talks, last], edges: [START >> talks >> last >> END] } }
+
+    #[tokio::test]
+    async fn a_slow_consumer_holds_nothing_up_and_is_told_what_it_missed() {
+        let done = Arc::new(Notify::new());
+        let config = Config::default().stream_capacity(10);
+        let mut events =
+            Talks::compile().stream(Trace::update(), config, done.clone(), [StreamMode::Custom, StreamMode::Updates]);
+        done.notified().await; // the run ends although nobody takes its events
+        let mut told = Vec::new();
+        let mut missed = 0;
+        while let Some(event) = events.next().await {
+            match event.unwrap() {
+                Event::Lagged(count) => missed += count,
+                Event::Custom { value, .. } => told.push(value),
+                Event::Updates(update) => told.push(json!(update.node)),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(missed + told.len(), 102, "every event was told or counted");
+        assert!(missed >= 90 - 2 && told.len() <= 12, "{missed} missed, {told:?}");
+        assert_eq!(told[told.len() - 2..], [json!("talks"), json!("last")], "the newest are kept");
+        assert!(events.outcome().await.unwrap().is_finished());
+    }
+
+    #[tokio::test]
+    async fn a_consumer_that_keeps_up_misses_nothing() {
+        let graph = Talks::compile();
+        let mut events = graph.stream(Trace::update(), Config::default(), Arc::default(), [StreamMode::Custom]);
+        let mut next = 0;
+        while let Some(event) = events.next().await {
+            let Event::Custom { node, value } = event.unwrap() else { panic!("only what is emitted") };
+            assert_eq!((node.as_str(), value), ("talks", json!(next)));
+            next += 1;
+        }
+        assert_eq!(next, 100);
+    }
+
+    #[tokio::test]
+    async fn a_capacity_of_zero_is_refused() {
+        let config = Config::default().stream_capacity(0);
+        let mut events = Talks::compile().stream(Trace::update(), config, Arc::default(), [StreamMode::Values]);
+        let first = events.next().await;
+        assert!(matches!(&first, Some(Err(RunError::Config(text))) if text.contains("`stream_capacity`")), "{first:?}");
+    }
+}
+
+mod ends {
+    use super::*;
+
+    async fn fails() -> Result<()> {
+        Err(NodeError::new("no"))
+    }
+
+    graph! { Fails<Trace> = Graph { nodes: [a = node, fails], edges: [START >> a >> fails >> END] } }
+    graph! { Fine<Trace> = Graph { nodes: [a = node], edges: [START >> a >> END] } }
+
+    #[tokio::test]
+    async fn an_error_is_the_last_item() {
+        let mut events = Fails::compile().stream(Trace::update(), Config::default(), (), ALL);
+        let mut told = Vec::new();
+        let error = loop {
+            match events.next().await.expect("an error comes before the end") {
+                Ok(event) => told.push(short(&event)),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(told, ["start a", "updates a", "end a", "values a", "start fails", "end fails"]);
+        assert!(matches!(error, RunError::Node { node, .. } if node == "fails"));
+        assert!(events.next().await.is_none());
+        assert!(events.next().await.is_none(), "the end stays the end");
+        assert!(events.outcome().await.is_err());
+    }
+
+    #[tokio::test]
+    async fn the_outcome_can_be_had_with_or_without_the_events() {
+        let out = Fine::compile().stream(Trace::update(), Config::default(), (), ALL).outcome().await.unwrap();
+        assert_eq!(out.state().log, ["a"]);
+        let mut events = Fine::compile().stream(Trace::update(), Config::default(), (), ALL);
+        while events.next().await.is_some() {}
+        assert!(events.outcome().await.unwrap().is_finished());
+        let error = Fails::compile().stream(Trace::update(), Config::default(), (), ALL).outcome().await.unwrap_err();
+        assert!(matches!(error, RunError::Node { .. }));
+        let error = Fine::compile().stream((), Config::default(), (), ALL).outcome().await.unwrap_err();
+        assert!(matches!(error, RunError::EmptyInput { .. }));
+    }
+}

@@ -1,0 +1,121 @@
+//! A loop of three nodes and a route, beside a loop written by hand; and loops over a small and a large state.
+
+use std::future::Future;
+use std::hint::black_box;
+use std::pin::Pin;
+
+use criterion::{Criterion, Throughput};
+use hier_core::prelude::*;
+
+const NODE_RUNS: u64 = 10_000;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Counter {
+    count: u64,
+    limit: u64,
+}
+
+enum Next {
+    Again,
+    Done,
+}
+
+async fn first(state: &Counter) -> CounterUpdate {
+    Counter::update().count(state.count + 1)
+}
+
+async fn second(state: &Counter) -> CounterUpdate {
+    Counter::update().count(state.count + 1)
+}
+
+async fn third(state: &Counter) -> CounterUpdate {
+    Counter::update().count(state.count + 1)
+}
+
+fn next(state: &Counter) -> Next {
+    if state.count < state.limit { Next::Again } else { Next::Done }
+}
+
+graph! {
+    Loop<Counter> = Graph {
+        nodes: [first, second, third],
+        edges: [
+            START >> first >> second >> third,
+            third >> match next { Next::Again => first, Next::Done => END },
+        ],
+    }
+}
+
+/// The floor: each node's future is boxed, the update is applied, the route is matched; nothing else.
+mod by_hand {
+    use super::{Counter, CounterUpdate, Future, Next, Pin, Update, Values, black_box, first, next, second, third};
+
+    type Node = for<'a> fn(&'a Counter) -> Pin<Box<dyn Future<Output = CounterUpdate> + Send + 'a>>;
+
+    pub(super) async fn run(limit: u64) -> Counter {
+        let nodes: [Node; 3] = [|s| Box::pin(first(s)), |s| Box::pin(second(s)), |s| Box::pin(third(s))];
+        let mut state = Counter { count: 0, limit };
+        let mut at = 0;
+        loop {
+            let update = black_box(&nodes)[at](&state).await;
+            for write in update.into_writes() {
+                state.reduce(write).expect("a plain write");
+            }
+            at = match (at, next(&state)) {
+                (2, Next::Done) => return state,
+                (2, Next::Again) => 0,
+                _ => at + 1,
+            };
+        }
+    }
+}
+
+/// A state whose bulk no node touches.
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Bulky {
+    bulk: Vec<u8>,
+    count: u64,
+}
+
+async fn step(state: &Bulky) -> BulkyUpdate {
+    Bulky::update().count(state.count + 1)
+}
+
+fn more(state: &Bulky) -> bool {
+    state.count < 999
+}
+
+graph! {
+    Steps<Bulky> = Graph {
+        nodes: [step],
+        edges: [START >> step >> if more { step } else { END }],
+    }
+}
+
+pub(crate) fn benches(c: &mut Criterion) {
+    let runtime = crate::runtime();
+    let mut group = c.benchmark_group("loop of 3 nodes, 10,000 node runs");
+    group.throughput(Throughput::Elements(NODE_RUNS));
+    let graph = Loop::compile();
+    let limit = NODE_RUNS - 1;
+    group.bench_function("by hand", |b| b.to_async(&runtime).iter(|| by_hand::run(black_box(limit))));
+    group.bench_function("hier", |b| {
+        b.to_async(&runtime).iter(|| async {
+            let config = Config::default().recursion_limit(20_000);
+            graph.invoke(Counter { count: 0, limit: black_box(limit) }, config, ()).await.expect("the loop ends")
+        });
+    });
+    group.finish();
+
+    let mut group = c.benchmark_group("999 steps");
+    let graph = Steps::compile();
+    for (name, bytes) in [("tiny state", 0), ("100 KB of state", 100_000)] {
+        group.bench_function(name, |b| {
+            b.to_async(&runtime).iter(|| async {
+                let input = Bulky { bulk: vec![1; bytes], count: 0 };
+                graph.invoke(input, Config::default(), ()).await.expect("the loop ends")
+            });
+        });
+    }
+    group.finish();
+}
