@@ -147,7 +147,14 @@ impl fmt::Display for NodeError {
 
 impl fmt::Debug for NodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NodeError").field("kind", &self.0.kind).field("transient", &self.0.transient).finish()
+        // What `fn main() -> Result<()>` prints: the message, and what caused it.
+        write!(f, "{self}")?;
+        let mut cause = self.source().and_then(Error::source);
+        while let Some(error) = cause {
+            write!(f, "\n  caused by: {error}")?;
+            cause = error.source();
+        }
+        Ok(())
     }
 }
 
@@ -181,7 +188,7 @@ pub enum RunError {
         next: Vec<String>,
     },
     /// Several tasks of one step wrote a channel that has one writer a step, or overwrote one channel.
-    #[error("channel `{channel}` of graph `{graph}` {reason} in one step, by {}", names(nodes))]
+    #[error("channel `{channel}` of graph `{graph}` was {what} in one step, by {}: {mend}", names(nodes))]
     Conflict {
         /// The graph.
         graph: String,
@@ -189,8 +196,10 @@ pub enum RunError {
         channel: String,
         /// The nodes that wrote it.
         nodes: Vec<String>,
-        /// Which rule was broken, and the mend.
-        reason: &'static str,
+        /// What they did.
+        what: &'static str,
+        /// How to mend it.
+        mend: &'static str,
     },
     /// A reducer refused a write, or panicked. Nothing of the step was kept.
     #[error("channel `{channel}` of graph `{graph}` could not take what node `{node}` wrote: {message}")]

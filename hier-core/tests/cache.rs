@@ -21,6 +21,7 @@ struct Trace {
 /// How often the node ran.
 type Runs = Arc<AtomicUsize>;
 
+#[allow(clippy::needless_pass_by_value)] // shorter where it is called
 fn says(text: impl ToString) -> TraceUpdate {
     Trace::update().log([text.to_string()])
 }

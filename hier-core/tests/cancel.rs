@@ -14,6 +14,7 @@ struct Trace {
     log: Vec<String>,
 }
 
+#[allow(clippy::needless_pass_by_value)] // shorter where it is called
 fn says(text: impl ToString) -> TraceUpdate {
     Trace::update().log([text.to_string()])
 }
@@ -69,7 +70,7 @@ impl Room {
 
 async fn stays(run: &Run<Desk>) {
     let _guest = Guest::new(run.context());
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// Waits first, so that it is a task of the runtime by then.
@@ -91,7 +92,7 @@ graph! { Leaf<Trace, Desk> = Graph {
     edges: [START >> first >> [x, y] >> END],
 } }
 graph! { Middle<Trace, Desk> = Graph { nodes: [Leaf, z = stays], edges: [START >> [Leaf, z] >> END] } }
-/// Eight tasks that never end: four in subgraphs (one of them alone in its step), three that were sent, one more.
+// Eight tasks that never end: four in subgraphs (one of them alone in its step), three that were sent, one more.
 graph! { Tree<Trace, Desk> = Graph {
     nodes: [Middle, Alone, b = stays, item],
     edges: [START >> [Middle, Alone, b] >> END, START >> for n in items { item(n) }, item >> END],
@@ -264,7 +265,7 @@ mod by_dropping {
         while !run.context().gates[gate].load(Ordering::SeqCst) {
             std::thread::yield_now();
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     async fn gate0(run: &Run<Desk>) {

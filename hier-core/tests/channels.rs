@@ -20,6 +20,7 @@ struct Desk {
     handle: Option<u8>,
 }
 
+#[allow(clippy::needless_pass_by_value)] // shorter where it is called
 fn says(text: impl ToString) -> DeskUpdate {
     Desk::update().log([text.to_string()])
 }

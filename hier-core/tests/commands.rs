@@ -11,6 +11,7 @@ struct Trace {
     x: i64,
 }
 
+#[allow(clippy::needless_pass_by_value)] // shorter where it is called
 fn says(text: impl ToString) -> TraceUpdate {
     Trace::update().log([text.to_string()])
 }

@@ -14,6 +14,7 @@ struct Trace {
     log: Vec<String>,
 }
 
+#[allow(clippy::needless_pass_by_value)] // shorter where it is called
 fn says(text: impl ToString) -> TraceUpdate {
     Trace::update().log([text.to_string()])
 }
@@ -175,7 +176,7 @@ mod timeouts {
         run.heartbeat();
         sleep(SECOND).await;
         run.heartbeat();
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     graph! { Run5<Trace, Desk> = Graph { nodes: [hangs { timeout: 5s }], edges: [START >> hangs >> END] } }

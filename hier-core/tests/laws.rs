@@ -1,4 +1,5 @@
-//! Laws: of reducers; and that neither the order in which tasks end nor that in which they are declared changes a run.
+//! Laws: of reducers; and that a run does not depend on the order in which tasks end, on that in which nodes and edges
+//! are declared, on options that have no effect, or on who listens.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,6 +20,10 @@ mod reducers {
             reducer(&mut value, write);
             value
         })
+    }
+
+    fn set(items: &[u8]) -> BTreeSet<u8> {
+        items.iter().copied().collect()
     }
 
     #[derive(Clone, Debug, PartialEq)]
@@ -44,9 +49,11 @@ mod reducers {
         fn append_and_extend_do_not_care_for_batching(batches in vec(vec(any::<u8>(), 0..5), 0..6)) {
             let whole = batches.concat();
             prop_assert_eq!(fold(vec![9], batches.clone(), builtin::append), [&[9], &whole[..]].concat());
-            let sets = batches.iter().map(|batch| BTreeSet::from_iter(batch.iter().copied()));
-            prop_assert_eq!(fold(BTreeSet::new(), sets, builtin::extend), BTreeSet::from_iter(whole.iter().copied()));
-            let pairs = |batch: &Vec<u8>| BTreeMap::from_iter(batch.iter().enumerate().map(|(n, key)| (*key, n)));
+            let sets = batches.iter().map(|batch| set(batch));
+            prop_assert_eq!(fold(BTreeSet::new(), sets, builtin::extend), set(&whole));
+            let pairs = |batch: &Vec<u8>| -> BTreeMap<u8, usize> {
+                batch.iter().enumerate().map(|(n, key)| (*key, n)).collect()
+            };
             let maps = batches.iter().map(pairs);
             let mut expected = BTreeMap::new();
             maps.clone().for_each(|map| expected.extend(map));
@@ -148,6 +155,12 @@ struct Manner {
     registration: Vec<usize>,
     yields: Vec<u8>,
     limit: Option<usize>,
+    /// Whether the edges are declared the other way round.
+    reversed: bool,
+    /// Whether the nodes have an option, so that they are not just called.
+    guarded: bool,
+    /// Whether somebody listens.
+    streamed: bool,
 }
 
 fn shapes() -> impl Strategy<Value = Shape> {
@@ -179,8 +192,16 @@ fn shapes() -> impl Strategy<Value = Shape> {
 
 fn manners(nodes: usize) -> impl Strategy<Value = Manner> {
     let registration = Just((0..=nodes).collect::<Vec<_>>()).prop_shuffle();
-    (registration, vec(0_u8..6, nodes + 1), proptest::option::of(1_usize..4))
-        .prop_map(|(registration, yields, limit)| Manner { registration, yields, limit })
+    (registration, vec(0_u8..6, nodes + 1), proptest::option::of(1_usize..4), any::<[bool; 3]>()).prop_map(
+        |(registration, yields, limit, [reversed, guarded, streamed])| Manner {
+            registration,
+            yields,
+            limit,
+            reversed,
+            guarded,
+            streamed,
+        },
+    )
 }
 
 fn name(node: usize) -> String {
@@ -209,15 +230,25 @@ fn build(shape: &Shape, manner: &Manner) -> CompiledGraph<Board> {
             let item = if task.was_sent() { task.sent::<usize>()? } else { 0 };
             Ok::<_, NodeError>(wrote(task.state(), task.run().node(), number + item))
         });
-        graph.node(who, node);
+        graph.node(who, if manner.guarded { node.retry(1) } else { node });
     }
-    shape.entries.iter().for_each(|node| drop(graph.edge(START, name(*node))));
-    shape.edges.iter().for_each(|(from, to)| drop(graph.edge(name(*from), name(*to))));
+    for node in &shape.entries {
+        graph.edge(START, name(*node));
+    }
+    let mut edges = shape.edges.clone();
+    if manner.reversed {
+        edges.reverse();
+    }
+    for (from, to) in &edges {
+        graph.edge(name(*from), name(*to));
+    }
     for (from, to) in &shape.joins {
         let from: Vec<String> = from.iter().map(|node| name(*node)).collect();
         graph.join(from.iter().map(String::as_str), name(*to));
     }
-    shape.deferred.iter().for_each(|node| drop(graph.defer(&name(*node))));
+    for node in &shape.deferred {
+        graph.defer(&name(*node));
+    }
     for (number, (from, to, other)) in shape.routes.iter().enumerate() {
         let arms = [("even", vec![name(*to)]), ("odd", vec![name(*other)])];
         let choose = |state: &Board| if state.total % 2 == 0 { "even" } else { "odd" };
@@ -239,7 +270,12 @@ fn config(manner: &Manner) -> Config {
 
 async fn run(shape: &Shape, manner: &Manner) -> Board {
     let graph = build(shape, manner);
-    graph.invoke(Board::update(), config(manner), ()).await.expect("the run ends").into_state()
+    let ended = if manner.streamed {
+        graph.stream(Board::update(), config(manner), (), [StreamMode::Tasks]).outcome().await
+    } else {
+        graph.invoke(Board::update(), config(manner), ()).await
+    };
+    ended.expect("the run ends").into_state()
 }
 
 fn runtimes() -> [Runtime; 2] {
@@ -249,7 +285,7 @@ fn runtimes() -> [Runtime; 2] {
 }
 
 #[test]
-fn neither_timing_nor_registration_changes_the_result() {
+fn neither_timing_nor_declaration_nor_listeners_change_the_result() {
     let runtimes = runtimes();
     let cases = shapes().prop_flat_map(|shape| {
         let nodes = shape.nodes;

@@ -12,6 +12,7 @@ struct Trace {
     remaining_steps: RemainingSteps,
 }
 
+#[allow(clippy::needless_pass_by_value)] // shorter where it is called
 fn says(text: impl ToString) -> TraceUpdate {
     Trace::update().log([text.to_string()])
 }

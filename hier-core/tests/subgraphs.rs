@@ -17,6 +17,7 @@ struct Trace {
     news: Vec<u32>,
 }
 
+#[allow(clippy::needless_pass_by_value)] // shorter where it is called
 fn says(text: impl ToString) -> TraceUpdate {
     Trace::update().log([text.to_string()])
 }

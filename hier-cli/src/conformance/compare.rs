@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::run::Calls;
 use super::scenario::Object;
 
 /// The first place where two answers differ. What is not there is none.
@@ -22,12 +23,14 @@ pub(crate) fn refused(expect: &Object, message: &str) -> Option<Difference> {
 }
 
 /// The calls did this.
-pub(crate) fn calls(expect: &Object, calls: Vec<Value>) -> Option<Difference> {
+pub(crate) fn calls(expect: &Object, calls: Calls) -> Option<Difference> {
     if refuses(expect) {
         let expected = expect.get("message").cloned().or(Some(Value::Bool(true)));
         return Some(Difference { place: "compile_error".to_owned(), expected, got: None });
     }
-    difference("calls", expect.get("calls"), Some(&Value::Array(calls)))
+    let recorded = difference("calls", expect.get("calls"), Some(&Value::Array(calls.events)));
+    let (ends, quiet_ends) = (Value::Array(calls.ends), Value::Array(calls.quiet_ends));
+    recorded.or_else(|| difference("the same without a stream", Some(&ends), Some(&quiet_ends)))
 }
 
 fn refuses(expect: &Object) -> bool {
@@ -56,7 +59,7 @@ fn difference(place: &str, expected: Option<&Value>, got: Option<&Value>) -> Opt
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Difference, calls, difference, refused};
+    use super::{Calls, Difference, calls, difference, refused};
 
     fn diff(expected: &Value, got: &Value) -> Option<Difference> {
         difference("calls", Some(expected), Some(got))
@@ -77,11 +80,19 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_nobody_listens_to_must_end_the_same() {
+        let expect = json!({"calls": [{"steps": []}]});
+        let (events, ends, quiet_ends) = (vec![json!({"steps": []})], vec![json!({"x": 1})], vec![json!({"x": 2})]);
+        let found = calls(expect.as_object().unwrap(), Calls { events, ends, quiet_ends });
+        assert_eq!(found.map(|found| found.place).as_deref(), Some("the same without a stream[0].x"));
+    }
+
+    #[test]
     fn a_refusal_is_compared_without_its_words() {
         let expect = json!({"compile_error": true, "message": "no"});
         let expect = expect.as_object().unwrap();
         assert_eq!(refused(expect, "other words"), None);
-        assert_eq!(calls(expect, vec![]).unwrap().expected, Some(json!("no")));
+        assert_eq!(calls(expect, Calls::default()).unwrap().expected, Some(json!("no")));
         let expect = json!({"calls": []});
         assert_eq!(refused(expect.as_object().unwrap(), "words").unwrap().got, Some(json!("words")));
     }

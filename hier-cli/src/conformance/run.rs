@@ -1,8 +1,8 @@
 //! Does the calls of a scenario, and writes down what happened in the form in which the reference was recorded.
 
 use hier_core::graph::CompiledGraph;
-use hier_core::state::{DynState, Update};
-use hier_core::{Config, Event, NodeUpdate, RunError, StreamMode};
+use hier_core::state::{DynState, DynUpdate, Update};
+use hier_core::{Config, Event, NodeUpdate, Outcome, RunError, StreamMode};
 use serde_json::{Map, Value, json};
 
 use super::build::build;
@@ -16,13 +16,25 @@ pub(crate) enum Answer {
     /// The graph was refused.
     Refused(String),
     /// What each call did.
-    Calls(Vec<Value>),
+    Calls(Calls),
+}
+
+/// What each call did.
+#[derive(Default)]
+pub(crate) struct Calls {
+    /// The events, in the form of the recorded ones.
+    pub(crate) events: Vec<Value>,
+    /// How each ended.
+    pub(crate) ends: Vec<Value>,
+    /// How each ended when nobody listened: runs without a stream take shorter ways, which must lead to the same end.
+    pub(crate) quiet_ends: Vec<Value>,
 }
 
 /// Builds the graph and does the calls. The error says what is wrong with this computer.
 pub(crate) fn run(scenario: &Scenario) -> Result<Answer, String> {
-    let graph = match build(scenario) {
-        Ok(graph) => graph,
+    // Nodes count how often they failed over all calls, so that each series of calls needs a graph of its own.
+    let (graph, quiet) = match build(scenario).and_then(|graph| Ok((graph, build(scenario)?))) {
+        Ok(graphs) => graphs,
         Err(error) => return Ok(Answer::Refused(error.to_string())),
     };
     let settings = &scenario.settings;
@@ -33,8 +45,14 @@ pub(crate) fn run(scenario: &Scenario) -> Result<Answer, String> {
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let runtime = runtime.map_err(|error| format!("cannot be run, because there is no runtime: {error}"))?;
-    let calls = inputs.into_iter().map(|(input, call)| runtime.block_on(invoke(scenario, &graph, input, call)));
-    Ok(Answer::Calls(calls.collect()))
+    let mut calls = Calls::default();
+    for (input, call) in inputs {
+        let (events, end) = runtime.block_on(stream(scenario, &graph, input, call));
+        calls.events.push(events);
+        calls.ends.push(end);
+        calls.quiet_ends.push(runtime.block_on(invoke(&quiet, input, call)));
+    }
+    Ok(Answer::Calls(calls))
 }
 
 /// What a call invokes the graph with; none if it is about something that was saved.
@@ -45,26 +63,48 @@ fn input(call: &Call) -> Option<(&Value, &Call)> {
     }
 }
 
-/// Runs the graph once.
-async fn invoke(scenario: &Scenario, graph: &CompiledGraph<DynState>, input: &Value, call: &Call) -> Value {
+/// The input of a run: none to go on.
+fn update(graph: &CompiledGraph<DynState>, input: &Value) -> Result<Option<DynUpdate>, String> {
+    let update = (!input.is_null()).then(|| graph.update(input.clone())).transpose();
+    update.map_err(|error| error.to_string())
+}
+
+/// Runs the graph and writes down its events and how it ended.
+async fn stream(scenario: &Scenario, graph: &CompiledGraph<DynState>, input: &Value, call: &Call) -> (Value, Value) {
     // The events are taken as they come; the bound only says how far the run may be ahead.
     let config = Config::default().recursion_limit(call.recursion_limit).stream_capacity(1 << 24);
     let modes = [StreamMode::Values, StreamMode::Updates, StreamMode::Custom];
-    let mut events = match input {
-        Value::Null => graph.stream((), config, (), modes),
-        input => match graph.update(input.clone()) {
-            Ok(update) => graph.stream(update, config, (), modes),
-            Err(error) => return failed(&[], "input", &error.to_string()),
-        },
+    let mut events = match update(graph, input) {
+        Ok(Some(update)) => graph.stream(update, config, (), modes),
+        Ok(None) => graph.stream((), config, (), modes),
+        Err(error) => return (failed(&[], "input", &error), Value::from(error)),
     };
     let mut record = Record { scenario, steps: Vec::new(), open: Step::default(), interrupts: Vec::new() };
     while let Some(event) = events.next().await {
         match event {
             Ok(event) => record.note(event),
-            Err(error) => return record.failed(&error),
+            Err(error) => return (record.failed(&error), end(&Err(error))),
         }
     }
-    record.ended()
+    (record.ended(), end(&events.outcome().await))
+}
+
+/// Runs the graph without listening and writes down how it ended.
+async fn invoke(graph: &CompiledGraph<DynState>, input: &Value, call: &Call) -> Value {
+    let config = Config::default().recursion_limit(call.recursion_limit);
+    match update(graph, input) {
+        Ok(Some(update)) => end(&graph.invoke(update, config, ()).await),
+        Ok(None) => end(&graph.invoke((), config, ()).await),
+        Err(error) => Value::from(error),
+    }
+}
+
+/// How a run ended.
+fn end(outcome: &Result<Outcome<DynState>, RunError>) -> Value {
+    match outcome {
+        Ok(outcome) => json!({ "finished": outcome.is_finished(), "state": outcome.state().to_value() }),
+        Err(error) => json!({ "error": error.to_string() }),
+    }
 }
 
 /// What came since the last `values` event.

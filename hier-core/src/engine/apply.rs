@@ -242,16 +242,21 @@ fn refused(
     }
 }
 
-const SEVERAL_WRITERS: &str = "has no reducer and was written more than once (give it a reducer, or let the nodes run in \
-                               different steps)";
-const SEVERAL_OVERWRITES: &str = "was overwritten more than once (let only one node overwrite it)";
+/// What several tasks of a step may not do with a channel, and how to mend it.
+struct Breach(&'static str, &'static str);
 
-fn conflict<S: Values>(plan: &Plan, channel: &ChannelSpec, tasks: [&Applied<S>; 2], reason: &'static str) -> RunError {
+const SEVERAL_WRITERS: Breach =
+    Breach("written more than once", "it has no reducer; give it one, or let the nodes run in different steps");
+const SEVERAL_OVERWRITES: Breach = Breach("overwritten more than once", "let only one node overwrite it");
+
+fn conflict<S: Values>(plan: &Plan, channel: &ChannelSpec, tasks: [&Applied<S>; 2], breach: Breach) -> RunError {
+    let Breach(what, mend) = breach;
     let nodes = tasks.map(|task| task.node.map_or(hier_spec::START, |node| plan.name(node)).to_owned());
     RunError::Conflict {
         graph: plan.graph().to_owned(),
         channel: channel.name.clone().into_owned(),
         nodes: nodes.to_vec(),
-        reason,
+        what,
+        mend,
     }
 }

@@ -24,7 +24,7 @@ pub(crate) struct Exit {
     pub(crate) joins: Vec<(usize, usize)>,
     /// Routes to ask, by their number in the spec.
     pub(crate) routes: Vec<usize>,
-    /// Whether the node has only plain edges, in and out, and nothing about it is deferred: most nodes.
+    /// Whether the node has only plain edges, in and out, and no node of the graph is deferred: most nodes.
     pub(crate) plain: bool,
 }
 
@@ -115,9 +115,11 @@ impl Plan {
             exit.signals.sort_unstable();
             exit.signals.dedup();
         }
-        let plain = |exit: &Exit| exit.joins.is_empty() && !exit.signals.iter().any(|node| self.is_deferred(*node));
+        // Where a node is deferred, any step may be the one that leaves nothing else to run, and release it.
+        let none_waits = self.deferred.is_clear();
+        let plain = |exit: &Exit| exit.joins.is_empty() && none_waits;
         let plains: Vec<bool> = (0..self.len())
-            .map(|node| plain(&self.exits[node]) && self.joins_into[node].is_empty() && !self.is_deferred(node))
+            .map(|node| plain(&self.exits[node]) && self.joins_into[node].is_empty())
             .collect();
         self.start.plain = plain(&self.start);
         self.exits.iter_mut().zip(plains).for_each(|(exit, plain)| exit.plain = plain);

@@ -240,19 +240,12 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         let parcels = parcels.into_iter().enumerate();
         let pushes = parcels.map(|(index, (node, parcel))| (TaskKey { node, step, send: Some(index) }, Some(parcel)));
         let pulls = self.frontier.ready().iter().map(|node| (TaskKey { node: *node, step, send: None }, None));
-        let tasks: Vec<(TaskKey, Option<Parcel>)> = pushes.chain(pulls).collect();
-        let keys: Vec<TaskKey> = tasks.iter().map(|(key, _)| *key).collect();
-        let futures: Vec<BoxFuture<'static, TaskResult<S>>> = {
-            let tasks = tasks.into_iter().map(|(key, parcel)| {
-                let run = Run { key, ..self.task.run.clone() };
-                Task { run, parcel, ..self.task.clone() }
-            });
-            let tasks: Vec<_> = tasks.collect();
-            if let Some(emitter) = self.emitter.as_ref().filter(|emitter| emitter.wants_tasks()) {
-                tasks.iter().for_each(|task| emitter.started(started(task)));
-            }
-            tasks.into_iter().map(|task| self.future(task)).collect()
-        };
+        let tasks: Vec<Task<S, C>> = pushes.chain(pulls).map(|(key, parcel)| self.task.sibling(key, parcel)).collect();
+        let keys: Vec<TaskKey> = tasks.iter().map(|task| task.run.key).collect();
+        if let Some(emitter) = self.emitter.as_ref().filter(|emitter| emitter.wants_tasks()) {
+            tasks.iter().for_each(|task| emitter.started(started(task)));
+        }
+        let futures: Vec<BoxFuture<'static, TaskResult<S>>> = tasks.into_iter().map(|task| self.future(task)).collect();
         let limit = self.task.run.shared.config.max_concurrency.unwrap_or(usize::MAX);
         let results = Batch::run(futures.into_iter(), limit, &self.task.run.shared.crew).await;
         let results = results.map_err(|_| RunError::NoRuntime { graph: self.graph_name() })?;

@@ -67,20 +67,25 @@ impl From<End> for Place {
 }
 
 impl From<&str> for Place {
+    /// The names that START and END have in events are those places too.
     fn from(name: &str) -> Self {
-        Self::Node(name.to_owned())
+        match name {
+            hier_spec::START => Self::Start,
+            hier_spec::END => Self::End,
+            _ => Self::Node(name.to_owned()),
+        }
     }
 }
 
 impl From<String> for Place {
     fn from(name: String) -> Self {
-        Self::Node(name)
+        Self::from(name.as_str())
     }
 }
 
 impl From<&String> for Place {
     fn from(name: &String) -> Self {
-        Self::Node(name.clone())
+        Self::from(name.as_str())
     }
 }
 

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::command::{Parcel, Payload};
 use super::handler::{Arguments, BoxFuture, Failure, Node, NodeFuture, NodeResult};
 use super::{Child, Graph, Inner, SubgraphArgs};
+use crate::engine::TaskKey;
 use crate::error::NodeError;
 use crate::run::Run;
 use crate::state::Values;
@@ -42,6 +43,13 @@ impl<S: Values, C> fmt::Debug for Task<S, C> {
 }
 
 impl<S: Values, C> Task<S, C> {
+    /// Another task of the same step.
+    pub(crate) fn sibling(&self, key: TaskKey, parcel: Option<Parcel>) -> Self {
+        let Run { shared, remaining, .. } = &self.run;
+        let run = Run { shared: shared.clone(), key, attempt: 1, remaining: *remaining, heartbeat: None };
+        Self { graph: self.graph.clone(), state: self.state.clone(), run, parcel, failure: None }
+    }
+
     /// The state as of the start of the step.
     pub fn state(&self) -> &S {
         &self.state

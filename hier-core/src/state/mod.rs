@@ -50,9 +50,9 @@ pub use dynamic::{Builtin, DynState, DynUpdate, DynWrite, Schema};
 pub use key::{Channel, ManagedValue, MayHaveTwoWriters, Plain, Reduced, WritableChannel};
 pub use managed::{IsLastStep, RemainingSteps, Steps};
 pub use persist::{Carried, Parameter, Persist};
+pub use share::SharesWith;
 #[doc(hidden)]
 pub use share::{Agree, Empty, Fork, I, Leaf, O, SameType, nibbles};
-pub use share::SharesWith;
 pub use update::{Overwrite, Update, Write, Writes};
 
 use crate::channel::{ChannelSpec, Table};

@@ -39,7 +39,7 @@ fn compiled(graph: Builder) -> CompiledGraph<DynState> {
 /// Compares the drawing with these lines, to which the head and the tail that all have are added.
 #[track_caller]
 fn draws(graph: &CompiledGraph<DynState>, lines: &str) {
-    let lines: String = lines.trim().lines().map(|line| format!("\t{}\n", line.trim())).collect();
+    let lines: String = lines.trim().lines().flat_map(|line| ["\t", line.trim(), "\n"]).collect();
     // What the reference breaks inside a label is not indented.
     let lines = lines.replace("\t__interrupt", "__interrupt");
     let expected = format!(
@@ -200,5 +200,22 @@ fn arms_with_one_target_share_an_edge_and_sends_have_one() {
         a -. &nbsp;#quot;x#quot; #124; #quot;y#quot;&nbsp; .-> __end__;
         a -. &nbsp;B#40;_#41;, items&nbsp; .-> b;
         b --> __end__;",
+    );
+}
+
+/// The reference writes these names as they are, which Mermaid does not take.
+#[test]
+fn words_of_mermaid_are_escaped() {
+    draws(
+        &compiled(chain(&["call", "end", "a(b)"])),
+        r"__start__([<p>__start__</p>]):::first
+        \63all(call)
+        \65nd(end)
+        a\28b\29(a#40;b#41;)
+        __end__([<p>__end__</p>]):::last
+        __start__ --> \63all;
+        \63all --> \65nd;
+        \65nd --> a\28b\29;
+        a\28b\29 --> __end__;",
     );
 }

@@ -39,6 +39,5 @@ graph! {
 }
 
 fn main() {
-    let seen = Seen { title: &String::new() };
-    let _ = Ask::compile().invoke(seen, Config::default(), ());
+    let _ = Seen { title: &String::new() };
 }

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Measures what a graph costs to compile: `cargo check` of programs with one graph of 0, 10, 100 and 400 nodes.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+mkdir "$folder/src"
+cat >"$folder/Cargo.toml" <<TOML
+[package]
+name = "compile-time"
+version = "0.0.0"
+edition = "2024"
+
+[dependencies]
+hier-core = { path = "$root/hier-core" }
+serde = { version = "1", features = ["derive"] }
+
+[workspace]
+TOML
+cp Cargo.lock "$folder/Cargo.lock"
+
+program() {
+    echo 'use hier_core::prelude::*;'
+    echo '#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]'
+    echo 'struct S { #[reducer(sum)] count: u64 }'
+    local nodes=$1 names="" edges="START" i
+    for ((i = 0; i < nodes; i++)); do
+        echo "async fn n$i(state: &S) -> SUpdate { S::update().count(state.count) }"
+        names+="n$i, "
+        edges+=" >> n$i"
+    done
+    if [ "$nodes" -gt 0 ]; then
+        echo "graph! { G<S> = Graph { nodes: [$names], edges: [$edges >> END] } }"
+        echo 'fn main() { println!("{}", G::compile().spec().name); }'
+    else
+        echo 'fn main() { println!("{}", S::default().count); }'
+    fi
+}
+
+export CARGO_TARGET_DIR="$root/target/compile-time"
+program 0 >"$folder/src/main.rs"
+cargo check --quiet --manifest-path "$folder/Cargo.toml"
+for nodes in 0 10 100 400; do
+    program "$nodes" >"$folder/src/main.rs"
+    best=
+    for _ in 1 2 3; do
+        touch "$folder/src/main.rs"
+        start=$(date +%s%N)
+        cargo check --quiet --manifest-path "$folder/Cargo.toml"
+        took=$((($(date +%s%N) - start) / 1000000))
+        if [ -z "$best" ] || [ "$took" -lt "$best" ]; then best=$took; fi
+    done
+    echo "$nodes nodes: $best ms"
+done
