@@ -257,7 +257,8 @@ where
 
 fn undeclared(target: &str, node: &str) -> String {
     format!(
-        "its command goes to `{target}`, which it does not declare: write `{node} {{ goto: [{target}] }}` in the graph"
+        "its command goes to `{target}`, which it does not declare: write `{node} {{ goto: [{target}] }}` in the graph, or \
+         `.goto(\"{node}\", …)` on its builder"
     )
 }
 

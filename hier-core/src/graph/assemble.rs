@@ -124,6 +124,9 @@ impl<S: Values, C: Send + Sync + 'static> Draft<S, C> {
     }
 
     fn resolve_gotos(&mut self) {
+        if self.lenient {
+            self.nodes.iter_mut().for_each(|node| node.goto = Goto::Any);
+        }
         for (node, targets) in std::mem::take(&mut self.gotos) {
             let targets: Result<Vec<Target>, String> =
                 targets.iter().map(|place| Names(&self.nodes).target(place)).collect();

@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use hier_spec::{ArmSpec, ArmTarget, EdgeSpec, Goto, NodeSpec, Source, Target as SpecTarget};
+use hier_spec::{ArmSpec, ArmTarget, EdgeSpec, NodeSpec, Source, Target as SpecTarget};
 
 use super::Routing;
 use super::assemble::{self, Draft};
@@ -170,15 +170,15 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
     }
 
     /// Accepts what the reference accepts: nodes that cannot be reached or have no way on, joins that cannot fire,
-    /// doubled edges.
+    /// doubled edges, and commands that go to any node unless [`goto`](Self::goto) says otherwise.
     pub fn lenient(&mut self) -> &mut Self {
         self.draft.lenient = true;
         self
     }
 
-    /// Adds a node. Its commands may go to any node, unless [`goto`](Self::goto) says otherwise.
+    /// Adds a node. Where its commands may go is declared with [`goto`](Self::goto).
     pub fn node(&mut self, name: impl Into<String>, node: impl IntoNode<S, C>) -> &mut Self {
-        let spec = NodeSpec { name: name.into().into(), goto: Goto::Any, ..NodeSpec::new("") };
+        let spec = NodeSpec { name: name.into().into(), ..NodeSpec::new("") };
         self.draft.add_node(spec, node.into_node());
         self
     }

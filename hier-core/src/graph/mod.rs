@@ -17,7 +17,7 @@ pub use attach::{Child, FitsContext};
 pub(crate) use attach::Attached;
 pub use builder::{GraphBuilder, IntoNode, Place};
 pub use command::{Command, END, End, IntoTarget, JumpTo, Output, Payload, START, Start, Target};
-pub use compiled::{CompiledGraph, Graph, Parts};
+pub use compiled::{Compiled, CompiledGraph, Graph, Parts};
 pub use handler::{BoxFuture, Failure, NodeResult, Sent, SubgraphArgs};
 pub use input::{GraphInput, GraphOutput, Whole};
 pub use options::{Cache, NodeDef, Retry};

@@ -124,12 +124,10 @@ impl<'a, S: Values, C: Send + Sync + 'static, G: Graph> Node<SubgraphArgs<'a, S,
     fn call(self, args: SubgraphArgs<'a, S, C, G>) -> Self::Out {
         let task = args.task;
         let child: Option<&Child<S, C>> = task.graph.child(task.run.key.node);
-        match child {
-            Some(child) => child.run(task),
-            None => {
-                let error = NodeError::permanent(format!("the graph `{}` is not attached here", G::NAME));
-                Box::pin(std::future::ready(Err(error)))
-            }
+        if let Some(child) = child {
+            return child.run(task);
         }
+        let error = NodeError::permanent(format!("the graph `{}` is not attached here", G::NAME));
+        Box::pin(std::future::ready(Err(error)))
     }
 }

@@ -54,7 +54,6 @@ fn graph(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStream {
     let output = model.output.as_ref().unwrap_or(state);
     let site = code::site();
     let facts = code::nodes(model).map(|(index, _)| code::facts(index));
-    // A graph that contains itself by way of another is a cycle here, which is shown at the graph's name.
     let depth = quote_spanned! {name.span()=>
         const DEPTH: usize = ::hier_core::__private::deepest(&[#(#facts.depth()),*]);
     };

@@ -46,8 +46,12 @@ pub(super) fn items(model: &Model, state: &Type, context: &TokenStream) -> Token
         // That an edge without an item reaches the node is checked at that edge.
         let plain = model.plain[index].map(|edge| quote_spanned!(edge=> .plain()));
         let node = node(declared, &facts);
-        quote! {
+        // A graph that contains itself by way of another is a cycle of these, which is shown at the node.
+        let facts = quote_spanned! {span(&declared.path)=>
             const #facts: ::hier_core::__private::Facts<#state, #context> = #spot #plain.facts();
+        };
+        quote! {
+            #facts
             fn #function() -> ::hier_core::__private::NodeDef<#state, #context> { #node }
         }
     });

@@ -100,7 +100,7 @@ fn by_match(input: ParseStream<'_>, errors: &mut Errors) -> Result<Decision> {
 
 /// `if test { target } else { target }`, `else if`.
 fn by_if(input: ParseStream<'_>, errors: &mut Errors) -> Result<Decision> {
-    let token = input.parse::<Token![if]>()?;
+    let span = input.parse::<Token![if]>()?.span;
     let function = function(input, Shape::If)?;
     let bare = |body| Arm { pattern: None, guard: None, body };
     let mut arms = vec![bare(block(input, errors)?)];
@@ -111,10 +111,10 @@ fn by_if(input: ParseStream<'_>, errors: &mut Errors) -> Result<Decision> {
             _ => block(input, errors)?,
         }));
     } else {
-        errors.push(&token, "this `if` does not say where to go otherwise: add `else { … }`, such as `else { END }`");
+        errors.at(span, "this `if` does not say where to go otherwise: add `else { … }`, such as `else { END }`");
         broken = true;
     }
-    Ok(Decision { span: token.span, shape: Shape::If, function, arms, broken })
+    Ok(Decision { span, shape: Shape::If, function, arms, broken })
 }
 
 /// `for item in items { node(item) }`
