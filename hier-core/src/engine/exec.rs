@@ -64,12 +64,22 @@ where
     C: Send + Sync + 'static,
 {
     let node = &task.graph.nodes[task.run.key.node];
-    if node.bare { attempt(task, &node.body).await } else { caught(guarded(task, node)).await }
+    if node.bare {
+        attempt(task, &node.body).await
+    } else {
+        // Boxed, so that the future of a node without options stays small.
+        caught(Box::pin(guarded(task, node))).await
+    }
 }
 
 /// Makes a panic an error: of a `Clone` or `Serialize` of the user's types, of a timer where there is no runtime.
-pub(crate) async fn caught<T>(work: impl Future<Output = Result<T, NodeError>>) -> Result<T, NodeError> {
+async fn caught<T>(work: impl Future<Output = Result<T, NodeError>>) -> Result<T, NodeError> {
     AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|payload| Err(NodeError::panic(&*payload)))
+}
+
+/// The same for work that is done at once.
+pub(crate) fn safely<T>(work: impl FnOnce() -> Result<T, NodeError>) -> Result<T, NodeError> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| Err(NodeError::panic(&*payload)))
 }
 
 /// One attempt, without any option.
@@ -136,7 +146,7 @@ where
     S: Values,
     C: Send + Sync + 'static,
 {
-    let failure = Failure { node: task.run.node().to_owned(), error };
+    let failure = Box::new(Failure { node: task.run.node().to_owned(), error });
     let task = Task { failure: Some(failure), ..task.clone() };
     Ok(Done { by: By::Handler, ..attempt(&task, handler).await? })
 }
@@ -281,12 +291,17 @@ where
     S: Values,
     C: Send + Sync + 'static,
 {
-    let mut done = execute(task).await?;
-    let plan = &task.graph.plan;
-    let routes = &plan.exits[task.run.key.node].routes;
+    let done = execute(task).await?;
+    let routes = &task.graph.plan.exits[task.run.key.node].routes;
     if routes.is_empty() || done.by == By::Handler || done.is_for_parent() {
         return Ok(done);
     }
+    safely(|| routed(task, routes, done))
+}
+
+/// Asks the routes of a task that has siblings.
+fn routed<S: Values, C>(task: &Task<S, C>, routes: &[usize], mut done: Done<S>) -> Result<Done<S>, NodeError> {
+    let plan = &task.graph.plan;
     let mut routing = Routing::default();
     if done.writes.is_empty() {
         route(&task.graph.routes, routes, task.state(), &mut routing)?;

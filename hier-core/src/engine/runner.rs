@@ -6,7 +6,7 @@ use super::apply::{Applied, Ledger, path_order};
 use super::batch::Batch;
 use super::crew::Crew;
 use super::event::{Event, NodeUpdate, StreamMode, TaskFinished, TaskStarted, state_json};
-use super::exec::{By, Done, call, caught, execute, execute_and_route, resolve, route};
+use super::exec::{By, Done, call, execute, execute_and_route, resolve, route, safely};
 use super::frontier::Frontier;
 use super::outcome::{Question, StopReason};
 use super::plan::TaskKey;
@@ -264,14 +264,13 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
 
     fn future(&self, task: Task<S, C>) -> BoxFuture<'static, TaskResult<S>> {
         match self.emitter.clone() {
-            None => Box::pin(async move { caught(execute_and_route(&task)).await }),
+            None => Box::pin(async move { execute_and_route(&task).await }),
             Some(emitter) => Box::pin(async move {
-                let result = caught(execute_and_route(&task)).await;
-                let told = async {
+                let result = execute_and_route(&task).await;
+                safely(|| {
                     report(&emitter, &task, &result);
                     result
-                };
-                caught(told).await
+                })
             }),
         }
     }

@@ -21,7 +21,7 @@ pub struct Task<S: Values, C = ()> {
     pub(crate) state: Arc<S>,
     pub(crate) run: Run<C>,
     pub(crate) parcel: Option<Parcel>,
-    pub(crate) failure: Option<Failure>,
+    pub(crate) failure: Option<Box<Failure>>,
 }
 
 impl<S: Values, C> Clone for Task<S, C> {
@@ -85,7 +85,7 @@ impl<S: Values, C> Task<S, C> {
 
     /// The failure that this task handles, in a handler of `on_error`.
     pub fn failure(&self) -> Option<Failure> {
-        self.failure.clone()
+        self.failure.as_deref().cloned()
     }
 
     /// Calls a node function with what it takes from this task. Used by the macro, and by `node` closures that reuse
