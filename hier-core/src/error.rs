@@ -132,7 +132,9 @@ impl fmt::Display for NodeError {
             NodeErrorKind::Message(text) | NodeErrorKind::Goto(text) => f.write_str(text),
             NodeErrorKind::Source(error) => error.fmt(f),
             NodeErrorKind::Panic(text) => write!(f, "panicked: {text}"),
-            NodeErrorKind::Timeout { kind: TimeoutKind::Run, limit } => write!(f, "took longer than its timeout, {limit:?}"),
+            NodeErrorKind::Timeout { kind: TimeoutKind::Run, limit } => {
+                write!(f, "took longer than its timeout, {limit:?}")
+            }
             NodeErrorKind::Timeout { kind: TimeoutKind::Idle, limit } => {
                 write!(f, "gave no sign of life for its idle timeout, {limit:?} (`run.heartbeat()` is one)")
             }

@@ -1,6 +1,9 @@
 //! State graphs and hierarchies of agents that the compiler checks.
 #![doc = ""]
 
+#[doc(hidden)]
+#[path = "private.rs"]
+pub mod __private;
 pub mod agent;
 pub mod channel;
 mod config;
@@ -8,9 +11,6 @@ mod engine;
 mod error;
 pub mod graph;
 pub mod prelude;
-#[doc(hidden)]
-#[path = "private.rs"]
-pub mod __private;
 pub mod reducer;
 mod run;
 pub mod state;
@@ -21,8 +21,8 @@ extern crate self as hier_core;
 
 pub use config::{Config, DEFAULT_RECURSION_LIMIT, DEFAULT_STREAM_CAPACITY, RunControl};
 pub use engine::{
-    DebugEvent, Event, EventStream, Interrupted, Nested, NodeUpdate, Outcome, Question, StopReason, Stopped, StreamMode,
-    TaskFinished, TaskStarted,
+    DebugEvent, Event, EventStream, Interrupted, Nested, NodeUpdate, Outcome, Question, StopReason, Stopped,
+    StreamMode, TaskFinished, TaskStarted,
 };
 pub use error::{BuildError, NodeError, NodeErrorKind, Result, RunError, TimeoutKind};
 pub use run::Run;

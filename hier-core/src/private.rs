@@ -3,7 +3,9 @@
 pub use std::borrow::Cow;
 pub use std::sync::Arc;
 
-pub use hier_spec::{ArmSpec, ArmTarget, EdgeSpec, Goto, GraphSpec, Nested, NodeSpec, Source, Target as SpecTarget, Text};
+pub use hier_spec::{
+    ArmSpec, ArmTarget, EdgeSpec, Goto, GraphSpec, Nested, NodeSpec, Source, Target as SpecTarget, Text,
+};
 pub use serde_json::{self, Error as JsonError, Value};
 
 pub use crate::NodeError;

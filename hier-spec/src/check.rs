@@ -165,15 +165,14 @@ fn same_arms(spec: &GraphSpec, findings: &mut Vec<Finding>) {
 fn dead_joins(spec: &GraphSpec, ways: &[Way], reached: &[bool], findings: &mut Vec<Finding>) -> BTreeSet<usize> {
     let mut dead = BTreeSet::new();
     for (index, edge) in spec.edges.iter().enumerate() {
-        let EdgeSpec::Join { from, to } = edge else { continue };
+        // A join into END runs nothing, so it cannot fail to.
+        let EdgeSpec::Join { from, to: Target::Node(to) } = edge else { continue };
         let before = findings.len();
         lost_sources(spec, index, from, reached, findings);
         if findings.len() == before {
             excluding_sources(spec, ways, index, from, findings);
         }
-        if findings.len() > before
-            && let Target::Node(to) = to
-        {
+        if findings.len() > before {
             dead.insert(*to);
         }
     }
@@ -197,7 +196,9 @@ fn lost_sources(spec: &GraphSpec, join: usize, from: &List<usize>, reached: &[bo
 fn excluding_sources(spec: &GraphSpec, ways: &[Way], join: usize, from: &List<usize>, findings: &mut Vec<Finding>) {
     for (second, b) in from.iter().enumerate() {
         for (first, a) in from[..second].iter().enumerate() {
-            let Some(route) = (0..spec.edges.len()).find(|route| excludes(spec, ways, *route, *a, *b)) else { continue };
+            let Some(route) = (0..spec.edges.len()).find(|route| excludes(spec, ways, *route, *a, *b)) else {
+                continue;
+            };
             let EdgeSpec::Route { label, .. } = &spec.edges[route] else { continue };
             let (a, b) = (&spec.nodes[*a].name, &spec.nodes[*b].name);
             findings.push(Finding {

@@ -1,6 +1,6 @@
 //! Which nodes can run, and from which the end can be reached.
 
-use crate::{ArmTarget, EdgeSpec, GraphSpec, Goto, Source, Target};
+use crate::{ArmTarget, EdgeSpec, Goto, GraphSpec, Source, Target};
 
 /// One way on: followed when all of `from` have run.
 pub(crate) struct Way {

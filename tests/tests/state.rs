@@ -44,6 +44,7 @@ struct Totals {
     tax: i64,
 }
 
+#[allow(clippy::needless_pass_by_value)] // the shape of a reducer
 fn merge_totals(old: &mut Totals, new: Totals) {
     old.net += new.net;
     old.tax += new.tax;

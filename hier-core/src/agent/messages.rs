@@ -70,7 +70,9 @@ impl Messages {
                 (Some((id, _)), Body::Remove) => removed.push(id.clone()),
                 (None, Body::Remove) => {
                     let id = message.id.as_deref().unwrap_or_default();
-                    return Err(ReduceError::new(format!("a message with the id `{id}` cannot be removed: there is none")));
+                    return Err(ReduceError::new(format!(
+                        "a message with the id `{id}` cannot be removed: there is none"
+                    )));
                 }
                 (Some((id, place)), _) => {
                     removed.retain(|other| other != id);

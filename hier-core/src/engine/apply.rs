@@ -243,6 +243,7 @@ fn refused(
 }
 
 /// What several tasks of a step may not do with a channel, and how to mend it.
+#[derive(Clone, Copy)]
 struct Breach(&'static str, &'static str);
 
 const SEVERAL_WRITERS: Breach =

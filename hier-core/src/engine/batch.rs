@@ -7,7 +7,6 @@
 //! Tasks are handed over a few at a time, because the last task that a thread of tokio spawns stays with that thread
 //! until it is free, which it is not while it polls the next task in place.
 
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -22,7 +21,7 @@ use super::watch;
 use crate::config::lock;
 use crate::graph::BoxFuture;
 
-/// The tasks of one superstep, with results of type `T`.
+/// The tasks of one superstep, each made when its turn comes, with results of type `T`.
 pub(crate) struct Batch<T> {
     state: Mutex<State<T>>,
     /// How many tasks have been taken from the queue so far: what the watch looks at.
@@ -37,7 +36,10 @@ pub(crate) struct Batch<T> {
 const HANDFUL: usize = 16;
 
 struct State<T> {
-    queue: VecDeque<(usize, BoxFuture<'static, T>)>,
+    /// How many tasks have not been started.
+    queued: usize,
+    /// Makes the next task. Taken away at the end, so that nothing it holds is held longer than the tasks.
+    start: Option<Start<T>>,
     /// Tasks that wait and are still to be handed to the runtime.
     waiting: Vec<(usize, BoxFuture<'static, T>)>,
     results: Vec<Option<T>>,
@@ -51,21 +53,25 @@ struct State<T> {
     aborts: Vec<AbortHandle>,
 }
 
+/// Makes the next task.
+type Start<T> = Box<dyn FnMut() -> Option<BoxFuture<'static, T>> + Send>;
+
 /// A batch needs a runtime and there is none.
 pub(crate) struct Stranded;
 
 impl<T: Send + 'static> Batch<T> {
-    /// Runs all tasks, at most `limit` at once, and returns their results in order. Dropping the future cancels those
+    /// Runs `count` tasks, at most `limit` at once, and returns their results in order: none is missing. Dropping the future cancels those
     /// that have not ended.
     pub(crate) async fn run(
-        tasks: impl ExactSizeIterator<Item = BoxFuture<'static, T>>,
+        count: usize,
+        start: impl FnMut() -> Option<BoxFuture<'static, T>> + Send + 'static,
         limit: usize,
         crew: &Arc<Crew>,
-    ) -> Result<Vec<T>, Stranded> {
-        let count = tasks.len();
+    ) -> Result<Vec<Option<T>>, Stranded> {
         let batch = Arc::new(Self {
             state: Mutex::new(State {
-                queue: tasks.enumerate().collect(),
+                queued: count,
+                start: Some(Box::new(start)),
                 waiting: Vec::new(),
                 results: std::iter::repeat_with(|| None).take(count).collect(),
                 running: 0,
@@ -87,9 +93,12 @@ impl<T: Send + 'static> Batch<T> {
         }
         batch.drive();
         poll_fn(|context| batch.poll_done(context)).await?;
-        let results = std::mem::take(&mut lock(&batch.state).results);
-        drop(guard);
-        Ok(results.into_iter().flatten().collect())
+        let (results, start) = {
+            let mut state = lock(&batch.state);
+            (std::mem::take(&mut state.results), state.start.take())
+        };
+        drop((guard, start));
+        Ok(results)
     }
 
     /// Takes tasks and polls each once, until none are left or as many run as may.
@@ -120,9 +129,7 @@ impl<T: Send + 'static> Batch<T> {
         if state.running >= self.limit {
             return None;
         }
-        let task = state.queue.pop_front()?;
-        state.running += 1;
-        Some(task)
+        state.start_next()
     }
 
     /// Lets the runtime go on with a task that waits.
@@ -157,7 +164,7 @@ impl<T: Send + 'static> Batch<T> {
                 let more = {
                     let mut state = lock(&batch.state);
                     state.finish(place, result);
-                    !state.queue.is_empty()
+                    state.queued > 0
                 };
                 if more {
                     batch.drive();
@@ -180,6 +187,15 @@ impl<T: Send + 'static> Batch<T> {
 }
 
 impl<T> State<T> {
+    fn start_next(&mut self) -> Option<(usize, BoxFuture<'static, T>)> {
+        let start = self.start.as_mut().filter(|_| self.queued > 0)?;
+        let task = start()?;
+        let place = self.results.len() - self.queued;
+        self.queued -= 1;
+        self.running += 1;
+        Some((place, task))
+    }
+
     fn finish(&mut self, place: usize, result: T) {
         self.running -= 1;
         self.missing -= 1;
@@ -196,11 +212,12 @@ impl<T> Drop for CancelOnDrop<'_, T> {
     fn drop(&mut self) {
         let mut state = lock(&self.0.state);
         state.cancelled = true;
-        let queue = std::mem::take(&mut state.queue);
+        state.queued = 0;
         let waiting = std::mem::take(&mut state.waiting);
         let aborts = std::mem::take(&mut state.aborts);
+        let start = state.start.take();
         drop(state);
-        drop((queue, waiting));
+        drop((waiting, start));
         aborts.iter().for_each(AbortHandle::abort);
     }
 }
@@ -214,7 +231,7 @@ impl<T: Send + 'static> watch::Watched for Batch<T> {
         let Some(handle) = &self.handle else { return };
         self.hand_over(lock(&self.state));
         let mut state = lock(&self.state);
-        let queued = state.queue.len().min(self.limit.saturating_sub(state.running));
+        let queued = state.queued.min(self.limit.saturating_sub(state.running));
         let wanted = queued.min(handle.metrics().num_workers().saturating_sub(1));
         while state.helpers < wanted {
             state.helpers += 1;

@@ -12,6 +12,7 @@ mod frontier;
 mod heartbeat;
 mod outcome;
 mod plan;
+mod report;
 mod run;
 mod runner;
 mod stream;

@@ -85,7 +85,9 @@ impl<S> Outcome<S> {
             Self::Interrupted(Interrupted { state, questions }) => {
                 Outcome::Interrupted(Interrupted { state: f(state), questions })
             }
-            Self::Stopped(Stopped { state, reason, next }) => Outcome::Stopped(Stopped { state: f(state), reason, next }),
+            Self::Stopped(Stopped { state, reason, next }) => {
+                Outcome::Stopped(Stopped { state: f(state), reason, next })
+            }
         }
     }
 }

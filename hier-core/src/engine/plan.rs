@@ -80,7 +80,12 @@ impl Plan {
             exits: vec![Exit::default(); count],
             joins: Vec::new(),
             joins_into: vec![Vec::new(); count],
-            deferred: order.iter().enumerate().filter(|(_, node)| spec.nodes[**node].defer).map(|(rank, _)| rank).collect(),
+            deferred: order
+                .iter()
+                .enumerate()
+                .filter(|(_, node)| spec.nodes[**node].defer)
+                .map(|(rank, _)| rank)
+                .collect(),
             defers: spec.nodes.iter().any(|node| node.defer),
             allowed: Vec::new(),
         };
@@ -118,9 +123,8 @@ impl Plan {
         // Where a node is deferred, any step may be the one that leaves nothing else to run, and release it.
         let none_waits = self.deferred.is_clear();
         let plain = |exit: &Exit| exit.joins.is_empty() && none_waits;
-        let plains: Vec<bool> = (0..self.len())
-            .map(|node| plain(&self.exits[node]) && self.joins_into[node].is_empty())
-            .collect();
+        let plains: Vec<bool> =
+            (0..self.len()).map(|node| plain(&self.exits[node]) && self.joins_into[node].is_empty()).collect();
         self.start.plain = plain(&self.start);
         self.exits.iter_mut().zip(plains).for_each(|(exit, plain)| exit.plain = plain);
     }
@@ -225,17 +229,12 @@ impl Plan {
         text.extend_from_slice(name.as_bytes());
         text.extend_from_slice(key.step.to_string().as_bytes());
         text.extend_from_slice(name.as_bytes());
-        match key.send {
-            Some(index) => {
-                text.extend_from_slice(b"__pregel_push");
-                text.extend_from_slice(index.to_string().as_bytes());
-            }
-            None => {
-                text.extend_from_slice(b"__pregel_pull");
-                for trigger in self.triggers(key.node) {
-                    text.extend_from_slice(trigger.as_bytes());
-                }
-            }
+        if let Some(index) = key.send {
+            text.extend_from_slice(b"__pregel_push");
+            text.extend_from_slice(index.to_string().as_bytes());
+        } else {
+            text.extend_from_slice(b"__pregel_pull");
+            self.triggers(key.node).iter().for_each(|trigger| text.extend_from_slice(trigger.as_bytes()));
         }
         Uuid::from_u128(xxhash_rust::xxh3::xxh3_128(&text))
     }

@@ -2,19 +2,22 @@
 
 use std::sync::{Arc, OnceLock};
 
+use tracing::Instrument;
+
 use super::apply::{Applied, Ledger, path_order};
 use super::batch::Batch;
 use super::crew::Crew;
-use super::event::{Event, NodeUpdate, StreamMode, TaskFinished, TaskStarted, state_json};
+use super::event::{Event, StreamMode};
 use super::exec::{By, Done, call, execute, execute_and_route, resolve, route, safely};
 use super::frontier::Frontier;
 use super::outcome::{Question, StopReason};
 use super::plan::TaskKey;
+use super::report::{is_traced, report, started, step_span, task_span};
 use super::stream::Emitter;
 use crate::error::{NodeError, NodeErrorKind, RunError};
 use crate::graph::{BoxFuture, Inner, Output, Parcel, ParentCommand, Routing, Task};
 use crate::run::{Run, Shared};
-use crate::state::{Steps, Update, Values, Writes};
+use crate::state::{Steps, Values, Writes};
 
 /// One run of one graph.
 pub(crate) struct Runner<S: Values, C> {
@@ -123,8 +126,10 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
                         }
                     }
                 }
-                Some(node) => self.single(node).await?,
-                None => self.several().await?,
+                single => {
+                    let span = step_span(self.step);
+                    self.told(single).instrument(span).await?
+                }
             };
             if let Some(end) = end {
                 return Ok(end);
@@ -157,11 +162,19 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         }
     }
 
-    /// Whether running the node alone is just calling its code: nobody listens, and it has no options.
+    /// A step of one task with options or listeners, or of several.
+    async fn told(&mut self, single: Option<usize>) -> Result<Option<End>, RunError> {
+        match single {
+            Some(node) => self.single(node).await,
+            None => self.several().await,
+        }
+    }
+
+    /// Whether running the node alone is just calling its code: nobody listens or traces, and it has no options.
     #[inline]
     fn is_bare(&mut self, node: usize) -> bool {
         self.task.run.key.node = node;
-        self.emitter.is_none() && self.task.graph.nodes[node].bare && !self.routes_apart(node)
+        self.emitter.is_none() && self.task.graph.nodes[node].bare && !self.routes_apart(node) && !is_traced()
     }
 
     /// Whether the node's routes have to be asked before its writes are applied: what expires with the step is there
@@ -208,7 +221,12 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             emitter.started(started(&self.task));
         }
         let apart = self.routes_apart(node);
-        let result = if apart { execute_and_route(&self.task).await } else { execute(&self.task).await };
+        let span = task_span(&self.task);
+        let result = if apart {
+            execute_and_route(&self.task).instrument(span).await
+        } else {
+            execute(&self.task).instrument(span).await
+        };
         if let Some(emitter) = &self.emitter {
             report(emitter, &self.task, &result);
         }
@@ -228,60 +246,45 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
                 }
                 Ok(None)
             }
-            result => self.conclude(vec![result], &[self.task.run.key]),
+            result => self.conclude(std::iter::once((self.task.run.key, result))),
         }
     }
 
     /// A step of any number of tasks.
     async fn several(&mut self) -> Result<Option<End>, RunError> {
-        let parcels = std::mem::take(&mut self.sends);
-        let pushed = parcels.len();
+        let sends = std::mem::take(&mut self.sends);
+        let pushed = sends.len();
         let step = self.step;
-        let parcels = parcels.into_iter().enumerate();
-        let pushes = parcels.map(|(index, (node, parcel))| (TaskKey { node, step, send: Some(index) }, Some(parcel)));
-        let pulls = self.frontier.ready().iter().map(|node| (TaskKey { node: *node, step, send: None }, None));
-        let tasks: Vec<Task<S, C>> = pushes.chain(pulls).map(|(key, parcel)| self.task.sibling(key, parcel)).collect();
-        let keys: Vec<TaskKey> = tasks.iter().map(|task| task.run.key).collect();
-        if let Some(emitter) = self.emitter.as_ref().filter(|emitter| emitter.wants_tasks()) {
-            tasks.iter().for_each(|task| emitter.started(started(task)));
+        let pulled = self.frontier.ready().iter().copied();
+        let nodes: Vec<usize> = sends.iter().map(|(node, _)| *node).chain(pulled).collect();
+        let key = move |place: usize, node: usize| TaskKey { node, step, send: (place < pushed).then_some(place) };
+        let (template, emitter) = (self.task.clone(), self.emitter.clone());
+        if let Some(emitter) = emitter.as_ref().filter(|emitter| emitter.wants_tasks()) {
+            for (place, node) in nodes.iter().enumerate() {
+                let parcel = sends.get(place).map(|(_, parcel)| parcel.clone());
+                emitter.started(started(&template.sibling(key(place, *node), parcel)));
+            }
         }
-        let futures: Vec<BoxFuture<'static, TaskResult<S>>> = tasks.into_iter().map(|task| self.future(task)).collect();
+        let pulls: Vec<_> = nodes[pushed..].iter().map(|node| (*node, None)).collect();
+        let parcels = sends.into_iter().map(|(node, parcel)| (node, Some(parcel)));
+        let mut tasks = parcels.chain(pulls).enumerate();
+        let start = move || {
+            let (place, (node, parcel)) = tasks.next()?;
+            Some(future(template.sibling(key(place, node), parcel), emitter.clone()))
+        };
         let limit = self.task.run.shared.config.max_concurrency.unwrap_or(usize::MAX);
-        let results = Batch::run(futures.into_iter(), limit, &self.task.run.shared.crew).await;
+        let results = Batch::run(nodes.len(), start, limit, &self.task.run.shared.crew).await;
         let results = results.map_err(|_| RunError::NoRuntime { graph: self.graph_name() })?;
-        if results.iter().any(|result| !matches!(result, Ok(done) if !done.is_for_parent())) {
-            return self.conclude(results, &keys);
-        }
-        let done = results.into_iter().flatten().zip(&keys).enumerate();
-        let mut applied: Vec<Applied<S>> =
-            done.map(|(number, (done, key))| Applied { node: Some(key.node), pushed: number < pushed, done }).collect();
-        let written = self.apply_routed(&mut applied)?;
-        if written || keys.iter().any(|key| self.runs_graph(key.node)) {
-            self.emit_values();
-        }
-        Ok(None)
+        let results = results.into_iter().flatten().zip(nodes).enumerate();
+        self.conclude(results.map(|(place, (result, node))| (key(place, node), result)))
     }
-
-    fn future(&self, task: Task<S, C>) -> BoxFuture<'static, TaskResult<S>> {
-        match self.emitter.clone() {
-            None => Box::pin(async move { execute_and_route(&task).await }),
-            Some(emitter) => Box::pin(async move {
-                let result = execute_and_route(&task).await;
-                safely(|| {
-                    report(&emitter, &task, &result);
-                    result
-                })
-            }),
-        }
-    }
-
-    /// A step in which not all tasks just ended: the first error in task order, or a command for the parent, or
-    /// questions.
-    fn conclude(&mut self, results: Vec<TaskResult<S>>, keys: &[TaskKey]) -> Result<Option<End>, RunError> {
+    /// The end of a step: applied if all its tasks have just ended; else the first error in task order, or a command for
+    /// the parent, or questions.
+    fn conclude(&mut self, results: impl Iterator<Item = (TaskKey, TaskResult<S>)>) -> Result<Option<End>, RunError> {
+        let mut ended = Vec::with_capacity(results.size_hint().1.unwrap_or_default());
         let mut questions = Vec::new();
         let mut parent = None;
-        let mut ended = Vec::new();
-        for (result, key) in results.into_iter().zip(keys) {
+        for (key, result) in results {
             match result {
                 Ok(mut done) => match done.leads.as_mut().and_then(|leads| leads.parent.take()) {
                     Some(command) => parent = parent.or(Some(End::Parent(key.node, command))),
@@ -293,8 +296,13 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
                 },
             }
         }
-        if let Some(end) = parent {
-            return Ok(Some(end));
+        if parent.is_some() {
+            return Ok(parent);
+        }
+        if questions.is_empty() {
+            let written = self.apply_routed(&mut ended)?;
+            self.emit_values_of(written, &ended);
+            return Ok(None);
         }
         if let Some(emitter) = &self.emitter {
             emitter.interrupted(&questions);
@@ -303,9 +311,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         let graph = self.task.graph.clone();
         let state = Arc::make_mut(&mut self.task.state);
         let written = self.ledger.apply(&graph.plan, &graph.channels, state, &mut ended)?;
-        if written || ended.iter().filter_map(|task| task.node).any(|node| self.runs_graph(node)) {
-            self.emit_values();
-        }
+        self.emit_values_of(written, &ended);
         Ok(Some(End::Interrupted(questions)))
     }
 
@@ -365,6 +371,12 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         self.task.graph.child(node).is_some()
     }
 
+    fn emit_values_of(&self, written: bool, tasks: &[Applied<S>]) {
+        if written || tasks.iter().filter_map(|task| task.node).any(|node| self.runs_graph(node)) {
+            self.emit_values();
+        }
+    }
+
     fn emit_values(&self) {
         if let Some(emitter) = self.emitter.as_ref().filter(|emitter| emitter.wants(StreamMode::Values)) {
             emitter.emit(Event::Values(self.task.state.clone()));
@@ -383,6 +395,28 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     }
 }
 
+/// A task that has siblings.
+fn future<S, C>(task: Task<S, C>, emitter: Option<Arc<Emitter<S>>>) -> BoxFuture<'static, TaskResult<S>>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+{
+    if emitter.is_none() && !is_traced() {
+        return Box::pin(async move { execute_and_route(&task).await });
+    }
+    let span = task_span(&task);
+    let told = async move {
+        let result = execute_and_route(&task).await;
+        safely(|| {
+            if let Some(emitter) = &emitter {
+                report(emitter, &task, &result);
+            }
+            result
+        })
+    };
+    Box::pin(told.instrument(span))
+}
+
 /// What is the same for all tasks of a run.
 pub(crate) fn shared<S: Values, C>(
     graph: &Inner<S, C>,
@@ -394,43 +428,4 @@ pub(crate) fn shared<S: Values, C>(
 ) -> Shared<C> {
     let outlet = emitter.map(|emitter| emitter.clone() as Arc<dyn super::stream::Outlet>);
     Shared { context, config, plan: graph.plan.clone(), namespace, outlet, crew, id: OnceLock::new() }
-}
-
-fn started<S: Values, C>(task: &Task<S, C>) -> TaskStarted {
-    let input = task.sent_json().ok().flatten();
-    TaskStarted {
-        id: task.run.task_id(),
-        node: task.run.node().to_owned(),
-        step: task.run.key.step,
-        triggers: match task.run.key.send {
-            Some(_) => vec!["__pregel_push".to_owned()],
-            None => task.graph.plan.triggers(task.run.key.node).to_vec(),
-        },
-        input: input.or_else(|| state_json(task.state()).ok()).unwrap_or_default(),
-    }
-}
-
-/// Tells what a task did, as soon as it has ended.
-fn report<S: Values, C>(emitter: &Emitter<S>, task: &Task<S, C>, result: &TaskResult<S>) {
-    let node = task.run.node();
-    if let Ok(done) = result
-        && !done.is_for_parent()
-        && emitter.wants(StreamMode::Updates)
-    {
-        let node = if done.by == By::Handler { format!("__error_handler__{node}") } else { node.to_owned() };
-        let update = S::Update::from_writes(done.writes.clone());
-        emitter.emit(Event::Updates(NodeUpdate { node, update, cached: done.by == By::Cache }));
-    }
-    if !emitter.wants_tasks() || matches!(result, Ok(done) if done.by == By::Cache) {
-        return;
-    }
-    let (result, error, interrupts) = match result {
-        Ok(done) => (done.writes.to_json().unwrap_or_default(), None, Vec::new()),
-        Err(error) => match error.kind() {
-            NodeErrorKind::Interrupt(questions) => (serde_json::Value::Null, None, questions.clone()),
-            _ => (serde_json::Value::Null, Some(error.to_string()), Vec::new()),
-        },
-    };
-    let (id, step) = (task.run.task_id(), task.run.key.step);
-    emitter.finished(TaskFinished { id, node: node.to_owned(), step, result, error, interrupts });
 }

@@ -69,7 +69,8 @@ impl<S: Values, C: Send + Sync + 'static> Draft<S, C> {
                 mistakes.push(format!("the channel `{name}` is declared twice: rename one"));
             }
             if name.starts_with("__") || name.is_empty() {
-                mistakes.push(format!("the channel name `{name}` is reserved: choose one that does not start with `__`"));
+                mistakes
+                    .push(format!("the channel name `{name}` is reserved: choose one that does not start with `__`"));
             }
         }
         Self {
@@ -220,4 +221,3 @@ where
     });
     (nested, NodeDef::from_body(code, Some(child)))
 }
-

@@ -45,7 +45,11 @@ pub trait Graph: Copy + Send + Sync + 'static {
     /// The graph, ready to run.
     fn compile() -> Compiled<Self> {
         const { assert!(Self::DEPTH < usize::MAX) }
-        CompiledGraph::new(Self::parts(), Arc::new(Self::State::default), Self::State::CHANNELS.iter().cloned().collect())
+        CompiledGraph::new(
+            Self::parts(),
+            Arc::new(Self::State::default),
+            Self::State::CHANNELS.iter().cloned().collect(),
+        )
     }
 
     /// The graph as the root of a hierarchy. A plain graph has nothing to prepare for that: the same as `compile`.

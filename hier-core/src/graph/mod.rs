@@ -13,8 +13,8 @@ mod options;
 pub mod site;
 mod task;
 
-pub use attach::{Child, FitsContext};
 pub(crate) use attach::Attached;
+pub use attach::{Child, FitsContext};
 pub use builder::{GraphBuilder, IntoNode, Place};
 pub use command::{Command, END, End, IntoTarget, JumpTo, Output, Payload, START, Start, Target};
 pub use compiled::{Compiled, CompiledGraph, Graph, Parts};

@@ -291,6 +291,8 @@ pub mod builtin {
     }
 
     fn overflow(reducer: &str) -> ReduceError {
-        ReduceError::new(format!("`{reducer}` overflowed: use a wider number type, or `with = path` to decide what happens"))
+        ReduceError::new(format!(
+            "`{reducer}` overflowed: use a wider number type, or `with = path` to decide what happens"
+        ))
     }
 }

@@ -94,13 +94,7 @@ impl Schema {
         self.with(name, kind, Some(Builtin::Append.reducer()), None)
     }
 
-    fn with(
-        mut self,
-        name: impl Into<String>,
-        kind: Kind,
-        reducer: Option<Reducer>,
-        initial: Option<Value>,
-    ) -> Self {
+    fn with(mut self, name: impl Into<String>, kind: Kind, reducer: Option<Reducer>, initial: Option<Value>) -> Self {
         let spec = ChannelSpec { name: Cow::Owned(name.into()), kind, reducer: None, delta: false };
         self.channels.push(DynChannel { spec, reducer, initial });
         self
@@ -128,7 +122,9 @@ impl Schema {
             Value::Object(object) => object,
             Value::Null => return Ok(DynUpdate::default()),
             other => {
-                return Err(NodeError::permanent(format!("an update must be an object of channel names, and this is {other}")));
+                return Err(NodeError::permanent(format!(
+                    "an update must be an object of channel names, and this is {other}"
+                )));
             }
         };
         object.into_iter().try_fold(DynUpdate::default(), |update, (name, value)| update.write(self, &name, value))
@@ -320,4 +316,3 @@ impl IntoOutput<DynState> for DynUpdate {
         Ok(Output::update(self))
     }
 }
-

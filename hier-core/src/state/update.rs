@@ -181,7 +181,7 @@ impl<S: Values> Writes<S> {
             return Ok(Value::Null);
         }
         let mut object = Map::new();
-        for write in self.iter() {
+        for write in self {
             object.insert(write.name().to_owned(), write.to_json()?);
         }
         if object.len() == self.len() {

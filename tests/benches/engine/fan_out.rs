@@ -56,9 +56,8 @@ pub(crate) fn benches(c: &mut Criterion) {
     group.throughput(Throughput::Elements(102));
     let graph = FanOut::compile();
     group.bench_function("hier", |b| {
-        b.to_async(&runtime).iter(|| async {
-            graph.invoke(Sum { total: 0, items: 1 }, Config::default(), ()).await.expect("it ends")
-        });
+        b.to_async(&runtime)
+            .iter(|| async { graph.invoke(Sum { total: 0, items: 1 }, Config::default(), ()).await.expect("it ends") });
     });
     group.finish();
 

@@ -138,17 +138,24 @@ async fn here() -> Vec<Row> {
         row("fan_out", "fan-out to 100 nodes and join, per node", run::<FanOut>(update()).await, 102),
         row("sends", "1,000 Sends in one step, per task", run::<Sends>(update().items(1000)).await, 1000),
         row("steps_tiny", "999-step loop, tiny state", run::<Steps>(update().until(999)).await, 1),
-        row("steps_100k", "999-step loop, 100 KB of state", run::<Steps>(update().until(999).bulk(vec![1; 25_000])).await, 1),
+        row(
+            "steps_100k",
+            "999-step loop, 100 KB of state",
+            run::<Steps>(update().until(999).bulk(vec![1; 25_000])).await,
+            1,
+        ),
         row("wait", "16 tasks that wait 20 ms", run::<Waits>(update().items(16)).await, 1),
         row("compute", "8 tasks of 10 ms of work", run::<Computes>(update().items(8)).await, 1),
     ]
 }
 
 fn reference() -> Result<Value, String> {
-    let python = std::env::var("HIER_REFERENCE_PYTHON")
-        .map_err(|_| "HIER_REFERENCE_PYTHON is not set: run scripts/side-by-side.sh, which installs the reference".to_owned())?;
+    let python = std::env::var("HIER_REFERENCE_PYTHON").map_err(|_| {
+        "HIER_REFERENCE_PYTHON is not set: run scripts/side-by-side.sh, which installs the reference".to_owned()
+    })?;
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/side_by_side/reference.py");
-    let output = Command::new(&python).arg(script).output().map_err(|error| format!("cannot start {python}: {error}"))?;
+    let output =
+        Command::new(&python).arg(script).output().map_err(|error| format!("cannot start {python}: {error}"))?;
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned());
     }
@@ -161,7 +168,8 @@ fn main() -> Result<(), String> {
     let reference = reference()?;
     println!("| workload | hier | LangGraph 1.2.22 | ratio |\n|---|---:|---:|---:|");
     for Row { key, name, here, parts } in rows {
-        let there = reference.get(key).and_then(Value::as_f64).ok_or_else(|| format!("the reference did not run `{key}`"))?;
+        let there =
+            reference.get(key).and_then(Value::as_f64).ok_or_else(|| format!("the reference did not run `{key}`"))?;
         let (here, there) = (here.as_secs_f64() / f64::from(parts), there / f64::from(parts));
         println!("| {name} | {} | {} | {:.0}× |", time(here), time(there), there / here);
     }

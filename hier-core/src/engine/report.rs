@@ -1,0 +1,66 @@
+//! What a run tells about its tasks: to a stream, and to `tracing`.
+
+use tracing::Span;
+
+use super::event::{Event, NodeUpdate, StreamMode, TaskFinished, TaskStarted, state_json};
+use super::exec::{By, Done};
+use super::stream::Emitter;
+use crate::error::{NodeError, NodeErrorKind};
+use crate::graph::Task;
+use crate::state::{Update, Values};
+
+/// Whether anybody wants spans of steps and tasks: they are made only then.
+#[inline]
+pub(crate) fn is_traced() -> bool {
+    tracing::enabled!(tracing::Level::DEBUG)
+}
+
+/// The span of a superstep.
+pub(crate) fn step_span(step: i64) -> Span {
+    tracing::debug_span!("step", step)
+}
+
+/// The span of a task.
+pub(crate) fn task_span<S: Values, C>(task: &Task<S, C>) -> Span {
+    tracing::debug_span!("task", node = task.run.node(), step = task.run.key.step, send = task.run.key.send)
+}
+
+/// What a stream is told when a task begins.
+pub(crate) fn started<S: Values, C>(task: &Task<S, C>) -> TaskStarted {
+    let input = task.sent_json().ok().flatten();
+    TaskStarted {
+        id: task.run.task_id(),
+        node: task.run.node().to_owned(),
+        step: task.run.key.step,
+        triggers: match task.run.key.send {
+            Some(_) => vec!["__pregel_push".to_owned()],
+            None => task.graph.plan.triggers(task.run.key.node).to_vec(),
+        },
+        input: input.or_else(|| state_json(task.state()).ok()).unwrap_or_default(),
+    }
+}
+
+/// Tells what a task did, as soon as it has ended.
+pub(crate) fn report<S: Values, C>(emitter: &Emitter<S>, task: &Task<S, C>, result: &Result<Done<S>, NodeError>) {
+    let node = task.run.node();
+    if let Ok(done) = result
+        && !done.is_for_parent()
+        && emitter.wants(StreamMode::Updates)
+    {
+        let node = if done.by == By::Handler { format!("__error_handler__{node}") } else { node.to_owned() };
+        let update = S::Update::from_writes(done.writes.clone());
+        emitter.emit(Event::Updates(NodeUpdate { node, update, cached: done.by == By::Cache }));
+    }
+    if !emitter.wants_tasks() || matches!(result, Ok(done) if done.by == By::Cache) {
+        return;
+    }
+    let (result, error, interrupts) = match result {
+        Ok(done) => (done.writes.to_json().unwrap_or_default(), None, Vec::new()),
+        Err(error) => match error.kind() {
+            NodeErrorKind::Interrupt(questions) => (serde_json::Value::Null, None, questions.clone()),
+            _ => (serde_json::Value::Null, Some(error.to_string()), Vec::new()),
+        },
+    };
+    let (id, step) = (task.run.task_id(), task.run.key.step);
+    emitter.finished(TaskFinished { id, node: node.to_owned(), step, result, error, interrupts });
+}
