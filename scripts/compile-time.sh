@@ -38,7 +38,7 @@ program() {
     fi
 }
 
-export CARGO_TARGET_DIR="$root/target/compile-time"
+export CARGO_TARGET_DIR="$root/target/compile-time" CARGO_INCREMENTAL=0
 program 0 >"$folder/src/main.rs"
 cargo check --quiet --manifest-path "$folder/Cargo.toml"
 for nodes in 0 10 100 400; do

@@ -171,9 +171,13 @@ fn main() -> Result<(), String> {
         let there =
             reference.get(key).and_then(Value::as_f64).ok_or_else(|| format!("the reference did not run `{key}`"))?;
         let (here, there) = (here.as_secs_f64() / f64::from(parts), there / f64::from(parts));
-        println!("| {name} | {} | {} | {:.0}× |", time(here), time(there), there / here);
+        println!("| {name} | {} | {} | {} |", time(here), time(there), ratio(there / here));
     }
     Ok(())
+}
+
+fn ratio(ratio: f64) -> String {
+    if ratio < 10.0 { format!("{ratio:.1}×") } else { format!("{ratio:.0}×") }
 }
 
 fn time(seconds: f64) -> String {
