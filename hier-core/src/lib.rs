@@ -1,5 +1,47 @@
-//! State graphs and hierarchies of agents that the compiler checks.
-#![doc = ""]
+//! State graphs that the compiler checks.
+//!
+//! A *state* is a struct whose fields are channels ([`state::State`]); a *graph* is declared in a macro
+//! ([`graph!`](macro@prelude::graph)); its nodes are async functions that borrow the state and return updates. What could not run does not compile: unknown
+//! nodes and channels, joins that cannot fire, routes that forget a case, Sends that the target does not take.
+//!
+//! ```
+//! use hier_core::prelude::*;
+//!
+//! #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+//! struct Countdown {
+//!     seconds: u32,
+//!     #[reducer(append)]
+//!     log: Vec<String>,
+//! }
+//!
+//! graph! {
+//!     Launch<Countdown> = Graph {
+//!         nodes: [tick, ignite],
+//!         edges: [START >> tick >> if is_over { ignite } else { tick }, ignite >> END],
+//!     }
+//! }
+//!
+//! async fn tick(state: &Countdown) -> CountdownUpdate {
+//!     Countdown::update().seconds(state.seconds.saturating_sub(1)).log([format!("{} …", state.seconds)])
+//! }
+//!
+//! async fn ignite() -> CountdownUpdate {
+//!     Countdown::update().log(["Lift-off!".to_owned()])
+//! }
+//!
+//! fn is_over(state: &Countdown) -> bool {
+//!     state.seconds == 0
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<()> {
+//! let out = Launch::compile().invoke(Countdown::update().seconds(2), Config::default(), ()).await?;
+//! assert_eq!(out.state().log, ["2 …", "1 …", "Lift-off!"]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Terms and semantics are LangGraph's (1.2); where they differ on purpose, `docs/semantics.md` of the repository says so.
 
 #[doc(hidden)]
 #[path = "private.rs"]

@@ -137,8 +137,11 @@ fn shapes_are_checked() {
     expect(&graph("G, b", "START >> G >> b >> END"), &["`G` cannot contain itself"]);
     let nested = "START >> a >> match r { X => if t { b } else { b }, Y => END }, b >> END";
     expect(&graph("a, b", nested), &["all arms of `t` lead to the same"]);
-    let join = "START >> a >> if t { b } else { c }, [b, c] >> END";
-    expect(&graph("a, b, c", join), &["this join can never fire", "… also here: this join", "… also here: this join"]);
+    let join = "START >> a >> if t { b } else { c }, [b, c] >> d >> END";
+    let dead = ["this join can never fire", "… also here: this join", "… also here: this join"];
+    expect(&graph("a, b, c, d", join), &dead);
+    // A join into END runs nothing that could be missed.
+    expect(&graph("a, b, c", "START >> a >> if t { b } else { c }, [b, c] >> END"), &[]);
 }
 
 #[test]
