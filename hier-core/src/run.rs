@@ -28,6 +28,8 @@ pub(crate) struct Shared<C> {
     pub(crate) namespace: Vec<String>,
     pub(crate) outlet: Option<Arc<dyn Outlet>>,
     pub(crate) crew: Arc<Crew>,
+    /// That of the node that this graph is, or is in.
+    pub(crate) heartbeat: Option<Arc<Heartbeat>>,
     pub(crate) id: OnceLock<Uuid>,
 }
 
@@ -111,11 +113,16 @@ impl<C> Run<C> {
         }
     }
 
-    /// Tells that the node is alive: puts off its `idle_timeout`.
+    /// Tells that the node is alive: puts off its `idle_timeout`, and those of the nodes around its graph.
     pub fn heartbeat(&self) {
-        if let Some(heartbeat) = &self.heartbeat {
+        if let Some(heartbeat) = self.any_heartbeat() {
             heartbeat.beat();
         }
+    }
+
+    /// The node's own heartbeat, or that of the node around its graph.
+    pub(crate) fn any_heartbeat(&self) -> Option<&Arc<Heartbeat>> {
+        self.heartbeat.as_ref().or(self.shared.heartbeat.as_ref())
     }
 
     /// Whether the run was cancelled. Its tasks are dropped at their next `await`; a node that computes for long asks

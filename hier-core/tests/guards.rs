@@ -186,6 +186,20 @@ mod timeouts {
     } }
     graph! { Beats<Trace, Desk> = Graph { nodes: [beats { idle_timeout: 1500ms }], edges: [START >> beats >> END] } }
     graph! { Idles<Trace, Desk> = Graph { nodes: [idles { idle_timeout: 3s }], edges: [START >> idles >> END] } }
+    async fn naps() {
+        sleep(SECOND).await;
+    }
+
+    graph! { Naps<Trace, Desk> = Graph {
+        nodes: [first = naps, second = naps, beats],
+        edges: [START >> first >> second >> beats >> END],
+    } }
+    graph! { AroundNaps<Trace, Desk> = Graph { nodes: [Naps { idle_timeout: 1500ms }], edges: [START >> Naps >> END] } }
+    graph! { InnerIdles<Trace, Desk> = Graph { nodes: [naps, idles], edges: [START >> naps >> idles >> END] } }
+    graph! { AroundIdles<Trace, Desk> = Graph {
+        nodes: [InnerIdles { idle_timeout: 3s }],
+        edges: [START >> InnerIdles >> END],
+    } }
     graph! { Both<Trace, Desk> = Graph {
         nodes: [hangs { idle_timeout: 3s, timeout: 1m }, node],
         edges: [START >> [hangs, node] >> END],
@@ -234,6 +248,17 @@ mod timeouts {
         let (time, kind, limit) = expires::<Idles>(&Desk::new()).await;
         assert_times(&[time], &[4.0]);
         assert_eq!((kind, limit), (TimeoutKind::Idle, 3 * SECOND));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_happens_in_a_subgraph_is_a_sign_of_life_of_its_node() {
+        let begin = Instant::now();
+        let out = AroundNaps::compile().invoke(Trace::update(), Config::default(), Desk::new()).await.unwrap();
+        assert!(out.is_finished());
+        assert_times(&[begin.elapsed().as_secs_f64()], &[12.0]);
+        let (time, kind, _) = expires::<AroundIdles>(&Desk::new()).await;
+        assert_times(&[time], &[5.0]);
+        assert_eq!(kind, TimeoutKind::Idle);
     }
 }
 

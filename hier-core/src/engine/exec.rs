@@ -181,7 +181,8 @@ where
     C: Send + Sync + 'static,
 {
     let expired = |kind, limit| NodeError::from_kind(NodeErrorKind::Timeout { kind, limit }, true);
-    let heartbeat = node.idle_timeout.map(|_| Arc::new(Heartbeat::default()));
+    let outer = &task.run.shared.heartbeat;
+    let heartbeat = node.idle_timeout.map(|_| Arc::new(Heartbeat::new(outer.clone())));
     task.run.heartbeat.clone_from(&heartbeat);
     let task = &*task;
     let work = async {

@@ -1,7 +1,7 @@
 //! Signs of life of a node with an `idle_timeout`.
 
 use std::future::Future;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -9,17 +9,24 @@ use tokio::time::Instant;
 use crate::config::lock;
 
 /// When a node last gave a sign of life.
-pub(crate) struct Heartbeat(Mutex<Instant>);
-
-impl Default for Heartbeat {
-    fn default() -> Self {
-        Self(Mutex::new(Instant::now()))
-    }
+pub(crate) struct Heartbeat {
+    last: Mutex<Instant>,
+    /// That of the node around the graph that the node is in: a sign of life of the inner one is one of the outer too.
+    outer: Option<Arc<Heartbeat>>,
 }
 
 impl Heartbeat {
+    pub(crate) fn new(outer: Option<Arc<Heartbeat>>) -> Self {
+        Self { last: Mutex::new(Instant::now()), outer }
+    }
+
     pub(crate) fn beat(&self) {
-        *lock(&self.0) = Instant::now();
+        let now = Instant::now();
+        let mut at = Some(self);
+        while let Some(heartbeat) = at {
+            *lock(&heartbeat.last) = now;
+            at = heartbeat.outer.as_deref();
+        }
     }
 }
 
@@ -27,7 +34,7 @@ impl Heartbeat {
 pub(crate) async fn watch<T>(work: impl Future<Output = T>, heartbeat: &Heartbeat, limit: Duration) -> Option<T> {
     tokio::pin!(work);
     loop {
-        let deadline = *lock(&heartbeat.0) + limit;
+        let deadline = *lock(&heartbeat.last) + limit;
         if deadline <= Instant::now() {
             return None;
         }

@@ -123,7 +123,8 @@ where
     namespace.push(format!("{}:{}", task.run.node(), task.run.task_id()));
     let emitter = outer.outlet.as_deref().and_then(Outlet::for_subgraphs);
     let emitter = emitter.map(|(root, modes)| Arc::new(Emitter::nested(root, modes, namespace.clone())));
-    let shared = shared(graph, context, outer.config.clone(), namespace, emitter.as_ref(), outer.crew.clone());
+    let mut shared = shared(graph, context, outer.config.clone(), namespace, emitter.as_ref(), outer.crew.clone());
+    shared.heartbeat = task.run.any_heartbeat().cloned();
     let mut runner = Runner::new(graph.clone(), state, shared, emitter, true);
     runner.begin(Writes::new()).map_err(subgraph_error)?;
     Ok(runner)

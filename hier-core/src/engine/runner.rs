@@ -112,6 +112,9 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
                 return Ok(End::Stopped(StopReason::Drained(reason)));
             }
             self.set_steps();
+            if let Some(heartbeat) = &self.task.run.shared.heartbeat {
+                heartbeat.beat();
+            }
             let end = match single {
                 Some(node) if self.is_bare(node) => {
                     let task = &self.task;
@@ -427,5 +430,6 @@ pub(crate) fn shared<S: Values, C>(
     crew: Arc<Crew>,
 ) -> Shared<C> {
     let outlet = emitter.map(|emitter| emitter.clone() as Arc<dyn super::stream::Outlet>);
-    Shared { context, config, plan: graph.plan.clone(), namespace, outlet, crew, id: OnceLock::new() }
+    let (plan, heartbeat, id) = (graph.plan.clone(), None, OnceLock::new());
+    Shared { context, config, plan, namespace, outlet, crew, heartbeat, id }
 }

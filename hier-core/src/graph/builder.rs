@@ -18,8 +18,8 @@ use crate::state::{DynState, Schema, SharesWith, State, Values};
 
 /// Builds a graph at run time, over a derived state or a [`DynState`].
 ///
-/// The graph is checked as the macro checks it; [`compile`](Self::compile) returns every mistake at once. Node names are
-/// texts, START and END the constants [`START`](super::START) and [`END`](super::END).
+/// The graph is checked as the macro checks it; [`compile`](Self::compile) returns every wrong name at once, and, once
+/// the names are right, everything that is wrong with the graph's shape. Node names are texts, START and END the constants [`START`](super::START) and [`END`](super::END).
 ///
 /// ```
 /// use hier_core::prelude::*;
