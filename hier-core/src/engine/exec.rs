@@ -7,10 +7,13 @@ use std::task::{Context, Poll};
 
 use futures_util::FutureExt;
 use hier_spec::did_you_mean;
+use tracing::Instrument;
 
 use super::cache::CacheKey;
 use super::heartbeat::{self, Heartbeat};
 use super::plan::Allowed;
+use super::report::{is_traced, report, task_span};
+use super::stream::Emitter;
 use crate::error::{NodeError, NodeErrorKind, TimeoutKind, panic_text};
 use crate::graph::handler::Failure;
 use crate::graph::{Body, BoxFuture, Jump, NodeDef, NodeResult, Orders, Output, Parcel, ParentCommand, RouteFn};
@@ -328,4 +331,29 @@ fn with_writes<S: Values>(state: &S, writes: &Writes<S>) -> Result<S, NodeError>
             .map_err(|error| refused(error.to_string()))?;
     }
     Ok(state)
+}
+
+/// A task that has siblings, as a batch runs it.
+pub(crate) fn in_batch<S, C>(
+    task: Task<S, C>,
+    emitter: Option<Arc<Emitter<S>>>,
+) -> BoxFuture<'static, Result<Done<S>, NodeError>>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+{
+    if emitter.is_none() && !is_traced() {
+        return Box::pin(async move { execute_and_route(&task).await });
+    }
+    let span = task_span(&task);
+    let told = async move {
+        let result = execute_and_route(&task).await;
+        safely(|| {
+            if let Some(emitter) = &emitter {
+                report(emitter, &task, &result);
+            }
+            result
+        })
+    };
+    Box::pin(told.instrument(span))
 }

@@ -1,6 +1,6 @@
 //! Starts and ends runs: of a root, of a stream, of a subgraph.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
@@ -8,11 +8,12 @@ use tracing::Instrument;
 use super::crew::Crew;
 use super::event::{Event, Modes};
 use super::outcome::{Interrupted, Outcome, Stopped};
-use super::runner::{End, Runner, shared};
+use super::runner::{End, Runner};
 use super::stream::{CloseOnDrop, Emitter, EventStream, Outlet, Ring};
 use crate::config::Config;
 use crate::error::{NodeError, NodeErrorKind, RunError};
 use crate::graph::{GraphOutput, Inner, NodeResult, Output, Task};
+use crate::run::Shared;
 use crate::state::{Values, Writes};
 
 /// Runs a graph to its end.
@@ -173,4 +174,18 @@ fn subgraph_error(error: RunError) -> NodeError {
         _ => false,
     };
     NodeError::from_kind(NodeErrorKind::Subgraph(Box::new(error)), transient)
+}
+
+/// What is the same for all tasks of a run.
+fn shared<S: Values, C>(
+    graph: &Inner<S, C>,
+    context: Arc<C>,
+    config: Arc<Config>,
+    namespace: Vec<String>,
+    emitter: Option<&Arc<Emitter<S>>>,
+    crew: Arc<Crew>,
+) -> Shared<C> {
+    let outlet = emitter.map(|emitter| emitter.clone() as Arc<dyn Outlet>);
+    let (plan, heartbeat, id) = (graph.plan.clone(), None, OnceLock::new());
+    Shared { context, config, plan, namespace, outlet, crew, heartbeat, id }
 }

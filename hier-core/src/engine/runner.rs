@@ -1,21 +1,20 @@
 //! The loop that runs a graph: the same for invoke, stream and subgraphs.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use tracing::Instrument;
 
 use super::apply::{Applied, Ledger, path_order};
 use super::batch::Batch;
-use super::crew::Crew;
 use super::event::{Event, StreamMode};
-use super::exec::{By, Done, call, execute, execute_and_route, resolve, route, safely};
+use super::exec::{By, Done, call, execute, execute_and_route, in_batch, resolve, route};
 use super::frontier::Frontier;
 use super::outcome::{Question, StopReason};
 use super::plan::TaskKey;
 use super::report::{is_traced, report, started, step_span, task_span};
 use super::stream::Emitter;
 use crate::error::{NodeError, NodeErrorKind, RunError};
-use crate::graph::{BoxFuture, Inner, Output, Parcel, ParentCommand, Routing, Task};
+use crate::graph::{Inner, Output, Parcel, ParentCommand, Routing, Task};
 use crate::run::{Run, Shared};
 use crate::state::{Steps, Values, Writes};
 
@@ -273,7 +272,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         let mut tasks = parcels.chain(pulls).enumerate();
         let start = move || {
             let (place, (node, parcel)) = tasks.next()?;
-            Some(future(template.sibling(key(place, node), parcel), emitter.clone()))
+            Some(in_batch(template.sibling(key(place, node), parcel), emitter.clone()))
         };
         let limit = self.task.run.shared.config.max_concurrency.unwrap_or(usize::MAX);
         let results = Batch::run(nodes.len(), start, limit, &self.task.run.shared.crew).await;
@@ -396,40 +395,4 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     pub(crate) fn graph_name(&self) -> String {
         self.task.graph.plan.graph().to_owned()
     }
-}
-
-/// A task that has siblings.
-fn future<S, C>(task: Task<S, C>, emitter: Option<Arc<Emitter<S>>>) -> BoxFuture<'static, TaskResult<S>>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
-    if emitter.is_none() && !is_traced() {
-        return Box::pin(async move { execute_and_route(&task).await });
-    }
-    let span = task_span(&task);
-    let told = async move {
-        let result = execute_and_route(&task).await;
-        safely(|| {
-            if let Some(emitter) = &emitter {
-                report(emitter, &task, &result);
-            }
-            result
-        })
-    };
-    Box::pin(told.instrument(span))
-}
-
-/// What is the same for all tasks of a run.
-pub(crate) fn shared<S: Values, C>(
-    graph: &Inner<S, C>,
-    context: Arc<C>,
-    config: Arc<crate::Config>,
-    namespace: Vec<String>,
-    emitter: Option<&Arc<Emitter<S>>>,
-    crew: Arc<Crew>,
-) -> Shared<C> {
-    let outlet = emitter.map(|emitter| emitter.clone() as Arc<dyn super::stream::Outlet>);
-    let (plan, heartbeat, id) = (graph.plan.clone(), None, OnceLock::new());
-    Shared { context, config, plan, namespace, outlet, crew, heartbeat, id }
 }
