@@ -299,7 +299,7 @@ where
 
 /// A node that a plain edge, an arm or a join can reach.
 #[diagnostic::on_unimplemented(
-    message = "a plain edge leads to a node that takes a `Sent<…>`",
+    message = "a plain edge leads to a node that takes a `Sent<…>` or a `Failure`",
     label = "reached by a plain edge, which carries nothing",
     note = "reach it with `for item in items {{ node(item) }}` or a Send, or take `Option<Sent<…>>`"
 )]
