@@ -48,6 +48,7 @@
 pub mod __private;
 pub mod agent;
 pub mod channel;
+pub mod checkpoint;
 mod config;
 mod engine;
 mod error;

@@ -1,0 +1,144 @@
+//! How values become bytes: `MessagePack` with field names, after a byte that says so.
+//!
+//! Field names make a value survive fields that are added with `#[serde(default)]`. Decoding is closed: the type is the
+//! channel's, and nothing in the bytes chooses a type or code.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::error::CodecError;
+
+/// The byte in front of `MessagePack` with field names.
+const NAMED: u8 = 1;
+
+/// A value as bytes.
+pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, CodecError> {
+    let mut bytes = Vec::with_capacity(16);
+    encode_into(value, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// A value as bytes, behind those that are there.
+pub fn encode_into<T: Serialize + ?Sized>(value: &T, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
+    bytes.push(NAMED);
+    let mut serializer = rmp_serde::Serializer::new(bytes).with_struct_map();
+    value.serialize(&mut serializer).map_err(|error| CodecError(error.to_string()))
+}
+
+/// The value that these bytes are.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
+    match bytes.split_first() {
+        Some((&NAMED, rest)) => {
+            let mut deserializer = rmp_serde::Deserializer::new(rest);
+            let value = T::deserialize(&mut deserializer).map_err(|error| CodecError(error.to_string()))?;
+            if deserializer.get_ref().is_empty() {
+                Ok(value)
+            } else {
+                Err(CodecError("there is something behind the value".to_owned()))
+            }
+        }
+        Some((other, _)) => Err(CodecError(format!("the codec {other} is not known to this version of hier"))),
+        None => Err(CodecError("there are no bytes".to_owned())),
+    }
+}
+
+/// The value that these bytes are, as JSON, whatever its type: bytes become a list of numbers, keys that are no texts become
+/// texts.
+pub fn decode_json(bytes: &[u8]) -> Result<Value, CodecError> {
+    decode::<loose::Loose>(bytes).map(|loose| loose.0)
+}
+
+/// Reads what has no JSON as the JSON that is nearest.
+mod loose {
+    use std::fmt;
+
+    use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+    use serde_json::{Map, Number, Value};
+
+    pub(super) struct Loose(pub(super) Value);
+
+    impl<'de> Deserialize<'de> for Loose {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            deserializer.deserialize_any(AnyValue).map(Loose)
+        }
+    }
+
+    struct AnyValue;
+
+    impl<'de> Visitor<'de> for AnyValue {
+        type Value = Value;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a value")
+        }
+
+        fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+            Ok(Value::Bool(value))
+        }
+
+        fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+            Ok(Value::from(value))
+        }
+
+        fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+            Ok(Value::from(value))
+        }
+
+        fn visit_i128<E>(self, value: i128) -> Result<Value, E> {
+            Ok(Value::String(value.to_string()))
+        }
+
+        fn visit_u128<E>(self, value: u128) -> Result<Value, E> {
+            Ok(Value::String(value.to_string()))
+        }
+
+        fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+            Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+        }
+
+        fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+            Ok(Value::String(value.to_owned()))
+        }
+
+        fn visit_bytes<E>(self, value: &[u8]) -> Result<Value, E> {
+            Ok(Value::Array(value.iter().map(|byte| Value::from(*byte)).collect()))
+        }
+
+        fn visit_unit<E>(self) -> Result<Value, E> {
+            Ok(Value::Null)
+        }
+
+        fn visit_none<E>(self) -> Result<Value, E> {
+            Ok(Value::Null)
+        }
+
+        fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+            deserializer.deserialize_any(Self)
+        }
+
+        fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+            deserializer.deserialize_any(Self)
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+            let mut list = Vec::new();
+            while let Some(Loose(item)) = items.next_element()? {
+                list.push(item);
+            }
+            Ok(Value::Array(list))
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+            let mut object = Map::new();
+            while let Some((Loose(key), Loose(value))) = entries.next_entry()? {
+                let key = match key {
+                    Value::String(key) => key,
+                    other => other.to_string(),
+                };
+                object.insert(key, value);
+            }
+            Ok(Value::Object(object))
+        }
+    }
+}

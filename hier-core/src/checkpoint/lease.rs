@@ -1,0 +1,56 @@
+//! One writer a thread: claims and leases.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a lease runs unless it is renewed.
+const LASTS: Duration = Duration::from_secs(30);
+
+/// What happens when a thread is already being run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenRunning {
+    /// The new run takes the thread over. The other one is refused its next commit
+    /// ([`SaverError::Superseded`](super::SaverError::Superseded)) and changes nothing any more.
+    #[default]
+    TakeOver,
+    /// The new run fails ([`SaverError::Busy`](super::SaverError::Busy)). A process that died holds its threads until
+    /// their leases have run out.
+    Reject,
+    /// The new run waits until the thread is free, at most this long; then it fails.
+    Wait(Duration),
+}
+
+/// A claim on a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Who claims it, in words for people.
+    pub holder: String,
+    /// What happens if somebody else holds it.
+    pub when_running: WhenRunning,
+    /// How long the lease runs unless it is renewed.
+    pub lasts: Duration,
+    /// How long the thread lives after its last commit; for ever if none. Each claim replaces it.
+    pub time_to_live: Option<Duration>,
+}
+
+impl Default for Claim {
+    fn default() -> Self {
+        Self {
+            holder: format!("process {}", std::process::id()),
+            when_running: WhenRunning::default(),
+            lasts: LASTS,
+            time_to_live: None,
+        }
+    }
+}
+
+/// The right to write a thread, until somebody else claims it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// The thread.
+    pub thread: Arc<str>,
+    /// The fencing token: greater than that of every claim before.
+    pub token: u64,
+    /// How long it runs unless it is renewed.
+    pub lasts: Duration,
+}

@@ -1,0 +1,109 @@
+//! What can be asked of a saver.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::record::Checkpoint;
+
+/// Which checkpoints to list. What is none does not restrict.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ListQuery {
+    /// Those of this thread.
+    pub thread: Option<String>,
+    /// Those of this namespace; the root's is empty.
+    pub namespace: Option<String>,
+    /// Those whose metadata has all of these: `source` (by its name), `step`, and what was given with the run.
+    pub filter: Map<String, Value>,
+    /// Those with a smaller id.
+    pub before: Option<Uuid>,
+    /// At most so many.
+    pub limit: Option<usize>,
+}
+
+impl ListQuery {
+    /// All checkpoints of a thread's root graph.
+    pub fn thread(thread: impl Into<String>) -> Self {
+        Self { thread: Some(thread.into()), namespace: Some(String::new()), ..Self::default() }
+    }
+
+    /// Whether a checkpoint has everything that the filter asks for. Savers filter with this, so that no key or value of a
+    /// filter ever becomes part of a statement.
+    pub fn matches(&self, checkpoint: &Checkpoint) -> bool {
+        self.filter.iter().all(|(key, wanted)| match (key.as_str(), checkpoint.metadata.get(key)) {
+            ("source", _) => wanted == checkpoint.source.name(),
+            ("step", _) => *wanted == checkpoint.step,
+            (_, found) => found == Some(wanted),
+        })
+    }
+}
+
+/// A checkpoint in a list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listed {
+    /// The thread.
+    pub thread: Arc<str>,
+    /// The namespace.
+    pub namespace: Arc<str>,
+    /// The checkpoint.
+    pub checkpoint: Checkpoint,
+}
+
+/// A thread in a list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ThreadInfo {
+    /// The thread.
+    pub thread: Arc<str>,
+    /// How many checkpoints it has, in all namespaces.
+    pub checkpoints: u64,
+    /// The latest checkpoint of the root graph, if there is one.
+    pub latest: Option<Checkpoint>,
+    /// Who holds the thread, if somebody does.
+    pub holder: Option<String>,
+    /// When it will be deleted by a sweep.
+    pub expires: Option<SystemTime>,
+}
+
+/// What to delete.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prune {
+    /// In these threads; in all if none.
+    pub threads: Option<Vec<String>>,
+    /// What stays.
+    pub strategy: Strategy,
+    /// Only what is older than this.
+    pub older_than: Option<Duration>,
+}
+
+/// What a prune leaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strategy {
+    /// The latest checkpoint of each thread and namespace.
+    #[default]
+    KeepLatest,
+    /// So many of the latest of each thread and namespace; 0 is the same as [`Strategy::Delete`].
+    Keep(usize),
+    /// Nothing.
+    Delete,
+}
+
+impl Strategy {
+    /// How many checkpoints of each thread and namespace stay.
+    pub const fn kept(self) -> usize {
+        match self {
+            Self::KeepLatest => 1,
+            Self::Keep(count) => count,
+            Self::Delete => 0,
+        }
+    }
+}
+
+impl Checkpoint {
+    /// When it was made: the time in its id.
+    pub fn created_at(&self) -> SystemTime {
+        let time = self.id.get_timestamp().map(|time| time.to_unix()).unwrap_or_default();
+        UNIX_EPOCH + Duration::new(time.0, time.1)
+    }
+}

@@ -1,0 +1,229 @@
+//! What is stored: checkpoints, the values of channels, what tasks have done.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use smallvec::SmallVec;
+use uuid::Uuid;
+
+/// A thread as it is between two supersteps, without the values of its channels.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Checkpoint {
+    /// The id: a UUID of version 6, greater than that of every earlier checkpoint of the thread and namespace.
+    pub id: Uuid,
+    /// The checkpoint that this one follows.
+    pub parent: Option<Uuid>,
+    /// The superstep: −1 for the first input, 0 once it is applied, 1 after the first nodes.
+    pub step: i64,
+    /// What made it.
+    pub source: Source,
+    /// The names of the state's channels (and of the engine's own, which start with `__`).
+    pub channels: Arc<[Arc<str>]>,
+    /// For each of these channels the id of the checkpoint that stored its present value; nil if it has none.
+    pub versions: Arc<[Uuid]>,
+    /// What is to run next.
+    pub agenda: Agenda,
+    /// Which program wrote it: the graph, the version and the fingerprint of its state.
+    pub schema: Arc<Schema>,
+    /// What was given with the run's configuration, and its `run_id`. Filters compare it, see
+    /// [`ListQuery`](super::ListQuery).
+    pub metadata: Arc<Map<String, Value>>,
+    /// For each graph around this one its namespace and the id of its checkpoint.
+    pub parents: Arc<BTreeMap<String, Uuid>>,
+}
+
+/// Which program wrote a checkpoint.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Schema {
+    /// The graph.
+    pub graph: String,
+    /// The version of the state: `#[state(version = …)]`.
+    pub version: u32,
+    /// The fingerprint of the state's channels.
+    pub fingerprint: u64,
+}
+
+/// What made a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// A new input.
+    Input,
+    /// A superstep.
+    Loop,
+    /// `update_state`.
+    Update,
+    /// A copy of another checkpoint, to go on from there in another way.
+    Fork,
+}
+
+impl Source {
+    /// The name: `input`, `loop`, `update` or `fork`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Input => "input",
+            Self::Loop => "loop",
+            Self::Update => "update",
+            Self::Fork => "fork",
+        }
+    }
+}
+
+/// What is to run next. Nodes go by name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Agenda {
+    /// Whether the input has been stored and not yet been applied.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub start: bool,
+    /// Nodes that edges have set off, in order of their names.
+    #[serde(skip_serializing_if = "SmallVec::is_empty")]
+    pub ready: SmallVec<[Arc<str>; 2]>,
+    /// What was sent, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sends: Vec<SendRecord>,
+    /// Deferred nodes that wait until nothing else is left.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<Arc<str>>,
+    /// Deferred nodes that need wait no longer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub released: Vec<Arc<str>>,
+    /// Joins for which some of their sources have run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub joins: Vec<JoinRecord>,
+    /// Which node ran last.
+    #[serde(skip_serializing_if = "LastRan::is_nothing")]
+    pub last: LastRan,
+}
+
+/// A task that a Send starts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SendRecord {
+    /// The node.
+    pub node: Arc<str>,
+    /// What it was sent, encoded.
+    #[serde(with = "serde_bytes")]
+    pub payload: Vec<u8>,
+}
+
+/// How full a join is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JoinRecord {
+    /// The join, by the name of its trigger: `join:a+b:target`.
+    pub join: Arc<str>,
+    /// The sources that have run.
+    pub seen: Vec<Arc<str>>,
+    /// Whether its target was deferred and has been released.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub released: bool,
+}
+
+/// Which node ran last: the one as which an update without `as_node` is made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LastRan {
+    /// None has run.
+    #[default]
+    Nothing,
+    /// START.
+    Start,
+    /// This one.
+    Node(Arc<str>),
+    /// Several in one step.
+    Several,
+}
+
+impl LastRan {
+    fn is_nothing(&self) -> bool {
+        *self == Self::Nothing
+    }
+}
+
+/// A channel's value as one checkpoint brings it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Piece {
+    /// The channel: an index into [`Checkpoint::channels`].
+    pub channel: usize,
+    /// If the bytes are only what was added: the version that they are added to. Else they are the whole value.
+    pub base: Option<Uuid>,
+    /// The value, or what was added to it, encoded.
+    #[serde(with = "serde_bytes")]
+    pub bytes: Vec<u8>,
+}
+
+/// A channel's value as it is read: a whole value and what was added to it since, oldest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chain {
+    /// The whole value. None only if it is missing from the store, which the engine reports as damage.
+    pub full: Option<Vec<u8>>,
+    /// What was added since, oldest first.
+    pub deltas: Vec<Vec<u8>>,
+}
+
+/// Something to store.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Record {
+    /// A checkpoint with the values that it brings.
+    Checkpoint {
+        /// The namespace.
+        namespace: Arc<str>,
+        /// The checkpoint.
+        checkpoint: Box<Checkpoint>,
+        /// The values of the channels that changed: their version is the checkpoint's id.
+        pieces: Vec<Piece>,
+    },
+    /// What a task has done.
+    Writes {
+        /// The namespace.
+        namespace: Arc<str>,
+        /// What it has done.
+        writes: TaskWrites,
+    },
+}
+
+/// What a task has done, kept beside the checkpoint that its step started from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskWrites {
+    /// The checkpoint.
+    pub checkpoint: Uuid,
+    /// The task; nil for what a caller's command wrote.
+    pub task: Uuid,
+    /// The place of the task in the order in which writes are applied.
+    pub path: Arc<str>,
+    /// The writes.
+    pub writes: Vec<PendingWrite>,
+}
+
+/// One thing that a task has done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingWrite {
+    /// Its place among the task's writes; those below 0 have a meaning of their own, see [`slot`].
+    pub slot: i32,
+    /// The channel, or a name of the engine's that starts with `__`.
+    pub channel: Arc<str>,
+    /// The value, encoded.
+    pub value: Vec<u8>,
+}
+
+/// Slots with a meaning of their own: each write replaces the one before. The numbers are the reference's.
+pub mod slot {
+    /// Why the task failed.
+    pub const ERROR: i32 = -1;
+    /// What the task asks.
+    pub const INTERRUPT: i32 = -3;
+    /// The answers that the task was given.
+    pub const RESUME: i32 = -4;
+}
+
+/// A checkpoint as it is read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Saved {
+    /// The checkpoint.
+    pub checkpoint: Checkpoint,
+    /// The values of the channels that have one, by their index in [`Checkpoint::channels`].
+    pub values: Vec<(usize, Chain)>,
+    /// What the tasks of its step have done, in the order of (path, task, slot).
+    pub writes: Vec<TaskWrites>,
+}

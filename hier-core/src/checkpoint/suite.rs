@@ -1,0 +1,1 @@
+//! The tests of the whole contract, for any saver.
