@@ -75,6 +75,22 @@ impl Default for Content {
     }
 }
 
+impl Content {
+    /// The text of it; that of its parts one after the other, without images.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Parts(parts) => {
+                let texts = parts.iter().filter_map(|part| match part {
+                    Part::Text { text } => Some(text.as_str()),
+                    Part::Image { .. } => None,
+                });
+                texts.collect()
+            }
+        }
+    }
+}
+
 impl<T: Into<String>> From<T> for Content {
     fn from(text: T) -> Self {
         Self::Text(text.into())

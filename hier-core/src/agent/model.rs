@@ -1,0 +1,149 @@
+//! Models that answer conversations: the trait, what they are asked and what they answer.
+
+use std::error::Error;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures_core::Stream;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::message::Message;
+use super::messages::Messages;
+use crate::graph::BoxFuture;
+
+/// A tool as a model sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolSpec {
+    /// The name by which it is called.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// The JSON schema of its arguments: an object.
+    pub parameters: Value,
+}
+
+/// A shape that a model's answer must have.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OutputSpec {
+    /// A name for the shape.
+    pub name: String,
+    /// The JSON schema of the answer.
+    pub schema: Value,
+}
+
+/// How a model is to answer. What is none is left to the model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ChatOptions {
+    /// From 0, always the likeliest word, upwards.
+    pub temperature: Option<f64>,
+    /// The longest answer, in tokens.
+    pub max_tokens: Option<u32>,
+}
+
+/// What a model is asked.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ChatRequest {
+    /// The conversation so far.
+    pub messages: Messages,
+    /// The tools that it may call.
+    pub tools: Arc<[ToolSpec]>,
+    /// The shape that its answer must have.
+    pub output: Option<OutputSpec>,
+    /// How it is to answer.
+    pub options: ChatOptions,
+}
+
+/// What a model answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChatResponse {
+    /// The answer: a message of the assistant, with its usage where the provider tells it.
+    pub message: Message,
+    /// The model that answered, as the provider names it.
+    pub model: Option<String>,
+}
+
+/// A piece of an answer that is still being made.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum ChatChunk {
+    /// The next piece of its text.
+    Text(String),
+    /// The whole answer: the last piece.
+    Done(ChatResponse),
+}
+
+/// An answer that is being made: pieces of text, then the whole answer.
+pub type ChatStream = Pin<Box<dyn Stream<Item = Result<ChatChunk, ModelError>> + Send>>;
+
+/// A model that answers conversations. Object-safe: contexts hold an `Arc<dyn ChatModel>`.
+pub trait ChatModel: Send + Sync + 'static {
+    /// The model's name, for traces.
+    fn name(&self) -> &str;
+
+    /// The provider's name, for traces: as OpenTelemetry's conventions spell it (`openai`, `anthropic`, …).
+    fn provider(&self) -> &str {
+        "unknown"
+    }
+
+    /// Answers.
+    fn chat(&self, request: ChatRequest) -> BoxFuture<'_, Result<ChatResponse, ModelError>>;
+
+    /// Answers piece by piece. A model that cannot gives the whole answer as one piece.
+    fn stream(&self, request: ChatRequest) -> BoxFuture<'_, Result<ChatStream, ModelError>> {
+        Box::pin(async move {
+            let response = self.chat(request).await?;
+            let text = response.message.content().map(super::message::Content::text).filter(|text| !text.is_empty());
+            let chunks = text.map(ChatChunk::Text).into_iter().chain([ChatChunk::Done(response)]).map(Ok);
+            Ok(Box::pin(futures_util::stream::iter(chunks)) as ChatStream)
+        })
+    }
+}
+
+/// Why a model did not answer. None has a key or another secret in it.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// The provider could not be reached, or was too busy. Another attempt may help.
+    #[error("the model `{model}` did not answer: {reason}")]
+    Unavailable {
+        /// The model.
+        model: String,
+        /// What happened.
+        reason: String,
+        /// The error beneath, where there is one.
+        #[source]
+        source: Option<Arc<dyn Error + Send + Sync>>,
+    },
+    /// The provider refused the request: another attempt would meet the same.
+    #[error("the model `{model}` refused: {reason}")]
+    Refused {
+        /// The model.
+        model: String,
+        /// What it said.
+        reason: String,
+    },
+    /// The answer makes no sense.
+    #[error("the answer of the model `{model}` cannot be used: {reason}")]
+    BadAnswer {
+        /// The model.
+        model: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A scripted model has nothing left to say.
+    #[error("the script of the model `{model}` is exhausted: it was asked {asked} times")]
+    ScriptExhausted {
+        /// The model.
+        model: String,
+        /// How often it was asked, this time included.
+        asked: usize,
+    },
+}
+
+impl ModelError {
+    /// Whether another attempt may help.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Unavailable { .. })
+    }
+}
