@@ -1,8 +1,13 @@
 //! How a run is configured.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::checkpoint::{Claim, WhenRunning};
 
 /// The number of supersteps a run may take unless said otherwise, less one (as in the reference, LangGraph 1.2).
 pub const DEFAULT_RECURSION_LIMIT: usize = 10_007;
@@ -27,6 +32,26 @@ pub struct Config {
     pub(crate) control: Option<RunControl>,
     pub(crate) stream_capacity: usize,
     pub(crate) stream_subgraphs: bool,
+    pub(crate) checkpoint: Option<Uuid>,
+    pub(crate) namespace: String,
+    pub(crate) durability: Durability,
+    pub(crate) claim: Claim,
+    pub(crate) metadata: Map<String, Value>,
+    pub(crate) interrupt_before: Option<Vec<String>>,
+    pub(crate) interrupt_after: Option<Vec<String>>,
+}
+
+/// When checkpoints are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Durability {
+    /// Each before the next step starts, and what a task did before the task counts as done.
+    Sync,
+    /// In the background, in order: the run does not wait. A crash loses the last moments, never the order. At the end of
+    /// the run everything is stored.
+    #[default]
+    Async,
+    /// Once, when the run ends, in whatever way but a crash. There is no history of the steps between.
+    Exit,
 }
 
 impl Default for Config {
@@ -39,6 +64,13 @@ impl Default for Config {
             control: None,
             stream_capacity: DEFAULT_STREAM_CAPACITY,
             stream_subgraphs: false,
+            checkpoint: None,
+            namespace: String::new(),
+            durability: Durability::default(),
+            claim: Claim::default(),
+            metadata: Map::new(),
+            interrupt_before: None,
+            interrupt_after: None,
         }
     }
 }
@@ -96,6 +128,88 @@ impl Config {
     #[must_use]
     pub fn stream_subgraphs(mut self, subgraphs: bool) -> Self {
         self.stream_subgraphs = subgraphs;
+        self
+    }
+
+    /// Addresses this checkpoint of the thread instead of the latest: to read it, or to run from there again. What came
+    /// after it stays, as another branch of the history.
+    #[must_use]
+    pub fn checkpoint(mut self, id: Uuid) -> Self {
+        self.checkpoint = Some(id);
+        self
+    }
+
+    /// Addresses a subgraph's checkpoints by their namespace (as [`StateSnapshot::config`](crate::StateSnapshot) gives it), to
+    /// read or update them.
+    #[must_use]
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = namespace.into();
+        self
+    }
+
+    /// The checkpoint that is addressed, if one is.
+    pub fn checkpoint_id(&self) -> Option<Uuid> {
+        self.checkpoint
+    }
+
+    /// The namespace that is addressed: empty for the root graph.
+    pub fn checkpoint_namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// When checkpoints are stored. Of no effect without a checkpointer.
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// What happens if the thread is being run by somebody else: unless said otherwise it is taken over.
+    #[must_use]
+    pub fn when_running(mut self, when: WhenRunning) -> Self {
+        self.claim.when_running = when;
+        self
+    }
+
+    /// Who runs the thread, in words for people: they stand in the error of whoever is refused meanwhile.
+    #[must_use]
+    pub fn holder(mut self, holder: impl Into<String>) -> Self {
+        self.claim.holder = holder.into();
+        self
+    }
+
+    /// How long the thread lives after its last run. It is deleted by the next sweep after that
+    /// ([`Checkpointer::sweep`](crate::checkpoint::Checkpointer::sweep)).
+    #[must_use]
+    pub fn time_to_live(mut self, time: Duration) -> Self {
+        self.claim.time_to_live = Some(time);
+        self
+    }
+
+    /// Something that is stored with each checkpoint of the run, and by which checkpoints can be found.
+    #[must_use]
+    pub fn metadata(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.metadata.insert(key.into(), value.into());
+        self
+    }
+
+    /// The id of the run, stored as the metadata `run_id`.
+    #[must_use]
+    pub fn run_id(self, id: impl Into<String>) -> Self {
+        self.metadata("run_id", id.into())
+    }
+
+    /// Stops the run before these nodes, instead of those that the graph declares.
+    #[must_use]
+    pub fn interrupt_before<N: Into<String>>(mut self, nodes: impl IntoIterator<Item = N>) -> Self {
+        self.interrupt_before = Some(nodes.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Stops the run after these nodes, instead of those that the graph declares.
+    #[must_use]
+    pub fn interrupt_after<N: Into<String>>(mut self, nodes: impl IntoIterator<Item = N>) -> Self {
+        self.interrupt_after = Some(nodes.into_iter().map(Into::into).collect());
         self
     }
 

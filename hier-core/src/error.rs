@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::checkpoint::SaverError;
 use crate::engine::Question;
 
 /// The result of a node, and a handy one elsewhere: the error is a [`NodeError`] unless named.
@@ -57,8 +58,17 @@ pub enum NodeErrorKind {
     Goto(String),
     /// The graph that it runs failed.
     Subgraph(Box<RunError>),
-    /// It asks something and cannot go on without the answer.
+    /// It asks something and cannot go on without the answer. Empty if the graph that it runs stopped at a breakpoint.
     Interrupt(Vec<Question>),
+    /// It was given an answer of the wrong type. The question is still open.
+    WrongAnswer {
+        /// What it asked.
+        question: Box<Question>,
+        /// What is wrong with the answer.
+        reason: String,
+    },
+    /// What it has done could not be stored.
+    Saver(SaverError),
 }
 
 /// The two bounds on a node's time.
@@ -139,6 +149,8 @@ impl fmt::Display for NodeError {
                 write!(f, "gave no sign of life for its idle timeout, {limit:?} (`run.heartbeat()` is one)")
             }
             NodeErrorKind::Subgraph(error) => error.fmt(f),
+            NodeErrorKind::WrongAnswer { reason, .. } => f.write_str(reason),
+            NodeErrorKind::Saver(error) => error.fmt(f),
             NodeErrorKind::Interrupt(questions) => {
                 let texts: Vec<String> = questions.iter().map(|question| question.value.to_string()).collect();
                 write!(f, "waits for an answer to {}", texts.join(" and "))
@@ -243,6 +255,74 @@ pub enum RunError {
     /// The configuration is wrong.
     #[error("{0}")]
     Config(String),
+    /// The graph has a checkpointer, and the configuration names no thread.
+    #[error("graph `{graph}` has a checkpointer and needs a thread to store: use `Config::thread(id)`")]
+    NoThread {
+        /// The graph.
+        graph: String,
+    },
+    /// Something was asked for that needs a checkpointer, and the graph has none.
+    #[error("graph `{graph}` has no checkpointer, so there is nothing to {what}: give it one with `.checkpointer(…)`")]
+    NoCheckpointer {
+        /// The graph.
+        graph: String,
+        /// What was asked for.
+        what: &'static str,
+    },
+    /// The saver failed, or the thread was taken over by another run.
+    #[error("graph `{graph}`: {error}")]
+    Saver {
+        /// The graph.
+        graph: String,
+        /// What the saver said.
+        error: SaverError,
+    },
+    /// A value of the state could not be stored.
+    #[error("{what} of graph `{graph}` cannot be stored: {reason}")]
+    Encode {
+        /// The graph.
+        graph: String,
+        /// What could not be stored: the channel, or what was sent to which node.
+        what: String,
+        /// Why.
+        reason: String,
+    },
+    /// What is stored of the thread cannot be read by this program. Nothing was changed.
+    #[error("thread `{thread}` cannot be read by graph `{graph}`: {reason}")]
+    Incompatible {
+        /// The graph.
+        graph: String,
+        /// The thread.
+        thread: String,
+        /// What does not fit, and how to mend it.
+        reason: String,
+    },
+    /// The thread has no such checkpoint.
+    #[error("thread `{thread}` has no checkpoint `{checkpoint}`: `history` lists those that it has")]
+    NoCheckpoint {
+        /// The thread.
+        thread: String,
+        /// The id.
+        checkpoint: String,
+    },
+    /// An answer does not fit the open questions. Nothing was stored.
+    #[error("{reason}; open: {}", questions(pending))]
+    Answer {
+        /// The graph.
+        graph: String,
+        /// What is wrong.
+        reason: String,
+        /// The questions that are open.
+        pending: Vec<Question>,
+    },
+    /// An update from outside the run cannot be made.
+    #[error("the state of graph `{graph}` cannot be updated: {reason}")]
+    Update {
+        /// The graph.
+        graph: String,
+        /// What is wrong, and how to mend it.
+        reason: String,
+    },
     /// Tasks had to wait or to be spread over cores, and no tokio runtime was there.
     #[error("graph `{graph}` must be run inside a tokio runtime: use `#[tokio::main]` or `Runtime::block_on`")]
     NoRuntime {
@@ -269,6 +349,15 @@ fn names(names: &[String]) -> String {
         return "nothing".to_owned();
     }
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+fn questions(pending: &[Question]) -> String {
+    if pending.is_empty() {
+        return "none".to_owned();
+    }
+    let texts =
+        pending.iter().map(|question| format!("`{}` ({}: {})", question.id, question.path.join("/"), question.value));
+    texts.collect::<Vec<_>>().join(", ")
 }
 
 /// Why a graph could not be built: everything that is wrong with it, in the words of the macro's errors.

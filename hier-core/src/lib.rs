@@ -57,15 +57,16 @@ pub mod prelude;
 pub mod reducer;
 mod run;
 pub mod state;
+pub mod store;
 
 // The macros name this crate by its absolute path, also in our own tests and examples.
 #[allow(unused_extern_crates)]
 extern crate self as hier_core;
 
-pub use config::{Config, DEFAULT_RECURSION_LIMIT, DEFAULT_STREAM_CAPACITY, RunControl};
+pub use config::{Config, DEFAULT_RECURSION_LIMIT, DEFAULT_STREAM_CAPACITY, Durability, RunControl};
 pub use engine::{
-    DebugEvent, Event, EventStream, Interrupted, Nested, NodeUpdate, Outcome, Question, StopReason, Stopped,
-    StreamMode, TaskFinished, TaskStarted,
+    CheckpointEvent, DebugEvent, Event, EventStream, Interrupted, Nested, NodeUpdate, Outcome, Question, StateSnapshot,
+    StateUpdate, StopReason, Stopped, StreamMode, TaskFinished, TaskSnapshot, TaskStarted,
 };
 pub use error::{BuildError, NodeError, NodeErrorKind, Result, RunError, TimeoutKind};
 pub use run::Run;

@@ -1,17 +1,19 @@
 //! Everything a program needs: `use hier_core::prelude::*;`
 
-pub use hier_macros::{State, View, graph};
+pub use hier_macros::{State, View, graph, tool};
+pub use schemars::JsonSchema;
 pub use serde::{Deserialize, Serialize};
 
-pub use crate::agent::{Message, Messages, ToolCall};
+pub use crate::agent::{Json, Message, Messages, ToolCall, ToolCallId};
 pub use crate::graph::{
-    Cache, Command, CompiledGraph, END, Failure, Graph, GraphBuilder, NodeDef, Payload, Retry, START, Sent, Target,
-    Task,
+    Cache, Checkpoints, Command, CompiledGraph, END, Failure, Graph, GraphBuilder, NodeDef, Payload, Retry, START,
+    Sent, Target, Task,
 };
 pub use crate::reducer::Identified;
 pub use crate::state::{
     DynState, DynUpdate, IsLastStep, Overwrite, RemainingSteps, Schema, State, Update, Values, Write,
 };
 pub use crate::{
-    CancellationToken, Config, Event, EventStream, NodeError, Outcome, Result, Run, RunControl, RunError, StreamMode,
+    CancellationToken, Config, Durability, Event, EventStream, NodeError, Outcome, Result, Run, RunControl, RunError,
+    StateUpdate, StreamMode,
 };

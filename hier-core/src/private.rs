@@ -6,22 +6,29 @@ pub use std::sync::Arc;
 pub use hier_spec::{
     ArmSpec, ArmTarget, EdgeSpec, Goto, GraphSpec, Nested, NodeSpec, Source, Target as SpecTarget, Text,
 };
-pub use serde_json::{self, Error as JsonError, Value};
+pub use serde_json::{self, Value};
 
 pub use crate::NodeError;
+pub use crate::agent::tool_arguments::ToolArguments;
+pub use crate::agent::tool_attempts::attempts;
+pub use crate::agent::tool_schema::ToolSchema;
+pub use crate::agent::{IntoToolOutput, NamedTool, Tool, ToolCall, ToolCallId, ToolOutput, ToolSpec, schema_of};
 pub use crate::channel::{ChannelSpec, Kind, Table};
-pub use crate::graph::handler::{Extract, IntoOutput, Nothing};
+pub use crate::checkpoint::CodecError;
+pub use crate::graph::handler::{BoxFuture, Extract, IntoOutput, Nothing};
 pub use crate::graph::site::{Facts, Site, choose, deepest, needs_reducer, writable};
 pub use crate::graph::{
-    Cache, FitsContext, Graph, GraphInput, GraphOutput, NodeDef, NodeResult, Output, Parts, Retry, Routing, Target,
-    Task, Whole,
+    Cache, FitsContext, Graph, GraphInput, GraphOutput, Input, NodeDef, NodeResult, Output, Parts, Retry, Routing,
+    Target, Task, Whole,
 };
 pub use crate::reducer::{ReduceError, builtin, reduce};
 pub use crate::state::derived::{
-    BoxedWrite, Json, boxed, copy, json, lift, name, reset, set, unboxed, unboxed_value, write_field,
+    BoxedWrite, boxed, copy, fingerprint, lift, load, load_value, load_write, name, no_channel, reset, set, stored,
+    unboxed, unboxed_value, write_field,
 };
 pub use crate::state::nibbles::*;
 pub use crate::state::{
-    Agree, Carried, Channel, ChannelWrite, Contains, Empty, Fork, I, IsLastStep, Leaf, ManagedValue, O, Parameter,
-    Persist, Plain, Reduced, RemainingSteps, SharesWith, State, Steps, Update, Values, WritableChannel, Write, Writes,
+    Agree, Carried, Channel, ChannelWrite, Contains, Empty, Fork, I, IsLastStep, Leaf, ManagedValue, Migration, O,
+    Parameter, Persist, Plain, Reduced, RemainingSteps, SharesWith, State, Steps, Stored, Update, Values,
+    WritableChannel, Write, Writes,
 };

@@ -1,15 +1,20 @@
 //! What a node knows of the run that it is part of.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 use uuid::Uuid;
 
-use crate::config::Config;
-use crate::engine::{Crew, Heartbeat, Outlet, Plan, Question, TaskKey};
+use crate::config::{Config, lock};
+use crate::engine::{Asker, Book, Crew, Heartbeat, Outlet, Plan, Question, TaskKey};
 use crate::error::{NodeError, NodeErrorKind};
+use crate::store::Store;
 
 /// The run, as a node sees it: `run: &Run<Desk>`. `C` is the graph's context.
 pub struct Run<C = ()> {
@@ -18,6 +23,10 @@ pub struct Run<C = ()> {
     pub(crate) attempt: u32,
     pub(crate) remaining: usize,
     pub(crate) heartbeat: Option<Arc<Heartbeat>>,
+    /// The checkpoint that the step started from, if the run is durable.
+    pub(crate) base: Option<Uuid>,
+    /// What is known of the task from before, if it goes on where it stopped.
+    pub(crate) inbox: Option<Arc<Inbox>>,
 }
 
 /// What is the same for all tasks of a run.
@@ -31,6 +40,11 @@ pub(crate) struct Shared<C> {
     /// That of the node that this graph is, or is in.
     pub(crate) heartbeat: Option<Arc<Heartbeat>>,
     pub(crate) id: OnceLock<Uuid>,
+    /// Where tasks write down what they have done, if the run is durable.
+    pub(crate) book: Option<Arc<Book>>,
+    /// For each graph around this one its namespace and the id of its checkpoint.
+    pub(crate) parents: Option<Arc<BTreeMap<String, Uuid>>>,
+    pub(crate) store: Option<Arc<dyn Store>>,
 }
 
 impl<C> Clone for Run<C> {
@@ -41,6 +55,8 @@ impl<C> Clone for Run<C> {
             attempt: self.attempt,
             remaining: self.remaining,
             heartbeat: self.heartbeat.clone(),
+            base: self.base,
+            inbox: self.inbox.clone(),
         }
     }
 }
@@ -99,7 +115,22 @@ impl<C> Run<C> {
 
     /// The id of this task: it is the same each time the task is run again, and no other task has it.
     pub fn task_id(&self) -> Uuid {
-        self.shared.plan.task_id(self.shared.checkpoint_id(self.key.step), &self.shared.namespace, self.key)
+        let base = self.base.unwrap_or_else(|| self.shared.checkpoint_id(self.key.step));
+        self.shared.plan.task_id(base, &self.shared.namespace, self.key)
+    }
+
+    /// A key that is the same each time this task is run again, after a failure, a crash or an interrupt, and that no other
+    /// task has: thread, namespace, step and task. Give it to whatever must be done once.
+    ///
+    /// The task of a run without a checkpointer has a key of its own in each run.
+    pub fn idempotency_key(&self) -> String {
+        let thread = self.config().thread_id().unwrap_or_default();
+        format!("{thread}/{}/{}/{}", self.namespace().join("|"), self.step(), self.task_id())
+    }
+
+    /// Whether the task was begun before and goes on where it stopped: after an interrupt, a failure or a crash.
+    pub fn is_resumed(&self) -> bool {
+        self.inbox.is_some()
     }
 
     /// Sends a value to those who stream in the mode `Custom`; does nothing if nobody does. The value is converted to
@@ -125,6 +156,18 @@ impl<C> Run<C> {
         self.heartbeat.as_ref().or(self.shared.heartbeat.as_ref())
     }
 
+    /// The memory across threads that the graph was given with
+    /// [`CompiledGraph::store`](crate::graph::CompiledGraph::store); an error if it was given none.
+    pub fn store(&self) -> Result<&Arc<dyn Store>, NodeError> {
+        let missing = || {
+            NodeError::permanent(format!(
+                "graph `{}` was given no store: use `.store(…)` where it is compiled",
+                self.graph()
+            ))
+        };
+        self.shared.store.as_ref().ok_or_else(missing)
+    }
+
     /// Whether the run was cancelled. Its tasks are dropped at their next `await`; a node that computes for long asks
     /// here.
     pub fn is_cancelled(&self) -> bool {
@@ -140,17 +183,72 @@ impl<C> Run<C> {
         self.shared.config.cancel.as_ref()
     }
 
-    /// Asks something that only somebody outside can answer. The run stops, once the other tasks of the step have
-    /// ended, with [`Outcome::Interrupted`](crate::Outcome::Interrupted), which has the question.
+    /// Asks something that only somebody outside can answer.
     ///
-    /// The error must be returned from the node (`?`). Answering, and so ever getting an `A`, needs a saver, which is
-    /// not there yet: for now every question ends the run.
-    #[allow(clippy::unused_async)] // asynchronous by contract: with a saver the answer is read from it
-    pub async fn interrupt<A>(&self, question: &impl Serialize) -> Result<A, NodeError> {
-        let question = serde_json::to_value(question)?;
-        let id = self.task_id().simple().to_string();
-        let question = Question { id, path: vec![self.node().to_owned()], value: question };
-        Err(NodeError::from_kind(NodeErrorKind::Interrupt(vec![question]), false))
+    /// The run stops, once the other tasks of the step have ended, with
+    /// [`Outcome::Interrupted`](crate::Outcome::Interrupted), which has the question. The error must be returned from the
+    /// node (`?`). When the thread goes on with an answer ([`Command::resume`](crate::graph::Command::resume)), the node runs
+    /// again from its beginning, and this call returns the answer; the n-th call of a node gets the n-th answer.
+    ///
+    /// An answer that is no `A` fails the run and is not taken: the question stays and can be answered again. Without a
+    /// checkpointer there is nothing to go on with.
+    #[allow(clippy::unused_async)] // asynchronous by contract, so that an answer may come from elsewhere one day
+    pub async fn interrupt<A: DeserializeOwned>(&self, question: &impl Serialize) -> Result<A, NodeError> {
+        let (number, answer) = self.inbox.as_deref().map_or((0, None), Inbox::next);
+        let question = self.question(number, serde_json::to_value(question)?);
+        let Some(answer) = answer else {
+            return Err(NodeError::from_kind(NodeErrorKind::Interrupt(vec![question]), false));
+        };
+        A::deserialize(&answer).map_err(|error| {
+            let reason = format!("{answer} is no answer to `{}`: {error}", question.value);
+            NodeError::from_kind(NodeErrorKind::WrongAnswer { question: Box::new(question), reason }, false)
+        })
+    }
+
+    /// A question of this task, by its number.
+    fn question(&self, number: usize, value: Value) -> Question {
+        let task = self.task_id();
+        let mut place: String = self.shared.namespace.iter().flat_map(|level| [level, "|"]).collect();
+        place.push_str(self.node());
+        place.push(':');
+        place.push_str(&task.to_string());
+        if number > 0 {
+            place.push('|');
+            place.push_str(&number.to_string());
+        }
+        let id = format!("{:032x}", xxhash_rust::xxh3::xxh3_128(place.as_bytes()));
+        let asker = self.base.map(|checkpoint| Asker {
+            namespace: self.shared.namespace.join("|"),
+            checkpoint,
+            task,
+            path: self.shared.plan.path(self.key),
+            number,
+        });
+        Question { id, path: vec![self.node().to_owned()], value, answered: false, asker }
+    }
+}
+
+/// What is known of a task that goes on where it stopped.
+#[derive(Debug, Default)]
+pub(crate) struct Inbox {
+    /// The answers that it has been given.
+    pub(crate) answers: Vec<Value>,
+    /// An answer for whoever asks first in this step, where no question was open.
+    pub(crate) anyone: Option<Arc<Mutex<Option<Value>>>>,
+    /// The first slot that has not been written.
+    pub(crate) free_slot: i32,
+    /// The failure that its handler was to take over.
+    pub(crate) failure: Option<String>,
+    /// How many questions this attempt has asked.
+    pub(crate) asked: AtomicUsize,
+}
+
+impl Inbox {
+    /// The number of the next question, and its answer.
+    fn next(&self) -> (usize, Option<Value>) {
+        let number = self.asked.fetch_add(1, Ordering::Relaxed);
+        let given = self.answers.get(number).cloned();
+        (number, given.or_else(|| self.anyone.as_ref().and_then(|anyone| lock(anyone).take())))
     }
 }
 

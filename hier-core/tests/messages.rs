@@ -1,6 +1,7 @@
 //! The reducer `messages`: the rules of the reference's `add_messages` (its case D67).
 
-use hier_core::agent::{Body, Content};
+use hier_core::agent::{Body, Content, Part, Usage};
+use hier_core::checkpoint::codec;
 use hier_core::prelude::*;
 use serde_json::json;
 
@@ -57,6 +58,21 @@ fn a_message_without_an_id_gets_one_of_its_own() {
 }
 
 #[test]
+fn an_id_is_given_when_the_message_is_written_not_when_it_is_merged() {
+    let writes: Vec<_> =
+        Chat::update().messages([Message::user("a"), Message::user("b")]).into_writes().into_iter().collect();
+    let (mut first, mut again) = (Chat::default(), Chat::default());
+    for write in writes {
+        first.reduce(write.clone()).unwrap();
+        again.reduce(write).unwrap();
+    }
+    assert_eq!(first.messages, again.messages, "the same writes applied twice give the same ids");
+    assert!(first.messages.iter().all(|message| message.id.is_some()));
+    let id = first.messages.get(0).unwrap().id.clone().unwrap();
+    assert_eq!(uuid::Uuid::parse_str(&id).unwrap().get_version_num(), 4, "{id}");
+}
+
+#[test]
 fn messages_are_removed_by_id() {
     let first = || vec![user("1", "a"), assistant("2", "b")];
     assert_eq!(after([first(), vec![Message::remove("1")]]).unwrap(), ["assistant 2 b"]);
@@ -107,4 +123,80 @@ fn messages_as_json_and_back() {
     ]);
     assert_eq!(value, expected);
     assert_eq!(serde_json::from_value::<Messages>(value).unwrap(), messages);
+}
+
+/// A message of every kind.
+fn every_kind() -> Messages {
+    let call = ToolCall {
+        name: "rate".to_owned(),
+        args: json!({ "year": 2026, "to": [1.5, null, "ü"] }),
+        id: "c1".to_owned(),
+    };
+    let parts = [Part::text("see"), Part::image("https://example.org/1.png"), Part::image_data("image/png", "aGk=")];
+    [
+        Message::system("be kind"),
+        Message::user(Content::parts(parts)),
+        Message::calls("wait", [call.clone()]).with_usage(Usage::new(10, 2)),
+        Message::assistant(""),
+        Message::tool(&call, "7 %"),
+        Message::tool_error(&call, Content::parts([Part::text("no")])),
+        Message::remove("x"),
+        Message::remove_all(),
+    ]
+    .into()
+}
+
+#[test]
+fn every_kind_of_message_survives_a_checkpoint() {
+    let messages = every_kind();
+    let bytes = codec::encode(&messages).unwrap();
+    assert_eq!(codec::decode::<Messages>(&bytes).unwrap(), messages);
+    assert_eq!(codec::decode_json(&bytes).unwrap(), serde_json::to_value(&messages).unwrap());
+    let text = serde_json::to_string(&messages).unwrap();
+    assert_eq!(serde_json::from_str::<Messages>(&text).unwrap(), messages);
+}
+
+#[test]
+fn a_message_that_lacks_something_is_refused() {
+    let read = |value| serde_json::from_value::<Message>(value).map_err(|error| error.to_string());
+    assert!(read(json!({ "role": "user" })).unwrap_err().contains("content"));
+    assert!(read(json!({ "role": "tool", "content": "x" })).unwrap_err().contains("tool_call_id"));
+    assert!(read(json!({ "role": "usher", "content": "x" })).unwrap_err().contains("usher"));
+    assert!(read(json!({ "role": "user", "content": 7 })).unwrap_err().contains("a text, or a list of parts"));
+    assert_eq!(read(json!({ "role": "assistant" })).unwrap(), Message::assistant(""));
+}
+
+fn ids(messages: &Messages) -> Vec<&str> {
+    messages.iter().map(|message| message.id.as_deref().unwrap()).collect()
+}
+
+fn call(id: &str) -> ToolCall {
+    ToolCall { name: "look".to_owned(), args: json!({}), id: id.to_owned() }
+}
+
+#[test]
+fn what_is_cut_keeps_calls_and_results_together() {
+    let talk: Messages = [
+        Message::system("be kind").with_id("s"),
+        user("1", "hello"),
+        Message::calls("", [call("a"), call("b")]).with_id("2"),
+        Message::tool(&call("b"), "B").with_id("3"),
+        Message::tool(&call("a"), "A").with_id("4"),
+        assistant("5", "done"),
+    ]
+    .into();
+    assert_eq!(ids(&talk.last_messages(9)), ["s", "1", "2", "3", "4", "5"]);
+    assert_eq!(ids(&talk.last_messages(4)), ["s", "2", "3", "4", "5"]);
+    assert_eq!(ids(&talk.last_messages(3)), ["s", "5"], "a result without its call goes");
+    assert_eq!(ids(&talk.last_messages(0)), ["s"]);
+    let length = |message: &Message| message.content().map_or(0, |content| content.text().len());
+    assert_eq!(ids(&talk.last_within(7 + 4, length)), ["s", "5"], "`be kind` and `done`");
+    assert_eq!(ids(&talk.last_within(7 + 4 + 2, length)), ["s", "2", "3", "4", "5"]);
+    assert_eq!(ids(&talk.last_within(0, length)), ["s"], "the system's words are never cut");
+}
+
+#[test]
+fn a_result_whose_call_is_nowhere_is_cut() {
+    let talk: Messages = [user("1", "hello"), Message::tool(&call("a"), "A").with_id("2"), assistant("3", "hm")].into();
+    assert_eq!(ids(&talk.last_messages(3)), ["3"]);
 }

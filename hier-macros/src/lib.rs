@@ -6,6 +6,7 @@ mod diag;
 mod graph;
 mod state;
 mod symbol;
+mod tool;
 mod view;
 
 /// Derives a state: channel table, typed keys, update type. See `hier_core::state::State`.
@@ -24,4 +25,10 @@ pub fn derive_view(input: TokenStream) -> TokenStream {
 #[proc_macro]
 pub fn graph(input: TokenStream) -> TokenStream {
     graph::expand(input.into()).into()
+}
+
+/// Makes a tool of an async function. See `hier_core::agent::Tool`.
+#[proc_macro_attribute]
+pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
+    tool::expand(options.into(), &item.into()).into()
 }

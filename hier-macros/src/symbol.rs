@@ -39,6 +39,13 @@ pub(crate) const RENAME: &str = "rename";
 /// What can stand in `#[state(…)]`.
 pub(crate) const STATE_OPTIONS: &[&str] = &[FLATTEN, RENAME];
 
+/// The number of a state's version.
+pub(crate) const VERSION: &str = "version";
+/// The functions that bring what an older version stored up to date.
+pub(crate) const MIGRATE: &str = "migrate";
+/// The words of `#[state(…)]` on the struct.
+pub(crate) const STRUCT_OPTIONS: &[&str] = &[VERSION, MIGRATE];
+
 /// The managed types: a field whose type's path ends in one of these is written by the engine. With each, the method
 /// of `Steps` that makes its value.
 pub(crate) const MANAGED: &[(&str, &str)] = &[("RemainingSteps", "remaining_steps"), ("IsLastStep", "is_last_step")];
@@ -127,3 +134,34 @@ pub(crate) const RETRY_FIELDS: &[(&str, bool)] =
 
 /// The units of durations, with the seconds (numerator, denominator) that each stands for.
 pub(crate) const UNITS: &[(&str, u32, u32)] = &[("ms", 1, 1000), ("s", 1, 1), ("m", 60, 1), ("h", 3600, 1)];
+
+// --- #[tool] ----------------------------------------------------------------------------------------------------------
+
+/// Option of a tool: a person must approve each call.
+pub(crate) const NEEDS_APPROVAL: &str = "needs_approval";
+/// What can stand in `#[tool(…)]`.
+pub(crate) const TOOL_OPTIONS: &[&str] = &[NAME, DESCRIPTION, NEEDS_APPROVAL, TIMEOUT, RETRY];
+
+/// Attribute of a parameter: what a node could take, and the model does not see.
+pub(crate) const INJECT: &str = "inject";
+/// Attribute of a parameter: a struct whose fields are the arguments.
+pub(crate) const ARGS: &str = "args";
+/// Attribute of a parameter: what stands for an argument that is left out.
+pub(crate) const DEFAULT: &str = "default";
+/// The attributes of parameters.
+pub(crate) const PARAMETER_ATTRIBUTES: &[&str] = &[INJECT, ARGS, DEFAULT];
+/// A doc comment.
+pub(crate) const DOC: &str = "doc";
+/// The attributes that the compiler takes on parameters.
+pub(crate) const LINTS: &[&str] = &["allow", "cfg", "cfg_attr", "deny", "expect", "forbid", "warn"];
+
+/// The last segments of the types that a tool is given.
+pub(crate) const RUN: &str = "Run";
+/// The call that a tool answers.
+pub(crate) const TOOL_CALL: &str = "ToolCall";
+/// The id of the call that a tool answers.
+pub(crate) const TOOL_CALL_ID: &str = "ToolCallId";
+/// An argument that may be left out.
+pub(crate) const OPTION: &str = "Option";
+/// What a tool returns that is over a state.
+pub(crate) const STATEFUL_OUTPUTS: &[&str] = &["Command", "ToolOutput"];

@@ -4,6 +4,7 @@
 //! builder (which reports the same findings as errors), by the engine and by the drawings. A spec written by the macro
 //! is a constant: every list in it is a borrowed slice.
 
+pub mod agent;
 mod check;
 mod declare;
 mod reach;

@@ -72,7 +72,8 @@ fn declared(at: &str, channel: &str, channels: &Channels, mistakes: &mut Vec<Str
 fn input(at: &str, call: &Call, channels: &Channels, mistakes: &mut Vec<String>) {
     match &call.ask {
         Ask::Invoke(Value::Object(object)) => object.keys().for_each(|name| declared(at, name, channels, mistakes)),
-        Ask::Invoke(Value::Null) | Ask::Saved => {}
+        Ask::Update(object, _) => object.keys().for_each(|name| declared(at, name, channels, mistakes)),
+        Ask::Invoke(Value::Null) | Ask::Resume(_) | Ask::State | Ask::History => {}
         Ask::Invoke(_) => mistakes.push(format!("at `{at}`: an input is an object of channels, or null to go on")),
     }
 }

@@ -48,7 +48,6 @@ fn one(path: &Path, report: &mut Report<'_>) -> io::Result<()> {
 fn judge(file: &File) -> Result<Verdict, Trouble> {
     let Kind::Graph(scenario) = &file.kind else { return Ok(Verdict::Skip("needs agents")) };
     Ok(match run::run(scenario).map_err(|text| Trouble::new(&file.path, text))? {
-        Answer::Needs(what) => Verdict::Skip(what),
         Answer::Refused(message) => report::of(compare::refused(&file.expect, &message)),
         Answer::Calls(calls) => report::of(compare::calls(&file.expect, calls)),
     })

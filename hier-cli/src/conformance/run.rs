@@ -1,8 +1,9 @@
 //! Does the calls of a scenario, and writes down what happened in the form in which the reference was recorded.
 
-use hier_core::graph::CompiledGraph;
+use hier_core::checkpoint::{ListQuery, MemorySaver};
+use hier_core::graph::{Command, CompiledGraph, GraphInput, Input, Whole};
 use hier_core::state::{DynState, DynUpdate, Update};
-use hier_core::{Config, Event, NodeUpdate, Outcome, RunError, StreamMode};
+use hier_core::{Config, Event, NodeUpdate, Outcome, RunError, StateSnapshot, StateUpdate, StreamMode};
 use serde_json::{Map, Value, json};
 
 use super::build::build;
@@ -11,8 +12,6 @@ use super::scenario::{Ask, Call, Scenario};
 
 /// What came of a scenario.
 pub(crate) enum Answer {
-    /// It needs what is not there yet.
-    Needs(&'static str),
     /// The graph was refused.
     Refused(String),
     /// What each call did.
@@ -37,48 +36,93 @@ pub(crate) fn run(scenario: &Scenario) -> Result<Answer, String> {
         Ok(graphs) => graphs,
         Err(error) => return Ok(Answer::Refused(error.to_string())),
     };
-    let settings = &scenario.settings;
-    let stops = !settings.interrupt_before.is_empty() || !settings.interrupt_after.is_empty();
-    let inputs: Option<Vec<(&Value, &Call)>> = settings.calls.iter().map(input).collect();
-    let Some(inputs) = inputs.filter(|_| !settings.checkpointer && !stops) else {
-        return Ok(Answer::Needs("needs a saver"));
+    let with_saver = |graph: CompiledGraph<DynState>| {
+        if scenario.settings.checkpointer { graph.checkpointer(MemorySaver::default()) } else { graph }
     };
+    let (graph, quiet) = (with_saver(graph), with_saver(quiet));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let runtime = runtime.map_err(|error| format!("cannot be run, because there is no runtime: {error}"))?;
     let mut calls = Calls::default();
-    for (input, call) in inputs {
-        let (events, end) = runtime.block_on(stream(scenario, &graph, input, call));
+    for call in &scenario.settings.calls {
+        let (events, end) = runtime.block_on(listened(scenario, &graph, call));
         calls.events.push(events);
         calls.ends.push(end);
-        calls.quiet_ends.push(runtime.block_on(invoke(&quiet, input, call)));
+        calls.quiet_ends.push(runtime.block_on(quietly(&quiet, call)));
     }
     Ok(Answer::Calls(calls))
 }
 
-/// What a call invokes the graph with; none if it is about something that was saved.
-fn input(call: &Call) -> Option<(&Value, &Call)> {
-    match &call.ask {
-        Ask::Invoke(input) if call.from.is_none() => Some((input, call)),
-        _ => None,
+/// What a run starts with.
+enum Given {
+    New(DynUpdate),
+    Nothing,
+    Command(Command<DynState>),
+}
+
+impl GraphInput<DynState, Whole> for Given {
+    fn into_input(self) -> Input<DynState> {
+        match self {
+            Self::New(update) => GraphInput::<DynState, Whole>::into_input(update),
+            Self::Nothing => GraphInput::<DynState, Whole>::into_input(()),
+            Self::Command(command) => GraphInput::<DynState, Whole>::into_input(command),
+        }
     }
 }
 
-/// The input of a run: none to go on.
-fn update(graph: &CompiledGraph<DynState>, input: &Value) -> Result<Option<DynUpdate>, String> {
-    let update = (!input.is_null()).then(|| graph.update(input.clone())).transpose();
-    update.map_err(|error| error.to_string())
+/// What a call runs the graph with; none if it is no run.
+fn given(graph: &CompiledGraph<DynState>, call: &Call) -> Result<Option<Given>, String> {
+    Ok(Some(match &call.ask {
+        Ask::Invoke(Value::Null) => Given::Nothing,
+        Ask::Invoke(input) => Given::New(graph.update(input.clone()).map_err(|error| error.to_string())?),
+        Ask::Resume(answer) => Given::Command(resume(answer)),
+        Ask::Update(..) | Ask::State | Ask::History => return Ok(None),
+    }))
+}
+
+/// An object whose keys are all ids answers by id; anything else is one answer.
+fn resume(answer: &Value) -> Command<DynState> {
+    let is_id = |key: &String| key.len() == 32 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match answer.as_object().filter(|object| object.keys().all(is_id)) {
+        Some(object) => Command::answers(object.iter().map(|(id, answer)| (id.clone(), answer.clone()))),
+        None => Command::resume(answer),
+    }
+}
+
+/// The place that a call addresses.
+async fn config(graph: &CompiledGraph<DynState>, call: &Call) -> Result<Config, RunError> {
+    // The events are taken as they come; the bound only says how far the run may be ahead.
+    let config = Config::thread(&call.thread).recursion_limit(call.recursion_limit).stream_capacity(1 << 24);
+    let Some(number) = call.from else { return Ok(config) };
+    let snapshots = graph.history(config.clone(), ListQuery::default()).await?;
+    let id = snapshots.get(number).and_then(|snapshot| snapshot.checkpoint);
+    id.map(|id| config.checkpoint(id)).ok_or_else(|| RunError::Config(format!("the history has no item {number}")))
+}
+
+/// Does a call and writes down what happened and how it ended.
+async fn listened(scenario: &Scenario, graph: &CompiledGraph<DynState>, call: &Call) -> (Value, Value) {
+    let config = match config(graph, call).await {
+        Ok(config) => config,
+        Err(error) => return (failed(&[], "run", &error.to_string()), Value::from(error.to_string())),
+    };
+    match given(graph, call) {
+        Ok(Some(given)) => stream(scenario, graph, given, config).await,
+        Ok(None) => {
+            let answer = saved(graph, call, config).await;
+            (answer.clone(), answer)
+        }
+        Err(error) => (failed(&[], "input", &error), Value::from(error)),
+    }
 }
 
 /// Runs the graph and writes down its events and how it ended.
-async fn stream(scenario: &Scenario, graph: &CompiledGraph<DynState>, input: &Value, call: &Call) -> (Value, Value) {
-    // The events are taken as they come; the bound only says how far the run may be ahead.
-    let config = Config::default().recursion_limit(call.recursion_limit).stream_capacity(1 << 24);
+async fn stream(
+    scenario: &Scenario,
+    graph: &CompiledGraph<DynState>,
+    given: Given,
+    config: Config,
+) -> (Value, Value) {
     let modes = [StreamMode::Values, StreamMode::Updates, StreamMode::Custom];
-    let mut events = match update(graph, input) {
-        Ok(Some(update)) => graph.stream(update, config, (), modes),
-        Ok(None) => graph.stream((), config, (), modes),
-        Err(error) => return (failed(&[], "input", &error), Value::from(error)),
-    };
+    let mut events = graph.stream(given, config, (), modes);
     let mut record = Record { scenario, steps: Vec::new(), open: Step::default(), interrupts: Vec::new() };
     while let Some(event) = events.next().await {
         match event {
@@ -89,14 +133,58 @@ async fn stream(scenario: &Scenario, graph: &CompiledGraph<DynState>, input: &Va
     (record.ended(), end(&events.outcome().await))
 }
 
-/// Runs the graph without listening and writes down how it ended.
-async fn invoke(graph: &CompiledGraph<DynState>, input: &Value, call: &Call) -> Value {
-    let config = Config::default().recursion_limit(call.recursion_limit);
-    match update(graph, input) {
-        Ok(Some(update)) => end(&graph.invoke(update, config, ()).await),
-        Ok(None) => end(&graph.invoke((), config, ()).await),
+/// Does a call without listening and writes down how it ended.
+async fn quietly(graph: &CompiledGraph<DynState>, call: &Call) -> Value {
+    let config = match config(graph, call).await {
+        Ok(config) => config,
+        Err(error) => return Value::from(error.to_string()),
+    };
+    match given(graph, call) {
+        Ok(Some(given)) => end(&graph.invoke(given, config, ()).await),
+        Ok(None) => saved(graph, call, config).await,
         Err(error) => Value::from(error),
     }
+}
+
+/// Reads or changes what is stored.
+async fn saved(graph: &CompiledGraph<DynState>, call: &Call, config: Config) -> Value {
+    let answer = match &call.ask {
+        Ask::Update(object, node) => match graph.update(Value::Object(object.clone())) {
+            Ok(update) => {
+                let update = StateUpdate::update(update);
+                let update = match node {
+                    Some(node) => update.as_node(node),
+                    None => update,
+                };
+                graph.update_state(config, update).await.map(|_| json!({ "error": null }))
+            }
+            Err(error) => return failed(&[], "input", &error.to_string()),
+        },
+        Ask::History => {
+            let snapshots = graph.history(config, ListQuery::default()).await;
+            snapshots.map(|list| json!({ "history": list.iter().map(snapshot).collect::<Vec<_>>() }))
+        }
+        _ => graph.state(config).await.map(|state| snapshot(&state)),
+    };
+    answer.unwrap_or_else(|error| match error.root() {
+        RunError::Conflict { .. } | RunError::Update { .. } => json!({ "error": { "kind": "invalid_update" } }),
+        error => json!({ "error": { "kind": "run", "message": error.to_string() } }),
+    })
+}
+
+/// A snapshot in the form of the recorded ones.
+fn snapshot(state: &StateSnapshot<DynState>) -> Value {
+    let mut next = state.next.clone();
+    next.sort();
+    let mut interrupts: Vec<Value> = state.questions.iter().map(|question| question.value.clone()).collect();
+    interrupts.sort_by_cached_key(dumps);
+    json!({
+        "values": state.values.to_value(),
+        "next": next,
+        "step": state.checkpoint.map(|_| state.step),
+        "source": state.source,
+        "interrupts": interrupts,
+    })
 }
 
 /// How a run ended.

@@ -139,6 +139,7 @@ pub(crate) enum Branch {
 #[serde(try_from = "RawCall")]
 pub(crate) struct Call {
     pub(crate) ask: Ask,
+    pub(crate) thread: String,
     pub(crate) recursion_limit: usize,
     /// Which snapshot of the history is addressed.
     pub(crate) from: Option<usize>,
@@ -148,8 +149,14 @@ pub(crate) struct Call {
 pub(crate) enum Ask {
     /// A run with this input, or (null) to go on.
     Invoke(Value),
-    /// One of `resume`, `update_state`, `state`, `history`, all of which are about what was saved.
-    Saved,
+    /// A run that goes on with this answer.
+    Resume(Value),
+    /// A change from outside, as this node or as the one that ran last.
+    Update(Object, Option<String>),
+    /// The thread as it is.
+    State,
+    /// The thread as it was.
+    History,
 }
 
 /// The name of a node, `START` or `END`.

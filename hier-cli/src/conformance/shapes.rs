@@ -123,10 +123,8 @@ pub(crate) struct RawCall {
     update_state: Option<Object>,
     state: Option<bool>,
     history: Option<bool>,
-    #[serde(rename = "as_node")]
-    _as_node: Option<String>,
-    #[serde(rename = "thread")]
-    _thread: Option<String>,
+    as_node: Option<String>,
+    thread: Option<String>,
     from: Option<usize>,
     recursion_limit: Option<usize>,
 }
@@ -140,12 +138,13 @@ impl TryFrom<RawCall> for Call {
             "`invoke`, `resume`, `update_state`, `state` and `history`",
             [
                 raw.invoke.map(Ask::Invoke),
-                raw.resume.map(|_| Ask::Saved),
-                raw.update_state.map(|_| Ask::Saved),
-                raw.state.map(|_| Ask::Saved),
-                raw.history.map(|_| Ask::Saved),
+                raw.resume.map(Ask::Resume),
+                raw.update_state.map(|update| Ask::Update(update, raw.as_node)),
+                raw.state.map(|_| Ask::State),
+                raw.history.map(|_| Ask::History),
             ],
         )?;
-        Ok(Self { ask, recursion_limit: raw.recursion_limit.unwrap_or(RECURSION_LIMIT), from: raw.from })
+        let thread = raw.thread.unwrap_or_else(|| "t1".to_owned());
+        Ok(Self { ask, thread, recursion_limit: raw.recursion_limit.unwrap_or(RECURSION_LIMIT), from: raw.from })
     }
 }

@@ -1,4 +1,6 @@
-//! One message of a conversation.
+//! One message of a conversation. How it is written down is in `message_form`.
+
+use std::ops::{Add, AddAssign};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,19 +8,17 @@ use serde_json::Value;
 /// One message of a conversation.
 ///
 /// As JSON it has a `role` (`system`, `user`, `assistant`, `tool`, `remove`), the fields of that role, and an `id`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Message {
-    /// The id. A message without one gets a fresh UUID when it is merged into a [`Messages`](super::Messages) channel.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The id. A message without one gets a fresh UUID when it becomes part of [`Messages`](super::Messages): when a node
+    /// writes it, not when the write is applied, so that a write that is stored and applied again later has the same id.
     pub id: Option<String>,
     /// Who says what.
-    #[serde(flatten)]
     pub body: Body,
 }
 
 /// Who says what.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "role", rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Body {
     /// What the model is told to be.
     System {
@@ -33,13 +33,10 @@ pub enum Body {
     /// What the model says.
     Assistant {
         /// What is said.
-        #[serde(default)]
         content: Content,
         /// The tools that it calls.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         calls: Vec<ToolCall>,
         /// What it cost, where the provider says so.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         usage: Option<Usage>,
     },
     /// The result of a tool call.
@@ -49,18 +46,16 @@ pub enum Body {
         /// The id of the call.
         tool_call_id: String,
         /// The name of the tool.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
         /// Whether the call succeeded.
-        #[serde(default)]
         status: ToolStatus,
     },
     /// No message: merged into a conversation, it removes the message with its id; without an id, all messages.
     Remove,
 }
 
-/// What a message says: text, or parts of which some are images.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// What a message says: text, or parts of which some are images. As JSON it is a text, or a list of parts.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Content {
     /// Text.
@@ -76,6 +71,18 @@ impl Default for Content {
 }
 
 impl Content {
+    /// Text and images, in order.
+    ///
+    /// ```
+    /// # use hier_core::agent::{Content, Message, Part};
+    /// let scan = Content::parts([Part::text("What does this receipt say?"), Part::image("https://example.org/1.png")]);
+    /// let question = Message::user(scan);
+    /// # assert_eq!(question.content().unwrap().text(), "What does this receipt say?");
+    /// ```
+    pub fn parts(parts: impl IntoIterator<Item = Part>) -> Self {
+        Self::Parts(parts.into_iter().collect())
+    }
+
     /// The text of it; that of its parts one after the other, without images.
     pub fn text(&self) -> String {
         match self {
@@ -113,6 +120,23 @@ pub enum Part {
     },
 }
 
+impl Part {
+    /// Text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text { text: text.into() }
+    }
+
+    /// An image, by its address: `https:` or `data:`.
+    pub fn image(url: impl Into<String>) -> Self {
+        Self::Image { url: url.into() }
+    }
+
+    /// An image by its bytes, which are in Base64, and their media type (`image/png`).
+    pub fn image_data(media_type: &str, base64: &str) -> Self {
+        Self::Image { url: format!("data:{media_type};base64,{base64}") }
+    }
+}
+
 /// A tool that the model calls.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
@@ -142,6 +166,35 @@ pub struct Usage {
     pub input_tokens: u64,
     /// Tokens of the answer.
     pub output_tokens: u64,
+}
+
+impl Usage {
+    /// What an answer cost.
+    pub fn new(input_tokens: u64, output_tokens: u64) -> Self {
+        Self { input_tokens, output_tokens }
+    }
+
+    /// All tokens: prompt and answer.
+    pub fn total(self) -> u64 {
+        self.input_tokens.saturating_add(self.output_tokens)
+    }
+}
+
+impl Add for Usage {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            input_tokens: self.input_tokens.saturating_add(other.input_tokens),
+            output_tokens: self.output_tokens.saturating_add(other.output_tokens),
+        }
+    }
+}
+
+impl AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
 }
 
 impl Message {
@@ -179,6 +232,16 @@ impl Message {
         })
     }
 
+    /// The result of a tool call that failed: the content says why.
+    pub fn tool_error(call: &ToolCall, content: impl Into<Content>) -> Self {
+        Self::new(Body::Tool {
+            content: content.into(),
+            tool_call_id: call.id.clone(),
+            name: Some(call.name.clone()),
+            status: ToolStatus::Error,
+        })
+    }
+
     /// Removes the message with this id.
     pub fn remove(id: impl Into<String>) -> Self {
         Self { id: Some(id.into()), body: Body::Remove }
@@ -194,6 +257,31 @@ impl Message {
     pub fn with_id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
         self
+    }
+
+    /// The same message with what it cost. Only a message of the assistant has a cost; others stay as they are.
+    #[must_use]
+    pub fn with_usage(mut self, cost: Usage) -> Self {
+        if let Body::Assistant { usage, .. } = &mut self.body {
+            *usage = Some(cost);
+        }
+        self
+    }
+
+    /// What the message cost, where the provider said so.
+    pub fn usage(&self) -> Option<Usage> {
+        match self.body {
+            Body::Assistant { usage, .. } => usage,
+            _ => None,
+        }
+    }
+
+    /// The id of the call that the message is the result of.
+    pub fn tool_call_id(&self) -> Option<&str> {
+        match &self.body {
+            Body::Tool { tool_call_id, .. } => Some(tool_call_id),
+            _ => None,
+        }
     }
 
     /// What the message says, if it says something.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use imbl::{HashMap, Vector};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use uuid::Uuid;
+use uuid::Builder;
 
 use super::message::{Body, Message};
 use crate::reducer::ReduceError;
@@ -13,9 +13,9 @@ use crate::state::Write;
 
 /// A conversation. Copies share the messages: a copy costs the same for ten messages as for ten thousand.
 ///
-/// With `#[reducer(messages)]`, written messages are merged by id: a known id replaces the message in place, a new one
-/// (or none: then it gets a fresh UUID) goes to the end; [`Message::remove`] removes one, [`Message::remove_all`] all
-/// (the rules of the reference's `add_messages`).
+/// Each message in it has an id: one that comes without gets a fresh UUID when the list is made. With
+/// `#[reducer(messages)]`, written messages are merged by id: a known id replaces the message in place, a new one goes to
+/// the end; [`Message::remove`] removes one, [`Message::remove_all`] all (the rules of the reference's `add_messages`).
 #[derive(Clone, Default)]
 pub struct Messages {
     list: Vector<Arc<Message>>,
@@ -89,27 +89,42 @@ impl Messages {
         Ok(())
     }
 
-    /// Adds a message at the end; one without an id gets a fresh one.
-    fn push(&mut self, mut message: Arc<Message>) {
-        let id = Arc::make_mut(&mut message).id.get_or_insert_with(|| Uuid::new_v4().to_string()).clone();
-        self.places.insert(id, self.list.len());
+    /// Adds a message at the end.
+    fn push(&mut self, message: Arc<Message>) {
+        if let Some(id) = &message.id {
+            self.places.insert(id.clone(), self.list.len());
+        }
         self.list.push_back(message);
+    }
+
+    /// The messages as they are shared.
+    pub(super) fn shared(&self) -> &Vector<Arc<Message>> {
+        &self.list
+    }
+
+    /// A conversation of messages of this one.
+    pub(super) fn of(messages: impl Iterator<Item = Arc<Message>>) -> Self {
+        let mut all = Self::default();
+        messages.for_each(|message| all.push(message));
+        all
     }
 }
 
 impl FromIterator<Message> for Messages {
-    /// What is to be merged: ids are given, and removals take effect, when it is.
+    /// Gives ids to those without. Removals stand as they are until the list is merged into a channel.
     fn from_iter<I: IntoIterator<Item = Message>>(messages: I) -> Self {
-        Self { list: messages.into_iter().map(Arc::new).collect(), places: HashMap::new() }.indexed()
+        Self::of(messages.into_iter().map(|message| Arc::new(identified(message))))
     }
 }
 
-impl Messages {
-    fn indexed(mut self) -> Self {
-        let ids = self.list.iter().enumerate().filter_map(|(place, message)| Some((message.id.clone()?, place)));
-        self.places = ids.collect();
-        self
+/// The message with an id: its own or a fresh one. What removes all messages has none.
+fn identified(mut message: Message) -> Message {
+    if message.id.is_none() && message.body != Body::Remove {
+        // A fast generator is enough: an id need only differ from the others of its conversation.
+        let id = Builder::from_random_bytes(fastrand::u128(..).to_ne_bytes()).into_uuid();
+        message.id = Some(id.to_string());
     }
+    message
 }
 
 impl From<Vec<Message>> for Messages {

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use futures_core::Stream;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -30,6 +31,24 @@ pub struct OutputSpec {
     pub name: String,
     /// The JSON schema of the answer.
     pub schema: Value,
+}
+
+impl OutputSpec {
+    /// The shape of a type, named as given (letters, digits, `_` and `-`).
+    ///
+    /// ```
+    /// # use hier_core::agent::OutputSpec;
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Verdict {
+    ///     accepted: bool,
+    /// }
+    ///
+    /// let output = OutputSpec::of::<Verdict>("verdict");
+    /// assert_eq!(output.schema["properties"]["accepted"]["type"], "boolean");
+    /// ```
+    pub fn of<T: schemars::JsonSchema>(name: impl Into<String>) -> Self {
+        Self { name: name.into(), schema: super::tool_schema::schema_of::<T>() }
+    }
 }
 
 /// How a model is to answer. What is none is left to the model.
@@ -63,6 +82,24 @@ pub struct ChatResponse {
     pub model: Option<String>,
 }
 
+impl ChatResponse {
+    /// The text of the answer.
+    pub fn text(&self) -> String {
+        self.message.content().map(super::message::Content::text).unwrap_or_default()
+    }
+
+    /// The answer as a value of the type whose shape was [asked for](ChatRequest::output). The error names the path of
+    /// what does not fit.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, ModelError> {
+        let text = self.text();
+        let mut deserializer = serde_json::Deserializer::from_str(&text);
+        serde_path_to_error::deserialize(&mut deserializer).map_err(|error| ModelError::BadAnswer {
+            model: self.model.clone().unwrap_or_else(|| "unknown".to_owned()),
+            reason: format!("`{}`: {}", error.path(), error.inner()),
+        })
+    }
+}
+
 /// A piece of an answer that is still being made.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -82,6 +119,7 @@ pub trait ChatModel: Send + Sync + 'static {
     fn name(&self) -> &str;
 
     /// The provider's name, for traces: as OpenTelemetry's conventions spell it (`openai`, `anthropic`, …).
+    #[allow(clippy::unnecessary_literal_bound)] // others have their name in a field
     fn provider(&self) -> &str {
         "unknown"
     }
@@ -129,6 +167,14 @@ pub enum ModelError {
         /// The model.
         model: String,
         /// What is wrong with it.
+        reason: String,
+    },
+    /// A recording cannot be read or written, or does not have the request.
+    #[error("the recording `{file}` cannot be used: {reason}")]
+    Recording {
+        /// The file.
+        file: String,
+        /// What is wrong.
         reason: String,
     },
     /// A scripted model has nothing left to say.

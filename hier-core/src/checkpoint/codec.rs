@@ -12,6 +12,21 @@ use super::error::CodecError;
 /// The byte in front of `MessagePack` with field names.
 const NAMED: u8 = 1;
 
+/// The same, of a write that replaces the channel's value.
+const NAMED_OVERWRITE: u8 = 2;
+
+/// Marks an encoded value as one that replaces what the channel holds.
+pub(crate) fn mark_overwrite(bytes: &mut [u8]) {
+    if let Some(codec) = bytes.first_mut() {
+        *codec = NAMED_OVERWRITE;
+    }
+}
+
+/// Whether an encoded value replaces what the channel holds.
+pub(crate) fn is_overwrite(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&NAMED_OVERWRITE)
+}
+
 /// A value as bytes.
 pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, CodecError> {
     let mut bytes = Vec::with_capacity(16);
@@ -29,7 +44,7 @@ pub fn encode_into<T: Serialize + ?Sized>(value: &T, bytes: &mut Vec<u8>) -> Res
 /// The value that these bytes are.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
     match bytes.split_first() {
-        Some((&NAMED, rest)) => {
+        Some((&(NAMED | NAMED_OVERWRITE), rest)) => {
             let mut deserializer = rmp_serde::Deserializer::new(rest);
             let value = T::deserialize(&mut deserializer).map_err(|error| CodecError(error.to_string()))?;
             if deserializer.get_ref().is_empty() {

@@ -67,3 +67,9 @@ impl SaverError {
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct CodecError(pub(crate) String);
+
+impl CodecError {
+    pub(crate) fn new(reason: impl Into<String>) -> Self {
+        Self(reason.into())
+    }
+}

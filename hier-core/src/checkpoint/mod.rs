@@ -13,6 +13,7 @@ mod lease;
 mod memory;
 mod query;
 mod record;
+mod retention;
 pub mod suite;
 
 use std::sync::Arc;
@@ -23,11 +24,12 @@ pub use crate::graph::BoxFuture;
 pub use error::{CodecError, SaverError};
 pub use lease::{Claim, Lease, WhenRunning};
 pub use memory::MemorySaver;
-pub use query::{Listed, ListQuery, Prune, Strategy, ThreadInfo};
+pub use query::{ListQuery, Listed, Prune, Strategy, ThreadInfo};
 pub use record::{
     Agenda, Chain, Checkpoint, JoinRecord, LastRan, PendingWrite, Piece, Record, Saved, Schema, SendRecord, Source,
-    TaskWrites, slot,
+    TaskWrites, check, slot,
 };
+pub use retention::{Deletion, Sweeper, is_per_call, sweep_every};
 
 /// What a saver's method returns.
 pub type Saving<'a, T> = BoxFuture<'a, Result<T, SaverError>>;
@@ -64,10 +66,10 @@ pub trait Checkpointer: Send + Sync + 'static {
     fn get<'a>(&'a self, thread: &'a str, namespace: &'a str, id: Option<Uuid>) -> Saving<'a, Option<Saved>>;
 
     /// Checkpoints without their values, newest first.
-    fn list<'a>(&'a self, query: ListQuery) -> Saving<'a, Vec<Listed>>;
+    fn list(&self, query: ListQuery) -> Saving<'_, Vec<Listed>>;
 
     /// The threads that have a checkpoint, those with the newest first.
-    fn threads<'a>(&'a self, limit: Option<usize>) -> Saving<'a, Vec<ThreadInfo>>;
+    fn threads(&self, limit: Option<usize>) -> Saving<'_, Vec<ThreadInfo>>;
 
     /// Deletes a thread: checkpoints, values and pending writes of all namespaces. An unknown thread is no error.
     fn delete_thread<'a>(&'a self, thread: &'a str) -> Saving<'a, ()>;
@@ -82,11 +84,11 @@ pub trait Checkpointer: Send + Sync + 'static {
 
     /// Deletes what is no longer wanted, and returns how many checkpoints that were. Every checkpoint that stays can be
     /// read as before; its parent link is cut if the parent is gone.
-    fn prune<'a>(&'a self, prune: Prune) -> Saving<'a, u64>;
+    fn prune(&self, prune: Prune) -> Saving<'_, u64>;
 
     /// Deletes the threads whose time to live has passed ([`Claim::time_to_live`]) and that nobody holds, and returns
     /// how many those were.
-    fn sweep<'a>(&'a self) -> Saving<'a, u64>;
+    fn sweep(&self) -> Saving<'_, u64>;
 
     /// Whether leases run out by themselves, so that a run that takes long has to renew its own. Not so for a saver that
     /// only this process can see.
@@ -116,11 +118,11 @@ impl<T: Checkpointer + ?Sized> Checkpointer for Arc<T> {
         (**self).get(thread, namespace, id)
     }
 
-    fn list<'a>(&'a self, query: ListQuery) -> Saving<'a, Vec<Listed>> {
+    fn list(&self, query: ListQuery) -> Saving<'_, Vec<Listed>> {
         (**self).list(query)
     }
 
-    fn threads<'a>(&'a self, limit: Option<usize>) -> Saving<'a, Vec<ThreadInfo>> {
+    fn threads(&self, limit: Option<usize>) -> Saving<'_, Vec<ThreadInfo>> {
         (**self).threads(limit)
     }
 
@@ -136,11 +138,11 @@ impl<T: Checkpointer + ?Sized> Checkpointer for Arc<T> {
         (**self).delete_for_runs(runs)
     }
 
-    fn prune<'a>(&'a self, prune: Prune) -> Saving<'a, u64> {
+    fn prune(&self, prune: Prune) -> Saving<'_, u64> {
         (**self).prune(prune)
     }
 
-    fn sweep<'a>(&'a self) -> Saving<'a, u64> {
+    fn sweep(&self) -> Saving<'_, u64> {
         (**self).sweep()
     }
 

@@ -29,6 +29,11 @@ impl ListQuery {
         Self { thread: Some(thread.into()), namespace: Some(String::new()), ..Self::default() }
     }
 
+    /// Whether a checkpoint is old enough and has everything that the filter asks for.
+    pub fn wants(&self, checkpoint: &Checkpoint) -> bool {
+        self.before.is_none_or(|before| checkpoint.id < before) && self.matches(checkpoint)
+    }
+
     /// Whether a checkpoint has everything that the filter asks for. Savers filter with this, so that no key or value of a
     /// filter ever becomes part of a statement.
     pub fn matches(&self, checkpoint: &Checkpoint) -> bool {

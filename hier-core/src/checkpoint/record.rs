@@ -8,6 +8,8 @@ use serde_json::{Map, Value};
 use smallvec::SmallVec;
 use uuid::Uuid;
 
+use super::error::SaverError;
+
 /// A thread as it is between two supersteps, without the values of its channels.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Checkpoint {
@@ -183,6 +185,30 @@ pub enum Record {
     },
 }
 
+/// Whether a record makes sense, for savers: each channel has one version, each piece is of one of the checkpoint's channels
+/// and only adds to an older version.
+pub fn check(record: &Record) -> Result<(), SaverError> {
+    let Record::Checkpoint { checkpoint, pieces, .. } = record else { return Ok(()) };
+    let channels = checkpoint.channels.len();
+    if checkpoint.versions.len() != channels {
+        let reason = format!("{channels} channels and {} versions", checkpoint.versions.len());
+        return Err(SaverError::Invalid(format!("checkpoint `{}` has {reason}: give each channel one", checkpoint.id)));
+    }
+    for piece in pieces {
+        if piece.channel >= channels {
+            let reason = format!("a value for channel {} of {channels}", piece.channel);
+            return Err(SaverError::Invalid(format!("checkpoint `{}` has {reason}", checkpoint.id)));
+        }
+        // Chains that only lead backwards end.
+        if piece.base.is_some_and(|base| base >= checkpoint.id) {
+            let name = &checkpoint.channels[piece.channel];
+            let reason = format!("adds to a version of channel `{name}` that is not older than itself");
+            return Err(SaverError::Invalid(format!("checkpoint `{}` {reason}", checkpoint.id)));
+        }
+    }
+    Ok(())
+}
+
 /// What a task has done, kept beside the checkpoint that its step started from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskWrites {
@@ -213,8 +239,13 @@ pub mod slot {
     pub const ERROR: i32 = -1;
     /// What the task asks.
     pub const INTERRUPT: i32 = -3;
-    /// The answers that the task was given.
+    /// The answer for whoever asks first.
     pub const RESUME: i32 = -4;
+
+    /// The answer to the question of a task with this number, from 0.
+    pub const fn answer(question: i32) -> i32 {
+        -1000 - question
+    }
 }
 
 /// A checkpoint as it is read.

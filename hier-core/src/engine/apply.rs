@@ -4,6 +4,7 @@ use std::panic::AssertUnwindSafe;
 
 use fixedbitset::FixedBitSet;
 
+use super::durable::Notes;
 use super::exec::Done;
 use super::plan::Plan;
 use crate::channel::ChannelSpec;
@@ -37,6 +38,8 @@ pub(crate) struct Ledger<S: Values> {
     expires: bool,
     /// What a subgraph hands back to its parent, with the versions of the writes; none for a root.
     pub(crate) returned: Option<Vec<(u64, S::Write)>>,
+    /// What the next checkpoint has to store, if the run is durable.
+    pub(crate) notes: Option<Box<Notes>>,
     scratch: Vec<Writers>,
 }
 
@@ -59,6 +62,7 @@ impl<S: Values> Ledger<S> {
             expires: !live.is_clear(),
             live,
             returned: is_child.then(Vec::new),
+            notes: None,
             scratch: Vec::new(),
         }
     }
@@ -83,16 +87,77 @@ impl<S: Values> Ledger<S> {
         // What a subgraph was given expires with its first step, not with its START.
         let enters = self.returned.is_some() && tasks.first().is_some_and(|task| task.node.is_none());
         if self.expires && !enters {
-            for channel in self.live.ones() {
-                state.clear(channel);
-            }
-            self.live.clear();
+            self.expire(state);
         }
         let mut written = false;
         for task in path_order(tasks) {
             written |= self.merge(plan, channels, state, task)?;
         }
         Ok(written)
+    }
+
+    /// Clears the channels whose values go when a step ends.
+    pub(crate) fn expire(&mut self, state: &mut S) {
+        for channel in self.live.ones() {
+            state.clear(channel);
+            if let Some(notes) = &mut self.notes {
+                notes.cleared(channel);
+            }
+        }
+        self.live.clear();
+    }
+
+    /// Merges what comes from outside a step: nothing expires.
+    pub(crate) fn apply_outside(
+        &mut self,
+        plan: &Plan,
+        channels: &[ChannelSpec],
+        state: &mut S,
+        writes: Writes<S>,
+    ) -> Result<(), RunError> {
+        self.version += 1;
+        self.merge(plan, channels, state, &mut Applied { node: None, pushed: false, done: Done::input(writes) })?;
+        Ok(())
+    }
+
+    /// Merges the writes of tasks that are done into a copy of the state that nothing else follows from.
+    pub(crate) fn preview(
+        &mut self,
+        plan: &Plan,
+        channels: &[ChannelSpec],
+        state: &mut S,
+        tasks: &mut [Applied<S>],
+    ) -> bool {
+        self.version += 1;
+        // A conflict fails when the step is applied.
+        let _ = self.settle(plan, channels, tasks);
+        let mut written = false;
+        for task in path_order(tasks) {
+            written |= !task.done.writes.is_empty();
+            for write in task.done.writes.drain() {
+                // What does not fit fails when the step is applied.
+                let merged = std::panic::catch_unwind(AssertUnwindSafe(|| state.reduce(write)));
+                if !matches!(merged, Ok(Ok(()))) {
+                    break;
+                }
+            }
+        }
+        written
+    }
+
+    /// Goes on from what was stored: `recent` are the channels that the last step wrote.
+    pub(crate) fn take_up(&mut self, channels: &[ChannelSpec], recent: &[usize]) {
+        self.live.clear();
+        self.live.extend(recent.iter().copied().filter(|channel| channels[*channel].kind.expires()));
+    }
+
+    /// A subgraph goes on: what it had written before it stopped.
+    pub(crate) fn take_returned(&mut self, writes: Vec<S::Write>) {
+        for write in &writes {
+            self.version += 1;
+            self.versions[write.channel()] = self.version;
+        }
+        self.returned = Some((1..).zip(writes).collect());
     }
 
     /// Merges the writes of one task.
@@ -140,6 +205,9 @@ impl<S: Values> Ledger<S> {
         let merge = || {
             writes.try_for_each(|write| {
                 at = write.channel();
+                if let Some(notes) = &mut self.notes {
+                    notes.write(&write, self.versions[at] != self.version);
+                }
                 self.versions[at] = self.version;
                 state.reduce(write)
             })
@@ -154,6 +222,10 @@ impl<S: Values> Ledger<S> {
     #[inline]
     fn note(&mut self, channels: &[ChannelSpec], node: Option<usize>, write: &S::Write) {
         let channel = write.channel();
+        if let Some(notes) = &mut self.notes {
+            let first = self.versions[channel] != self.version && !notes.changed.contains(&channel);
+            notes.write(write, first);
+        }
         self.versions[channel] = self.version;
         if self.expires && channels[channel].kind.expires() {
             self.live.insert(channel);

@@ -5,10 +5,11 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
-use super::run::{finish_child, start};
+use super::run::{finish_child, open_child};
+use super::runner::Runner;
 use crate::channel::ChannelSpec;
 use crate::error::NodeError;
-use crate::graph::{Attached, BoxFuture, NodeResult, Parcel, Task};
+use crate::graph::{Attached, BoxFuture, Checkpoints, NodeResult, Parcel, Task};
 use crate::state::{ChannelWrite, DynState, Update, Values, Writes};
 
 /// A graph that can be run as a node of a graph over `S`.
@@ -26,8 +27,11 @@ where
     fn run<'a>(&'a self, task: &'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>> {
         Box::pin(async move {
             let context = (self.context)(&task.run.shared.context);
-            let mut runner = start(&self.graph, self.entry(task)?, context, task)?;
-            finish_child(&mut runner, task, |returned| self.hand_back(task, returned)).await
+            let mut runner = open_child(&self.graph, self.entry(task)?, context, task);
+            runner.is_new_call(task).await?;
+            let input = self.input(task, &runner)?;
+            runner.begin_child(task, input).await?;
+            finish_child(&mut runner, task, |_, returned| self.hand_back(task, returned)).await
         })
     }
 }
@@ -48,6 +52,11 @@ impl<T: Values, C, D> Attached<T, C, D> {
         if let Some(parcel) = &task.parcel {
             return self.unpack(parcel);
         }
+        self.inherit(task)
+    }
+
+    /// The outer state's values of shared channels.
+    pub(crate) fn inherit<S: Values>(&self, task: &Task<S, C>) -> Result<Arc<T>, NodeError> {
         let whole: Arc<dyn Any + Send + Sync> = task.state.clone();
         // Dynamic states are of one type, but each has channels of its own.
         if !whole.is::<DynState>()
@@ -62,6 +71,23 @@ impl<T: Values, C, D> Attached<T, C, D> {
             }
         }
         Ok(Arc::new(state))
+    }
+
+    /// What a subgraph that keeps its state is given: the values of shared channels, to be merged into what it has.
+    fn input<S: Values>(&self, task: &Task<S, C>, runner: &Runner<T, D>) -> Result<Writes<T>, NodeError> {
+        if task.graph.nodes[task.run.key.node].checkpoints != Checkpoints::PerThread {
+            return Ok(Writes::new());
+        }
+        let state = &*runner.task.state;
+        let mut writes = Writes::new();
+        for (channel, outer) in self.shared(&task.graph.channels).iter().enumerate() {
+            if let Some(value) = outer.and_then(|_| state.stored(channel)) {
+                let mut bytes = Vec::new();
+                value.encode(&mut bytes)?;
+                writes.push(state.write_from(channel, false, &bytes)?);
+            }
+        }
+        Ok(writes)
     }
 
     /// The state that was sent; for a dynamic one, an object of which the known channels are merged into the initial
@@ -84,7 +110,11 @@ impl<T: Values, C, D> Attached<T, C, D> {
     }
 
     /// What the inner graph wrote to shared channels, as writes of the outer one.
-    fn hand_back<S: Values>(&self, task: &Task<S, C>, returned: Vec<T::Write>) -> Writes<S> {
+    pub(crate) fn hand_back<S: Values>(
+        &self,
+        task: &Task<S, C>,
+        returned: impl IntoIterator<Item = T::Write>,
+    ) -> Writes<S> {
         let mut writes = Writes::new();
         let shares = self.shared(&task.graph.channels);
         for write in returned {

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::outcome::Question;
+use crate::checkpoint::Source;
 use crate::state::{Update, Values};
 
 /// What a stream is to tell.
@@ -23,6 +24,8 @@ pub enum StreamMode {
     Tasks,
     /// Like `Tasks`, each with the step and the time.
     Debug,
+    /// Each checkpoint, with what is to run next. Only with a checkpointer.
+    Checkpoints,
 }
 
 /// A set of modes.
@@ -64,10 +67,29 @@ pub enum Event<S: Values> {
     TaskFinished(TaskFinished),
     /// A task begins or has ended, with step and time.
     Debug(DebugEvent),
+    /// A checkpoint has been made.
+    Checkpoint(CheckpointEvent<S>),
     /// An event of a subgraph, whose types are its own: as JSON.
     Nested(Nested),
     /// The consumer was slow, and this many events before the next were dropped.
     Lagged(usize),
+}
+
+/// A checkpoint has been made.
+#[derive(Clone, Debug)]
+pub struct CheckpointEvent<S: Values> {
+    /// The id of the checkpoint.
+    pub id: Uuid,
+    /// The checkpoint that it follows.
+    pub parent: Option<Uuid>,
+    /// The superstep.
+    pub step: i64,
+    /// What made it.
+    pub source: Source,
+    /// The state.
+    pub state: Arc<S>,
+    /// The nodes that run next, one entry a task.
+    pub next: Vec<String>,
 }
 
 /// A node has ended.
@@ -190,6 +212,7 @@ impl<S: Values> Event<S> {
             Self::Custom { .. } => "custom",
             Self::TaskStarted(_) | Self::TaskFinished(_) => "tasks",
             Self::Debug(_) => "debug",
+            Self::Checkpoint(_) => "checkpoints",
             Self::Nested(nested) => nested.mode,
             Self::Lagged(_) => "lagged",
         }
@@ -209,6 +232,7 @@ impl<S: Values> Event<S> {
             Self::Debug(DebugEvent { timestamp, step, kind, payload }) => {
                 json!({ "step": step, "timestamp": timestamp, "type": kind, "payload": payload })
             }
+            Self::Checkpoint(checkpoint) => checkpoint.to_json()?,
             Self::Nested(nested) => nested.data.clone(),
             Self::Lagged(missed) => json!({ "missed": missed }),
         })
@@ -221,6 +245,18 @@ impl<S: Values> Event<S> {
             _ => &[],
         };
         Ok(json!({ "type": self.mode(), "ns": namespace, "data": self.data()? }))
+    }
+}
+
+impl<S: Values> CheckpointEvent<S> {
+    fn to_json(&self) -> Result<Value, serde_json::Error> {
+        Ok(json!({
+            "config": { "checkpoint_id": self.id },
+            "parent_config": self.parent.map(|id| json!({ "checkpoint_id": id })),
+            "metadata": { "source": self.source, "step": self.step },
+            "values": state_json(&*self.state)?,
+            "next": self.next,
+        }))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use futures_util::FutureExt;
@@ -16,7 +17,7 @@ use super::report::{is_traced, report, task_span};
 use super::stream::Emitter;
 use crate::error::{NodeError, NodeErrorKind, TimeoutKind, panic_text};
 use crate::graph::handler::Failure;
-use crate::graph::{Body, BoxFuture, Jump, NodeDef, NodeResult, Orders, Output, Parcel, ParentCommand, RouteFn};
+use crate::graph::{Body, BoxFuture, Inner, Jump, NodeDef, NodeResult, Orders, Output, Parcel, ParentCommand, RouteFn};
 use crate::graph::{Routing, Task};
 use crate::state::{ChannelWrite, Values, Writes};
 
@@ -122,6 +123,11 @@ where
     S: Values,
     C: Send + Sync + 'static,
 {
+    if let (Some(handler), Some(failure)) =
+        (&node.on_error, task.run.inbox.as_ref().and_then(|inbox| inbox.failure.as_ref()))
+    {
+        return handle(task, handler, NodeError::permanent(failure)).await;
+    }
     let key = match node.cache {
         Some(_) => Some(CacheKey::of(task)?),
         None => None,
@@ -139,9 +145,19 @@ where
         Err(error) => error,
     };
     match &node.on_error {
-        Some(handler) if !matches!(error.kind(), NodeErrorKind::Interrupt(_)) => handle(task, handler, error).await,
+        Some(handler) if !is_signal(&error) => {
+            if let Some(book) = &task.run.shared.book {
+                book.handled(&task.run, &error).await?;
+            }
+            handle(task, handler, error).await
+        }
         _ => Err(error),
     }
+}
+
+/// Whether it is no failure but something that the run has to deal with.
+fn is_signal(error: &NodeError) -> bool {
+    matches!(error.kind(), NodeErrorKind::Interrupt(_) | NodeErrorKind::WrongAnswer { .. } | NodeErrorKind::Saver(_))
 }
 
 async fn handle<S, C>(task: &Task<S, C>, handler: &Body<S, C>, error: NodeError) -> Result<Done<S>, NodeError>
@@ -187,6 +203,9 @@ where
     let outer = &task.run.shared.heartbeat;
     let heartbeat = node.idle_timeout.map(|_| Arc::new(Heartbeat::new(outer.clone())));
     task.run.heartbeat.clone_from(&heartbeat);
+    if let Some(inbox) = &task.run.inbox {
+        inbox.asked.store(0, Ordering::Relaxed);
+    }
     let task = &*task;
     let work = async {
         match (node.idle_timeout, &heartbeat) {
@@ -300,17 +319,22 @@ where
     if routes.is_empty() || done.by == By::Handler || done.is_for_parent() {
         return Ok(done);
     }
-    safely(|| routed(task, routes, done))
+    safely(|| with_routes(&task.graph, task.state(), routes, done))
 }
 
 /// Asks the routes of a task that has siblings.
-fn routed<S: Values, C>(task: &Task<S, C>, routes: &[usize], mut done: Done<S>) -> Result<Done<S>, NodeError> {
-    let plan = &task.graph.plan;
+pub(crate) fn with_routes<S: Values, C>(
+    graph: &Inner<S, C>,
+    state: &S,
+    routes: &[usize],
+    mut done: Done<S>,
+) -> Result<Done<S>, NodeError> {
+    let plan = &graph.plan;
     let mut routing = Routing::default();
     if done.writes.is_empty() {
-        route(&task.graph.routes, routes, task.state(), &mut routing)?;
+        route(&graph.routes, routes, state, &mut routing)?;
     } else {
-        route(&task.graph.routes, routes, &with_writes(task.state(), &done.writes)?, &mut routing)?;
+        route(&graph.routes, routes, &with_writes(state, &done.writes)?, &mut routing)?;
     }
     let leads = done.leads.get_or_insert_default();
     leads.go.extend(routing.go.iter().map(|node| plan.rank(*node)));
@@ -342,12 +366,17 @@ where
     S: Values,
     C: Send + Sync + 'static,
 {
-    if emitter.is_none() && !is_traced() {
+    if emitter.is_none() && !is_traced() && task.run.shared.book.is_none() {
         return Box::pin(async move { execute_and_route(&task).await });
     }
     let span = task_span(&task);
     let told = async move {
-        let result = execute_and_route(&task).await;
+        let mut result = execute_and_route(&task).await;
+        if let Some(book) = &task.run.shared.book
+            && let Err(error) = book.ended(&task, &result).await
+        {
+            result = Err(error);
+        }
         safely(|| {
             if let Some(emitter) = &emitter {
                 report(emitter, &task, &result);

@@ -7,6 +7,7 @@
 use fixedbitset::FixedBitSet;
 
 use super::plan::{Exit, Join, Plan};
+use crate::checkpoint::{Agenda, JoinRecord};
 
 /// Which nodes were set off by the last step, how full the joins are, and which deferred nodes wait.
 #[derive(Clone, Debug)]
@@ -31,8 +32,8 @@ impl Frontier {
     /// Nothing has run yet.
     pub(crate) fn new(plan: &Plan) -> Self {
         let join = |join: &Join| JoinState {
-            seen: FixedBitSet::with_capacity(join.sources),
-            missing: join.sources,
+            seen: FixedBitSet::with_capacity(join.from.len()),
+            missing: join.from.len(),
             released: false,
         };
         Self {
@@ -68,7 +69,7 @@ impl Frontier {
             let state = &mut self.joins[*join];
             if state.missing == 0 && (!plan.is_deferred(node) || state.released) {
                 state.seen.clear();
-                state.missing = plan.joins[*join].sources;
+                state.missing = plan.joins[*join].from.len();
                 state.released = false;
             }
         }
@@ -138,6 +139,11 @@ impl Frontier {
         if self.ready.is_empty() && plan.defers {
             self.release(plan);
         }
+        self.sort();
+    }
+
+    /// Puts the nodes in order, each once.
+    pub(crate) fn sort(&mut self) {
         if !self.ready.is_sorted_by(|a, b| a < b) {
             self.ready.sort_unstable();
             self.ready.dedup();
@@ -156,5 +162,82 @@ impl Frontier {
                 self.ready.push(join.target);
             }
         }
+    }
+
+    /// A new input comes: what was to run next is dropped, as if it had run.
+    pub(crate) fn discard(&mut self, plan: &Plan) {
+        for node in std::mem::take(&mut self.ready) {
+            self.use_up(plan, node);
+        }
+    }
+
+    /// After an update from outside everything that has been set off is looked at anew: joins that are full and deferred
+    /// nodes that were released are still there.
+    pub(crate) fn keep_survivors(&mut self, plan: &Plan) {
+        let full = plan.joins.iter().zip(&self.joins).filter(|(_, state)| state.missing == 0);
+        let full = full.filter(|(join, state)| !plan.is_deferred(join.target) || state.released);
+        self.ready.extend(full.map(|(join, _)| join.target).chain(self.released.ones()));
+        self.ready.sort_unstable();
+        self.ready.dedup();
+    }
+
+    /// Writes down what is to run next, by name.
+    pub(crate) fn note(&self, plan: &Plan, agenda: &mut Agenda) {
+        let name = |node: usize| plan.shared_name(node).clone();
+        agenda.ready.extend(self.ready.iter().map(|node| name(*node)));
+        if plan.defers {
+            agenda.waiting.extend(self.waiting.ones().map(name));
+            agenda.released.extend(self.released.ones().map(name));
+        }
+        for (join, state) in plan.joins.iter().zip(&self.joins).filter(|(_, state)| !state.seen.is_clear()) {
+            let seen = state.seen.ones().map(|place| name(join.from[place])).collect();
+            agenda.joins.push(JoinRecord { join: join.name.clone(), seen, released: state.released });
+        }
+    }
+
+    /// Reads what was written down. `find` gives the rank of a node by its name.
+    pub(crate) fn read<E>(
+        plan: &Plan,
+        agenda: &Agenda,
+        find: impl Fn(&str) -> Result<usize, E>,
+        no_join: impl Fn(&str) -> E,
+    ) -> Result<Self, E> {
+        let mut frontier = Self::new(plan);
+        for name in &agenda.ready {
+            frontier.ready.push(find(name)?);
+        }
+        frontier.ready.sort_unstable();
+        for name in &agenda.waiting {
+            frontier.waiting.insert(find(name)?);
+        }
+        for name in &agenda.released {
+            frontier.released.insert(find(name)?);
+        }
+        for record in &agenda.joins {
+            frontier.read_join(plan, record, &find, &no_join)?;
+        }
+        Ok(frontier)
+    }
+
+    fn read_join<E>(
+        &mut self,
+        plan: &Plan,
+        record: &JoinRecord,
+        find: impl Fn(&str) -> Result<usize, E>,
+        no_join: impl Fn(&str) -> E,
+    ) -> Result<(), E> {
+        let number =
+            plan.joins.iter().position(|join| join.name == record.join).ok_or_else(|| no_join(&record.join))?;
+        let (join, state) = (&plan.joins[number], &mut self.joins[number]);
+        for name in &record.seen {
+            let node = find(name)?;
+            if let Some(place) = join.from.iter().position(|source| *source == node)
+                && !state.seen.put(place)
+            {
+                state.missing -= 1;
+            }
+        }
+        state.released = record.released;
+        Ok(())
     }
 }

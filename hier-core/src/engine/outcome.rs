@@ -2,7 +2,9 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use uuid::Uuid;
 
 /// How a run ended, with the graph's state or its `output:` view.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,7 +14,7 @@ pub enum Outcome<S> {
     Finished(S),
     /// Nodes asked something with `run.interrupt(…)`.
     Interrupted(Interrupted<S>),
-    /// The run was asked to stop between two steps.
+    /// The run was asked to stop between two steps, or reached a breakpoint.
     Stopped(Stopped<S>),
 }
 
@@ -26,7 +28,7 @@ pub struct Interrupted<S> {
 }
 
 /// What a node asks.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Question {
     /// The id of the question: 32 hexadecimal digits.
     pub id: String,
@@ -34,6 +36,23 @@ pub struct Question {
     pub path: Vec<String>,
     /// The question.
     pub value: Value,
+    /// Whether it has been answered meanwhile.
+    #[serde(default)]
+    pub answered: bool,
+    /// Where its answer goes.
+    #[serde(default)]
+    pub(crate) asker: Option<Asker>,
+}
+
+/// The task that asks, of whatever graph in the tree.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Asker {
+    pub(crate) namespace: String,
+    pub(crate) checkpoint: Uuid,
+    pub(crate) task: Uuid,
+    pub(crate) path: String,
+    /// Which of the task's questions it is, from 0.
+    pub(crate) number: usize,
 }
 
 /// A run that was stopped between two steps.
@@ -53,6 +72,10 @@ pub struct Stopped<S> {
 pub enum StopReason {
     /// [`RunControl::request_drain`](crate::RunControl::request_drain) was called, with this reason.
     Drained(String),
+    /// A breakpoint: the run stops before these nodes.
+    Before(Vec<String>),
+    /// A breakpoint: the run stops after these nodes.
+    After(Vec<String>),
 }
 
 impl<S> Outcome<S> {
@@ -96,6 +119,8 @@ impl fmt::Display for StopReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Drained(reason) => write!(f, "drained: {reason}"),
+            Self::Before(nodes) => write!(f, "breakpoint before {}", nodes.join(", ")),
+            Self::After(nodes) => write!(f, "breakpoint after {}", nodes.join(", ")),
         }
     }
 }

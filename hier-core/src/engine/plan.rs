@@ -1,5 +1,7 @@
 //! A graph's topology, laid out for the scheduler: nodes in the order in which their writes are applied.
 
+use std::sync::Arc;
+
 use fixedbitset::FixedBitSet;
 use hier_spec::{EdgeSpec, Goto, GraphSpec, List, Source, Target, Text};
 use uuid::Uuid;
@@ -31,7 +33,9 @@ pub(crate) struct Exit {
 /// A join: runs its target once all its sources have run.
 #[derive(Clone, Debug)]
 pub(crate) struct Join {
-    pub(crate) sources: usize,
+    /// The name that the reference gives its channel.
+    pub(crate) name: Arc<str>,
+    pub(crate) from: Vec<usize>,
     pub(crate) target: usize,
 }
 
@@ -49,6 +53,8 @@ pub(crate) enum Allowed {
 pub(crate) struct Plan {
     graph: String,
     names: Vec<Text>,
+    /// The names once more, as checkpoints have them.
+    shared: Vec<Arc<str>>,
     rank_of: Vec<usize>,
     triggers: Vec<Vec<String>>,
     start: Exit,
@@ -59,6 +65,9 @@ pub(crate) struct Plan {
     /// Whether any node is deferred.
     pub(crate) defers: bool,
     pub(crate) allowed: Vec<Allowed>,
+    /// Nodes before and after which runs stop.
+    pub(crate) before: FixedBitSet,
+    pub(crate) after: FixedBitSet,
 }
 
 impl Plan {
@@ -73,6 +82,9 @@ impl Plan {
         let names: Vec<Text> = order.iter().map(|node| spec.nodes[*node].name.clone()).collect();
         let mut plan = Self {
             graph: spec.name.clone().into_owned(),
+            shared: names.iter().map(|name| Arc::from(&**name)).collect(),
+            before: FixedBitSet::with_capacity(count),
+            after: FixedBitSet::with_capacity(count),
             triggers: names.iter().map(|name| vec![format!("branch:to:{name}")]).collect(),
             names,
             rank_of,
@@ -91,6 +103,8 @@ impl Plan {
         };
         plan.deferred.grow(count);
         plan.allowed = order.iter().map(|node| plan.allowed(&spec.nodes[*node].goto)).collect();
+        spec.interrupt_before.iter().for_each(|node| plan.before.insert(plan.rank_of[*node]));
+        spec.interrupt_after.iter().for_each(|node| plan.after.insert(plan.rank_of[*node]));
         plan.edges(spec);
         plan
     }
@@ -136,8 +150,9 @@ impl Plan {
             self.exits[*source].joins.push((number, place));
         }
         let names: Vec<&str> = sources.iter().map(|source| &*self.names[*source]).collect();
-        self.triggers[target].push(format!("join:{}:{}", names.join("+"), self.names[target]));
-        self.joins.push(Join { sources: sources.len(), target });
+        let name = format!("join:{}:{}", names.join("+"), self.names[target]);
+        self.triggers[target].push(name.clone());
+        self.joins.push(Join { name: name.into(), from: sources, target });
         self.joins_into[target].push(number);
     }
 
@@ -200,6 +215,11 @@ impl Plan {
         self.rank_of[index]
     }
 
+    /// The name of a node, as checkpoints have it.
+    pub(crate) fn shared_name(&self, rank: usize) -> &Arc<str> {
+        &self.shared[rank]
+    }
+
     /// The rank of the node with this name.
     pub(crate) fn find(&self, name: &str) -> Option<usize> {
         self.names.binary_search_by(|known| (**known).cmp(name)).ok()
@@ -216,6 +236,14 @@ impl Plan {
     /// The channels that trigger a node, sorted: the names that the reference gives them.
     pub(crate) fn triggers(&self, rank: usize) -> &[String] {
         &self.triggers[rank]
+    }
+
+    /// The place of a task in the order in which writes are applied, as the reference writes it.
+    pub(crate) fn path(&self, key: TaskKey) -> String {
+        match key.send {
+            Some(index) => format!("~__pregel_push, {index:010}, False"),
+            None => format!("~__pregel_pull, {}", self.name(key.node)),
+        }
     }
 
     /// The id of a task, as the reference derives it: XXH3-128 of the checkpoint's id and the task's coordinates.

@@ -51,6 +51,12 @@ pub(crate) fn report<S: Values, C>(emitter: &Emitter<S>, task: &Task<S, C>, resu
         let update = S::Update::from_writes(done.writes.clone());
         emitter.emit(Event::Updates(NodeUpdate { node, update, cached: done.by == By::Cache }));
     }
+    if let Err(error) = result
+        && let NodeErrorKind::Interrupt(questions) = error.kind()
+        && !questions.is_empty()
+    {
+        emitter.interrupted(questions);
+    }
     if !emitter.wants_tasks() || matches!(result, Ok(done) if done.by == By::Cache) {
         return;
     }

@@ -6,20 +6,23 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::crew::Crew;
+use super::durable::{self, Book, Committer};
 use super::event::{Event, Modes};
 use super::outcome::{Interrupted, Outcome, Stopped};
-use super::runner::{End, Runner};
+use super::runner::{Breakpoints, End, Runner};
 use super::stream::{CloseOnDrop, Emitter, EventStream, Outlet, Ring};
+use crate::checkpoint::Checkpointer;
 use crate::config::Config;
 use crate::error::{NodeError, NodeErrorKind, RunError};
-use crate::graph::{GraphOutput, Inner, NodeResult, Output, Task};
+use crate::graph::{Attachments, Checkpoints, GraphOutput, Inner, Input, NodeResult, Output, Task};
 use crate::run::Shared;
 use crate::state::{Values, Writes};
 
 /// Runs a graph to its end.
 pub(crate) async fn run<S, C>(
     graph: Arc<Inner<S, C>>,
-    input: Option<Writes<S>>,
+    attached: Attachments,
+    input: Input<S>,
     config: Arc<Config>,
     context: Arc<C>,
     emitter: Option<Arc<Emitter<S>>>,
@@ -30,26 +33,104 @@ where
 {
     config.check()?;
     let name = graph.plan.graph().to_owned();
-    let Some(input) = input else { return Err(RunError::EmptyInput { graph: name }) };
     let cancel = config.cancel.clone();
     let span = tracing::info_span!("run", graph = %name, thread = config.thread_id());
     let state = Arc::new((graph.initial)());
     let crew = Arc::new(Crew::default());
-    let shared = shared(&graph, context, config, Vec::new(), emitter.as_ref(), crew.clone());
+    let mut shared = shared(&graph, context, config.clone(), Vec::new(), emitter.as_ref(), crew.clone());
+    let committer = match &attached.saver {
+        Some(saver) => Some(claim(saver, &config, &name).await?),
+        None => None,
+    };
+    shared.book = committer.clone().map(|committer| Arc::new(Book::new(committer, "".into())));
+    shared.store = attached.store;
     let mut runner = Runner::new(graph, state, shared, emitter, false);
     let work = async {
-        runner.begin(input)?;
-        let end = runner.drive().await?;
-        conclude(runner, end)
+        begin(&mut runner, committer.as_ref(), input).await?;
+        runner.drive().await
     };
     let work = work.instrument(span);
-    let ended = match cancel {
-        None => work.await,
-        Some(token) => until_cancelled(&token, work).await.unwrap_or(Err(RunError::Cancelled { graph: name })),
+    let mut ended = match cancel {
+        None => until_lost(committer.as_deref(), work).await,
+        Some(token) => {
+            let work = until_lost(committer.as_deref(), work);
+            until_cancelled(&token, work).await.unwrap_or(Err(RunError::Cancelled { graph: name.clone() }))
+        }
     };
     // Tasks that were cancelled, by the token or by a timeout, are still being dropped by the runtime.
     crew.gone().await;
-    ended
+    if let Some(committer) = committer {
+        ended = close(&mut runner, &committer, ended).await;
+    }
+    conclude(runner, ended?)
+}
+
+/// Begins a run: of a thread, where there is a saver.
+async fn begin<S, C>(
+    runner: &mut Runner<S, C>,
+    committer: Option<&Arc<Committer>>,
+    input: Input<S>,
+) -> Result<(), RunError>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+{
+    if let Some(committer) = committer {
+        return durable::open(runner, committer, input).await;
+    }
+    runner.breakpoints = Breakpoints::configured(&runner.task.graph.plan, runner.task.run.config())?;
+    let nothing = || RunError::EmptyInput { graph: runner.graph_name() };
+    match input {
+        Input::New(input) => runner.begin(input),
+        Input::Continue => Err(nothing()),
+        Input::Command(command) if command.answers.is_some() => {
+            Err(RunError::NoCheckpointer { graph: runner.graph_name(), what: "go on with an answer" })
+        }
+        Input::Command(command) => runner.begin(command.writes),
+    }
+}
+
+/// Claims the thread that the configuration names.
+pub(crate) async fn claim(
+    saver: &Arc<dyn Checkpointer>,
+    config: &Config,
+    graph: &str,
+) -> Result<Arc<Committer>, RunError> {
+    let thread = config.thread_id().ok_or_else(|| RunError::NoThread { graph: graph.to_owned() })?;
+    let lease = saver.acquire(thread, config.claim.clone()).await;
+    let lease = lease.map_err(|error| RunError::Saver { graph: graph.to_owned(), error })?;
+    Ok(Arc::new(Committer::new(saver.clone(), lease, config.durability)))
+}
+
+/// Keeps the lease while the work goes on; ends it if somebody else has taken the thread.
+async fn until_lost<T>(
+    committer: Option<&Committer>,
+    work: impl Future<Output = Result<T, RunError>>,
+) -> Result<T, RunError> {
+    let alive = committer.filter(|committer| committer.saver.leases_expire());
+    let (Some(committer), Ok(_)) = (alive, tokio::runtime::Handle::try_current()) else { return work.await };
+    tokio::select! {
+        biased;
+        ended = work => ended,
+        error = committer.keep_alive() => Err(RunError::Saver { graph: String::new(), error }),
+    }
+}
+
+/// Stores what is still to be stored, and gives the thread free.
+async fn close<S, C>(
+    runner: &mut Runner<S, C>,
+    committer: &Arc<Committer>,
+    ended: Result<End, RunError>,
+) -> Result<End, RunError>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+{
+    let stored = runner.store_held().await;
+    let flushed = committer.flush().await.map_err(|error| RunError::Saver { graph: runner.graph_name(), error });
+    committer.release().await;
+    let ended = ended?;
+    stored.and(flushed).map(|()| ended)
 }
 
 async fn until_cancelled<T>(token: &CancellationToken, work: impl Future<Output = T>) -> Option<T> {
@@ -81,7 +162,8 @@ where
 /// Runs a graph as a task of its own and hands over its events.
 pub(crate) fn stream<S, C, O>(
     graph: Arc<Inner<S, C>>,
-    input: Option<Writes<S>>,
+    attached: Attachments,
+    input: Input<S>,
     config: Config,
     context: C,
     modes: Modes,
@@ -100,19 +182,19 @@ where
     let close = CloseOnDrop(ring.clone());
     let task = runtime.spawn(async move {
         let _close = close;
-        let end = run(graph, input, Arc::new(config), Arc::new(context), Some(emitter)).await?;
+        let end = run(graph, attached, input, Arc::new(config), Arc::new(context), Some(emitter)).await?;
         Ok(end.map(O::from_owned))
     });
     EventStream::new(name, ring, Ok(task))
 }
 
-/// Starts a run of an inner graph as part of a task of the outer one.
-pub(crate) fn start<S, C, T, D>(
+/// A run of an inner graph as part of a task of the outer one, before anything of it has run.
+pub(crate) fn open_child<S, C, T, D>(
     graph: &Arc<Inner<T, D>>,
     state: Arc<T>,
     context: Arc<D>,
     task: &Task<S, C>,
-) -> Result<Runner<T, D>, NodeError>
+) -> Runner<T, D>
 where
     S: Values,
     C: Send + Sync + 'static,
@@ -121,21 +203,52 @@ where
 {
     let outer = &task.run.shared;
     let mut namespace = outer.namespace.clone();
-    namespace.push(format!("{}:{}", task.run.node(), task.run.task_id()));
+    let checkpoints = task.graph.nodes[task.run.key.node].checkpoints;
+    namespace.push(match checkpoints {
+        Checkpoints::PerThread => task.run.node().to_owned(),
+        _ => format!("{}:{}", task.run.node(), task.run.task_id()),
+    });
     let emitter = outer.outlet.as_deref().and_then(Outlet::for_subgraphs);
     let emitter = emitter.map(|(root, modes)| Arc::new(Emitter::nested(root, modes, namespace.clone())));
     let mut shared = shared(graph, context, outer.config.clone(), namespace, emitter.as_ref(), outer.crew.clone());
     shared.heartbeat = task.run.any_heartbeat().cloned();
-    let mut runner = Runner::new(graph.clone(), state, shared, emitter, true);
-    runner.begin(Writes::new()).map_err(subgraph_error)?;
-    Ok(runner)
+    shared.store.clone_from(&outer.store);
+    if let Some(book) = outer.book.as_ref().filter(|_| checkpoints != Checkpoints::None) {
+        let namespace = shared.namespace.join("|").into();
+        shared.book = Some(Arc::new(Book::new(book.committer.clone(), namespace)));
+        let mut parents = outer.parents.as_ref().map(|parents| (**parents).clone()).unwrap_or_default();
+        parents.extend(task.run.base.map(|base| (outer.namespace.join("|"), base)));
+        shared.parents = Some(Arc::new(parents));
+    }
+    Runner::new(graph.clone(), state, shared, emitter, true)
+}
+
+impl<T: Values, D: Send + Sync + 'static> Runner<T, D> {
+    /// Looks whether something is stored of the inner graph from an earlier attempt of this call. If not, the call is new,
+    /// and whatever belongs to entering the graph is to be done.
+    pub(crate) async fn is_new_call<S, C>(&mut self, task: &Task<S, C>) -> Result<bool, NodeError>
+    where
+        S: Values,
+        C: Send + Sync + 'static,
+    {
+        durable::look_up_child(self, task).await.map_err(subgraph_error)
+    }
+
+    /// Begins the inner graph with what entering it has written, or goes on where it stopped.
+    pub(crate) async fn begin_child<S, C>(&mut self, task: &Task<S, C>, input: Writes<T>) -> Result<(), NodeError>
+    where
+        S: Values,
+        C: Send + Sync + 'static,
+    {
+        durable::begin_child(self, task, input).await.map_err(subgraph_error)
+    }
 }
 
 /// Runs an inner graph to its end, as a task of the outer one.
 pub(crate) async fn finish_child<S, C, T, D>(
     runner: &mut Runner<T, D>,
     task: &Task<S, C>,
-    hand_back: impl FnOnce(Vec<T::Write>) -> Writes<S>,
+    leave: impl FnOnce(&T, Vec<T::Write>) -> Writes<S>,
 ) -> NodeResult<S>
 where
     S: Values,
@@ -143,10 +256,15 @@ where
     T: Values,
     D: Send + Sync + 'static,
 {
-    match runner.drive().await.map_err(subgraph_error)? {
-        End::Finished | End::Stopped(_) => {
+    let end = runner.drive().await;
+    durable::close_child(runner, task, &end).await.map_err(subgraph_error)?;
+    match end.map_err(subgraph_error)? {
+        // A breakpoint inside stops the graphs around it too.
+        End::Stopped(_) => Err(NodeError::from_kind(NodeErrorKind::Interrupt(Vec::new()), false)),
+        End::Finished => {
             let graph = runner.task.graph.clone();
-            let writes = hand_back(runner.ledger.returned(&graph.channels));
+            let returned = runner.ledger.returned(&graph.channels);
+            let writes = leave(&runner.task.state, returned);
             Ok(Output { writes, orders: None })
         }
         End::Interrupted(mut questions) => {
@@ -169,6 +287,9 @@ where
 }
 
 fn subgraph_error(error: RunError) -> NodeError {
+    if let RunError::Saver { error, .. } = error {
+        return NodeError::from_kind(NodeErrorKind::Saver(error), false);
+    }
     let transient = match error.root() {
         RunError::Node { error, .. } => error.is_transient(),
         _ => false,
@@ -187,5 +308,5 @@ fn shared<S: Values, C>(
 ) -> Shared<C> {
     let outlet = emitter.map(|emitter| emitter.clone() as Arc<dyn Outlet>);
     let (plan, heartbeat, id) = (graph.plan.clone(), None, OnceLock::new());
-    Shared { context, config, plan, namespace, outlet, crew, heartbeat, id }
+    Shared { context, config, plan, namespace, outlet, crew, heartbeat, id, book: None, parents: None, store: None }
 }

@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
+use fixedbitset::FixedBitSet;
 use tracing::Instrument;
 
 use super::apply::{Applied, Ledger, path_order};
-use super::batch::Batch;
+use super::durable::{Journal, Last, Opened};
 use super::event::{Event, StreamMode};
-use super::exec::{By, Done, call, execute, execute_and_route, in_batch, resolve, route};
+use super::exec::{By, Done, call, execute, execute_and_route, resolve, route};
 use super::frontier::Frontier;
 use super::outcome::{Question, StopReason};
 use super::plan::TaskKey;
 use super::report::{is_traced, report, started, step_span, task_span};
 use super::stream::Emitter;
+use crate::checkpoint::Saved;
 use crate::error::{NodeError, NodeErrorKind, RunError};
 use crate::graph::{Inner, Output, Parcel, ParentCommand, Routing, Task};
 use crate::run::{Run, Shared};
@@ -22,15 +24,39 @@ use crate::state::{Steps, Values, Writes};
 pub(crate) struct Runner<S: Values, C> {
     /// The task that is running, where there is only one; else what the tasks are copies of.
     pub(crate) task: Task<S, C>,
-    frontier: Frontier,
-    sends: Vec<(usize, Parcel)>,
+    pub(super) frontier: Frontier,
+    pub(super) sends: Vec<(usize, Parcel)>,
     /// Scratch: what the routes of a step of one task choose.
     routing: Routing,
     pub(crate) ledger: Ledger<S>,
-    step: i64,
-    stop: i64,
-    emitter: Option<Arc<Emitter<S>>>,
+    pub(super) step: i64,
+    pub(super) stop: i64,
+    pub(super) emitter: Option<Arc<Emitter<S>>>,
     steps_taken: u32,
+    /// Nodes before and after which the run stops.
+    pub(super) breakpoints: Option<Box<Breakpoints>>,
+    /// The durable side, if there is a saver.
+    pub(super) journal: Option<Box<Journal>>,
+    /// What is known of the tasks of the first step.
+    pub(super) opened: Option<Box<Opened>>,
+    /// An input that was stored and has not been applied.
+    pub(super) start: Option<Writes<S>>,
+    /// Which node ran last: kept if the run is durable.
+    pub(super) last: Last,
+    /// The nodes that ran in the last step of several tasks.
+    pub(super) ran: Vec<usize>,
+    /// What is stored of a subgraph that goes on.
+    pub(super) found: Option<Box<Saved>>,
+    /// How much of what a subgraph hands back has been stored.
+    pub(super) stored_returns: usize,
+}
+
+/// Nodes before and after which a run stops.
+pub(crate) struct Breakpoints {
+    pub(super) before: FixedBitSet,
+    pub(super) after: FixedBitSet,
+    /// Whether something has run since the run began: a breakpoint does not stop a run twice at one place.
+    pub(super) armed: bool,
 }
 
 /// How a run ended, unless it failed.
@@ -42,7 +68,7 @@ pub(crate) enum End {
     Parent(usize, Box<dyn ParentCommand>),
 }
 
-type TaskResult<S> = Result<Done<S>, NodeError>;
+pub(super) type TaskResult<S> = Result<Done<S>, NodeError>;
 
 impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     pub(crate) fn new(
@@ -56,7 +82,9 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         let frontier = Frontier::new(&graph.plan);
         let ledger = Ledger::new(&graph.channels, is_child);
         let key = TaskKey { node: 0, step: 0, send: None };
-        let run = Run { shared: Arc::new(shared), key, attempt: 1, remaining: 0, heartbeat: None };
+        let breakpoints = Breakpoints::of(&graph.plan);
+        let shared = Arc::new(shared);
+        let run = Run { shared, key, attempt: 1, remaining: 0, heartbeat: None, base: None, inbox: None };
         let task = Task { graph, state, run, parcel: None, failure: None };
         // The input is the checkpoint of step −1, START the superstep 0, the first nodes run in step 1.
         Self {
@@ -69,6 +97,14 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             stop: limit,
             emitter,
             steps_taken: 0,
+            breakpoints,
+            journal: None,
+            opened: None,
+            start: None,
+            last: Last::default(),
+            ran: Vec::new(),
+            found: None,
+            stored_returns: 0,
         }
     }
 
@@ -79,13 +115,20 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
 
     /// Applies the input and follows START.
     pub(crate) fn begin(&mut self, input: Writes<S>) -> Result<(), RunError> {
+        self.begin_step(input)?;
+        self.step += 1;
+        Ok(())
+    }
+
+    /// The step in which START runs.
+    pub(super) fn begin_step(&mut self, input: Writes<S>) -> Result<(), RunError> {
+        self.last = Last::Start;
         let is_child = self.ledger.returned.is_some();
         let values = is_child || !input.is_empty();
         self.apply(&mut [Applied { node: None, pushed: false, done: Done::input(input) }])?;
         if values {
             self.emit_values();
         }
-        self.step += 1;
         Ok(())
     }
 
@@ -103,12 +146,13 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
                 });
             }
             let single = match *self.frontier.ready() {
-                [] if self.sends.is_empty() => return Ok(End::Finished),
+                [] if self.sends.is_empty() && self.start.is_none() => return Ok(End::Finished),
+                _ if self.opened.is_some() || self.start.is_some() => None,
                 [node] if self.sends.is_empty() => Some(node),
                 _ => None,
             };
-            if let Some(reason) = self.drained() {
-                return Ok(End::Stopped(StopReason::Drained(reason)));
+            if let Some(end) = self.stops() {
+                return Ok(end);
             }
             self.set_steps();
             if let Some(heartbeat) = &self.task.run.shared.heartbeat {
@@ -124,6 +168,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
                         }
                         output => {
                             let result = output.and_then(|output| resolve(&self.task, output));
+                            self.note_failure(&result).await?;
                             self.ended(node, result)?
                         }
                     }
@@ -136,6 +181,12 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             if let Some(end) = end {
                 return Ok(end);
             }
+            if self.journal.is_some() {
+                self.store_step(single).await?;
+            }
+            if let Some(end) = self.stops_after(single) {
+                return Ok(end);
+            }
             self.step += 1;
         }
     }
@@ -145,6 +196,25 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     fn is_due_to_yield(&mut self) -> bool {
         self.steps_taken = self.steps_taken.wrapping_add(1);
         self.steps_taken.is_multiple_of(256) || self.emitter.as_ref().is_some_and(|emitter| emitter.is_crowded())
+    }
+
+    /// Whether the run stops before this step: at a breakpoint, or because it was asked to.
+    #[inline]
+    fn stops(&mut self) -> Option<End> {
+        if let Some(breakpoints) = &self.breakpoints {
+            let mut nodes = self.frontier.ready().iter().copied().chain(self.sends.iter().map(|(node, _)| *node));
+            if breakpoints.armed && nodes.any(|node| breakpoints.before.contains(node)) {
+                return Some(self.break_at(StopReason::Before(self.next())));
+            }
+        }
+        self.drained().map(|reason| End::Stopped(StopReason::Drained(reason)))
+    }
+
+    pub(super) fn break_at(&self, reason: StopReason) -> End {
+        if let Some(emitter) = &self.emitter {
+            emitter.interrupted(&[]);
+        }
+        End::Stopped(reason)
     }
 
     #[inline]
@@ -159,6 +229,9 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         let remaining = usize::try_from(self.stop - self.step).unwrap_or(0);
         self.task.run.remaining = remaining;
         self.task.run.key.step = self.step;
+        if let Some(journal) = &self.journal {
+            self.task.run.base = journal.base;
+        }
         if S::MANAGED {
             Arc::make_mut(&mut self.task.state).set_steps(Steps { remaining });
         }
@@ -204,7 +277,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     }
 
     /// Asks the routes of a node or of START about the state as it is now, and follows what they choose.
-    fn choose(&mut self, node: Option<usize>) -> Result<(), RunError> {
+    pub(super) fn choose(&mut self, node: Option<usize>) -> Result<(), RunError> {
         let graph = &*self.task.graph;
         let plan = &*graph.plan;
         route(&graph.routes, &plan.exit(node).routes, &self.task.state, &mut self.routing).map_err(|error| {
@@ -229,6 +302,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         } else {
             execute(&self.task).instrument(span).await
         };
+        self.note_failure(&result).await?;
         if let Some(emitter) = &self.emitter {
             report(emitter, &self.task, &result);
         }
@@ -237,7 +311,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
 
     /// Applies a step of one task.
     #[inline]
-    fn ended(&mut self, node: usize, result: TaskResult<S>) -> Result<Option<End>, RunError> {
+    pub(super) fn ended(&mut self, node: usize, result: TaskResult<S>) -> Result<Option<End>, RunError> {
         match result {
             Ok(done) if !done.is_for_parent() => {
                 let apart = self.routes_apart(node);
@@ -252,72 +326,10 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         }
     }
 
-    /// A step of any number of tasks.
-    async fn several(&mut self) -> Result<Option<End>, RunError> {
-        let sends = std::mem::take(&mut self.sends);
-        let pushed = sends.len();
-        let step = self.step;
-        let pulled = self.frontier.ready().iter().copied();
-        let nodes: Vec<usize> = sends.iter().map(|(node, _)| *node).chain(pulled).collect();
-        let key = move |place: usize, node: usize| TaskKey { node, step, send: (place < pushed).then_some(place) };
-        let (template, emitter) = (self.task.clone(), self.emitter.clone());
-        if let Some(emitter) = emitter.as_ref().filter(|emitter| emitter.wants_tasks()) {
-            for (place, node) in nodes.iter().enumerate() {
-                let parcel = sends.get(place).map(|(_, parcel)| parcel.clone());
-                emitter.started(started(&template.sibling(key(place, *node), parcel)));
-            }
+    pub(super) fn failed(&self, node: usize, error: NodeError) -> RunError {
+        if let NodeErrorKind::Saver(error) = error.kind() {
+            return RunError::Saver { graph: self.graph_name(), error: error.clone() };
         }
-        let pulls: Vec<_> = nodes[pushed..].iter().map(|node| (*node, None)).collect();
-        let parcels = sends.into_iter().map(|(node, parcel)| (node, Some(parcel)));
-        let mut tasks = parcels.chain(pulls).enumerate();
-        let start = move || {
-            let (place, (node, parcel)) = tasks.next()?;
-            Some(in_batch(template.sibling(key(place, node), parcel), emitter.clone()))
-        };
-        let limit = self.task.run.shared.config.max_concurrency.unwrap_or(usize::MAX);
-        let results = Batch::run(nodes.len(), start, limit, &self.task.run.shared.crew).await;
-        let results = results.map_err(|_| RunError::NoRuntime { graph: self.graph_name() })?;
-        let results = results.into_iter().flatten().zip(nodes).enumerate();
-        self.conclude(results.map(|(place, (result, node))| (key(place, node), result)))
-    }
-    /// The end of a step: applied if all its tasks have just ended; else the first error in task order, or a command for
-    /// the parent, or questions.
-    fn conclude(&mut self, results: impl Iterator<Item = (TaskKey, TaskResult<S>)>) -> Result<Option<End>, RunError> {
-        let mut ended = Vec::with_capacity(results.size_hint().1.unwrap_or_default());
-        let mut questions = Vec::new();
-        let mut parent = None;
-        for (key, result) in results {
-            match result {
-                Ok(mut done) => match done.leads.as_mut().and_then(|leads| leads.parent.take()) {
-                    Some(command) => parent = parent.or(Some(End::Parent(key.node, command))),
-                    None => ended.push(Applied { node: Some(key.node), pushed: key.send.is_some(), done }),
-                },
-                Err(error) => match error.kind() {
-                    NodeErrorKind::Interrupt(asked) => questions.extend(asked.iter().cloned()),
-                    _ => return Err(self.failed(key.node, error)),
-                },
-            }
-        }
-        if parent.is_some() {
-            return Ok(parent);
-        }
-        if questions.is_empty() {
-            let written = self.apply_routed(&mut ended)?;
-            self.emit_values_of(written, &ended);
-            return Ok(None);
-        }
-        if let Some(emitter) = &self.emitter {
-            emitter.interrupted(&questions);
-        }
-        // Whoever asks for the state sees what the other tasks have done meanwhile, as in the reference.
-        let graph = self.task.graph.clone();
-        let state = Arc::make_mut(&mut self.task.state);
-        let written = self.ledger.apply(&graph.plan, &graph.channels, state, &mut ended)?;
-        self.emit_values_of(written, &ended);
-        Ok(Some(End::Interrupted(questions)))
-    }
-
-    fn failed(&self, node: usize, error: NodeError) -> RunError {
         RunError::Node { graph: self.graph_name(), node: self.task.graph.plan.name(node).to_owned(), error }
     }
 
@@ -338,7 +350,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     }
 
     /// Applies a step whose routes have been asked.
-    fn apply_routed(&mut self, applied: &mut [Applied<S>]) -> Result<bool, RunError> {
+    pub(super) fn apply_routed(&mut self, applied: &mut [Applied<S>]) -> Result<bool, RunError> {
         let graph = &*self.task.graph;
         let state = Arc::make_mut(&mut self.task.state);
         let written = self.ledger.apply(&graph.plan, &graph.channels, state, applied)?;
@@ -373,13 +385,13 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         self.task.graph.child(node).is_some()
     }
 
-    fn emit_values_of(&self, written: bool, tasks: &[Applied<S>]) {
+    pub(super) fn emit_values_of(&self, written: bool, tasks: &[Applied<S>]) {
         if written || tasks.iter().filter_map(|task| task.node).any(|node| self.runs_graph(node)) {
             self.emit_values();
         }
     }
 
-    fn emit_values(&self) {
+    pub(super) fn emit_values(&self) {
         if let Some(emitter) = self.emitter.as_ref().filter(|emitter| emitter.wants(StreamMode::Values)) {
             emitter.emit(Event::Values(self.task.state.clone()));
         }

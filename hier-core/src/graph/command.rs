@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::checkpoint::{CodecError, codec};
 use crate::state::{Update, Values, Writes};
 
 /// Something that a Send can carry.
@@ -25,13 +26,39 @@ impl<T: Clone + Send + Sync + Serialize + DeserializeOwned + 'static> Payload fo
 /// A payload whose type only sender and receiver know.
 pub(crate) trait ErasedPayload: Any + Send + Sync {
     fn to_json(&self) -> Result<Value, serde_json::Error>;
+    fn encode(&self) -> Result<Vec<u8>, CodecError>;
     fn type_name(&self) -> &'static str;
     fn as_any(&self) -> &dyn Any;
+}
+
+/// A payload that was stored: who takes it knows its type.
+pub(crate) struct StoredPayload(pub(crate) Vec<u8>);
+
+impl ErasedPayload for StoredPayload {
+    fn to_json(&self) -> Result<Value, serde_json::Error> {
+        codec::decode_json(&self.0).map_err(serde::ser::Error::custom)
+    }
+
+    fn encode(&self) -> Result<Vec<u8>, CodecError> {
+        Ok(self.0.clone())
+    }
+
+    fn type_name(&self) -> &'static str {
+        "stored value"
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
 }
 
 impl<T: Payload> ErasedPayload for T {
     fn to_json(&self) -> Result<Value, serde_json::Error> {
         serde_json::to_value(self)
+    }
+
+    fn encode(&self) -> Result<Vec<u8>, CodecError> {
+        codec::encode(self)
     }
 
     fn type_name(&self) -> &'static str {
@@ -163,11 +190,21 @@ pub struct Command<S: Values> {
     pub(crate) writes: Writes<S>,
     pub(crate) jumps: Vec<Jump>,
     pub(crate) parent: Option<Box<dyn ParentCommand>>,
+    pub(crate) answers: Option<Answers>,
+}
+
+/// What a caller answers.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Answers {
+    /// To the only question, or (where none is open) to the next.
+    One(Value),
+    /// To these questions, by their ids.
+    ById(Vec<(String, Value)>),
 }
 
 impl<S: Values> Default for Command<S> {
     fn default() -> Self {
-        Self { writes: Writes::new(), jumps: Vec::new(), parent: None }
+        Self { writes: Writes::new(), jumps: Vec::new(), parent: None, answers: None }
     }
 }
 
@@ -189,6 +226,36 @@ impl<S: Values> Command<S> {
         Self { writes: update.into_writes(), ..Self::default() }
     }
 
+    /// Answers the question that the thread waits with: for [`invoke`](super::CompiledGraph::invoke), not for nodes.
+    ///
+    /// If several questions are open, answer them by id ([`Self::answers`]). If none is open, as at a breakpoint, the first
+    /// question of the nodes that run next gets the answer.
+    ///
+    /// ```
+    /// # use hier_core::prelude::*;
+    /// # #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+    /// # struct Filing { accepted: bool }
+    /// let input: Command<Filing> = Command::resume(true);
+    /// # let _ = input;
+    /// ```
+    pub fn resume(answer: impl Serialize) -> Self {
+        Self { answers: Some(Answers::One(answer_json(&answer))), ..Self::default() }
+    }
+
+    /// Answers questions by their ids ([`Question::id`](crate::Question::id)): for [`invoke`](super::CompiledGraph::invoke),
+    /// not for nodes. Those that are not answered are asked again.
+    pub fn answers<Id: Into<String>, A: Serialize>(answers: impl IntoIterator<Item = (Id, A)>) -> Self {
+        let answers = answers.into_iter().map(|(id, answer)| (id.into(), answer_json(&answer))).collect();
+        Self { answers: Some(Answers::ById(answers)), ..Self::default() }
+    }
+
+    /// The same with an update. It is applied before any node runs, if the command is given to
+    /// [`invoke`](super::CompiledGraph::invoke).
+    pub fn with_update<U: Update<State = S>>(mut self, update: U) -> Self {
+        self.writes = update.into_writes();
+        self
+    }
+
     /// Goes to a node, or to [`END`] (which goes nowhere).
     pub fn goto(mut self, target: impl IntoTarget<S>) -> Self {
         self.jumps.push(target.into_jump().0);
@@ -206,6 +273,11 @@ impl<S: Values> Command<S> {
     pub fn parent<Child: Values>(self) -> Command<Child> {
         Command { parent: Some(Box::new(Output::from(self))), ..Command::default() }
     }
+}
+
+/// An answer as JSON. What has no JSON becomes a text that says why, which no question takes for an answer.
+fn answer_json(answer: &impl Serialize) -> Value {
+    serde_json::to_value(answer).unwrap_or_else(|error| Value::String(format!("no answer: {error}")))
 }
 
 /// What a node returned, as the engine takes it.
@@ -229,7 +301,7 @@ impl<S: Values> Default for Output<S> {
 }
 
 impl<S: Values> From<Command<S>> for Output<S> {
-    fn from(Command { writes, jumps, parent }: Command<S>) -> Self {
+    fn from(Command { writes, jumps, parent, .. }: Command<S>) -> Self {
         let orders = (!jumps.is_empty() || parent.is_some()).then(|| Box::new(Orders { jumps, parent }));
         Self { writes, orders }
     }

@@ -11,10 +11,12 @@ use super::input::{GraphInput, GraphOutput};
 use super::options::NodeDef;
 use super::{Child, Routing, draw};
 use crate::channel::ChannelSpec;
+use crate::checkpoint::Checkpointer;
 use crate::config::Config;
 use crate::engine::{self, EventStream, NodeCache, Outcome, Plan, StreamMode};
 use crate::error::{NodeError, RunError};
 use crate::state::{DynState, DynUpdate, State, Values};
+use crate::store::Store;
 
 /// A function that routes: reads the state, says where to go.
 pub(crate) type RouteFn<S> = Arc<dyn Fn(&S, &mut Routing) -> Result<(), NodeError> + Send + Sync>;
@@ -137,7 +139,15 @@ impl<S: Values, C> Parts<S, C> {
 /// `S` is the state, `C` the context, `I` the input view ([`Whole`](super::Whole) without one), `O` the output.
 pub struct CompiledGraph<S: Values, C = (), I = super::Whole, O = S> {
     pub(crate) inner: Arc<Inner<S, C>>,
+    pub(crate) attached: Attachments,
     types: PhantomData<fn(I) -> O>,
+}
+
+/// What a compiled graph was given.
+#[derive(Clone, Default)]
+pub(crate) struct Attachments {
+    pub(crate) saver: Option<Arc<dyn Checkpointer>>,
+    pub(crate) store: Option<Arc<dyn Store>>,
 }
 
 /// What a compiled graph is made of. Nodes and routes are in the order of the plan.
@@ -149,9 +159,25 @@ pub(crate) struct Inner<S: Values, C> {
     pub(crate) channels: Vec<ChannelSpec>,
     pub(crate) initial: Arc<dyn Fn() -> S + Send + Sync>,
     pub(crate) cache: NodeCache<S>,
+    /// What nodes and the graph were called when older threads were stored, and what they are called now.
+    pub(crate) renamed: Vec<(String, String)>,
 }
 
 impl<S: Values, C> Inner<S, C> {
+    /// The same graph with an empty cache.
+    fn copy(&self) -> Self {
+        Self {
+            spec: self.spec.clone(),
+            plan: self.plan.clone(),
+            nodes: self.nodes.clone(),
+            routes: self.routes.clone(),
+            channels: self.channels.clone(),
+            initial: self.initial.clone(),
+            cache: NodeCache::default(),
+            renamed: self.renamed.clone(),
+        }
+    }
+
     pub(crate) fn child(&self, node: usize) -> Option<&Child<S, C>> {
         self.nodes.get(node).and_then(|node| node.child.as_ref())
     }
@@ -159,7 +185,7 @@ impl<S: Values, C> Inner<S, C> {
 
 impl<S: Values, C, I, O> Clone for CompiledGraph<S, C, I, O> {
     fn clone(&self) -> Self {
-        Self { inner: self.inner.clone(), types: PhantomData }
+        Self { inner: self.inner.clone(), attached: self.attached.clone(), types: PhantomData }
     }
 }
 
@@ -177,8 +203,9 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
     ) -> Self {
         let plan = Arc::new(Plan::new(&parts.spec));
         let nodes = plan.in_order(parts.nodes);
-        let (spec, routes, cache) = (parts.spec, parts.routes, NodeCache::default());
-        Self { inner: Arc::new(Inner { spec, plan, nodes, routes, channels, initial, cache }), types: PhantomData }
+        let (spec, routes, cache, renamed) = (parts.spec, parts.routes, NodeCache::default(), Vec::new());
+        let inner = Arc::new(Inner { spec, plan, nodes, routes, channels, initial, cache, renamed });
+        Self { inner, attached: Attachments::default(), types: PhantomData }
     }
 
     /// The graph as data.
@@ -201,6 +228,21 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
         draw::svg(self.spec())
     }
 
+    /// Makes runs durable: each is a run of the thread that its [`Config::thread`] names, whose checkpoints this saver
+    /// keeps.
+    #[must_use]
+    pub fn checkpointer(mut self, saver: impl Checkpointer) -> Self {
+        self.attached.saver = Some(Arc::new(saver));
+        self
+    }
+
+    /// Gives the nodes a memory across threads: [`Run::store`](crate::Run::store).
+    #[must_use]
+    pub fn store(mut self, store: impl Store) -> Self {
+        self.attached.store = Some(Arc::new(store));
+        self
+    }
+
     /// Forgets the results of nodes with a `cache`.
     pub fn clear_cache(&self) {
         self.inner.cache.clear();
@@ -213,6 +255,15 @@ where
     C: Send + Sync + 'static,
     O: GraphOutput<S>,
 {
+    /// Says what a node, or the graph itself, was called when threads were stored that are still open.
+    #[must_use]
+    pub fn renamed(self, old: impl Into<String>, new: impl Into<String>) -> Self {
+        let Self { inner, attached, types } = self;
+        let mut renamed = inner.renamed.clone();
+        renamed.push((old.into(), new.into()));
+        Self { inner: Arc::new(Inner { renamed, ..inner.copy() }), attached, types }
+    }
+
     /// Runs the graph: until it has finished, until it has to be asked for something, or until it was asked to stop.
     ///
     /// The input is a whole state, an update of it, or `()` to go on; with `input:` in the graph, that view. Dropping
@@ -224,7 +275,9 @@ where
         context: C,
     ) -> Result<Outcome<O>, RunError> {
         let input = input.into_input();
-        let end = engine::run(self.inner.clone(), input, Arc::new(config), Arc::new(context), None).await?;
+        let end =
+            engine::run(self.inner.clone(), self.attached.clone(), input, Arc::new(config), Arc::new(context), None)
+                .await?;
         Ok(end.map(O::from_owned))
     }
 
@@ -238,7 +291,7 @@ where
         modes: impl IntoIterator<Item = StreamMode>,
     ) -> EventStream<S, O> {
         let input = input.into_input();
-        engine::stream(self.inner.clone(), input, config, context, modes.into_iter().collect())
+        engine::stream(self.inner.clone(), self.attached.clone(), input, config, context, modes.into_iter().collect())
     }
 }
 

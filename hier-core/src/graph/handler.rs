@@ -261,6 +261,11 @@ impl<S: Values> IntoOutput<S> for () {
 
 impl<S: Values> IntoOutput<S> for Command<S> {
     fn into_output(self) -> NodeResult<S> {
+        if self.answers.is_some() {
+            return Err(NodeError::permanent(
+                "its command answers a question, which only the caller of `invoke` can: ask with `run.interrupt`",
+            ));
+        }
         Ok(self.into())
     }
 }

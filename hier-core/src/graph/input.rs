@@ -1,5 +1,8 @@
 //! What a run starts with, and what it returns.
 
+use std::fmt;
+
+use super::command::Command;
 use crate::state::{DynState, DynUpdate, Update, Values, Writes};
 
 /// Marks a graph without an `input:` view: it takes a whole state or an update of it.
@@ -7,27 +10,54 @@ use crate::state::{DynState, DynUpdate, Update, Values, Writes};
 pub struct Whole;
 
 /// What can be given to `invoke` and `stream`: the graph's `input:` view; without one, a state (every channel is
-/// written) or an update of it; or `()`, to go on with what is there.
+/// written) or an update of it; `()`, to go on with what is there; or a [`Command`], to answer, change or redirect what is
+/// there.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no input of this graph over `{S}`",
     label = "no input of this graph",
     note = "give a `{S}`, an update of it (`{S}::update()…`) or `()`; a graph with `input: View` takes that view, which \
             must own its fields"
 )]
-pub trait GraphInput<S: Values, Input> {
-    /// What is written before the run starts; none to go on.
-    fn into_input(self) -> Option<Writes<S>>;
+pub trait GraphInput<S: Values, I> {
+    /// What is to be done before the run starts.
+    fn into_input(self) -> Input<S>;
 }
 
-impl<S: Values, Input> GraphInput<S, Input> for () {
-    fn into_input(self) -> Option<Writes<S>> {
-        None
+/// What a run starts with.
+pub enum Input<S: Values> {
+    /// A new input: what it writes.
+    New(Writes<S>),
+    /// Nothing: the thread goes on where it was.
+    Continue,
+    /// Answers, an update, where to go: the thread goes on with these.
+    Command(Box<Command<S>>),
+}
+
+impl<S: Values> fmt::Debug for Input<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::New(writes) => f.debug_tuple("New").field(writes).finish(),
+            Self::Continue => f.write_str("Continue"),
+            Self::Command(command) => f.debug_tuple("Command").field(command).finish(),
+        }
+    }
+}
+
+impl<S: Values, I> GraphInput<S, I> for () {
+    fn into_input(self) -> Input<S> {
+        Input::Continue
+    }
+}
+
+impl<S: Values, I> GraphInput<S, I> for Command<S> {
+    fn into_input(self) -> Input<S> {
+        Input::Command(Box::new(self))
     }
 }
 
 impl GraphInput<DynState, Whole> for DynUpdate {
-    fn into_input(self) -> Option<Writes<DynState>> {
-        Some(self.into_writes())
+    fn into_input(self) -> Input<DynState> {
+        Input::New(self.into_writes())
     }
 }
 

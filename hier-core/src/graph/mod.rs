@@ -12,6 +12,7 @@ mod options;
 #[doc(hidden)]
 pub mod site;
 mod task;
+mod thread;
 
 pub(crate) use attach::Attached;
 pub use attach::{Child, FitsContext};
@@ -19,12 +20,12 @@ pub use builder::{GraphBuilder, IntoNode, Place};
 pub use command::{Command, END, End, IntoTarget, JumpTo, Output, Payload, START, Start, Target};
 pub use compiled::{Compiled, CompiledGraph, Graph, Parts};
 pub use handler::{BoxFuture, Failure, NodeResult, Sent, SubgraphArgs};
-pub use input::{GraphInput, GraphOutput, Whole};
-pub use options::{Cache, NodeDef, Retry};
+pub use input::{GraphInput, GraphOutput, Input, Whole};
+pub use options::{Cache, Checkpoints, NodeDef, Retry};
 pub use task::Task;
 
-pub(crate) use command::{Jump, Orders, Parcel, ParentCommand};
-pub(crate) use compiled::{Inner, RouteFn};
+pub(crate) use command::{Answers, Jump, Orders, Parcel, ParentCommand, StoredPayload};
+pub(crate) use compiled::{Attachments, Inner, RouteFn};
 pub(crate) use options::Body;
 
 use std::sync::Arc;

@@ -9,6 +9,18 @@ use super::handler::{BoxFuture, NodeResult};
 use super::task::Task;
 use crate::state::Values;
 
+/// Which checkpoints a graph has that a node runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Checkpoints {
+    /// Each call has its own: it starts afresh, and goes on where it stopped if the step is run again.
+    #[default]
+    PerCall,
+    /// One series for the whole thread: the graph keeps its state from call to call.
+    PerThread,
+    /// None: a call that stopped begins again.
+    None,
+}
+
 /// A node's code.
 pub(crate) type Body<S, C> = Arc<dyn for<'a> Fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>> + Send + Sync>;
 
@@ -95,8 +107,25 @@ pub struct NodeDef<S: Values, C = ()> {
     pub(crate) idle_timeout: Option<Duration>,
     pub(crate) cache: Option<Cache>,
     pub(crate) on_error: Option<Body<S, C>>,
+    pub(crate) checkpoints: Checkpoints,
     /// Whether running the node is just calling its code.
     pub(crate) bare: bool,
+}
+
+impl<S: Values, C> Clone for NodeDef<S, C> {
+    fn clone(&self) -> Self {
+        Self {
+            body: self.body.clone(),
+            child: self.child.clone(),
+            retry: self.retry,
+            timeout: self.timeout,
+            idle_timeout: self.idle_timeout,
+            cache: self.cache,
+            on_error: self.on_error.clone(),
+            checkpoints: self.checkpoints,
+            bare: self.bare,
+        }
+    }
 }
 
 impl<S: Values, C> fmt::Debug for NodeDef<S, C> {
@@ -121,7 +150,9 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
 
     /// A node with this code, kept as it is.
     pub(crate) fn from_body(body: Body<S, C>, child: Option<Child<S, C>>) -> Self {
-        Self { body, child, retry: None, timeout: None, idle_timeout: None, cache: None, on_error: None, bare: true }
+        let (retry, timeout, idle_timeout, cache, on_error) = (None, None, None, None, None);
+        let checkpoints = Checkpoints::default();
+        Self { body, child, retry, timeout, idle_timeout, cache, on_error, checkpoints, bare: true }
     }
 
     /// Runs the node again if it fails.
@@ -145,6 +176,13 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
     pub fn idle_timeout(mut self, limit: Duration) -> Self {
         self.idle_timeout = Some(limit);
         self.bare = false;
+        self
+    }
+
+    /// Which checkpoints the graph has that the node runs. Of no effect on other nodes.
+    #[must_use]
+    pub fn checkpoints(mut self, checkpoints: Checkpoints) -> Self {
+        self.checkpoints = checkpoints;
         self
     }
 

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::command::{Parcel, Payload};
+use super::command::{Parcel, Payload, StoredPayload};
 use super::handler::{Arguments, BoxFuture, Failure, Node, NodeFuture, NodeResult};
 use super::{Child, Graph, Inner, SubgraphArgs};
+use crate::checkpoint::codec;
 use crate::engine::TaskKey;
 use crate::error::NodeError;
 use crate::run::Run;
@@ -45,8 +46,9 @@ impl<S: Values, C> fmt::Debug for Task<S, C> {
 impl<S: Values, C> Task<S, C> {
     /// Another task of the same step.
     pub(crate) fn sibling(&self, key: TaskKey, parcel: Option<Parcel>) -> Self {
-        let Run { shared, remaining, .. } = &self.run;
-        let run = Run { shared: shared.clone(), key, attempt: 1, remaining: *remaining, heartbeat: None };
+        let Run { shared, remaining, base, .. } = &self.run;
+        let (shared, remaining, base) = (shared.clone(), *remaining, *base);
+        let run = Run { shared, key, attempt: 1, remaining, heartbeat: None, base, inbox: None };
         Self { graph: self.graph.clone(), state: self.state.clone(), run, parcel, failure: None }
     }
 
@@ -73,6 +75,14 @@ impl<S: Values, C> Task<S, C> {
                 type_name::<T>()
             )));
         };
+        if let Some(StoredPayload(bytes)) = parcel.as_any().downcast_ref() {
+            return codec::decode(bytes).map_err(|error| {
+                NodeError::permanent(format!(
+                    "takes a `{}` and what was stored for it is none: {error}",
+                    type_name::<T>()
+                ))
+            });
+        }
         parcel.as_any().downcast_ref::<T>().cloned().ok_or_else(|| {
             NodeError::permanent(format!("takes a `{}` and was sent a `{}`", type_name::<T>(), parcel.type_name()))
         })

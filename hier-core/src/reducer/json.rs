@@ -69,7 +69,7 @@ impl Builtin {
         Arc::new(move |old, new| self.apply(old, new))
     }
 
-    fn apply(self, old: &mut Value, new: Value) -> Result<(), ReduceError> {
+    pub(crate) fn apply(self, old: &mut Value, new: Value) -> Result<(), ReduceError> {
         match (self, &mut *old, new) {
             (Self::Append, Value::Array(old), Value::Array(mut new)) => old.append(&mut new),
             (Self::Extend, Value::Object(old), Value::Object(new)) => old.extend(new),

@@ -2,10 +2,9 @@
 
 use std::any::Any;
 
-use serde_json::Value;
-
-use super::{Contains, Persist, Update, Values, WritableChannel, Write, Writes};
+use super::{Contains, Persist, Stored, Update, Values, WritableChannel, Write, Writes};
 use crate::channel::ChannelSpec;
+use crate::checkpoint::{CodecError, codec};
 
 /// A write without its channel.
 pub type BoxedWrite = Box<dyn Any + Send>;
@@ -59,12 +58,36 @@ pub fn unboxed_value<T: 'static>(write: BoxedWrite) -> Option<T> {
     unboxed(write).map(Write::into_value)
 }
 
-/// A value as JSON, or why it has none.
-pub type Json = Result<Value, serde_json::Error>;
+/// A value that can be stored.
+pub fn stored<T: Persist>(value: &T) -> &dyn Stored {
+    value
+}
 
-/// A persisted value as JSON.
-pub fn json<T: Persist>(value: &T) -> Json {
-    serde_json::to_value(value)
+/// Takes a channel's value from what was stored.
+pub fn load<T: Persist>(value: &mut T, bytes: &[u8]) -> Result<(), CodecError> {
+    *value = codec::decode(bytes)?;
+    Ok(())
+}
+
+/// A write of a plain channel, from what was stored.
+pub fn load_value<T: Persist>(_overwrite: bool, bytes: &[u8]) -> Result<T, CodecError> {
+    codec::decode(bytes)
+}
+
+/// A write of a reduced channel, from what was stored.
+pub fn load_write<T: Persist>(overwrite: bool, bytes: &[u8]) -> Result<Write<T>, CodecError> {
+    let value = codec::decode(bytes)?;
+    Ok(if overwrite { Write::Overwrite(value) } else { Write::Merge(value) })
+}
+
+/// What was stored is of a channel that this state does not store.
+pub fn no_channel(channel: usize) -> CodecError {
+    CodecError::new(format!("the state stores no channel with the number {channel}"))
+}
+
+/// The fingerprint of a state that flattens another.
+pub const fn fingerprint(own: u64, flattened: u64) -> u64 {
+    own.rotate_left(7) ^ flattened
 }
 
 /// Takes a value over from another state, if it has the same type.

@@ -8,8 +8,10 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{ChannelWrite, SharesWith, Steps, Update, Values, Write, Writes};
+use super::derived::no_channel;
+use super::{ChannelWrite, SharesWith, Steps, Stored, Update, Values, Write, Writes};
 use crate::channel::{ChannelSpec, Kind};
+use crate::checkpoint::{CodecError, codec};
 use crate::error::NodeError;
 use crate::graph::handler::IntoOutput;
 use crate::graph::{NodeResult, Output};
@@ -217,8 +219,24 @@ impl Values for DynState {
         self.schema.channels.get(channel).map(|channel| &channel.spec)
     }
 
-    fn to_json(&self, channel: usize) -> Result<Option<Value>, serde_json::Error> {
-        Ok(self.values.get(channel).cloned().flatten())
+    fn stored(&self, channel: usize) -> Option<&dyn Stored> {
+        if self.channel(channel)?.kind == Kind::Untracked {
+            return None;
+        }
+        self.values.get(channel)?.as_ref().map(|value| value as &dyn Stored)
+    }
+
+    fn load(&mut self, channel: usize, bytes: &[u8]) -> Result<(), CodecError> {
+        let slot = self.values.get_mut(channel).ok_or_else(|| no_channel(channel))?;
+        *slot = Some(codec::decode_json(bytes)?);
+        Ok(())
+    }
+
+    fn write_from(&self, channel: usize, overwrite: bool, bytes: &[u8]) -> Result<DynWrite, CodecError> {
+        let name = self.channel(channel).map(|spec| Arc::from(&*spec.name)).ok_or_else(|| no_channel(channel))?;
+        let value = codec::decode_json(bytes)?;
+        let value = if overwrite { Write::Overwrite(value) } else { Write::Merge(value) };
+        Ok(DynWrite { channel, name, value })
     }
 
     fn get_any(&self, channel: usize) -> Option<&dyn Any> {
@@ -255,8 +273,8 @@ impl ChannelWrite for DynWrite {
         self.value.is_overwrite()
     }
 
-    fn to_json(&self) -> Result<Value, serde_json::Error> {
-        self.value.to_json()
+    fn stored(&self) -> Option<&dyn Stored> {
+        Some(self.value.value())
     }
 
     fn into_any(self) -> Box<dyn Any + Send> {

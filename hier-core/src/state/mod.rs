@@ -44,18 +44,19 @@ mod update;
 use std::any::Any;
 use std::fmt::Debug;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 pub use dynamic::{Builtin, DynState, DynUpdate, DynWrite, Schema};
 pub use key::{Channel, ManagedValue, MayHaveTwoWriters, Plain, Reduced, WritableChannel};
 pub use managed::{IsLastStep, RemainingSteps, Steps};
-pub use persist::{Carried, Parameter, Persist};
+pub use persist::{Carried, Migration, Parameter, Persist, Stored};
 pub use share::SharesWith;
 #[doc(hidden)]
 pub use share::{Agree, Empty, Fork, I, Leaf, O, SameType, nibbles};
 pub use update::{Overwrite, Update, Write, Writes};
 
 use crate::channel::{ChannelSpec, Table};
+use crate::checkpoint::CodecError;
 use crate::reducer::ReduceError;
 
 /// The values of a graph's channels: what the engine needs of a state, derived or dynamic.
@@ -87,8 +88,27 @@ pub trait Values: Clone + Send + Sync + 'static {
     /// The channel with this index, if there is one: its name and kind.
     fn channel(&self, channel: usize) -> Option<&ChannelSpec>;
 
+    /// The version of the state: what is stored by an older one is brought up to date by [`Self::MIGRATIONS`].
+    const VERSION: u32 = 1;
+    /// What brings older versions up to date. The last comes from the version before this one, the one before it from
+    /// the version before that.
+    const MIGRATIONS: &'static [Migration] = &[];
+    /// A number that is another one as soon as a channel is added or removed or has another type. 0 if nothing is known.
+    const FINGERPRINT: u64 = 0;
+
+    /// A channel's value, to be stored or shown; `None` if the channel has no value or is untracked.
+    fn stored(&self, channel: usize) -> Option<&dyn Stored>;
+
+    /// Takes a channel's value from what was stored.
+    fn load(&mut self, channel: usize, bytes: &[u8]) -> Result<(), CodecError>;
+
+    /// A write of a channel, from what was stored.
+    fn write_from(&self, channel: usize, overwrite: bool, bytes: &[u8]) -> Result<Self::Write, CodecError>;
+
     /// A channel's value as JSON; `None` if the channel has no value or is untracked.
-    fn to_json(&self, channel: usize) -> Result<Option<Value>, serde_json::Error>;
+    fn to_json(&self, channel: usize) -> Result<Option<Value>, serde_json::Error> {
+        self.stored(channel).map(Stored::to_json).transpose()
+    }
 
     /// A channel's value, to hand to a subgraph; `None` if the channel has no value.
     fn get_any(&self, channel: usize) -> Option<&dyn Any>;
@@ -109,8 +129,18 @@ pub trait ChannelWrite: Clone + Send + Sync + Debug + 'static {
     /// Whether the write replaces the channel's value instead of being merged into it.
     fn is_overwrite(&self) -> bool;
 
+    /// The written value, to be stored or shown; `None` if the channel is untracked.
+    fn stored(&self) -> Option<&dyn Stored>;
+
     /// The written value as JSON; an overwrite is `{"$overwrite": value}`.
-    fn to_json(&self) -> Result<Value, serde_json::Error>;
+    fn to_json(&self) -> Result<Value, serde_json::Error> {
+        let Some(value) = self.stored() else { return Ok(Value::Null) };
+        let value = value.to_json()?;
+        if self.is_overwrite() {
+            return Ok(Value::Object(Map::from_iter([("$overwrite".to_owned(), value)])));
+        }
+        Ok(value)
+    }
 
     /// The write without its channel, to hand to the state of another graph.
     fn into_any(self) -> Box<dyn Any + Send>;

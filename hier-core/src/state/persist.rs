@@ -2,6 +2,10 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::checkpoint::{CodecError, codec};
+use crate::error::NodeError;
 
 /// A value that a checkpoint can hold: it can be written and read back, and it can move between threads.
 ///
@@ -40,3 +44,45 @@ pub trait Parameter: Carried + Persist {}
 
 #[diagnostic::do_not_recommend]
 impl<T: Carried + Persist> Parameter for T {}
+
+/// Brings the channels of a state that an older version has stored up to date: an object of channel names. It may rename,
+/// change, add and remove them.
+///
+/// ```
+/// use hier_core::prelude::*;
+///
+/// /// Version 1 had one text of all findings.
+/// fn from_v1(stored: &mut serde_json::Map<String, serde_json::Value>) -> Result<()> {
+///     if let Some(serde_json::Value::String(text)) = stored.remove("text") {
+///         stored.insert("findings".to_owned(), text.lines().collect());
+///     }
+///     Ok(())
+/// }
+///
+/// #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+/// #[state(version = 2, migrate = from_v1)]
+/// struct Filing {
+///     #[reducer(append)]
+///     findings: Vec<String>,
+/// }
+/// ```
+pub type Migration = fn(&mut Map<String, Value>) -> Result<(), NodeError>;
+
+/// A value of a channel, whatever its type: it can be stored and shown.
+pub trait Stored {
+    /// The value as JSON.
+    fn to_json(&self) -> Result<Value, serde_json::Error>;
+
+    /// The value as a saver stores it, behind the bytes that are there.
+    fn encode(&self, bytes: &mut Vec<u8>) -> Result<(), CodecError>;
+}
+
+impl<T: Persist> Stored for T {
+    fn to_json(&self) -> Result<Value, serde_json::Error> {
+        serde_json::to_value(self)
+    }
+
+    fn encode(&self, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
+        codec::encode_into(self, bytes)
+    }
+}

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::fmt::{self, Debug};
 use std::hash::{BuildHasher, Hash};
 
-use serde::Serialize;
 use serde_json::{Map, Value};
 use smallvec::SmallVec;
 
@@ -39,23 +38,10 @@ impl<T> Write<T> {
         }
     }
 
-    /// The value as JSON; an overwrite is `{"$overwrite": value}`.
-    pub fn to_json(&self) -> Result<Value, serde_json::Error>
-    where
-        T: Serialize,
-    {
-        self.to_json_with(serde_json::to_value)
-    }
-
-    /// The same with another way to make JSON of the value. Used by the derive.
-    #[doc(hidden)]
-    pub fn to_json_with<'a>(
-        &'a self,
-        encode: impl FnOnce(&'a T) -> Result<Value, serde_json::Error>,
-    ) -> Result<Value, serde_json::Error> {
+    /// The value, merged or not.
+    pub const fn value(&self) -> &T {
         match self {
-            Self::Merge(value) => encode(value),
-            Self::Overwrite(value) => Ok(Value::Object(Map::from_iter([("$overwrite".to_owned(), encode(value)?)]))),
+            Self::Merge(value) | Self::Overwrite(value) => value,
         }
     }
 }

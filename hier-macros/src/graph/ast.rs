@@ -82,7 +82,7 @@ pub(super) enum Retry {
 }
 
 /// A duration.
-pub(super) enum Length {
+pub(crate) enum Length {
     /// `100ms`
     Literal { seconds: u64, nanos: u32, span: Span },
     /// Any other expression.

@@ -11,6 +11,8 @@ mod parse;
 mod routes;
 mod text;
 
+pub(crate) use ast::Length;
+pub(crate) use parse::length;
 use proc_macro2::TokenStream;
 
 use crate::diag::Errors;

@@ -9,6 +9,7 @@
 //! 7. [`names`]: a channel's name can be used as one, and is not the engine's.
 //! 8. [`distinct_names`]: no two channels have the same name.
 //! 9. [`distinct_hashes`]: nor names that cannot be told apart by their hash.
+//! 10. [`version`]: a state has one version, from 1 on, and no more migrations than earlier versions.
 //!
 //! What only the compiler can know (whether the type bears the reducer, whether it can be persisted, whether a flattened
 //! state has a channel of the same name) is bounds and assertions in the generated code.
@@ -34,9 +35,36 @@ pub(super) fn check(input: &Input, model: &Model, errors: &mut Errors) {
         }
     }
     flattened_fields(input, errors);
+    version(input, model, errors);
     names(model, errors);
     distinct_names(model, errors);
     distinct_hashes(model, errors);
+}
+
+/// Each migration comes from the version before the next one's, and the last from the one before the state's.
+fn version(input: &Input, model: &Model, errors: &mut Errors) {
+    for (_, span) in input.versions.iter().skip(1) {
+        errors.at(*span, "the version is given twice: remove one");
+    }
+    for (_, span) in input.migrations.iter().skip(1) {
+        errors.at(*span, "`migrate` is given twice: make it one list, `migrate = [from_v1, from_v2]`");
+    }
+    if let Some((0, span)) = input.versions.first() {
+        errors.at(*span, "versions start at 1: a state without `version` has that one");
+        return;
+    }
+    let (count, earlier) = (model.migrations.len(), model.version as usize - 1);
+    if let Some((_, span)) = input.migrations.first().filter(|_| count > earlier) {
+        errors.at(
+            *span,
+            format!(
+                "version {} has {earlier} earlier {} and {count} {} here: raise `version`, or remove what is too much",
+                model.version,
+                if earlier == 1 { "version" } else { "versions" },
+                if count == 1 { "migration" } else { "migrations" },
+            ),
+        );
+    }
 }
 
 /// The engine writes a managed field before each step, so nothing can be said about how it is written.

@@ -16,6 +16,10 @@ pub(super) struct Model {
     pub(super) channels: Vec<Channel>,
     pub(super) flattened: Option<Flattened>,
     pub(super) managed: Vec<Managed>,
+    /// The version, 1 unless given.
+    pub(super) version: u32,
+    /// The functions that bring older versions up to date; the last comes from the version before this one.
+    pub(super) migrations: Vec<Path>,
 }
 
 /// A channel.
@@ -101,6 +105,8 @@ pub(super) fn build(input: &Input) -> Model {
         channels: Vec::new(),
         flattened: None,
         managed: Vec::new(),
+        version: input.versions.first().map_or(1, |(version, _)| *version),
+        migrations: input.migrations.first().map(|(paths, _)| paths.clone()).unwrap_or_default(),
     };
     for field in &input.fields {
         let (ident, ty) = (field.ident.clone(), field.ty.clone());

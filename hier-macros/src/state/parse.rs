@@ -18,6 +18,10 @@ pub(super) struct Input {
     pub(super) ident: Ident,
     pub(super) generics: Generics,
     pub(super) fields: Vec<Field>,
+    /// Each `version` that stands there, with its place.
+    pub(super) versions: Vec<(u32, Span)>,
+    /// The functions of each `migrate` that stands there, with its place.
+    pub(super) migrations: Vec<(Vec<Path>, Span)>,
 }
 
 /// A field, as it is written: each list has one entry for each time that something of its kind stands there.
@@ -79,7 +83,49 @@ pub(super) fn parse(input: DeriveInput, errors: &mut Errors) -> Input {
             _ => {}
         }
     }
-    Input { vis: input.vis, ident: input.ident, generics: input.generics, fields }
+    let (vis, ident, generics) = (input.vis, input.ident, input.generics);
+    let mut read = Input { vis, ident, generics, fields, versions: Vec::new(), migrations: Vec::new() };
+    for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident(symbol::STATE)) {
+        for word in words(attribute, "version = 2", errors) {
+            struct_option(&word, &mut read, errors);
+        }
+    }
+    read
+}
+
+/// One word of `#[state(…)]` on the struct.
+fn struct_option(meta: &Meta, input: &mut Input, errors: &mut Errors) {
+    let name = text(meta.path());
+    let value = match meta {
+        Meta::NameValue(value) => Some(&value.value),
+        _ => None,
+    };
+    match (&*name, value) {
+        (symbol::VERSION, Some(Expr::Lit(syn::ExprLit { lit: Lit::Int(number), .. }))) => {
+            if let Some(number) = errors.keep(number.base10_parse()) {
+                input.versions.push((number, meta.span()));
+            }
+        }
+        (symbol::VERSION, _) => errors.push(meta, "the version of a state is a number: `version = 2`"),
+        (symbol::MIGRATE, Some(value)) => match paths(value) {
+            Some(paths) => input.migrations.push((paths, meta.span())),
+            None => errors.push(value, MIGRATE),
+        },
+        (symbol::MIGRATE, None) => errors.push(meta, MIGRATE),
+        _ => errors.push(meta, unknown("option of a state:", &name, symbol::STRUCT_OPTIONS)),
+    }
+}
+
+const MIGRATE: &str = "`migrate` takes a function, or a list of them of which the last comes from the version before this one: \
+                       `migrate = from_v2`, `migrate = [from_v1, from_v2]`";
+
+/// A path, or a list of paths.
+fn paths(value: &Expr) -> Option<Vec<Path>> {
+    match value {
+        Expr::Path(path) => Some(vec![path.path.clone()]),
+        Expr::Array(list) => list.elems.iter().map(|item| paths(item).and_then(|mut one| one.pop())).collect(),
+        _ => None,
+    }
 }
 
 /// The fields of a struct with named fields; of anything else, none.

@@ -78,11 +78,11 @@ fn owned(view: &View) -> TokenStream {
         #[automatically_derived]
         impl #impl_generics __hier::GraphInput<__State, #ident #arguments> for #ident #arguments #conditions {
             #[allow(unused_mut, unused_variables)]
-            fn into_input(self) -> ::core::option::Option<__hier::Writes<__State>> {
+            fn into_input(self) -> __hier::Input<__State> {
                 let keys = <#of as __hier::State>::KEYS;
                 let mut writes = __hier::Writes::new();
                 #(#writes)*
-                ::core::option::Option::Some(writes)
+                __hier::Input::New(writes)
             }
         }
         #[automatically_derived]

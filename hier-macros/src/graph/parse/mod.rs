@@ -6,6 +6,8 @@ mod head;
 mod node;
 mod value;
 
+pub(crate) use value::length;
+
 use proc_macro2::{TokenStream, TokenTree};
 use syn::ext::IdentExt;
 use syn::parse::discouraged::Speculative;

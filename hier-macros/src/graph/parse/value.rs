@@ -11,7 +11,7 @@ use crate::diag::{Errors, unknown};
 use crate::symbol;
 
 /// `5s`, `100ms`, or an expression of the type `Duration`.
-pub(super) fn length(input: ParseStream<'_>) -> Result<Length> {
+pub(crate) fn length(input: ParseStream<'_>) -> Result<Length> {
     let expression: Expr = input.parse()?;
     let Expr::Lit(literal) = &expression else { return Ok(Length::Given(expression)) };
     let (digits, suffix) = match &literal.lit {

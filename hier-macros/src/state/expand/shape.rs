@@ -17,6 +17,11 @@ pub(in crate::state) fn hash(name: &str) -> u32 {
     name.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
+/// A longer hash of a text, by the same rule.
+pub(super) fn hash64(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+}
+
 /// `impl Agree`: what the trie behind the state says, and what the state says that it flattens. The trie stands in a bound,
 /// not in an associated type, so that a public state may have channels of private types.
 fn agree(model: &Model, names: &Names) -> TokenStream {

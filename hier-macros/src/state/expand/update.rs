@@ -50,7 +50,7 @@ fn channel_write(model: &Model, names: &Names) -> TokenStream {
     let flattened = model.flattened.as_ref();
     let own = model.channels.len();
     let indices = each(model, |index, Channel { field, .. }| quote!(Self::#field(..) => #index,));
-    let to_json = each(model, write_to_json);
+    let stored = each(model, write_stored);
     let into_any = each(model, |_, channel| {
         let field = &channel.field;
         let value = if channel.is_reduced() { quote!(write) } else { quote!(__hier::Write::Merge(write)) };
@@ -64,7 +64,7 @@ fn channel_write(model: &Model, names: &Names) -> TokenStream {
     let inner = flattened.map(|flattened| (&flattened.field, flattened.item("Values", "Write")));
     let inner_arm = |call: TokenStream| inner.as_ref().map(|(field, _)| quote!(Self::#field(ref write) => #call,));
     let inner_index = inner_arm(quote!(#own + __hier::ChannelWrite::channel(write)));
-    let inner_json = inner_arm(quote!(__hier::ChannelWrite::to_json(write)));
+    let inner_stored = inner_arm(quote!(__hier::ChannelWrite::stored(write)));
     let inner_into =
         inner.as_ref().map(|(field, _)| quote!(Self::#field(write) => __hier::ChannelWrite::into_any(write),));
     let inner_from = inner.as_ref().map_or_else(
@@ -88,8 +88,8 @@ fn channel_write(model: &Model, names: &Names) -> TokenStream {
             fn is_overwrite(&self) -> bool {
                 match *self { #overwrites }
             }
-            fn to_json(&self) -> __hier::Json {
-                match *self { #(#to_json)* #inner_json }
+            fn stored(&self) -> ::core::option::Option<&dyn __hier::Stored> {
+                match *self { #(#stored)* #inner_stored }
             }
             fn into_any(self) -> __hier::BoxedWrite {
                 match self { #(#into_any)* #inner_into }
@@ -115,22 +115,24 @@ fn overwrites(model: &Model) -> TokenStream {
     quote!(#(#own)* #flattened _ => false,)
 }
 
-/// The arm that makes JSON of a write.
-fn write_to_json(_: usize, channel: &Channel) -> TokenStream {
+/// The arm that hands out what is written.
+fn write_stored(_: usize, channel: &Channel) -> TokenStream {
     let field = &channel.field;
-    let encode = encoder(channel);
+    let stored = stored(channel);
     match channel.kind {
-        Kind::Untracked => quote!(Self::#field(..) => ::core::result::Result::Ok(__hier::Value::Null),),
+        Kind::Untracked => quote!(Self::#field(..) => ::core::option::Option::None,),
         Kind::Reduced { .. } | Kind::Topic { .. } => {
-            quote!(Self::#field(ref write) => write.to_json_with(Self::#encode),)
+            quote!(Self::#field(ref write) => ::core::option::Option::Some(Self::#stored(write.value())),)
         }
-        Kind::Last | Kind::Ephemeral => quote!(Self::#field(ref write) => Self::#encode(write),),
+        Kind::Last | Kind::Ephemeral => {
+            quote!(Self::#field(ref write) => ::core::option::Option::Some(Self::#stored(write)),)
+        }
     }
 }
 
-/// The function that makes JSON of a channel's value.
-pub(super) fn encoder(channel: &Channel) -> Ident {
-    format_ident!("__{}_to_json", channel.field)
+/// The function that makes a channel's value storable.
+pub(super) fn stored(channel: &Channel) -> Ident {
+    format_ident!("__{}_stored", channel.field)
 }
 
 /// These functions. Each carries the span of its channel's type: one that cannot be persisted is reported there, and,
@@ -139,9 +141,9 @@ fn encoders(model: &Model, names: &Names) -> TokenStream {
     let Names { write, generics, .. } = names;
     let (impl_generics, arguments, conditions) = generics.split_for_impl();
     let functions = model.channels.iter().filter(|channel| channel.is_persisted()).map(|channel| {
-        let (name, ty) = (encoder(channel), &channel.ty);
-        let body = quote_spanned!(ty.span()=> __hier::json(value));
-        quote!(fn #name(value: &#ty) -> __hier::Json { #body })
+        let (name, ty) = (stored(channel), &channel.ty);
+        let body = quote_spanned!(ty.span()=> __hier::stored(value));
+        quote!(fn #name(value: &#ty) -> &dyn __hier::Stored { #body })
     });
     quote! {
         #[automatically_derived]
@@ -304,14 +306,14 @@ fn conversions(model: &Model, names: &Names) -> TokenStream {
         }
         #[automatically_derived]
         impl #impl_generics __hier::GraphInput<#state, __hier::Whole> for #update #arguments #conditions {
-            fn into_input(self) -> ::core::option::Option<__hier::Writes<#state>> {
-                ::core::option::Option::Some(self.0)
+            fn into_input(self) -> __hier::Input<#state> {
+                __hier::Input::New(self.0)
             }
         }
         #[automatically_derived]
         impl #impl_generics __hier::GraphInput<#state, __hier::Whole> for #state #conditions {
-            fn into_input(self) -> ::core::option::Option<__hier::Writes<#state>> {
-                ::core::option::Option::Some(<#update #arguments as ::core::convert::From<#state>>::from(self).0)
+            fn into_input(self) -> __hier::Input<#state> {
+                __hier::Input::New(<#update #arguments as ::core::convert::From<#state>>::from(self).0)
             }
         }
     }

@@ -1,9 +1,10 @@
 //! `impl Values`: what the engine does with the state.
 
 use proc_macro2::{Ident, TokenStream};
-use quote::{quote, quote_spanned};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::spanned::Spanned;
 
-use super::update::encoder;
+use super::update::stored;
 use super::{Names, each};
 use crate::state::model::{Channel, Flattened, Kind, Merge, Model};
 
@@ -15,6 +16,8 @@ pub(super) fn expand(model: &Model, names: &Names) -> TokenStream {
     let this = quote_spanned!(model.ident.span()=> #state);
     let reduce = reduce(model, names);
     let by_index = by_index(model);
+    let write_from = write_from(model, names);
+    let version = version(model);
     let steps = model.managed.iter().map(|managed| {
         let (field, method) = (&managed.field, &managed.method);
         quote!(self.#field = steps.#method();)
@@ -35,8 +38,10 @@ pub(super) fn expand(model: &Model, names: &Names) -> TokenStream {
             const MANAGED: bool = #managed #inner_managed;
             type Write = #write #arguments;
             type Update = #update #arguments;
+            #version
             #reduce
             #by_index
+            #write_from
             fn channel(&self, channel: usize) -> ::core::option::Option<&__hier::ChannelSpec> {
                 <Self as __hier::State>::CHANNELS.get(channel)
             }
@@ -94,9 +99,11 @@ fn by_index(model: &Model) -> TokenStream {
         None => none,
     };
     let inner_clear = inner(|part, index| quote!(__hier::Values::clear(&mut self.#part, #index)), quote!({}));
-    let inner_json = inner(
-        |part, index| quote!(__hier::Values::to_json(&self.#part, #index)),
-        quote!(::core::result::Result::Ok(::core::option::Option::None)),
+    let inner_stored =
+        inner(|part, index| quote!(__hier::Values::stored(&self.#part, #index)), quote!(::core::option::Option::None));
+    let inner_load = inner(
+        |part, index| quote!(__hier::Values::load(&mut self.#part, #index, bytes)),
+        quote!(::core::result::Result::Err(__hier::no_channel(channel))),
     );
     let inner_get =
         inner(|part, index| quote!(__hier::Values::get_any(&self.#part, #index)), quote!(::core::option::Option::None));
@@ -104,15 +111,19 @@ fn by_index(model: &Model) -> TokenStream {
     let clear = each(model, clear);
     let lasts = model.channels.iter().any(|channel| !channel.expires());
     let reset = lasts.then(|| quote!(0..#own => __hier::reset(self, channel),));
-    let to_json = each(model, value_to_json);
+    let stored = each(model, value_stored);
+    let load = each(model, load);
     let get = each(model, |index, Channel { field, .. }| quote!(#index => ::core::option::Option::Some(&self.#field),));
     let set = each(model, |index, Channel { field, .. }| quote!(#index => __hier::copy(&mut self.#field, value),));
     quote! {
         fn clear(&mut self, channel: usize) {
             match channel { #(#clear)* #reset _ => #inner_clear, }
         }
-        fn to_json(&self, channel: usize) -> ::core::result::Result<::core::option::Option<__hier::Value>, __hier::JsonError> {
-            match channel { #(#to_json)* _ => #inner_json, }
+        fn stored(&self, channel: usize) -> ::core::option::Option<&dyn __hier::Stored> {
+            match channel { #(#stored)* _ => #inner_stored, }
+        }
+        fn load(&mut self, channel: usize, bytes: &[u8]) -> ::core::result::Result<(), __hier::CodecError> {
+            match channel { #(#load)* _ => #inner_load, }
         }
         fn get_any(&self, channel: usize) -> ::core::option::Option<&dyn ::core::any::Any> {
             match channel { #(#get)* _ => #inner_get, }
@@ -133,12 +144,90 @@ fn clear(index: usize, channel: &Channel) -> TokenStream {
     }
 }
 
-/// The arm that makes JSON of a value.
-fn value_to_json(index: usize, channel: &Channel) -> TokenStream {
+/// The arm that hands out a value to be stored.
+fn value_stored(index: usize, channel: &Channel) -> TokenStream {
     let field = &channel.field;
     if !channel.is_persisted() {
-        return quote!(#index => ::core::result::Result::Ok(::core::option::Option::None),);
+        return quote!(#index => ::core::option::Option::None,);
     }
-    let encode = encoder(channel);
-    quote!(#index => <Self::Write>::#encode(&self.#field).map(::core::option::Option::Some),)
+    let stored = stored(channel);
+    quote!(#index => ::core::option::Option::Some(<Self::Write>::#stored(&self.#field)),)
+}
+
+/// The arm that reads a value that was stored. It carries the span of the channel's type, where a type that cannot be
+/// stored is reported already.
+fn load(index: usize, channel: &Channel) -> TokenStream {
+    let field = &channel.field;
+    if !channel.is_persisted() {
+        return quote!(#index => ::core::result::Result::Ok(()),);
+    }
+    quote_spanned!(channel.ty.span()=> #index => __hier::load(&mut self.#field, bytes),)
+}
+
+/// A write that was stored.
+fn write_from(model: &Model, names: &Names) -> TokenStream {
+    let write = &names.write;
+    let own = model.channels.len();
+    let arms = each(model, |index, channel| {
+        let field = &channel.field;
+        if !channel.is_persisted() {
+            return TokenStream::new();
+        }
+        let read = if channel.is_reduced() { quote!(load_write) } else { quote!(load_value) };
+        quote_spanned!(channel.ty.span()=> #index => __hier::#read(overwrite, bytes).map(#write::#field),)
+    });
+    let inner = match &model.flattened {
+        Some(Flattened { field, .. }) => quote! {
+            __hier::Values::write_from(&self.#field, channel - #own, overwrite, bytes).map(#write::#field)
+        },
+        None => quote!(::core::result::Result::Err(__hier::no_channel(channel))),
+    };
+    // An untracked channel of the state's own is no channel of the flattened one.
+    let untracked = model
+        .channels
+        .iter()
+        .enumerate()
+        .filter(|(_, channel)| !channel.is_persisted())
+        .map(|(index, _)| quote!(#index => ::core::result::Result::Err(__hier::no_channel(channel)),));
+    quote! {
+        fn write_from(
+            &self,
+            channel: usize,
+            overwrite: bool,
+            bytes: &[u8],
+        ) -> ::core::result::Result<Self::Write, __hier::CodecError> {
+            match channel { #(#arms)* #(#untracked)* _ => #inner, }
+        }
+    }
+}
+
+/// What tells one version of the state from another.
+fn version(model: &Model) -> TokenStream {
+    let version = model.version;
+    let migrations = &model.migrations;
+    let mut text = String::new();
+    for channel in &model.channels {
+        let kind = match &channel.kind {
+            Kind::Last => "last".to_owned(),
+            Kind::Ephemeral => "ephemeral".to_owned(),
+            Kind::Untracked => continue,
+            Kind::Topic { accumulate } => format!("topic {accumulate}"),
+            Kind::Reduced { .. } => "reduced".to_owned(),
+        };
+        let ty = channel.ty.to_token_stream().to_string().replace(' ', "");
+        text.push_str(&format!("{}:{kind}:{ty};", channel.name));
+    }
+    let fingerprint = super::shape::hash64(&text);
+    let fingerprint = match &model.flattened {
+        Some(flattened) => {
+            let inner = flattened.item("Values", "FINGERPRINT");
+            quote!(__hier::fingerprint(#fingerprint, #inner))
+        }
+        None => quote!(#fingerprint),
+    };
+    quote! {
+        const VERSION: u32 = #version;
+        const MIGRATIONS: &'static [__hier::Migration] = &[#(#migrations),*];
+        const FINGERPRINT: u64 = #fingerprint;
+    }
 }

@@ -1,0 +1,41 @@
+//! Savers for [`hier_core`]: durable threads in SQLite and in Postgres.
+//!
+//! | feature | what it brings |
+//! |---|---|
+//! | `sqlite` (default) | [`Sqlite`]: one file, no server; many threads, several processes |
+//! | `postgres` | [`Postgres`]: one database for many machines |
+//! | `compression` | `compress()` in the options of both: LZ4, where it pays |
+//! | `encryption` | `encrypt(key)` in the options of both: AES-256-GCM, [`Key`] |
+//!
+//! ```
+//! use hier_checkpoint::Sqlite;
+//! use hier_core::checkpoint::{Checkpointer, ListQuery};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), hier_core::checkpoint::SaverError> {
+//! # let folder = tempfile::tempdir().expect("a folder");
+//! # let path = folder.path().join("desk.db");
+//! let saver = Sqlite::open(path).await?;
+//! assert!(saver.list(ListQuery::thread("case 17")).await?.is_empty());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Both keep the contract of [`hier_core::checkpoint`], whose test suite they are run against.
+
+#[cfg(feature = "encryption")]
+mod key;
+#[cfg(feature = "postgres")]
+mod postgres;
+mod retention;
+mod rows;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+mod vault;
+
+#[cfg(feature = "encryption")]
+pub use key::Key;
+#[cfg(feature = "postgres")]
+pub use postgres::{Postgres, PostgresOptions};
+#[cfg(feature = "sqlite")]
+pub use sqlite::{Sqlite, SqliteOptions, Survives};

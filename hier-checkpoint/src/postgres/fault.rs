@@ -1,0 +1,96 @@
+//! What can go wrong inside, what is worth another attempt, and how it is told.
+
+use std::error::Error;
+use std::io;
+
+use deadpool_postgres::PoolError;
+use hier_core::checkpoint::SaverError;
+use tokio_postgres::error::SqlState;
+
+/// An error of the server's, of the way to it, or of ours.
+#[derive(Debug)]
+pub(super) enum Fault {
+    Sql(tokio_postgres::Error),
+    NoConnection(String),
+    Saver(SaverError),
+}
+
+impl From<tokio_postgres::Error> for Fault {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+impl From<PoolError> for Fault {
+    fn from(error: PoolError) -> Self {
+        match error {
+            PoolError::Backend(error) => Self::Sql(error),
+            other => Self::NoConnection(other.to_string()),
+        }
+    }
+}
+
+impl From<SaverError> for Fault {
+    fn from(error: SaverError) -> Self {
+        Self::Saver(error)
+    }
+}
+
+impl Fault {
+    /// Whether another attempt may help: the server is gone or just starting, or two calls were in each other's way.
+    pub(super) fn is_passing(&self) -> bool {
+        match self {
+            Self::Saver(_) => false,
+            Self::NoConnection(_) => true,
+            Self::Sql(error) => match error.code() {
+                Some(code) => is_passing(code),
+                None => error.is_closed() || is_io(error),
+            },
+        }
+    }
+
+    /// The error for the caller; `place` is the database, without the password.
+    pub(super) fn tell(self, place: &str) -> SaverError {
+        match self {
+            Self::Saver(error) => error,
+            Self::NoConnection(reason) => SaverError::database(place, io::Error::other(reason)),
+            Self::Sql(error) => tell(error, place),
+        }
+    }
+}
+
+fn is_passing(code: &SqlState) -> bool {
+    // Connections (08), too little of something (53), the administrator (57P), and calls that were in each other's way.
+    ["08", "53", "57P"].iter().any(|class| code.code().starts_with(class))
+        || [&SqlState::T_R_SERIALIZATION_FAILURE, &SqlState::T_R_DEADLOCK_DETECTED].contains(&code)
+}
+
+fn is_io(error: &tokio_postgres::Error) -> bool {
+    let mut source = error.source();
+    while let Some(error) = source {
+        if error.is::<io::Error>() {
+            return true;
+        }
+        source = error.source();
+    }
+    false
+}
+
+fn tell(error: tokio_postgres::Error, place: &str) -> SaverError {
+    let unusable = |reason: &str| SaverError::Unusable { place: place.to_owned(), reason: reason.to_owned() };
+    match error.code() {
+        Some(code) if [&SqlState::INVALID_PASSWORD, &SqlState::INVALID_AUTHORIZATION_SPECIFICATION].contains(&code) => {
+            unusable("the server refuses the user or the password of the URL")
+        }
+        Some(code) if *code == SqlState::INVALID_CATALOG_NAME => {
+            unusable("there is no such database: create it with `createdb`")
+        }
+        Some(code) if *code == SqlState::INSUFFICIENT_PRIVILEGE => {
+            unusable("the user may not do this: grant it the schema and its tables")
+        }
+        Some(code) if [&SqlState::UNDEFINED_TABLE, &SqlState::INVALID_SCHEMA_NAME].contains(&code) => {
+            unusable("its tables are missing: call `Postgres::migrate`")
+        }
+        _ => SaverError::database(place, error),
+    }
+}

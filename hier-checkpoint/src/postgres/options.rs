@@ -1,0 +1,80 @@
+//! How a Postgres store is reached.
+
+use std::time::Duration;
+
+use hier_core::checkpoint::SaverError;
+
+use super::Postgres;
+use crate::vault::Vault;
+
+/// How a Postgres store is reached, see [`Postgres::options`].
+#[derive(Clone, Debug)]
+#[must_use = "options do nothing until a database is reached with them"]
+pub struct PostgresOptions {
+    pub(super) schema: String,
+    pub(super) connections: usize,
+    pub(super) retry_for: Duration,
+    pub(super) prepared: bool,
+    pub(super) vault: Vault,
+}
+
+impl Default for PostgresOptions {
+    fn default() -> Self {
+        Self {
+            schema: "hier".to_owned(),
+            connections: 8,
+            retry_for: Duration::from_secs(30),
+            prepared: false,
+            vault: Vault::default(),
+        }
+    }
+}
+
+impl PostgresOptions {
+    /// The schema with the tables; `hier` by default. Stores in different schemas know nothing of each other. Small letters,
+    /// digits and `_`.
+    pub fn schema(mut self, schema: impl Into<String>) -> Self {
+        self.schema = schema.into();
+        self
+    }
+
+    /// How many connections are used at most; 8 by default.
+    pub fn connections(mut self, count: usize) -> Self {
+        self.connections = count.max(1);
+        self
+    }
+
+    /// How long to try again when the server cannot be reached; 30 seconds by default, at most 5 of them while connecting.
+    /// What is tried again is stored once.
+    pub fn retry_for(mut self, time: Duration) -> Self {
+        self.retry_for = time;
+        self
+    }
+
+    /// Prepares statements once for each connection, which saves their planning. Not for a pooler that gives each
+    /// transaction another connection, as `PgBouncer` does in transaction mode: the statements would be somebody else's.
+    pub fn prepared(mut self) -> Self {
+        self.prepared = true;
+        self
+    }
+
+    /// Compresses what is stored from now on, where it gets smaller. What is there already can be read as before.
+    #[cfg(feature = "compression")]
+    pub fn compress(mut self) -> Self {
+        self.vault.compress();
+        self
+    }
+
+    /// Encrypts checkpoints, values and writes, and refuses what is not encrypted with this key. The names of threads,
+    /// namespaces, channels and holders stay readable, and so do the ids.
+    #[cfg(feature = "encryption")]
+    pub fn encrypt(mut self, key: &crate::Key) -> Self {
+        self.vault.encrypt(key);
+        self
+    }
+
+    /// Reaches the database at `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, see [`Postgres::connect`].
+    pub async fn connect(self, url: &str) -> Result<Postgres, SaverError> {
+        Postgres::start(url, self).await
+    }
+}

@@ -1,0 +1,168 @@
+//! Reading checkpoints, lists of them, and threads.
+
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use deadpool_postgres::Object;
+use hier_core::checkpoint::{Chain, Checkpoint, ListQuery, Listed, Saved, ThreadInfo};
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::fault::Fault;
+use super::session::Session;
+use super::text::{escape, unescape};
+use crate::rows::{PieceRow, WriteRow, by_task, open_body};
+use crate::vault::Vault;
+
+/// A namespace of a thread.
+#[derive(Clone, Copy)]
+pub(super) struct Space<'a> {
+    pub(super) session: &'a Session,
+    pub(super) client: &'a Object,
+    pub(super) vault: &'a Vault,
+    pub(super) thread: &'a str,
+    pub(super) namespace: &'a str,
+}
+
+impl Space<'_> {
+    /// A checkpoint with everything.
+    pub(super) async fn saved(self, id: Option<Uuid>) -> Result<Option<Saved>, Fault> {
+        let mut saved = self.try_saved(id).await?;
+        let is_whole = |saved: &Saved| saved.values.iter().all(|(_, chain)| chain.full.is_some());
+        if saved.as_ref().is_some_and(|saved| !is_whole(saved)) {
+            // It may have been deleted between the statements.
+            saved = self.try_saved(id).await?;
+        }
+        Ok(saved)
+    }
+
+    async fn try_saved(self, id: Option<Uuid>) -> Result<Option<Saved>, Fault> {
+        let (thread, namespace) = (escape(self.thread), escape(self.namespace));
+        let place = [(&thread as _, Type::TEXT), (&namespace as _, Type::TEXT)];
+        let statements = &self.session.statements;
+        let found = match &id {
+            None => self.session.query(self.client, &statements.latest, &place).await?,
+            Some(id) => {
+                let with = [&place[..], &[(id as _, Type::UUID)]].concat();
+                self.session.query(self.client, &statements.checkpoint, &with).await?
+            }
+        };
+        let Some(row) = found.first() else { return Ok(None) };
+        let (key, id): (i64, Uuid) = (row.try_get(0)?, row.try_get(1)?);
+        let checkpoint = open_body(self.vault, self.thread, self.namespace, id, row.try_get(2)?)?;
+        let (values, writes) = tokio::join!(self.values(key, &checkpoint), self.writes(key, id));
+        Ok(Some(Saved { values: values?, writes: by_task(writes?), checkpoint }))
+    }
+
+    async fn values(self, key: i64, checkpoint: &Checkpoint) -> Result<Vec<(usize, Chain)>, Fault> {
+        let all = checkpoint.channels.iter().zip(checkpoint.versions.iter()).enumerate();
+        let present: Vec<_> = all.filter(|(_, (_, version))| !version.is_nil()).collect();
+        if present.is_empty() {
+            return Ok(Vec::new());
+        }
+        let names: Vec<_> = present.iter().map(|(_, (name, _))| escape(name)).collect();
+        let versions: Vec<Uuid> = present.iter().map(|(_, (_, version))| **version).collect();
+        let namespace = escape(self.namespace);
+        let with = [
+            (&key as _, Type::INT8),
+            (&namespace as _, Type::TEXT),
+            (&names as _, Type::TEXT_ARRAY),
+            (&versions as _, Type::UUID_ARRAY),
+        ];
+        let rows = self.session.query(self.client, &self.session.statements.values, &with).await?;
+        let mut values: Vec<_> = present.iter().map(|(channel, _)| (*channel, Chain::default())).collect();
+        for row in rows {
+            let place = usize::try_from(row.try_get::<_, i64>(0)? - 1).unwrap_or(usize::MAX);
+            let (Some((_, (name, _))), Some((_, chain))) = (present.get(place), values.get_mut(place)) else {
+                continue;
+            };
+            let namespace = Arc::from(self.namespace);
+            let (version, base, value) = (row.try_get(1)?, row.try_get(2)?, row.try_get(3)?);
+            let piece = PieceRow { namespace, channel: (*name).clone(), version, base, value };
+            let piece = piece.open(self.vault, self.thread)?;
+            if base.is_some() {
+                chain.deltas.push(piece.value);
+            } else {
+                chain.full = Some(piece.value);
+            }
+        }
+        for (_, chain) in &mut values {
+            chain.deltas.reverse();
+        }
+        Ok(values)
+    }
+
+    async fn writes(self, key: i64, id: Uuid) -> Result<Vec<WriteRow>, Fault> {
+        let namespace = escape(self.namespace);
+        let with = [(&key as _, Type::INT8), (&namespace as _, Type::TEXT), (&id as _, Type::UUID)];
+        let rows = self.session.query(self.client, &self.session.statements.writes, &with).await?;
+        let namespace: Arc<str> = self.namespace.into();
+        rows.iter().map(|row| Ok(write(row, 0, namespace.clone())?.open(self.vault, self.thread)?)).collect()
+    }
+}
+
+/// A write, from this column on.
+pub(super) fn write(row: &Row, column: usize, namespace: Arc<str>) -> Result<WriteRow, Fault> {
+    Ok(WriteRow {
+        namespace,
+        checkpoint: row.try_get(column)?,
+        task: row.try_get(column + 1)?,
+        slot: row.try_get(column + 2)?,
+        path: unescape(row.try_get(column + 3)?),
+        channel: unescape(row.try_get(column + 4)?),
+        value: row.try_get(column + 5)?,
+    })
+}
+
+/// Newest first.
+pub(super) async fn list(
+    session: &Session,
+    client: &Object,
+    vault: &Vault,
+    query: &ListQuery,
+) -> Result<Vec<Listed>, Fault> {
+    let (thread, namespace) = (query.thread.as_deref().map(escape), query.namespace.as_deref().map(escape));
+    // Filters are applied here, so that the server cannot count for us.
+    let limit = query.limit.filter(|_| query.filter.is_empty()).and_then(|limit| i64::try_from(limit).ok());
+    let with = [
+        (&thread as _, Type::TEXT),
+        (&namespace as _, Type::TEXT),
+        (&query.before as _, Type::UUID),
+        (&limit as _, Type::INT8),
+    ];
+    let mut found = Vec::new();
+    for row in session.query(client, &session.statements.list, &with).await? {
+        if found.len() >= query.limit.unwrap_or(usize::MAX) {
+            break;
+        }
+        let (thread, namespace) = (unescape(row.try_get(0)?), unescape(row.try_get(1)?));
+        let checkpoint = open_body(vault, &thread, &namespace, row.try_get(2)?, row.try_get(3)?)?;
+        if query.wants(&checkpoint) {
+            found.push(Listed { thread, namespace, checkpoint });
+        }
+    }
+    Ok(found)
+}
+
+pub(super) async fn threads(
+    session: &Session,
+    client: &Object,
+    vault: &Vault,
+    limit: Option<usize>,
+) -> Result<Vec<ThreadInfo>, Fault> {
+    let limit = limit.and_then(|limit| i64::try_from(limit).ok());
+    let rows = session.query(client, &session.statements.threads, &[(&limit, Type::INT8)]).await?;
+    let infos = rows.iter().map(|row| {
+        let thread = unescape(row.try_get(0)?);
+        let latest = match (row.try_get(2)?, row.try_get(3)?) {
+            (Some(id), Some(body)) => Some(open_body(vault, &thread, "", id, body)?),
+            _ => None,
+        };
+        let holder = row.try_get::<_, Option<&str>>(4)?.map(|holder| unescape(holder).to_string());
+        let expires = row.try_get::<_, Option<i64>>(5)?;
+        let expires = expires.map(|at| UNIX_EPOCH + Duration::from_millis(at.unsigned_abs()));
+        Ok(ThreadInfo { thread, checkpoints: row.try_get::<_, i64>(1)?.unsigned_abs(), latest, holder, expires })
+    });
+    infos.collect()
+}

@@ -1,0 +1,254 @@
+//! Connections, attempts, and the version of the tables.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use hier_core::checkpoint::SaverError;
+use tokio::time::{Instant, sleep};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Config, NoTls, Row};
+
+use super::fault::Fault;
+use super::options::PostgresOptions;
+use super::statements::{MIGRATIONS, Statements};
+
+/// At most so much of [`PostgresOptions::retry_for`] is spent on the first connection, where the URL may be wrong.
+const CONNECTING: Duration = Duration::from_secs(5);
+const FIRST_WAIT: Duration = Duration::from_millis(20);
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+/// A parameter with its type, so that the server need not be asked for it.
+pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// The way to the database.
+pub(super) struct Session {
+    /// The database, as errors name it.
+    pub(super) place: String,
+    pub(super) statements: Statements,
+    pool: Pool,
+    prepared: bool,
+    retry_for: Duration,
+    /// Whether the tables are known to be of this version.
+    ready: AtomicBool,
+}
+
+/// Does something with a connection, and again with a new one while the server cannot be reached.
+macro_rules! retrying {
+    ($session:expr, $client:ident => $work:expr) => {{
+        let session: &$crate::postgres::session::Session = $session;
+        let mut attempts = session.attempts();
+        loop {
+            let attempt = async {
+                let $client = session.client().await?;
+                let result: Result<_, $crate::postgres::fault::Fault> = $work;
+                result
+            };
+            match attempt.await {
+                Ok(value) => break Ok(value),
+                Err(fault) => {
+                    if let Err(error) = attempts.after(fault).await {
+                        break Err(error);
+                    }
+                }
+            }
+        }
+    }};
+}
+pub(super) use retrying;
+
+impl Session {
+    pub(super) async fn start(url: &str, options: &PostgresOptions) -> Result<Self, SaverError> {
+        let statements = Statements::of(&options.schema)?;
+        // The parser's own message could quote the password.
+        let mut config: Config = url.parse().map_err(|_| SaverError::Unusable {
+            place: "the database".to_owned(),
+            reason: "its URL cannot be read: write `postgres://USER:PASSWORD@HOST:PORT/DATABASE`".to_owned(),
+        })?;
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECTING);
+        }
+        if config.get_application_name().is_none() {
+            config.application_name("hier");
+        }
+        let place = place(&config);
+        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let pool = Pool::builder(Manager::from_config(config, NoTls, recycling))
+            .max_size(options.connections)
+            .runtime(Runtime::Tokio1)
+            .build()
+            .map_err(|error| SaverError::database(&place, error))?;
+        let (prepared, ready) = (options.prepared, AtomicBool::new(false));
+        let retry_for = options.retry_for.min(CONNECTING);
+        let mut session = Self { place, statements, pool, prepared, retry_for, ready };
+        let version = retrying!(&session, client => session.version(&client).await)?;
+        session.ready = AtomicBool::new(version == Some(MIGRATIONS.len()));
+        session.retry_for = options.retry_for;
+        Ok(session)
+    }
+
+    pub(super) fn attempts(&self) -> Attempts<'_> {
+        Attempts { place: &self.place, end: Instant::now() + self.retry_for, wait: FIRST_WAIT }
+    }
+
+    pub(super) async fn client(&self) -> Result<Object, Fault> {
+        Ok(self.pool.get().await?)
+    }
+
+    /// Fails unless the tables are there.
+    pub(super) async fn ready(&self) -> Result<(), SaverError> {
+        if self.ready.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        match retrying!(self, client => self.version(&client).await)? {
+            Some(version) if version == MIGRATIONS.len() => {
+                self.ready.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            Some(_) => Err(self.unusable("its tables are of an older version of hier: call `Postgres::migrate`")),
+            None => Err(self.unusable("it has no tables of hier yet: call `Postgres::migrate`")),
+        }
+    }
+
+    /// How many migrations the tables have been through, if there are any.
+    async fn version(&self, client: &Object) -> Result<Option<usize>, Fault> {
+        let encoding = client.simple_query("show server_encoding").await?;
+        let is_utf8 = encoding.iter().any(|message| match message {
+            tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0) == Some("UTF8"),
+            _ => false,
+        });
+        if !is_utf8 {
+            return Err(self.unusable("its encoding is not UTF8: use a database that was created with it").into());
+        }
+        let versions = format!("{}.version", self.statements.schema);
+        let there = client.query_typed("select to_regclass($1) is not null", &[(&versions, Type::TEXT)]).await?;
+        if !first::<bool>(&there)? {
+            return Ok(None);
+        }
+        let rows = client.query_typed(&format!("select version from {versions}"), &[]).await?;
+        match usize::try_from(first::<i32>(&rows)?) {
+            Ok(version) if version <= MIGRATIONS.len() => Ok(Some(version)),
+            _ => Err(self.unusable("its tables are of a newer version of hier: update this program").into()),
+        }
+    }
+
+    /// Brings the tables to this version.
+    pub(super) async fn migrate(&self) -> Result<(), SaverError> {
+        retrying!(self, client => self.migrate_once(client).await)?;
+        self.ready.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn migrate_once(&self, client: Object) -> Result<(), Fault> {
+        if self.version(&client).await? == Some(MIGRATIONS.len()) {
+            return Ok(());
+        }
+        let transaction = Transaction::begin(client).await?;
+        let migrated = self.migrate_in(transaction.client()).await;
+        transaction.end(migrated).await
+    }
+
+    async fn migrate_in(&self, client: &Object) -> Result<(), Fault> {
+        // One at a time; whoever waited finds the work done.
+        client.batch_execute("select pg_advisory_xact_lock(7523375889364021618)").await?;
+        let begin =
+            "create schema if not exists {s}; create table if not exists {s}.version (version integer not null);
+            insert into {s}.version select 0 where not exists (select 1 from {s}.version)";
+        client.batch_execute(&self.statements.with_schema(begin)).await?;
+        let version = self.version(client).await?.unwrap_or_default();
+        for migration in &MIGRATIONS[version..] {
+            client.batch_execute(&self.statements.with_schema(migration)).await?;
+        }
+        let end = format!("update {{s}}.version set version = {}", MIGRATIONS.len());
+        Ok(client.batch_execute(&self.statements.with_schema(&end)).await?)
+    }
+
+    /// Runs a statement: in one round trip, and leaving nothing behind in the connection unless that was asked for.
+    pub(super) async fn query(&self, client: &Object, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+        if !self.prepared {
+            return Ok(client.query_typed(sql, with).await?);
+        }
+        let types: Vec<Type> = with.iter().map(|(_, kind)| kind.clone()).collect();
+        let statement = client.prepare_typed_cached(sql, &types).await?;
+        let values: Vec<&(dyn ToSql + Sync)> = with.iter().map(|(value, _)| *value).collect();
+        Ok(client.query(&statement, &values).await?)
+    }
+
+    fn unusable(&self, reason: &str) -> SaverError {
+        SaverError::Unusable { place: self.place.clone(), reason: reason.to_owned() }
+    }
+}
+
+/// A transaction. If the call is dropped before its end, the connection is closed, and with it the transaction.
+pub(super) struct Transaction(Option<Object>);
+
+impl Transaction {
+    pub(super) async fn begin(client: Object) -> Result<Self, Fault> {
+        let transaction = Self(Some(client));
+        transaction.client().batch_execute("begin").await?;
+        Ok(transaction)
+    }
+
+    pub(super) fn client(&self) -> &Object {
+        self.0.as_ref().expect("only `end` takes it, and takes all")
+    }
+
+    /// Commits if all went well.
+    pub(super) async fn end<T>(mut self, result: Result<T, Fault>) -> Result<T, Fault> {
+        let ended = self.client().batch_execute(if result.is_ok() { "commit" } else { "rollback" }).await;
+        if ended.is_ok() {
+            // Back to the others.
+            self.0.take();
+        }
+        result.and_then(|value| Ok(ended.map(|()| value)?))
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        if let Some(client) = self.0.take() {
+            drop(Object::take(client));
+        }
+    }
+}
+
+/// The first column of the first row.
+pub(super) fn first<T: for<'a> tokio_postgres::types::FromSql<'a>>(rows: &[Row]) -> Result<T, Fault> {
+    match rows.first() {
+        Some(row) => Ok(row.try_get(0)?),
+        None => Err(Fault::NoConnection("the server answered with no row where there must be one".to_owned())),
+    }
+}
+
+/// How often something has been tried.
+pub(super) struct Attempts<'a> {
+    place: &'a str,
+    end: Instant,
+    wait: Duration,
+}
+
+impl Attempts<'_> {
+    /// Waits before the next attempt; or says what went wrong if there is none.
+    pub(super) async fn after(&mut self, fault: Fault) -> Result<(), SaverError> {
+        if !fault.is_passing() || Instant::now() >= self.end {
+            return Err(fault.tell(self.place));
+        }
+        sleep(self.wait).await;
+        self.wait = (self.wait * 2).min(LONGEST_WAIT);
+        Ok(())
+    }
+}
+
+/// `Postgres DATABASE at HOST`: all that errors may tell of the URL.
+fn place(config: &Config) -> String {
+    let hosts = config.get_hosts().iter().enumerate().map(|(number, host)| {
+        let port = config.get_ports().get(number).or(config.get_ports().first()).copied().unwrap_or(5432);
+        match host {
+            tokio_postgres::config::Host::Tcp(host) => format!("{host}:{port}"),
+            #[cfg(unix)]
+            tokio_postgres::config::Host::Unix(path) => path.display().to_string(),
+        }
+    });
+    let hosts: Vec<_> = hosts.collect();
+    format!("Postgres `{}` at {}", config.get_dbname().unwrap_or("(default)"), hosts.join(", "))
+}

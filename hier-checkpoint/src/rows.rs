@@ -1,0 +1,171 @@
+//! Records as rows of tables, and back. The same for every database.
+
+use std::sync::Arc;
+
+use hier_core::checkpoint::{Checkpoint, PendingWrite, Record, SaverError, TaskWrites, check, codec};
+use uuid::Uuid;
+
+use crate::vault::{Place, Vault};
+
+/// What one commit stores.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    pub(crate) checkpoints: Vec<CheckpointRow>,
+    pub(crate) pieces: Vec<PieceRow>,
+    pub(crate) writes: Vec<WriteRow>,
+}
+
+/// A checkpoint.
+#[derive(Debug)]
+pub(crate) struct CheckpointRow {
+    pub(crate) namespace: Arc<str>,
+    pub(crate) id: Uuid,
+    pub(crate) body: Vec<u8>,
+}
+
+/// A channel's value, or what was added to it.
+#[derive(Debug)]
+pub(crate) struct PieceRow {
+    pub(crate) namespace: Arc<str>,
+    pub(crate) channel: Arc<str>,
+    pub(crate) version: Uuid,
+    pub(crate) base: Option<Uuid>,
+    pub(crate) value: Vec<u8>,
+}
+
+/// What a task wrote.
+#[derive(Debug)]
+pub(crate) struct WriteRow {
+    pub(crate) namespace: Arc<str>,
+    pub(crate) checkpoint: Uuid,
+    pub(crate) task: Uuid,
+    pub(crate) slot: i32,
+    pub(crate) path: Arc<str>,
+    pub(crate) channel: Arc<str>,
+    pub(crate) value: Vec<u8>,
+}
+
+impl Batch {
+    /// The rows of these records of a thread, sealed.
+    pub(crate) fn of(vault: &Vault, thread: &str, records: Vec<Record>) -> Result<Self, SaverError> {
+        let mut batch = Self::default();
+        for record in records {
+            check(&record)?;
+            match record {
+                Record::Checkpoint { namespace, checkpoint, pieces } => {
+                    let body = seal_body(vault, thread, &namespace, &checkpoint)?;
+                    for piece in pieces {
+                        let channel = checkpoint.channels[piece.channel].clone();
+                        let (version, base) = (checkpoint.id, piece.base);
+                        let row = PieceRow { namespace: namespace.clone(), channel, version, base, value: piece.bytes };
+                        batch.pieces.push(row.seal(vault, thread)?);
+                    }
+                    batch.checkpoints.push(CheckpointRow { namespace, id: checkpoint.id, body });
+                }
+                Record::Writes { namespace, writes } => batch.add_writes(vault, thread, &namespace, writes)?,
+            }
+        }
+        Ok(batch)
+    }
+
+    fn add_writes(
+        &mut self,
+        vault: &Vault,
+        thread: &str,
+        namespace: &Arc<str>,
+        writes: TaskWrites,
+    ) -> Result<(), SaverError> {
+        let TaskWrites { checkpoint, task, path, writes } = writes;
+        for PendingWrite { slot, channel, value } in writes {
+            let (namespace, path) = (namespace.clone(), path.clone());
+            let row = WriteRow { namespace, checkpoint, task, slot, path, channel, value };
+            self.writes.push(row.seal(vault, thread)?);
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn seal_body(
+    vault: &Vault,
+    thread: &str,
+    namespace: &str,
+    checkpoint: &Checkpoint,
+) -> Result<Vec<u8>, SaverError> {
+    let body = codec::encode(checkpoint)
+        .map_err(|error| SaverError::Invalid(format!("checkpoint `{}` cannot be encoded: {error}", checkpoint.id)))?;
+    vault.seal(Place::Body { thread, namespace, id: checkpoint.id }, body)
+}
+
+pub(crate) fn open_body(
+    vault: &Vault,
+    thread: &str,
+    namespace: &str,
+    id: Uuid,
+    body: Vec<u8>,
+) -> Result<Checkpoint, SaverError> {
+    let damaged = |reason: String| SaverError::Damaged {
+        thread: thread.to_owned(),
+        reason: format!("checkpoint `{id}` of namespace `{namespace}`: {reason}"),
+    };
+    let body = vault.open(Place::Body { thread, namespace, id }, body)?;
+    let checkpoint: Checkpoint = codec::decode(&body).map_err(|error| damaged(error.to_string()))?;
+    if checkpoint.id != id {
+        return Err(damaged(format!("it is checkpoint `{}` in the place of another", checkpoint.id)));
+    }
+    if checkpoint.channels.len() != checkpoint.versions.len() {
+        return Err(damaged("its channels and versions do not match".to_owned()));
+    }
+    Ok(checkpoint)
+}
+
+impl PieceRow {
+    fn place<'a>(&'a self, thread: &'a str) -> Place<'a> {
+        let Self { namespace, channel, version, base, .. } = self;
+        Place::Piece { thread, namespace, channel, version: *version, base: *base }
+    }
+
+    pub(crate) fn seal(mut self, vault: &Vault, thread: &str) -> Result<Self, SaverError> {
+        let value = std::mem::take(&mut self.value);
+        self.value = vault.seal(self.place(thread), value)?;
+        Ok(self)
+    }
+
+    pub(crate) fn open(mut self, vault: &Vault, thread: &str) -> Result<Self, SaverError> {
+        let value = std::mem::take(&mut self.value);
+        self.value = vault.open(self.place(thread), value)?;
+        Ok(self)
+    }
+}
+
+impl WriteRow {
+    fn place<'a>(&'a self, thread: &'a str) -> Place<'a> {
+        let Self { namespace, checkpoint, task, slot, path, channel, .. } = self;
+        Place::Write { thread, namespace, checkpoint: *checkpoint, task: *task, slot: *slot, path, channel }
+    }
+
+    pub(crate) fn seal(mut self, vault: &Vault, thread: &str) -> Result<Self, SaverError> {
+        let value = std::mem::take(&mut self.value);
+        self.value = vault.seal(self.place(thread), value)?;
+        Ok(self)
+    }
+
+    pub(crate) fn open(mut self, vault: &Vault, thread: &str) -> Result<Self, SaverError> {
+        let value = std::mem::take(&mut self.value);
+        self.value = vault.open(self.place(thread), value)?;
+        Ok(self)
+    }
+}
+
+/// Opened writes of one checkpoint, by task, in the order of (path, task, slot).
+pub(crate) fn by_task(mut rows: Vec<WriteRow>) -> Vec<TaskWrites> {
+    rows.sort_by(|a, b| (&a.path, a.task, a.slot).cmp(&(&b.path, b.task, b.slot)));
+    let mut tasks: Vec<TaskWrites> = Vec::new();
+    for WriteRow { checkpoint, task, slot, path, channel, value, .. } in rows {
+        let write = PendingWrite { slot, channel, value };
+        match tasks.last_mut() {
+            Some(last) if last.task == task && last.path == path => last.writes.push(write),
+            _ => tasks.push(TaskWrites { checkpoint, task, path, writes: vec![write] }),
+        }
+    }
+    tasks
+}

@@ -1,0 +1,56 @@
+//! What can go wrong inside, and how it is told.
+
+use hier_core::checkpoint::SaverError;
+use rusqlite::ErrorCode;
+
+/// An error of SQLite's or of ours.
+#[derive(Debug)]
+pub(super) enum Fault {
+    Sql(rusqlite::Error),
+    Saver(SaverError),
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+impl From<SaverError> for Fault {
+    fn from(error: SaverError) -> Self {
+        Self::Saver(error)
+    }
+}
+
+impl Fault {
+    /// The error for the caller; `place` is the file.
+    pub(super) fn tell(self, place: &str) -> SaverError {
+        match self {
+            Self::Saver(error) => error,
+            Self::Sql(error) => tell(error, place),
+        }
+    }
+}
+
+fn tell(error: rusqlite::Error, place: &str) -> SaverError {
+    let unusable = |reason: &str| SaverError::Unusable { place: place.to_owned(), reason: reason.to_owned() };
+    match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => {
+            unusable("it is no SQLite database, or its beginning is damaged: give another path, or restore a backup")
+        }
+        Some(ErrorCode::DatabaseCorrupt) => {
+            unusable("it is damaged: restore a backup, or save what can be saved with `sqlite3 FILE .recover`")
+        }
+        Some(ErrorCode::ReadOnly) => {
+            unusable("it cannot be written: check the permissions of the file and of its folder")
+        }
+        Some(ErrorCode::CannotOpen) => {
+            unusable("it cannot be opened: check that its folder exists, and the permissions of both")
+        }
+        Some(ErrorCode::DiskFull) => SaverError::database(format!("{place} cannot grow: the disk is full"), error),
+        Some(ErrorCode::DatabaseBusy) => {
+            SaverError::database(format!("{place} is being written by another process that does not end"), error)
+        }
+        _ => SaverError::database(place, error),
+    }
+}

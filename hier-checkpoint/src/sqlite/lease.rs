@@ -1,0 +1,97 @@
+//! Claims, and the check that each commit begins with.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use hier_core::checkpoint::{Claim, Lease, SaverError, WhenRunning};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::fault::Fault;
+
+/// A thread that is held by the one who asks.
+pub(super) struct Held {
+    pub(super) key: i64,
+    /// In milliseconds.
+    time_to_live: Option<i64>,
+}
+
+/// Milliseconds since 1970.
+pub(super) fn now() -> i64 {
+    millis(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+pub(super) fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+pub(super) fn time(millis: i64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or_default())
+}
+
+/// Who runs the thread, if somebody does.
+pub(super) fn holder(connection: &Connection, thread: &str) -> Result<Option<String>, Fault> {
+    let sql = "select holder from threads where name = ? and holder is not null and leased_until > ?";
+    Ok(connection.prepare_cached(sql)?.query_row(params![thread, now()], |row| row.get(0)).optional()?)
+}
+
+pub(super) fn claim(connection: &Connection, thread: &str, claim: &Claim) -> Result<Lease, Fault> {
+    if claim.when_running != WhenRunning::TakeOver
+        && let Some(holder) = holder(connection, thread)?
+    {
+        return Err(SaverError::Busy { thread: thread.to_owned(), holder }.into());
+    }
+    let token = next_token(connection)?;
+    let until = now().saturating_add(millis(claim.lasts));
+    let lives = claim.time_to_live.map(millis);
+    // A thread has no time to expire at before its first commit.
+    connection
+        .prepare_cached(
+            "insert into threads (name, token, holder, leased_until, time_to_live) values (?1, ?2, ?3, ?4, ?5)
+            on conflict (name) do update set token = ?2, holder = ?3, leased_until = ?4, time_to_live = ?5, expires =
+            case when exists (select 1 from spaces where thread = threads.key) then ?6 end",
+        )?
+        .execute(params![thread, token, claim.holder, until, lives, lives.map(|lives| now().saturating_add(lives))])?;
+    let token = u64::try_from(token).unwrap_or_default();
+    Ok(Lease { thread: thread.into(), token, lasts: claim.lasts })
+}
+
+/// Of all threads, so that tokens grow also where a thread was deleted in between.
+fn next_token(connection: &Connection) -> Result<i64, Fault> {
+    let sql = "update tokens set last = last + 1 returning last";
+    Ok(connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+}
+
+/// The thread, if nobody else has claimed it since.
+pub(super) fn held(connection: &Connection, thread: &str, token: u64) -> Result<Held, Fault> {
+    let sql = "select key, time_to_live from threads where name = ? and token = ?";
+    let token = i64::try_from(token).unwrap_or(-1);
+    let read = |row: &rusqlite::Row<'_>| Ok(Held { key: row.get(0)?, time_to_live: row.get(1)? });
+    let held = connection.prepare_cached(sql)?.query_row(params![thread, token], read).optional()?;
+    held.ok_or_else(|| SaverError::Superseded { thread: thread.to_owned() }.into())
+}
+
+impl Held {
+    /// Something was committed: the thread's time to live begins anew.
+    pub(super) fn touch(&self, connection: &Connection) -> Result<(), Fault> {
+        if let Some(lives) = self.time_to_live {
+            let expires = now().saturating_add(lives);
+            let sql = "update threads set expires = ? where key = ?";
+            connection.prepare_cached(sql)?.execute(params![expires, self.key])?;
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn renew(connection: &Connection, lease: &Lease) -> Result<(), Fault> {
+    let held = held(connection, &lease.thread, lease.token)?;
+    let until = now().saturating_add(millis(lease.lasts));
+    let sql = "update threads set leased_until = ? where key = ?";
+    connection.prepare_cached(sql)?.execute(params![until, held.key])?;
+    Ok(())
+}
+
+pub(super) fn release(connection: &Connection, lease: &Lease) -> Result<(), Fault> {
+    let sql = "update threads set holder = null, leased_until = null where name = ? and token = ?";
+    let token = i64::try_from(lease.token).unwrap_or(-1);
+    connection.prepare_cached(sql)?.execute(params![&*lease.thread, token])?;
+    Ok(())
+}

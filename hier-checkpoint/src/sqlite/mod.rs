@@ -1,0 +1,319 @@
+//! The saver in a SQLite file.
+
+mod delete;
+mod fault;
+mod lease;
+mod options;
+mod read;
+mod schema;
+mod store;
+mod writer;
+
+use std::fmt;
+use std::future::ready;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use hier_core::checkpoint::{
+    Checkpointer, Claim, Deletion, Lease, ListQuery, Listed, Prune, Record, Saved, SaverError, Saving, ThreadInfo,
+    WhenRunning,
+};
+use rusqlite::Connection;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::rows::Batch;
+use crate::vault::Vault;
+use fault::Fault;
+pub use options::{SqliteOptions, Survives};
+use writer::Writer;
+
+/// How many connections that only read are kept for the next time.
+const READERS: usize = 4;
+/// How often to look whether another process has released a thread.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// Keeps checkpoints in a SQLite file. A clone shares the connections.
+///
+/// One thread writes; what waits for it goes into one transaction. Several processes may use the file, on one machine. A
+/// commit survives the process being killed at any instant; see [`Survives`] for power cuts. A commit takes its place when it
+/// is called, even if its future is dropped.
+///
+/// Needs a tokio runtime.
+#[derive(Clone)]
+pub struct Sqlite(Arc<Inner>);
+
+struct Inner {
+    /// The file, as errors name it.
+    place: String,
+    vault: Vault,
+    writer: Writer,
+    /// None for a database in memory, which only the writer sees.
+    readers: Option<Readers>,
+    /// Wakes those of this process that wait for a thread.
+    released: Notify,
+}
+
+struct Readers {
+    path: PathBuf,
+    busy_timeout: Duration,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Sqlite {
+    /// Opens the file, which is made if it is not there. [`Sqlite::options`] has more.
+    ///
+    /// [`SaverError::Unusable`] if it is no database, or none of ours, or of a newer version.
+    pub async fn open(path: impl AsRef<Path>) -> Result<Self, SaverError> {
+        Self::options().open(path).await
+    }
+
+    /// A database in memory, gone with its last clone.
+    pub async fn in_memory() -> Result<Self, SaverError> {
+        Self::options().in_memory().await
+    }
+
+    /// How a store is opened: what it survives, compression, encryption.
+    pub fn options() -> SqliteOptions {
+        SqliteOptions::default()
+    }
+
+    async fn start(path: Option<PathBuf>, options: SqliteOptions) -> Result<Self, SaverError> {
+        let place =
+            path.as_ref().map_or_else(|| "a database in memory".to_owned(), |path| format!("`{}`", path.display()));
+        let (vault, busy_timeout) = (options.vault.clone(), options.busy_timeout);
+        let own_path = path.clone();
+        let writer = Writer::start(place.clone(), move || schema::open_writer(own_path.as_deref(), &options)).await?;
+        let readers = path.map(|path| Readers { path, busy_timeout, idle: Mutex::default() });
+        Ok(Self(Arc::new(Inner { place, vault, writer, readers, released: Notify::new() })))
+    }
+
+    /// Waits until all that was committed is done and, if this is the last clone, until the file is closed.
+    pub async fn close(self) -> Result<(), SaverError> {
+        self.0.writer.submit(|_| Ok(())).await?;
+        if let Some(inner) = Arc::into_inner(self.0) {
+            drop(inner.readers);
+            // Closing may write the log back into the file.
+            let closed = tokio::task::spawn_blocking(move || inner.writer.close()).await;
+            closed.map_err(|error| SaverError::database(inner.place, error))?;
+        }
+        Ok(())
+    }
+
+    /// Reads everything, and fails with [`SaverError::Unusable`] or [`SaverError::Damaged`] if something is damaged. Takes
+    /// as long as the file is large.
+    pub async fn check(&self) -> Result<(), SaverError> {
+        let vault = self.0.vault.clone();
+        match self.read(move |connection| delete::check(connection, &vault)).await? {
+            None => Ok(()),
+            Some(report) => {
+                Err(SaverError::Unusable { place: self.0.place.clone(), reason: format!("it is damaged: {report}") })
+            }
+        }
+    }
+
+    /// Reads one consistent state.
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, SaverError> {
+        if self.0.readers.is_none() {
+            return self.0.writer.submit_alone(work).await;
+        }
+        let this = self.clone();
+        let reading = tokio::task::spawn_blocking(move || this.read_blocking(work));
+        reading.await.map_err(|error| SaverError::database(&self.0.place, error))?
+    }
+
+    fn read_blocking<T>(&self, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, SaverError> {
+        let Some(readers) = &self.0.readers else { return Err(SaverError::Invalid("there is no file".to_owned())) };
+        let run = || {
+            let connection = match readers.idle().pop() {
+                Some(connection) => connection,
+                None => schema::open_reader(&readers.path, readers.busy_timeout)?,
+            };
+            let result = {
+                let _state = connection.unchecked_transaction()?;
+                work(&connection)?
+            };
+            let mut idle = readers.idle();
+            if idle.len() < READERS {
+                idle.push(connection);
+            }
+            Ok::<_, Fault>(result)
+        };
+        run().map_err(|fault| fault.tell(&self.0.place))
+    }
+
+    async fn claim(&self, thread: &str, claim: &Claim) -> Result<Lease, SaverError> {
+        let (thread, claim) = (thread.to_owned(), claim.clone());
+        self.0.writer.submit(move |connection| lease::claim(connection, &thread, &claim)).await
+    }
+
+    async fn wait_and_claim(&self, thread: &str, claim: &Claim, at_most: Duration) -> Result<Lease, SaverError> {
+        let end = Instant::now().checked_add(at_most);
+        loop {
+            let released = self.0.released.notified();
+            tokio::pin!(released);
+            released.as_mut().enable();
+            // Looked at first without a transaction, so that those who wait do not keep those who write.
+            let own = thread.to_owned();
+            let busy = match self.read(move |connection| lease::holder(connection, &own)).await? {
+                Some(holder) => SaverError::Busy { thread: thread.to_owned(), holder },
+                None => match self.claim(thread, claim).await {
+                    Err(busy @ SaverError::Busy { .. }) => busy,
+                    result => return result,
+                },
+            };
+            if end.is_some_and(|end| Instant::now() >= end) {
+                return Err(busy);
+            }
+            // Another process tells nobody.
+            let again = Instant::now() + LOOK_AGAIN;
+            let _ = tokio::time::timeout_at(end.map_or(again, |end| end.min(again)), released).await;
+        }
+    }
+
+    async fn prune_threads(&self, prune: Prune) -> Result<u64, SaverError> {
+        let threads = match prune.threads.clone() {
+            Some(threads) => threads,
+            None => self.read(delete::names).await?,
+        };
+        let (prune, now) = (Arc::new(prune), SystemTime::now());
+        let mut pruned = 0;
+        for thread in threads {
+            let prune = prune.clone();
+            let plan = move |history: &delete::History| {
+                Deletion::by_prune(history.iter().map(|(namespace, it)| (namespace, it)), &prune, now)
+            };
+            pruned += self.delete_some(thread, plan).await?;
+        }
+        Ok(pruned)
+    }
+
+    /// In a transaction for each thread, so that those who write do not wait long.
+    async fn delete_some(
+        &self,
+        thread: String,
+        plan: impl FnOnce(&delete::History) -> Deletion + Send + 'static,
+    ) -> Result<u64, SaverError> {
+        let vault = self.0.vault.clone();
+        let work = move |connection: &Connection| delete::delete_some(connection, &vault, &thread, plan);
+        let deleted = self.0.writer.submit_alone(work).await;
+        self.0.released.notify_waiters();
+        deleted
+    }
+}
+
+impl Readers {
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Sqlite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sqlite({})", self.0.place)
+    }
+}
+
+impl Checkpointer for Sqlite {
+    fn acquire<'a>(&'a self, thread: &'a str, claim: Claim) -> Saving<'a, Lease> {
+        Box::pin(async move {
+            match claim.when_running {
+                WhenRunning::Wait(at_most) => self.wait_and_claim(thread, &claim, at_most).await,
+                WhenRunning::TakeOver | WhenRunning::Reject => self.claim(thread, &claim).await,
+            }
+        })
+    }
+
+    fn renew<'a>(&'a self, lease: &'a Lease) -> Saving<'a, ()> {
+        let lease = lease.clone();
+        Box::pin(self.0.writer.submit(move |connection| lease::renew(connection, &lease)))
+    }
+
+    fn release<'a>(&'a self, lease: &'a Lease) -> Saving<'a, ()> {
+        let lease = lease.clone();
+        let releasing = self.0.writer.submit(move |connection| lease::release(connection, &lease));
+        Box::pin(async move {
+            let released = releasing.await;
+            self.0.released.notify_waiters();
+            released
+        })
+    }
+
+    fn commit<'a>(&'a self, lease: &'a Lease, records: Vec<Record>) -> Saving<'a, ()> {
+        let batch = match Batch::of(&self.0.vault, &lease.thread, records) {
+            Ok(batch) => batch,
+            Err(error) => return Box::pin(ready(Err(error))),
+        };
+        let (thread, token) = (lease.thread.clone(), lease.token);
+        Box::pin(self.0.writer.submit(move |connection| store::commit(connection, &thread, token, &batch)))
+    }
+
+    fn get<'a>(&'a self, thread: &'a str, namespace: &'a str, id: Option<Uuid>) -> Saving<'a, Option<Saved>> {
+        let (vault, thread, namespace) = (self.0.vault.clone(), thread.to_owned(), namespace.to_owned());
+        Box::pin(self.read(move |connection| {
+            let space = read::Space::find(connection, &vault, &thread, &namespace)?;
+            space.map_or(Ok(None), |space| space.saved(id))
+        }))
+    }
+
+    fn list(&self, query: ListQuery) -> Saving<'_, Vec<Listed>> {
+        let vault = self.0.vault.clone();
+        Box::pin(self.read(move |connection| read::list(connection, &vault, &query)))
+    }
+
+    fn threads(&self, limit: Option<usize>) -> Saving<'_, Vec<ThreadInfo>> {
+        let vault = self.0.vault.clone();
+        Box::pin(self.read(move |connection| read::threads(connection, &vault, limit)))
+    }
+
+    fn delete_thread<'a>(&'a self, thread: &'a str) -> Saving<'a, ()> {
+        Box::pin(async move {
+            let thread = thread.to_owned();
+            let deleted =
+                self.0.writer.submit_alone(move |connection| delete::delete_thread(connection, &thread)).await;
+            self.0.released.notify_waiters();
+            deleted
+        })
+    }
+
+    fn copy_thread<'a>(&'a self, from: &'a str, to: &'a str) -> Saving<'a, ()> {
+        if from == to {
+            return Box::pin(ready(Ok(())));
+        }
+        Box::pin(async move {
+            let (vault, from, to) = (self.0.vault.clone(), from.to_owned(), to.to_owned());
+            let work = move |connection: &Connection| delete::copy_thread(connection, &vault, &from, &to);
+            let copied = self.0.writer.submit_alone(work).await;
+            self.0.released.notify_waiters();
+            copied
+        })
+    }
+
+    fn delete_for_runs<'a>(&'a self, runs: &'a [String]) -> Saving<'a, ()> {
+        Box::pin(async move {
+            let (vault, all) = (self.0.vault.clone(), runs.to_vec());
+            let threads = self.read(move |connection| delete::threads_of_runs(connection, &vault, &all)).await?;
+            for thread in threads {
+                let runs = runs.to_vec();
+                let plan = move |history: &delete::History| {
+                    Deletion::by_runs(history.iter().map(|(namespace, it)| (namespace, it)), &runs)
+                };
+                self.delete_some(thread, plan).await?;
+            }
+            Ok(())
+        })
+    }
+
+    fn prune(&self, prune: Prune) -> Saving<'_, u64> {
+        Box::pin(self.prune_threads(prune))
+    }
+
+    fn sweep(&self) -> Saving<'_, u64> {
+        Box::pin(self.0.writer.submit_alone(delete::sweep))
+    }
+}

@@ -1,0 +1,88 @@
+//! How a SQLite store is opened.
+
+use std::path::Path;
+use std::time::Duration;
+
+use hier_core::checkpoint::SaverError;
+
+use super::Sqlite;
+use crate::vault::Vault;
+
+/// What a commit survives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Survives {
+    /// The process being killed at any instant. After a power cut or a crash of the system the last commits may be missing;
+    /// what is there is whole.
+    #[default]
+    Crash,
+    /// Power cuts, too. Each commit waits for the disk, which takes several times as long.
+    PowerLoss,
+}
+
+/// How a SQLite store is opened, see [`Sqlite::options`].
+///
+/// ```
+/// use hier_checkpoint::{Sqlite, Survives};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), hier_core::checkpoint::SaverError> {
+/// # let folder = tempfile::tempdir().expect("a folder");
+/// # let path = folder.path().join("desk.db");
+/// let saver = Sqlite::options().survives(Survives::PowerLoss).open(path).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "options do nothing until a store is opened with them"]
+pub struct SqliteOptions {
+    pub(super) survives: Survives,
+    pub(super) busy_timeout: Duration,
+    pub(super) vault: Vault,
+}
+
+impl Default for SqliteOptions {
+    fn default() -> Self {
+        Self { survives: Survives::default(), busy_timeout: Duration::from_secs(10), vault: Vault::default() }
+    }
+}
+
+impl SqliteOptions {
+    /// What a commit survives; a crash of the process by default.
+    pub fn survives(mut self, survives: Survives) -> Self {
+        self.survives = survives;
+        self
+    }
+
+    /// How long to wait for another process that is writing to the same file; 10 seconds by default.
+    pub fn busy_timeout(mut self, timeout: Duration) -> Self {
+        self.busy_timeout = timeout;
+        self
+    }
+
+    /// Compresses what is stored from now on, where it gets smaller. What is there already can be read as before.
+    #[cfg(feature = "compression")]
+    pub fn compress(mut self) -> Self {
+        self.vault.compress();
+        self
+    }
+
+    /// Encrypts checkpoints, values and writes, and refuses what is not encrypted with this key. The names of threads,
+    /// namespaces, channels and holders stay readable, and so do the ids.
+    #[cfg(feature = "encryption")]
+    pub fn encrypt(mut self, key: &crate::Key) -> Self {
+        self.vault.encrypt(key);
+        self
+    }
+
+    /// Opens the file, which is made if it is not there.
+    ///
+    /// [`SaverError::Unusable`] if it is no database, or none of ours, or of a newer version.
+    pub async fn open(self, path: impl AsRef<Path>) -> Result<Sqlite, SaverError> {
+        Sqlite::start(Some(path.as_ref().to_owned()), self).await
+    }
+
+    /// A database in memory, gone with its last clone.
+    pub async fn in_memory(self) -> Result<Sqlite, SaverError> {
+        Sqlite::start(None, self).await
+    }
+}

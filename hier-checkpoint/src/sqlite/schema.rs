@@ -1,0 +1,140 @@
+//! The tables, and how a file is opened.
+
+use std::path::Path;
+use std::time::Duration;
+
+use hier_core::checkpoint::SaverError;
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+
+use super::fault::Fault;
+use super::options::{SqliteOptions, Survives};
+
+/// Says that a file is ours: `hier`.
+const APPLICATION: i32 = i32::from_be_bytes(*b"hier");
+
+/// Each brings the tables to the next version. A file's version is how many it has been through.
+const MIGRATIONS: &[&str] = &["
+    create table tokens (last integer not null) strict;
+    insert into tokens values (0);
+    create table threads (
+        key integer primary key,
+        name text not null unique,
+        token integer not null,
+        holder text,
+        leased_until integer,
+        time_to_live integer,
+        expires integer
+    ) strict;
+    create table spaces (
+        key integer primary key,
+        thread integer not null,
+        name text not null,
+        unique (thread, name)
+    ) strict;
+    create table checkpoints (
+        space integer not null,
+        id blob not null,
+        body blob not null,
+        primary key (space, id)
+    ) strict, without rowid;
+    create table pieces (
+        space integer not null,
+        channel text not null,
+        version blob not null,
+        base blob,
+        value blob not null,
+        primary key (space, channel, version)
+    ) strict, without rowid;
+    create table writes (
+        space integer not null,
+        checkpoint blob not null,
+        task blob not null,
+        slot integer not null,
+        path text not null,
+        channel text not null,
+        value blob not null,
+        primary key (space, checkpoint, task, slot)
+    ) strict, without rowid;
+"];
+
+const TABLES: [&str; 6] = ["tokens", "threads", "spaces", "checkpoints", "pieces", "writes"];
+
+/// The connection that writes, with all tables at the present version.
+pub(super) fn open_writer(path: Option<&Path>, options: &SqliteOptions) -> Result<Connection, Fault> {
+    let mut connection = match path {
+        None => Connection::open_in_memory()?,
+        Some(path) if path.is_dir() => return Err(unusable(path, "it is a folder: give the path of a file")),
+        Some(path) => Connection::open_with_flags(path, flags() | OpenFlags::SQLITE_OPEN_CREATE)?,
+    };
+    connection.busy_timeout(options.busy_timeout)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    // Before anything is changed: it may be somebody else's.
+    inspect(&connection, path)?;
+    if let Some(path) = path {
+        let mode: String = connection.query_row("pragma journal_mode = wal", [], |row| row.get(0))?;
+        if mode != "wal" {
+            return Err(unusable(path, "its file system allows no write-ahead log: use a local disk"));
+        }
+    }
+    let synchronous = if options.survives == Survives::PowerLoss { "full" } else { "normal" };
+    connection.pragma_update(None, "synchronous", synchronous)?;
+    connection.pragma_update(None, "journal_size_limit", 4 << 20)?;
+    migrate(&mut connection, path)?;
+    Ok(connection)
+}
+
+/// A connection that reads a file which the writer has opened.
+pub(super) fn open_reader(path: &Path, busy_timeout: Duration) -> Result<Connection, Fault> {
+    let connection = Connection::open_with_flags(path, flags())?;
+    connection.busy_timeout(busy_timeout)?;
+    connection.pragma_update(None, "query_only", true)?;
+    connection.set_prepared_statement_cache_capacity(32);
+    Ok(connection)
+}
+
+/// No URIs: a path is a path, whatever it is made of.
+fn flags() -> OpenFlags {
+    OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX
+}
+
+/// How many migrations a file has been through; an error if it is not ours.
+fn inspect(connection: &Connection, path: Option<&Path>) -> Result<usize, Fault> {
+    let application: i32 = connection.query_row("pragma application_id", [], |row| row.get(0))?;
+    let version: i64 = connection.query_row("pragma user_version", [], |row| row.get(0))?;
+    let mut names = connection.prepare("select name from sqlite_schema where type = 'table'")?;
+    let names = names.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
+    let refuse = |reason: &str| Err(unusable(path.unwrap_or_else(|| Path::new("the database")), reason));
+    if application == 0 && version == 0 && names.is_empty() {
+        return Ok(0);
+    }
+    if application != APPLICATION {
+        return refuse("it belongs to another program: give another path");
+    }
+    let Some(version) = usize::try_from(version).ok().filter(|version| *version <= MIGRATIONS.len()) else {
+        return refuse("it was written by a newer version of hier: update this program");
+    };
+    if version > 0 && TABLES.iter().any(|table| names.iter().all(|name| name != table)) {
+        return refuse("some of its tables are missing: restore a backup");
+    }
+    Ok(version)
+}
+
+fn migrate(connection: &mut Connection, path: Option<&Path>) -> Result<(), Fault> {
+    if inspect(connection, path)? == MIGRATIONS.len() {
+        return Ok(());
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Another process may have been faster.
+    let version = inspect(&transaction, path)?;
+    for migration in &MIGRATIONS[version..] {
+        transaction.execute_batch(migration)?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION)?;
+    transaction.pragma_update(None, "user_version", i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX))?;
+    transaction.commit()?;
+    Ok(())
+}
+
+fn unusable(path: &Path, reason: &str) -> Fault {
+    Fault::Saver(SaverError::Unusable { place: format!("`{}`", path.display()), reason: reason.to_owned() })
+}

@@ -1,0 +1,97 @@
+//! Storing rows.
+
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::fault::Fault;
+use super::lease::held;
+use crate::rows::{Batch, CheckpointRow, PieceRow, WriteRow};
+
+/// Stores a batch for whoever has this token.
+pub(super) fn commit(connection: &Connection, thread: &str, token: u64, batch: &Batch) -> Result<(), Fault> {
+    let held = held(connection, thread, token)?;
+    store(connection, held.key, batch)?;
+    held.touch(connection)
+}
+
+/// Stores a batch in the thread with this key.
+pub(super) fn store(connection: &Connection, thread: i64, batch: &Batch) -> Result<(), Fault> {
+    let mut spaces = Spaces { connection, thread, last: None };
+    for row in &batch.checkpoints {
+        store_checkpoint(connection, spaces.key(&row.namespace)?, row)?;
+    }
+    for row in &batch.pieces {
+        store_piece(connection, spaces.key(&row.namespace)?, row)?;
+    }
+    for row in &batch.writes {
+        store_write(connection, spaces.key(&row.namespace)?, row)?;
+    }
+    Ok(())
+}
+
+pub(super) fn store_checkpoint(connection: &Connection, space: i64, row: &CheckpointRow) -> Result<(), Fault> {
+    let sql =
+        "insert into checkpoints (space, id, body) values (?, ?, ?) on conflict do update set body = excluded.body";
+    connection.prepare_cached(sql)?.execute(params![space, row.id.as_bytes(), row.body])?;
+    Ok(())
+}
+
+fn store_piece(connection: &Connection, space: i64, row: &PieceRow) -> Result<(), Fault> {
+    let PieceRow { channel, version, base, value, .. } = row;
+    let base = base.as_ref().map(uuid::Uuid::as_bytes);
+    let sql = "insert into pieces (space, channel, version, base, value) values (?, ?, ?, ?, ?)
+        on conflict do update set base = excluded.base, value = excluded.value";
+    connection.prepare_cached(sql)?.execute(params![space, &**channel, version.as_bytes(), base, value])?;
+    Ok(())
+}
+
+fn store_write(connection: &Connection, space: i64, row: &WriteRow) -> Result<(), Fault> {
+    let WriteRow { checkpoint, task, slot, path, channel, value, .. } = row;
+    // What is below 0 is overwritten.
+    let sql = if *slot < 0 {
+        "insert into writes (space, checkpoint, task, slot, path, channel, value) values (?, ?, ?, ?, ?, ?, ?)
+        on conflict do update set path = excluded.path, channel = excluded.channel, value = excluded.value"
+    } else {
+        "insert into writes (space, checkpoint, task, slot, path, channel, value) values (?, ?, ?, ?, ?, ?, ?)
+        on conflict do nothing"
+    };
+    let (checkpoint, task) = (checkpoint.as_bytes(), task.as_bytes());
+    connection.prepare_cached(sql)?.execute(params![space, checkpoint, task, slot, &**path, &**channel, value])?;
+    Ok(())
+}
+
+/// The keys of a thread's namespaces, made where they are missing.
+struct Spaces<'a> {
+    connection: &'a Connection,
+    thread: i64,
+    /// Most batches have one namespace.
+    last: Option<(Arc<str>, i64)>,
+}
+
+impl Spaces<'_> {
+    fn key(&mut self, namespace: &Arc<str>) -> Result<i64, Fault> {
+        if let Some((name, key)) = &self.last
+            && name == namespace
+        {
+            return Ok(*key);
+        }
+        let key = match self.find(namespace)? {
+            Some(key) => key,
+            None => self.make(namespace)?,
+        };
+        self.last = Some((namespace.clone(), key));
+        Ok(key)
+    }
+
+    fn find(&self, namespace: &str) -> Result<Option<i64>, Fault> {
+        let sql = "select key from spaces where thread = ? and name = ?";
+        let found = self.connection.prepare_cached(sql)?.query_row(params![self.thread, namespace], |row| row.get(0));
+        Ok(found.optional()?)
+    }
+
+    fn make(&self, namespace: &str) -> Result<i64, Fault> {
+        let sql = "insert into spaces (thread, name) values (?, ?) returning key";
+        Ok(self.connection.prepare_cached(sql)?.query_row(params![self.thread, namespace], |row| row.get(0))?)
+    }
+}

@@ -1,0 +1,41 @@
+//! The saver in SQLite keeps the contract, in every form in which it stores.
+
+use hier_checkpoint::{Sqlite, SqliteOptions};
+use hier_core::checkpoint::suite::{self, Report};
+
+async fn report(options: SqliteOptions) -> Report {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut report = Report::default();
+    for (number, case) in suite::cases().enumerate() {
+        let path = folder.path().join(format!("{number}.db"));
+        let saver = options.clone().open(path).await.expect("a new file");
+        report.results.push((case, case.run(saver).await));
+    }
+    report
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_keeps_the_contract() {
+    let report = report(Sqlite::options()).await;
+    assert!(report.passed(), "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_keeps_the_contract() {
+    let report = suite::run(Sqlite::in_memory).await;
+    assert!(report.passed(), "{report}");
+}
+
+#[cfg(feature = "compression")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_compressed_file_keeps_the_contract() {
+    let report = report(Sqlite::options().compress()).await;
+    assert!(report.passed(), "{report}");
+}
+
+#[cfg(all(feature = "compression", feature = "encryption"))]
+#[tokio::test(flavor = "multi_thread")]
+async fn an_encrypted_and_compressed_file_keeps_the_contract() {
+    let report = report(Sqlite::options().compress().encrypt(&hier_checkpoint::Key::new([7; 32]))).await;
+    assert!(report.passed(), "{report}");
+}

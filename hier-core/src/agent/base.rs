@@ -1,0 +1,135 @@
+//! The state that every agent has.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::frame::SubagentStack;
+use super::message::ToolCall;
+use super::messages::Messages;
+use super::progress::{self, Progress};
+use super::todo_list::{self, TodoList, TodoLists};
+use crate::error::NodeError;
+use crate::reducer::Identified;
+use crate::state::RemainingSteps;
+
+// The derives name this crate by its absolute path.
+use hier_macros::State;
+
+/// The state that every agent has. A state of your own extends it:
+///
+/// ```
+/// use hier_core::prelude::*;
+///
+/// #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+/// struct Filing {
+///     #[state(flatten)]
+///     base: BaseState,
+///     artifact: Option<String>,
+/// }
+///
+/// let update = Filing::update().artifact("1040".to_owned()).current_agent_report("filed".to_owned());
+/// # let _ = update;
+/// ```
+#[derive(State, Clone, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BaseState {
+    /// The conversation of the agent with its model.
+    #[reducer(messages)]
+    pub messages: Messages,
+    /// The conversation of the hierarchy with its operator, a person.
+    #[reducer(messages)]
+    pub chat_with_operator: Messages,
+    /// What the agent has to do.
+    #[reducer(with = todo_list::merge)]
+    pub todo_list: TodoList,
+    /// The lists of the agents below, by their names.
+    #[reducer(with = todo_list::merge_lists)]
+    pub todo_lists: TodoLists,
+    /// The arguments with which the agent was called.
+    pub current_agent_args: Map<String, Value>,
+    /// What the agent reports.
+    pub current_agent_report: String,
+    /// The call by which the model called the agent.
+    pub current_tool_call: Option<ToolCall>,
+    /// Whether the whole task is done.
+    #[reducer(any)]
+    pub is_finished: bool,
+    /// Whether the run was cancelled.
+    #[reducer(any)]
+    pub is_cancelled: bool,
+    /// How far the agents are.
+    #[reducer(with = progress::merge)]
+    pub progress: Progress,
+    /// How often the agent has asked its model since it was called.
+    pub iteration_number: u32,
+    /// How often it may.
+    pub max_iterations: u32,
+    /// The files that the agents talk about.
+    #[reducer(by_id)]
+    pub file_refs: Vec<FileRef>,
+    /// The agents that wait for this one. The hierarchy itself writes it.
+    #[channel(untracked)]
+    #[serde(skip)]
+    pub subagent_stack: SubagentStack,
+    /// How many supersteps the run may still take.
+    pub remaining_steps: RemainingSteps,
+}
+
+impl BaseState {
+    /// The arguments with which the agent was called, as the type that it declares with `args`.
+    pub fn args<T: DeserializeOwned>(&self) -> Result<T, NodeError> {
+        let args = Value::Object(self.current_agent_args.clone());
+        serde_json::from_value(args)
+            .map_err(|error| NodeError::permanent(format!("the agent's arguments are no such type: {error}")))
+    }
+}
+
+/// How often an agent may ask its model, where nothing else is said of it.
+pub const DEFAULT_STATE_ITERATIONS: u32 = 40;
+
+impl Default for BaseState {
+    fn default() -> Self {
+        Self {
+            messages: Messages::new(),
+            chat_with_operator: Messages::new(),
+            todo_list: TodoList::new(),
+            todo_lists: TodoLists::new(),
+            current_agent_args: Map::new(),
+            current_agent_report: String::new(),
+            current_tool_call: None,
+            is_finished: false,
+            is_cancelled: false,
+            progress: Progress::new(),
+            iteration_number: 0,
+            max_iterations: DEFAULT_STATE_ITERATIONS,
+            file_refs: Vec::new(),
+            subagent_stack: SubagentStack::new(),
+            remaining_steps: RemainingSteps::default(),
+        }
+    }
+}
+
+/// A file that the agents talk about. Its content is kept elsewhere, in the context's file store.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileRef {
+    /// The id, by which tools ask for the file.
+    pub id: String,
+    /// The name that a person would know it by.
+    #[serde(default)]
+    pub name: String,
+    /// What kind of file: a MIME type.
+    #[serde(default)]
+    pub media_type: String,
+    /// Its length in bytes, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+}
+
+impl Identified for FileRef {
+    type Id = String;
+
+    fn id(&self) -> &String {
+        &self.id
+    }
+}

@@ -1,0 +1,446 @@
+//! Builds agents at run time, with the checks of the macro as errors.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use hier_spec::agent::{AgentShape, NODES, TODO_INCOMPLETE, TOOLS};
+use hier_spec::{GraphSpec, Nested, NodeSpec};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+
+use super::base::BaseState;
+use super::child::{Called, Hooks, Role};
+use super::context::BaseContext;
+use super::policy::SubagentPolicy;
+use super::react::{Agent, ArgsSpec, Card, DEFAULT_MAX_ITERATIONS, IntoPrompt, Prompt, Todo, ToolErrors, words};
+use super::tool::Tool;
+use crate::channel::ChannelSpec;
+use crate::engine::Shares;
+use crate::error::BuildError;
+use crate::graph::{Attached, Child, CompiledGraph, ContextFn, NodeDef, Parts, SpecRef, Task, body};
+use crate::state::{Contains, SharesWith, State, Values, WritableChannel, Writes};
+
+/// A graph on its way to being a subagent or a stage of an agent over `S`.
+///
+/// ```
+/// # use hier_core::agent::{AgentBuilder, Subagent, SubagentPolicy};
+/// # use hier_core::prelude::*;
+/// # fn main() -> Result<(), hier_core::BuildError> {
+/// let worker = AgentBuilder::<BaseState>::react("worker").description("does the work").compile()?;
+/// let policy = SubagentPolicy::new().merge_fields(["todo_list"]);
+/// let desk = AgentBuilder::<BaseState>::react("desk").subagent(Subagent::of(&worker).policy(policy)).compile_as_root()?;
+/// assert!(desk.mermaid().contains("worker"));
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a subagent does nothing until an agent has it"]
+pub struct Subagent<S: Values, C = BaseContext> {
+    name: Arc<str>,
+    description: Arc<str>,
+    node: NodeSpec,
+    channels: Vec<ChannelSpec>,
+    policy: Option<SubagentPolicy>,
+    args: Option<ArgsSpec>,
+    make: Make<S, C>,
+}
+
+/// Attaches the graph.
+type Make<S, C> = Box<dyn FnOnce(Role, Option<SubagentPolicy>) -> Child<S, C> + Send>;
+
+impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
+    /// This graph, sharing its supervisor's state unless [`policy`](Self::policy) says otherwise.
+    pub fn of<T, I, O>(graph: &CompiledGraph<T, C, I, O>) -> Self
+    where
+        T: Values + SharesWith<S>,
+    {
+        Self::with(graph, Arc::clone, Hooks::default())
+    }
+
+    pub(crate) fn with<T, D, I, O>(
+        graph: &CompiledGraph<T, D, I, O>,
+        context: ContextFn<C, D>,
+        hooks: Hooks<T, D>,
+    ) -> Self
+    where
+        T: Values + SharesWith<S>,
+        D: Send + Sync + 'static,
+    {
+        let inner = graph.inner.clone();
+        let spec: Arc<GraphSpec> = match &inner.spec {
+            SpecRef::Owned(spec) => spec.clone(),
+            SpecRef::Static(spec) => Arc::new(GraphSpec::clone(spec)),
+        };
+        let name: Arc<str> = spec.name.as_ref().into();
+        let (description, channels, called) = (spec.doc.as_ref().into(), inner.channels.clone(), name.clone());
+        let node = NodeSpec { name: spec.name.clone(), nested: Some(Nested::Owned(spec)), ..NodeSpec::new("") };
+        let make: Make<S, C> = Box::new(move |role, policy| {
+            let attached = Attached { graph: inner, context, shares: Shares::new() };
+            Child::new(Called { attached, name: called, role, policy, hooks, layout: OnceLock::new() })
+        });
+        Self { name, description, node, channels, policy: None, args: None, make }
+    }
+
+    /// What it is given of its supervisor's state, and gives back. A second one completes the first.
+    pub fn policy(mut self, policy: SubagentPolicy) -> Self {
+        self.policy = Some(match self.policy.take() {
+            Some(old) => policy.or(old),
+            None => policy,
+        });
+        self
+    }
+
+    /// What its supervisor's model is told of it, where that is not the graph's own description.
+    pub fn description(mut self, text: impl Into<Arc<str>>) -> Self {
+        self.description = text.into();
+        self
+    }
+
+    /// The type of its arguments, a struct. They are `task`, `task_scope` and `task_iterations` unless given. The
+    /// subagent finds them with [`BaseState::args`].
+    pub fn args<A: JsonSchema + DeserializeOwned>(self) -> Self {
+        self.typed_args(Some(ArgsSpec::of::<A>()))
+    }
+
+    pub(crate) fn typed_args(mut self, args: Option<ArgsSpec>) -> Self {
+        self.args = args;
+        self
+    }
+}
+
+impl<S: Values, C> fmt::Debug for Subagent<S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subagent").field("name", &self.name).field("policy", &self.policy).finish_non_exhaustive()
+    }
+}
+
+/// Builds an agent at run time: the same as `ReactGraph { … }` and `TodoGraph { … }` in `graph!`, with errors instead of
+/// compile errors.
+///
+/// ```
+/// use hier_core::agent::{AgentBuilder, ScriptedModel};
+/// use hier_core::prelude::*;
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<()> {
+/// let desk = AgentBuilder::<BaseState>::react("desk").system("You run the desk.").compile_as_root()?;
+/// let call = ToolCall { name: "finish_task".into(), args: json!({"result": "done"}), id: "1".into() };
+/// let model = ScriptedModel::new([Message::calls("", [call])]);
+/// let out = desk.invoke(BaseState::update(), Config::default(), BaseContext::new(model)).await?;
+/// assert_eq!(out.state().current_agent_report, "done");
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a builder does nothing until it is compiled"]
+pub struct AgentBuilder<S: Values, C = BaseContext> {
+    agent: Agent<S, C>,
+    description: String,
+    subagents: Vec<Subagent<S, C>>,
+    front: Vec<Subagent<S, C>>,
+    back: Vec<Subagent<S, C>>,
+    channels: Vec<ChannelSpec>,
+    initial: Arc<dyn Fn() -> S + Send + Sync>,
+    reports: Option<bool>,
+    mistakes: Vec<String>,
+}
+
+impl<S: State + Contains<BaseState>, C: AsRef<BaseContext> + Send + Sync + 'static> AgentBuilder<S, C> {
+    /// An agent that asks its model what to do.
+    pub fn react(name: impl Into<Arc<str>>) -> Self {
+        Self::over(name, S::CHANNELS.iter().cloned().collect(), Arc::new(S::default))
+    }
+
+    /// The same with a list of things to do, which must be done before it reports.
+    pub fn todo(name: impl Into<Arc<str>>) -> Self {
+        Self::react(name).with_todo()
+    }
+}
+
+impl<S, C> AgentBuilder<S, C>
+where
+    S: Values + Contains<BaseState>,
+    C: AsRef<BaseContext> + Send + Sync + 'static,
+{
+    /// An agent over a state with these channels.
+    pub(crate) fn over(
+        name: impl Into<Arc<str>>,
+        channels: Vec<ChannelSpec>,
+        initial: Arc<dyn Fn() -> S + Send + Sync>,
+    ) -> Self {
+        let agent = Agent {
+            name: name.into(),
+            system: Prompt::Text(words::DEFAULT_SYSTEM.into()),
+            reasoning: Prompt::Text(words::DEFAULT_REASONING.into()),
+            tools: Vec::new(),
+            subagents: Vec::new(),
+            max_iterations: DEFAULT_MAX_ITERATIONS,
+            reports: true,
+            report_into: None,
+            todo: None,
+            parallel: false,
+            errors: ToolErrors::default(),
+            callees: std::collections::HashMap::new(),
+            specs: Arc::from([]),
+        };
+        let (subagents, front, back) = (Vec::new(), Vec::new(), Vec::new());
+        let (description, reports, mistakes) = (String::new(), None, Vec::new());
+        Self { agent, description, subagents, front, back, channels, initial, reports, mistakes }
+    }
+
+    pub(crate) fn with_todo(mut self) -> Self {
+        self.agent.todo = Some(Todo { check: None, refusal: words::DEFAULT_TODO.into() });
+        self
+    }
+
+    /// What the agent is for: told to the model of its supervisor.
+    pub fn description(mut self, text: impl Into<String>) -> Self {
+        self.description = text.into();
+        self
+    }
+
+    /// What the agent's model is told to be: a text, or a function of the state that makes one when the agent is
+    /// entered.
+    pub fn system<M>(mut self, text: impl IntoPrompt<S, M>) -> Self {
+        self.agent.system = text.into_prompt().0;
+        self
+    }
+
+    /// What the agent's model is asked each time: a text, or a function of the state that makes one.
+    pub fn reasoning<M>(mut self, text: impl IntoPrompt<S, M>) -> Self {
+        self.agent.reasoning = text.into_prompt().0;
+        self
+    }
+
+    /// A tool that the model can call.
+    pub fn tool(self, tool: impl Tool<S, C>) -> Self {
+        self.shared_tool(Arc::new(tool))
+    }
+
+    /// A tool that several agents share.
+    pub fn shared_tool(mut self, tool: Arc<dyn Tool<S, C>>) -> Self {
+        self.agent.tools.push(tool);
+        self
+    }
+
+    /// How often the agent may ask its model. At least 1; [`DEFAULT_MAX_ITERATIONS`](super::DEFAULT_MAX_ITERATIONS)
+    /// unless given.
+    pub fn max_iterations(mut self, iterations: u32) -> Self {
+        self.agent.max_iterations = iterations;
+        self
+    }
+
+    /// Whether the agent has a supervisor to report to. It does, unless it is compiled as a root.
+    pub fn reports_to_supervisor(mut self, reports: bool) -> Self {
+        self.reports = Some(reports);
+        self
+    }
+
+    /// Another channel that the report is written to when the agent ends: one of a text, or of an optional one.
+    ///
+    /// ```
+    /// # use hier_core::agent::AgentBuilder;
+    /// # use hier_core::prelude::*;
+    /// #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+    /// struct Filing {
+    ///     #[state(flatten)]
+    ///     base: BaseState,
+    ///     artifact: Option<String>,
+    /// }
+    ///
+    /// let stage = AgentBuilder::<Filing>::react("stage").report_into(&Filing::channels().artifact);
+    /// # let _ = stage;
+    /// ```
+    pub fn report_into<K>(self, channel: &'static K) -> Self
+    where
+        K: WritableChannel + Sync,
+        K::Value: From<String>,
+        S: Contains<K::State>,
+    {
+        self.report_with(move |report| [S::lift(channel.write_of(report.into()))].into_iter().collect())
+    }
+
+    pub(crate) fn report_with(mut self, write: impl Fn(String) -> Writes<S> + Send + Sync + 'static) -> Self {
+        self.agent.report_into = Some(Arc::new(write));
+        self
+    }
+
+    /// Keeps a mistake for the report of all.
+    pub(crate) fn mistaken(mut self, mistake: String) -> Self {
+        self.mistakes.push(mistake);
+        self
+    }
+
+    /// When the agent may report. Without it: once its list is not empty and all of it is done. Makes it an agent with
+    /// a list.
+    pub fn todo_check(mut self, check: impl Fn(&S) -> bool + Send + Sync + 'static) -> Self {
+        let refusal = self.agent.todo.take().map_or_else(|| words::DEFAULT_TODO.into(), |todo| todo.refusal);
+        self.agent.todo = Some(Todo { check: Some(Arc::new(check)), refusal });
+        self
+    }
+
+    /// What the agent's model is told when it reports too early. Makes it an agent with a list.
+    pub fn todo_refusal(mut self, text: impl Into<Arc<str>>) -> Self {
+        let check = self.agent.todo.take().and_then(|todo| todo.check);
+        self.agent.todo = Some(Todo { check, refusal: text.into() });
+        self
+    }
+
+    /// Lets the model call several subagents at once: they run side by side, each on a copy of the state, and what they
+    /// give back is merged by the reducers.
+    pub fn parallel_subagents(mut self, parallel: bool) -> Self {
+        self.agent.parallel = parallel;
+        self
+    }
+
+    /// What becomes of a tool that fails.
+    pub fn tool_errors(mut self, errors: ToolErrors) -> Self {
+        self.agent.errors = errors;
+        self
+    }
+
+    /// A graph that the model can call.
+    pub fn subagent(mut self, subagent: Subagent<S, C>) -> Self {
+        self.subagents.push(subagent);
+        self
+    }
+
+    /// A graph that runs before the model is asked, after those given before it.
+    pub fn front(mut self, stage: Subagent<S, C>) -> Self {
+        self.front.push(stage);
+        self
+    }
+
+    /// A graph that runs after the report, after those given before it.
+    pub fn back(mut self, stage: Subagent<S, C>) -> Self {
+        self.back.push(stage);
+        self
+    }
+
+    /// The agent, ready to run by itself or to be a subagent, or everything that is wrong with it.
+    pub fn compile(self) -> Result<CompiledGraph<S, C>, BuildError> {
+        self.build(true)
+    }
+
+    /// The agent as the root of a hierarchy: it has nobody to report to, and ends with `finish_task`.
+    pub fn compile_as_root(self) -> Result<CompiledGraph<S, C>, BuildError> {
+        self.build(false)
+    }
+
+    /// The code of a graph that the macro has checked.
+    #[doc(hidden)]
+    pub fn into_parts(mut self, spec: &'static GraphSpec, root: bool) -> Parts<S, C> {
+        self.agent.reports = self.reports.unwrap_or(!root);
+        self.agent.parts(SpecRef::Static(spec), [self.subagents, self.front, self.back])
+    }
+
+    fn build(mut self, reports: bool) -> Result<CompiledGraph<S, C>, BuildError> {
+        self.agent.reports = self.reports.unwrap_or(reports);
+        let graph = self.agent.name.to_string();
+        let mistakes = self.mistakes();
+        if !mistakes.is_empty() {
+            return Err(BuildError { graph, mistakes });
+        }
+        let mut names = NODES.iter().map(|name| (*name).to_owned()).collect();
+        let mut place = |stages: &mut [Subagent<S, C>]| {
+            stages.iter_mut().for_each(|stage| stage.node.name = unused(&stage.name, &mut names).into());
+        };
+        place(&mut self.subagents);
+        place(&mut self.front);
+        place(&mut self.back);
+        let shape = self.shape();
+        let spec = GraphSpec { name: graph.into(), doc: self.description.into(), ..shape.spec() };
+        let parts = self.agent.parts(SpecRef::Owned(Arc::new(spec)), [self.subagents, self.front, self.back]);
+        Ok(CompiledGraph::new(parts, self.initial, self.channels))
+    }
+
+    fn shape(&self) -> AgentShape {
+        let nodes = |stages: &[Subagent<S, C>]| stages.iter().map(|stage| stage.node.clone()).collect();
+        AgentShape {
+            todo: self.agent.todo.is_some(),
+            subagents: nodes(&self.subagents),
+            front: nodes(&self.front),
+            back: nodes(&self.back),
+        }
+    }
+
+    /// Everything that is wrong.
+    fn mistakes(&self) -> Vec<String> {
+        let mut mistakes = self.mistakes.clone();
+        if self.agent.max_iterations == 0 {
+            mistakes.push("an agent with `max_iterations` 0 can do nothing: give it at least 1".to_owned());
+        }
+        let tools = self.agent.tools.iter().map(|tool| ("tool", tool.spec().name));
+        let subagents = self.subagents.iter().map(|subagent| ("subagent", subagent.name.to_string()));
+        let mut known: Vec<(&str, String)> = TOOLS.iter().map(|tool| ("built-in tool", (*tool).to_owned())).collect();
+        known.extend(NODES.iter().chain([&TODO_INCOMPLETE]).map(|node| ("node of every agent", (*node).to_owned())));
+        for (kind, name) in tools.chain(subagents) {
+            // Only a subagent is a node.
+            let other = known.iter().find(|(what, other)| *other == name && (kind == "subagent" || !what.starts_with("node")));
+            if let Some((what, _)) = other {
+                mistakes.push(format!("the {kind} `{name}` has the name of a {what}: rename one"));
+            }
+            known.push((kind, name));
+        }
+        let outer: Vec<&str> = self.channels.iter().map(|channel| &*channel.name).collect();
+        for stage in self.subagents.iter().chain(&self.front).chain(&self.back) {
+            let inner: Vec<&str> = stage.channels.iter().map(|channel| &*channel.name).collect();
+            let found = stage.policy.iter().flat_map(|policy| policy.mistakes(&outer, &inner));
+            mistakes.extend(found.map(|mistake| format!("subagent `{}`: {mistake}", stage.name)));
+        }
+        mistakes
+    }
+}
+
+/// The name, with a number if it is used already.
+fn unused(name: &str, names: &mut Vec<String>) -> String {
+    let numbered = (2..).map(|number| format!("{name}_{number}"));
+    let free = std::iter::once(name.to_owned()).chain(numbered).find(|name| !names.contains(name));
+    let free = free.unwrap_or_else(|| name.to_owned());
+    names.push(free.clone());
+    free
+}
+
+impl<S, C> Agent<S, C>
+where
+    S: Values + Contains<BaseState>,
+    C: AsRef<BaseContext> + Send + Sync + 'static,
+{
+    /// The agent's graph: its own nodes, then those of its subagents and stages, in the order of the spec.
+    pub(crate) fn parts(mut self, spec: SpecRef, [subagents, front, back]: [Vec<Subagent<S, C>>; 3]) -> Parts<S, C> {
+        let first = spec.nodes.len() - subagents.len() - front.len() - back.len();
+        let nodes = spec.nodes[first..].iter();
+        self.subagents = nodes.zip(&subagents).map(|(node, subagent)| subagent.card(&node.name)).collect();
+        self.index();
+        let mut code = Arc::new(self).nodes();
+        code.extend(subagents.into_iter().map(|subagent| subagent.node(Role::Tool)));
+        code.extend(front.into_iter().chain(back).map(|stage| stage.node(Role::Stage)));
+        Parts { spec, nodes: code, routes: Vec::new() }
+    }
+}
+
+impl<S: Values, C: Send + Sync + 'static> Subagent<S, C> {
+    fn card(&self, node: &str) -> Card {
+        Card {
+            name: self.name.clone(),
+            description: self.description.clone(),
+            node: node.into(),
+            args: self.args.clone().unwrap_or_default(),
+        }
+    }
+
+    fn node(self, role: Role) -> NodeDef<S, C> {
+        let child = (self.make)(role, self.policy);
+        let runs = child.clone();
+        let code = body(move |task: &Task<S, C>| {
+            let (runs, task) = (runs.clone(), task.clone());
+            Box::pin(async move { runs.run(&task).await })
+        });
+        NodeDef::from_body(code, Some(child))
+    }
+}
+
+impl<S: Values, C> fmt::Debug for AgentBuilder<S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentBuilder").field("name", &self.agent.name).finish_non_exhaustive()
+    }
+}

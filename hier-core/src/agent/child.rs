@@ -1,0 +1,215 @@
+//! A graph as the subagent or stage of an agent: what it is given when it is entered, and what it gives back.
+
+use std::any::Any;
+use std::sync::{Arc, OnceLock};
+
+use super::base::BaseState;
+use super::frame::SubagentStack;
+use super::message::{Message, ToolCall};
+use super::policy::SubagentPolicy;
+use super::progress::{Calls, Progress};
+use super::react::{call_of, words};
+use crate::channel::ChannelSpec;
+use crate::engine::{Subgraph, finish_child, open_child};
+use crate::error::NodeError;
+use crate::graph::{Attached, BoxFuture, NodeResult, Task};
+use crate::state::{ChannelWrite, Contains, State, Values, Write, Writes};
+
+/// What runs when the graph is entered and left, beside the graph itself.
+pub(crate) struct Hooks<T: Values, D> {
+    pub(crate) on_entry: Option<Hook<T, D>>,
+    pub(crate) on_exit: Option<Hook<T, D>>,
+}
+
+/// Code that returns an update.
+pub(crate) type Hook<T, D> = crate::graph::Body<T, D>;
+
+impl<T: Values, D> Default for Hooks<T, D> {
+    fn default() -> Self {
+        Self { on_entry: None, on_exit: None }
+    }
+}
+
+/// As what a graph stands in an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// The model calls it.
+    Tool,
+    /// It runs before or after the model is asked.
+    Stage,
+}
+
+/// A graph attached to an agent over `S`.
+pub(crate) struct Called<T: Values, C, D> {
+    pub(crate) attached: Attached<T, C, D>,
+    pub(crate) name: Arc<str>,
+    pub(crate) role: Role,
+    /// None: the two share one state.
+    pub(crate) policy: Option<SubagentPolicy>,
+    pub(crate) hooks: Hooks<T, D>,
+    pub(crate) layout: OnceLock<Layout<T>>,
+}
+
+/// The channels of the inner state that entry and exit are about, by their indices.
+pub(crate) struct Layout<T> {
+    initial: T,
+    /// Those that the policy empties.
+    cleared: Vec<usize>,
+    /// Whether what is written to them goes back to the supervisor.
+    returned: Vec<bool>,
+    report: Option<usize>,
+    args: Option<usize>,
+    call: Option<usize>,
+    stack: Option<usize>,
+    iteration: Option<usize>,
+}
+
+impl<T: Values> Layout<T> {
+    fn new(initial: T, channels: &[ChannelSpec], policy: Option<&SubagentPolicy>) -> Self {
+        let find = |name: &str| channels.iter().position(|channel| channel.name == name);
+        let channel = BaseState::channels();
+        let mut cleared = Vec::new();
+        if let Some(policy) = policy {
+            cleared.push(channel.todo_lists.name());
+            cleared.extend(policy.clears_messages().then(|| channel.messages.name()));
+            cleared.extend(policy.resets_iteration().then(|| channel.iteration_number.name()));
+            cleared.extend((!policy.preserves_chat_with_operator()).then(|| channel.chat_with_operator.name()));
+        }
+        let always = [channel.progress.name(), channel.current_agent_report.name()];
+        let returned = channels.iter().map(|spec| {
+            policy.is_none_or(|policy| {
+                let mut merged = policy.merged().chain(always);
+                merged.any(|name| spec.name == name) && !policy.discarded().any(|name| spec.name == name)
+            })
+        });
+        Self {
+            cleared: cleared.into_iter().filter_map(find).collect(),
+            returned: returned.collect(),
+            report: find(channel.current_agent_report.name()),
+            args: find(channel.current_agent_args.name()),
+            call: find(channel.current_tool_call.name()),
+            stack: find(super::STACK),
+            iteration: find(channel.iteration_number.name()),
+            initial,
+        }
+    }
+}
+
+impl<S, C, T, D> Subgraph<S, C> for Called<T, C, D>
+where
+    S: Values + Contains<BaseState>,
+    C: Send + Sync + 'static,
+    T: Values,
+    D: Send + Sync + 'static,
+{
+    fn run<'a>(&'a self, task: &'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>> {
+        Box::pin(async move {
+            let call = match self.role {
+                Role::Tool => Some(call_of(task)?),
+                Role::Stage => None,
+            };
+            let context = (self.attached.context)(&task.run.shared.context);
+            let state = self.enter(task, call.as_ref())?;
+            let mut runner = open_child(&self.attached.graph, state, context, task);
+            if let Some(hook) = &self.hooks.on_entry {
+                let writes = hook(&runner.task).await?.writes;
+                reduce_all(Arc::make_mut(&mut runner.task.state), writes)?;
+            }
+            self.apply_policy(&mut runner.task.state);
+            runner.begin_child(task, Writes::new()).await?;
+            let leave = |end: &T, returned| self.leave(task, call.as_ref(), end, returned);
+            let mut output = finish_child(&mut runner, task, leave).await?;
+            if let Some(hook) = self.hooks.on_exit.as_ref().filter(|_| output.orders.is_none()) {
+                let writes = hook(&runner.task).await?.writes;
+                output.writes = output.writes.into_iter().chain(self.attached.hand_back(task, writes)).collect();
+            }
+            Ok(output)
+        })
+    }
+}
+
+fn reduce_all<T: Values>(state: &mut T, writes: Writes<T>) -> Result<(), NodeError> {
+    writes.into_iter().try_for_each(|write| state.reduce(write)).map_err(NodeError::from)
+}
+
+impl<T: Values, C, D> Called<T, C, D> {
+    fn layout(&self) -> &Layout<T> {
+        self.layout.get_or_init(|| {
+            let graph = &self.attached.graph;
+            Layout::new((graph.initial)(), &graph.channels, self.policy.as_ref())
+        })
+    }
+
+    /// The state that the inner graph starts with, but for what the policy takes away: the supervisor's values, the
+    /// call, and, with a policy, a frame more. Nothing is copied that did not change.
+    fn enter<S>(&self, task: &Task<S, C>, call: Option<&ToolCall>) -> Result<Arc<T>, NodeError>
+    where
+        S: Values + Contains<BaseState>,
+    {
+        let mut state = self.attached.inherit(task)?;
+        let layout = self.layout();
+        let mut set = |channel: Option<usize>, value: &dyn Any| {
+            if let Some(channel) = channel {
+                Arc::make_mut(&mut state).set_any(channel, value);
+            }
+        };
+        if let Some(call) = call {
+            let args = call.args.as_object().cloned().unwrap_or_default();
+            set(layout.args, &args);
+            set(layout.call, &Some(call.clone()));
+        }
+        if let Some(policy) = &self.policy {
+            let stack = &task.state().part().subagent_stack;
+            let stack: SubagentStack = stack.push(self.name.clone(), task.state.clone(), policy.iterations());
+            set(layout.stack, &stack);
+        } else {
+            set(layout.iteration, &0_u32);
+        }
+        Ok(state)
+    }
+
+    fn apply_policy(&self, state: &mut Arc<T>) {
+        let layout = self.layout();
+        if layout.cleared.is_empty() {
+            return;
+        }
+        let state = Arc::make_mut(state);
+        for channel in &layout.cleared {
+            match layout.initial.get_any(*channel) {
+                Some(value) => state.set_any(*channel, value),
+                None => state.clear(*channel),
+            }
+        }
+    }
+
+    /// What the supervisor takes over: what was written to the channels that go back, and the answer to the call.
+    fn leave<S>(&self, task: &Task<S, C>, call: Option<&ToolCall>, end: &T, returned: Vec<T::Write>) -> Writes<S>
+    where
+        S: Values + Contains<BaseState>,
+    {
+        let layout = self.layout();
+        let returned = returned.into_iter().filter(|write| layout.returned[write.channel()]);
+        let channels = BaseState::channels();
+        let mut writes = Writes::new();
+        if self.policy.is_none() {
+            // Who shares the state shares the count, which each of them starts anew: as in the reference.
+            writes.push(channels.iteration_number.write::<S>(0));
+        }
+        self.attached.hand_back(task, returned).into_iter().for_each(|write| writes.push(write));
+        let Some(call) = call else { return writes };
+        let report = layout.report.and_then(|report| end.get_any(report)?.downcast_ref::<String>());
+        let answer = words::answer(call, report.cloned().unwrap_or_default());
+        writes.push(channels.messages.write::<S>([answer]));
+        writes.push(channels.progress.write::<S>(self.finished(task.state().part(), call)));
+        writes
+    }
+
+    /// One call more has ended: this one, and of those in the same step all before it.
+    fn finished(&self, base: &BaseState, call: &ToolCall) -> Write<Progress> {
+        let calls = base.messages.last().map(Message::tool_calls).unwrap_or_default();
+        let before = calls.iter().take_while(|other| other.id != call.id).filter(|other| other.name == call.name);
+        let Calls { scheduled, finished } = base.progress.get(&self.name);
+        let finished = finished + 1 + u64::try_from(before.count()).unwrap_or_default();
+        [(self.name.clone(), Calls { scheduled: scheduled.max(finished), finished })].into()
+    }
+}

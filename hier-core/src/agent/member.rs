@@ -1,0 +1,425 @@
+//! What the code of `graph!` says of graphs as members of a hierarchy, while compiling and at run time.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use hier_spec::{GraphSpec, Nested};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+
+use super::base::BaseState;
+use super::builder::Subagent;
+use super::child::Hooks;
+use super::policy::SubagentPolicy;
+use super::react::ArgsSpec;
+use crate::channel::Table;
+use crate::graph::handler::{Arguments, BoxFuture, NodeResult};
+use crate::graph::site::Site;
+use crate::graph::{FitsContext, Graph, Task};
+use crate::state::{Channel, Contains, SharesWith, State, Values, WritableChannel};
+
+/// What a graph says of itself as a member of a hierarchy, while compiling.
+#[derive(Clone, Copy, Debug)]
+pub struct MemberSpec {
+    /// Its own policy.
+    pub policy: Option<PolicySpec>,
+    /// Whether it, or a graph within it, asks a model.
+    pub asks_model: bool,
+}
+
+impl MemberSpec {
+    /// Says nothing.
+    pub const NONE: Self = Self { policy: None, asks_model: false };
+}
+
+/// A policy as a constant.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)] // those of `SubagentPolicy`
+pub struct PolicySpec {
+    pub clear_messages: Option<bool>,
+    pub preserve_chat_with_operator: Option<bool>,
+    pub reset_iteration: Option<bool>,
+    pub max_iterations: Option<u32>,
+    pub merge_fields: Option<FieldsSpec>,
+    pub discard_fields: Option<FieldsSpec>,
+}
+
+/// A list of channels.
+#[derive(Clone, Copy)]
+pub struct FieldsSpec {
+    /// The names of their fields, as they are written.
+    pub written: &'static [&'static str],
+    /// The names of the channels.
+    pub names: fn() -> Vec<&'static str>,
+}
+
+impl fmt::Debug for FieldsSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.written.fmt(f)
+    }
+}
+
+impl FieldsSpec {
+    const NONE: Self = Self { written: &[], names: Vec::new };
+}
+
+/// The first of two that is there. `Option::or` is not for constants.
+macro_rules! first {
+    ($a:expr, $b:expr) => {
+        match $a {
+            Some(value) => Some(value),
+            None => $b,
+        }
+    };
+}
+
+impl PolicySpec {
+    /// The defaults.
+    pub const NONE: Self = Self {
+        clear_messages: None,
+        preserve_chat_with_operator: None,
+        reset_iteration: None,
+        max_iterations: None,
+        merge_fields: None,
+        discard_fields: None,
+    };
+
+    /// What is said where a graph is attached, completed by what the graph says itself.
+    const fn resolve(here: Option<Self>, own: Option<Self>) -> Option<Self> {
+        match (here, own) {
+            (Some(here), Some(own)) => Some(Self {
+                clear_messages: first!(here.clear_messages, own.clear_messages),
+                preserve_chat_with_operator: first!(here.preserve_chat_with_operator, own.preserve_chat_with_operator),
+                reset_iteration: first!(here.reset_iteration, own.reset_iteration),
+                max_iterations: first!(here.max_iterations, own.max_iterations),
+                merge_fields: first!(here.merge_fields, own.merge_fields),
+                discard_fields: first!(here.discard_fields, own.discard_fields),
+            }),
+            (here, own) => first!(here, own),
+        }
+    }
+
+    const fn merged(&self) -> FieldsSpec {
+        match self.merge_fields {
+            Some(fields) => fields,
+            None => FieldsSpec::NONE,
+        }
+    }
+
+    const fn discarded(&self) -> FieldsSpec {
+        match self.discard_fields {
+            Some(fields) => fields,
+            None => FieldsSpec::NONE,
+        }
+    }
+
+    /// The same at run time.
+    fn policy(self) -> SubagentPolicy {
+        let mut policy = SubagentPolicy::new();
+        if let Some(clear) = self.clear_messages {
+            policy = policy.clear_messages(clear);
+        }
+        if let Some(preserve) = self.preserve_chat_with_operator {
+            policy = policy.preserve_chat_with_operator(preserve);
+        }
+        if let Some(reset) = self.reset_iteration {
+            policy = policy.reset_iteration(reset);
+        }
+        if let Some(iterations) = self.max_iterations {
+            policy = policy.max_iterations(iterations);
+        }
+        policy.merge_fields((self.merged().names)()).discard_fields((self.discarded().names)())
+    }
+}
+
+/// What a graph is as a member of a hierarchy, at run time.
+pub struct MemberCode<S: Values, C> {
+    pub(crate) hooks: Hooks<S, C>,
+    pub(crate) args: Option<ArgsSpec>,
+}
+
+impl<S: Values, C> Default for MemberCode<S, C> {
+    fn default() -> Self {
+        Self { hooks: Hooks::default(), args: None }
+    }
+}
+
+impl<S: Values, C> fmt::Debug for MemberCode<S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemberCode").finish_non_exhaustive()
+    }
+}
+
+/// Code that runs when a graph is entered or left.
+type HookFn<S, C> = for<'a> fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>;
+
+impl<S: Values, C: 'static> MemberCode<S, C> {
+    /// What runs when the graph is entered.
+    #[must_use]
+    pub fn on_entry(mut self, hook: HookFn<S, C>) -> Self {
+        self.hooks.on_entry = Some(crate::graph::body(hook));
+        self
+    }
+
+    /// What runs when the graph is left.
+    #[must_use]
+    pub fn on_exit(mut self, hook: HookFn<S, C>) -> Self {
+        self.hooks.on_exit = Some(crate::graph::body(hook));
+        self
+    }
+
+    /// The type of the arguments with which the graph is called.
+    #[must_use]
+    pub fn args<T: JsonSchema + DeserializeOwned>(mut self) -> Self {
+        self.args = Some(ArgsSpec::of::<T>());
+        self
+    }
+}
+
+/// A graph in its place as a member of an agent over `S`: what is known of it while compiling.
+pub struct Member<S: Values, C> {
+    name: &'static str,
+    spec: fn() -> &'static GraphSpec,
+    depth: usize,
+    channels: Table,
+    policy: Option<PolicySpec>,
+    asks_model: bool,
+    make: fn(Option<PolicySpec>) -> Subagent<S, C>,
+    context: PhantomData<fn(C)>,
+}
+
+impl<S: Values, C> fmt::Debug for Member<S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Member").field("name", &self.name).field("policy", &self.policy).finish_non_exhaustive()
+    }
+}
+
+impl<S, C> Site<S, C>
+where
+    S: Values + Contains<BaseState>,
+    C: Send + Sync + 'static,
+{
+    /// This graph, attached with this policy.
+    pub const fn member<G>(&self, policy: Option<PolicySpec>) -> Member<S, C>
+    where
+        G: FitsContext<C>,
+        G::State: SharesWith<S>,
+    {
+        Member {
+            name: G::NAME,
+            spec: || G::SPEC,
+            depth: 1 + G::DEPTH,
+            channels: <G::State as State>::CHANNELS,
+            policy: PolicySpec::resolve(policy, G::MEMBER.policy),
+            asks_model: G::MEMBER.asks_model,
+            make: made::<S, C, G>,
+            context: PhantomData,
+        }
+    }
+}
+
+fn made<S, C, G>(policy: Option<PolicySpec>) -> Subagent<S, C>
+where
+    S: Values + Contains<BaseState>,
+    C: Send + Sync + 'static,
+    G: FitsContext<C>,
+    G::State: SharesWith<S>,
+{
+    let MemberCode { hooks, args } = G::member();
+    let subagent = Subagent::with(&G::compile(), G::context, hooks).typed_args(args);
+    match policy {
+        Some(policy) => subagent.policy(policy.policy()),
+        None => subagent,
+    }
+}
+
+impl<S: Values, C> Site<S, C> {
+    /// Calls code that runs when a graph is entered or left.
+    pub fn hook<'a, F, Args, M>(&self, task: &'a Task<S, C>, function: F) -> BoxFuture<'a, NodeResult<S>>
+    where
+        F: crate::graph::handler::Node<Args>,
+        Args: Arguments<'a, S, C>,
+        F::Out: HookOutput<'a, S, M>,
+    {
+        match Args::take(task) {
+            Ok(args) => function.call(args).output(),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
+    }
+}
+
+/// What code that runs when a graph is entered or left returns: what a node may return, or a future of it.
+#[diagnostic::on_unimplemented(
+    message = "`on_entry` and `on_exit` cannot return `{Self}`",
+    label = "returns `{Self}`",
+    note = "return an update of `{S}`, `()`, a `Result` of these, or be an `async fn` of one"
+)]
+pub trait HookOutput<'a, S: Values, M> {
+    /// What it wrote.
+    fn output(self) -> BoxFuture<'a, NodeResult<S>>;
+}
+
+/// Marks what is returned at once.
+#[derive(Debug)]
+pub struct AtOnce;
+/// Marks what is returned later.
+#[derive(Debug)]
+pub struct Later;
+
+impl<'a, S: Values, T: crate::graph::handler::IntoOutput<S>> HookOutput<'a, S, AtOnce> for T {
+    fn output(self) -> BoxFuture<'a, NodeResult<S>> {
+        Box::pin(std::future::ready(self.into_output()))
+    }
+}
+
+impl<'a, S: Values, F> HookOutput<'a, S, Later> for F
+where
+    F: Future + Send + 'a,
+    F::Output: crate::graph::handler::IntoOutput<S>,
+{
+    fn output(self) -> BoxFuture<'a, NodeResult<S>> {
+        use crate::graph::handler::IntoOutput;
+        Box::pin(async move { self.await.into_output() })
+    }
+}
+
+impl<S: Values, C> Member<S, C> {
+    /// The name of the graph.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The graph's spec.
+    #[allow(clippy::unnecessary_wraps)] // as `NodeSpec` has it
+    pub const fn nested(&self) -> Option<Nested> {
+        Some(Nested::Static(self.spec))
+    }
+
+    /// How many graphs are nested in it, itself included.
+    pub const fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// Whether it, or a graph within it, asks a model.
+    pub const fn asks_model(&self) -> bool {
+        self.asks_model
+    }
+
+    /// Whether it has a policy, here or of its own.
+    pub const fn has_policy(&self) -> bool {
+        self.policy.is_some()
+    }
+
+    /// Whether a channel is both merged and discarded.
+    pub const fn merges_and_discards(&self) -> bool {
+        let Some(policy) = self.policy else { return false };
+        let (merged, discarded) = (policy.merged().written, policy.discarded().written);
+        let mut at = 0;
+        while at < merged.len() {
+            if contains(discarded, merged[at]) {
+                return true;
+            }
+            at += 1;
+        }
+        false
+    }
+
+    /// Whether the supervisor's state, with these channels, has what the policy names. A renamed channel is known by
+    /// its field only, and not looked for.
+    pub const fn fits(&self, outer: &Table) -> bool {
+        let Some(policy) = self.policy else { return true };
+        self.known(policy.merged().written, outer) && self.known(policy.discarded().written, outer)
+    }
+
+    const fn known(&self, fields: &[&str], outer: &Table) -> bool {
+        let mut at = 0;
+        while at < fields.len() {
+            if self.channels.contains(fields[at]) && !outer.contains(fields[at]) {
+                return false;
+            }
+            at += 1;
+        }
+        true
+    }
+
+    /// Whether it has a policy, or the same channels as its supervisor's state.
+    pub const fn may_share(&self) -> bool {
+        true
+    }
+
+    /// Whether every channel that goes back has a reducer in the supervisor's state.
+    pub const fn merges_reduced(&self, outer: &Table) -> bool {
+        let Some(policy) = self.policy else { return true };
+        let merged = policy.merged().written;
+        let mut at = 0;
+        while at < merged.len() {
+            if outer.is_plain(merged[at]) {
+                return false;
+            }
+            at += 1;
+        }
+        true
+    }
+
+    /// The graph as a subagent.
+    pub fn subagent(&self) -> Subagent<S, C> {
+        (self.make)(self.policy)
+    }
+}
+
+const fn contains(list: &[&str], name: &str) -> bool {
+    let mut at = 0;
+    while at < list.len() {
+        if crate::channel::equal(list[at], name) {
+            return true;
+        }
+        at += 1;
+    }
+    false
+}
+
+/// The place of the first name that stands in the list before; past the end if there is none.
+pub const fn first_doubled(names: &[&str]) -> usize {
+    let mut at = 0;
+    while at < names.len() {
+        let (before, _) = names.split_at(at);
+        if contains(before, names[at]) {
+            return at;
+        }
+        at += 1;
+    }
+    usize::MAX
+}
+
+/// Whether a name is one that every agent has: of a tool, or (for what becomes a node) of a node.
+pub const fn is_reserved(name: &str, is_node: bool) -> bool {
+    let is_node_name = contains(&hier_spec::agent::NODES, name) || crate::channel::equal(name, hier_spec::agent::TODO_INCOMPLETE);
+    contains(&hier_spec::agent::TOOLS, name) || (is_node && is_node_name)
+}
+
+/// A channel that a subagent can give back: every channel but a managed one and those of the hierarchy itself.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is managed by the engine and cannot be given back by a subagent",
+    label = "cannot be given back",
+    note = "a policy names channels that nodes can write"
+)]
+pub trait Returnable: WritableChannel {
+    /// The channel's name.
+    fn channel_name(&self) -> &'static str;
+}
+
+impl<S: Values, T, K> Returnable for Channel<S, T, K> {
+    fn channel_name(&self) -> &'static str {
+        self.name()
+    }
+}
+
+/// The name of a channel that a subagent can give back.
+pub fn returnable(channel: &impl Returnable) -> &'static str {
+    channel.channel_name()
+}
+
+/// The name of a channel that both states have.
+pub fn crosses<A: Returnable, B: Returnable<Value = A::Value>>(outer: &A, _inner: &B) -> &'static str {
+    outer.channel_name()
+}

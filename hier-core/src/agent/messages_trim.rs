@@ -1,0 +1,65 @@
+//! Shorter copies of a conversation that a provider still accepts.
+
+use std::collections::HashSet;
+
+use super::message::{Body, Message};
+use super::messages::Messages;
+
+impl Messages {
+    /// The last messages, at most this many, behind the system messages that the conversation begins with (which do not
+    /// count).
+    ///
+    /// A tool call and its results stay together: where the cut would part them, both go. A result whose call is nowhere
+    /// goes, and what stands before it.
+    ///
+    /// ```
+    /// # use hier_core::agent::{Message, Messages};
+    /// let talk: Messages =
+    ///     [Message::system("Be kind."), Message::user("one"), Message::assistant("two"), Message::user("three")].into();
+    /// let texts: Vec<_> = talk.last_messages(1).iter().map(|m| m.content().unwrap().text()).collect();
+    /// assert_eq!(texts, ["Be kind.", "three"]);
+    /// ```
+    #[must_use]
+    pub fn last_messages(&self, count: usize) -> Self {
+        self.kept(count, |_| 1)
+    }
+
+    /// The last messages whose sizes add up to at most `limit`, behind the system messages that the conversation begins
+    /// with (which count). `size` is an estimate, of tokens for instance: a quarter of the characters is usual. Calls and
+    /// results stay together as in [`last_messages`](Self::last_messages).
+    #[must_use]
+    pub fn last_within(&self, limit: usize, size: impl Fn(&Message) -> usize) -> Self {
+        let system: usize = self.iter().take(self.preamble()).map(&size).fold(0, usize::saturating_add);
+        self.kept(limit.saturating_sub(system), size)
+    }
+
+    /// The number of system messages at the beginning.
+    fn preamble(&self) -> usize {
+        self.iter().take_while(|message| matches!(message.body, Body::System { .. })).count()
+    }
+
+    fn kept(&self, limit: usize, size: impl Fn(&Message) -> usize) -> Self {
+        let preamble = self.preamble();
+        let (mut from, mut total) = (self.len(), 0_usize);
+        // Results, seen from the end, whose calls are still to come: no cut may stand between.
+        let mut open: HashSet<&str> = HashSet::new();
+        for (place, message) in self.iter().enumerate().skip(preamble).rev() {
+            total = total.saturating_add(size(message));
+            if total > limit {
+                break;
+            }
+            open.extend(message.tool_call_id());
+            for call in message.tool_calls() {
+                open.remove(call.id.as_str());
+            }
+            if open.is_empty() {
+                from = place;
+            }
+        }
+        if from == preamble {
+            return self.clone();
+        }
+        let list = self.shared();
+        Self::of(list.iter().take(preamble).chain(list.iter().skip(from)).cloned())
+    }
+}

@@ -1,0 +1,59 @@
+//! The nodes that refuse calls, and those that end an agent.
+
+use std::sync::Arc;
+
+use super::{Agent, words, writing};
+use crate::agent::base::BaseState;
+use crate::agent::message::Message;
+use crate::agent::todo_list::TodoLists;
+use crate::error::NodeError;
+use crate::graph::{Command, Task};
+use crate::state::{Contains, State, Values};
+
+/// Answers every call of the last message with an error.
+pub(super) fn refuse<S: Values + Contains<BaseState>>(state: &S, reason: &str) -> Command<S> {
+    writing(answers(state.part(), |call| words::refusal(call, reason)).map(|answers| messages::<S>(answers)))
+}
+
+/// The answers to the calls of the last message; none if it calls nothing.
+fn answers(
+    base: &BaseState,
+    answer: impl Fn(&crate::agent::message::ToolCall) -> Message,
+) -> Option<Vec<Message>> {
+    let calls = base.messages.last().map(Message::tool_calls).unwrap_or_default();
+    (!calls.is_empty()).then(|| calls.iter().map(answer).collect())
+}
+
+fn messages<S: Values + Contains<BaseState>>(messages: Vec<Message>) -> S::Write {
+    BaseState::channels().messages.write::<S>(messages)
+}
+
+/// The node `empty_back`: the report was written when the answer came; here its call is answered, so that the
+/// conversation can go on, and the report goes where else it is wanted.
+pub(super) fn report<S, C>(agent: &Arc<Agent<S, C>>, task: &Task<S, C>) -> Result<Command<S>, NodeError>
+where
+    S: Values + Contains<BaseState>,
+{
+    let base = task.state().part();
+    let mut writes: Vec<S::Write> = Vec::new();
+    writes.extend(answers(base, |call| words::answer(call, words::REPORTED)).map(messages::<S>));
+    if let Some(into) = &agent.report_into {
+        writes.extend(into(base.current_agent_report.clone()));
+    }
+    if agent.todo.is_some() && !base.todo_list.is_empty() {
+        let lists = TodoLists::from_iter([(agent.name.clone(), base.todo_list.clone())]);
+        writes.push(BaseState::channels().todo_lists.write::<S>(lists));
+    }
+    Ok(writing(writes))
+}
+
+/// The node `forced_exit`: the agent ends whether it wants or not.
+pub(super) fn forced<S, C>(_agent: &Arc<Agent<S, C>>, task: &Task<S, C>) -> Command<S>
+where
+    S: Values + Contains<BaseState>,
+{
+    let base = task.state().part();
+    let report = words::forced_exit(base.max_iterations, base.iteration_number, &base.current_agent_report);
+    let refused = answers(base, |call| words::refusal(call, words::REPORT_NOW)).map(messages::<S>);
+    writing([BaseState::channels().current_agent_report.write::<S>(report)].into_iter().chain(refused))
+}

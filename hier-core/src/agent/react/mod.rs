@@ -1,0 +1,221 @@
+//! Agents that ask a model what to do: the graph that each of them is.
+//!
+//! An agent is an ordinary graph of this engine, whose nodes are made here from what the agent is told to be. The shape
+//! of the graph is [`hier_spec::agent`].
+
+mod ending;
+mod reasoning;
+mod route;
+mod system;
+mod tool;
+mod toolbox;
+pub(super) mod words;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use hier_spec::agent as names;
+
+pub(super) use tool::call_of;
+pub use tool::{Approval, ApprovalRequest};
+pub use toolbox::ToolErrors;
+pub(crate) use toolbox::{ArgsSpec, Card};
+
+use super::base::BaseState;
+use super::context::BaseContext;
+use super::message::ToolCall;
+use super::model::ToolSpec;
+use super::tool::Tool;
+use crate::error::NodeError;
+use crate::graph::handler::BoxFuture;
+use crate::graph::{Command, NodeDef, Output, Task};
+use crate::state::{Contains, Update, Values, Writes};
+
+/// How often an agent may ask its model, unless it says itself.
+pub const DEFAULT_MAX_ITERATIONS: u32 = 50;
+
+/// What an agent says, as a constant or made of its state.
+pub(crate) enum Prompt<S> {
+    Text(Arc<str>),
+    Made(Arc<dyn Fn(&S) -> String + Send + Sync>),
+}
+
+impl<S> Prompt<S> {
+    fn text(&self, state: &S) -> String {
+        match self {
+            Self::Text(text) => text.as_ref().to_owned(),
+            Self::Made(make) => make(state),
+        }
+    }
+}
+
+/// What an agent says: a text, or a function of its state that makes one.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no text of an agent over `{S}`",
+    label = "neither a text nor a function that makes one",
+    note = "give a text, or an `fn(&{S}) -> String`"
+)]
+pub trait IntoPrompt<S, M> {
+    #[doc(hidden)]
+    fn into_prompt(self) -> PromptText<S>;
+}
+
+/// A text of an agent.
+#[doc(hidden)]
+pub struct PromptText<S>(pub(crate) Prompt<S>);
+
+/// Marks a text.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Constant;
+/// Marks a function that makes a text.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Made;
+
+impl<S, T: Into<Arc<str>>> IntoPrompt<S, Constant> for T {
+    fn into_prompt(self) -> PromptText<S> {
+        PromptText(Prompt::Text(self.into()))
+    }
+}
+
+impl<S, F, T> IntoPrompt<S, Made> for F
+where
+    F: Fn(&S) -> T + Send + Sync + 'static,
+    T: Into<String>,
+{
+    fn into_prompt(self) -> PromptText<S> {
+        PromptText(Prompt::Made(Arc::new(move |state| self(state).into())))
+    }
+}
+
+/// The list of things to do, of an agent that has one.
+pub(crate) struct Todo<S> {
+    /// Whether it may report; none: once there is a list, and all of it is done.
+    pub(crate) check: Option<Arc<dyn Fn(&S) -> bool + Send + Sync>>,
+    /// What it is told otherwise.
+    pub(crate) refusal: Arc<str>,
+}
+
+/// What an agent is.
+pub(crate) struct Agent<S: Values, C> {
+    pub(crate) name: Arc<str>,
+    pub(crate) system: Prompt<S>,
+    pub(crate) reasoning: Prompt<S>,
+    pub(crate) tools: Vec<Arc<dyn Tool<S, C>>>,
+    /// The subagents as its model sees them, in the order of their nodes.
+    pub(crate) subagents: Vec<Card>,
+    pub(crate) max_iterations: u32,
+    pub(crate) reports: bool,
+    /// Where else the report is written.
+    pub(crate) report_into: Option<Arc<dyn Fn(String) -> Writes<S> + Send + Sync>>,
+    pub(crate) todo: Option<Todo<S>>,
+    pub(crate) parallel: bool,
+    pub(crate) errors: ToolErrors,
+    /// What is called by which name.
+    pub(crate) callees: HashMap<String, Callee>,
+    /// What the model is told of all of them.
+    pub(crate) specs: Arc<[ToolSpec]>,
+}
+
+/// What a call calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Callee {
+    /// A tool of the agent's own, by its place.
+    Tool(usize),
+    /// A subagent, by its place.
+    Subagent(usize),
+    /// One that every agent may have, or nothing.
+    Other,
+}
+
+impl<S: Values + Contains<BaseState>, C> Agent<S, C> {
+    /// Whether the agent has something to do before it may report.
+    fn holds_back(&self, state: &S) -> bool {
+        self.todo.as_ref().is_some_and(|todo| match &todo.check {
+            Some(check) => !check(state),
+            None => !state.part().todo_list.is_done(),
+        })
+    }
+
+    fn max_iterations(&self, state: &S) -> u32 {
+        let base = state.part();
+        let task = base.current_agent_args.get("task_iterations").and_then(serde_json::Value::as_u64);
+        let task = task.filter(|task| *task > 0).map(|task| u32::try_from(task).unwrap_or(u32::MAX));
+        let frame = base.subagent_stack.top().filter(|frame| frame.agent_name() == &*self.name);
+        let policy = frame.and_then(super::frame::Frame::max_iterations);
+        [task, policy].into_iter().flatten().fold(self.max_iterations, u32::min)
+    }
+}
+
+impl<S: Values, C> Agent<S, C> {
+    /// What is called by this name.
+    fn callee(&self, name: &str) -> Callee {
+        self.callees.get(name).copied().unwrap_or(Callee::Other)
+    }
+
+    /// What makes this call: a subagent whose arguments do not fit is not called, the tool node says why.
+    fn callee_for(&self, call: &ToolCall) -> Callee {
+        match self.callee(&call.name) {
+            Callee::Subagent(number) if self.subagents[number].mistake(call).is_some() => Callee::Other,
+            callee => callee,
+        }
+    }
+}
+
+impl<S, C> Agent<S, C>
+where
+    S: Values + Contains<BaseState>,
+    C: AsRef<BaseContext> + Send + Sync + 'static,
+{
+    /// The code of the nodes that every agent has, in the order of [`hier_spec::agent::NODES`].
+    pub(crate) fn nodes(self: &Arc<Self>) -> Vec<NodeDef<S, C>> {
+        let mut nodes = vec![
+            self.node(|agent, task| Box::pin(std::future::ready(Ok(system::run(agent, task))))),
+            self.node(|agent, task| Box::pin(reasoning::run(agent, task))),
+            self.node(|agent, task| Box::pin(tool::run(agent, task))),
+            self.node(|agent, task| Box::pin(std::future::ready(ending::report(agent, task)))),
+            self.node(|_, _| Box::pin(std::future::ready(Ok(Command::new())))),
+            self.refusal(words::REPORT_ALONE),
+            self.refusal(words::PARALLEL),
+            self.refusal(words::REPORT_NOW),
+            self.node(|agent, task| Box::pin(std::future::ready(Ok(ending::forced(agent, task))))),
+        ];
+        debug_assert_eq!(nodes.len(), names::NODES.len());
+        nodes.extend(self.todo.as_ref().map(|todo| self.refusal(&todo.refusal)));
+        nodes
+    }
+
+    /// A node with this code.
+    fn node(self: &Arc<Self>, code: Code<S, C>) -> NodeDef<S, C> {
+        let agent = self.clone();
+        NodeDef::from_body(
+            crate::graph::body(move |task| {
+                let agent = agent.clone();
+                Box::pin(async move { code(&agent, task).await.map(Output::from) })
+            }),
+            None,
+        )
+    }
+
+    /// A node that answers every call of the last message with an error.
+    fn refusal(self: &Arc<Self>, reason: &str) -> NodeDef<S, C> {
+        let reason: Arc<str> = reason.into();
+        NodeDef::from_body(
+            crate::graph::body(move |task| {
+                let command = ending::refuse(task.state(), &reason);
+                Box::pin(std::future::ready(Ok(Output::from(command))))
+            }),
+            None,
+        )
+    }
+}
+
+/// The code of a node.
+type Code<S, C> =
+    for<'a> fn(&'a Arc<Agent<S, C>>, &'a Task<S, C>) -> BoxFuture<'a, Result<Command<S>, NodeError>>;
+
+/// A command that makes these writes.
+fn writing<S: Values>(writes: impl IntoIterator<Item = S::Write>) -> Command<S> {
+    Command::update(S::Update::from_writes(writes.into_iter().collect::<Writes<S>>()))
+}

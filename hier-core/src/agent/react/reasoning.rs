@@ -1,0 +1,112 @@
+//! The node `reasoning`: asks the model, and goes where its answer says.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hier_spec::agent as names;
+
+use super::route::{self, Way};
+use super::{Agent, Callee, words, writing};
+use crate::agent::base::BaseState;
+use crate::agent::context::BaseContext;
+use crate::agent::message::{Body, Message, ToolCall};
+use crate::agent::messages::Messages;
+use crate::agent::model::{ChatOptions, ChatRequest, ModelError};
+use crate::agent::progress::{Calls, Progress};
+use crate::error::{NodeError, NodeErrorKind};
+use crate::graph::{Command, Task};
+use crate::state::{Contains, State, Values};
+
+pub(super) async fn run<S, C>(agent: &Arc<Agent<S, C>>, task: &Task<S, C>) -> Result<Command<S>, NodeError>
+where
+    S: Values + Contains<BaseState>,
+    C: AsRef<BaseContext> + Send + Sync + 'static,
+{
+    let (state, base) = (task.state(), task.state().part());
+    let iteration = base.iteration_number.saturating_add(1);
+    let asked = words::iteration(&agent.reasoning.text(state), iteration, base.max_iterations);
+    let question = Messages::from([Message::user(asked)]);
+    let answer = ask(agent, task, &question).await?;
+    let way = route::route(agent, state, answer.tool_calls(), (iteration, base.max_iterations)).map_err(permanent)?;
+    let calls = answer.tool_calls().to_vec();
+    let mut said = question;
+    said.merge([answer].into()).map_err(|error| NodeError::permanent(error.to_string()))?;
+    let channels = BaseState::channels();
+    let mut writes =
+        vec![channels.messages.write::<S>(said), channels.iteration_number.write::<S>(iteration)];
+    writes.extend(scheduled(agent, base, &way).map(|progress| channels.progress.write::<S>(progress)));
+    if let Way::Ended { report, finished } = &way {
+        writes.push(channels.current_agent_report.write::<S>(report.clone()));
+        writes.extend(finished.then(|| channels.is_finished.write::<S>(true)));
+    }
+    Ok(go(agent, writing(writes), way, calls))
+}
+
+/// Follows the way that was found.
+fn go<S: Values, C>(agent: &Agent<S, C>, command: Command<S>, way: Way, calls: Vec<ToolCall>) -> Command<S> {
+    match way {
+        Way::Again => command.goto(names::REASONING),
+        Way::Forced => command.goto(names::FORCED_EXIT),
+        Way::Refused(by) => command.goto(by),
+        Way::Ended { .. } => command.goto(names::EMPTY_BACK),
+        // The node finds a single call in the last message; several are sent, each by itself.
+        Way::Calls(made) => match &made[..] {
+            [callee] => command.goto(agent.node_of(*callee)),
+            _ => {
+                let sends = made.iter().zip(calls);
+                sends.fold(command, |command, (callee, call)| command.send(agent.node_of(*callee), call))
+            }
+        },
+    }
+}
+
+impl<S: Values, C> Agent<S, C> {
+    /// The node that makes such a call.
+    fn node_of(&self, callee: Callee) -> &str {
+        match callee {
+            Callee::Subagent(number) => &self.subagents[number].node,
+            Callee::Tool(_) | Callee::Other => names::TOOL,
+        }
+    }
+}
+
+/// Asks the model: the conversation so far, and the question.
+async fn ask<S, C>(agent: &Agent<S, C>, task: &Task<S, C>, question: &Messages) -> Result<Message, NodeError>
+where
+    S: Values + Contains<BaseState>,
+    C: AsRef<BaseContext> + Send + Sync + 'static,
+{
+    let model = task.run().context().as_ref().model()?;
+    let mut messages = task.state().part().messages.clone();
+    messages.merge(question.clone()).map_err(|error| NodeError::permanent(error.to_string()))?;
+    let request = ChatRequest { messages, tools: agent.specs.clone(), output: None, options: ChatOptions::default() };
+    task.run().heartbeat();
+    let response = model.chat(request).await.map_err(failed)?;
+    if !matches!(response.message.body, Body::Assistant { .. }) {
+        let reason = "it is no message of an assistant".to_owned();
+        return Err(failed(ModelError::BadAnswer { model: model.name().to_owned(), reason }));
+    }
+    Ok(response.message)
+}
+
+fn failed(error: ModelError) -> NodeError {
+    let transient = error.is_transient();
+    NodeError::from_kind(NodeErrorKind::Source(Box::new(error)), transient)
+}
+
+fn permanent(error: impl std::error::Error + Send + Sync + 'static) -> NodeError {
+    NodeError::from_kind(NodeErrorKind::Source(Box::new(error)), false)
+}
+
+/// The calls of subagents that are about to be made, counted.
+fn scheduled<S: Values, C>(agent: &Agent<S, C>, base: &BaseState, way: &Way) -> Option<Progress> {
+    let Way::Calls(made) = way else { return None };
+    let mut counts: BTreeMap<&Arc<str>, Calls> = BTreeMap::new();
+    for callee in made {
+        if let Callee::Subagent(number) = callee {
+            let name = &agent.subagents[*number].name;
+            counts.entry(name).or_insert_with(|| base.progress.get(name)).scheduled += 1;
+        }
+    }
+    (!counts.is_empty()).then(|| counts.into_iter().map(|(name, calls)| (name.clone(), calls)).collect())
+}

@@ -1,0 +1,29 @@
+//! The node `system`: tells the model what it is and what it has to do.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Agent, words, writing};
+use crate::agent::base::BaseState;
+use crate::agent::message::Message;
+use crate::graph::{Command, Task};
+use crate::state::{Contains, State, Values};
+
+pub(super) fn run<S, C>(agent: &Arc<Agent<S, C>>, task: &Task<S, C>) -> Command<S>
+where
+    S: Values + Contains<BaseState>,
+{
+    let state = task.state();
+    let args = &state.part().current_agent_args;
+    let text = |name: &str| args.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let mut messages = vec![Message::system(agent.system.text(state))];
+    messages.extend(text("task").map(|task| Message::user(words::task(task))));
+    messages.extend(text("task_scope").map(|scope| Message::user(words::scope(scope))));
+    let channels = BaseState::channels();
+    writing([
+        channels.messages.write::<S>(messages),
+        channels.iteration_number.write::<S>(0),
+        channels.max_iterations.write::<S>(agent.max_iterations(state)),
+    ])
+}

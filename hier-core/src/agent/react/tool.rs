@@ -1,0 +1,129 @@
+//! The node `tool`: makes one call.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Agent, Callee, toolbox, words, writing};
+use crate::agent::base::BaseState;
+use crate::agent::context::BaseContext;
+use crate::agent::message::{Message, ToolCall};
+use crate::agent::tool::{Tool, ToolOutput};
+use crate::error::{NodeError, NodeErrorKind};
+use crate::graph::{Command, Task};
+use crate::state::{Contains, State, Values};
+
+/// What an operator is asked before a call that needs approval is made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename = "tool_approval")]
+pub struct ApprovalRequest {
+    /// The agent that wants to make the call.
+    pub agent: String,
+    /// The call.
+    pub call: ToolCall,
+}
+
+/// What an operator answers to an [`ApprovalRequest`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "decision", rename_all = "snake_case")]
+pub enum Approval {
+    /// The call is made.
+    Approve,
+    /// The call is made with these arguments.
+    Edit {
+        /// The arguments: an object.
+        args: Value,
+    },
+    /// The call is not made; the model is told why.
+    Reject {
+        /// Why.
+        reason: String,
+    },
+}
+
+pub(super) async fn run<S, C>(agent: &Arc<Agent<S, C>>, task: &Task<S, C>) -> Result<Command<S>, NodeError>
+where
+    S: Values + Contains<BaseState>,
+    C: AsRef<BaseContext> + Send + Sync + 'static,
+{
+    let call = call_of(task)?;
+    let said = |message: Message| writing([BaseState::channels().messages.write::<S>([message])]);
+    Ok(match agent.callee(&call.name) {
+        Callee::Tool(number) => match approved(agent, &*agent.tools[number], call.clone(), task).await? {
+            Ok(call) => made(agent, &*agent.tools[number], &call, task).await?,
+            Err(reason) => said(words::refusal(&call, &reason)),
+        },
+        Callee::Subagent(number) => {
+            let mistake = agent.subagents[number].mistake(&call).unwrap_or_default();
+            said(words::refusal(&call, &mistake))
+        }
+        Callee::Other => match toolbox::call::<S>(agent.todo.is_some(), &call) {
+            Some(Ok(writes)) => writing(writes),
+            Some(Err(mistake)) => said(words::refusal(&call, &mistake)),
+            None => said(words::refusal(&call, &words::unknown_tool(&call.name, agent.tool_names()))),
+        },
+    })
+}
+
+/// The call that this task is for: what it was sent, or the only one of the last message.
+pub(crate) fn call_of<S, C>(task: &Task<S, C>) -> Result<ToolCall, NodeError>
+where
+    S: Values + Contains<BaseState>,
+{
+    if task.was_sent() {
+        return task.sent();
+    }
+    let last = task.state().part().messages.last().map(Message::tool_calls).unwrap_or_default();
+    last.first().cloned().ok_or_else(|| {
+        NodeError::permanent("was reached without a call: the last message of `messages` is no call of a tool")
+    })
+}
+
+/// The call as the operator wants it, or why it is not made.
+async fn approved<S, C>(
+    agent: &Agent<S, C>,
+    tool: &dyn Tool<S, C>,
+    call: ToolCall,
+    task: &Task<S, C>,
+) -> Result<Result<ToolCall, String>, NodeError>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+{
+    if !tool.needs_approval() {
+        return Ok(Ok(call));
+    }
+    let question = ApprovalRequest { agent: agent.name.to_string(), call: call.clone() };
+    Ok(match task.run().interrupt::<Approval>(&question).await? {
+        Approval::Approve => Ok(call),
+        Approval::Edit { args } => Ok(ToolCall { args, ..call }),
+        Approval::Reject { reason } => Err(format!("the operator did not approve this call: {reason}")),
+    })
+}
+
+/// Makes a call of a tool of the agent's own.
+async fn made<S, C>(
+    agent: &Agent<S, C>,
+    tool: &dyn Tool<S, C>,
+    call: &ToolCall,
+    task: &Task<S, C>,
+) -> Result<Command<S>, NodeError>
+where
+    S: Values + Contains<BaseState>,
+    C: 'static,
+{
+    let said = |messages: Vec<Message>| writing([BaseState::channels().messages.write::<S>(messages)]);
+    Ok(match tool.call(call, task).await {
+        Ok(ToolOutput::Content(content)) => said(vec![words::answer(call, content)]),
+        Ok(ToolOutput::Messages(messages)) => said(messages),
+        Ok(ToolOutput::Command(command)) => command,
+        Ok(ToolOutput::Invalid(mistake)) => said(vec![words::refusal(call, &mistake)]),
+        // A question of the tool's is no failure.
+        Err(error) if matches!(error.kind(), NodeErrorKind::Interrupt(_)) => return Err(error),
+        Err(error) => match agent.errors.told(&error) {
+            Some(text) => said(vec![words::refusal(call, &text)]),
+            None => return Err(error),
+        },
+    })
+}

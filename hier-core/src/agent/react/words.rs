@@ -1,0 +1,78 @@
+//! What an agent says to its model: every text in one place.
+
+use crate::agent::message::{Body, Content, Message, ToolCall, ToolStatus};
+
+/// What an agent is told to be, unless it says itself.
+pub(crate) const DEFAULT_SYSTEM: &str =
+    "You are an agent in a team. Do the task that you are given, stay within its scope, then report to your supervisor.";
+
+/// What an agent's model is asked each time, unless the agent says itself.
+pub(crate) const DEFAULT_REASONING: &str = "What should we do now?";
+
+/// Why a report is refused while there is something to do, unless the agent says itself.
+pub(crate) const DEFAULT_TODO: &str = "You still have open TODO items; complete them before reporting.";
+
+/// The answers to calls that are not made.
+pub(super) const PARALLEL: &str = "Parallel tool calls that include a sub-agent are not supported. Call the sub-agent \
+                                   alone in a separate step. None of the tools were executed. Re-issue them one by one.";
+pub(super) const REPORT_ALONE: &str = "Multiple tool calls detected alongside report_to_supervisor. Call other tools \
+                                       first, then report in a separate step.";
+pub(super) const REPORT_NOW: &str =
+    "Iteration budget exhausted. Stop working and call report_to_supervisor with your partial progress.";
+
+/// The answer to the call by which an agent ends.
+pub(super) const REPORTED: &str = "Reported.";
+
+pub(super) fn task(task: &str) -> String {
+    format!("[TASK FROM SUPERVISOR]\n{task}")
+}
+
+pub(super) fn scope(scope: &str) -> String {
+    format!("[TASK SCOPE]\nYour scope is LIMITED TO: {scope}\nDo NOT perform work outside this scope.")
+}
+
+/// How far the agent is, after what its model is asked.
+pub(super) fn iteration(asked: &str, iteration: u32, max: u32) -> String {
+    let left = i64::from(max) - i64::from(iteration);
+    if left <= 0 {
+        format!(
+            "{asked}\n\n[BUDGET EXHAUSTED — Iteration {iteration} of {max} — You MUST call report_to_supervisor NOW]"
+        )
+    } else if left <= 3 {
+        format!("{asked}\n\n[Iteration {iteration} of {max} — {left} iterations left — WRAP UP NOW]")
+    } else {
+        format!("{asked}\n\n[Iteration {iteration} of {max} — {left} iterations left]")
+    }
+}
+
+/// The report of an agent that did not stop.
+pub(super) fn forced_exit(max: u32, used: u32, partial: &str) -> String {
+    let report = format!(
+        "[FORCED EXIT] Agent exhausted iteration budget (max_iterations={max}, iterations_used={used})."
+    );
+    if partial.is_empty() { report } else { format!("{report}\n\nPartial progress:\n{partial}") }
+}
+
+/// What a report adds that asks for more time.
+pub(super) fn more_iterations(report: &str, iterations: u64) -> String {
+    format!("{report}\n\n[REQUEST_ITERATIONS: {iterations}] This agent needs more iterations to complete its task.")
+}
+
+pub(super) fn unknown_tool(name: &str, known: impl Iterator<Item = impl AsRef<str>>) -> String {
+    let known: Vec<String> = known.map(|name| name.as_ref().to_owned()).collect();
+    format!("{name} is not a valid tool, try one of [{}].", known.join(", "))
+}
+
+/// The answer to a call that failed or was not made.
+pub(crate) fn refusal(call: &ToolCall, reason: &str) -> Message {
+    let mut message = Message::tool(call, format!("Error: {reason}"));
+    if let Body::Tool { status, .. } = &mut message.body {
+        *status = ToolStatus::Error;
+    }
+    message
+}
+
+/// The answer to a call.
+pub(crate) fn answer(call: &ToolCall, content: impl Into<Content>) -> Message {
+    Message::tool(call, content)
+}

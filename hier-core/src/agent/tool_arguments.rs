@@ -1,0 +1,119 @@
+//! The arguments of a tool call, as the tool takes them: all that is wrong with them is found, and said in words that
+//! the model can act on.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::message::ToolCall;
+
+/// Reads the arguments of a call, and collects what is wrong with them. Used by `#[tool]`.
+#[derive(Debug)]
+pub struct ToolArguments<'a> {
+    call: &'a ToolCall,
+    faults: Vec<String>,
+}
+
+impl<'a> ToolArguments<'a> {
+    /// The arguments of this call, of a tool that takes those of these names.
+    pub fn new(call: &'a ToolCall, known: &[&str]) -> Self {
+        let mut arguments = Self { call, faults: Vec::new() };
+        match &call.args {
+            Value::Object(given) => arguments.refuse_unknown(given, known),
+            // What providers make of a call without arguments.
+            Value::Null => {}
+            other => arguments.faults.push(format!("the arguments are {}, and must be a JSON object", kind(other))),
+        }
+        arguments
+    }
+
+    /// The arguments of this call, of a tool that takes them as one value with this schema.
+    pub fn of_schema(call: &'a ToolCall, schema: &Value) -> Self {
+        let closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
+        match (schema.get("properties"), &call.args) {
+            (Some(Value::Object(properties)), _) if closed => {
+                Self::new(call, &properties.keys().map(String::as_str).collect::<Vec<_>>())
+            }
+            (_, Value::Object(_)) => Self { call, faults: Vec::new() },
+            _ => Self::new(call, &[]),
+        }
+    }
+
+    /// An argument that must be there.
+    pub fn required<T: DeserializeOwned>(&mut self, name: &str) -> Option<T> {
+        let given = self.given(name);
+        if given.is_none() && (self.call.args.is_object() || self.call.args.is_null()) {
+            self.faults.push(format!("`{name}` is missing"));
+        }
+        given.and_then(|value| self.read(name, value))
+    }
+
+    /// An argument that may be left out: `Some(None)` if it is, or if it is null.
+    #[allow(clippy::option_option)] // outside: whether it fits; inside: whether it is there
+    pub fn optional<T: DeserializeOwned>(&mut self, name: &str) -> Option<Option<T>> {
+        match self.given(name) {
+            None | Some(Value::Null) => Some(None),
+            Some(value) => self.read(name, value).map(Some),
+        }
+    }
+
+    /// An argument that has a default.
+    pub fn defaulted<T: DeserializeOwned>(&mut self, name: &str, default: impl FnOnce() -> T) -> Option<T> {
+        self.optional(name).map(|given| given.unwrap_or_else(default))
+    }
+
+    /// All arguments as one value.
+    pub fn whole<T: DeserializeOwned>(&mut self) -> Option<T> {
+        let empty = Value::Object(Map::new());
+        let value = if self.call.args.is_null() { &empty } else { &self.call.args };
+        if value.is_object() { self.read("", value) } else { None }
+    }
+
+    /// Whether nothing is wrong.
+    pub fn fit(&self) -> bool {
+        self.faults.is_empty()
+    }
+
+    /// What is wrong, for the model.
+    pub fn report(&self) -> String {
+        format!("the arguments of `{}` do not fit:\n- {}", self.call.name, self.faults.join("\n- "))
+    }
+
+    fn given(&self, name: &str) -> Option<&'a Value> {
+        self.call.args.get(name)
+    }
+
+    fn refuse_unknown(&mut self, given: &Map<String, Value>, known: &[&str]) {
+        for name in given.keys().filter(|name| !known.contains(&name.as_str())) {
+            let hint = hier_spec::did_you_mean(name, known.iter().copied());
+            self.faults.push(format!("there is no argument `{name}`{hint}"));
+        }
+    }
+
+    fn read<T: DeserializeOwned>(&mut self, name: &str, value: &Value) -> Option<T> {
+        let read = serde_path_to_error::deserialize(value);
+        read.map_err(|error| {
+            let inside = error.path().to_string();
+            let path = match (name, inside.as_str()) {
+                (name, ".") => name.to_owned(),
+                ("", inside) => inside.to_owned(),
+                (name, inside) if inside.starts_with('[') => format!("{name}{inside}"),
+                (name, inside) => format!("{name}.{inside}"),
+            };
+            let what = error.into_inner();
+            self.faults.push(if path.is_empty() { what.to_string() } else { format!("`{path}`: {what}") });
+        })
+        .ok()
+    }
+}
+
+/// What a JSON value is, in words.
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text that is no JSON",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}

@@ -1,0 +1,51 @@
+//! A tool that is bounded in time and tried again.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use crate::error::{NodeError, NodeErrorKind, TimeoutKind};
+use crate::graph::Retry;
+
+/// Calls a tool until an attempt succeeds, fails for good, or was the last. Used by `#[tool]`.
+pub async fn attempts<T, F>(
+    tool: &str,
+    timeout: Option<Duration>,
+    retry: Retry,
+    mut attempt: impl FnMut() -> F,
+) -> Result<T, NodeError>
+where
+    F: Future<Output = Result<T, NodeError>>,
+{
+    if Handle::try_current().is_err() {
+        return Err(NodeError::permanent(format!(
+            "the tool `{tool}` has a timeout or retries, which need a tokio runtime: use `#[tokio::main]` or \
+             `Runtime::block_on`"
+        )));
+    }
+    let mut failures = 0;
+    loop {
+        let error = match bounded(timeout, attempt()).await {
+            Ok(output) => return Ok(output),
+            Err(error) => error,
+        };
+        failures += 1;
+        if !error.is_transient() || failures >= retry.attempts {
+            return Err(error);
+        }
+        let wait = retry.wait(failures);
+        let jitter = wait.mul_f64((retry.jitter.max(0.0) * fastrand::f64()).min(1e6));
+        tracing::debug!(tool, attempt = failures, %error, ?wait, "a tool failed and will be called again");
+        tokio::time::sleep(wait.saturating_add(jitter)).await;
+    }
+}
+
+async fn bounded<T>(
+    limit: Option<Duration>,
+    attempt: impl Future<Output = Result<T, NodeError>>,
+) -> Result<T, NodeError> {
+    let Some(limit) = limit else { return attempt.await };
+    let late = |_| NodeError::from_kind(NodeErrorKind::Timeout { kind: TimeoutKind::Run, limit }, true);
+    tokio::time::timeout(limit, attempt).await.unwrap_or_else(|elapsed| Err(late(elapsed)))
+}

@@ -1,0 +1,92 @@
+//! The JSON schema of a tool's arguments, as providers take it: an object with everything inline.
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+/// Something that a model can give a tool. Implemented for every type with `Deserialize` and `JsonSchema`.
+#[diagnostic::on_unimplemented(
+    message = "a model cannot give a tool a `{Self}`",
+    label = "cannot be an argument",
+    note = "an argument has a schema and is read from JSON: derive `Deserialize` and `JsonSchema` for it (the latter needs the \
+            crate `schemars`, or `#[schemars(crate = \"hier_core::agent::schemars\")]`)"
+)]
+pub trait ToolArgument: JsonSchema + DeserializeOwned {}
+
+#[diagnostic::do_not_recommend]
+impl<T: JsonSchema + DeserializeOwned> ToolArgument for T {}
+
+/// The arguments of a tool, one after the other. Used by `#[tool]`.
+#[derive(Debug)]
+pub struct ToolSchema {
+    generator: SchemaGenerator,
+    properties: Map<String, Value>,
+    required: Vec<Value>,
+}
+
+impl Default for ToolSchema {
+    fn default() -> Self {
+        Self { generator: generator(), properties: Map::new(), required: Vec::new() }
+    }
+}
+
+impl ToolSchema {
+    /// Adds an argument that must be given.
+    #[must_use]
+    pub fn required<T: ToolArgument>(mut self, name: &str, description: &str) -> Self {
+        self.required.push(name.into());
+        self.optional::<T>(name, description, None)
+    }
+
+    /// Adds an argument that may be left out, with what then stands for it, where that can be told.
+    #[must_use]
+    pub fn optional<T: ToolArgument>(mut self, name: &str, description: &str, default: Option<Value>) -> Self {
+        let mut schema = self.generator.subschema_for::<T>();
+        if !description.is_empty() {
+            schema.insert("description".to_owned(), description.into());
+        }
+        if let Some(default) = default {
+            schema.insert("default".to_owned(), default);
+        }
+        self.properties.insert(name.to_owned(), schema.to_value());
+        self
+    }
+
+    /// The schema.
+    pub fn finish(mut self) -> Value {
+        let mut schema = json!({
+            "type": "object",
+            "properties": self.properties,
+            "required": self.required,
+            "additionalProperties": false,
+        });
+        let shared = self.generator.take_definitions(true);
+        if !shared.is_empty() {
+            schema["$defs"] = Value::Object(shared);
+        }
+        schema
+    }
+}
+
+/// The schema of a type whose fields are the arguments.
+pub fn schema_of<T: JsonSchema>() -> Value {
+    let mut schema = generator().into_root_schema_for::<T>();
+    schema.remove("$schema");
+    schema.remove("title");
+    schema.remove("description");
+    let mut schema = schema.to_value();
+    if let Value::Object(object) = &mut schema {
+        object.entry("type").or_insert_with(|| "object".into());
+        object.entry("properties").or_insert_with(|| json!({}));
+        object.entry("required").or_insert_with(|| json!([]));
+        object.entry("additionalProperties").or_insert(Value::Bool(false));
+    }
+    schema
+}
+
+/// Types stand where they are used, since not every provider follows references. One that contains itself cannot, and is
+/// kept in `$defs`.
+fn generator() -> SchemaGenerator {
+    SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true).into_generator()
+}

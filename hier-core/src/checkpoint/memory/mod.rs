@@ -1,0 +1,247 @@
+//! The saver in memory.
+
+mod namespace;
+mod thread;
+
+use std::collections::HashMap;
+use std::future::ready;
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use uuid::Uuid;
+use xxhash_rust::xxh3::Xxh3DefaultBuilder;
+
+use super::record::check;
+use super::{
+    Checkpointer, Claim, Deletion, Lease, ListQuery, Listed, Prune, Record, Saved, SaverError, Saving, ThreadInfo,
+    WhenRunning,
+};
+use thread::Thread;
+
+/// Into how many parts the threads are divided, so that runs of different threads seldom wait for each other.
+const SHARDS: usize = 16;
+
+/// Keeps checkpoints in memory, as they are: nothing is copied or encoded until it is read.
+///
+/// A clone shares what is kept. It lasts as long as the process, so that a lease needs no renewal: it ends when it is
+/// released or taken over.
+///
+/// A commit takes effect when it is called, even if its future is dropped; so does a release.
+#[derive(Clone, Debug, Default)]
+pub struct MemorySaver(Arc<Shared>);
+
+type Shard = HashMap<Arc<str>, Thread, Xxh3DefaultBuilder>;
+
+#[derive(Debug, Default)]
+struct Shared {
+    shards: [Mutex<Shard>; SHARDS],
+    /// The last token of any thread, so that tokens grow also where a thread was deleted in between.
+    last_token: AtomicU64,
+}
+
+impl MemorySaver {
+    /// An empty saver.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn shard(&self, thread: &str) -> MutexGuard<'_, Shard> {
+        let hash = Xxh3DefaultBuilder::new().hash_one(thread);
+        // The map inside uses the low bits.
+        #[allow(clippy::cast_possible_truncation)]
+        let shard = (hash >> 32) as usize % SHARDS;
+        lock(&self.0.shards[shard])
+    }
+
+    /// Each part of the threads, locked one after the other.
+    fn shards(&self) -> impl Iterator<Item = MutexGuard<'_, Shard>> {
+        self.0.shards.iter().map(lock)
+    }
+
+    /// The thread that a lease is for, if nobody else has claimed it since.
+    fn held<'a>(shard: &'a mut Shard, lease: &Lease) -> Result<&'a mut Thread, SaverError> {
+        match shard.get_mut(&lease.thread) {
+            Some(thread) if thread.token == lease.token => Ok(thread),
+            _ => Err(SaverError::Superseded { thread: lease.thread.to_string() }),
+        }
+    }
+
+    fn try_claim(&self, thread: &str, claim: &Claim) -> Result<Lease, thread::Taken> {
+        let mut shard = self.shard(thread);
+        let name = shard.get_key_value(thread).map_or_else(|| Arc::from(thread), |(name, _)| name.clone());
+        let thread = shard.entry(name.clone()).or_default();
+        if claim.when_running != WhenRunning::TakeOver
+            && let Some(taken) = thread.taken()
+        {
+            return Err(taken);
+        }
+        let token = self.0.last_token.fetch_add(1, Ordering::Relaxed) + 1;
+        thread.claim(token, claim, SystemTime::now());
+        Ok(Lease { thread: name, token, lasts: claim.lasts })
+    }
+
+    async fn wait_and_claim(&self, thread: &str, claim: &Claim, at_most: Duration) -> Result<Lease, SaverError> {
+        let mut holder = String::new();
+        let waiting = async {
+            loop {
+                match self.try_claim(thread, claim) {
+                    Ok(lease) => return lease,
+                    Err(taken) => {
+                        holder = taken.holder;
+                        taken.freed.await;
+                    }
+                }
+            }
+        };
+        let lease = tokio::time::timeout(at_most, waiting).await;
+        lease.map_err(|_| SaverError::Busy { thread: thread.to_owned(), holder })
+    }
+
+    fn commit_now(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
+        for record in &records {
+            check(record)?;
+        }
+        let mut shard = self.shard(&lease.thread);
+        Self::held(&mut shard, lease)?.store(records);
+        Ok(())
+    }
+
+    /// Deletes of each of these threads what `plan` says, and returns how many checkpoints that were.
+    fn delete(&self, threads: Option<&[String]>, plan: impl Fn(&Thread) -> Deletion) -> u64 {
+        let Some(names) = threads else {
+            return self
+                .shards()
+                .map(|mut shard| shard.values_mut().map(|thread| thread.delete(&plan)).sum::<u64>())
+                .sum();
+        };
+        names.iter().map(|name| self.shard(name).get_mut(name.as_str()).map_or(0, |thread| thread.delete(&plan))).sum()
+    }
+
+    fn list_now(&self, query: &ListQuery) -> Vec<Listed> {
+        let mut found: Vec<Listed> = match &query.thread {
+            Some(name) => match self.shard(name).get_key_value(name.as_str()) {
+                Some((name, thread)) => thread.list(name, query),
+                None => Vec::new(),
+            },
+            None => self
+                .shards()
+                .flat_map(|shard| shard.iter().flat_map(|(name, thread)| thread.list(name, query)).collect::<Vec<_>>())
+                .collect(),
+        };
+        found.sort_by(|a, b| {
+            b.checkpoint
+                .id
+                .cmp(&a.checkpoint.id)
+                .then_with(|| (&a.thread, &a.namespace).cmp(&(&b.thread, &b.namespace)))
+        });
+        found.truncate(query.limit.unwrap_or(usize::MAX));
+        found
+    }
+
+    fn threads_now(&self, limit: Option<usize>) -> Vec<ThreadInfo> {
+        let mut found: Vec<_> = self
+            .shards()
+            .flat_map(|shard| shard.iter().filter_map(|(name, thread)| thread.info(name)).collect::<Vec<_>>())
+            .collect();
+        found.sort_by(|(newest, a), (other, b)| other.cmp(newest).then_with(|| a.thread.cmp(&b.thread)));
+        found.truncate(limit.unwrap_or(usize::MAX));
+        found.into_iter().map(|(_, info)| info).collect()
+    }
+
+    fn sweep_now(&self) -> u64 {
+        let now = SystemTime::now();
+        let mut swept = 0;
+        for mut shard in self.shards() {
+            shard.retain(|_, thread| {
+                let expired = thread.is_expired(now);
+                swept += u64::from(expired);
+                !expired && !thread.is_idle_and_empty()
+            });
+        }
+        swept
+    }
+}
+
+impl Checkpointer for MemorySaver {
+    fn acquire<'a>(&'a self, thread: &'a str, claim: Claim) -> Saving<'a, Lease> {
+        Box::pin(async move {
+            match claim.when_running {
+                WhenRunning::Wait(at_most) => self.wait_and_claim(thread, &claim, at_most).await,
+                WhenRunning::TakeOver | WhenRunning::Reject => self
+                    .try_claim(thread, &claim)
+                    .map_err(|taken| SaverError::Busy { thread: thread.to_owned(), holder: taken.holder }),
+            }
+        })
+    }
+
+    fn renew<'a>(&'a self, lease: &'a Lease) -> Saving<'a, ()> {
+        Box::pin(ready(Self::held(&mut self.shard(&lease.thread), lease).map(|_| ())))
+    }
+
+    fn release<'a>(&'a self, lease: &'a Lease) -> Saving<'a, ()> {
+        if let Ok(thread) = Self::held(&mut self.shard(&lease.thread), lease) {
+            thread.free();
+        }
+        Box::pin(ready(Ok(())))
+    }
+
+    fn commit<'a>(&'a self, lease: &'a Lease, records: Vec<Record>) -> Saving<'a, ()> {
+        Box::pin(ready(self.commit_now(lease, records)))
+    }
+
+    fn get<'a>(&'a self, thread: &'a str, namespace: &'a str, id: Option<Uuid>) -> Saving<'a, Option<Saved>> {
+        Box::pin(ready(Ok(self.shard(thread).get(thread).and_then(|thread| thread.get(namespace, id)))))
+    }
+
+    fn list(&self, query: ListQuery) -> Saving<'_, Vec<Listed>> {
+        Box::pin(ready(Ok(self.list_now(&query))))
+    }
+
+    fn threads(&self, limit: Option<usize>) -> Saving<'_, Vec<ThreadInfo>> {
+        Box::pin(ready(Ok(self.threads_now(limit))))
+    }
+
+    fn delete_thread<'a>(&'a self, thread: &'a str) -> Saving<'a, ()> {
+        // A run that holds the thread has no token left, and those that wait for it are woken when it is dropped.
+        self.shard(thread).remove(thread);
+        Box::pin(ready(Ok(())))
+    }
+
+    fn copy_thread<'a>(&'a self, from: &'a str, to: &'a str) -> Saving<'a, ()> {
+        if from != to {
+            let history = self.shard(from).get(from).map(Thread::history);
+            let mut shard = self.shard(to);
+            shard.remove(to);
+            if let Some(history) = history {
+                shard.insert(Arc::from(to), history);
+            }
+        }
+        Box::pin(ready(Ok(())))
+    }
+
+    fn delete_for_runs<'a>(&'a self, runs: &'a [String]) -> Saving<'a, ()> {
+        self.delete(None, |thread| Deletion::by_runs(thread.newest_first(), runs));
+        Box::pin(ready(Ok(())))
+    }
+
+    fn prune(&self, prune: Prune) -> Saving<'_, u64> {
+        let now = SystemTime::now();
+        let plan = |thread: &Thread| Deletion::by_prune(thread.newest_first(), &prune, now);
+        Box::pin(ready(Ok(self.delete(prune.threads.as_deref(), plan))))
+    }
+
+    fn sweep(&self) -> Saving<'_, u64> {
+        Box::pin(ready(Ok(self.sweep_now())))
+    }
+
+    fn leases_expire(&self) -> bool {
+        false
+    }
+}
+
+/// A saver stays usable when somebody panicked while it was locked: nothing here leaves a thread half changed.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

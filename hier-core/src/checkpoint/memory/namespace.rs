@@ -1,0 +1,182 @@
+//! The checkpoints of one namespace in memory.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::checkpoint::{Chain, Checkpoint, Deletion, PendingWrite, Piece, Saved, TaskWrites};
+
+/// A namespace.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Namespace {
+    /// In the order of their ids, which is nearly always the order in which they came.
+    entries: Vec<Entry>,
+    /// What tasks have done, by checkpoint.
+    writes: HashMap<Uuid, HashMap<Uuid, TaskWrites>>,
+    /// What other checkpoints still need of those that are gone, by the id of the one that is gone.
+    remains: HashMap<Uuid, Remains>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    checkpoint: Box<Checkpoint>,
+    pieces: Vec<Piece>,
+}
+
+/// The values that a deleted checkpoint had brought.
+#[derive(Clone, Debug)]
+struct Remains {
+    channels: Arc<[Arc<str>]>,
+    pieces: Vec<Piece>,
+}
+
+impl Namespace {
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn newest_first(&self) -> impl Iterator<Item = &Checkpoint> {
+        self.entries.iter().rev().map(|entry| &*entry.checkpoint)
+    }
+
+    pub(super) fn put(&mut self, checkpoint: Box<Checkpoint>, pieces: Vec<Piece>) {
+        let mut entry = Entry { checkpoint, pieces };
+        let id = entry.checkpoint.id;
+        if let Some(remains) = self.remains.remove(&id) {
+            entry.inherit(&remains.channels, remains.pieces);
+        }
+        if self.entries.last().is_none_or(|last| last.checkpoint.id < id) {
+            self.entries.push(entry);
+            return;
+        }
+        match self.place(id) {
+            Ok(place) => {
+                let old = std::mem::replace(&mut self.entries[place], entry);
+                self.entries[place].inherit(&old.checkpoint.channels, old.pieces);
+            }
+            Err(place) => self.entries.insert(place, entry),
+        }
+    }
+
+    pub(super) fn put_writes(&mut self, writes: TaskWrites) {
+        let tasks = self.writes.entry(writes.checkpoint).or_default();
+        let TaskWrites { checkpoint, task, path, writes } = writes;
+        let old = tasks.entry(task).or_insert_with(|| TaskWrites { checkpoint, task, path, writes: Vec::new() });
+        for write in writes {
+            put_write(&mut old.writes, write);
+        }
+    }
+
+    pub(super) fn get(&self, id: Option<Uuid>) -> Option<Saved> {
+        let entry = match id {
+            Some(id) => &self.entries[self.place(id).ok()?],
+            None => self.entries.last()?,
+        };
+        let checkpoint = entry.checkpoint.as_ref().clone();
+        let versions = checkpoint.versions.iter().enumerate().filter(|(_, version)| !version.is_nil());
+        let values = versions.map(|(channel, version)| (channel, self.chain(&checkpoint.channels[channel], *version)));
+        let values = values.collect();
+        Some(Saved { values, writes: self.writes_of(checkpoint.id), checkpoint })
+    }
+
+    /// Deletes these checkpoints and what nobody needs any more, and cuts the links to them.
+    pub(super) fn delete(&mut self, name: &Arc<str>, deletion: &Deletion) {
+        let gone = |id: Uuid| deletion.has(name, id);
+        if !self.entries.iter().any(|entry| gone(entry.checkpoint.id)) {
+            return;
+        }
+        let (deleted, kept): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.entries).into_iter().partition(|entry| gone(entry.checkpoint.id));
+        self.entries = kept;
+        for entry in deleted {
+            self.writes.remove(&entry.checkpoint.id);
+            let remains = Remains { channels: entry.checkpoint.channels, pieces: entry.pieces };
+            self.remains.insert(entry.checkpoint.id, remains);
+        }
+        for entry in &mut self.entries {
+            entry.checkpoint.parent = entry.checkpoint.parent.filter(|parent| !gone(*parent));
+        }
+        self.drop_unneeded();
+    }
+
+    fn place(&self, id: Uuid) -> Result<usize, usize> {
+        self.entries.binary_search_by(|entry| entry.checkpoint.id.cmp(&id))
+    }
+
+    /// The channel's value as this version.
+    fn chain(&self, channel: &str, version: Uuid) -> Chain {
+        let mut chain = Chain::default();
+        let mut next = Some(version);
+        while let Some(version) = next {
+            let Some(piece) = self.piece(channel, version) else { break };
+            next = piece.base;
+            if next.is_some() {
+                chain.deltas.push(piece.bytes.clone());
+            } else {
+                chain.full = Some(piece.bytes.clone());
+            }
+        }
+        chain.deltas.reverse();
+        chain
+    }
+
+    fn piece(&self, channel: &str, version: Uuid) -> Option<&Piece> {
+        let (channels, pieces) = match self.place(version) {
+            Ok(place) => (&self.entries[place].checkpoint.channels, &self.entries[place].pieces),
+            Err(_) => self.remains.get(&version).map(|remains| (&remains.channels, &remains.pieces))?,
+        };
+        pieces.iter().find(|piece| &*channels[piece.channel] == channel)
+    }
+
+    fn writes_of(&self, checkpoint: Uuid) -> Vec<TaskWrites> {
+        let tasks = self.writes.get(&checkpoint).map(HashMap::values);
+        let mut tasks: Vec<_> = tasks.into_iter().flatten().cloned().collect();
+        tasks.sort_by(|a, b| (&a.path, a.task).cmp(&(&b.path, b.task)));
+        tasks
+    }
+
+    /// Drops the values of deleted checkpoints that no chain of a kept one passes through.
+    fn drop_unneeded(&mut self) {
+        let mut needed: HashSet<(Uuid, &str)> = HashSet::new();
+        for entry in &self.entries {
+            for (channel, version) in entry.checkpoint.channels.iter().zip(entry.checkpoint.versions.iter()) {
+                let mut next = Some(*version).filter(|version| !version.is_nil());
+                // What has been seen before has been followed to its end.
+                while let Some(version) = next.filter(|version| needed.insert((*version, channel))) {
+                    next = self.piece(channel, version).and_then(|piece| piece.base);
+                }
+            }
+        }
+        let mut remains = std::mem::take(&mut self.remains);
+        remains.retain(|id, it| {
+            it.pieces.retain(|piece| needed.contains(&(*id, &*it.channels[piece.channel])));
+            !it.pieces.is_empty()
+        });
+        self.remains = remains;
+    }
+}
+
+impl Entry {
+    /// The values that an earlier checkpoint with this id had brought stay unless this one brings them: others may be built
+    /// on them.
+    fn inherit(&mut self, channels: &[Arc<str>], pieces: Vec<Piece>) {
+        for mut piece in pieces {
+            let name = &channels[piece.channel];
+            let Some(channel) = self.checkpoint.channels.iter().position(|other| other == name) else { continue };
+            piece.channel = channel;
+            if self.pieces.iter().all(|other| other.channel != channel) {
+                self.pieces.push(piece);
+            }
+        }
+    }
+}
+
+/// In the order of slots; one from 0 on is written once.
+fn put_write(writes: &mut Vec<PendingWrite>, write: PendingWrite) {
+    match writes.binary_search_by_key(&write.slot, |old| old.slot) {
+        Ok(place) if write.slot < 0 => writes[place] = write,
+        Ok(_) => {}
+        Err(place) => writes.insert(place, write),
+    }
+}

@@ -1,0 +1,178 @@
+//! One thread in memory: who holds it, and its namespaces.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::Notify;
+use tokio::sync::futures::OwnedNotified;
+use uuid::Uuid;
+use xxhash_rust::xxh3::Xxh3DefaultBuilder;
+
+use super::namespace::Namespace;
+use crate::checkpoint::{Checkpoint, Claim, Deletion, ListQuery, Listed, Record, Saved, ThreadInfo};
+
+/// A thread.
+#[derive(Debug, Default)]
+pub(super) struct Thread {
+    /// The token of the last claim; 0 before the first.
+    pub(super) token: u64,
+    holder: Option<String>,
+    freed: Freed,
+    time_to_live: Option<Duration>,
+    expires: Option<SystemTime>,
+    /// The root graph's, which is looked up far more often than the others.
+    root: Namespace,
+    children: HashMap<Arc<str>, Namespace, Xxh3DefaultBuilder>,
+}
+
+/// Wakes those that wait for the thread; also when it is deleted.
+#[derive(Debug, Default)]
+struct Freed(Arc<Notify>);
+
+impl Drop for Freed {
+    fn drop(&mut self) {
+        self.0.notify_waiters();
+    }
+}
+
+/// A thread is being run by somebody.
+pub(super) struct Taken {
+    /// Who it is.
+    pub(super) holder: String,
+    /// Resolves once the thread may be free.
+    pub(super) freed: OwnedNotified,
+}
+
+impl Thread {
+    /// Who runs the thread, if somebody does.
+    pub(super) fn taken(&self) -> Option<Taken> {
+        // `notify_waiters` reaches a future that exists, polled or not: it is made while the thread is locked, so that no
+        // release is missed.
+        self.holder.clone().map(|holder| Taken { holder, freed: self.freed.0.clone().notified_owned() })
+    }
+
+    pub(super) fn claim(&mut self, token: u64, claim: &Claim, now: SystemTime) {
+        self.token = token;
+        self.holder = Some(claim.holder.clone());
+        self.time_to_live = claim.time_to_live;
+        self.expires = claim.time_to_live.filter(|_| !self.is_empty()).and_then(|lives| now.checked_add(lives));
+    }
+
+    /// Nobody holds the thread any more.
+    pub(super) fn free(&mut self) {
+        self.holder = None;
+        self.freed.0.notify_waiters();
+    }
+
+    /// Stores records that have been checked.
+    pub(super) fn store(&mut self, records: Vec<Record>) {
+        for record in records {
+            match record {
+                Record::Checkpoint { namespace, checkpoint, pieces } => {
+                    self.namespace_mut(namespace).put(checkpoint, pieces);
+                }
+                Record::Writes { namespace, writes } => self.namespace_mut(namespace).put_writes(writes),
+            }
+        }
+        if let Some(lives) = self.time_to_live {
+            self.expires = SystemTime::now().checked_add(lives);
+        }
+    }
+
+    pub(super) fn get(&self, namespace: &str, id: Option<Uuid>) -> Option<Saved> {
+        self.namespace(namespace)?.get(id)
+    }
+
+    /// What the query asks for, in no order.
+    pub(super) fn list(&self, name: &Arc<str>, query: &ListQuery) -> Vec<Listed> {
+        let wanted = |namespace: &str| query.namespace.as_deref().is_none_or(|wanted| wanted == namespace);
+        let spaces = self.namespaces().filter(|(namespace, _)| wanted(namespace));
+        let found = spaces.flat_map(|(namespace, space)| {
+            let checkpoints = space.newest_first().filter(|checkpoint| query.wants(checkpoint));
+            checkpoints.take(query.limit.unwrap_or(usize::MAX)).map(move |checkpoint| Listed {
+                thread: name.clone(),
+                namespace: namespace.clone(),
+                checkpoint: checkpoint.clone(),
+            })
+        });
+        found.collect()
+    }
+
+    /// The newest id and what is listed of the thread; none without a checkpoint.
+    pub(super) fn info(&self, name: &Arc<str>) -> Option<(Uuid, ThreadInfo)> {
+        let newest = self.namespaces().filter_map(|(_, space)| space.newest_first().next()).map(|it| it.id).max()?;
+        let info = ThreadInfo {
+            thread: name.clone(),
+            checkpoints: self.namespaces().map(|(_, space)| space.len() as u64).sum(),
+            latest: self.root.newest_first().next().cloned(),
+            holder: self.holder.clone(),
+            expires: self.expires,
+        };
+        Some((newest, info))
+    }
+
+    /// All checkpoints; those of each namespace newest first.
+    pub(super) fn newest_first(&self) -> Vec<(&Arc<str>, &Checkpoint)> {
+        let all = self.namespaces().flat_map(|(name, space)| space.newest_first().map(move |it| (name, it)));
+        all.collect()
+    }
+
+    /// Deletes what the plan says, and returns how many checkpoints that were.
+    pub(super) fn delete(&mut self, plan: impl Fn(&Self) -> Deletion) -> u64 {
+        let deletion = plan(self);
+        if deletion.is_empty() {
+            return 0;
+        }
+        self.root.delete(&ROOT, &deletion);
+        self.children.retain(|name, space| {
+            space.delete(name, &deletion);
+            space.len() > 0
+        });
+        if deletion.ends_lease {
+            self.token = 0;
+            self.free();
+        }
+        deletion.checkpoints.len() as u64
+    }
+
+    /// The same history for a thread of its own.
+    pub(super) fn history(&self) -> Self {
+        Self {
+            time_to_live: self.time_to_live,
+            expires: self.expires,
+            root: self.root.clone(),
+            children: self.children.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// Whether the thread is to be swept.
+    pub(super) fn is_expired(&self, now: SystemTime) -> bool {
+        self.holder.is_none() && self.expires.is_some_and(|expires| expires <= now)
+    }
+
+    /// Whether nothing would be missed.
+    pub(super) fn is_idle_and_empty(&self) -> bool {
+        self.holder.is_none() && self.is_empty() && Arc::strong_count(&self.freed.0) == 1
+    }
+
+    fn is_empty(&self) -> bool {
+        self.root.len() == 0 && self.children.is_empty()
+    }
+
+    fn namespaces(&self) -> impl Iterator<Item = (&Arc<str>, &Namespace)> {
+        std::iter::once((&*ROOT, &self.root)).chain(&self.children)
+    }
+
+    fn namespace(&self, name: &str) -> Option<&Namespace> {
+        if name.is_empty() { Some(&self.root) } else { self.children.get(name) }
+    }
+
+    fn namespace_mut(&mut self, name: Arc<str>) -> &mut Namespace {
+        if name.is_empty() { &mut self.root } else { self.children.entry(name).or_default() }
+    }
+}
+
+/// The root's namespace.
+static ROOT: std::sync::LazyLock<Arc<str>> = std::sync::LazyLock::new(|| Arc::from(""));

@@ -1,0 +1,131 @@
+//! A graph that a node runs, in a durable run: it has checkpoints of its own, in a namespace of its own.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::journal::Journal;
+use super::load::{Loaded, Reader};
+use super::open::Opened;
+use super::{Book, Known, Notes, load};
+use crate::checkpoint::{ListQuery, Saved, SaverError};
+use crate::engine::runner::{End, Runner};
+use crate::error::RunError;
+use crate::graph::{Checkpoints, Task};
+use crate::state::{Values, Writes};
+
+/// The metadata by which a subgraph that keeps its state knows which call it is in.
+const CALL: &str = "__call__";
+
+/// Looks what is stored of a subgraph. True if the call is new.
+pub(crate) async fn look_up_child<S, C, T, D>(runner: &mut Runner<T, D>, task: &Task<S, C>) -> Result<bool, RunError>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+    T: Values,
+    D: Send + Sync + 'static,
+{
+    let Some(book) = runner.task.run.shared.book.clone() else { return Ok(true) };
+    let keeps = keeps(task);
+    // Who runs for the first time has stored nothing.
+    if !keeps && !task.run.is_resumed() && task.run.attempt() == 1 {
+        return Ok(true);
+    }
+    let saved = stored(&book, task, keeps).await;
+    runner.found = saved.map_err(|error| RunError::Saver { graph: runner.graph_name(), error })?.map(Box::new);
+    let call = task.run.task_id().to_string();
+    let same = |saved: &Saved| !keeps || saved.checkpoint.metadata.get(CALL).is_some_and(|stored| *stored == call);
+    Ok(!runner.found.as_deref().is_some_and(same))
+}
+
+fn keeps<S: Values, C>(task: &Task<S, C>) -> bool {
+    task.graph.nodes[task.run.key.node].checkpoints == Checkpoints::PerThread
+}
+
+/// Begins a subgraph with an input, or takes it up where it stopped.
+pub(crate) async fn begin_child<S, C, T, D>(
+    runner: &mut Runner<T, D>,
+    task: &Task<S, C>,
+    input: Writes<T>,
+) -> Result<(), RunError>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+    T: Values,
+    D: Send + Sync + 'static,
+{
+    let Some(book) = runner.task.run.shared.book.clone() else { return runner.begin(input) };
+    let keeps = keeps(task);
+    let mut metadata = runner.task.run.shared.config.metadata.clone();
+    let call = task.run.task_id().to_string();
+    if keeps {
+        metadata.insert(CALL.to_owned(), call.clone().into());
+    }
+    let (graph, metadata) = (runner.task.graph.clone(), Arc::new(metadata));
+    let parents = runner.task.run.shared.parents.clone().unwrap_or_default();
+    let journal = |known| Box::new(Journal::new(&graph, book.clone(), metadata, parents, known));
+    runner.ledger.notes = Some(Box::new(Notes::new(&graph.channels)));
+    let Some(saved) = runner.found.take() else {
+        runner.journal = Some(journal(Known::default()));
+        return runner.begin_durably(input, -1).await;
+    };
+    let thread = book.committer.lease.thread.clone();
+    let newest = Some(saved.checkpoint.id);
+    let goes_on = !keeps || saved.checkpoint.metadata.get(CALL).is_some_and(|stored| *stored == call);
+    let entry = if keeps { (graph.initial)() } else { (*runner.task.state).clone() };
+    let loaded = load(&Reader { graph: &*graph, thread: &thread }, entry, newest, *saved)?;
+    let Loaded { checkpoint, state, frontier, sends, last, start, returned, recent, pending, known } = loaded;
+    runner.journal = Some(journal(known));
+    runner.take_up(state, frontier, sends, last, &recent);
+    if !goes_on {
+        runner.discard();
+        return runner.begin_durably(input, checkpoint.step + 1).await;
+    }
+    runner.start = start;
+    runner.stored_returns = returned.len();
+    runner.ledger.take_returned(returned);
+    let limit = i64::try_from(runner.task.run.shared.config.recursion_limit).unwrap_or(i64::MAX / 2);
+    runner.step = checkpoint.step + 1;
+    runner.stop = runner.step + limit + 1;
+    if let Some(breakpoints) = &mut runner.breakpoints {
+        breakpoints.armed = false;
+    }
+    runner.opened = Some(Box::new(Opened { pending, reuse: true, anyone: None }));
+    runner.emit_values();
+    Ok(())
+}
+
+/// What is stored of a subgraph.
+async fn stored<S: Values, C>(book: &Book, task: &Task<S, C>, keeps: bool) -> Result<Option<Saved>, SaverError> {
+    let (saver, thread) = (&book.committer.saver, &book.committer.lease.thread);
+    // What was stored in the background a moment ago is to be found.
+    book.committer.flush().await?;
+    // Where a run goes back in time, what a subgraph keeps goes back with it.
+    let mut id: Option<Uuid> = None;
+    if let Some(before) = task.run.config().checkpoint.filter(|_| keeps && book.committer.is_first_use(&book.namespace))
+    {
+        let namespace = Some(book.namespace.to_string());
+        let query = ListQuery { namespace, before: Some(before), limit: Some(1), ..ListQuery::thread(&**thread) };
+        match saver.list(query).await?.first() {
+            Some(listed) => id = Some(listed.checkpoint.id),
+            None => return Ok(None),
+        }
+    }
+    saver.get(thread, &book.namespace, id).await
+}
+
+/// Ends a subgraph. With durability `exit` only what is still needed is stored.
+pub(crate) async fn close_child<S, C, T, D>(
+    runner: &mut Runner<T, D>,
+    task: &Task<S, C>,
+    end: &Result<End, RunError>,
+) -> Result<(), RunError>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+    T: Values,
+    D: Send + Sync + 'static,
+{
+    let finished = matches!(end, Ok(End::Finished | End::Parent(..)));
+    if keeps(task) || !finished { runner.store_held().await } else { Ok(()) }
+}

@@ -1,0 +1,358 @@
+//! The durable side of a run of one graph: makes a checkpoint of each step.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Map, Value};
+use uuid::{Timestamp, Uuid};
+
+use super::Book;
+use super::delta::{self, Notes, Size};
+use super::load::Known;
+use crate::checkpoint::{Agenda, Chain, Checkpoint, CodecError, Piece, Record, SaverError, Schema, Source};
+use crate::error::RunError;
+use crate::graph::Inner;
+use crate::state::{ChannelWrite, Values, Writes};
+
+/// The channel of the engine's own that holds an input until it is applied.
+pub(super) const START: &str = "__start__";
+/// The channel of the engine's own that holds what a subgraph hands back.
+pub(super) const RETURNED: &str = "__returned__";
+
+/// The durable side of a run of one graph.
+pub(crate) struct Journal {
+    pub(crate) book: Arc<Book>,
+    graph: String,
+    /// The state's channels, then the engine's own.
+    channels: Arc<[Arc<str>]>,
+    versions: Vec<Uuid>,
+    sizes: Vec<Size>,
+    /// The latest checkpoint: the one that the next step starts from.
+    pub(crate) base: Option<Uuid>,
+    /// The one before it.
+    pub(crate) before: Option<Uuid>,
+    newest: Option<Uuid>,
+    schema: Arc<Schema>,
+    metadata: Arc<Map<String, Value>>,
+    pub(crate) parents: Arc<BTreeMap<String, Uuid>>,
+    clock: Clock,
+    /// The checkpoint that is stored when the run ends, if none is stored before.
+    held: Option<Held>,
+}
+
+struct Held {
+    checkpoint: Box<Checkpoint>,
+    pieces: Vec<Piece>,
+    /// What was added since to channels of which the whole value is kept.
+    tails: Vec<(usize, Vec<u8>)>,
+}
+
+/// Makes ids that grow.
+struct Clock {
+    ticks: u64,
+    node: [u8; 6],
+}
+
+impl Clock {
+    /// A clock whose ids are greater than this one.
+    fn after(floor: Option<Uuid>) -> Self {
+        let ticks = floor.and_then(|id| id.get_timestamp()).map_or(0, |time| time.to_gregorian().0);
+        let mut node = [0; 6];
+        fastrand::fill(&mut node);
+        // The bit for addresses that no network card has.
+        node[0] |= 1;
+        Self { ticks, node }
+    }
+
+    fn id(&mut self, step: i64) -> Uuid {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let (now, _) = Timestamp::from_unix_time(now.as_secs(), now.subsec_nanos(), 0, 0).to_gregorian();
+        self.ticks = now.max(self.ticks + 1);
+        // The reference keeps the step, modulo 2^14, in the clock sequence of the id.
+        let sequence = u16::try_from(step.rem_euclid(1 << 14)).unwrap_or_default();
+        Uuid::new_v6(Timestamp::from_gregorian_time(self.ticks, sequence), &self.node)
+    }
+}
+
+/// What a step was, for its checkpoint.
+pub(crate) struct Stride {
+    pub(crate) step: i64,
+    pub(crate) source: Source,
+    pub(crate) agenda: Agenda,
+}
+
+impl Journal {
+    pub(crate) fn new<S: Values, C>(
+        graph: &Inner<S, C>,
+        book: Arc<Book>,
+        metadata: Arc<Map<String, Value>>,
+        parents: Arc<BTreeMap<String, Uuid>>,
+        known: Known,
+    ) -> Self {
+        let own = [START, RETURNED].map(Arc::from);
+        let channels: Arc<[Arc<str>]> = graph.channels.iter().map(|spec| Arc::from(&*spec.name)).chain(own).collect();
+        let mut journal = Self {
+            book,
+            graph: graph.plan.graph().to_owned(),
+            versions: vec![Uuid::nil(); channels.len()],
+            sizes: vec![Size::default(); channels.len()],
+            channels,
+            base: known.base,
+            before: None,
+            newest: known.newest,
+            schema: Arc::new(schema(graph)),
+            metadata,
+            parents,
+            clock: Clock::after(known.newest),
+            held: None,
+        };
+        for (name, version, size) in known.versions {
+            if let Some(channel) = journal.channels.iter().position(|channel| *channel == name) {
+                (journal.versions[channel], journal.sizes[channel]) = (version, size);
+            }
+        }
+        journal
+    }
+
+    /// Stores a new input, beside what the state was before it.
+    pub(crate) fn input<S: Values>(
+        &mut self,
+        writes: &Writes<S>,
+        state: &S,
+        notes: &mut Notes,
+        stride: Stride,
+    ) -> Result<Option<Record>, RunError> {
+        let channel = self.channels.len() - 2;
+        let packed = pack_writes(writes).map_err(|error| self.unfit("the input", &error))?;
+        let id = self.clock.id(stride.step);
+        let mut pieces = self.pieces(id, state, notes)?;
+        self.versions[channel] = id;
+        pieces.push(Piece { channel, base: None, bytes: packed });
+        Ok(self.made(id, stride, pieces))
+    }
+
+    /// The checkpoint of a step that has been applied.
+    pub(crate) fn step<S: Values>(
+        &mut self,
+        state: &S,
+        notes: &mut Notes,
+        returned: &[S::Write],
+        stride: Stride,
+    ) -> Result<Option<Record>, RunError> {
+        let id = self.clock.id(stride.step);
+        let mut pieces = self.pieces(id, state, notes)?;
+        if !stride.agenda.start {
+            // An input has been applied with the step that follows it.
+            let start = self.channels.len() - 2;
+            self.versions[start] = Uuid::nil();
+        }
+        if !returned.is_empty() {
+            match self.returned(id, returned) {
+                Ok(piece) => pieces.push(piece),
+                Err(error) => return Err(self.unfit("what a subgraph returns", &error)),
+            }
+        }
+        Ok(self.made(id, stride, pieces))
+    }
+
+    /// What the channels that changed are stored as.
+    fn pieces<S: Values>(&mut self, id: Uuid, state: &S, notes: &mut Notes) -> Result<Vec<Piece>, RunError> {
+        if let Some((channel, error)) = notes.error.take() {
+            return Err(self.unfit(&format!("what was written to channel `{}`", self.channels[channel]), &error));
+        }
+        let mut pieces = Vec::with_capacity(notes.changed.len() + 1);
+        for &channel in &notes.changed {
+            match self.piece(id, state, notes, channel) {
+                Ok(piece) => pieces.extend(piece),
+                Err(error) => return Err(self.unfit(&format!("channel `{}`", self.channels[channel]), &error)),
+            }
+        }
+        notes.clear();
+        Ok(pieces)
+    }
+
+    /// What a channel is stored as: as a whole, or what was added; nothing if it has no value.
+    fn piece<S: Values>(
+        &mut self,
+        id: Uuid,
+        state: &S,
+        notes: &Notes,
+        channel: usize,
+    ) -> Result<Option<Piece>, CodecError> {
+        let Some(value) = state.stored(channel) else {
+            self.versions[channel] = Uuid::nil();
+            return Ok(None);
+        };
+        let base = self.versions[channel];
+        let parts = || notes.parts.iter().filter(|part| part.channel == channel);
+        let whole = base.is_nil() || self.sizes[channel].wants_whole() || parts().any(|part| part.overwrite);
+        self.versions[channel] = id;
+        if let Some(reducer) = notes.grows[channel].filter(|_| !whole && parts().next().is_some()) {
+            let bytes = delta::pack(reducer, parts().map(|part| &part.bytes));
+            let size = &mut self.sizes[channel];
+            (size.parts, size.bytes) = (size.parts + 1, size.bytes + bytes.len());
+            return Ok(Some(Piece { channel, base: Some(base), bytes }));
+        }
+        let mut bytes = Vec::with_capacity(16);
+        value.encode(&mut bytes)?;
+        self.sizes[channel] = Size { parts: 0, bytes: bytes.len() };
+        Ok(Some(Piece { channel, base: None, bytes }))
+    }
+
+    /// What a subgraph has written, which it hands back when it ends: always stored as what was added.
+    fn returned<W: ChannelWrite>(&mut self, id: Uuid, writes: &[W]) -> Result<Piece, CodecError> {
+        let channel = self.channels.len() - 1;
+        let bytes = pack_each(writes.iter())?;
+        let base = Some(self.versions[channel]).filter(|version| !version.is_nil());
+        self.versions[channel] = id;
+        Ok(Piece { channel, base, bytes })
+    }
+
+    /// The record of a checkpoint. None if it is kept until the run ends.
+    fn made(&mut self, id: Uuid, Stride { step, source, agenda }: Stride, pieces: Vec<Piece>) -> Option<Record> {
+        let checkpoint = Box::new(Checkpoint {
+            id,
+            parent: self.base,
+            step,
+            source,
+            channels: self.channels.clone(),
+            versions: self.versions.as_slice().into(),
+            agenda,
+            schema: self.schema.clone(),
+            metadata: self.metadata.clone(),
+            parents: self.parents.clone(),
+        });
+        self.before = self.base.replace(id);
+        if self.book.holds() {
+            self.hold(checkpoint, pieces);
+            return None;
+        }
+        let namespace = self.book.namespace.clone();
+        Some(Record::Checkpoint { namespace, checkpoint, pieces })
+    }
+
+    /// Keeps a checkpoint until the run ends; it takes the place of the one that was kept before.
+    fn hold(&mut self, mut checkpoint: Box<Checkpoint>, pieces: Vec<Piece>) {
+        // What tasks had done of the step before is part of it now.
+        self.book.take_held();
+        let Some(mut held) = self.held.take() else {
+            self.held = Some(Held { checkpoint, pieces, tails: Vec::new() });
+            return;
+        };
+        checkpoint.parent = held.checkpoint.parent;
+        pieces.into_iter().for_each(|piece| held.put(piece));
+        held.pieces.retain(|piece| !checkpoint.versions[piece.channel].is_nil());
+        for piece in &held.pieces {
+            self.versions[piece.channel] = checkpoint.id;
+        }
+        checkpoint.versions = self.versions.as_slice().into();
+        self.held = Some(Held { checkpoint, ..held });
+    }
+
+    /// What was kept for the end of the run.
+    pub(crate) fn take_held<S: Values>(&mut self, initial: impl Fn() -> S) -> Result<Vec<Record>, RunError> {
+        let mut records = Vec::new();
+        if let Some(Held { checkpoint, mut pieces, tails }) = self.held.take() {
+            for (channel, tail) in tails {
+                let piece = pieces.iter_mut().find(|piece| piece.channel == channel);
+                let whole = piece.map(|piece| lengthen(&mut initial(), piece, tail));
+                let name = &self.channels[channel];
+                whole.transpose().map_err(|error| self.unfit(&format!("channel `{name}`"), &error))?;
+            }
+            let namespace = self.book.namespace.clone();
+            records.push(Record::Checkpoint { namespace, checkpoint, pieces });
+        }
+        records.extend(self.book.take_held().into_iter().map(|writes| self.book.record(writes)));
+        Ok(records)
+    }
+
+    /// Whether the thread has no newer checkpoint than this one.
+    pub(crate) fn is_newest(&self, id: Uuid) -> bool {
+        self.newest.is_none_or(|newest| newest <= id)
+    }
+
+    pub(crate) fn saver(&self, error: SaverError) -> RunError {
+        RunError::Saver { graph: self.graph.clone(), error }
+    }
+
+    pub(crate) fn unfit(&self, what: &str, error: &CodecError) -> RunError {
+        RunError::Encode { graph: self.graph.clone(), what: what.to_owned(), reason: error.to_string() }
+    }
+}
+
+impl Held {
+    /// Takes in what a later step stores of a channel.
+    fn put(&mut self, piece: Piece) {
+        // The byte of the reducer stands once.
+        let added = || piece.bytes.get(1..).unwrap_or_default();
+        let old = self.pieces.iter_mut().find(|old| old.channel == piece.channel);
+        match (old, piece.base) {
+            (Some(old), Some(_)) if old.base.is_some() => old.bytes.extend_from_slice(added()),
+            (Some(_), Some(_)) => match self.tails.iter_mut().find(|(channel, _)| *channel == piece.channel) {
+                Some((_, tail)) => tail.extend_from_slice(added()),
+                None => self.tails.push((piece.channel, piece.bytes)),
+            },
+            (Some(old), None) => {
+                self.tails.retain(|(channel, _)| *channel != piece.channel);
+                *old = piece;
+            }
+            (None, _) => self.pieces.push(piece),
+        }
+    }
+}
+
+/// Makes a whole value of one and what was added to it.
+fn lengthen<S: Values>(state: &mut S, piece: &mut Piece, tail: Vec<u8>) -> Result<(), CodecError> {
+    let chain = Chain { full: Some(std::mem::take(&mut piece.bytes)), deltas: vec![tail] };
+    delta::load_chain(state, piece.channel, &chain)?;
+    if let Some(value) = state.stored(piece.channel) {
+        value.encode(&mut piece.bytes)?;
+    }
+    Ok(())
+}
+
+/// Which program writes the checkpoints of a graph.
+pub(super) fn schema<S: Values, C>(graph: &Inner<S, C>) -> Schema {
+    Schema { graph: graph.plan.graph().to_owned(), version: S::VERSION, fingerprint: S::FINGERPRINT }
+}
+
+/// Writes in one piece of bytes: each with its channel's name and the mark of an overwrite.
+pub(super) fn pack_writes<S: Values>(writes: &Writes<S>) -> Result<Vec<u8>, CodecError> {
+    pack_each(writes.iter())
+}
+
+fn pack_each<'a, W: ChannelWrite>(writes: impl Iterator<Item = &'a W>) -> Result<Vec<u8>, CodecError> {
+    let mut packed = vec![0];
+    for write in writes {
+        let Some(value) = write.stored() else { continue };
+        let mut bytes = Vec::new();
+        value.encode(&mut bytes)?;
+        if write.is_overwrite() {
+            crate::checkpoint::codec::mark_overwrite(&mut bytes);
+        }
+        delta::add(&mut packed, write.name().as_bytes());
+        delta::add(&mut packed, &bytes);
+    }
+    Ok(packed)
+}
+
+/// The writes again.
+pub(super) fn unpack_writes<S: Values>(
+    state: &S,
+    packed: &[u8],
+    channel: impl Fn(&str) -> Result<usize, CodecError>,
+) -> Result<Vec<S::Write>, CodecError> {
+    let (_, parts) = delta::unpack(packed)?;
+    let (pairs, rest) = parts.as_chunks::<2>();
+    if !rest.is_empty() {
+        return Err(CodecError::new("a write is cut off"));
+    }
+    pairs
+        .iter()
+        .map(|[name, bytes]| {
+            let name = std::str::from_utf8(name).map_err(|error| CodecError::new(error.to_string()))?;
+            state.write_from(channel(name)?, crate::checkpoint::codec::is_overwrite(bytes), bytes)
+        })
+        .collect()
+}

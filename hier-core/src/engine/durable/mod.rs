@@ -1,0 +1,31 @@
+//! Durable runs: what is stored when, and how a thread is taken up again.
+//!
+//! The way down: the runner hands each step to the [`Journal`], a task hands what it has done to the [`Book`]; both make
+//! records and give them to the [`Committer`], which gives them to the saver. The way up: [`load`] reads a checkpoint,
+//! [`open`] decides how a run begins.
+
+mod advance;
+mod book;
+mod child;
+mod committer;
+mod delta;
+mod journal;
+mod load;
+mod open;
+mod pending;
+mod revise;
+mod snapshot;
+
+pub(crate) use advance::Reuse;
+pub(crate) use book::Book;
+pub(crate) use child::{begin_child, close_child, look_up_child};
+pub(crate) use committer::Committer;
+pub(crate) use delta::Notes;
+pub(crate) use journal::Journal;
+pub(crate) use load::{Known, Last, load};
+pub(crate) use open::{Opened, open};
+pub(crate) use pending::Pending;
+pub use revise::StateUpdate;
+pub(crate) use revise::revise;
+pub use snapshot::{StateSnapshot, TaskSnapshot};
+pub(crate) use snapshot::{history, snapshot};

@@ -1,0 +1,342 @@
+//! How a run of a durable thread begins: anew, or where it stopped.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+
+use super::journal::{Journal, Stride};
+use super::load::{Last, Loaded, Reader};
+use super::pending::{self, RoutingRecord};
+use super::{Book, Committer, Known, Notes, Pending, load};
+use crate::checkpoint::{CodecError, ListQuery, PendingWrite, Record, SaverError, Source, TaskWrites, slot};
+use crate::engine::outcome::Question;
+use crate::engine::runner::{Breakpoints, Runner};
+use crate::error::RunError;
+use crate::graph::{Answers, Command, Inner, Input};
+use crate::state::{Values, Writes};
+
+/// What is known of the tasks of the first step, if the run goes on where it stopped.
+pub(crate) struct Opened {
+    pub(crate) pending: Pending,
+    /// Whether tasks that are done are taken as done.
+    pub(crate) reuse: bool,
+    /// An answer for whoever asks first.
+    pub(crate) anyone: Option<Arc<Mutex<Option<Value>>>>,
+}
+
+/// Takes up a thread, or begins it, and applies what the run starts with.
+pub(crate) async fn open<S, C>(
+    runner: &mut Runner<S, C>,
+    committer: &Arc<Committer>,
+    input: Input<S>,
+) -> Result<(), RunError>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+{
+    let graph = runner.task.graph.clone();
+    let book = runner.task.run.shared.book.clone().unwrap_or_else(|| Arc::new(Book::new(committer.clone(), "".into())));
+    let config = runner.task.run.shared.config.clone();
+    let thread = committer.lease.thread.clone();
+    let fail = |error| RunError::Saver { graph: graph.plan.graph().to_owned(), error };
+    let saved = committer.saver.get(&thread, "", config.checkpoint).await.map_err(fail)?;
+    let newest = newest(committer, config.checkpoint.is_some()).await.map_err(fail)?;
+    let newest = newest.or(saved.as_ref().map(|saved| saved.checkpoint.id));
+    let metadata = Arc::new(config.metadata.clone());
+    let journal = |known| Box::new(Journal::new(&graph, book.clone(), metadata, Arc::new(BTreeMap::new()), known));
+    runner.breakpoints = Breakpoints::configured(&graph.plan, &config)?;
+    runner.ledger.notes = Some(Box::new(Notes::new(&graph.channels)));
+    let Some(saved) = saved else {
+        if let Some(id) = config.checkpoint {
+            return Err(RunError::NoCheckpoint { thread: thread.to_string(), checkpoint: id.to_string() });
+        }
+        runner.journal = Some(journal(Known { newest, ..Known::default() }));
+        return runner.begin_durably(first_input(&graph, input)?, -1).await;
+    };
+    let reader = Reader { graph: &graph, thread: &thread };
+    let loaded = load(&reader, (graph.initial)(), newest, saved)?;
+    let Loaded { checkpoint, state, frontier, sends, last, start, recent, pending, known, .. } = loaded;
+    runner.journal = Some(journal(known));
+    runner.take_up(state, frontier, sends, last, &recent);
+    runner.start = start;
+    let unfit = |error: CodecError| reader.unfit(error);
+    let (writes, routes) = pending.null_writes(&reader, &runner.task.state).map_err(unfit)?;
+    runner.apply_command(writes, &read_routes(&reader, routes).map_err(unfit)?)?;
+    match input {
+        Input::New(writes) => {
+            runner.discard();
+            runner.begin_durably(writes, checkpoint.step + 1).await
+        }
+        Input::Continue => go_on(runner, Command::default(), pending, &checkpoint).await,
+        Input::Command(command) => go_on(runner, *command, pending, &checkpoint).await,
+    }
+}
+
+/// The greatest id, where it is not that of the checkpoint which is loaded.
+async fn newest(committer: &Committer, addressed: bool) -> Result<Option<uuid::Uuid>, SaverError> {
+    if !addressed {
+        return Ok(None);
+    }
+    let query = ListQuery { limit: Some(1), ..ListQuery::thread(&*committer.lease.thread) };
+    Ok(committer.saver.list(query).await?.first().map(|listed| listed.checkpoint.id))
+}
+
+/// What a thread that has nothing yet starts with. A command's update is its input.
+fn first_input<S: Values, C>(graph: &Inner<S, C>, input: Input<S>) -> Result<Writes<S>, RunError> {
+    match input {
+        Input::New(writes) => Ok(writes),
+        Input::Command(command) if !command.writes.is_empty() => Ok(command.writes),
+        Input::Continue | Input::Command(_) => Err(RunError::EmptyInput { graph: graph.plan.graph().to_owned() }),
+    }
+}
+
+type Routes = (Vec<usize>, Vec<(usize, crate::graph::Parcel)>);
+
+/// Where commands of callers led.
+fn read_routes<S: Values, C>(reader: &Reader<'_, S, C>, routes: Vec<RoutingRecord>) -> Result<Vec<Routes>, CodecError> {
+    let mut read = Vec::new();
+    for route in routes {
+        let go = route.go.iter().map(|node| reader.node(node)).collect::<Result<_, _>>()?;
+        let mut sends: Vec<(usize, crate::graph::Parcel)> = Vec::new();
+        for send in route.sends {
+            sends.push((reader.node(&send.node)?, Arc::new(crate::graph::StoredPayload(send.payload))));
+        }
+        read.push((go, sends));
+    }
+    Ok(read)
+}
+
+/// Goes on where the thread stopped, with answers, an update or another direction.
+async fn go_on<S, C>(
+    runner: &mut Runner<S, C>,
+    command: Command<S>,
+    mut pending: Pending,
+    checkpoint: &crate::checkpoint::Checkpoint,
+) -> Result<(), RunError>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+{
+    let config = runner.task.run.shared.config.clone();
+    let is_newest = runner.journal.as_ref().is_none_or(|journal| journal.is_newest(checkpoint.id));
+    let limit = i64::try_from(config.recursion_limit).unwrap_or(i64::MAX / 2);
+    let replays = config.checkpoint.is_some() && command.answers.is_none();
+    let forks = replays && !(is_newest && matches!(checkpoint.source, Source::Update | Source::Fork));
+    let Command { writes, jumps, answers, .. } = command;
+    let anyone = match answers {
+        Some(answers) => answer(runner, &mut pending, answers).await?,
+        None => pending.anyone().map_err(|error| runner.unreadable(&error))?,
+    };
+    let routes = runner.resolve_command(jumps)?;
+    if !forks && !(writes.is_empty() && routes.0.is_empty() && routes.1.is_empty()) {
+        store_command(runner, &pending, checkpoint.id, &writes, &routes).await?;
+    }
+    runner.apply_command(writes, std::slice::from_ref(&routes))?;
+    runner.step = checkpoint.step + 1;
+    if forks {
+        runner.fork(checkpoint.step + 1).await?;
+        runner.step += 1;
+        runner.stop = checkpoint.step + limit + 2;
+    } else {
+        runner.stop = runner.step + limit + 1;
+    }
+    runner.emit_values();
+    if let Some(breakpoints) = &mut runner.breakpoints {
+        breakpoints.armed = false;
+    }
+    if !replays {
+        let reuse = config.checkpoint.is_none() || is_newest;
+        let anyone = anyone.map(|answer| Arc::new(Mutex::new(Some(answer))));
+        runner.opened = Some(Box::new(Opened { pending, reuse, anyone }));
+    }
+    Ok(())
+}
+
+/// Stores answers with the tasks that asked; an answer that no question waits for is returned.
+async fn answer<S, C>(runner: &Runner<S, C>, pending: &mut Pending, answers: Answers) -> Result<Option<Value>, RunError>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+{
+    let Some(journal) = &runner.journal else { return Ok(None) };
+    let unreadable = |error| runner.unreadable(&error);
+    let mut open = pending.open().map_err(unreadable)?;
+    let questions: Vec<&Question> =
+        open.iter().flat_map(|(_, questions)| questions).filter(|question| !question.answered).collect();
+    let refuse = |reason: String| {
+        let pending = questions.iter().map(|question| (*question).clone()).collect();
+        Err(RunError::Answer { graph: runner.graph_name(), reason, pending })
+    };
+    let given: Vec<(String, Value)> = match answers {
+        Answers::One(value) => match questions.as_slice() {
+            [] => {
+                let write =
+                    pending::entry(slot::RESUME, pending::RESUME, &value).map_err(|error| runner.unsaved(error))?;
+                let null = null_writes(runner, vec![write]);
+                store_now(runner, vec![journal.book.record(null)]).await?;
+                return Ok(Some(value));
+            }
+            [question] => vec![(question.id.clone(), value)],
+            several => {
+                return refuse(format!("one answer was given, and {} questions are open: answer by id", several.len()));
+            }
+        },
+        Answers::ById(answers) if answers.is_empty() => return refuse("no answer was given".to_owned()),
+        Answers::ById(answers) => answers,
+    };
+    if let Some((unknown, _)) = given.iter().find(|(id, _)| !questions.iter().any(|question| question.id == *id)) {
+        return refuse(format!("no question with the id `{unknown}` is open"));
+    }
+    let mut records = Vec::new();
+    for (record, asked) in &mut open {
+        let mut changed = false;
+        for question in asked.iter_mut() {
+            let Some((_, value)) = given.iter().find(|(id, _)| *id == question.id) else { continue };
+            (question.answered, changed) = (true, true);
+            let Some(asker) = &question.asker else { continue };
+            let write = pending::answer(asker.number, value).map_err(|error| runner.unsaved(error))?;
+            records.push(Record::Writes {
+                namespace: asker.namespace.as_str().into(),
+                writes: TaskWrites {
+                    checkpoint: asker.checkpoint,
+                    task: asker.task,
+                    path: asker.path.as_str().into(),
+                    writes: vec![write],
+                },
+            });
+        }
+        if changed {
+            let asked =
+                pending::entry(slot::INTERRUPT, pending::INTERRUPT, asked).map_err(|error| runner.unsaved(error))?;
+            records.push(journal.book.record(TaskWrites { writes: vec![asked], ..(*record).clone() }));
+        }
+    }
+    let own: Vec<TaskWrites> = records.iter().filter_map(|record| own_writes(&journal.book, record)).collect();
+    store_now(runner, records).await?;
+    own.into_iter().for_each(|writes| pending.absorb(writes));
+    Ok(None)
+}
+
+/// What a record says of a task of this graph.
+fn own_writes(book: &Book, record: &Record) -> Option<TaskWrites> {
+    match record {
+        Record::Writes { namespace, writes } if *namespace == book.namespace => Some(writes.clone()),
+        _ => None,
+    }
+}
+
+/// Stores what came from the caller: it is not to be lost, whatever the run's durability.
+async fn store_now<S: Values, C: Send + Sync + 'static>(
+    runner: &Runner<S, C>,
+    records: Vec<Record>,
+) -> Result<(), RunError> {
+    let Some(journal) = &runner.journal else { return Ok(()) };
+    let committer = &journal.book.committer;
+    committer.saver.commit(&committer.lease, records).await.map_err(|error| journal.saver(error))
+}
+
+fn null_writes<S: Values, C: Send + Sync + 'static>(runner: &Runner<S, C>, writes: Vec<PendingWrite>) -> TaskWrites {
+    let checkpoint = runner.journal.as_ref().and_then(|journal| journal.base).unwrap_or_default();
+    TaskWrites { checkpoint, task: uuid::Uuid::nil(), path: "~".into(), writes }
+}
+
+/// Stores a caller's command beside the checkpoint, which stays as it is.
+async fn store_command<S, C>(
+    runner: &Runner<S, C>,
+    pending: &Pending,
+    checkpoint: uuid::Uuid,
+    writes: &Writes<S>,
+    (go, sends): &Routes,
+) -> Result<(), RunError>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+{
+    let Some(journal) = &runner.journal else { return Ok(()) };
+    let plan = &runner.task.graph.plan;
+    let first = pending.null_slot();
+    let entries = || {
+        let mut list = pending::writes(first, writes)?;
+        let routing = RoutingRecord {
+            go: go.iter().map(|node| plan.shared_name(*node).clone()).collect(),
+            sends: sends.iter().map(|send| pending::send_record(plan, send)).collect::<Result<_, _>>()?,
+            handler: false,
+        };
+        let last = first.saturating_add(i32::try_from(writes.len()).unwrap_or(i32::MAX));
+        list.push(pending::entry(last, pending::ROUTING, &routing)?);
+        Ok(list)
+    };
+    let writes = entries().map_err(|error| runner.unsaved(error))?;
+    let writes = TaskWrites { checkpoint, ..null_writes(runner, writes) };
+    store_now(runner, vec![journal.book.record(writes)]).await
+}
+
+impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
+    /// Takes the place that was stored.
+    pub(super) fn take_up(
+        &mut self,
+        state: S,
+        frontier: crate::engine::frontier::Frontier,
+        sends: Vec<(usize, crate::graph::Parcel)>,
+        last: Last,
+        recent: &[usize],
+    ) {
+        self.task.state = Arc::new(state);
+        (self.frontier, self.sends, self.last) = (frontier, sends, last);
+        self.ledger.take_up(&self.task.graph.channels, recent);
+    }
+
+    /// A new input follows step `step − 1`: it is stored, then applied.
+    pub(super) async fn begin_durably(&mut self, input: Writes<S>, step: i64) -> Result<(), RunError> {
+        let limit = i64::try_from(self.task.run.shared.config.recursion_limit).unwrap_or(i64::MAX / 2);
+        (self.step, self.stop) = (step, step + limit + 1);
+        let stride = Stride { step, source: Source::Input, agenda: self.agenda(true)? };
+        let (Some(journal), Some(notes)) = (&mut self.journal, &mut self.ledger.notes) else { return Ok(()) };
+        let record = journal.input(&input, &*self.task.state, notes, stride)?;
+        self.emit_checkpoint(Source::Input, vec![hier_spec::START.to_owned()]);
+        self.step += 1;
+        self.apply_start(input, record).await
+    }
+
+    /// Follows START, and stores the input before and the step after in one go.
+    pub(in crate::engine) async fn apply_start(
+        &mut self,
+        input: Writes<S>,
+        record: Option<Record>,
+    ) -> Result<(), RunError> {
+        let applied = self.begin_step(input);
+        let mut records: Vec<Record> = record.into_iter().collect();
+        if applied.is_ok() {
+            records.extend(self.step_record(Source::Loop)?);
+        }
+        self.commit(records).await?;
+        applied?;
+        self.emit_checkpoint(Source::Loop, self.next());
+        self.step += 1;
+        Ok(())
+    }
+
+    /// Branches off.
+    async fn fork(&mut self, step: i64) -> Result<(), RunError> {
+        let now = std::mem::replace(&mut self.step, step);
+        let record = self.step_record(Source::Fork)?;
+        self.commit(record.into_iter().collect()).await?;
+        self.emit_checkpoint(Source::Fork, self.next());
+        self.step = now;
+        Ok(())
+    }
+
+    fn unreadable(&self, error: &CodecError) -> RunError {
+        let thread = self.task.run.shared.config.thread_id().unwrap_or_default();
+        Reader { graph: &*self.task.graph, thread }.unfit(error)
+    }
+
+    fn unsaved(&self, error: crate::error::NodeError) -> RunError {
+        RunError::Encode {
+            graph: self.graph_name(),
+            what: "what was given to the thread".to_owned(),
+            reason: error.to_string(),
+        }
+    }
+}

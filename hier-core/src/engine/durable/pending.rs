@@ -1,0 +1,228 @@
+//! What tasks have done, as it is stored beside the checkpoint that their step started from, and as it is read.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::checkpoint::{CodecError, PendingWrite, SendRecord, TaskWrites, codec, slot};
+use crate::engine::exec::{By, Done, Leads};
+use crate::engine::outcome::Question;
+use crate::engine::plan::Plan;
+use crate::error::NodeError;
+use crate::graph::{Parcel, StoredPayload};
+use crate::run::Inbox;
+use crate::state::{ChannelWrite, Values, Writes};
+
+/// Where a task leads. It is stored last, and with the writes: who finds it knows that the task is done.
+pub(super) const ROUTING: &str = "__routing__";
+pub(super) const ERROR: &str = "__error__";
+pub(super) const INTERRUPT: &str = "__interrupt__";
+pub(super) const RESUME: &str = "__resume__";
+/// Takes back an answer.
+const VOID: &str = "__void__";
+
+/// Where a task leads.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct RoutingRecord {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) go: Vec<Arc<str>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) sends: Vec<SendRecord>,
+    /// Whether the node's handler has done it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) handler: bool,
+}
+
+/// Why a task failed.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Failed {
+    pub(super) message: String,
+    /// Whether its handler takes over.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) handled: bool,
+    /// The task was done and its writes could not be applied: those in slots below this one do not count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) void: Option<i32>,
+}
+
+/// An entry of the engine's own.
+pub(super) fn entry<T: Serialize + ?Sized>(slot: i32, name: &str, value: &T) -> Result<PendingWrite, NodeError> {
+    Ok(PendingWrite { slot, channel: name.into(), value: codec::encode(value)? })
+}
+
+/// An answer to a question of a task.
+pub(super) fn answer(number: usize, value: &Value) -> Result<PendingWrite, NodeError> {
+    entry(slot::answer(i32::try_from(number).unwrap_or(i32::MAX - 1000)), RESUME, value)
+}
+
+/// Takes an answer back.
+pub(super) fn no_answer(number: usize) -> PendingWrite {
+    let slot = slot::answer(i32::try_from(number).unwrap_or(i32::MAX - 1000));
+    PendingWrite { slot, channel: VOID.into(), value: Vec::new() }
+}
+
+/// The writes of a state, from a slot on, without those that are never stored.
+pub(super) fn writes<S: Values>(first: i32, writes: &Writes<S>) -> Result<Vec<PendingWrite>, NodeError> {
+    let mut list = Vec::with_capacity(writes.len() + 1);
+    for (slot, write) in (first..).zip(writes) {
+        let Some(value) = write.stored() else { continue };
+        let mut bytes = Vec::with_capacity(16);
+        value.encode(&mut bytes).map_err(|error| {
+            NodeError::permanent(format!("what it wrote to `{}` cannot be stored: {error}", write.name()))
+        })?;
+        if write.is_overwrite() {
+            codec::mark_overwrite(&mut bytes);
+        }
+        list.push(PendingWrite { slot, channel: write.name().into(), value: bytes });
+    }
+    Ok(list)
+}
+
+/// What a task has done.
+pub(super) fn done<S: Values>(plan: &Plan, first: i32, done: &Done<S>) -> Result<Vec<PendingWrite>, NodeError> {
+    let mut list = writes(first, &done.writes)?;
+    let mut routing = RoutingRecord { handler: done.by == By::Handler, ..RoutingRecord::default() };
+    if let Some(leads) = &done.leads {
+        routing.go = leads.go.iter().map(|node| plan.shared_name(*node).clone()).collect();
+        routing.sends = leads.sends.iter().map(|send| send_record(plan, send)).collect::<Result<_, _>>()?;
+    }
+    let last = first.saturating_add(i32::try_from(done.writes.len()).unwrap_or(i32::MAX));
+    list.push(entry(last, ROUTING, &routing)?);
+    Ok(list)
+}
+
+/// A Send as it is stored.
+pub(super) fn send_record(plan: &Plan, (node, parcel): &(usize, Parcel)) -> Result<SendRecord, CodecError> {
+    Ok(SendRecord { node: plan.shared_name(*node).clone(), payload: parcel.encode()? })
+}
+
+/// What is known of the tasks of a step.
+#[derive(Default)]
+pub(crate) struct Pending {
+    tasks: HashMap<Uuid, TaskWrites>,
+    /// What commands of callers have written, and an answer for whoever asks first.
+    pub(super) null: Option<TaskWrites>,
+}
+
+impl Pending {
+    pub(crate) fn new(writes: Vec<TaskWrites>) -> Self {
+        let mut pending = Self::default();
+        for writes in writes {
+            if writes.task.is_nil() {
+                pending.null = Some(writes);
+            } else {
+                pending.tasks.insert(writes.task, writes);
+            }
+        }
+        pending
+    }
+
+    /// Takes in what was stored meanwhile, in slots that are overwritten.
+    pub(super) fn absorb(&mut self, writes: TaskWrites) {
+        let record =
+            self.tasks.entry(writes.task).or_insert_with(|| TaskWrites { writes: Vec::new(), ..writes.clone() });
+        record.writes.retain(|old| writes.writes.iter().all(|new| new.slot != old.slot));
+        record.writes.extend(writes.writes);
+    }
+
+    /// What a task has done, if it is done.
+    pub(crate) fn done<S: Values>(
+        &self,
+        task: Uuid,
+        state: &S,
+        find: impl Fn(&str) -> Result<usize, CodecError>,
+        channel: impl Fn(&str) -> Result<usize, CodecError>,
+    ) -> Result<Option<Done<S>>, CodecError> {
+        let Some(record) = self.tasks.get(&task) else { return Ok(None) };
+        let void = record.failed()?.and_then(|failed| failed.void).unwrap_or(0);
+        let valid = || record.writes.iter().filter(|write| write.slot >= void);
+        let Some(routing) = valid().find(|write| &*write.channel == ROUTING) else { return Ok(None) };
+        let routing: RoutingRecord = codec::decode(&routing.value)?;
+        let stored = valid().filter(|write| &*write.channel != ROUTING);
+        let writes = read_writes(state, stored, channel)?;
+        let mut leads = Leads::default();
+        for node in &routing.go {
+            leads.go.push(find(node)?);
+        }
+        for send in routing.sends {
+            leads.sends.push((find(&send.node)?, Arc::new(StoredPayload(send.payload))));
+        }
+        let by = if routing.handler { By::Handler } else { By::Node };
+        Ok(Some(Done { writes, leads: Some(Box::new(leads)), by }))
+    }
+
+    /// What a task that is not done is to know when it runs again.
+    pub(crate) fn inbox(&self, task: Uuid) -> Result<Inbox, CodecError> {
+        let Some(record) = self.tasks.get(&task) else { return Ok(Inbox::default()) };
+        let failed = record.failed()?;
+        let free = record.writes.iter().map(|write| write.slot + 1).max().unwrap_or(0).max(0);
+        let failure = failed.filter(|failed| failed.handled).map(|failed| failed.message);
+        Ok(Inbox { answers: record.answers()?, failure, free_slot: free, ..Inbox::default() })
+    }
+
+    /// What a task asked last, if it did.
+    pub(crate) fn questions(&self, task: Uuid) -> Result<Vec<Question>, CodecError> {
+        let record = self.tasks.get(&task);
+        let asked = record.and_then(|record| record.writes.iter().find(|write| write.slot == slot::INTERRUPT));
+        asked.map_or(Ok(Vec::new()), |asked| codec::decode(&asked.value))
+    }
+
+    /// Why a task failed, if it did.
+    pub(crate) fn error(&self, task: Uuid) -> Result<Option<String>, CodecError> {
+        let failed = self.tasks.get(&task).map(TaskWrites::failed).transpose()?;
+        Ok(failed.flatten().map(|failed| failed.message))
+    }
+
+    /// The open questions of all tasks, with the id of the task of this graph whose record has them.
+    pub(super) fn open(&self) -> Result<Vec<(&TaskWrites, Vec<Question>)>, CodecError> {
+        let mut open = Vec::new();
+        for (task, record) in &self.tasks {
+            let questions = self.questions(*task)?;
+            let void = record.failed()?.and_then(|failed| failed.void).unwrap_or(0);
+            let done = record.writes.iter().any(|write| write.slot >= void && &*write.channel == ROUTING);
+            if !done && questions.iter().any(|question| !question.answered) {
+                open.push((record, questions));
+            }
+        }
+        open.sort_by(|(a, _), (b, _)| a.path.cmp(&b.path));
+        Ok(open)
+    }
+}
+
+impl TaskWrites {
+    fn failed(&self) -> Result<Option<Failed>, CodecError> {
+        let failed = self.writes.iter().find(|write| write.slot == slot::ERROR);
+        failed.map(|failed| codec::decode(&failed.value)).transpose()
+    }
+
+    /// The answers that the task was given, up to the first that it was not.
+    fn answers(&self) -> Result<Vec<Value>, CodecError> {
+        let mut answers = Vec::new();
+        for number in 0.. {
+            let slot = slot::answer(number);
+            let given = self.writes.iter().find(|write| write.slot == slot && &*write.channel == RESUME);
+            let Some(given) = given else { break };
+            answers.push(codec::decode_json(&given.value)?);
+        }
+        Ok(answers)
+    }
+}
+
+/// Writes that were stored, in the order of their slots.
+pub(super) fn read_writes<'a, S: Values>(
+    state: &S,
+    stored: impl Iterator<Item = &'a PendingWrite>,
+    channel: impl Fn(&str) -> Result<usize, CodecError>,
+) -> Result<Writes<S>, CodecError> {
+    let mut stored: Vec<&PendingWrite> = stored.collect();
+    stored.sort_by_key(|write| write.slot);
+    stored
+        .into_iter()
+        .map(|write| state.write_from(channel(&write.channel)?, codec::is_overwrite(&write.value), &write.value))
+        .collect()
+}

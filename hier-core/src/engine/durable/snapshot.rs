@@ -1,0 +1,264 @@
+//! Reads threads: the state as it is, and as it was.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::load;
+use super::load::{Loaded, Reader};
+use crate::checkpoint::{Checkpointer, CodecError, ListQuery, Saved, Source};
+use crate::config::Config;
+use crate::engine::apply::{Applied, Ledger};
+use crate::engine::exec::Done;
+use crate::engine::outcome::Question;
+use crate::engine::plan::TaskKey;
+use crate::error::RunError;
+use crate::graph::Inner;
+use crate::state::{Update, Values};
+
+/// A thread at one moment.
+///
+/// The *live* view (of the latest checkpoint, without an id in the configuration) shows what tasks of the open step have
+/// done already, and only what is still to run or to be answered. The *record* (of a checkpoint by its id, and in a history) shows the
+/// state at the start of the step, all of its tasks, and what came of each.
+#[derive(Clone, Debug)]
+pub struct StateSnapshot<S: Values> {
+    /// The state.
+    pub values: S,
+    /// The nodes that run next, one entry a task. Empty if the thread has nothing left to do.
+    pub next: Vec<String>,
+    /// Addresses this checkpoint; the thread as such if nothing is stored.
+    pub config: Config,
+    /// The checkpoint; none if nothing is stored.
+    pub checkpoint: Option<Uuid>,
+    /// The checkpoint that it follows.
+    pub parent: Option<Uuid>,
+    /// The superstep: −1 for the first input.
+    pub step: i64,
+    /// What made the checkpoint.
+    pub source: Option<Source>,
+    /// What was given with the run's configuration.
+    pub metadata: Map<String, Value>,
+    /// When the checkpoint was made.
+    pub created_at: Option<SystemTime>,
+    /// The tasks of the step.
+    pub tasks: Vec<TaskSnapshot<S>>,
+    /// What is asked: in the live view what is open, in a record what was asked last.
+    pub questions: Vec<Question>,
+}
+
+/// A task of an open step.
+#[derive(Clone, Debug)]
+pub struct TaskSnapshot<S: Values> {
+    /// The id.
+    pub id: Uuid,
+    /// The node.
+    pub node: String,
+    /// The number of the Send that started it; none if an edge did.
+    pub send: Option<usize>,
+    /// What it wrote, if it is done. A task that ran alone and is done is part of the next checkpoint and has no result
+    /// here.
+    pub result: Option<S::Update>,
+    /// Why it failed, if it did.
+    pub error: Option<String>,
+    /// What it asks, or asked.
+    pub questions: Vec<Question>,
+    /// Addresses the checkpoints of the graph that the node runs, if it is one: for that graph's own
+    /// [`state`](crate::graph::CompiledGraph::state).
+    pub state: Option<Config>,
+}
+
+/// The state of a thread.
+pub(crate) async fn snapshot<S, C>(
+    graph: &Inner<S, C>,
+    saver: &Arc<dyn Checkpointer>,
+    config: &Config,
+) -> Result<StateSnapshot<S>, RunError>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+{
+    let (thread, fail) = place(graph, config)?;
+    let saved = saver.get(thread, &config.namespace, config.checkpoint).await.map_err(&fail)?;
+    let Some(saved) = saved else {
+        return Ok(StateSnapshot {
+            values: (graph.initial)(),
+            next: Vec::new(),
+            config: config.clone(),
+            checkpoint: None,
+            parent: None,
+            step: -2,
+            source: None,
+            metadata: Map::new(),
+            created_at: None,
+            tasks: Vec::new(),
+            questions: Vec::new(),
+        });
+    };
+    shown(graph, saver, config, saved, config.checkpoint.is_none()).await
+}
+
+/// The states of a thread, newest first.
+pub(crate) async fn history<S, C>(
+    graph: &Inner<S, C>,
+    saver: &Arc<dyn Checkpointer>,
+    config: &Config,
+    query: ListQuery,
+) -> Result<Vec<StateSnapshot<S>>, RunError>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+{
+    let (thread, fail) = place(graph, config)?;
+    let query = ListQuery { thread: Some(thread.to_owned()), namespace: Some(config.namespace.clone()), ..query };
+    let mut list = Vec::new();
+    for listed in saver.list(query).await.map_err(&fail)? {
+        let id = listed.checkpoint.id;
+        if config.checkpoint.is_some_and(|only| only != id) {
+            continue;
+        }
+        if let Some(saved) = saver.get(thread, &config.namespace, Some(id)).await.map_err(&fail)? {
+            list.push(shown(graph, saver, config, saved, false).await?);
+        }
+    }
+    Ok(list)
+}
+
+fn place<'a, S: Values, C>(
+    graph: &'a Inner<S, C>,
+    config: &'a Config,
+) -> Result<(&'a str, impl Fn(crate::checkpoint::SaverError) -> RunError + use<'a, S, C>), RunError> {
+    let name = graph.plan.graph();
+    let thread = config.thread_id().ok_or_else(|| RunError::NoThread { graph: name.to_owned() })?;
+    Ok((thread, move |error| RunError::Saver { graph: name.to_owned(), error }))
+}
+
+/// What the graphs around a subgraph have stored of the channels that it shares with them and has not written itself.
+pub(super) async fn inherited<S, C>(
+    graph: &Inner<S, C>,
+    saver: &Arc<dyn Checkpointer>,
+    thread: &str,
+    saved: &mut Saved,
+) -> Result<(), RunError>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+{
+    let fail = |error| RunError::Saver { graph: graph.plan.graph().to_owned(), error };
+    let parents = saved.checkpoint.parents.clone();
+    // The innermost first: its namespace is the longest.
+    for (namespace, id) in parents.iter().rev() {
+        let Some(outer) = saver.get(thread, namespace, Some(*id)).await.map_err(fail)? else { break };
+        for (index, chain) in outer.values {
+            let Some(name) = outer.checkpoint.channels.get(index) else { continue };
+            let expires = graph.channels.iter().any(|spec| spec.name == **name && spec.kind.expires());
+            let own = saved.checkpoint.channels.iter().position(|own| own == name);
+            let Some(own) = own.filter(|own| !expires && !saved.values.iter().any(|(known, _)| known == own)) else {
+                continue;
+            };
+            if !name.starts_with("__start__") && &**name != super::journal::RETURNED {
+                saved.values.push((own, chain));
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn shown<S, C>(
+    graph: &Inner<S, C>,
+    saver: &Arc<dyn Checkpointer>,
+    config: &Config,
+    mut saved: Saved,
+    live: bool,
+) -> Result<StateSnapshot<S>, RunError>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+{
+    let thread = config.thread_id().unwrap_or_default();
+    let reader = Reader { graph, thread };
+    inherited(graph, saver, thread, &mut saved).await?;
+    let newest = Some(saved.checkpoint.id);
+    let loaded = load(&reader, (graph.initial)(), newest, saved)?;
+    view(&reader, config, loaded, live).map_err(|error| reader.unfit(error))
+}
+
+/// What is shown of a checkpoint.
+fn view<S: Values, C>(
+    reader: &Reader<'_, S, C>,
+    config: &Config,
+    loaded: Loaded<S>,
+    live: bool,
+) -> Result<StateSnapshot<S>, CodecError> {
+    let Loaded { checkpoint, mut state, mut frontier, mut sends, start, pending, .. } = loaded;
+    let plan = &reader.graph.plan;
+    let (writes, routes) = pending.null_writes(reader, &state)?;
+    let mut ledger: Ledger<S> = Ledger::new(&reader.graph.channels, false);
+    ledger.preview(
+        plan,
+        &reader.graph.channels,
+        &mut state,
+        &mut [Applied { node: None, pushed: false, done: Done::input(writes) }],
+    );
+    for route in routes {
+        route.go.iter().try_for_each(|node| reader.node(node).map(|node| frontier.signal(plan, node)))?;
+        if !route.sends.is_empty() {
+            sends.clear();
+        }
+        for send in route.sends {
+            let parcel: crate::graph::Parcel = Arc::new(crate::graph::StoredPayload(send.payload));
+            sends.push((reader.node(&send.node)?, parcel));
+        }
+    }
+    frontier.sort();
+    let step = checkpoint.step + 1;
+    let pushed = sends.iter().enumerate().map(|(send, (node, _))| TaskKey { node: *node, step, send: Some(send) });
+    let pulled = frontier.ready().iter().map(|node| TaskKey { node: *node, step, send: None });
+    let mut next: Vec<String> = start.iter().map(|_| hier_spec::START.to_owned()).collect();
+    let (mut tasks, mut questions, mut ended) = (Vec::new(), Vec::new(), Vec::new());
+    let namespace: Vec<String> =
+        config.namespace.split('|').filter(|level| !level.is_empty()).map(str::to_owned).collect();
+    for key in pushed.chain(pulled) {
+        let id = plan.task_id(checkpoint.id, &namespace, key);
+        let node = plan.name(key.node).to_owned();
+        let done = pending.done(id, &state, |name| reader.node(name), |name| reader.channel(name))?;
+        let mut asked = pending.questions(id)?;
+        if live {
+            asked.retain(|question| !question.answered && done.is_none());
+        }
+        if !live || done.is_none() {
+            next.push(node.clone());
+        }
+        questions.extend(asked.iter().cloned());
+        let result = done.as_ref().map(|done| S::Update::from_writes(done.writes.clone()));
+        ended.extend(done.map(|done| Applied { node: Some(key.node), pushed: key.send.is_some(), done }));
+        let error = pending.error(id)?;
+        let child = reader.graph.child(key.node).map(|_| {
+            let level = match reader.graph.nodes[key.node].checkpoints {
+                crate::graph::Checkpoints::PerThread => node.clone(),
+                _ => format!("{node}:{id}"),
+            };
+            let path: Vec<&str> = namespace.iter().map(String::as_str).chain([level.as_str()]).collect();
+            Config::thread(reader.thread).namespace(path.join("|"))
+        });
+        tasks.push(TaskSnapshot { id, node, send: key.send, result, error, questions: asked, state: child });
+    }
+    if live {
+        ledger.preview(plan, &reader.graph.channels, &mut state, &mut ended);
+    }
+    Ok(StateSnapshot {
+        values: state,
+        next,
+        config: Config { checkpoint: Some(checkpoint.id), ..config.clone() },
+        checkpoint: Some(checkpoint.id),
+        parent: checkpoint.parent,
+        step: checkpoint.step,
+        source: Some(checkpoint.source),
+        metadata: (*checkpoint.metadata).clone(),
+        created_at: Some(checkpoint.created_at()),
+        tasks,
+        questions,
+    })
+}

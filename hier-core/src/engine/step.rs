@@ -1,0 +1,163 @@
+//! A step of several tasks, and how it ends.
+
+use std::sync::Arc;
+
+use super::apply::Applied;
+use super::batch::Batch;
+use super::durable::{Last, Reuse};
+use super::exec::{Done, in_batch, safely, with_routes};
+use super::plan::TaskKey;
+use super::report::started;
+use super::runner::{End, Runner, TaskResult};
+use crate::error::{NodeErrorKind, RunError};
+use crate::graph::{Parcel, Task};
+use crate::run::Inbox;
+use crate::state::Values;
+
+/// A task of a step, before it runs.
+struct Planned {
+    key: TaskKey,
+    parcel: Option<Parcel>,
+    inbox: Option<Arc<Inbox>>,
+}
+
+impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
+    /// A step of any number of tasks.
+    pub(super) async fn several(&mut self) -> Result<Option<End>, RunError> {
+        let sends = std::mem::take(&mut self.sends);
+        let step = self.step;
+        let pushed = sends.into_iter().enumerate().map(|(send, (node, parcel))| Planned {
+            key: TaskKey { node, step, send: Some(send) },
+            parcel: Some(parcel),
+            inbox: None,
+        });
+        let pulled = self.frontier.ready().iter().map(|node| Planned {
+            key: TaskKey { node: *node, step, send: None },
+            parcel: None,
+            inbox: None,
+        });
+        let mut tasks: Vec<Planned> = pushed.chain(pulled).collect();
+        let mut results: Vec<Option<TaskResult<S>>> = std::iter::repeat_with(|| None).take(tasks.len()).collect();
+        self.tell_started(&tasks);
+        if let Some(opened) = self.opened.take() {
+            let mut reuse = Reuse::new(self, *opened);
+            for (task, result) in tasks.iter_mut().zip(&mut results) {
+                match reuse.task(self, task.key)? {
+                    Ok(done) => *result = Some(Ok(done)),
+                    Err(inbox) => task.inbox = Some(Arc::new(inbox)),
+                }
+            }
+        }
+        let keys: Vec<TaskKey> = tasks.iter().map(|task| task.key).collect();
+        self.note_ran(&keys);
+        let open: Vec<usize> = (0..keys.len()).filter(|place| results[*place].is_none()).collect();
+        let run = tasks.into_iter().enumerate().filter(|(place, _)| results[*place].is_none()).map(|(_, task)| task);
+        for (place, result) in open.into_iter().zip(self.run_all(run.collect()).await?) {
+            results[place] = result;
+        }
+        let first = results.iter().flatten().filter_map(|result| result.as_ref().ok()).map(|done| done.writes.len());
+        let written = if self.journal.is_some() { first.collect() } else { Vec::new() };
+        let results = keys.iter().copied().zip(results).filter_map(|(key, result)| Some((key, result?)));
+        let concluded = self.conclude(results);
+        if let Err(RunError::Reduce { .. } | RunError::Conflict { .. }) = &concluded {
+            self.void(&keys, &written).await?;
+        }
+        concluded
+    }
+
+    /// Remembers which nodes run in this step.
+    fn note_ran(&mut self, keys: &[TaskKey]) {
+        self.ran = keys.iter().map(|key| key.node).collect();
+        let mut pulled = keys.iter().filter(|key| key.send.is_none());
+        match (pulled.next(), pulled.next(), &self.start) {
+            (Some(key), None, None) => self.last = Last::Node(key.node),
+            (None, None, Some(_)) => self.last = Last::Start,
+            (None, None, None) => {}
+            _ => self.last = Last::Several,
+        }
+    }
+
+    fn tell_started(&self, tasks: &[Planned]) {
+        let Some(emitter) = self.emitter.as_ref().filter(|emitter| emitter.wants_tasks()) else { return };
+        for Planned { key, parcel, .. } in tasks {
+            emitter.started(started(&self.task.sibling(*key, parcel.clone())));
+        }
+    }
+
+    /// Runs these tasks and returns their results in order.
+    async fn run_all(&self, tasks: Vec<Planned>) -> Result<Vec<Option<TaskResult<S>>>, RunError> {
+        if tasks.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (template, emitter) = (self.task.clone(), self.emitter.clone());
+        let count = tasks.len();
+        let mut tasks = tasks.into_iter();
+        let start = move || {
+            let Planned { key, parcel, inbox } = tasks.next()?;
+            let mut task: Task<S, C> = template.sibling(key, parcel);
+            task.run.inbox = inbox;
+            Some(in_batch(task, emitter.clone()))
+        };
+        let limit = self.task.run.shared.config.max_concurrency.unwrap_or(usize::MAX);
+        let results = Batch::run(count, start, limit, &self.task.run.shared.crew).await;
+        results.map_err(|_| RunError::NoRuntime { graph: self.graph_name() })
+    }
+
+    /// The end of a step: applied if all its tasks have just ended; else the first error in task order, or a command for
+    /// the parent, or questions.
+    pub(super) fn conclude(
+        &mut self,
+        results: impl Iterator<Item = (TaskKey, TaskResult<S>)>,
+    ) -> Result<Option<End>, RunError> {
+        let mut ended = Vec::with_capacity(results.size_hint().1.unwrap_or_default());
+        let mut questions = Vec::new();
+        let mut interrupted = false;
+        let mut parent = None;
+        for (key, result) in results {
+            match result {
+                Ok(mut done) => match done.leads.as_mut().and_then(|leads| leads.parent.take()) {
+                    Some(command) => parent = parent.or(Some(End::Parent(key.node, command))),
+                    None => ended.push(Applied { node: Some(key.node), pushed: key.send.is_some(), done }),
+                },
+                Err(error) => match error.kind() {
+                    NodeErrorKind::Interrupt(asked) => {
+                        interrupted = true;
+                        questions.extend(asked.iter().cloned());
+                    }
+                    _ => return Err(self.failed(key.node, error)),
+                },
+            }
+        }
+        if parent.is_some() {
+            return Ok(parent);
+        }
+        if !interrupted {
+            self.start_too(&mut ended)?;
+            let written = self.apply_routed(&mut ended)?;
+            self.emit_values_of(written, &ended);
+            return Ok(None);
+        }
+        // Whoever asks for the state sees what the other tasks have done meanwhile, as in the reference.
+        let graph = self.task.graph.clone();
+        let state = Arc::make_mut(&mut self.task.state);
+        let written = self.ledger.preview(&graph.plan, &graph.channels, state, &mut ended);
+        self.emit_values_of(written, &ended);
+        Ok(Some(if questions.is_empty() { self.stopped_inside() } else { End::Interrupted(questions) }))
+    }
+
+    /// An input that waits to be applied is applied with the step.
+    fn start_too(&mut self, ended: &mut Vec<Applied<S>>) -> Result<(), RunError> {
+        let Some(input) = self.start.take() else { return Ok(()) };
+        let task = &self.task;
+        let graph = &*task.graph;
+        let done = safely(|| with_routes(graph, task.state(), &graph.plan.exit(None).routes, Done::input(input)))
+            .map_err(|error| RunError::Node {
+                graph: graph.plan.graph().to_owned(),
+                node: hier_spec::START.to_owned(),
+                error,
+            })?;
+        let place = ended.iter().take_while(|task| task.pushed).count();
+        ended.insert(place, Applied { node: None, pushed: false, done });
+        Ok(())
+    }
+}

@@ -1,0 +1,77 @@
+//! What can be done with a thread beside running it: read it, and change it.
+
+use std::sync::Arc;
+
+use super::{CompiledGraph, GraphOutput};
+use crate::checkpoint::{Checkpointer, ListQuery};
+use crate::config::Config;
+use crate::engine::{self, StateSnapshot, StateUpdate};
+use crate::error::RunError;
+use crate::state::Values;
+
+impl<S, C, I, O> CompiledGraph<S, C, I, O>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+    O: GraphOutput<S>,
+{
+    fn saver(&self, what: &'static str) -> Result<&Arc<dyn Checkpointer>, RunError> {
+        let missing = || RunError::NoCheckpointer { graph: self.inner.plan.graph().to_owned(), what };
+        self.attached.saver.as_ref().ok_or_else(missing)
+    }
+
+    /// The state of the thread that the configuration names: as it is, or, if the configuration addresses a checkpoint, as
+    /// it was ([`StateSnapshot`] tells the two apart). An unknown thread has the initial state and no checkpoint.
+    ///
+    /// ```
+    /// # use hier_core::prelude::*;
+    /// # use hier_core::checkpoint::MemorySaver;
+    /// # #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+    /// # struct Filing { accepted: bool }
+    /// # async fn assess() {}
+    /// # graph! { Review<Filing> = Graph { nodes: [assess], edges: [START >> assess >> END] } }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<()> {
+    /// let review = Review::compile().checkpointer(MemorySaver::default());
+    /// review.invoke(Filing::update().accepted(true), Config::thread("case-17"), ()).await?;
+    /// let state = review.state(Config::thread("case-17")).await?;
+    /// assert!(state.values.accepted && state.next.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn state(&self, config: Config) -> Result<StateSnapshot<S>, RunError> {
+        engine::snapshot(&self.inner, self.saver("read")?, &config).await
+    }
+
+    /// The thread's history, newest first: the state at each checkpoint, and what came of each step. The query's filter,
+    /// `before` and `limit` restrict it.
+    pub async fn history(&self, config: Config, query: ListQuery) -> Result<Vec<StateSnapshot<S>>, RunError> {
+        engine::history(&self.inner, self.saver("read")?, &config, query).await
+    }
+
+    /// Changes the thread's state from outside its runs, as if a node had returned the update, and returns the
+    /// configuration that addresses the new checkpoint.
+    ///
+    /// The node is the one that ran last, unless the update names one; its edges are followed. What else was to run next is
+    /// dropped, with what tasks of the open step have done (as in the reference). If the configuration addresses a checkpoint, the
+    /// new one follows that, as another branch.
+    pub async fn update_state(&self, config: Config, update: StateUpdate<S>) -> Result<Config, RunError> {
+        self.bulk_update_state(config, [[update]]).await
+    }
+
+    /// The same with several supersteps, each of several updates that are applied at once. Each of several names its node.
+    pub async fn bulk_update_state<U>(
+        &self,
+        config: Config,
+        supersteps: impl IntoIterator<Item = U>,
+    ) -> Result<Config, RunError>
+    where
+        U: IntoIterator<Item = StateUpdate<S>>,
+    {
+        let supersteps = supersteps.into_iter().map(|updates| updates.into_iter().collect()).collect();
+        let committer = engine::claim(self.saver("update")?, &config, self.inner.plan.graph()).await?;
+        let revised = engine::revise(&self.inner, &committer, &config, supersteps).await;
+        committer.release().await;
+        revised
+    }
+}

@@ -1,0 +1,141 @@
+//! Memory across threads: items by namespace and key.
+//!
+//! Nodes reach it with [`Run::store`](crate::Run::store). The rules are the reference's (LangGraph 1.2, `BaseStore`), but
+//! that putting an item again keeps the time at which it was made, and that comparing a missing field is no error.
+
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::graph::BoxFuture;
+
+/// An item.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Item {
+    /// Where it belongs: a path of labels.
+    pub namespace: Vec<String>,
+    /// Its key in the namespace.
+    pub key: String,
+    /// The value.
+    pub value: Map<String, Value>,
+    /// When the key was first put.
+    pub created_at: SystemTime,
+    /// When it was last put.
+    pub updated_at: SystemTime,
+    /// How near it is to what a search looked for, from −1 to 1; none if the search had no text or the item no vector.
+    pub score: Option<f64>,
+}
+
+/// One operation on a store.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    /// The item with this key.
+    Get {
+        /// Where it belongs.
+        namespace: Vec<String>,
+        /// Its key.
+        key: String,
+        /// Whether reading it starts its time to live anew; as the store is configured if none.
+        refresh: Option<bool>,
+    },
+    /// Puts an item, in the place of the one that is there; without a value, deletes it.
+    Put {
+        /// Where it belongs.
+        namespace: Vec<String>,
+        /// Its key.
+        key: String,
+        /// The value; none deletes.
+        value: Option<Map<String, Value>>,
+        /// Which of its fields a search by meaning looks at.
+        index: Index,
+        /// How long it lives; as the store is configured if none.
+        time_to_live: Option<Duration>,
+    },
+    /// Items below a namespace.
+    Search(Search),
+    /// Namespaces.
+    Namespaces(Namespaces),
+}
+
+/// Which fields of an item a search by meaning looks at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Index {
+    /// Those that the store is configured with.
+    #[default]
+    Configured,
+    /// None.
+    None,
+    /// These paths: fields with dots, `[0]`, `[-1]`, `[*]`.
+    Fields(Vec<String>),
+}
+
+/// What to search for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Search {
+    /// Items whose namespace starts with these labels.
+    pub prefix: Vec<String>,
+    /// Items near this text, nearest first. Needs a store with an index.
+    pub query: Option<String>,
+    /// Items with all of these: a value, or an object of operators (`$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte`).
+    pub filter: Map<String, Value>,
+    /// At most so many.
+    pub limit: usize,
+    /// So many of the first are left out.
+    pub offset: usize,
+    /// Whether reading them starts their time to live anew; as the store is configured if none.
+    pub refresh: Option<bool>,
+}
+
+/// Which namespaces to list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Namespaces {
+    /// Those that start with these labels; `*` stands for any one.
+    pub prefix: Vec<String>,
+    /// Those that end with these labels; `*` stands for any one.
+    pub suffix: Vec<String>,
+    /// Cut to so many labels, each once.
+    pub max_depth: Option<usize>,
+    /// At most so many.
+    pub limit: usize,
+    /// So many of the first are left out.
+    pub offset: usize,
+}
+
+/// What an operation returns.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OpResult {
+    /// Of `Get`.
+    Item(Option<Item>),
+    /// Of `Put`.
+    Done,
+    /// Of `Search`.
+    Items(Vec<Item>),
+    /// Of `Namespaces`.
+    Namespaces(Vec<Vec<String>>),
+}
+
+/// Why a store could not do what it was asked for.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// A namespace, key, filter or limit that cannot be used.
+    #[error("{0}")]
+    Invalid(String),
+    /// The database did not answer, or refused, or cannot be used.
+    #[error(transparent)]
+    Saver(#[from] crate::checkpoint::SaverError),
+    /// The text could not be turned into a vector.
+    #[error("the text could not be embedded: {0}")]
+    Embedding(String),
+}
+
+/// Keeps items by namespace and key. Object-safe.
+pub trait Store: Send + Sync + 'static {
+    /// Does these operations. Reads see what was there before the writes of the same batch; of several puts of one key the
+    /// last wins.
+    fn batch<'a>(&'a self, ops: Vec<Op>) -> BoxFuture<'a, Result<Vec<OpResult>, StoreError>>;
+
+    /// Deletes the items whose time to live has passed, and returns how many those were.
+    fn sweep<'a>(&'a self) -> BoxFuture<'a, Result<u64, StoreError>>;
+}

@@ -1,0 +1,19 @@
+//! The saver in memory keeps the contract.
+
+use std::sync::Arc;
+
+use hier_core::checkpoint::suite;
+use hier_core::checkpoint::{Checkpointer, MemorySaver};
+
+#[tokio::test]
+async fn memory_keeps_the_contract() {
+    let report = suite::run(async || Ok(MemorySaver::new())).await;
+    assert!(report.passed(), "{report}");
+}
+
+/// Graphs hold savers behind an `Arc`.
+#[tokio::test]
+async fn behind_an_arc_it_is_the_same() {
+    let report = suite::run(async || Ok(Arc::new(MemorySaver::new()) as Arc<dyn Checkpointer>)).await;
+    assert!(report.passed(), "{report}");
+}

@@ -1,0 +1,300 @@
+//! The code of a tool: the function, a type of its name, and what makes that type a tool.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::visit_mut::{self, VisitMut};
+use syn::{Expr, Ident, Lifetime, Lit, ReturnType, Type, UnOp};
+
+use super::model::{Argument, Need, Role, Tool};
+use super::parse;
+
+/// The code. What is not sound has the type and its traits, and never does anything.
+pub(super) fn expand(tool: &Tool, sound: bool) -> TokenStream {
+    let Tool { function, .. } = tool;
+    let (ident, visibility) = (&function.sig.ident, &function.vis);
+    let docs = function.attrs.iter().filter(|attribute| attribute.path().is_ident("doc"));
+    let name = tool.name();
+    let implementation = if sound { implementation(tool) } else { nothing(ident) };
+    quote! {
+        // A tool is asynchronous by contract, and what it takes is not its choice alone.
+        #[allow(clippy::unused_async, clippy::too_many_arguments)]
+        #function
+
+        #(#docs)*
+        #[allow(non_camel_case_types, missing_docs)]
+        #[derive(Clone, Copy, Debug, Default)]
+        #visibility struct #ident {}
+
+        const _: () = {
+            use ::hier_core::__private as __hier;
+
+            #[automatically_derived]
+            impl __hier::NamedTool for #ident {
+                const NAME: &'static ::core::primitive::str = #name;
+                const TOOL: Self = Self {};
+            }
+            #implementation
+        };
+    }
+}
+
+/// `impl Tool` of a tool with an error in it.
+fn nothing(ident: &Ident) -> TokenStream {
+    quote! {
+        #[automatically_derived]
+        impl<__State: __hier::Values, __Context: 'static> __hier::Tool<__State, __Context> for #ident {
+            fn spec(&self) -> __hier::ToolSpec {
+                ::core::unreachable!("the tool does not compile")
+            }
+            fn call<'__a>(
+                &'__a self,
+                _: &'__a __hier::ToolCall,
+                _: &'__a __hier::Task<__State, __Context>,
+            ) -> __hier::BoxFuture<'__a, ::core::result::Result<__hier::ToolOutput<__State>, __hier::NodeError>> {
+                ::core::unreachable!("the tool does not compile")
+            }
+        }
+    }
+}
+
+/// `impl Tool`, for every state and context that the function's parameters and result allow.
+fn implementation(tool: &Tool) -> TokenStream {
+    let ident = &tool.function.sig.ident;
+    let runs: Vec<_> = tool
+        .params
+        .iter()
+        .filter_map(|param| match &param.role {
+            Role::Run(context) => Some(context),
+            _ => None,
+        })
+        .collect();
+    let (context, context_parameter) = match runs.first() {
+        Some(context) => (context.to_token_stream(), None),
+        None => (quote!(__Context), Some(quote!(, __Context: ::core::marker::Send + ::core::marker::Sync + 'static))),
+    };
+    let conditions = conditions(tool, &context);
+    let (needs_approval, description) = (tool.options.needs_approval, description(tool));
+    let schema = schema(tool);
+    let call = call(tool);
+    quote! {
+        #[automatically_derived]
+        impl<__State: __hier::Values #context_parameter> __hier::Tool<__State, #context> for #ident
+        where #(#conditions,)*
+        {
+            fn spec(&self) -> __hier::ToolSpec {
+                __SPEC.clone()
+            }
+            fn needs_approval(&self) -> ::core::primitive::bool {
+                #needs_approval
+            }
+            fn call<'__a>(
+                &'__a self,
+                __call: &'__a __hier::ToolCall,
+                __task: &'__a __hier::Task<__State, #context>,
+            ) -> __hier::BoxFuture<'__a, ::core::result::Result<__hier::ToolOutput<__State>, __hier::NodeError>> {
+                #call
+            }
+        }
+
+        static __SPEC: ::std::sync::LazyLock<__hier::ToolSpec> = ::std::sync::LazyLock::new(|| __hier::ToolSpec {
+            name: ::std::borrow::ToOwned::to_owned(<#ident as __hier::NamedTool>::NAME),
+            description: ::std::borrow::ToOwned::to_owned(#description),
+            parameters: #schema,
+        });
+    }
+}
+
+/// What the model is told of the tool.
+fn description(tool: &Tool) -> String {
+    tool.options.description.as_ref().map_or_else(|| tool.docs.clone(), syn::LitStr::value)
+}
+
+/// What must hold of the state and the context.
+fn conditions(tool: &Tool, context: &TokenStream) -> Vec<TokenStream> {
+    let mut conditions = Vec::new();
+    for param in &tool.params {
+        match &param.role {
+            Role::State(part) => conditions.push(quote_spanned!(part.span()=> __State: __hier::Contains<#part>)),
+            Role::Inject(ty) => {
+                let mut ty = ty.clone();
+                Elided.visit_type_mut(&mut ty);
+                conditions.push(quote_spanned!(ty.span()=>
+                    for<'__a> #ty: __hier::Extract<'__a, __State, #context, Wants = __hier::Nothing>
+                ));
+            }
+            _ => {}
+        }
+    }
+    if let ReturnType::Type(_, ty) = &tool.function.sig.output {
+        let parts = parse::returned_states(ty);
+        conditions.extend(parts.iter().map(|part| quote_spanned!(part.span()=> __State: __hier::Contains<#part>)));
+    }
+    conditions
+}
+
+/// Gives a name to the lifetimes that were left out.
+struct Elided;
+
+impl VisitMut for Elided {
+    fn visit_lifetime_mut(&mut self, lifetime: &mut Lifetime) {
+        if lifetime.ident == "_" {
+            *lifetime = Lifetime::new("'__a", lifetime.span());
+        }
+    }
+
+    fn visit_type_reference_mut(&mut self, reference: &mut syn::TypeReference) {
+        let span = reference.and_token.span();
+        reference.lifetime.get_or_insert_with(|| Lifetime::new("'__a", span));
+        visit_mut::visit_type_reference_mut(self, reference);
+    }
+}
+
+/// The schema of the arguments.
+fn schema(tool: &Tool) -> TokenStream {
+    if let Some(ty) = whole(tool) {
+        return quote_spanned!(ty.span()=> __hier::schema_of::<#ty>());
+    }
+    let arguments = tool.arguments().map(|argument| {
+        let (name, description) = (argument.name(), &argument.description);
+        match &argument.need {
+            Need::Required => {
+                let ty = &argument.ty;
+                quote_spanned!(ty.span()=> .required::<#ty>(#name, #description))
+            }
+            Need::Optional(ty) => {
+                quote_spanned!(ty.span()=> .optional::<#ty>(#name, #description, ::core::option::Option::None))
+            }
+            Need::Default(default) => {
+                let ty = &argument.ty;
+                let default = default.as_ref().and_then(told).map_or_else(
+                    || quote!(::core::option::Option::None),
+                    |value| quote!(::core::option::Option::Some(__hier::Value::from(#value))),
+                );
+                quote_spanned!(ty.span()=> .optional::<#ty>(#name, #description, #default))
+            }
+        }
+    });
+    quote!(<__hier::ToolSchema as ::core::default::Default>::default() #(#arguments)* .finish())
+}
+
+/// The struct of all arguments.
+fn whole(tool: &Tool) -> Option<&Type> {
+    tool.params.iter().find_map(|param| match &param.role {
+        Role::Whole(ty) => Some(ty),
+        _ => None,
+    })
+}
+
+/// A default that the model can be told: a literal.
+fn told(default: &Expr) -> Option<TokenStream> {
+    match default {
+        Expr::Lit(literal) => match &literal.lit {
+            Lit::Int(number) => number.base10_parse::<i64>().ok().map(ToTokens::into_token_stream),
+            Lit::Float(number) => number.base10_parse::<f64>().ok().map(ToTokens::into_token_stream),
+            Lit::Str(text) => Some(text.to_token_stream()),
+            Lit::Bool(value) => Some(value.to_token_stream()),
+            _ => None,
+        },
+        Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => told(&unary.expr).map(|value| quote!(-#value)),
+        _ => None,
+    }
+}
+
+/// Reads the arguments, calls the function, and takes what it returns.
+fn call(tool: &Tool) -> TokenStream {
+    let function = &tool.function.sig.ident;
+    let output = match &tool.function.sig.output {
+        ReturnType::Default => function.span(),
+        ReturnType::Type(_, ty) => ty.span(),
+    };
+    let (names, values) = arguments(tool);
+    let reader = reader(tool);
+    let given = given(tool);
+    let takes = quote_spanned!(output=> __hier::IntoToolOutput::<__State>::into_tool_output(__result));
+    let attempt = quote! {
+        let mut __arguments = #reader;
+        let (#(#names,)*) = (#(#values,)*);
+        let (true, #(::core::option::Option::Some(#names),)*) = (__arguments.fit(), #(#names,)*) else {
+            return ::core::result::Result::Ok(__hier::ToolOutput::Invalid(__arguments.report()));
+        };
+        let __result = #function(#(#given),*).await;
+        #takes
+    };
+    let attempt = match (&tool.options.timeout, &tool.options.retry) {
+        (None, None) => attempt,
+        (timeout, retry) => {
+            let timeout = option(timeout.as_ref());
+            let retry = retry.as_ref().map_or_else(|| quote!(1u32), ToTokens::to_token_stream);
+            let retry = quote!(__hier::Retry::from(#retry));
+            quote! {
+                __hier::attempts(&__call.name, #timeout, #retry, move || async move { #attempt }).await
+            }
+        }
+    };
+    // What makes the future no `Send` is in the function, so that is where the compiler is to point.
+    quote_spanned!(function.span()=> ::std::boxed::Box::pin(async move { #attempt }))
+}
+
+fn option(value: Option<&impl ToTokens>) -> TokenStream {
+    value.map_or_else(|| quote!(::core::option::Option::None), |value| quote!(::core::option::Option::Some(#value)))
+}
+
+/// What reads the arguments.
+fn reader(tool: &Tool) -> TokenStream {
+    if whole(tool).is_some() {
+        return quote!(__hier::ToolArguments::of_schema(__call, &__SPEC.parameters));
+    }
+    let names = tool.arguments().map(Argument::name);
+    quote!(__hier::ToolArguments::new(__call, &[#(#names),*]))
+}
+
+/// The variables of what the model gives, and what reads them.
+fn arguments(tool: &Tool) -> (Vec<Ident>, Vec<TokenStream>) {
+    let arguments = tool.params.iter().enumerate().filter_map(|(place, param)| {
+        let value = match &param.role {
+            Role::Whole(ty) => quote_spanned!(ty.span()=> __arguments.whole::<#ty>()),
+            Role::Argument(argument) => {
+                let (ty, name) = (&argument.ty, argument.name());
+                match &argument.need {
+                    Need::Required => quote_spanned!(ty.span()=> __arguments.required::<#ty>(#name)),
+                    Need::Optional(inner) => quote_spanned!(ty.span()=> __arguments.optional::<#inner>(#name)),
+                    Need::Default(default) => {
+                        let default = default_value(default.as_ref());
+                        quote_spanned!(ty.span()=> __arguments.defaulted::<#ty>(#name, || #default))
+                    }
+                }
+            }
+            _ => return None,
+        };
+        Some((variable(place), value))
+    });
+    arguments.unzip()
+}
+
+/// A text stands for what can be made of it: a `String` mostly.
+fn default_value(default: Option<&Expr>) -> TokenStream {
+    match default {
+        None => quote!(::core::default::Default::default()),
+        Some(Expr::Lit(literal)) if matches!(literal.lit, Lit::Str(_)) => quote!(::core::convert::Into::into(#literal)),
+        Some(value) => value.to_token_stream(),
+    }
+}
+
+fn variable(place: usize) -> Ident {
+    format_ident!("__argument_{place}", span = Span::mixed_site())
+}
+
+/// What the function is called with.
+fn given(tool: &Tool) -> Vec<TokenStream> {
+    let given = tool.params.iter().enumerate().map(|(place, param)| match &param.role {
+        Role::Argument(_) | Role::Whole(_) => variable(place).to_token_stream(),
+        Role::Run(_) => quote_spanned!(param.span=> __task.run()),
+        Role::State(part) => quote_spanned!(part.span()=> <__State as __hier::Contains<#part>>::part(__task.state())),
+        Role::Call => quote!(__call),
+        Role::CallId => quote!(__hier::ToolCallId::new(__call.id.as_str())),
+        Role::Inject(ty) => quote_spanned!(ty.span()=> <#ty as __hier::Extract<'_, _, _>>::extract(__task)?),
+        Role::Wrong => TokenStream::new(),
+    });
+    given.collect()
+}

@@ -1,0 +1,268 @@
+//! Reads the options and the function, and sorts its parameters by who gives them.
+
+use proc_macro2::TokenStream;
+use quote::ToTokens;
+use syn::parse::{ParseStream, Parser};
+use syn::spanned::Spanned;
+use syn::{Attribute, Expr, FnArg, GenericArgument, Ident, ItemFn, Lit, LitStr, Meta, Pat, PathArguments, Token, Type};
+
+use super::model::{Argument, Need, Options, Param, Role, Tool};
+use crate::diag::{Errors, unknown};
+use crate::graph;
+use crate::symbol;
+
+/// `name = "…", needs_approval, timeout = 5s, retry = 3`
+pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> Options {
+    let mut options = Options::default();
+    let parser = |input: ParseStream<'_>| {
+        let mut given: Vec<Ident> = Vec::new();
+        while !input.is_empty() {
+            let word: Ident = input.parse()?;
+            if given.contains(&word) {
+                errors.push(&word, format!("`{word}` is given twice: remove one"));
+            }
+            option(&word, input, &mut options)?;
+            given.push(word);
+            if !input.is_empty() {
+                input.parse::<Token![,]>()?;
+            }
+        }
+        Ok(())
+    };
+    if let Err(error) = parser.parse2(tokens) {
+        errors.combine(error);
+    }
+    options
+}
+
+fn option(word: &Ident, input: ParseStream<'_>, options: &mut Options) -> syn::Result<()> {
+    let text = word.to_string();
+    match text.as_str() {
+        symbol::NEEDS_APPROVAL => options.needs_approval = true,
+        symbol::NAME => options.name = Some(value::<LitStr>(input)?),
+        symbol::DESCRIPTION => options.description = Some(value::<LitStr>(input)?),
+        symbol::TIMEOUT => {
+            input.parse::<Token![=]>()?;
+            options.timeout = Some(graph::length(input)?);
+        }
+        symbol::RETRY => options.retry = Some(value::<Expr>(input)?),
+        _ => return Err(syn::Error::new_spanned(word, unknown("option of `#[tool]`", &text, symbol::TOOL_OPTIONS))),
+    }
+    Ok(())
+}
+
+fn value<T: syn::parse::Parse>(input: ParseStream<'_>) -> syn::Result<T> {
+    input.parse::<Token![=]>()?;
+    input.parse()
+}
+
+/// The function; nothing if there is none.
+pub(super) fn function(item: &TokenStream, errors: &mut Errors) -> Option<ItemFn> {
+    let function = syn::parse2::<ItemFn>(item.clone());
+    function.map_err(|_| errors.push(item, "`#[tool]` stands above an `async fn` with a body")).ok()
+}
+
+/// The tool that a function declares.
+pub(super) fn tool(mut function: ItemFn, options: Options, errors: &mut Errors) -> Tool {
+    let docs = docs(&function.attrs);
+    let params = function.sig.inputs.iter_mut().map(|input| param(input, errors)).collect();
+    Tool { function, docs, options, params }
+}
+
+/// What a parameter is. Its attributes, which only this macro understands, are taken off.
+fn param(input: &mut FnArg, errors: &mut Errors) -> Param {
+    let span = input.span();
+    let role = match input {
+        FnArg::Receiver(receiver) => {
+            errors.push(
+                receiver,
+                "a tool is a free function: it has no `self`; what it needs comes from `&Run<…>` or the state",
+            );
+            Role::Wrong
+        }
+        FnArg::Typed(typed) => {
+            let attributes = std::mem::take(&mut typed.attrs);
+            let (ours, rest) = attributes.into_iter().partition(|attribute| is_ours(attribute, errors));
+            typed.attrs = rest;
+            role(&ours, &typed.pat, &typed.ty, errors)
+        }
+    };
+    Param { span, role }
+}
+
+/// Whether this macro is to take the attribute off; that of the compiler stays.
+fn is_ours(attribute: &Attribute, errors: &mut Errors) -> bool {
+    let Some(word) = attribute.path().get_ident() else { return false };
+    let word = word.to_string();
+    if symbol::LINTS.contains(&word.as_str()) {
+        return false;
+    }
+    if word != symbol::DOC && !symbol::PARAMETER_ATTRIBUTES.contains(&word.as_str()) {
+        errors.push(attribute.path(), unknown("attribute of an argument", &word, symbol::PARAMETER_ATTRIBUTES));
+    }
+    true
+}
+
+fn role(attributes: &[Attribute], pattern: &Pat, ty: &Type, errors: &mut Errors) -> Role {
+    let find = |word: &str| attributes.iter().find(|attribute| attribute.path().is_ident(word));
+    let marks: Vec<_> = [symbol::INJECT, symbol::ARGS, symbol::DEFAULT].into_iter().filter_map(find).collect();
+    if let [_, others @ ..] = marks.as_slice()
+        && !others.is_empty()
+    {
+        for mark in &marks {
+            errors.push(
+                mark,
+                "an argument is `#[inject]`, `#[args]` or has a `#[default]`, and only one of these: remove the others",
+            );
+        }
+        return Role::Wrong;
+    }
+    if let Some(mark) = find(symbol::INJECT) {
+        return if bare(mark, errors) { Role::Inject(ty.clone()) } else { Role::Wrong };
+    }
+    if let Some(mark) = find(symbol::ARGS) {
+        return if bare(mark, errors) { Role::Whole(ty.clone()) } else { Role::Wrong };
+    }
+    let role = match ty {
+        Type::Reference(reference) => borrowed(reference, errors),
+        Type::Path(path) if last(&path.path.segments) == symbol::TOOL_CALL_ID => Role::CallId,
+        _ => return argument(attributes, pattern, ty, find(symbol::DEFAULT), errors),
+    };
+    if let Some(mark) = find(symbol::DEFAULT) {
+        errors.push(mark, "only an argument that the model gives has a default: remove this");
+    }
+    role
+}
+
+/// `#[inject]` and `#[args]` take nothing.
+fn bare(mark: &Attribute, errors: &mut Errors) -> bool {
+    errors.keep(mark.meta.require_path_only()).is_some()
+}
+
+/// A reference is to what the tool is given, not to what the model gives.
+fn borrowed(reference: &syn::TypeReference, errors: &mut Errors) -> Role {
+    if let Some(word) = &reference.mutability {
+        errors.push(word, "a tool cannot change the state in place: take `&` and return a `Command` with an update");
+        return Role::Wrong;
+    }
+    match &*reference.elem {
+        Type::Path(path) => {
+            let segments = &path.path.segments;
+            match last(segments).as_str() {
+                symbol::RUN => Role::Run(context(segments)),
+                symbol::TOOL_CALL => Role::Call,
+                "str" => {
+                    errors.push(reference, "an argument that the model gives is owned: write `String`");
+                    Role::Wrong
+                }
+                _ => Role::State((*reference.elem).clone()),
+            }
+        }
+        other => {
+            errors.push(
+                other,
+                "a tool borrows its state (`&Filing`), `&Run<…>` or `&ToolCall`; an argument that the model gives is owned",
+            );
+            Role::Wrong
+        }
+    }
+}
+
+/// The last segment of a path.
+fn last(segments: &syn::punctuated::Punctuated<syn::PathSegment, Token![::]>) -> String {
+    segments.last().map(|segment| segment.ident.to_string()).unwrap_or_default()
+}
+
+/// The context of `Run<C>`; that of `Run` is `()`.
+fn context(segments: &syn::punctuated::Punctuated<syn::PathSegment, Token![::]>) -> Type {
+    let given = segments.last().and_then(|segment| only_type(&segment.arguments));
+    given.unwrap_or_else(|| syn::parse_quote!(()))
+}
+
+/// The type in `<…>`, where there is one.
+fn only_type(arguments: &PathArguments) -> Option<Type> {
+    let PathArguments::AngleBracketed(arguments) = arguments else { return None };
+    arguments.args.iter().find_map(|argument| match argument {
+        GenericArgument::Type(ty) => Some(ty.clone()),
+        _ => None,
+    })
+}
+
+fn argument(
+    attributes: &[Attribute],
+    pattern: &Pat,
+    ty: &Type,
+    default: Option<&Attribute>,
+    errors: &mut Errors,
+) -> Role {
+    let Pat::Ident(name) = pattern else {
+        errors
+            .push(pattern, "the model gives an argument by its name: write `name: Type` here and take it apart inside");
+        return Role::Wrong;
+    };
+    if let Type::ImplTrait(ty) = ty {
+        errors.push(ty, "the schema of an argument needs its type: name one");
+        return Role::Wrong;
+    }
+    let option = match ty {
+        Type::Path(path) => path.path.segments.last().filter(|last| last.ident == symbol::OPTION),
+        _ => None,
+    };
+    let inner = option.and_then(|option| only_type(&option.arguments));
+    let need = match (default, inner) {
+        (Some(default), Some(_)) => {
+            errors.push(default, "an `Option` has its default, which is `None`: remove this, or the `Option`");
+            return Role::Wrong;
+        }
+        (Some(default), None) => match errors.keep(default_of(default)) {
+            Some(default) => Need::Default(default),
+            None => return Role::Wrong,
+        },
+        (None, Some(inner)) => Need::Optional(inner),
+        (None, None) => Need::Required,
+    };
+    let (ident, ty, description) = (name.ident.clone(), ty.clone(), docs(attributes));
+    Role::Argument(Box::new(Argument { ident, ty, description, need }))
+}
+
+/// `#[default]` or `#[default = 10]`
+fn default_of(attribute: &Attribute) -> syn::Result<Option<Expr>> {
+    match &attribute.meta {
+        Meta::Path(_) => Ok(None),
+        Meta::NameValue(pair) => Ok(Some(pair.value.clone())),
+        Meta::List(list) => Err(syn::Error::new_spanned(list, "write `#[default = …]`")),
+    }
+}
+
+/// The text of a doc comment, its lines without their indentation.
+fn docs(attributes: &[Attribute]) -> String {
+    let lines = attributes.iter().filter(|attribute| attribute.path().is_ident(symbol::DOC)).filter_map(|attribute| {
+        let Meta::NameValue(pair) = &attribute.meta else { return None };
+        let Expr::Lit(literal) = &pair.value else { return None };
+        let Lit::Str(text) = &literal.lit else { return None };
+        let text = text.value();
+        Some(text.strip_prefix(' ').unwrap_or(&text).trim_end().to_owned())
+    });
+    let text = lines.collect::<Vec<_>>().join("\n");
+    text.trim().to_owned()
+}
+
+/// Whether the function returns something over a state of its own: that state.
+pub(super) fn returned_states(ty: &Type) -> Vec<Type> {
+    let Type::Path(path) = ty else { return Vec::new() };
+    let Some(last) = path.path.segments.last() else { return Vec::new() };
+    if symbol::STATEFUL_OUTPUTS.iter().any(|word| last.ident == word) {
+        return only_type(&last.arguments).into_iter().collect();
+    }
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else { return Vec::new() };
+    let types = arguments.args.iter().filter_map(|argument| match argument {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    });
+    types.flat_map(returned_states).collect()
+}
+
+/// A type's text, for errors.
+pub(super) fn text(tokens: &impl ToTokens) -> String {
+    tokens.to_token_stream().to_string().replace(" < ", "<").replace(" >", ">").replace(" :: ", "::")
+}

@@ -1,0 +1,118 @@
+//! What is reported for a tool, and that its function and its type are there whatever is wrong.
+
+use proc_macro2::{TokenStream, TokenTree};
+use syn::LitStr;
+
+/// The messages of a tool's errors, in order.
+fn errors(options: &str, function: &str) -> Vec<String> {
+    let output = super::expand(options.parse().unwrap(), &function.parse().unwrap());
+    let text = output.to_string();
+    assert!(text.contains("struct look") && text.contains("fn look"), "no type or no function in {text}");
+    let mut messages = Vec::new();
+    collect(output, &mut messages);
+    messages
+}
+
+fn collect(tokens: TokenStream, messages: &mut Vec<String>) {
+    let mut tokens = tokens.into_iter().peekable();
+    while let Some(token) = tokens.next() {
+        match token {
+            TokenTree::Ident(word) if word == "compile_error" => {
+                tokens.next();
+                if let Some(TokenTree::Group(group)) = tokens.next()
+                    && let Ok(message) = syn::parse2::<LitStr>(group.stream())
+                {
+                    messages.push(message.value());
+                }
+            }
+            TokenTree::Group(group) => collect(group.stream(), messages),
+            _ => {}
+        }
+    }
+}
+
+/// All of these pieces are in the messages, one each, in order.
+fn expect(messages: &[String], pieces: &[&str]) {
+    let fits = messages.len() == pieces.len() && messages.iter().zip(pieces).all(|(m, p)| m.contains(p));
+    assert!(fits, "expected {pieces:#?}, found {messages:#?}");
+}
+
+/// A tool with these parameters.
+fn params(params: &str) -> Vec<String> {
+    errors("", &format!("async fn look({params}) -> String {{ todo!() }}"))
+}
+
+#[test]
+fn everything_of_the_design_is_understood() {
+    let function = "
+        /// Looks.
+        pub async fn look(
+            /// The year.
+            year: u16,
+            mut region: Option<Region>,
+            #[default = 10] limit: usize,
+            #[default] list: Vec<String>,
+            #[allow(unused)] more: bool,
+            run: &Run<Desk>,
+            state: &desk::Filing,
+            #[inject] Heading { title }: Heading<'_>,
+            call: &ToolCall,
+            id: agent::ToolCallId,
+        ) -> Result<Command<Filing>> { todo!() }";
+    expect(
+        &errors("name = \"look-up\", description = \"x\", needs_approval, timeout = 1.5s, retry = 3", function),
+        &[],
+    );
+    expect(&params("#[args] args: Args, run: &Run"), &[]);
+    expect(&errors("", "async fn look() {}"), &[]);
+}
+
+#[test]
+fn a_parameter_that_nobody_can_give_is_refused() {
+    expect(&params("self"), &["a free function: it has no `self`"]);
+    expect(&params("(a, b): (u8, u8)"), &["the model gives an argument by its name"]);
+    expect(&params("_: u8"), &["the model gives an argument by its name"]);
+    expect(&params("text: &str"), &["write `String`"]);
+    expect(&params("list: &[u8]"), &["a tool borrows its state"]);
+    expect(&params("state: &mut Filing"), &["cannot change the state in place"]);
+    expect(&params("any: impl Into<String>"), &["needs its type: name one"]);
+}
+
+#[test]
+fn the_marks_of_parameters_are_checked() {
+    expect(&params("#[injekt] view: V<'_>"), &["unknown attribute of an argument `injekt`; did you mean `inject`?"]);
+    expect(&params("#[inject(x)] view: V<'_>"), &["unexpected token in attribute"]);
+    expect(&params("#[inject] #[default] view: V"), &["and only one of these"; 2]);
+    expect(&params("#[default = 1] run: &Run"), &["only an argument that the model gives has a default"]);
+    expect(&params("#[default = None] x: Option<u8>"), &["which is `None`: remove this, or the `Option`"]);
+    expect(&params("#[default(1)] x: u8"), &["write `#[default = …]`"]);
+    expect(&params("#[args] a: A, #[args] b: B"), &["there cannot be two"]);
+    expect(&params("#[args] a: desk::A, b: u8"), &["make `b` one of `desk::A`"]);
+}
+
+#[test]
+fn the_function_is_checked() {
+    expect(&errors("", "fn look() {}"), &["write `async fn look`"]);
+    expect(&errors("", "async fn look<T>(x: T) {}"), &["a tool has no parameters of types or lifetimes"]);
+    let output = super::expand(TokenStream::new(), &"struct look;".parse().unwrap()).to_string();
+    assert!(output.contains("`#[tool]` stands above an `async fn` with a body"), "{output}");
+}
+
+#[test]
+fn the_options_are_checked() {
+    let options = |options| errors(options, "async fn look() {}");
+    expect(&options("needs_aproval"), &["unknown option of `#[tool]` `needs_aproval`; did you mean `needs_approval`?"]);
+    expect(&options("name = \"a\", name = \"b\""), &["`name` is given twice"]);
+    expect(&options("name = \"look up\""), &["models cannot call a tool by the name `look up`"]);
+    expect(&options("name = look"), &["expected string literal"]);
+    expect(&options("timeout = 5"), &["a duration needs its unit: `5s`"]);
+    expect(&options("retry = 0"), &["a tool is tried at least once"]);
+    expect(&errors("", "async fn lookü() {}"), &["give one with `#[tool(name = \"…\")]`"]);
+}
+
+#[test]
+fn several_mistakes_are_reported_at_once() {
+    let messages = errors("retry = 0, nme = \"x\"", "fn look(a: &str, (b, c): (u8, u8)) {}");
+    let pieces = ["unknown option", "write `String`", "by its name", "write `async fn look`", "at least once"];
+    expect(&messages, &pieces);
+}

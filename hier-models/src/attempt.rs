@@ -1,0 +1,32 @@
+//! Trying again what may pass.
+
+use std::future::Future;
+
+use hier_core::agent::ModelError;
+use hier_core::graph::Retry;
+
+use crate::error::Failure;
+
+/// What an attempt gives, until one succeeds, fails for good, or was the last. The wait between two is what the provider
+/// asks for, if that is longer than our own and within its cap.
+pub(crate) async fn attempts<T, F>(model: &str, retry: Retry, mut attempt: impl FnMut() -> F) -> Result<T, ModelError>
+where
+    F: Future<Output = Result<T, Failure>>,
+{
+    let mut failures = 0;
+    loop {
+        let Failure { error, wait } = match attempt().await {
+            Ok(answer) => return Ok(answer),
+            Err(failure) => failure,
+        };
+        failures += 1;
+        if !error.is_transient() || failures >= retry.attempts {
+            return Err(error);
+        }
+        let ours = retry.wait(failures);
+        let ours = ours.saturating_add(ours.mul_f64((retry.jitter.max(0.0) * fastrand::f64()).min(1e6)));
+        let wait = wait.map_or(ours, |theirs| theirs.min(retry.cap).max(ours));
+        tracing::debug!(model, attempt = failures, %error, ?wait, "a model did not answer and will be asked again");
+        tokio::time::sleep(wait).await;
+    }
+}

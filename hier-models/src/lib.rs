@@ -1,0 +1,29 @@
+//! Models for agents of hier: OpenAI, Anthropic, Ollama, and every server that speaks like OpenAI's.
+//!
+//! ```no_run
+//! use hier_core::agent::{ChatModel, ChatRequest, Message};
+//! use hier_models::Model;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let model = Model::parse("openai:gpt-4o")?; // the key is in OPENAI_API_KEY
+//! let request = ChatRequest { messages: [Message::user("Say hello.")].into(), ..ChatRequest::default() };
+//! println!("{}", model.chat(request).await?.text());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A [`Model`] goes into an agent's context as an `Arc<dyn ChatModel>`. It tries again what may pass (a busy or
+//! unreachable server), reports the rest as [`ModelError`](hier_core::agent::ModelError), and keeps its key to itself:
+//! neither `Debug` nor an error nor a log line has it.
+
+mod answer;
+mod ask;
+mod attempt;
+mod dialect;
+mod error;
+mod model;
+mod pieces;
+
+pub use error::ParseModelError;
+pub use model::Model;

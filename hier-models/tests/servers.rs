@@ -1,0 +1,164 @@
+//! Against other people's servers, which `scripts/llm.sh` installs and starts: one that answers what is written down, in
+//! three dialects, and llama.cpp with a small real model.
+
+use futures_util::StreamExt;
+use hier_core::agent::{
+    ChatChunk, ChatModel, ChatOptions, ChatRequest, ChatResponse, Message, ModelError, OutputSpec, ToolSpec,
+};
+use hier_models::Model;
+use serde_json::json;
+
+/// The models of the server that answers what is written down, one a dialect. None, said loudly, if it does not run.
+fn mocked() -> Option<[Model; 4]> {
+    let (Ok(url), Ok(key)) = (std::env::var("HIER_TEST_AIMOCK"), std::env::var("HIER_TEST_AIMOCK_KEY")) else {
+        eprintln!("\n*** SKIPPED: no HIER_TEST_AIMOCK; run `scripts/llm.sh cargo test --package hier-models` ***\n");
+        return None;
+    };
+    let models = [
+        Model::openai("gpt-4o").url(format!("{url}/v1")),
+        Model::anthropic("claude-sonnet-4-5").url(format!("{url}/v1")),
+        Model::ollama("qwen3").url(&*url),
+        Model::at(format!("{url}/v1"), "gpt-4o"),
+    ];
+    Some(models.map(|model| model.key(&*key)))
+}
+
+/// llama.cpp with a small model. None, said loudly, if it does not run.
+fn small() -> Option<Model> {
+    let Ok(url) = std::env::var("HIER_TEST_LLAMA") else {
+        eprintln!("\n*** SKIPPED: no HIER_TEST_LLAMA; run `scripts/llm.sh cargo test --package hier-models` ***\n");
+        return None;
+    };
+    Some(Model::at(url, "smollm2"))
+}
+
+fn ask(text: &str) -> ChatRequest {
+    ChatRequest { messages: [Message::user(text)].into(), ..ChatRequest::default() }
+}
+
+/// The pieces of a streamed answer, and the answer.
+async fn streamed(model: &Model, request: ChatRequest) -> (Vec<String>, ChatResponse) {
+    let mut stream = model.stream(request).await.unwrap();
+    let (mut pieces, mut done) = (Vec::new(), None);
+    while let Some(chunk) = stream.next().await {
+        assert!(done.is_none(), "the whole answer is the last piece");
+        match chunk.unwrap() {
+            ChatChunk::Text(text) => pieces.push(text),
+            ChatChunk::Done(response) => done = Some(response),
+            other => panic!("{other:?}"),
+        }
+    }
+    (pieces, done.expect("a whole answer"))
+}
+
+#[tokio::test]
+async fn every_dialect_chats() {
+    for model in mocked().into_iter().flatten() {
+        let answer = model.chat(ask("Say hello.")).await.unwrap_or_else(|error| panic!("{model:?}: {error}"));
+        assert_eq!(answer.text(), "Hello from the mock, in more than one chunk of text.", "{model:?}");
+        // In the dialect of Ollama this server counts nothing.
+        let counted = answer.message.usage().is_some_and(|usage| usage.output_tokens > 0);
+        assert_eq!(counted, model.provider() != "ollama", "{model:?}: {answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn every_dialect_streams() {
+    for model in mocked().into_iter().flatten() {
+        let (pieces, answer) = streamed(&model, ask("Say hello.")).await;
+        assert!(pieces.len() > 1, "{model:?}: {pieces:?}");
+        assert_eq!(pieces.concat(), "Hello from the mock, in more than one chunk of text.", "{model:?}");
+        assert_eq!(answer.text(), pieces.concat(), "{model:?}");
+    }
+}
+
+/// Calls two tools, and hands back their results.
+async fn converse(model: &Model, stream: bool) {
+    let tool = ToolSpec {
+        name: "lookup_rate".to_owned(),
+        description: "Looks up a rate.".to_owned(),
+        parameters: json!({
+            "type": "object",
+            "properties": { "year": { "type": "integer" }, "region": { "type": "string" } },
+            "required": ["year"],
+            "additionalProperties": false,
+        }),
+    };
+    let question = ask("What is the rate of 2026, and that of 2025?");
+    let request = ChatRequest { tools: [tool].into(), ..question };
+    let answer = if stream {
+        let (pieces, answer) = streamed(model, request.clone()).await;
+        assert_eq!(pieces.concat(), "I look both up.", "{model:?}: the text only, not the arguments");
+        answer
+    } else {
+        model.chat(request.clone()).await.unwrap()
+    };
+    assert_eq!(answer.text(), "I look both up.", "{model:?}");
+    let calls = answer.message.tool_calls();
+    let args: Vec<_> = calls.iter().map(|call| (call.name.as_str(), call.args.clone())).collect();
+    let expected =
+        [("lookup_rate", json!({ "year": 2026, "region": "Süd" })), ("lookup_rate", json!({ "year": 2025 }))];
+    assert_eq!(args, expected, "{model:?}");
+    assert_ne!(calls[0].id, calls[1].id, "{model:?}");
+    let results = [Message::tool(&calls[0], "7 %"), Message::tool(&calls[1], "8 %")];
+    let so_far = request.messages.iter().cloned().chain([answer.message.clone()]).chain(results);
+    let again = ChatRequest { messages: so_far.collect(), ..request.clone() };
+    assert_eq!(model.chat(again).await.unwrap().text(), "It fell from 8 % to 7 %.", "{model:?}");
+}
+
+#[tokio::test]
+async fn every_dialect_calls_tools() {
+    for model in mocked().into_iter().flatten() {
+        converse(&model, false).await;
+    }
+}
+
+#[tokio::test]
+async fn every_dialect_streams_calls_of_tools() {
+    for model in mocked().into_iter().flatten() {
+        converse(&model, true).await;
+    }
+}
+
+#[tokio::test]
+async fn every_dialect_answers_in_a_shape() {
+    let schema = json!({
+        "type": "object",
+        "properties": { "name": { "type": "string" }, "year": { "type": "integer" } },
+        "required": ["name", "year"],
+        "additionalProperties": false,
+    });
+    let output = Some(OutputSpec { name: "form".to_owned(), schema });
+    for model in mocked().into_iter().flatten() {
+        let answer = model.chat(ChatRequest { output: output.clone(), ..ask("Fill in the form.") }).await.unwrap();
+        let form: serde_json::Value = serde_json::from_str(&answer.text()).unwrap();
+        assert_eq!(form, json!({ "name": "Ada", "year": 1843 }), "{model:?}");
+        let bad = model.chat(ChatRequest { output: output.clone(), ..ask("Fill in the form badly.") }).await;
+        assert!(matches!(bad, Err(ModelError::BadAnswer { .. })), "{model:?}: {bad:?}");
+    }
+}
+
+#[tokio::test]
+async fn every_dialect_tells_what_was_refused() {
+    for model in mocked().into_iter().flatten() {
+        let error = model.chat(ask("Be wrong.")).await.unwrap_err();
+        assert!(error.to_string().contains("the model does not like that"), "{model:?}: {error}");
+        let error = model.clone().key("another").chat(ask("Say hello.")).await.unwrap_err();
+        assert!(matches!(error, ModelError::Refused { .. }), "{model:?}: {error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_real_model_chats_and_streams() {
+    let Some(model) = small() else { return };
+    let options = ChatOptions { temperature: Some(0.0), max_tokens: Some(24) };
+    let request = ChatRequest { options, ..ask("Write one short sentence about the sea.") };
+    let answer = model.chat(request.clone()).await.unwrap();
+    assert!(!answer.text().trim().is_empty());
+    let usage = answer.message.usage().expect("llama.cpp counts tokens");
+    assert!(usage.input_tokens > 5 && (1..=24).contains(&usage.output_tokens), "{usage:?}");
+    let (pieces, streamed) = streamed(&model, request).await;
+    assert!(pieces.len() > 3, "{pieces:?}");
+    assert_eq!(pieces.concat(), streamed.text());
+    assert!(streamed.message.usage().is_some_and(|usage| usage.output_tokens > 3), "{streamed:?}");
+}

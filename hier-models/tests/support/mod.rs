@@ -1,0 +1,86 @@
+//! A server on the loopback that answers each request with the next of a list, and remembers what it was asked.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// What the server answers.
+pub(crate) enum Reply {
+    /// A whole answer: status, further headers, body.
+    Whole(u16, &'static str, String),
+    /// The beginning of a stream of events, which is then cut off.
+    CutStream(String),
+    /// It hangs up.
+    Nothing,
+}
+
+/// A request: its head and its body.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) head: String,
+    pub(crate) body: Value,
+}
+
+#[derive(Clone)]
+pub(crate) struct Server {
+    pub(crate) url: String,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+impl Server {
+    /// A server with these answers. A request too many gets a status that is not tried again.
+    pub(crate) async fn start(replies: impl IntoIterator<Item = Reply>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let url = format!("http://{}/v1", listener.local_addr().expect("an address"));
+        let server = Self { url, asked: Arc::default() };
+        let replies: Vec<_> = replies.into_iter().collect();
+        let asked = server.asked.clone();
+        tokio::spawn(async move {
+            let mut replies = replies.into_iter();
+            while let Ok((stream, _)) = listener.accept().await {
+                let reply = replies.next().unwrap_or_else(|| Reply::Whole(418, "", "{}".to_owned()));
+                answer(stream, reply, &asked).await;
+            }
+        });
+        server
+    }
+
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().expect("no panics").clone()
+    }
+}
+
+async fn answer(mut stream: TcpStream, reply: Reply, asked: &Mutex<Vec<Asked>>) {
+    let request = read(&mut stream).await;
+    asked.lock().expect("no panics").push(request);
+    let text = match reply {
+        Reply::Whole(status, headers, body) => format!(
+            "HTTP/1.1 {status} x\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n{headers}\r\n{body}",
+            body.len()
+        ),
+        Reply::CutStream(events) => format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{events}",
+            events.len() + 1_000
+        ),
+        Reply::Nothing => String::new(),
+    };
+    let _ = stream.write_all(text.as_bytes()).await;
+    let _ = stream.shutdown().await;
+}
+
+async fn read(stream: &mut TcpStream) -> Asked {
+    let mut bytes = Vec::new();
+    let head = loop {
+        if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
+            break String::from_utf8(bytes.drain(..end + 4).collect()).expect("a head of text");
+        }
+        assert!(stream.read_buf(&mut bytes).await.expect("a request") > 0, "a whole request");
+    };
+    let length = head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok());
+    while bytes.len() < length.unwrap_or(0) {
+        assert!(stream.read_buf(&mut bytes).await.expect("a body") > 0, "a whole request");
+    }
+    Asked { head, body: serde_json::from_slice(&bytes).expect("JSON") }
+}

@@ -1,0 +1,222 @@
+//! What is sent, what is tried again, and what errors say, against a server on the loopback.
+
+mod support;
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use hier_core::agent::{
+    ChatChunk, ChatModel, ChatOptions, ChatRequest, Content, Message, ModelError, OutputSpec, Part, ToolCall, ToolSpec,
+    Usage,
+};
+use hier_core::graph::Retry;
+use hier_models::Model;
+use serde_json::{Value, json};
+use support::{Reply, Server};
+
+const KEY: &str = "sk-very-secret-1234";
+
+fn ask(text: &str) -> ChatRequest {
+    ChatRequest { messages: [Message::user(text)].into(), ..ChatRequest::default() }
+}
+
+fn quick() -> Retry {
+    Retry { attempts: 3, interval: Duration::from_millis(1), ..Retry::default() }
+}
+
+fn said(text: &str) -> Reply {
+    let body = json!({
+        "id": "x", "object": "chat.completion", "model": "gpt-4o-2024",
+        "choices": [{ "index": 0, "finish_reason": "stop", "message": { "role": "assistant", "content": text } }],
+        "usage": { "prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7 },
+    });
+    Reply::Whole(200, "", body.to_string())
+}
+
+fn failed(status: u16, headers: &'static str, message: &str) -> Reply {
+    Reply::Whole(status, headers, json!({ "error": { "message": message } }).to_string())
+}
+
+fn event(delta: &Value) -> String {
+    format!("data: {}\n\n", json!({ "id": "x", "model": "m", "choices": [{ "index": 0, "delta": delta }] }))
+}
+
+#[tokio::test]
+async fn a_passing_failure_is_tried_again() {
+    let server =
+        Server::start([failed(429, "retry-after: 0\r\n", "slow down"), failed(503, "", "overloaded"), said("at last")])
+            .await;
+    let model = Model::at(&server.url, "m").retry(quick());
+    let answer = model.chat(ask("hello")).await.unwrap();
+    assert_eq!(answer.message, Message::assistant("at last").with_usage(Usage::new(5, 2)));
+    assert_eq!(answer.model.as_deref(), Some("gpt-4o-2024"));
+    assert_eq!(server.asked().len(), 3);
+}
+
+#[tokio::test]
+async fn attempts_are_bounded_and_the_last_error_is_told() {
+    let server = Server::start([failed(500, "", "one"), Reply::Nothing, failed(500, "", "three")]).await;
+    let error = Model::at(&server.url, "m").retry(quick()).chat(ask("hello")).await.unwrap_err();
+    assert!(error.is_transient(), "{error:?}");
+    assert_eq!(error.to_string(), "the model `m` did not answer: HTTP status 500 Internal Server Error: three");
+    assert_eq!(server.asked().len(), 3);
+}
+
+#[tokio::test]
+async fn what_will_not_pass_is_not_tried_again() {
+    let server = Server::start([failed(400, "", "no such model"), said("never")]).await;
+    let error = Model::at(&server.url, "m").retry(quick()).chat(ask("hello")).await.unwrap_err();
+    assert!(matches!(error, ModelError::Refused { .. }), "{error:?}");
+    assert_eq!(error.to_string(), "the model `m` refused: HTTP status 400 Bad Request: no such model");
+    assert_eq!(server.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_told_with_its_cause() {
+    let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let error = Model::at(format!("http://{free}/v1"), "m").retry(quick()).chat(ask("hello")).await.unwrap_err();
+    assert!(matches!(error, ModelError::Unavailable { .. }), "{error:?}");
+    assert!(error.to_string().contains("refused"), "{error}");
+}
+
+#[tokio::test]
+async fn an_answer_that_makes_no_sense_is_told() {
+    let server = Server::start([Reply::Whole(200, "", "<html>".to_owned())]).await;
+    let error = Model::at(&server.url, "m").chat(ask("hello")).await.unwrap_err();
+    assert!(matches!(error, ModelError::BadAnswer { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_slow_answer_is_given_up() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let model = Model::at(url, "m").retry(1).timeout(Duration::from_millis(50));
+    let error = model.chat(ask("hello")).await.unwrap_err();
+    assert!(matches!(error, ModelError::Unavailable { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn everything_of_a_request_is_sent() {
+    let server = Server::start([said(r#"{"ok":true}"#)]).await;
+    let call = |id: &str| ToolCall { name: "look".to_owned(), args: json!({ "q": "ü" }), id: id.to_owned() };
+    let request = ChatRequest {
+        messages: [
+            Message::system("Be kind."),
+            Message::user(Content::parts([Part::text("see"), Part::image_data("image/png", "aGk=")])),
+            Message::calls("", [call("a"), call("b")]),
+            Message::user("between"),
+            Message::tool(&call("b"), "found b"),
+            Message::tool(&call("zz"), "lost"),
+        ]
+        .into(),
+        tools: [ToolSpec {
+            name: "look".to_owned(),
+            description: "Looks.".to_owned(),
+            parameters: json!({ "type": "object" }),
+        }]
+        .into(),
+        output: Some(OutputSpec { name: "shape".to_owned(), schema: json!({ "type": "object", "properties": {} }) }),
+        options: ChatOptions { temperature: Some(0.5), max_tokens: Some(99) },
+    };
+    Model::at(&server.url, "m").key(KEY).chat(request).await.unwrap();
+    let asked = &server.asked()[0];
+    assert!(asked.head.starts_with("POST /v1/chat/completions"), "{}", asked.head);
+    assert!(asked.head.contains(&format!("Bearer {KEY}")), "{}", asked.head);
+    let body = &asked.body;
+    assert_eq!((&body["model"], &body["temperature"], &body["max_tokens"]), (&json!("m"), &json!(0.5), &json!(99)));
+    assert_eq!(body["tools"][0]["function"]["name"], "look");
+    assert_eq!(body["response_format"]["json_schema"]["name"], "shape");
+    let told: Vec<_> = body["messages"].as_array().unwrap().iter().map(|m| (m["role"].as_str().unwrap(), m)).collect();
+    let roles: Vec<_> = told.iter().map(|(role, _)| *role).collect();
+    assert_eq!(roles, ["system", "user", "assistant", "tool", "tool", "user", "user"], "{body:#}");
+    assert_eq!(told[1].1["content"][1]["image_url"]["url"], "data:image/png;base64,aGk=");
+    assert_eq!(told[2].1["tool_calls"][1]["function"]["arguments"], r#"{"q":"ü"}"#);
+    assert_eq!((&told[3].1["tool_call_id"], &told[3].1["content"]), (&json!("a"), &json!("There is no result yet.")));
+    assert_eq!((&told[4].1["tool_call_id"], &told[4].1["content"]), (&json!("b"), &json!("found b")));
+    assert_eq!(told[5].1["content"], "between");
+    assert_eq!(told[6].1["content"], "The result of a tool call: lost");
+}
+
+#[tokio::test]
+async fn a_stream_is_tried_again_until_its_first_piece() {
+    let hello = event(&json!({ "content": "Hel" })) + &event(&json!({ "content": "lo" }));
+    let server = Server::start([failed(503, "", "busy"), Reply::CutStream(hello)]).await;
+    let mut stream = Model::at(&server.url, "m").retry(quick()).stream(ask("hello")).await.unwrap();
+    assert_eq!(stream.next().await.unwrap().unwrap(), ChatChunk::Text("Hel".to_owned()));
+    assert_eq!(stream.next().await.unwrap().unwrap(), ChatChunk::Text("lo".to_owned()));
+    let error = stream.next().await.unwrap().unwrap_err();
+    assert!(matches!(error, ModelError::Unavailable { .. }), "the stream was cut off: {error:?}");
+    assert!(stream.next().await.is_none());
+    assert_eq!(server.asked().len(), 2);
+}
+
+/// Keeps what is logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn the_key_is_told_to_nobody_but_the_server() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
+        .with_writer(move || writer.clone())
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let tells = || failed(401, "", &format!("the key {KEY} is wrong"));
+    let server = Server::start([failed(500, "", &format!("{KEY} made me fail")), tells(), tells()]).await;
+    let url = server.url.replace("http://", &format!("http://me:{KEY}@"));
+    let model = Model::at(&url, "m").key(KEY).retry(quick());
+    let error = model.chat(ask("hello")).await.unwrap_err();
+    assert!(error.to_string().contains("the key [the key] is wrong"), "{error}");
+    let Err(streamed) = model.stream(ask("hello")).await else { panic!("it is refused") };
+    let missing = Model::at(format!("http://me:{KEY}@127.0.0.1:1/v1"), "m").key(KEY).retry(quick());
+    let unreachable = missing.chat(ask("hello")).await.unwrap_err();
+    let Err(stream_unreachable) = missing.stream(ask("hello")).await else { panic!("nobody is there") };
+    let parsed = Model::parse(&format!("http://me:{KEY}@host/v1?key={KEY}#")).unwrap_err();
+    let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(logged.contains("will be asked again"), "something was logged: {logged}");
+    let told = format!(
+        "{model:?} {model:#?} {error:?} {error} {streamed:?} {streamed} {unreachable:?} {stream_unreachable:?} {parsed} {logged}"
+    );
+    assert!(!told.contains(KEY), "{told}");
+    assert!(server.asked()[0].head.contains(KEY), "and yet it was sent");
+}
+
+#[tokio::test]
+async fn an_answer_of_another_shape_is_refused() {
+    let server = Server::start([said("I would rather not.")]).await;
+    let output = Some(OutputSpec { name: "shape".to_owned(), schema: json!({ "type": "object" }) });
+    let error = Model::at(&server.url, "m").chat(ChatRequest { output, ..ask("hello") }).await.unwrap_err();
+    assert!(matches!(error, ModelError::BadAnswer { .. }), "{error:?}");
+}
+
+#[test]
+fn texts_name_models() {
+    let model = Model::parse("ollama:qwen3:4b").unwrap();
+    assert_eq!((model.provider(), model.name()), ("ollama", "qwen3:4b"));
+    let model = Model::parse("http://localhost:8080/v1#smol").unwrap();
+    assert_eq!((model.provider(), model.name()), ("openai", "smol"));
+    assert_eq!(Model::parse("http://localhost:8080/v1").unwrap().name(), "default");
+    for (text, told) in [
+        ("gpt-4o", "it needs its provider"),
+        ("opnai:gpt-4o", "the provider `opnai` is not known; did you mean `openai`?"),
+        ("openai:", "behind `openai:` stands the model's name"),
+        ("", "it needs its provider"),
+    ] {
+        let error = Model::parse(text).unwrap_err().to_string();
+        assert!(error.contains(told), "{error}");
+    }
+}

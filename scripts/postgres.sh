@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# A throwaway Postgres server for tests, on a free port of the loopback address. Works as root, too.
+#
+#   scripts/postgres.sh with COMMAND…   runs a command with HIER_TEST_POSTGRES set to the URL of a new server, then removes it
+#   scripts/postgres.sh start FOLDER    starts the server in FOLDER, which is made if it is not there, and prints its URL
+#   scripts/postgres.sh stop FOLDER     stops it
+#   scripts/postgres.sh crash FOLDER    kills it, as a crash would; `start` lets it recover, at the same URL
+set -euo pipefail
+
+usage() { sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
+
+bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -1 || true)
+[ -n "$bin" ] || bin=$(dirname "$(command -v initdb || true)")
+[ -x "$bin/initdb" ] || { echo "Postgres is not installed: apt-get install postgresql" >&2; exit 1; }
+
+# The server refuses to run as root.
+user=$(id -un)
+if [ "$(id -u)" = 0 ]; then
+    user=postgres
+    id -u "$user" >/dev/null 2>&1 || user=nobody
+fi
+as_user() {
+    if [ "$(id -u)" = 0 ]; then
+        (cd / && runuser -u "$user" -- "$@")
+    else
+        "$@"
+    fi
+}
+
+free_port() {
+    for _ in $(seq 100); do
+        local port=$((20000 + RANDOM % 20000))
+        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || { echo "$port"; return; }
+    done
+    echo "no free port" >&2
+    return 1
+}
+
+start() {
+    local folder=$1
+    if [ ! -f "$folder/data/PG_VERSION" ]; then
+        mkdir -p "$folder"
+        [ "$(id -u)" != 0 ] || chown "$user" "$folder"
+        as_user "$bin/initdb" -D "$folder/data" -U hier -A trust -E UTF8 --no-locale --no-sync >"$folder/initdb.log" 2>&1 \
+            || { cat "$folder/initdb.log" >&2; return 1; }
+        free_port >"$folder/port"
+    fi
+    local port
+    port=$(cat "$folder/port")
+    # After a crash the file with the process id is still there.
+    as_user "$bin/pg_ctl" -D "$folder/data" -l "$folder/server.log" -w -t 60 \
+        -o "-p $port -h 127.0.0.1 -k '' -c max_connections=200" start >/dev/null \
+        || { cat "$folder/server.log" >&2; return 1; }
+    echo "postgres://hier@127.0.0.1:$port/postgres"
+}
+
+stop() { as_user "$bin/pg_ctl" -D "$1/data" -m "$2" -w -t 60 stop >/dev/null; }
+
+case "${1:-}:$#" in
+    start:2) start "$(realpath -m "$2")" ;;
+    stop:2) stop "$(realpath "$2")" fast ;;
+    crash:2) stop "$(realpath "$2")" immediate ;;
+    with:0 | with:1) usage ;;
+    with:*)
+        shift
+        folder=$(mktemp -d)
+        chmod 755 "$folder"
+        trap 'stop "$folder" immediate 2>/dev/null || true; rm -rf "$folder"' EXIT
+        HIER_TEST_POSTGRES=$(start "$folder")
+        export HIER_TEST_POSTGRES
+        "$@"
+        ;;
+    *) usage ;;
+esac

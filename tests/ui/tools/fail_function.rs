@@ -1,0 +1,18 @@
+//! A tool is an async function without parameters of types.
+
+use hier_core::prelude::*;
+
+#[tool]
+fn waits_for_nobody() -> String {
+    String::new()
+}
+
+#[tool]
+async fn any<T: ToString>(value: T) -> String {
+    value.to_string()
+}
+
+#[tool]
+struct NoFunction;
+
+fn main() {}

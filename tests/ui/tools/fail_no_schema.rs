@@ -1,0 +1,15 @@
+//! The model is told the schema of every argument.
+
+use hier_core::prelude::*;
+
+#[derive(Deserialize)]
+struct Span {
+    from: u16,
+}
+
+#[tool]
+async fn between(span: Span) -> String {
+    span.from.to_string()
+}
+
+fn main() {}

@@ -1,0 +1,30 @@
+//! What the model cannot give, and what a tool is not given.
+
+use hier_core::prelude::*;
+
+#[tool]
+async fn borrows(text: &str) -> String {
+    text.to_owned()
+}
+
+#[tool]
+async fn takes_apart((a, b): (u8, u8)) -> String {
+    format!("{a}{b}")
+}
+
+#[tool]
+async fn misspelt(#[injekt] id: ToolCallId) -> String {
+    id.to_string()
+}
+
+#[tool]
+async fn twice(#[inject] #[default] limit: u8) -> String {
+    limit.to_string()
+}
+
+#[tool]
+async fn changes(state: &mut String) -> String {
+    state.clone()
+}
+
+fn main() {}

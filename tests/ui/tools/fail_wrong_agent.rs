@@ -1,0 +1,36 @@
+//! A tool fits agents whose state has what it reads, and whose context is that of its run.
+
+use hier_core::agent::{NamedTool, Tool};
+use hier_core::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing {
+    title: String,
+}
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Other {
+    title: String,
+}
+
+struct Desk;
+
+/// Reads the title.
+#[tool]
+async fn title(state: &Filing) -> String {
+    state.title.clone()
+}
+
+/// Beats.
+#[tool]
+async fn beat(run: &Run<Desk>) -> bool {
+    run.heartbeat();
+    true
+}
+
+fn fits<S: Values, C, T: Tool<S, C>>(_: T) {}
+
+fn main() {
+    fits::<Other, (), _>(title::TOOL);
+    fits::<Filing, (), _>(beat::TOOL);
+}
