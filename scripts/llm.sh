@@ -10,7 +10,7 @@
 # Needs Node 20 and Python 3.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || { sed -n '2,4p' "$0" >&2; exit 2; }
+[ $# -gt 0 ] || { echo "usage: scripts/llm.sh command [argument…]" >&2; exit 2; }
 
 home=.tools/llm
 aimock="$home/node_modules/@copilotkit/aimock/dist/cli.js"
@@ -19,8 +19,13 @@ log=$(mktemp -d)
 servers=()
 
 stop() {
-    for server in "${servers[@]}"; do kill "$server" 2>/dev/null && wait "$server" 2>/dev/null; done
+    local status=$?
+    for server in "${servers[@]}"; do
+        kill "$server" 2>/dev/null || true
+        wait "$server" 2>/dev/null || true
+    done
     rm -rf "$log"
+    exit "$status"
 }
 trap stop EXIT
 

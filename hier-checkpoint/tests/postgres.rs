@@ -33,13 +33,6 @@ async fn it_keeps_the_contract() {
     assert!(report.passed(), "{report}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn with_prepared_statements_it_keeps_the_contract() {
-    let Some(url) = server() else { return };
-    let report = report("prepared", &url, Postgres::options().prepared()).await;
-    assert!(report.passed(), "{report}");
-}
-
 #[cfg(all(feature = "compression", feature = "encryption"))]
 #[tokio::test(flavor = "multi_thread")]
 async fn encrypted_and_compressed_it_keeps_the_contract() {

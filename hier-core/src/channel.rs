@@ -100,6 +100,40 @@ impl Table {
         (0..table.len()).filter_map(move |channel| table.get(channel))
     }
 
+    /// Whether another table has all of these channels.
+    pub(crate) const fn is_within(&self, other: &Table) -> bool {
+        let mut at = 0;
+        while at < self.own.len() {
+            if let Cow::Borrowed(own) = self.own[at].name
+                && !other.contains(own)
+            {
+                return false;
+            }
+            at += 1;
+        }
+        match self.flattened {
+            Some(table) => table.is_within(other),
+            None => true,
+        }
+    }
+
+    /// Whether a channel has this name, and only one writer a step.
+    pub(crate) const fn is_plain(&self, name: &str) -> bool {
+        let mut at = 0;
+        while at < self.own.len() {
+            if let Cow::Borrowed(own) = self.own[at].name
+                && equal(own, name)
+            {
+                return self.own[at].kind.single_writer();
+            }
+            at += 1;
+        }
+        match self.flattened {
+            Some(table) => table.is_plain(name),
+            None => false,
+        }
+    }
+
     /// Whether a channel has this name. Used by the derive, to refuse a name that a flattened state has too.
     pub const fn contains(&self, name: &str) -> bool {
         let mut at = 0;
@@ -119,7 +153,7 @@ impl Table {
 }
 
 /// `==` of texts, in a constant.
-const fn equal(a: &str, b: &str) -> bool {
+pub(crate) const fn equal(a: &str, b: &str) -> bool {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     if a.len() != b.len() {
         return false;

@@ -4,7 +4,7 @@ pub use hier_macros::{State, View, graph, tool};
 pub use schemars::JsonSchema;
 pub use serde::{Deserialize, Serialize};
 
-pub use crate::agent::{Json, Message, Messages, ToolCall, ToolCallId};
+pub use crate::agent::{BaseContext, BaseState, BaseStateSetters, Json, Message, Messages, ToolCall, ToolCallId};
 pub use crate::graph::{
     Cache, Checkpoints, Command, CompiledGraph, END, Failure, Graph, GraphBuilder, NodeDef, Payload, Retry, START,
     Sent, Target, Task,

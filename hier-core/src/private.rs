@@ -12,6 +12,10 @@ pub use crate::NodeError;
 pub use crate::agent::tool_arguments::ToolArguments;
 pub use crate::agent::tool_attempts::attempts;
 pub use crate::agent::tool_schema::ToolSchema;
+pub use crate::agent::{
+    AgentBuilder, BaseContext, FieldsSpec, Member, MemberCode, MemberSpec, PolicySpec, agent, crosses, first_doubled,
+    is_reserved, returnable,
+};
 pub use crate::agent::{IntoToolOutput, NamedTool, Tool, ToolCall, ToolCallId, ToolOutput, ToolSpec, schema_of};
 pub use crate::channel::{ChannelSpec, Kind, Table};
 pub use crate::checkpoint::CodecError;
@@ -28,7 +32,7 @@ pub use crate::state::derived::{
 };
 pub use crate::state::nibbles::*;
 pub use crate::state::{
-    Agree, Carried, Channel, ChannelWrite, Contains, Empty, Fork, I, IsLastStep, Leaf, ManagedValue, Migration, O,
-    Parameter, Persist, Plain, Reduced, RemainingSteps, SharesWith, State, Steps, Stored, Update, Values,
+    Agree, Carried, Channel, ChannelWrite, Contains, Empty, Fork, I, Internal, IsLastStep, Leaf, ManagedValue,
+    Migration, O, Parameter, Persist, Plain, Reduced, RemainingSteps, SharesWith, State, Steps, Stored, Update, Values,
     WritableChannel, Write, Writes,
 };

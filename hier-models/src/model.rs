@@ -77,7 +77,7 @@ impl Model {
     /// A model of a server that speaks like OpenAI's, at this address (`http://localhost:8080/v1`): llama.cpp, vLLM, LM
     /// Studio and many providers. It is sent no key unless one is [given](Self::key).
     pub fn at(url: impl Into<String>, name: impl Into<String>) -> Self {
-        Self::make(Dialect::OpenAi, name.into(), url.into(), Key::None)
+        Self::make(Dialect::OpenAi, name.into(), &url.into(), Key::None)
     }
 
     /// The model that a text names: `openai:gpt-4o`, `anthropic:claude-sonnet-4-5`, `ollama:qwen3`, or the URL of a server
@@ -98,10 +98,10 @@ impl Model {
                 _ => Key::Missing(variable),
             },
         };
-        Self::make(dialect, name, dialect.url().to_owned(), key)
+        Self::make(dialect, name, dialect.url(), key)
     }
 
-    fn make(dialect: Dialect, name: String, url: String, key: Key) -> Self {
+    fn make(dialect: Dialect, name: String, url: &str, key: Key) -> Self {
         let inner = Inner {
             dialect,
             name,
@@ -130,7 +130,7 @@ impl Model {
     /// The same model at another address: that of a proxy, for instance. It is spoken to in the same way.
     #[must_use]
     pub fn url(self, url: impl Into<String>) -> Self {
-        self.with(|inner| inner.url = slashed(url.into()))
+        self.with(|inner| inner.url = slashed(&url.into()))
     }
 
     /// The same model, tried this often (3 times unless said): only where another attempt may help, which is when the
@@ -153,8 +153,9 @@ pub(crate) fn silent<F: Future>(call: F) -> WithDispatch<F> {
 }
 
 /// The client joins a path to the address, which replaces what stands behind its last slash.
-fn slashed(url: String) -> String {
-    if url.ends_with('/') { url } else { url + "/" }
+fn slashed(url: &str) -> String {
+    let (path, query) = url.split_at(url.find('?').unwrap_or(url.len()));
+    format!("{}/{query}", path.trim_end_matches('/'))
 }
 
 impl Inner {
@@ -191,20 +192,28 @@ impl Inner {
     }
 
     fn target(&self) -> Result<ServiceTarget, Failure> {
-        let key = match &self.key {
-            Key::Given(key) => key.clone(),
-            // A server that wants a key says so itself; the client wants one to be there.
-            Key::None => "none".to_owned(),
-            Key::Missing(variable) => {
-                let reason = format!("it needs a key: set `{variable}`, or give one with `Model::key`");
-                return Err(ModelError::Refused { model: self.name.clone(), reason }.into());
-            }
-        };
         Ok(ServiceTarget {
             endpoint: Endpoint::from_owned(self.url.as_str()),
-            auth: AuthData::from_single(key),
+            auth: self.auth()?,
             model: ModelIden::new(self.dialect.adapter(self.key().is_some()), self.name.as_str()),
         })
+    }
+
+    fn auth(&self) -> Result<AuthData, Failure> {
+        match &self.key {
+            Key::Given(key) => Ok(AuthData::from_single(key)),
+            Key::None if self.dialect == Dialect::OpenAi => {
+                // The client sends a key in this dialect, even an empty one, unless it is told all headers.
+                let (path, query) = self.url.split_at(self.url.find('?').unwrap_or(self.url.len()));
+                let url = format!("{path}chat/completions{query}");
+                Ok(AuthData::RequestOverride { url, headers: genai::Headers::default() })
+            }
+            Key::None => Ok(AuthData::None),
+            Key::Missing(variable) => {
+                let reason = format!("it needs a key: set `{variable}`, or give one with `Model::key`");
+                Err(ModelError::Refused { model: self.name.clone(), reason }.into())
+            }
+        }
     }
 
     fn client(&self) -> Result<&Client, Failure> {

@@ -1,6 +1,8 @@
 //! Against other people's servers, which `scripts/llm.sh` installs and starts: one that answers what is written down, in
 //! three dialects, and llama.cpp with a small real model.
 
+use std::io::Write;
+
 use futures_util::StreamExt;
 use hier_core::agent::{
     ChatChunk, ChatModel, ChatOptions, ChatRequest, ChatResponse, Message, ModelError, OutputSpec, ToolSpec,
@@ -8,11 +10,19 @@ use hier_core::agent::{
 use hier_models::Model;
 use serde_json::json;
 
+/// Says so past the capture of the test runner, which shows what failed tests print, and this one passes.
+fn skipped<T>(variable: &str) -> Option<T> {
+    let name = std::thread::current().name().unwrap_or("a test").to_owned();
+    let text =
+        format!("\n*** SKIPPED {name}: no {variable}; run `scripts/llm.sh cargo test --package hier-models` ***\n");
+    std::io::stderr().write_all(text.as_bytes()).expect("an open stderr");
+    None
+}
+
 /// The models of the server that answers what is written down, one a dialect. None, said loudly, if it does not run.
 fn mocked() -> Option<[Model; 4]> {
     let (Ok(url), Ok(key)) = (std::env::var("HIER_TEST_AIMOCK"), std::env::var("HIER_TEST_AIMOCK_KEY")) else {
-        eprintln!("\n*** SKIPPED: no HIER_TEST_AIMOCK; run `scripts/llm.sh cargo test --package hier-models` ***\n");
-        return None;
+        return skipped("HIER_TEST_AIMOCK");
     };
     let models = [
         Model::openai("gpt-4o").url(format!("{url}/v1")),
@@ -26,8 +36,7 @@ fn mocked() -> Option<[Model; 4]> {
 /// llama.cpp with a small model. None, said loudly, if it does not run.
 fn small() -> Option<Model> {
     let Ok(url) = std::env::var("HIER_TEST_LLAMA") else {
-        eprintln!("\n*** SKIPPED: no HIER_TEST_LLAMA; run `scripts/llm.sh cargo test --package hier-models` ***\n");
-        return None;
+        return skipped("HIER_TEST_LLAMA");
     };
     Some(Model::at(url, "smollm2"))
 }

@@ -140,6 +140,20 @@ async fn everything_of_a_request_is_sent() {
 }
 
 #[tokio::test]
+async fn without_a_key_none_is_sent() {
+    let server = Server::start([said("hi"), said("hi"), said("hi")]).await;
+    Model::at(format!("{}?tenant=a/b", server.url), "m").chat(ask("hello")).await.unwrap();
+    Model::at(format!("{}/?tenant=a/b", server.url), "m").key(KEY).chat(ask("hello")).await.unwrap();
+    let with: Vec<_> =
+        server.asked().iter().map(|asked| asked.head.to_ascii_lowercase().contains("authorization")).collect();
+    assert_eq!(with, [false, true]);
+    for asked in server.asked() {
+        assert!(asked.head.starts_with("POST /v1/chat/completions?tenant=a/b "), "{}", asked.head);
+        assert!(asked.head.to_ascii_lowercase().contains("content-type: application/json"), "{}", asked.head);
+    }
+}
+
+#[tokio::test]
 async fn a_stream_is_tried_again_until_its_first_piece() {
     let hello = event(&json!({ "content": "Hel" })) + &event(&json!({ "content": "lo" }));
     let server = Server::start([failed(503, "", "busy"), Reply::CutStream(hello)]).await;

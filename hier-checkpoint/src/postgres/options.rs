@@ -14,19 +14,12 @@ pub struct PostgresOptions {
     pub(super) schema: String,
     pub(super) connections: usize,
     pub(super) retry_for: Duration,
-    pub(super) prepared: bool,
     pub(super) vault: Vault,
 }
 
 impl Default for PostgresOptions {
     fn default() -> Self {
-        Self {
-            schema: "hier".to_owned(),
-            connections: 8,
-            retry_for: Duration::from_secs(30),
-            prepared: false,
-            vault: Vault::default(),
-        }
+        Self { schema: "hier".to_owned(), connections: 8, retry_for: Duration::from_secs(30), vault: Vault::default() }
     }
 }
 
@@ -48,13 +41,6 @@ impl PostgresOptions {
     /// What is tried again is stored once.
     pub fn retry_for(mut self, time: Duration) -> Self {
         self.retry_for = time;
-        self
-    }
-
-    /// Prepares statements once for each connection, which saves their planning. Not for a pooler that gives each
-    /// transaction another connection, as `PgBouncer` does in transaction mode: the statements would be somebody else's.
-    pub fn prepared(mut self) -> Self {
-        self.prepared = true;
         self
     }
 

@@ -27,7 +27,6 @@ pub(super) struct Session {
     pub(super) place: String,
     pub(super) statements: Statements,
     pool: Pool,
-    prepared: bool,
     retry_for: Duration,
     /// Whether the tables are known to be of this version.
     ready: AtomicBool,
@@ -78,9 +77,9 @@ impl Session {
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|error| SaverError::database(&place, error))?;
-        let (prepared, ready) = (options.prepared, AtomicBool::new(false));
+        let ready = AtomicBool::new(false);
         let retry_for = options.retry_for.min(CONNECTING);
-        let mut session = Self { place, statements, pool, prepared, retry_for, ready };
+        let mut session = Self { place, statements, pool, retry_for, ready };
         let version = retrying!(&session, client => session.version(&client).await)?;
         session.ready = AtomicBool::new(version == Some(MIGRATIONS.len()));
         session.retry_for = options.retry_for;
@@ -163,15 +162,9 @@ impl Session {
         Ok(client.batch_execute(&self.statements.with_schema(&end)).await?)
     }
 
-    /// Runs a statement: in one round trip, and leaving nothing behind in the connection unless that was asked for.
+    /// Runs a statement in one round trip. Nothing is left behind in the connection: a pooler may give it to somebody else.
     pub(super) async fn query(&self, client: &Object, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
-        if !self.prepared {
-            return Ok(client.query_typed(sql, with).await?);
-        }
-        let types: Vec<Type> = with.iter().map(|(_, kind)| kind.clone()).collect();
-        let statement = client.prepare_typed_cached(sql, &types).await?;
-        let values: Vec<&(dyn ToSql + Sync)> = with.iter().map(|(value, _)| *value).collect();
-        Ok(client.query(&statement, &values).await?)
+        Ok(client.query_typed(sql, with).await?)
     }
 
     fn unusable(&self, reason: &str) -> SaverError {

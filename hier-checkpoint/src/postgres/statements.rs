@@ -42,16 +42,79 @@ pub(super) const MIGRATIONS: &[&str] = &[r#"
         value bytea not null,
         primary key (thread, namespace, checkpoint, task, slot)
     );
+
+    -- Stores rows for whoever holds the thread, and says whether that is so. With a key instead of a name: for a thread that
+    -- has never been claimed. A function, since its statements are planned once for a connection, whoever uses it.
+    create function {s}.commit(
+        my_name text, my_token bigint, my_key bigint,
+        c_namespace text[], c_id uuid[], c_body bytea[],
+        p_namespace text[], p_channel text[], p_version uuid[], p_base uuid[], p_value bytea[],
+        w_namespace text[], w_checkpoint uuid[], w_task uuid[], w_slot int4[], w_path text[], w_channel text[],
+        w_value bytea[]
+    ) returns boolean language plpgsql as $$
+    declare
+        lives bigint;
+    begin
+        if my_name is not null then
+            -- A claim waits for this commit, and this commit looks again if it had to wait for a claim.
+            select key, time_to_live into my_key, lives from {s}.threads
+            where name = my_name and token = my_token for no key update;
+            if not found then
+                return false;
+            end if;
+        end if;
+        if cardinality(c_id) > 0 then
+            insert into {s}.checkpoints (thread, namespace, id, body)
+            select my_key, r.* from unnest(c_namespace, c_id, c_body) r
+            on conflict (thread, namespace, id) do update set body = excluded.body;
+        end if;
+        if cardinality(p_version) > 0 then
+            insert into {s}.pieces (thread, namespace, channel, version, base, value)
+            select my_key, r.* from unnest(p_namespace, p_channel, p_version, p_base, p_value) r
+            on conflict (thread, namespace, channel, version)
+            do update set base = excluded.base, value = excluded.value;
+        end if;
+        if cardinality(w_slot) > 0 then
+            insert into {s}.writes as old (thread, namespace, checkpoint, task, slot, path, channel, value)
+            select my_key, r.*
+            from unnest(w_namespace, w_checkpoint, w_task, w_slot, w_path, w_channel, w_value) r
+            on conflict (thread, namespace, checkpoint, task, slot)
+            do update set path = excluded.path, channel = excluded.channel, value = excluded.value where old.slot < 0;
+        end if;
+        if lives is not null then
+            update {s}.threads set expires = clock_timestamp() + lives * interval '1 millisecond' where key = my_key;
+        end if;
+        return true;
+    end $$;
+
+    -- The parts of the chains that lead to these versions of these channels, those that were added last first. Chains lead
+    -- backwards; one that does not was not written by us. The limits make each step a search by the whole key.
+    create function {s}.chains(my_key bigint, my_namespace text, channels text[], versions uuid[])
+    returns table (place bigint, version uuid, base uuid, value bytea) language plpgsql stable as $$
+    begin
+        return query
+        with recursive chain as (
+            select r.place, 0 as depth, r.channel, p.version, p.base, p.value
+            from unnest(channels, versions) with ordinality r (channel, version, place)
+            cross join lateral (
+                select * from {s}.pieces where pieces.thread = my_key and pieces.namespace = my_namespace
+                    and pieces.channel = r.channel and pieces.version = r.version limit 1) p
+            union all
+            select chain.place, chain.depth + 1, chain.channel, p.version, p.base, p.value
+            from chain cross join lateral (
+                select * from {s}.pieces where pieces.thread = my_key and pieces.namespace = my_namespace
+                    and pieces.channel = chain.channel and pieces.version = chain.base limit 1) p
+            where chain.base < chain.version
+        )
+        select chain.place, chain.version, chain.base, chain.value from chain order by chain.place, chain.depth;
+    end $$;
 "#];
 
 /// The statements for one schema.
 #[derive(Debug)]
 pub(super) struct Statements {
     pub(super) schema: String,
-    /// By which of checkpoints (1), pieces (2) and writes (4) there are.
-    pub(super) commit: [String; 8],
-    /// The same for a thread that is known by its key.
-    pub(super) fill: [String; 8],
+    pub(super) commit: String,
     pub(super) claim: String,
     pub(super) holder: String,
     pub(super) renew: String,
@@ -73,14 +136,10 @@ impl Statements {
             let reason = "use at most 63 small letters, digits and `_`, a letter first";
             return Err(SaverError::Invalid(format!("`{schema}` cannot be the name of a schema: {reason}")));
         }
-        // The lock makes a claim wait for the commit, and the commit look again if it had to wait for a claim.
-        let mine = "select key, time_to_live from {s}.threads where name = $1 and token = $2 for no key update";
-        let known = "select key, time_to_live from {s}.threads where key = $1 and token = $2";
         let for_schema = |text: &str| text.replace("{s}", schema);
         Ok(Self {
             schema: schema.to_owned(),
-            commit: std::array::from_fn(|parts| for_schema(&store(mine, parts))),
-            fill: std::array::from_fn(|parts| for_schema(&store(known, parts))),
+            commit: for_schema(COMMIT),
             claim: for_schema(CLAIM),
             holder: for_schema(HOLDER),
             renew: for_schema(RENEW),
@@ -100,39 +159,8 @@ impl Statements {
     }
 }
 
-/// The statement that stores a batch; returns a row if the thread is held by the one who asks.
-fn store(thread: &str, parts: usize) -> String {
-    let mut sql = format!("with me as materialized ({thread})");
-    for (bit, part) in [(1, STORE_CHECKPOINTS), (2, STORE_PIECES), (4, STORE_WRITES)] {
-        if parts & bit != 0 {
-            sql.push_str(part);
-        }
-    }
-    sql.push_str(TOUCH);
-    sql
-}
-
-const STORE_CHECKPOINTS: &str = ", c as (
-    insert into {s}.checkpoints (thread, namespace, id, body)
-    select me.key, r.* from me, unnest($3::text[], $4::uuid[], $5::bytea[]) r
-    on conflict (thread, namespace, id) do update set body = excluded.body)";
-
-const STORE_PIECES: &str = ", p as (
-    insert into {s}.pieces (thread, namespace, channel, version, base, value)
-    select me.key, r.* from me, unnest($6::text[], $7::text[], $8::uuid[], $9::uuid[], $10::bytea[]) r
-    on conflict (thread, namespace, channel, version) do update set base = excluded.base, value = excluded.value)";
-
-const STORE_WRITES: &str = ", w as (
-    insert into {s}.writes as old (thread, namespace, checkpoint, task, slot, path, channel, value)
-    select me.key, r.* from me, unnest($11::text[], $12::uuid[], $13::uuid[], $14::int4[], $15::text[], $16::text[],
-        $17::bytea[]) r
-    on conflict (thread, namespace, checkpoint, task, slot)
-    do update set path = excluded.path, channel = excluded.channel, value = excluded.value where old.slot < 0)";
-
-const TOUCH: &str = ", t as (
-    update {s}.threads set expires = clock_timestamp() + me.time_to_live * interval '1 millisecond'
-    from me where threads.key = me.key and me.time_to_live is not null)
-    select 1 from me";
+const COMMIT: &str =
+    "select {s}.commit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)";
 
 /// Nothing if somebody else holds the thread and the claim is not to take it over. A thread has no time to expire at before
 /// its first commit.
@@ -156,23 +184,12 @@ const RENEW: &str = "
 const RELEASE: &str =
     "update {s}.threads set holder = null, leased_until = null where name = $1 and token = $2 returning 1";
 
+/// The thread is looked up first, so that the order of the index is known to be the one that is asked for.
 const CHECKPOINT: &str = "
-    select t.key, c.id, c.body from {s}.threads t join {s}.checkpoints c on c.thread = t.key
-    where t.name = $1 and c.namespace = $2";
+    select c.thread, c.id, c.body from {s}.checkpoints c
+    where c.thread = (select key from {s}.threads where name = $1) and c.namespace = $2";
 
-/// The parts of all chains, those that were added last first. Chains lead backwards; one that does not was not written by us.
-const VALUES: &str = "
-    with recursive chain as (
-        select r.place, 0 as depth, p.channel, p.version, p.base, p.value
-        from unnest($3::text[], $4::uuid[]) with ordinality r (channel, version, place)
-        join {s}.pieces p on p.thread = $1 and p.namespace = $2 and p.channel = r.channel and p.version = r.version
-        union all
-        select chain.place, chain.depth + 1, p.channel, p.version, p.base, p.value
-        from chain join {s}.pieces p on p.thread = $1 and p.namespace = $2 and p.channel = chain.channel
-            and p.version = chain.base
-        where chain.base < chain.version
-    )
-    select place, version, base, value from chain order by place, depth";
+const VALUES: &str = "select place, version, base, value from {s}.chains($1, $2, $3, $4)";
 
 const WRITES: &str = "
     select checkpoint, task, slot, path, channel, value from {s}.writes

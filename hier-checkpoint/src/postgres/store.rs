@@ -1,11 +1,11 @@
 //! Storing a batch with one statement.
 
 use deadpool_postgres::Object;
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::fault::Fault;
-use super::session::Session;
+use super::session::{Session, first};
 use super::text::escape;
 use crate::rows::Batch;
 
@@ -86,22 +86,18 @@ pub(super) enum Owner<'a> {
 pub(super) async fn store(session: &Session, client: &Object, owner: &Owner<'_>, batch: &Batch) -> Result<bool, Fault> {
     let columns = Columns::of(batch);
     let Columns { checkpoints: c, pieces: p, writes: w } = &columns;
-    let parts =
-        usize::from(!c.id.is_empty()) | usize::from(!p.version.is_empty()) << 1 | usize::from(!w.slot.is_empty()) << 2;
-    let (name, key, token, sql): (_, _, _, &str) = match owner {
-        Owner::Held(name, token) => {
-            (Some(escape(name)), None, i64::try_from(*token).unwrap_or(-1), &session.statements.commit[parts])
-        }
-        Owner::Unclaimed(key) => (None, Some(*key), 0, &session.statements.fill[parts]),
+    let (name, token, key) = match owner {
+        Owner::Held(name, token) => (Some(escape(name)), i64::try_from(*token).unwrap_or(-1), None),
+        Owner::Unclaimed(key) => (None, 0, Some(*key)),
     };
-    let thread: (&(dyn ToSql + Sync), Type) = if key.is_some() { (&key, Type::INT8) } else { (&name, Type::TEXT) };
     let rows = session
         .query(
             client,
-            sql,
+            &session.statements.commit,
             &[
-                thread,
+                (&name, Type::TEXT),
                 (&token, Type::INT8),
+                (&key, Type::INT8),
                 (&c.namespace, Type::TEXT_ARRAY),
                 (&c.id, Type::UUID_ARRAY),
                 (&c.body, Type::BYTEA_ARRAY),
@@ -120,5 +116,5 @@ pub(super) async fn store(session: &Session, client: &Object, owner: &Owner<'_>,
             ],
         )
         .await?;
-    Ok(!rows.is_empty())
+    first(&rows)
 }

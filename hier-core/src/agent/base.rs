@@ -70,6 +70,7 @@ pub struct BaseState {
     pub file_refs: Vec<FileRef>,
     /// The agents that wait for this one. The hierarchy itself writes it.
     #[channel(untracked)]
+    #[state(rename = "__subagent_stack__")]
     #[serde(skip)]
     pub subagent_stack: SubagentStack,
     /// How many supersteps the run may still take.

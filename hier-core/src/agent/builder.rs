@@ -186,7 +186,9 @@ where
         let (description, reports, mistakes) = (String::new(), None, Vec::new());
         Self { agent, description, subagents, front, back, channels, initial, reports, mistakes }
     }
+}
 
+impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
     pub(crate) fn with_todo(mut self) -> Self {
         self.agent.todo = Some(Todo { check: None, refusal: words::DEFAULT_TODO.into() });
         self
@@ -256,7 +258,9 @@ where
         K::Value: From<String>,
         S: Contains<K::State>,
     {
-        self.report_with(move |report| [S::lift(channel.write_of(report.into()))].into_iter().collect())
+        self.report_with(move |report| {
+            [<S as Contains<K::State>>::lift(channel.write_of(report.into()))].into_iter().collect()
+        })
     }
 
     pub(crate) fn report_with(mut self, write: impl Fn(String) -> Writes<S> + Send + Sync + 'static) -> Self {
@@ -315,7 +319,13 @@ where
         self.back.push(stage);
         self
     }
+}
 
+impl<S, C> AgentBuilder<S, C>
+where
+    S: Values + Contains<BaseState>,
+    C: AsRef<BaseContext> + Send + Sync + 'static,
+{
     /// The agent, ready to run by itself or to be a subagent, or everything that is wrong with it.
     pub fn compile(self) -> Result<CompiledGraph<S, C>, BuildError> {
         self.build(true)
@@ -324,13 +334,6 @@ where
     /// The agent as the root of a hierarchy: it has nobody to report to, and ends with `finish_task`.
     pub fn compile_as_root(self) -> Result<CompiledGraph<S, C>, BuildError> {
         self.build(false)
-    }
-
-    /// The code of a graph that the macro has checked.
-    #[doc(hidden)]
-    pub fn into_parts(mut self, spec: &'static GraphSpec, root: bool) -> Parts<S, C> {
-        self.agent.reports = self.reports.unwrap_or(!root);
-        self.agent.parts(SpecRef::Static(spec), [self.subagents, self.front, self.back])
     }
 
     fn build(mut self, reports: bool) -> Result<CompiledGraph<S, C>, BuildError> {
@@ -375,7 +378,8 @@ where
         known.extend(NODES.iter().chain([&TODO_INCOMPLETE]).map(|node| ("node of every agent", (*node).to_owned())));
         for (kind, name) in tools.chain(subagents) {
             // Only a subagent is a node.
-            let other = known.iter().find(|(what, other)| *other == name && (kind == "subagent" || !what.starts_with("node")));
+            let other =
+                known.iter().find(|(what, other)| *other == name && (kind == "subagent" || !what.starts_with("node")));
             if let Some((what, _)) = other {
                 mistakes.push(format!("the {kind} `{name}` has the name of a {what}: rename one"));
             }
@@ -398,6 +402,24 @@ fn unused(name: &str, names: &mut Vec<String>) -> String {
     let free = free.unwrap_or_else(|| name.to_owned());
     names.push(free.clone());
     free
+}
+
+/// The code of an agent that the macro has checked.
+#[doc(hidden)]
+pub fn agent<S, C>(
+    todo: bool,
+    spec: &'static GraphSpec,
+    root: bool,
+    tell: fn(AgentBuilder<S, C>) -> AgentBuilder<S, C>,
+) -> Parts<S, C>
+where
+    S: State + Contains<BaseState>,
+    C: AsRef<BaseContext> + Send + Sync + 'static,
+{
+    let name = spec.name.as_ref();
+    let mut builder = tell(if todo { AgentBuilder::todo(name) } else { AgentBuilder::react(name) });
+    builder.agent.reports = builder.reports.unwrap_or(!root);
+    builder.agent.parts(SpecRef::Static(spec), [builder.subagents, builder.front, builder.back])
 }
 
 impl<S, C> Agent<S, C>

@@ -111,12 +111,12 @@ where
             let context = (self.attached.context)(&task.run.shared.context);
             let state = self.enter(task, call.as_ref())?;
             let mut runner = open_child(&self.attached.graph, state, context, task);
-            if let Some(hook) = &self.hooks.on_entry {
-                let writes = hook(&runner.task).await?.writes;
-                reduce_all(Arc::make_mut(&mut runner.task.state), writes)?;
-            }
-            self.apply_policy(&mut runner.task.state);
-            runner.begin_child(task, Writes::new()).await?;
+            // Who goes on where it stopped has been entered already.
+            let input = match (runner.is_new_call(task).await?, &self.hooks.on_entry) {
+                (true, Some(hook)) => hook(&runner.task).await?.writes,
+                _ => Writes::new(),
+            };
+            runner.begin_child(task, input).await?;
             let leave = |end: &T, returned| self.leave(task, call.as_ref(), end, returned);
             let mut output = finish_child(&mut runner, task, leave).await?;
             if let Some(hook) = self.hooks.on_exit.as_ref().filter(|_| output.orders.is_none()) {
@@ -128,10 +128,6 @@ where
     }
 }
 
-fn reduce_all<T: Values>(state: &mut T, writes: Writes<T>) -> Result<(), NodeError> {
-    writes.into_iter().try_for_each(|write| state.reduce(write)).map_err(NodeError::from)
-}
-
 impl<T: Values, C, D> Called<T, C, D> {
     fn layout(&self) -> &Layout<T> {
         self.layout.get_or_init(|| {
@@ -140,8 +136,9 @@ impl<T: Values, C, D> Called<T, C, D> {
         })
     }
 
-    /// The state that the inner graph starts with, but for what the policy takes away: the supervisor's values, the
-    /// call, and, with a policy, a frame more. Nothing is copied that did not change.
+    /// The state that the inner graph starts with: the supervisor's values, less what the policy takes away, the call,
+    /// and, with a policy, a frame more. The same each time a call is taken up again. Nothing is copied that does not
+    /// change.
     fn enter<S>(&self, task: &Task<S, C>, call: Option<&ToolCall>) -> Result<Arc<T>, NodeError>
     where
         S: Values + Contains<BaseState>,
@@ -165,6 +162,7 @@ impl<T: Values, C, D> Called<T, C, D> {
         } else {
             set(layout.iteration, &0_u32);
         }
+        self.apply_policy(&mut state);
         Ok(state)
     }
 
@@ -188,7 +186,10 @@ impl<T: Values, C, D> Called<T, C, D> {
         S: Values + Contains<BaseState>,
     {
         let layout = self.layout();
-        let returned = returned.into_iter().filter(|write| layout.returned[write.channel()]);
+        // Of several that run side by side none has the last word: their reports are the answers to their calls.
+        let report = layout.report.filter(|_| task.was_sent());
+        let returned = returned.into_iter();
+        let returned = returned.filter(|write| layout.returned[write.channel()] && report != Some(write.channel()));
         let channels = BaseState::channels();
         let mut writes = Writes::new();
         if self.policy.is_none() {

@@ -15,8 +15,8 @@ use super::react::ArgsSpec;
 use crate::channel::Table;
 use crate::graph::handler::{Arguments, BoxFuture, NodeResult};
 use crate::graph::site::Site;
-use crate::graph::{FitsContext, Graph, Task};
-use crate::state::{Channel, Contains, SharesWith, State, Values, WritableChannel};
+use crate::graph::{FitsContext, Task};
+use crate::state::{Channel, Contains, Open, SharesWith, State, Values, WritableChannel};
 
 /// What a graph says of itself as a member of a hierarchy, while compiling.
 #[derive(Clone, Copy, Debug)]
@@ -194,14 +194,11 @@ impl<S: Values, C> fmt::Debug for Member<S, C> {
     }
 }
 
-impl<S, C> Site<S, C>
-where
-    S: Values + Contains<BaseState>,
-    C: Send + Sync + 'static,
-{
+impl<S: Values, C: Send + Sync + 'static> Site<S, C> {
     /// This graph, attached with this policy.
     pub const fn member<G>(&self, policy: Option<PolicySpec>) -> Member<S, C>
     where
+        S: Contains<BaseState>,
         G: FitsContext<C>,
         G::State: SharesWith<S>,
     {
@@ -343,8 +340,8 @@ impl<S: Values, C> Member<S, C> {
     }
 
     /// Whether it has a policy, or the same channels as its supervisor's state.
-    pub const fn may_share(&self) -> bool {
-        true
+    pub const fn may_share(&self, outer: &Table) -> bool {
+        self.policy.is_some() || (self.channels.is_within(outer) && outer.is_within(&self.channels))
     }
 
     /// Whether every channel that goes back has a reducer in the supervisor's state.
@@ -393,13 +390,14 @@ pub const fn first_doubled(names: &[&str]) -> usize {
 
 /// Whether a name is one that every agent has: of a tool, or (for what becomes a node) of a node.
 pub const fn is_reserved(name: &str, is_node: bool) -> bool {
-    let is_node_name = contains(&hier_spec::agent::NODES, name) || crate::channel::equal(name, hier_spec::agent::TODO_INCOMPLETE);
+    let is_node_name =
+        contains(&hier_spec::agent::NODES, name) || crate::channel::equal(name, hier_spec::agent::TODO_INCOMPLETE);
     contains(&hier_spec::agent::TOOLS, name) || (is_node && is_node_name)
 }
 
 /// A channel that a subagent can give back: every channel but a managed one and those of the hierarchy itself.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is managed by the engine and cannot be given back by a subagent",
+    message = "a subagent cannot give back `{Self}`, which the engine itself writes",
     label = "cannot be given back",
     note = "a policy names channels that nodes can write"
 )]
@@ -408,7 +406,7 @@ pub trait Returnable: WritableChannel {
     fn channel_name(&self) -> &'static str;
 }
 
-impl<S: Values, T, K> Returnable for Channel<S, T, K> {
+impl<S: Values, T, K: Open> Returnable for Channel<S, T, K> {
     fn channel_name(&self) -> &'static str {
         self.name()
     }
@@ -420,6 +418,6 @@ pub fn returnable(channel: &impl Returnable) -> &'static str {
 }
 
 /// The name of a channel that both states have.
-pub fn crosses<A: Returnable, B: Returnable<Value = A::Value>>(outer: &A, _inner: &B) -> &'static str {
+pub fn crosses<A: Returnable, B: Returnable>(outer: &A, _inner: &B) -> &'static str {
     outer.channel_name()
 }

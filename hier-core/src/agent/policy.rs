@@ -121,7 +121,8 @@ impl SubagentPolicy {
     pub(crate) fn mistakes(&self, outer: &[&str], inner: &[&str]) -> Vec<String> {
         let mut mistakes = Vec::new();
         if self.max_iterations == Some(0) {
-            mistakes.push("a policy with `max_iterations` 0 lets the subagent do nothing: give it at least 1".to_owned());
+            mistakes
+                .push("a policy with `max_iterations` 0 lets the subagent do nothing: give it at least 1".to_owned());
         }
         for (option, fields) in [("merge_fields", &self.merge_fields), ("discard_fields", &self.discard_fields)] {
             let fields = fields.as_deref().unwrap_or_default();

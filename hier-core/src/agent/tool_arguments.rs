@@ -11,12 +11,14 @@ use super::message::ToolCall;
 pub struct ToolArguments<'a> {
     call: &'a ToolCall,
     faults: Vec<String>,
+    /// An argument is missing.
+    incomplete: bool,
 }
 
 impl<'a> ToolArguments<'a> {
     /// The arguments of this call, of a tool that takes those of these names.
     pub fn new(call: &'a ToolCall, known: &[&str]) -> Self {
-        let mut arguments = Self { call, faults: Vec::new() };
+        let mut arguments = Self { call, faults: Vec::new(), incomplete: false };
         match &call.args {
             Value::Object(given) => arguments.refuse_unknown(given, known),
             // What providers make of a call without arguments.
@@ -28,21 +30,25 @@ impl<'a> ToolArguments<'a> {
 
     /// The arguments of this call, of a tool that takes them as one value with this schema.
     pub fn of_schema(call: &'a ToolCall, schema: &Value) -> Self {
-        let closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
-        match (schema.get("properties"), &call.args) {
-            (Some(Value::Object(properties)), _) if closed => {
-                Self::new(call, &properties.keys().map(String::as_str).collect::<Vec<_>>())
-            }
-            (_, Value::Object(_)) => Self { call, faults: Vec::new() },
-            _ => Self::new(call, &[]),
+        let Some(Value::Object(properties)) = schema.get("properties") else { return Self::new(call, &[]) };
+        let mut known: Vec<_> = properties.keys().map(String::as_str).collect();
+        if schema.get("additionalProperties") != Some(&Value::Bool(false)) {
+            known.extend(call.args.as_object().into_iter().flat_map(Map::keys).map(String::as_str));
         }
+        let mut arguments = Self::new(call, &known);
+        if call.args.is_object() || call.args.is_null() {
+            let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+            let missing = required.filter_map(Value::as_str).filter(|name| call.args.get(name).is_none());
+            missing.for_each(|name| arguments.miss(name));
+        }
+        arguments
     }
 
     /// An argument that must be there.
     pub fn required<T: DeserializeOwned>(&mut self, name: &str) -> Option<T> {
         let given = self.given(name);
         if given.is_none() && (self.call.args.is_object() || self.call.args.is_null()) {
-            self.faults.push(format!("`{name}` is missing"));
+            self.miss(name);
         }
         given.and_then(|value| self.read(name, value))
     }
@@ -61,11 +67,11 @@ impl<'a> ToolArguments<'a> {
         self.optional(name).map(|given| given.unwrap_or_else(default))
     }
 
-    /// All arguments as one value.
+    /// All arguments as one value. Of what is wrong inside of it the first is found, and only if nothing is missing.
     pub fn whole<T: DeserializeOwned>(&mut self) -> Option<T> {
         let empty = Value::Object(Map::new());
         let value = if self.call.args.is_null() { &empty } else { &self.call.args };
-        if value.is_object() { self.read("", value) } else { None }
+        if value.is_object() && !self.incomplete { self.read("", value) } else { None }
     }
 
     /// Whether nothing is wrong.
@@ -76,6 +82,11 @@ impl<'a> ToolArguments<'a> {
     /// What is wrong, for the model.
     pub fn report(&self) -> String {
         format!("the arguments of `{}` do not fit:\n- {}", self.call.name, self.faults.join("\n- "))
+    }
+
+    fn miss(&mut self, name: &str) {
+        self.incomplete = true;
+        self.faults.push(format!("`{name}` is missing"));
     }
 
     fn given(&self, name: &str) -> Option<&'a Value> {

@@ -1,6 +1,7 @@
 //! The engine: a pure scheduler ([`plan`] and [`frontier`]), the application of writes, and the tokio runner around
 //! them.
 
+mod apart;
 mod apply;
 mod batch;
 mod cache;
@@ -25,6 +26,7 @@ pub use event::{CheckpointEvent, DebugEvent, Event, Nested, NodeUpdate, StreamMo
 pub use outcome::{Interrupted, Outcome, Question, StopReason, Stopped};
 pub use stream::EventStream;
 
+pub(crate) use apart::{LEVELS, apart};
 pub(crate) use cache::NodeCache;
 pub(crate) use child::{Shares, Subgraph};
 pub(crate) use crew::Crew;

@@ -7,7 +7,7 @@ use hier_spec::GraphSpec;
 use super::compiled::{CompiledGraph, Graph, Inner};
 use super::handler::{Attach, BoxFuture, NodeResult, SubgraphArgs};
 use super::task::Task;
-use crate::engine::{Shares, Subgraph};
+use crate::engine::{LEVELS, Shares, Subgraph, apart};
 use crate::state::{SharesWith, Values};
 
 /// A graph whose context can be had from the context `C` of the graph around it: the same, or none.
@@ -42,8 +42,16 @@ impl<S: Values, C> Child<S, C> {
     }
 
     /// Runs it as this task.
-    pub(crate) fn run<'a>(&'a self, task: &'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>> {
-        self.0.run(task)
+    pub(crate) fn run<'a>(&'a self, task: &'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>
+    where
+        C: Send + Sync + 'static,
+    {
+        let level = task.run.shared.namespace.len() + 1;
+        if !level.is_multiple_of(LEVELS) {
+            return self.0.run(task);
+        }
+        let (child, own) = (self.0.clone(), task.clone());
+        Box::pin(apart(&task.run.shared.crew, Box::pin(async move { child.run(&own).await })))
     }
 }
 
@@ -71,6 +79,7 @@ where
 
     const SPEC: Option<fn() -> &'static GraphSpec> = Some(|| G::SPEC);
     const DEPTH: usize = 1 + G::DEPTH;
+    const ASKS_MODEL: bool = G::MEMBER.asks_model;
 }
 
 macro_rules! functions {
@@ -82,6 +91,7 @@ macro_rules! functions {
 
             const SPEC: Option<fn() -> &'static GraphSpec> = None;
             const DEPTH: usize = 0;
+            const ASKS_MODEL: bool = false;
         }
     )*};
 }

@@ -10,6 +10,7 @@ use hier_spec::GraphSpec;
 use super::input::{GraphInput, GraphOutput};
 use super::options::NodeDef;
 use super::{Child, Routing, draw};
+use crate::agent::{MemberCode, MemberSpec};
 use crate::channel::ChannelSpec;
 use crate::checkpoint::Checkpointer;
 use crate::config::Config;
@@ -44,19 +45,33 @@ pub trait Graph: Copy + Send + Sync + 'static {
     #[doc(hidden)]
     fn parts() -> Parts<Self::State, Self::Context>;
 
+    /// The same for the root of a hierarchy.
+    #[doc(hidden)]
+    fn root_parts() -> Parts<Self::State, Self::Context> {
+        Self::parts()
+    }
+
+    /// What the graph says of itself as a member of a hierarchy.
+    #[doc(hidden)]
+    const MEMBER: MemberSpec = MemberSpec::NONE;
+
+    /// What the graph does as a member of a hierarchy.
+    #[doc(hidden)]
+    fn member() -> MemberCode<Self::State, Self::Context> {
+        MemberCode::default()
+    }
+
     /// The graph, ready to run.
     fn compile() -> Compiled<Self> {
         const { assert!(Self::DEPTH < usize::MAX) }
-        CompiledGraph::new(
-            Self::parts(),
-            Arc::new(Self::State::default),
-            Self::State::CHANNELS.iter().cloned().collect(),
-        )
+        compiled::<Self>(Self::parts())
     }
 
-    /// The graph as the root of a hierarchy. A plain graph has nothing to prepare for that: the same as `compile`.
+    /// The graph as the root of a hierarchy: an agent has nobody to report to, and ends with `finish_task`. A plain
+    /// graph has nothing to prepare for that: the same as `compile`.
     fn compile_as_root() -> Compiled<Self> {
-        Self::compile()
+        const { assert!(Self::DEPTH < usize::MAX) }
+        compiled::<Self>(Self::root_parts())
     }
 
     /// The graph as a Mermaid flowchart.
@@ -73,6 +88,10 @@ pub trait Graph: Copy + Send + Sync + 'static {
     fn svg() -> String {
         draw::svg(Self::SPEC)
     }
+}
+
+fn compiled<G: Graph>(parts: Parts<G::State, G::Context>) -> Compiled<G> {
+    CompiledGraph::new(parts, Arc::new(G::State::default), G::State::CHANNELS.iter().cloned().collect())
 }
 
 /// What a graph type compiles to.

@@ -330,4 +330,6 @@ pub trait Attach<S: Values, C, F> {
     const SPEC: Option<fn() -> &'static hier_spec::GraphSpec>;
     /// How many graphs are nested in it. A graph that contains itself has none: the compiler finds the cycle.
     const DEPTH: usize;
+    /// Whether it is a graph that asks a model.
+    const ASKS_MODEL: bool;
 }

@@ -14,7 +14,8 @@ pub mod site;
 mod task;
 mod thread;
 
-pub(crate) use attach::Attached;
+pub(crate) use assemble::Draft;
+pub(crate) use attach::{Attached, ContextFn};
 pub use attach::{Child, FitsContext};
 pub use builder::{GraphBuilder, IntoNode, Place};
 pub use command::{Command, END, End, IntoTarget, JumpTo, Output, Payload, START, Start, Target};
@@ -25,8 +26,8 @@ pub use options::{Cache, Checkpoints, NodeDef, Retry};
 pub use task::Task;
 
 pub(crate) use command::{Answers, Jump, Orders, Parcel, ParentCommand, StoredPayload};
-pub(crate) use compiled::{Attachments, Inner, RouteFn};
-pub(crate) use options::Body;
+pub(crate) use compiled::{Attachments, Inner, RouteFn, SpecRef};
+pub(crate) use options::{Body, body};
 
 use std::sync::Arc;
 

@@ -30,6 +30,7 @@ pub struct Facts<S: Values, C> {
     child: fn() -> Option<Child<S, C>>,
     spec: Option<fn() -> &'static GraphSpec>,
     depth: usize,
+    asks_model: bool,
 }
 
 impl<S: Values, C, F, Args, Out, Wants> fmt::Debug for Spot<'_, S, C, F, Args, Out, Wants> {
@@ -58,7 +59,7 @@ impl<S: Values, C> Site<S, C> {
         F: Node<Args, Out = Out> + Copy,
         Args: Arguments<'a, S, C, Wants = Wants> + Attach<S, C, F>,
     {
-        let facts = Facts { child: Args::child, spec: Args::SPEC, depth: Args::DEPTH };
+        let facts = Facts { child: Args::child, spec: Args::SPEC, depth: Args::DEPTH, asks_model: Args::ASKS_MODEL };
         Spot { function, take: Args::take, call: F::call, facts, wants: PhantomData }
     }
 }
@@ -110,6 +111,11 @@ impl<S: Values, C> Facts<S, C> {
     /// How many graphs are nested in the node.
     pub const fn depth(&self) -> usize {
         self.depth
+    }
+
+    /// Whether the node is a graph that asks a model.
+    pub const fn asks_model(&self) -> bool {
+        self.asks_model
     }
 }
 

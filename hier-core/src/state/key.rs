@@ -13,7 +13,22 @@ pub struct Plain;
 #[derive(Clone, Copy, Debug)]
 pub struct Reduced;
 
-/// The key of a channel of type `T` that the state `S` declares. `K` is [`Plain`] or [`Reduced`].
+/// A channel that the engine alone writes.
+#[derive(Clone, Copy, Debug)]
+pub struct Internal;
+
+/// What the key of a channel that can be written is: [`Plain`] or [`Reduced`].
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "this channel is the engine's own: nodes cannot write it, and subagents cannot give it back",
+    label = "the engine's own"
+)]
+pub trait Open {}
+
+impl Open for Plain {}
+impl Open for Reduced {}
+
+/// The key of a channel of type `T` that the state `S` declares. `K` is [`Plain`], [`Reduced`] or [`Internal`].
 ///
 /// Macros name channels as fields of `S::channels()`, so that a misspelt name is the compiler's own error at the user's
 /// token.
@@ -76,7 +91,7 @@ pub trait WritableChannel {
     fn write_of(&self, value: Self::Value) -> <Self::State as Values>::Write;
 }
 
-impl<S: Values, T, K> WritableChannel for Channel<S, T, K> {
+impl<S: Values, T, K: Open> WritableChannel for Channel<S, T, K> {
     type State = S;
     type Value = T;
 

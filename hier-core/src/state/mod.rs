@@ -47,7 +47,7 @@ use std::fmt::Debug;
 use serde_json::{Map, Value};
 
 pub use dynamic::{Builtin, DynState, DynUpdate, DynWrite, Schema};
-pub use key::{Channel, ManagedValue, MayHaveTwoWriters, Plain, Reduced, WritableChannel};
+pub use key::{Channel, Internal, ManagedValue, MayHaveTwoWriters, Open, Plain, Reduced, WritableChannel};
 pub use managed::{IsLastStep, RemainingSteps, Steps};
 pub use persist::{Carried, Migration, Parameter, Persist, Stored};
 pub use share::SharesWith;

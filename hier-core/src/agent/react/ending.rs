@@ -16,10 +16,7 @@ pub(super) fn refuse<S: Values + Contains<BaseState>>(state: &S, reason: &str) -
 }
 
 /// The answers to the calls of the last message; none if it calls nothing.
-fn answers(
-    base: &BaseState,
-    answer: impl Fn(&crate::agent::message::ToolCall) -> Message,
-) -> Option<Vec<Message>> {
+fn answers(base: &BaseState, answer: impl Fn(&crate::agent::message::ToolCall) -> Message) -> Option<Vec<Message>> {
     let calls = base.messages.last().map(Message::tool_calls).unwrap_or_default();
     (!calls.is_empty()).then(|| calls.iter().map(answer).collect())
 }

@@ -212,8 +212,7 @@ where
 }
 
 /// The code of a node.
-type Code<S, C> =
-    for<'a> fn(&'a Arc<Agent<S, C>>, &'a Task<S, C>) -> BoxFuture<'a, Result<Command<S>, NodeError>>;
+type Code<S, C> = for<'a> fn(&'a Arc<Agent<S, C>>, &'a Task<S, C>) -> BoxFuture<'a, Result<Command<S>, NodeError>>;
 
 /// A command that makes these writes.
 fn writing<S: Values>(writes: impl IntoIterator<Item = S::Write>) -> Command<S> {

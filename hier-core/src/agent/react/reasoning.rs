@@ -32,8 +32,7 @@ where
     let mut said = question;
     said.merge([answer].into()).map_err(|error| NodeError::permanent(error.to_string()))?;
     let channels = BaseState::channels();
-    let mut writes =
-        vec![channels.messages.write::<S>(said), channels.iteration_number.write::<S>(iteration)];
+    let mut writes = vec![channels.messages.write::<S>(said), channels.iteration_number.write::<S>(iteration)];
     writes.extend(scheduled(agent, base, &way).map(|progress| channels.progress.write::<S>(progress)));
     if let Way::Ended { report, finished } = &way {
         writes.push(channels.current_agent_report.write::<S>(report.clone()));

@@ -119,11 +119,16 @@ where
         Ok(ToolOutput::Messages(messages)) => said(messages),
         Ok(ToolOutput::Command(command)) => command,
         Ok(ToolOutput::Invalid(mistake)) => said(vec![words::refusal(call, &mistake)]),
-        // A question of the tool's is no failure.
-        Err(error) if matches!(error.kind(), NodeErrorKind::Interrupt(_)) => return Err(error),
+        // A question of the tool's is no failure of it, and nothing that its model could mend.
+        Err(error) if is_of_the_run(error.kind()) => return Err(error),
         Err(error) => match agent.errors.told(&error) {
             Some(text) => said(vec![words::refusal(call, &text)]),
             None => return Err(error),
         },
     })
+}
+
+/// Whether it concerns the run and not the tool.
+fn is_of_the_run(kind: &NodeErrorKind) -> bool {
+    matches!(kind, NodeErrorKind::Interrupt(_) | NodeErrorKind::WrongAnswer { .. } | NodeErrorKind::Saver(_))
 }

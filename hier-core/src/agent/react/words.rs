@@ -3,8 +3,7 @@
 use crate::agent::message::{Body, Content, Message, ToolCall, ToolStatus};
 
 /// What an agent is told to be, unless it says itself.
-pub(crate) const DEFAULT_SYSTEM: &str =
-    "You are an agent in a team. Do the task that you are given, stay within its scope, then report to your supervisor.";
+pub(crate) const DEFAULT_SYSTEM: &str = "You are an agent in a team. Do the task that you are given, stay within its scope, then report to your supervisor.";
 
 /// What an agent's model is asked each time, unless the agent says itself.
 pub(crate) const DEFAULT_REASONING: &str = "What should we do now?";
@@ -47,9 +46,8 @@ pub(super) fn iteration(asked: &str, iteration: u32, max: u32) -> String {
 
 /// The report of an agent that did not stop.
 pub(super) fn forced_exit(max: u32, used: u32, partial: &str) -> String {
-    let report = format!(
-        "[FORCED EXIT] Agent exhausted iteration budget (max_iterations={max}, iterations_used={used})."
-    );
+    let report =
+        format!("[FORCED EXIT] Agent exhausted iteration budget (max_iterations={max}, iterations_used={used}).");
     if partial.is_empty() { report } else { format!("{report}\n\nPartial progress:\n{partial}") }
 }
 

@@ -1,0 +1,7 @@
+//! Agents and hierarchies of them, declared in `graph!`.
+
+mod hierarchy;
+mod nesting;
+mod operator;
+mod parallel;
+mod support;
