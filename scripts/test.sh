@@ -30,19 +30,53 @@ cargo clippy --workspace --all-targets --locked -- --deny warnings
 step "docs"
 RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --locked
 
-step "tests"
-cargo test --workspace --locked
+if ! ls -d /usr/lib/postgresql/*/bin >/dev/null 2>&1 && ! command -v initdb >/dev/null; then
+    step "installing Postgres"
+    install=(apt-get install --yes --no-install-recommends postgresql)
+    if [ "$(id -u)" = 0 ]; then
+        apt-get update --quiet && "${install[@]}"
+    else
+        sudo apt-get update --quiet && sudo "${install[@]}"
+    fi
+fi
+
+step "tests, with a Postgres of their own"
+./scripts/postgres.sh with cargo test --workspace --all-features --locked
+
+# Runs an example, with what it needs on its command line. What it prints is shown if it fails.
+run_example() {
+    local name=$1
+    shift
+    timeout 120 cargo run --quiet --locked --package hier-examples --example "$name" -- "$@" >"$scratch/out" 2>&1
+}
+example() {
+    local name=$1
+    case $name in
+        approval)
+            # It dies while it waits for the answer, as it says.
+            ! run_example "$name" --db "sqlite:$scratch/approval.db" start \
+                && run_example "$name" --db "sqlite:$scratch/approval.db" pending \
+                && run_example "$name" --db "sqlite:$scratch/approval.db" answer yes \
+                && grep --quiet paid "$scratch/out"
+            ;;
+        crash_target) run_example "$name" --db "sqlite:$scratch/crash.db" --thread t1 --log "$scratch/crash.log" ;;
+        *) run_example "$name" ;;
+    esac || { cat "$scratch/out"; exit 1; }
+}
 
 step "examples"
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
 for example in examples/*.rs; do
     name=$(basename "$example" .rs)
     printf -- '-- %s\n' "$name"
-    timeout 120 cargo run --quiet --locked --package hier-examples --example "$name" >"${TMPDIR:-/tmp}/hier-example.$$" 2>&1 \
-        || { cat "${TMPDIR:-/tmp}/hier-example.$$"; exit 1; }
+    example "$name"
 done
-rm -f "${TMPDIR:-/tmp}/hier-example.$$"
 
 if $all; then
+    step "real model servers"
+    ./scripts/llm.sh cargo test --package hier-models --locked
+
     step "fresh scenarios of the reference"
     ./scripts/fresh-scenarios.sh
 fi

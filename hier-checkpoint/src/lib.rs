@@ -23,17 +23,26 @@
 //!
 //! Both keep the contract of [`hier_core::checkpoint`], whose test suite they are run against.
 
-#[cfg(feature = "encryption")]
+#[cfg(all(feature = "encryption", any(feature = "sqlite", feature = "postgres")))]
+mod cipher;
+#[cfg(all(feature = "compression", any(feature = "sqlite", feature = "postgres")))]
+mod compression;
+#[cfg(all(feature = "encryption", any(feature = "sqlite", feature = "postgres")))]
 mod key;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod place;
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod retention;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod rows;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod vault;
 
-#[cfg(feature = "encryption")]
+#[cfg(all(feature = "encryption", any(feature = "sqlite", feature = "postgres")))]
 pub use key::Key;
 #[cfg(feature = "postgres")]
 pub use postgres::{Postgres, PostgresOptions};

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use hier_core::checkpoint::{Checkpoint, PendingWrite, Record, SaverError, TaskWrites, check, codec};
 use uuid::Uuid;
 
-use crate::vault::{Place, Vault};
+use crate::place::Place;
+use crate::vault::Vault;
 
 /// What one commit stores.
 #[derive(Debug, Default)]

@@ -3,8 +3,14 @@
 //! Needs a server: `scripts/postgres.sh with cargo test -p hier-checkpoint --features postgres`.
 #![cfg(feature = "postgres")]
 
+mod kit;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
 use hier_checkpoint::{Postgres, PostgresOptions};
 use hier_core::checkpoint::suite::{self, Report};
+use hier_core::checkpoint::{Checkpointer, Claim, SaverError};
 
 /// The server for tests; says so if there is none.
 fn server() -> Option<String> {
@@ -40,4 +46,116 @@ async fn encrypted_and_compressed_it_keeps_the_contract() {
     let options = Postgres::options().compress().encrypt(&hier_checkpoint::Key::new([7; 32]));
     let report = report("sealed", &url, options).await;
     assert!(report.passed(), "{report}");
+}
+
+/// A server of its own, to be killed.
+struct Server {
+    folder: PathBuf,
+    url: String,
+}
+
+fn script(action: &str, folder: &Path) -> Option<String> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/postgres.sh");
+    let done = Command::new(script).arg(action).arg(folder).output().expect("the script");
+    done.status.success().then(|| String::from_utf8_lossy(&done.stdout).trim().to_owned())
+}
+
+impl Server {
+    fn start() -> Option<Self> {
+        // Only where the others run as well.
+        server()?;
+        let folder = tempfile::tempdir().expect("a folder").keep();
+        let url = script("start", &folder)?;
+        Some(Self { folder, url })
+    }
+
+    fn crash(&self) {
+        script("crash", &self.folder).expect("a crash");
+    }
+
+    fn start_again(&self) {
+        assert_eq!(script("start", &self.folder).as_ref(), Some(&self.url));
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        script("crash", &self.folder);
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_goes_on_after_the_server_was_killed() {
+    let Some(server) = Server::start() else { return };
+    let saver = Postgres::connect(&server.url).await.expect("the server");
+    saver.migrate().await.expect("tables");
+    let lease = saver.acquire("t", Claim::default()).await.expect("the thread");
+    let (mut last, mut made) = (None, Vec::new());
+    for round in 0..3 {
+        let mut waiting = Vec::new();
+        for number in 0..40_u8 {
+            let (checkpoint, record) = kit::next(last.as_ref(), &[(0, number > 0, vec![round, number])], 1);
+            let write = kit::write(checkpoint.id, 0, &[number]);
+            waiting.push(saver.commit(&lease, vec![record, write]));
+            made.push(checkpoint.id);
+            last = Some(checkpoint);
+            if number == 20 {
+                // With some of them done, some on their way, and some waiting.
+                server.crash();
+            }
+        }
+        server.start_again();
+        for commit in waiting {
+            commit.await.expect("a commit, at last");
+        }
+    }
+    let listed = saver.list(hier_core::checkpoint::ListQuery::thread("t")).await.expect("a list");
+    let stored: Vec<_> = listed.iter().rev().map(|it| it.checkpoint.id).collect();
+    assert_eq!(stored, made);
+    let latest = saver.get("t", "", None).await.expect("a checkpoint").expect("the latest");
+    assert_eq!(latest.values[0].1.deltas.len(), 39);
+    saver.renew(&lease).await.expect("the lease, still");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_reached_or_used_is_said_without_the_password() {
+    for url in ["postgres://u:sesame@127.0.0.1:1/x", "postgres://u:sesame@127.0.0.1:port/x", "sesame"] {
+        let options = Postgres::options().retry_for(std::time::Duration::ZERO);
+        let error = options.connect(url).await.expect_err("no server");
+        let told = format!("{error} {error:?}");
+        assert!(!told.contains("sesame"), "{told}");
+    }
+    let options = Postgres::options().retry_for(std::time::Duration::ZERO);
+    let error = options.connect("postgres://u@127.0.0.1:1/x").await.expect_err("no server");
+    assert!(error.to_string().contains("refused"), "{error}");
+    let error = Postgres::options().schema("x; drop table y").connect("postgres://u@h/x").await.expect_err("no name");
+    assert!(matches!(error, SaverError::Invalid(_)), "{error:?}");
+    let Some(url) = server() else { return };
+    let missing = url.replace("/postgres", "/no_such_database");
+    let error = Postgres::connect(&missing).await.expect_err("no database");
+    assert!(error.to_string().contains("there is no such database"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_are_asked_for_and_made_once() {
+    let Some(url) = server() else { return };
+    let options = || Postgres::options().schema("made_once");
+    let saver = options().connect(&url).await.expect("the server");
+    let error = saver.get("t", "", None).await.expect_err("no tables");
+    assert!(error.to_string().contains("call `Postgres::migrate`"), "{error}");
+    let mut together = Vec::new();
+    for _ in 0..8 {
+        let other = options().connect(&url).await.expect("the server");
+        together.push(tokio::spawn(async move { other.migrate().await }));
+    }
+    for one in together {
+        one.await.expect("no panic").expect("tables");
+    }
+    assert_eq!(saver.get("t", "", None).await.expect("tables by now"), None);
+    let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.expect("the server");
+    tokio::spawn(connection);
+    client.batch_execute("update made_once.version set version = 99").await.expect("a newer version");
+    let error = options().connect(&url).await.expect_err("a newer version");
+    assert!(error.to_string().contains("newer version"), "{error}");
 }

@@ -1,4 +1,5 @@
 //! The saver in SQLite keeps the contract, in every form in which it stores.
+#![cfg(feature = "sqlite")]
 
 use hier_checkpoint::{Sqlite, SqliteOptions};
 use hier_core::checkpoint::suite::{self, Report};

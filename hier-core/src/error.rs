@@ -119,6 +119,18 @@ impl NodeError {
         }
     }
 
+    /// The question that was given an answer of the wrong type, here or in a graph inside.
+    pub(crate) fn wrongly_answered(&self) -> Option<&Question> {
+        match &self.0.kind {
+            NodeErrorKind::WrongAnswer { question, .. } => Some(question),
+            NodeErrorKind::Subgraph(error) => match &**error {
+                RunError::Node { error, .. } => error.wrongly_answered(),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     pub(crate) fn panic(payload: &(dyn std::any::Any + Send)) -> Self {
         Self::from_kind(NodeErrorKind::Panic(panic_text(payload)), false)
     }

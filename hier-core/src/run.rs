@@ -239,16 +239,30 @@ pub(crate) struct Inbox {
     pub(crate) free_slot: i32,
     /// The failure that its handler was to take over.
     pub(crate) failure: Option<String>,
+    /// In slots below this one is what was done and could not be applied.
+    pub(crate) void: Option<i32>,
+    /// What it asked before.
+    pub(crate) questions: Vec<Question>,
     /// How many questions this attempt has asked.
     pub(crate) asked: AtomicUsize,
+    /// The answer for whoever asks first, if this task took it, and the question that it took it for.
+    pub(crate) taken: OnceLock<(usize, Value)>,
 }
 
 impl Inbox {
     /// The number of the next question, and its answer.
     fn next(&self) -> (usize, Option<Value>) {
         let number = self.asked.fetch_add(1, Ordering::Relaxed);
-        let given = self.answers.get(number).cloned();
-        (number, given.or_else(|| self.anyone.as_ref().and_then(|anyone| lock(anyone).take())))
+        (number, self.answers.get(number).cloned().or_else(|| self.take(number)))
+    }
+
+    /// The answer for whoever asks first. A later attempt of the task gets it for the same question.
+    fn take(&self, number: usize) -> Option<Value> {
+        if let Some((taken_for, answer)) = self.taken.get() {
+            return Some(answer.clone()).filter(|_| *taken_for == number);
+        }
+        let answer = lock(self.anyone.as_ref()?).take()?;
+        Some(self.taken.get_or_init(|| (number, answer)).1.clone())
     }
 }
 

@@ -50,6 +50,9 @@ pub(crate) const STRUCT_OPTIONS: &[&str] = &[VERSION, MIGRATE];
 /// of `Steps` that makes its value.
 pub(crate) const MANAGED: &[(&str, &str)] = &[("RemainingSteps", "remaining_steps"), ("IsLastStep", "is_last_step")];
 
+/// Types of channels that the engine alone writes: they have no setter, and keys that cannot be written.
+pub(crate) const INTERNAL: &[&str] = &["SubagentStack"];
+
 /// Types whose setter takes the type itself, so that a literal needs no suffix.
 pub(crate) const PRIMITIVES: &[&str] = &[
     "i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16", "u32", "u64", "u128", "usize", "f32", "f64", "bool",
@@ -77,8 +80,12 @@ pub(crate) const END: &str = "END";
 pub(crate) const GRAPH: &str = "Graph";
 /// Kind: one node.
 pub(crate) const SIMPLE_GRAPH: &str = "SimpleGraph";
+/// Kind: an agent that asks a model what to do.
+pub(crate) const REACT_GRAPH: &str = "ReactGraph";
+/// Kind: the same with a list of things to do.
+pub(crate) const TODO_GRAPH: &str = "TodoGraph";
 /// What can stand after the `=` of `graph!`.
-pub(crate) const KINDS: &[&str] = &[GRAPH, SIMPLE_GRAPH];
+pub(crate) const KINDS: &[&str] = &[GRAPH, SIMPLE_GRAPH, REACT_GRAPH, TODO_GRAPH];
 
 /// Field: the nodes.
 pub(crate) const NODES: &str = "nodes";
@@ -98,12 +105,90 @@ pub(crate) const INTERRUPT_AFTER: &str = "interrupt_after";
 pub(crate) const NAME: &str = "name";
 /// Field: what the graph is for, where it is not its doc comment.
 pub(crate) const DESCRIPTION: &str = "description";
-/// The fields of a [`GRAPH`].
-pub(crate) const GRAPH_FIELDS: &[&str] =
-    &[NODES, EDGES, INPUT, OUTPUT, INTERRUPT_BEFORE, INTERRUPT_AFTER, NAME, DESCRIPTION];
-/// The fields of a [`SIMPLE_GRAPH`].
-pub(crate) const SIMPLE_FIELDS: &[&str] =
-    &[COMPUTE, INPUT, OUTPUT, INTERRUPT_BEFORE, INTERRUPT_AFTER, NAME, DESCRIPTION];
+/// Field: what the graph is given and gives back as a subagent.
+pub(crate) const POLICY: &str = "policy";
+// Field: [`ARGS`], the type of the arguments with which the graph is called as a subagent.
+/// Field: code that runs when the graph is entered as a subagent.
+pub(crate) const ON_ENTRY: &str = "on_entry";
+/// Field: code that runs when the graph is left as a subagent.
+pub(crate) const ON_EXIT: &str = "on_exit";
+/// Field of an agent: what its model is told to be.
+pub(crate) const SYSTEM: &str = "system";
+/// Field of an agent: what its model is asked each time.
+pub(crate) const REASONING: &str = "reasoning";
+/// Field of an agent: the tools that its model can call.
+pub(crate) const TOOLS: &str = "tools";
+/// Field of an agent: what becomes of a tool that fails.
+pub(crate) const TOOL_ERRORS: &str = "tool_errors";
+/// Field of an agent, option of a policy: how often its model may be asked.
+pub(crate) const MAX_ITERATIONS: &str = "max_iterations";
+/// Field of an agent: whether it has a supervisor.
+pub(crate) const REPORTS_TO_SUPERVISOR: &str = "reports_to_supervisor";
+/// Field of an agent: another channel that its report is written to.
+pub(crate) const REPORT_INTO: &str = "report_into";
+/// Field of an agent: what runs before its model is asked.
+pub(crate) const FRONT: &str = "front";
+/// Field of an agent: what runs after its report.
+pub(crate) const BACK: &str = "back";
+/// Field of an agent: the graphs that its model can call.
+pub(crate) const SUBAGENTS: &str = "subagents";
+/// Field of an agent: whether its model may call several subagents at once.
+pub(crate) const PARALLEL_SUBAGENTS: &str = "parallel_subagents";
+/// Field of a [`TODO_GRAPH`]: when it may report.
+pub(crate) const TODO_CHECK: &str = "todo_check";
+/// Field of a [`TODO_GRAPH`]: what its model is told otherwise.
+pub(crate) const TODO_REFUSAL: &str = "todo_refusal";
+
+/// The fields that every kind has.
+const COMMON_FIELDS: [&str; 10] =
+    [INPUT, OUTPUT, INTERRUPT_BEFORE, INTERRUPT_AFTER, NAME, DESCRIPTION, POLICY, ARGS, ON_ENTRY, ON_EXIT];
+/// The fields of a [`GRAPH`] alone.
+const GRAPH_FIELDS: [&str; 2] = [NODES, EDGES];
+/// The fields of a [`SIMPLE_GRAPH`] alone.
+const SIMPLE_FIELDS: [&str; 1] = [COMPUTE];
+/// The fields of agents alone.
+const AGENT_FIELDS: [&str; 11] = [
+    SYSTEM,
+    REASONING,
+    TOOLS,
+    TOOL_ERRORS,
+    MAX_ITERATIONS,
+    REPORTS_TO_SUPERVISOR,
+    REPORT_INTO,
+    FRONT,
+    BACK,
+    SUBAGENTS,
+    PARALLEL_SUBAGENTS,
+];
+/// The fields of a [`TODO_GRAPH`] alone.
+const TODO_FIELDS: [&str; 2] = [TODO_CHECK, TODO_REFUSAL];
+
+/// The fields of a kind.
+pub(crate) fn fields(kind: &str) -> Vec<&'static str> {
+    let own: [&[&str]; 2] = match kind {
+        GRAPH => [&GRAPH_FIELDS, &[]],
+        SIMPLE_GRAPH => [&SIMPLE_FIELDS, &[]],
+        TODO_GRAPH => [&AGENT_FIELDS, &TODO_FIELDS],
+        _ => [&AGENT_FIELDS, &[]],
+    };
+    own.concat().into_iter().chain(COMMON_FIELDS).collect()
+}
+
+/// The words before the braces of a [`POLICY`].
+pub(crate) const POLICIES: &[&str] = &["Policy", "SubagentPolicy"];
+/// Option of a policy: whether the subagent starts with an empty conversation.
+pub(crate) const CLEAR_MESSAGES: &str = "clear_messages";
+/// Option of a policy: whether the subagent sees what was said to the operator.
+pub(crate) const PRESERVE_CHAT: &str = "preserve_chat_with_operator";
+/// Option of a policy: whether its iterations are counted from 0.
+pub(crate) const RESET_ITERATION: &str = "reset_iteration";
+/// Option of a policy: the channels that the supervisor takes over.
+pub(crate) const MERGE_FIELDS: &str = "merge_fields";
+/// Option of a policy: the channels of which it takes over nothing.
+pub(crate) const DISCARD_FIELDS: &str = "discard_fields";
+/// The options of a policy.
+pub(crate) const POLICY_OPTIONS: &[&str] =
+    &[CLEAR_MESSAGES, PRESERVE_CHAT, RESET_ITERATION, MAX_ITERATIONS, MERGE_FIELDS, DISCARD_FIELDS];
 
 /// Option of a node: how often it is tried.
 pub(crate) const RETRY: &str = "retry";

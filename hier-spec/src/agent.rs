@@ -25,17 +25,8 @@ pub const FORCED_EXIT: &str = "forced_exit";
 pub const TODO_INCOMPLETE: &str = "todo_incomplete";
 
 /// The nodes that every agent has, in the order of its spec.
-pub const NODES: [&str; 9] = [
-    SYSTEM,
-    REASONING,
-    TOOL,
-    EMPTY_BACK,
-    FINAL_BACK,
-    INVALID_REPORT,
-    INVALID_PARALLEL,
-    REJECT,
-    FORCED_EXIT,
-];
+pub const NODES: [&str; 9] =
+    [SYSTEM, REASONING, TOOL, EMPTY_BACK, FINAL_BACK, INVALID_REPORT, INVALID_PARALLEL, REJECT, FORCED_EXIT];
 
 /// The tools that every agent may have, which no tool and no subagent of its own may be called.
 pub const TOOLS: [&str; 5] = ["report_to_supervisor", "finish_task", "raise_exception", "todo_write", "todo_complete"];
@@ -71,10 +62,9 @@ impl AgentShape {
         nodes[at(REASONING)].goto = Goto::Only(answers(first, front).into());
         let mut edges = Vec::new();
         let mut line = |nodes: &[usize]| {
-            edges.extend(nodes.windows(2).map(|pair| EdgeSpec::Plain {
-                from: Source::Node(pair[0]),
-                to: Target::Node(pair[1]),
-            }));
+            edges.extend(
+                nodes.windows(2).map(|pair| EdgeSpec::Plain { from: Source::Node(pair[0]), to: Target::Node(pair[1]) }),
+            );
         };
         let entry: Vec<usize> = (front..back).chain([at(SYSTEM)]).collect();
         line(&entry);

@@ -1,7 +1,7 @@
 //! What can go wrong inside, what is worth another attempt, and how it is told.
 
 use std::error::Error;
-use std::io;
+use std::{fmt, io};
 
 use deadpool_postgres::PoolError;
 use hier_core::checkpoint::SaverError;
@@ -9,7 +9,7 @@ use tokio_postgres::error::SqlState;
 
 /// An error of the server's, of the way to it, or of ours.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     Sql(tokio_postgres::Error),
     NoConnection(String),
     Saver(SaverError),
@@ -38,7 +38,7 @@ impl From<SaverError> for Fault {
 
 impl Fault {
     /// Whether another attempt may help: the server is gone or just starting, or two calls were in each other's way.
-    pub(super) fn is_passing(&self) -> bool {
+    pub(crate) fn is_passing(&self) -> bool {
         match self {
             Self::Saver(_) => false,
             Self::NoConnection(_) => true,
@@ -50,7 +50,7 @@ impl Fault {
     }
 
     /// The error for the caller; `place` is the database, without the password.
-    pub(super) fn tell(self, place: &str) -> SaverError {
+    pub(crate) fn tell(self, place: &str) -> SaverError {
         match self {
             Self::Saver(error) => error,
             Self::NoConnection(reason) => SaverError::database(place, io::Error::other(reason)),
@@ -63,6 +63,8 @@ fn is_passing(code: &SqlState) -> bool {
     // Connections (08), too little of something (53), the administrator (57P), and calls that were in each other's way.
     ["08", "53", "57P"].iter().any(|class| code.code().starts_with(class))
         || [&SqlState::T_R_SERIALIZATION_FAILURE, &SqlState::T_R_DEADLOCK_DETECTED].contains(&code)
+        // Somebody else made the tables at the same time: the server may see a new schema late, even under a lock.
+        || [&SqlState::UNIQUE_VIOLATION, &SqlState::DUPLICATE_SCHEMA, &SqlState::DUPLICATE_TABLE].contains(&code)
 }
 
 fn is_io(error: &tokio_postgres::Error) -> bool {
@@ -91,6 +93,26 @@ fn tell(error: tokio_postgres::Error, place: &str) -> SaverError {
         Some(code) if [&SqlState::UNDEFINED_TABLE, &SqlState::INVALID_SCHEMA_NAME].contains(&code) => {
             unusable("its tables are missing: call `Postgres::migrate`")
         }
-        _ => SaverError::database(place, error),
+        _ => SaverError::database(place, Told(error)),
+    }
+}
+
+/// An error with the words of the server, which the error itself leaves to its source.
+#[derive(Debug)]
+struct Told(tokio_postgres::Error);
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.0.as_db_error(), self.0.source()) {
+            (Some(error), _) => write!(f, "{} ({})", error.message(), error.code().code()),
+            (None, Some(source)) => write!(f, "{}: {source}", self.0),
+            (None, None) => write!(f, "{}", self.0),
+        }
+    }
+}
+
+impl Error for Told {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source()
     }
 }

@@ -1,14 +1,14 @@
 //! The saver in Postgres.
 
 mod delete;
-mod fault;
+pub(crate) mod fault;
 mod options;
 mod queue;
 mod read;
-mod session;
-mod statements;
+pub(crate) mod session;
+pub(crate) mod statements;
 mod store;
-mod text;
+pub(crate) mod text;
 
 use std::fmt;
 use std::future::ready;

@@ -14,7 +14,7 @@ pub struct PostgresOptions {
     pub(super) schema: String,
     pub(super) connections: usize,
     pub(super) retry_for: Duration,
-    pub(super) vault: Vault,
+    pub(crate) vault: Vault,
 }
 
 impl Default for PostgresOptions {

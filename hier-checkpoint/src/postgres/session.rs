@@ -19,13 +19,13 @@ const FIRST_WAIT: Duration = Duration::from_millis(20);
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// A parameter with its type, so that the server need not be asked for it.
-pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
+pub(crate) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// The way to the database.
-pub(super) struct Session {
+pub(crate) struct Session {
     /// The database, as errors name it.
-    pub(super) place: String,
-    pub(super) statements: Statements,
+    pub(crate) place: String,
+    pub(crate) statements: Statements,
     pool: Pool,
     retry_for: Duration,
     /// Whether the tables are known to be of this version.
@@ -54,10 +54,10 @@ macro_rules! retrying {
         }
     }};
 }
-pub(super) use retrying;
+pub(crate) use retrying;
 
 impl Session {
-    pub(super) async fn start(url: &str, options: &PostgresOptions) -> Result<Self, SaverError> {
+    pub(crate) async fn start(url: &str, options: &PostgresOptions) -> Result<Self, SaverError> {
         let statements = Statements::of(&options.schema)?;
         // The parser's own message could quote the password.
         let mut config: Config = url.parse().map_err(|_| SaverError::Unusable {
@@ -86,16 +86,16 @@ impl Session {
         Ok(session)
     }
 
-    pub(super) fn attempts(&self) -> Attempts<'_> {
+    pub(crate) fn attempts(&self) -> Attempts<'_> {
         Attempts { place: &self.place, end: Instant::now() + self.retry_for, wait: FIRST_WAIT }
     }
 
-    pub(super) async fn client(&self) -> Result<Object, Fault> {
+    pub(crate) async fn client(&self) -> Result<Object, Fault> {
         Ok(self.pool.get().await?)
     }
 
     /// Fails unless the tables are there.
-    pub(super) async fn ready(&self) -> Result<(), SaverError> {
+    pub(crate) async fn ready(&self) -> Result<(), SaverError> {
         if self.ready.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -132,7 +132,7 @@ impl Session {
     }
 
     /// Brings the tables to this version.
-    pub(super) async fn migrate(&self) -> Result<(), SaverError> {
+    pub(crate) async fn migrate(&self) -> Result<(), SaverError> {
         retrying!(self, client => self.migrate_once(client).await)?;
         self.ready.store(true, Ordering::Relaxed);
         Ok(())
@@ -163,7 +163,7 @@ impl Session {
     }
 
     /// Runs a statement in one round trip. Nothing is left behind in the connection: a pooler may give it to somebody else.
-    pub(super) async fn query(&self, client: &Object, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+    pub(crate) async fn query(&self, client: &Object, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
         Ok(client.query_typed(sql, with).await?)
     }
 
@@ -173,21 +173,21 @@ impl Session {
 }
 
 /// A transaction. If the call is dropped before its end, the connection is closed, and with it the transaction.
-pub(super) struct Transaction(Option<Object>);
+pub(crate) struct Transaction(Option<Object>);
 
 impl Transaction {
-    pub(super) async fn begin(client: Object) -> Result<Self, Fault> {
+    pub(crate) async fn begin(client: Object) -> Result<Self, Fault> {
         let transaction = Self(Some(client));
         transaction.client().batch_execute("begin").await?;
         Ok(transaction)
     }
 
-    pub(super) fn client(&self) -> &Object {
+    pub(crate) fn client(&self) -> &Object {
         self.0.as_ref().expect("only `end` takes it, and takes all")
     }
 
     /// Commits if all went well.
-    pub(super) async fn end<T>(mut self, result: Result<T, Fault>) -> Result<T, Fault> {
+    pub(crate) async fn end<T>(mut self, result: Result<T, Fault>) -> Result<T, Fault> {
         let ended = self.client().batch_execute(if result.is_ok() { "commit" } else { "rollback" }).await;
         if ended.is_ok() {
             // Back to the others.
@@ -206,7 +206,7 @@ impl Drop for Transaction {
 }
 
 /// The first column of the first row.
-pub(super) fn first<T: for<'a> tokio_postgres::types::FromSql<'a>>(rows: &[Row]) -> Result<T, Fault> {
+pub(crate) fn first<T: for<'a> tokio_postgres::types::FromSql<'a>>(rows: &[Row]) -> Result<T, Fault> {
     match rows.first() {
         Some(row) => Ok(row.try_get(0)?),
         None => Err(Fault::NoConnection("the server answered with no row where there must be one".to_owned())),
@@ -214,7 +214,7 @@ pub(super) fn first<T: for<'a> tokio_postgres::types::FromSql<'a>>(rows: &[Row])
 }
 
 /// How often something has been tried.
-pub(super) struct Attempts<'a> {
+pub(crate) struct Attempts<'a> {
     place: &'a str,
     end: Instant,
     wait: Duration,
@@ -222,7 +222,7 @@ pub(super) struct Attempts<'a> {
 
 impl Attempts<'_> {
     /// Waits before the next attempt; or says what went wrong if there is none.
-    pub(super) async fn after(&mut self, fault: Fault) -> Result<(), SaverError> {
+    pub(crate) async fn after(&mut self, fault: Fault) -> Result<(), SaverError> {
         if !fault.is_passing() || Instant::now() >= self.end {
             return Err(fault.tell(self.place));
         }

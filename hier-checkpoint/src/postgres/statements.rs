@@ -112,7 +112,7 @@ pub(super) const MIGRATIONS: &[&str] = &[r#"
 
 /// The statements for one schema.
 #[derive(Debug)]
-pub(super) struct Statements {
+pub(crate) struct Statements {
     pub(super) schema: String,
     pub(super) commit: String,
     pub(super) claim: String,
@@ -154,7 +154,7 @@ impl Statements {
     }
 
     /// A statement of few uses, with the schema in place of `{s}`.
-    pub(super) fn with_schema(&self, text: &str) -> String {
+    pub(crate) fn with_schema(&self, text: &str) -> String {
         text.replace("{s}", &self.schema)
     }
 }

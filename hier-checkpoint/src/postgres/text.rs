@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A text that Postgres takes, from which [`unescape`] makes the first again.
-pub(super) fn escape(text: &str) -> Cow<'_, str> {
+pub(crate) fn escape(text: &str) -> Cow<'_, str> {
     if text.contains(['\0', '\\']) {
         Cow::Owned(text.replace('\\', "\\\\").replace('\0', "\\0"))
     } else {
@@ -12,7 +12,7 @@ pub(super) fn escape(text: &str) -> Cow<'_, str> {
     }
 }
 
-pub(super) fn unescape(text: &str) -> Arc<str> {
+pub(crate) fn unescape(text: &str) -> Arc<str> {
     if !text.contains('\\') {
         return text.into();
     }

@@ -5,7 +5,7 @@ use rusqlite::ErrorCode;
 
 /// An error of SQLite's or of ours.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     Sql(rusqlite::Error),
     Saver(SaverError),
 }
@@ -24,7 +24,7 @@ impl From<SaverError> for Fault {
 
 impl Fault {
     /// The error for the caller; `place` is the file.
-    pub(super) fn tell(self, place: &str) -> SaverError {
+    pub(crate) fn tell(self, place: &str) -> SaverError {
         match self {
             Self::Saver(error) => error,
             Self::Sql(error) => tell(error, place),

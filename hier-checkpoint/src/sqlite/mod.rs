@@ -1,11 +1,11 @@
 //! The saver in a SQLite file.
 
 mod delete;
-mod fault;
+pub(crate) mod fault;
 mod lease;
 mod options;
 mod read;
-mod schema;
+pub(crate) mod schema;
 mod store;
 mod writer;
 

@@ -37,7 +37,7 @@ pub enum Survives {
 pub struct SqliteOptions {
     pub(super) survives: Survives,
     pub(super) busy_timeout: Duration,
-    pub(super) vault: Vault,
+    pub(crate) vault: Vault,
 }
 
 impl Default for SqliteOptions {

@@ -10,7 +10,7 @@ use super::fault::Fault;
 use super::options::{SqliteOptions, Survives};
 
 /// Says that a file is ours: `hier`.
-const APPLICATION: i32 = i32::from_be_bytes(*b"hier");
+pub(crate) const APPLICATION: i32 = i32::from_be_bytes(*b"hier");
 
 /// Each brings the tables to the next version. A file's version is how many it has been through.
 const MIGRATIONS: &[&str] = &["
@@ -61,7 +61,14 @@ const TABLES: [&str; 6] = ["tokens", "threads", "spaces", "checkpoints", "pieces
 
 /// The connection that writes, with all tables at the present version.
 pub(super) fn open_writer(path: Option<&Path>, options: &SqliteOptions) -> Result<Connection, Fault> {
-    let mut connection = match path {
+    let mut connection = open_ours(path, options)?;
+    migrate(&mut connection, path)?;
+    Ok(connection)
+}
+
+/// A connection to a file that is new or ours, whatever tables it has.
+pub(crate) fn open_ours(path: Option<&Path>, options: &SqliteOptions) -> Result<Connection, Fault> {
+    let connection = match path {
         None => Connection::open_in_memory()?,
         Some(path) if path.is_dir() => return Err(unusable(path, "it is a folder: give the path of a file")),
         Some(path) => Connection::open_with_flags(path, flags() | OpenFlags::SQLITE_OPEN_CREATE)?,
@@ -79,7 +86,6 @@ pub(super) fn open_writer(path: Option<&Path>, options: &SqliteOptions) -> Resul
     let synchronous = if options.survives == Survives::PowerLoss { "full" } else { "normal" };
     connection.pragma_update(None, "synchronous", synchronous)?;
     connection.pragma_update(None, "journal_size_limit", 4 << 20)?;
-    migrate(&mut connection, path)?;
     Ok(connection)
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::hierarchy_run::Answers;
 use super::run::Calls;
 use super::scenario::Object;
 
@@ -31,6 +32,13 @@ pub(crate) fn calls(expect: &Object, calls: Calls) -> Option<Difference> {
     let recorded = difference("calls", expect.get("calls"), Some(&Value::Array(calls.events)));
     let (ends, quiet_ends) = (Value::Array(calls.ends), Value::Array(calls.quiet_ends));
     recorded.or_else(|| difference("the same without a stream", Some(&ends), Some(&quiet_ends)))
+}
+
+/// A hierarchy did this.
+pub(crate) fn answers(expect: &Object, answers: &Answers) -> Option<Difference> {
+    let keys = ["prompts", "final", "error", "script_left"];
+    let recorded = keys.iter().find_map(|key| difference(key, expect.get(*key), answers.alone.get(key)));
+    recorded.or_else(|| difference("the same streamed", Some(&answers.alone), Some(&answers.streamed)))
 }
 
 fn refuses(expect: &Object) -> bool {

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::check;
+use super::hierarchy::Hierarchy;
 use super::scenario::{Object, Scenario};
 
 /// A scenario file, and what the reference answered.
@@ -23,7 +24,7 @@ pub(crate) struct File {
 /// What a file is a scenario of.
 pub(crate) enum Kind {
     Graph(Scenario),
-    Hierarchy,
+    Hierarchy(Hierarchy),
 }
 
 /// What is wrong with a file: a line each.
@@ -92,7 +93,7 @@ fn decode(path: &Path, text: &str) -> Result<File, Vec<String>> {
     };
     let kind = match object.get("kind") {
         None => Kind::Graph(graph(object)?),
-        Some(kind) if kind == "hierarchy" => Kind::Hierarchy,
+        Some(kind) if kind == "hierarchy" => Kind::Hierarchy(hierarchy(object)?),
         Some(kind) => return Err(vec![format!("at `kind`: {kind} is no kind: leave it out, or write \"hierarchy\"")]),
     };
     Ok(File { path: path.to_owned(), name, kind, expect })
@@ -112,6 +113,41 @@ const SCENARIO: [&str; 10] = [
     "interrupt_after",
     "calls",
 ];
+
+/// The fields of a hierarchy, and of one of its agents.
+const HIERARCHY: [&str; 8] = ["name", "kind", "channels", "root", "agents", "script", "input", "recursion_limit"];
+const AGENT: [&str; 13] = [
+    "type",
+    "description",
+    "policy",
+    "system",
+    "reasoning",
+    "tools",
+    "max_iterations",
+    "reports_to_supervisor",
+    "report_into",
+    "subagents",
+    "front",
+    "back",
+    "compute",
+];
+
+fn hierarchy(object: Object) -> Result<Hierarchy, Vec<String>> {
+    let mut mistakes = misspelt("", &object, &HIERARCHY);
+    if let Some(Value::Object(agents)) = object.get("agents") {
+        for (name, agent) in agents {
+            let fields = agent.as_object().map(|agent| misspelt(&format!("agents.{name}."), agent, &AGENT));
+            mistakes.extend(fields.into_iter().flatten());
+        }
+    }
+    if let Some(scenario) = typed::<Hierarchy>(&Value::Object(object), &mut mistakes) {
+        mistakes.extend(scenario.mistakes());
+        if mistakes.is_empty() {
+            return Ok(scenario);
+        }
+    }
+    Err(mistakes)
+}
 
 fn graph(object: Object) -> Result<Scenario, Vec<String>> {
     let mut mistakes = misspelt("", &object, &SCENARIO);

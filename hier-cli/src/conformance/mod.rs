@@ -8,6 +8,9 @@ mod build;
 mod check;
 mod compare;
 mod files;
+mod hierarchy;
+mod hierarchy_build;
+mod hierarchy_run;
 mod node;
 mod python;
 mod report;
@@ -46,7 +49,13 @@ fn one(path: &Path, report: &mut Report<'_>) -> io::Result<()> {
 
 /// Runs a scenario and compares.
 fn judge(file: &File) -> Result<Verdict, Trouble> {
-    let Kind::Graph(scenario) = &file.kind else { return Ok(Verdict::Skip("needs agents")) };
+    let scenario = match &file.kind {
+        Kind::Graph(scenario) => scenario,
+        Kind::Hierarchy(scenario) => {
+            let answers = hierarchy_run::run(scenario).map_err(|text| Trouble::new(&file.path, text))?;
+            return Ok(report::of(compare::answers(&file.expect, &answers)));
+        }
+    };
     Ok(match run::run(scenario).map_err(|text| Trouble::new(&file.path, text))? {
         Answer::Refused(message) => report::of(compare::refused(&file.expect, &message)),
         Answer::Calls(calls) => report::of(compare::calls(&file.expect, calls)),

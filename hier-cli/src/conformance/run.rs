@@ -115,12 +115,7 @@ async fn listened(scenario: &Scenario, graph: &CompiledGraph<DynState>, call: &C
 }
 
 /// Runs the graph and writes down its events and how it ended.
-async fn stream(
-    scenario: &Scenario,
-    graph: &CompiledGraph<DynState>,
-    given: Given,
-    config: Config,
-) -> (Value, Value) {
+async fn stream(scenario: &Scenario, graph: &CompiledGraph<DynState>, given: Given, config: Config) -> (Value, Value) {
     let modes = [StreamMode::Values, StreamMode::Updates, StreamMode::Custom];
     let mut events = graph.stream(given, config, (), modes);
     let mut record = Record { scenario, steps: Vec::new(), open: Step::default(), interrupts: Vec::new() };

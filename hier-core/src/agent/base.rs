@@ -42,9 +42,11 @@ pub struct BaseState {
     pub chat_with_operator: Messages,
     /// What the agent has to do.
     #[reducer(with = todo_list::merge)]
+    #[channel(delta)]
     pub todo_list: TodoList,
     /// The lists of the agents below, by their names.
     #[reducer(with = todo_list::merge_lists)]
+    #[channel(delta)]
     pub todo_lists: TodoLists,
     /// The arguments with which the agent was called.
     pub current_agent_args: Map<String, Value>,
@@ -60,6 +62,7 @@ pub struct BaseState {
     pub is_cancelled: bool,
     /// How far the agents are.
     #[reducer(with = progress::merge)]
+    #[channel(delta)]
     pub progress: Progress,
     /// How often the agent has asked its model since it was called.
     pub iteration_number: u32,

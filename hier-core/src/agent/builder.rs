@@ -345,7 +345,9 @@ where
         }
         let mut names = NODES.iter().map(|name| (*name).to_owned()).collect();
         let mut place = |stages: &mut [Subagent<S, C>]| {
-            stages.iter_mut().for_each(|stage| stage.node.name = unused(&stage.name, &mut names).into());
+            for stage in stages {
+                stage.node.name = unused(&stage.name, &mut names).into();
+            }
         };
         place(&mut self.subagents);
         place(&mut self.front);

@@ -3,6 +3,8 @@
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
+use tracing::Instrument;
+
 use super::base::BaseState;
 use super::frame::SubagentStack;
 use super::message::{Message, ToolCall};
@@ -75,7 +77,8 @@ impl<T: Values> Layout<T> {
             cleared.extend(policy.resets_iteration().then(|| channel.iteration_number.name()));
             cleared.extend((!policy.preserves_chat_with_operator()).then(|| channel.chat_with_operator.name()));
         }
-        let always = [channel.progress.name(), channel.current_agent_report.name()];
+        let always =
+            [channel.progress.name(), channel.current_agent_report.name(), channel.is_cancelled.name()];
         let returned = channels.iter().map(|spec| {
             policy.is_none_or(|policy| {
                 let mut merged = policy.merged().chain(always);
@@ -103,7 +106,13 @@ where
     D: Send + Sync + 'static,
 {
     fn run<'a>(&'a self, task: &'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>> {
-        Box::pin(async move {
+        let span = tracing::info_span!(
+            "invoke_agent",
+            gen_ai.operation.name = "invoke_agent",
+            gen_ai.agent.name = %self.name,
+            gen_ai.conversation.id = task.run().config().thread_id(),
+        );
+        let run = async move {
             let call = match self.role {
                 Role::Tool => Some(call_of(task)?),
                 Role::Stage => None,
@@ -124,7 +133,8 @@ where
                 output.writes = output.writes.into_iter().chain(self.attached.hand_back(task, writes)).collect();
             }
             Ok(output)
-        })
+        };
+        Box::pin(run.instrument(span))
     }
 }
 

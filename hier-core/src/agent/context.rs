@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::budget::Budget;
 use super::model::ChatModel;
 use crate::error::NodeError;
 use crate::graph::BoxFuture;
@@ -39,14 +40,23 @@ pub struct BaseContext {
     pub file_store: Option<Arc<dyn FileStore>>,
     /// The id of the thread, for those who start a run without one in its configuration.
     pub thread_id: Option<String>,
-    /// Whether the agents log what they send and get.
+    /// Whether the agents log what their models answer, with `tracing`, at the level `DEBUG`.
     pub debug: bool,
+    /// What the whole run may spend.
+    pub budget: Option<Arc<Budget>>,
 }
 
 impl BaseContext {
     /// A context with this model and nothing else.
     pub fn new(model: impl ChatModel) -> Self {
         Self { model: Some(Arc::new(model)), ..Self::default() }
+    }
+
+    /// The same context with a budget for the whole run.
+    #[must_use]
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.budget = Some(Arc::new(budget));
+        self
     }
 
     /// The model, or an error that says that there is none.
@@ -72,6 +82,7 @@ impl fmt::Debug for BaseContext {
             .field("file_store", &self.file_store.is_some())
             .field("thread_id", &self.thread_id)
             .field("debug", &self.debug)
+            .field("budget", &self.budget)
             .finish()
     }
 }

@@ -2,6 +2,7 @@
 //! alone or in hierarchies.
 
 mod base;
+mod budget;
 mod builder;
 mod child;
 mod context;
@@ -32,6 +33,7 @@ pub use schemars;
 pub use base::{
     BaseState, BaseStateChannels, BaseStateSetters, BaseStateUpdate, BaseStateWrite, DEFAULT_STATE_ITERATIONS, FileRef,
 };
+pub use budget::{Budget, Spent};
 pub use builder::{AgentBuilder, Subagent};
 pub use context::{BaseContext, FileStore};
 pub use extended::{DynBaseState, DynBaseUpdate, DynBaseWrite};

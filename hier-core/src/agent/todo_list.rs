@@ -62,13 +62,12 @@ impl TodoList {
     /// Adds an item at the end, or changes whether it is done.
     pub fn set(&mut self, item: impl Into<Arc<str>>, done: bool) {
         let item = item.into();
-        let was_open = match self.places.get(&item) {
-            Some(place) => self.items.get_mut(*place).is_some_and(|(_, old)| !std::mem::replace(old, done)),
-            None => {
-                self.places.insert(item.clone(), self.items.len());
-                self.items.push_back((item, done));
-                false
-            }
+        let was_open = if let Some(place) = self.places.get(&item) {
+            self.items.get_mut(*place).is_some_and(|(_, old)| !std::mem::replace(old, done))
+        } else {
+            self.places.insert(item.clone(), self.items.len());
+            self.items.push_back((item, done));
+            false
         };
         self.open = self.open + usize::from(!done) - usize::from(was_open);
     }

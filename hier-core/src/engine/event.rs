@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::outcome::Question;
+use crate::agent::ChatChunk;
 use crate::checkpoint::Source;
 use crate::state::{Update, Values};
 
@@ -24,6 +25,8 @@ pub enum StreamMode {
     Tasks,
     /// Like `Tasks`, each with the step and the time.
     Debug,
+    /// What the models of agents say, piece by piece: those of subgraphs too.
+    Messages,
     /// Each checkpoint, with what is to run next. Only with a checkpointer.
     Checkpoints,
 }
@@ -35,6 +38,13 @@ pub(crate) struct Modes(u8);
 impl Modes {
     pub(crate) fn has(self, mode: StreamMode) -> bool {
         self.0 & (1 << mode as u8) != 0
+    }
+}
+
+impl Modes {
+    /// This mode, if it is among them.
+    pub(crate) fn only(self, mode: StreamMode) -> Option<Self> {
+        self.has(mode).then(|| Self(1 << mode as u8))
     }
 }
 
@@ -69,6 +79,8 @@ pub enum Event<S: Values> {
     Debug(DebugEvent),
     /// A checkpoint has been made.
     Checkpoint(CheckpointEvent<S>),
+    /// The model of an agent says something.
+    Message(Spoken),
     /// An event of a subgraph, whose types are its own: as JSON.
     Nested(Nested),
     /// The consumer was slow, and this many events before the next were dropped.
@@ -155,6 +167,27 @@ impl DebugEvent {
     }
 }
 
+/// A piece of what the model of an agent says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spoken {
+    /// The path of the agent: the nodes from the root down to it. Empty for the root.
+    pub path: Vec<String>,
+    /// The name of the agent.
+    pub agent: String,
+    /// The piece: text, or, as the last, the whole answer.
+    pub chunk: ChatChunk,
+}
+
+impl Spoken {
+    fn to_json(&self) -> Result<Value, serde_json::Error> {
+        let (kind, value) = match &self.chunk {
+            ChatChunk::Text(text) => ("text", Value::from(text.as_str())),
+            ChatChunk::Done(response) => ("message", serde_json::to_value(&response.message)?),
+        };
+        Ok(json!({ "path": self.path, "agent": self.agent, kind: value }))
+    }
+}
+
 /// An event of a subgraph.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Nested {
@@ -213,6 +246,7 @@ impl<S: Values> Event<S> {
             Self::TaskStarted(_) | Self::TaskFinished(_) => "tasks",
             Self::Debug(_) => "debug",
             Self::Checkpoint(_) => "checkpoints",
+            Self::Message(_) => "messages",
             Self::Nested(nested) => nested.mode,
             Self::Lagged(_) => "lagged",
         }
@@ -233,6 +267,7 @@ impl<S: Values> Event<S> {
                 json!({ "step": step, "timestamp": timestamp, "type": kind, "payload": payload })
             }
             Self::Checkpoint(checkpoint) => checkpoint.to_json()?,
+            Self::Message(spoken) => spoken.to_json()?,
             Self::Nested(nested) => nested.data.clone(),
             Self::Lagged(missed) => json!({ "missed": missed }),
         })

@@ -157,7 +157,7 @@ where
 
 /// Whether it is no failure but something that the run has to deal with.
 fn is_signal(error: &NodeError) -> bool {
-    matches!(error.kind(), NodeErrorKind::Interrupt(_) | NodeErrorKind::WrongAnswer { .. } | NodeErrorKind::Saver(_))
+    matches!(error.kind(), NodeErrorKind::Interrupt(_) | NodeErrorKind::Saver(_)) || error.wrongly_answered().is_some()
 }
 
 async fn handle<S, C>(task: &Task<S, C>, handler: &Body<S, C>, error: NodeError) -> Result<Done<S>, NodeError>

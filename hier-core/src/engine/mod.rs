@@ -22,7 +22,7 @@ mod stream;
 mod watch;
 
 pub use durable::{StateSnapshot, StateUpdate, TaskSnapshot};
-pub use event::{CheckpointEvent, DebugEvent, Event, Nested, NodeUpdate, StreamMode, TaskFinished, TaskStarted};
+pub use event::{CheckpointEvent, DebugEvent, Event, Nested, NodeUpdate, Spoken, StreamMode, TaskFinished, TaskStarted};
 pub use outcome::{Interrupted, Outcome, Question, StopReason, Stopped};
 pub use stream::EventStream;
 

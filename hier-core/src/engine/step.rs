@@ -38,10 +38,12 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         });
         let mut tasks: Vec<Planned> = pushed.chain(pulled).collect();
         let mut results: Vec<Option<TaskResult<S>>> = std::iter::repeat_with(|| None).take(tasks.len()).collect();
+        let mut slots = vec![0; tasks.len()];
         self.tell_started(&tasks);
         if let Some(opened) = self.opened.take() {
             let mut reuse = Reuse::new(self, *opened);
-            for (task, result) in tasks.iter_mut().zip(&mut results) {
+            for ((task, result), slot) in tasks.iter_mut().zip(&mut results).zip(&mut slots) {
+                *slot = reuse.free_slot(self, task.key);
                 match reuse.task(self, task.key)? {
                     Ok(done) => *result = Some(Ok(done)),
                     Err(inbox) => task.inbox = Some(Arc::new(inbox)),
@@ -53,14 +55,16 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         let open: Vec<usize> = (0..keys.len()).filter(|place| results[*place].is_none()).collect();
         let run = tasks.into_iter().enumerate().filter(|(place, _)| results[*place].is_none()).map(|(_, task)| task);
         for (place, result) in open.into_iter().zip(self.run_all(run.collect()).await?) {
+            if let Some(Ok(done)) = &result {
+                // Its writes, and where it leads.
+                slots[place] += i32::try_from(done.writes.len() + 1).unwrap_or(i32::MAX);
+            }
             results[place] = result;
         }
-        let first = results.iter().flatten().filter_map(|result| result.as_ref().ok()).map(|done| done.writes.len());
-        let written = if self.journal.is_some() { first.collect() } else { Vec::new() };
         let results = keys.iter().copied().zip(results).filter_map(|(key, result)| Some((key, result?)));
         let concluded = self.conclude(results);
         if let Err(RunError::Reduce { .. } | RunError::Conflict { .. }) = &concluded {
-            self.void(&keys, &written).await?;
+            self.void(&keys, &slots).await?;
         }
         concluded
     }

@@ -12,7 +12,7 @@ use futures_util::task::AtomicWaker;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
-use super::event::{DebugEvent, Event, Modes, Nested, StreamMode, TaskFinished, TaskStarted};
+use super::event::{DebugEvent, Event, Modes, Nested, Spoken, StreamMode, TaskFinished, TaskStarted};
 use super::outcome::{Outcome, Question};
 use crate::config::lock;
 use crate::error::RunError;
@@ -76,11 +76,16 @@ impl<E> Ring<E> {
 /// Where the events of subgraphs go, whatever the root's types are.
 pub(crate) trait NestedSink: Send + Sync {
     fn nested(&self, event: Nested);
+    fn spoken(&self, event: Spoken);
 }
 
 impl<S: Values> NestedSink for Ring<Event<S>> {
     fn nested(&self, event: Nested) {
         self.push(Event::Nested(event));
+    }
+
+    fn spoken(&self, event: Spoken) {
+        self.push(Event::Message(event));
     }
 }
 
@@ -88,6 +93,8 @@ impl<S: Values> NestedSink for Ring<Event<S>> {
 pub(crate) trait Outlet: Send + Sync {
     fn wants_custom(&self) -> bool;
     fn custom(&self, node: &str, value: Value);
+    fn wants_messages(&self) -> bool;
+    fn spoken(&self, event: Spoken);
     /// Where a subgraph's events go and in which modes; none if nobody wants them.
     fn for_subgraphs(&self) -> Option<(Arc<dyn NestedSink>, Modes)>;
 }
@@ -170,9 +177,24 @@ impl<S: Values> Outlet for Emitter<S> {
         self.emit(Event::Custom { node: node.to_owned(), value });
     }
 
+    fn wants_messages(&self) -> bool {
+        self.wants(StreamMode::Messages)
+    }
+
+    fn spoken(&self, event: Spoken) {
+        match &self.sink {
+            Sink::Root { ring, .. } => ring.spoken(event),
+            Sink::Nested { root, .. } => root.spoken(event),
+        }
+    }
+
     fn for_subgraphs(&self) -> Option<(Arc<dyn NestedSink>, Modes)> {
         match &self.sink {
-            Sink::Root { ring, subgraphs } => subgraphs.then(|| (ring.clone() as Arc<dyn NestedSink>, self.modes)),
+            Sink::Root { ring, subgraphs } => {
+                // What models say is told wherever in the tree they are.
+                let modes = if *subgraphs { Some(self.modes) } else { self.modes.only(StreamMode::Messages) };
+                modes.map(|modes| (ring.clone() as Arc<dyn NestedSink>, modes))
+            }
             Sink::Nested { root, .. } => Some((root.clone(), self.modes)),
         }
     }

@@ -111,6 +111,13 @@ impl<S: Values, C: Send + Sync + 'static> Draft<S, C> {
         }
     }
 
+    pub(crate) fn change_code(&mut self, name: &str, change: impl FnOnce(NodeDef<S, C>) -> NodeDef<S, C>) {
+        match Names(&self.nodes).node(&Place::from(name), "an option") {
+            Ok(node) => self.code[node] = change(self.code[node].clone()),
+            Err(mistake) => self.mistakes.push(mistake),
+        }
+    }
+
     pub(crate) fn check_channels(&mut self, node: &str, channels: &[Text]) {
         for name in channels {
             if !self.channels.iter().any(|channel| channel.name == *name) {

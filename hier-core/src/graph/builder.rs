@@ -11,7 +11,7 @@ use super::assemble::{self, Draft};
 use super::command::{End, Parcel, Payload, Start};
 use super::compiled::{CompiledGraph, RouteFn};
 use super::handler::IntoOutput;
-use super::options::{NodeDef, body};
+use super::options::{Checkpoints, NodeDef, body};
 use super::task::Task;
 use crate::error::{BuildError, NodeError};
 use crate::state::{DynState, Schema, SharesWith, State, Values};
@@ -191,6 +191,12 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
         let (nested, node) = assemble::attach(graph);
         let spec = NodeSpec { name: name.into().into(), nested: Some(nested), ..NodeSpec::new("") };
         self.draft.add_node(spec, node);
+        self
+    }
+
+    /// Says which checkpoints the graph has that a node runs.
+    pub fn checkpoints(&mut self, node: &str, checkpoints: Checkpoints) -> &mut Self {
+        self.draft.change_code(node, |code| code.checkpoints(checkpoints));
         self
     }
 

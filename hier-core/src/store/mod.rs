@@ -1,14 +1,46 @@
 //! Memory across threads: items by namespace and key.
 //!
 //! Nodes reach it with [`Run::store`](crate::Run::store). The rules are the reference's (LangGraph 1.2, `BaseStore`), but
-//! that putting an item again keeps the time at which it was made, and that comparing a missing field is no error.
+//! that putting an item again keeps the time at which it was made, that comparing a missing field is no error, and that an
+//! item whose time to live has passed is gone at once.
+//!
+//! ```
+//! use hier_core::store::{MemoryStore, Search, StoreExt};
+//! use serde_json::json;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), hier_core::store::StoreError> {
+//! let store = MemoryStore::default();
+//! store.put(["users", "ada"], "food", &json!({ "likes": "figs", "stars": 5 })).await?;
+//! let found = store.search(Search::below(["users"]).filter("stars", json!({ "$gte": 4 }))).await?;
+//! assert_eq!(found[0].value["likes"], "figs");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Whoever writes a store implements [`Store`] with the help of [`plan`], and runs the [`suite`] against it.
 
+mod ext;
+mod filter;
+mod index;
+mod memory;
+mod options;
+mod path;
+pub mod plan;
+mod rules;
+pub mod suite;
+
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::graph::BoxFuture;
+pub use crate::graph::BoxFuture;
+pub use ext::StoreExt;
+pub use index::Embedder;
+pub use memory::MemoryStore;
+pub use options::StoreOptions;
 
 /// An item.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,12 +93,13 @@ pub enum Op {
 /// Which fields of an item a search by meaning looks at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Index {
-    /// Those that the store is configured with.
+    /// Those that the store is configured with ([`StoreOptions::index`]).
     #[default]
     Configured,
     /// None.
     None,
-    /// These paths: fields with dots, `[0]`, `[-1]`, `[*]`.
+    /// These paths: fields with dots (`author.name`), items of lists (`[0]`, `[-1]`, `[*]`), any field (`*`), several fields
+    /// (`{title,body.text}`); `$` is the whole value.
     Fields(Vec<String>),
 }
 
@@ -77,7 +110,9 @@ pub struct Search {
     pub prefix: Vec<String>,
     /// Items near this text, nearest first. Needs a store with an index.
     pub query: Option<String>,
-    /// Items with all of these: a value, or an object of operators (`$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte`).
+    /// Items with all of these: a value, or an object of operators (`$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte`). An object
+    /// asks only for the fields that it has, a list for one of the same length, item by item; a field that is missing is
+    /// equal to null. The ordering operators compare numbers, or texts where they are given one that is no number.
     pub filter: Map<String, Value>,
     /// At most so many.
     pub limit: usize,
@@ -87,7 +122,7 @@ pub struct Search {
     pub refresh: Option<bool>,
 }
 
-/// Which namespaces to list.
+/// Which namespaces to list: those that have items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespaces {
     /// Those that start with these labels; `*` stands for any one.
@@ -138,4 +173,14 @@ pub trait Store: Send + Sync + 'static {
 
     /// Deletes the items whose time to live has passed, and returns how many those were.
     fn sweep<'a>(&'a self) -> BoxFuture<'a, Result<u64, StoreError>>;
+}
+
+impl<T: Store + ?Sized> Store for Arc<T> {
+    fn batch<'a>(&'a self, ops: Vec<Op>) -> BoxFuture<'a, Result<Vec<OpResult>, StoreError>> {
+        (**self).batch(ops)
+    }
+
+    fn sweep<'a>(&'a self) -> BoxFuture<'a, Result<u64, StoreError>> {
+        (**self).sweep()
+    }
 }

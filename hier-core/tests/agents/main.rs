@@ -1,7 +1,9 @@
 //! Agents and hierarchies of them, declared in `graph!`.
 
+mod bounds;
 mod hierarchy;
 mod nesting;
 mod operator;
 mod parallel;
+mod speech;
 mod support;

@@ -1,5 +1,6 @@
 //! What stands in a `graph!`, as it is written: no name is resolved yet.
 
+use super::agent::ast::{Agent, Membership};
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 use syn::{Attribute, Expr, ExprClosure, Ident, LitStr, Pat, Path, Type, Visibility};
@@ -33,6 +34,10 @@ pub(super) struct Body {
     pub(super) after: Items<Ident>,
     pub(super) name: Option<LitStr>,
     pub(super) description: Option<LitStr>,
+    /// What the graph is as a subagent.
+    pub(super) member: Membership,
+    /// Of the kinds that ask a model.
+    pub(super) agent: Option<Agent>,
     /// Whether something that cannot be said of nodes and edges could not be parsed, so that nothing is known of the
     /// graph's shape.
     pub(super) shapeless: bool,

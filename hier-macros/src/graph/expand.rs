@@ -1,13 +1,14 @@
 //! The generated code: the type, its targets, and `impl Graph` with the spec as a constant and the parts as one-line
 //! calls.
 
-mod code;
+pub(super) mod code;
 mod spec;
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::{Ident, Type};
 
+use super::agent;
 use super::model::Model;
 
 /// The whole expansion. Without a state there is only the type.
@@ -53,12 +54,14 @@ fn graph(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStream {
     let input = model.input.as_ref().map_or_else(|| quote!(::hier_core::__private::Whole), |view| quote!(#view));
     let output = model.output.as_ref().unwrap_or(state);
     let site = code::site();
-    let facts = code::nodes(model).map(|(index, _)| code::facts(index));
-    let depth = quote_spanned! {name.span()=>
-        const DEPTH: usize = ::hier_core::__private::deepest(&[#(#facts.depth()),*]);
+    let Code { items, depth, asks_model, methods } = match &model.agent {
+        Some(asking) => agent_code(model, asking, state, &context),
+        None => plain_code(model, state, &context, doubtful),
     };
-    let items = code::items(model, state, &context);
-    let body = code::parts(model, state, doubtful);
+    let depth = quote_spanned! {name.span()=>
+        const DEPTH: usize = ::hier_core::__private::deepest(&[#depth]);
+    };
+    let member = agent::expand::membership(&model.member, state, &context, &asks_model);
     // Each is shown where it is written: a private type in a public graph is refused there.
     let types = [quote!(State = #state), quote!(Context = #context), quote!(Input = #input), quote!(Output = #output)];
     let types = types.into_iter().map(|ty| {
@@ -77,11 +80,46 @@ fn graph(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStream {
                 const NAME: &'static str = #graph;
                 const SPEC: &'static ::hier_core::__private::GraphSpec = #spec;
                 #depth
-                fn parts() -> ::hier_core::__private::Parts<#state, #context> {
-                    #body
-                }
+                #member
+                #methods
             }
         };
+    }
+}
+
+/// What differs between the kinds.
+struct Code {
+    items: TokenStream,
+    /// The depths of the graphs within, in a list.
+    depth: TokenStream,
+    /// Whether the graph, or one within, asks a model.
+    asks_model: TokenStream,
+    /// The methods that give nodes and routes.
+    methods: TokenStream,
+}
+
+/// The code of a graph of nodes and edges.
+fn plain_code(model: &Model, state: &Type, context: &TokenStream, doubtful: &[Ident]) -> Code {
+    let facts: Vec<Ident> = code::nodes(model).map(|(index, _)| code::facts(index)).collect();
+    let body = code::parts(model, state, doubtful);
+    Code {
+        items: code::items(model, state, context),
+        depth: quote!(#(#facts.depth()),*),
+        asks_model: quote!(false #(|| #facts.asks_model())*),
+        methods: quote! {
+            fn parts() -> ::hier_core::__private::Parts<#state, #context> { #body }
+        },
+    }
+}
+
+/// The code of a graph that asks a model.
+fn agent_code(model: &Model, asking: &agent::ast::Agent, state: &Type, context: &TokenStream) -> Code {
+    let members = agent::expand::numbered(model, asking).map(|(number, _)| agent::expand::member(number));
+    Code {
+        items: agent::expand::items(model, asking, state, context),
+        depth: quote!(#(#members.depth()),*),
+        asks_model: quote!(true),
+        methods: agent::expand::methods(state, context),
     }
 }
 
@@ -93,7 +131,16 @@ fn fits_context(model: &Model) -> TokenStream {
         Some(Type::Tuple(tuple)) => tuple.elems.is_empty(),
         Some(_) => false,
     };
-    if none {
+    if model.agent.is_some() && model.head.context.is_none() {
+        let outer = local("__Outer", Span::call_site());
+        quote! {
+            impl<#outer: ::core::convert::AsRef<#context>> ::hier_core::__private::FitsContext<#outer> for #name {
+                fn context(outer: &::hier_core::__private::Arc<#outer>) -> ::hier_core::__private::Arc<#context> {
+                    ::hier_core::__private::Arc::new(::core::clone::Clone::clone((**outer).as_ref()))
+                }
+            }
+        }
+    } else if none {
         let outer = local("__Outer", Span::call_site());
         quote! {
             impl<#outer> ::hier_core::__private::FitsContext<#outer> for #name {
@@ -114,7 +161,11 @@ fn fits_context(model: &Model) -> TokenStream {
 }
 
 fn context(model: &Model) -> TokenStream {
-    model.head.context.as_ref().map_or_else(|| quote!(()), |context| quote!(#context))
+    match (&model.head.context, &model.agent) {
+        (Some(context), _) => quote!(#context),
+        (None, Some(_)) => quote!(::hier_core::__private::BaseContext),
+        (None, None) => quote!(()),
+    }
 }
 
 /// A variable of the generated code, which no name of the user's can meet.

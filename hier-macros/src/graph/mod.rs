@@ -3,6 +3,7 @@
 //! What was understood is generated even where something is wrong, so that the graph's type is there and no errors
 //! follow elsewhere.
 
+mod agent;
 mod ast;
 mod check;
 mod expand;
@@ -22,8 +23,9 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let mut output = TokenStream::new();
     if let Some(ast) = parse::parse(input, &mut errors) {
-        let model = model::model(ast, &mut errors);
+        let mut model = model::model(ast, &mut errors);
         let doubtful = check::check(&model, &mut errors);
+        agent::check::check(&model.head.name, model.agent.as_mut(), &model.member, &mut errors);
         output = expand::expand(&model, &doubtful);
     }
     output.extend(errors.into_tokens());

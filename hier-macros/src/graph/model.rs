@@ -7,6 +7,8 @@ use proc_macro2::Span;
 use syn::ext::IdentExt;
 use syn::{Attribute, Expr, Ident, Lit, LitStr, Meta, Type};
 
+use super::agent::ast::{Agent, Membership};
+use super::agent::shape;
 use super::ast::{Ast, Body, Chain, Decision, Head, Items, Link, Node};
 use super::routes;
 use crate::diag::Errors;
@@ -24,6 +26,10 @@ pub(super) struct Model {
     pub(super) plain: Vec<Option<Span>>,
     pub(super) input: Option<Type>,
     pub(super) output: Option<Type>,
+    /// What the graph is as a subagent.
+    pub(super) member: Membership,
+    /// Of the kinds that ask a model.
+    pub(super) agent: Option<Agent>,
     sites: Vec<(Site, Span)>,
     /// Whether an edge or a node is missing because of a mistake that is reported already.
     pub(super) holes: bool,
@@ -35,13 +41,18 @@ const GRAPH_ITEMS: &[&str] = &["compile", "compile_as_root", "mermaid", "dot", "
 /// Resolves the names.
 pub(super) fn model(ast: Ast, errors: &mut Errors) -> Model {
     let Ast { head, body } = ast;
-    let Body { nodes, edges, compute, input, output, before, after, name, description, shapeless } = body;
+    let Body { nodes, edges, compute, input, output, before, after, name, description, member, agent, shapeless } =
+        body;
     let edges = match &compute {
         Some(node) => Items { found: single(&node.name), ..Items::default() },
         None => edges,
     };
     let holes = shapeless || nodes.broken || edges.broken;
-    let spec = empty_spec(&head, name.as_ref(), description.as_ref(), errors);
+    let mut spec = empty_spec(&head, name.as_ref(), description.as_ref(), errors);
+    if let Some(agent) = &agent {
+        let GraphSpec { nodes, edges, .. } = shape::shape(agent);
+        (spec.nodes, spec.edges) = (nodes, edges);
+    }
     let mut model = Model {
         head,
         spec,
@@ -50,6 +61,8 @@ pub(super) fn model(ast: Ast, errors: &mut Errors) -> Model {
         plain: Vec::new(),
         input,
         output,
+        member,
+        agent,
         sites: Vec::new(),
         holes,
     };
@@ -346,7 +359,7 @@ fn docs(attributes: &[Attribute]) -> String {
 }
 
 /// `FilingDesk` as `filing_desk`, `HTTPServer` as `http_server`.
-fn snake_case(name: &str) -> String {
+pub(super) fn snake_case(name: &str) -> String {
     let letters: Vec<char> = name.chars().collect();
     let mut text = String::new();
     for (at, letter) in letters.iter().enumerate() {

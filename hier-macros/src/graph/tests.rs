@@ -175,3 +175,68 @@ fn heads_are_checked() {
     expect(&errors("G<S> = SimpleGraph { compute: a } G2<S> = Graph {}"), &["one graph a call"]);
     expect(&errors("G<S>"), &["a graph is declared as"]);
 }
+
+#[test]
+fn everything_of_an_agent_is_understood() {
+    let call = "
+        /// Runs the desk.
+        pub G<Filing, Desk> = TodoGraph {
+            description: \"files\",
+            name: \"desk\",
+            args: Task,
+            system: \"You run the desk.\",
+            reasoning: |state: &Filing| state.question(),
+            tools: [lookup, tools::search],
+            tool_errors: ToolErrors::Tell,
+            max_iterations: 40,
+            reports_to_supervisor: false,
+            report_into: artifact,
+            front: [Normalise],
+            subagents: [
+                Extractor { merge_fields: [artifact, findings], max_iterations: 8 },
+                stages::Matcher { discard_fields: [hint], clear_messages: false },
+                Other {},
+                Shared,
+            ],
+            back: [Package, Normalise],
+            parallel_subagents: false,
+            policy: Policy { preserve_chat_with_operator: false, reset_iteration: true },
+            on_entry: enter,
+            on_exit: leave,
+            todo_check: is_done,
+            todo_refusal: \"not yet\",
+            interrupt_before: [tool, extractor],
+        }";
+    expect(&errors(call), &[]);
+}
+
+#[test]
+fn agents_and_policies_are_checked() {
+    let react = |fields: &str| errors(&format!("G<S> = ReactGraph {{ {fields} }}"));
+    expect(&react("subagent: [A]"), &["a `ReactGraph` has no field `subagent`; did you mean `subagents`?"]);
+    expect(&react("todo_check: f"), &["a `ReactGraph` has no field `todo_check`"]);
+    expect(&react("nodes: [a]"), &["a `ReactGraph` has no field `nodes`"]);
+    expect(&react("max_iterations: 0"), &["an agent with `max_iterations: 0` could do nothing"]);
+    expect(&react("tools: [\"look\"]"), &["a tool is the path of a `#[tool]` function, without quotes"]);
+    expect(&react("tools: [look()]"), &["a tool is named, not called"]);
+    expect(&react("parallel_subagents: maybe"), &["`parallel_subagents` is `true` or `false`"]);
+    expect(&react("subagents: [G {}]"), &["`G` cannot contain itself"]);
+    expect(&react("front: [G]"), &["`G` cannot contain itself"]);
+    let twice = ["the subagent `A` is given twice", "… also here: the subagent `A` is given twice"];
+    expect(&react("subagents: [A, A { clear_messages: false }]"), &twice);
+    expect(
+        &react("subagents: [A { clear_mesages: false, max_iterations: 0 }, B { merge_fields: [a, b, a] }]"),
+        &[
+            "a policy has no option `clear_mesages`; did you mean `clear_messages`?",
+            "a subagent with `max_iterations: 0` could do nothing",
+            "the channel `a` is given twice: remove one",
+            "… also here: the channel `a` is given twice",
+        ],
+    );
+    let both = ["`a` is both merged and discarded: remove one", "… also here: `a` is both"];
+    expect(&react("subagents: [A { merge_fields: [a], discard_fields: [a] }]"), &both);
+    let own = "G<S> = SimpleGraph { compute: f, policy: Policy { merge_fields: [a], discard_fields: [a] } }";
+    expect(&errors(own), &both);
+    expect(&react("policy: Poliy {}"), &["a policy is written as `Policy {"]);
+    expect(&react("interrupt_before: [tol]"), &["there is no node `tol`; did you mean `tool`?"]);
+}

@@ -164,7 +164,7 @@ fn names(model: &Model, errors: &mut Errors) {
         let name = &channel.name;
         if name.is_empty() {
             errors.at(channel.name_span, "a channel needs a name: give one, or remove `rename`");
-        } else if name.starts_with(symbol::RESERVED_PREFIX) {
+        } else if name.starts_with(symbol::RESERVED_PREFIX) && !channel.is_internal() {
             errors.at(
                 channel.name_span,
                 format!("the channel name `{name}` is reserved: names that start with `__` are the engine's own"),

@@ -75,6 +75,11 @@ impl Channel {
         matches!(self.kind, Kind::Reduced { .. } | Kind::Topic { .. })
     }
 
+    /// Whether the engine alone writes it.
+    pub(super) fn is_internal(&self) -> bool {
+        last_segment(&self.ty).is_some_and(|last| symbol::INTERNAL.iter().any(|name| last.ident == name))
+    }
+
     /// Whether savers store it.
     pub(super) const fn is_persisted(&self) -> bool {
         !matches!(self.kind, Kind::Untracked)

@@ -1,12 +1,11 @@
 //! The nodes that refuse calls, and those that end an agent.
 
-use std::sync::Arc;
-
+use super::ask::over;
 use super::{Agent, words, writing};
 use crate::agent::base::BaseState;
+use crate::agent::context::BaseContext;
 use crate::agent::message::Message;
 use crate::agent::todo_list::TodoLists;
-use crate::error::NodeError;
 use crate::graph::{Command, Task};
 use crate::state::{Contains, State, Values};
 
@@ -27,7 +26,7 @@ fn messages<S: Values + Contains<BaseState>>(messages: Vec<Message>) -> S::Write
 
 /// The node `empty_back`: the report was written when the answer came; here its call is answered, so that the
 /// conversation can go on, and the report goes where else it is wanted.
-pub(super) fn report<S, C>(agent: &Arc<Agent<S, C>>, task: &Task<S, C>) -> Result<Command<S>, NodeError>
+pub(super) fn report<S, C>(agent: &Agent<S, C>, task: &Task<S, C>) -> Command<S>
 where
     S: Values + Contains<BaseState>,
 {
@@ -41,16 +40,21 @@ where
         let lists = TodoLists::from_iter([(agent.name.clone(), base.todo_list.clone())]);
         writes.push(BaseState::channels().todo_lists.write::<S>(lists));
     }
-    Ok(writing(writes))
+    writing(writes)
 }
 
 /// The node `forced_exit`: the agent ends whether it wants or not.
-pub(super) fn forced<S, C>(_agent: &Arc<Agent<S, C>>, task: &Task<S, C>) -> Command<S>
+pub(super) fn forced<S, C>(_agent: &Agent<S, C>, task: &Task<S, C>) -> Command<S>
 where
     S: Values + Contains<BaseState>,
+    C: AsRef<BaseContext>,
 {
     let base = task.state().part();
-    let report = words::forced_exit(base.max_iterations, base.iteration_number, &base.current_agent_report);
+    let partial = &base.current_agent_report;
+    let report = match over(base, task.run().context().as_ref()) {
+        Some(reason) => words::over(&reason, partial),
+        None => words::forced_exit(base.max_iterations, base.iteration_number, partial),
+    };
     let refused = answers(base, |call| words::refusal(call, words::REPORT_NOW)).map(messages::<S>);
     writing([BaseState::channels().current_agent_report.write::<S>(report)].into_iter().chain(refused))
 }

@@ -3,6 +3,7 @@
 //! An agent is an ordinary graph of this engine, whose nodes are made here from what the agent is told to be. The shape
 //! of the graph is [`hier_spec::agent`].
 
+mod ask;
 mod ending;
 mod reasoning;
 mod route;
@@ -13,8 +14,6 @@ pub(super) mod words;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-
-use hier_spec::agent as names;
 
 pub(super) use tool::call_of;
 pub use tool::{Approval, ApprovalRequest};
@@ -28,7 +27,7 @@ use super::model::ToolSpec;
 use super::tool::Tool;
 use crate::error::NodeError;
 use crate::graph::handler::BoxFuture;
-use crate::graph::{Command, NodeDef, Output, Task};
+use crate::graph::{Command, NodeDef, Output, Task, body};
 use crate::state::{Contains, Update, Values, Writes};
 
 /// How often an agent may ask its model, unless it says itself.
@@ -89,13 +88,19 @@ where
     }
 }
 
+/// Whether an agent may report.
+pub(crate) type Check<S> = Arc<dyn Fn(&S) -> bool + Send + Sync>;
+
 /// The list of things to do, of an agent that has one.
 pub(crate) struct Todo<S> {
     /// Whether it may report; none: once there is a list, and all of it is done.
-    pub(crate) check: Option<Arc<dyn Fn(&S) -> bool + Send + Sync>>,
+    pub(crate) check: Option<Check<S>>,
     /// What it is told otherwise.
     pub(crate) refusal: Arc<str>,
 }
+
+/// Writes a report somewhere else.
+pub(crate) type ReportInto<S> = Arc<dyn Fn(String) -> Writes<S> + Send + Sync>;
 
 /// What an agent is.
 pub(crate) struct Agent<S: Values, C> {
@@ -108,7 +113,7 @@ pub(crate) struct Agent<S: Values, C> {
     pub(crate) max_iterations: u32,
     pub(crate) reports: bool,
     /// Where else the report is written.
-    pub(crate) report_into: Option<Arc<dyn Fn(String) -> Writes<S> + Send + Sync>>,
+    pub(crate) report_into: Option<ReportInto<S>>,
     pub(crate) todo: Option<Todo<S>>,
     pub(crate) parallel: bool,
     pub(crate) errors: ToolErrors,
@@ -171,48 +176,64 @@ where
     /// The code of the nodes that every agent has, in the order of [`hier_spec::agent::NODES`].
     pub(crate) fn nodes(self: &Arc<Self>) -> Vec<NodeDef<S, C>> {
         let mut nodes = vec![
-            self.node(|agent, task| Box::pin(std::future::ready(Ok(system::run(agent, task))))),
-            self.node(|agent, task| Box::pin(reasoning::run(agent, task))),
-            self.node(|agent, task| Box::pin(tool::run(agent, task))),
-            self.node(|agent, task| Box::pin(std::future::ready(ending::report(agent, task)))),
-            self.node(|_, _| Box::pin(std::future::ready(Ok(Command::new())))),
-            self.refusal(words::REPORT_ALONE),
-            self.refusal(words::PARALLEL),
-            self.refusal(words::REPORT_NOW),
-            self.node(|agent, task| Box::pin(std::future::ready(Ok(ending::forced(agent, task))))),
+            self.at_once(system::run),
+            self.asking(|agent, task| Box::pin(reasoning::run(agent, task))),
+            self.asking(|agent, task| Box::pin(tool::run(agent, task))),
+            self.at_once(ending::report),
+            self.at_once(|_, _| Command::new()),
+            Self::refusal(words::REPORT_ALONE),
+            Self::refusal(words::PARALLEL),
+            Self::refusal(words::REPORT_NOW),
+            self.at_once(ending::forced),
         ];
-        debug_assert_eq!(nodes.len(), names::NODES.len());
-        nodes.extend(self.todo.as_ref().map(|todo| self.refusal(&todo.refusal)));
+        nodes.extend(self.todo.as_ref().map(|todo| Self::refusal(&todo.refusal)));
         nodes
     }
 
-    /// A node with this code.
-    fn node(self: &Arc<Self>, code: Code<S, C>) -> NodeDef<S, C> {
+    /// A node that waits for somebody.
+    fn asking(self: &Arc<Self>, code: Asking<S, C>) -> NodeDef<S, C> {
         let agent = self.clone();
-        NodeDef::from_body(
-            crate::graph::body(move |task| {
-                let agent = agent.clone();
-                Box::pin(async move { code(&agent, task).await.map(Output::from) })
-            }),
-            None,
-        )
+        let code = body(move |task: &Task<S, C>| {
+            let agent = agent.clone();
+            Box::pin(async move {
+                count(task);
+                code(&agent, task).await.map(Output::from)
+            })
+        });
+        NodeDef::from_body(code, None)
+    }
+
+    /// A node that is done at once.
+    fn at_once(self: &Arc<Self>, code: fn(&Self, &Task<S, C>) -> Command<S>) -> NodeDef<S, C> {
+        let agent = self.clone();
+        let code = body(move |task: &Task<S, C>| {
+            count(task);
+            Box::pin(std::future::ready(Ok(Output::from(code(&agent, task)))))
+        });
+        NodeDef::from_body(code, None)
     }
 
     /// A node that answers every call of the last message with an error.
-    fn refusal(self: &Arc<Self>, reason: &str) -> NodeDef<S, C> {
-        let reason: Arc<str> = reason.into();
-        NodeDef::from_body(
-            crate::graph::body(move |task| {
-                let command = ending::refuse(task.state(), &reason);
-                Box::pin(std::future::ready(Ok(Output::from(command))))
-            }),
-            None,
-        )
+    fn refusal(reason: &str) -> NodeDef<S, C> {
+        let reason = reason.to_owned();
+        let code = body(move |task: &Task<S, C>| {
+            count(task);
+            let command = ending::refuse(task.state(), &reason);
+            Box::pin(std::future::ready(Ok(Output::from(command))))
+        });
+        NodeDef::from_body(code, None)
     }
 }
 
-/// The code of a node.
-type Code<S, C> = for<'a> fn(&'a Arc<Agent<S, C>>, &'a Task<S, C>) -> BoxFuture<'a, Result<Command<S>, NodeError>>;
+/// The code of a node that waits for somebody.
+type Asking<S, C> = for<'a> fn(&'a Arc<Agent<S, C>>, &'a Task<S, C>) -> BoxFuture<'a, Result<Command<S>, NodeError>>;
+
+/// Counts a node.
+fn count<S: Values, C: AsRef<BaseContext>>(task: &Task<S, C>) {
+    if let Some(budget) = &task.run().context().as_ref().budget {
+        budget.step();
+    }
+}
 
 /// A command that makes these writes.
 fn writing<S: Values>(writes: impl IntoIterator<Item = S::Write>) -> Command<S> {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use hier_spec::agent as names;
 
+use super::ask::ask;
 use super::route::{self, Way};
 use super::{Agent, Callee, words, writing};
 use crate::agent::base::BaseState;
 use crate::agent::context::BaseContext;
-use crate::agent::message::{Body, Message, ToolCall};
+use crate::agent::message::{Message, ToolCall};
 use crate::agent::messages::Messages;
-use crate::agent::model::{ChatOptions, ChatRequest, ModelError};
 use crate::agent::progress::{Calls, Progress};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::graph::{Command, Task};
@@ -26,7 +26,7 @@ where
     let iteration = base.iteration_number.saturating_add(1);
     let asked = words::iteration(&agent.reasoning.text(state), iteration, base.max_iterations);
     let question = Messages::from([Message::user(asked)]);
-    let answer = ask(agent, task, &question).await?;
+    let Some(answer) = ask(agent, task, &question).await? else { return Ok(Command::new().goto(names::FORCED_EXIT)) };
     let way = route::route(agent, state, answer.tool_calls(), (iteration, base.max_iterations)).map_err(permanent)?;
     let calls = answer.tool_calls().to_vec();
     let mut said = question;
@@ -49,13 +49,11 @@ fn go<S: Values, C>(agent: &Agent<S, C>, command: Command<S>, way: Way, calls: V
         Way::Refused(by) => command.goto(by),
         Way::Ended { .. } => command.goto(names::EMPTY_BACK),
         // The node finds a single call in the last message; several are sent, each by itself.
-        Way::Calls(made) => match &made[..] {
-            [callee] => command.goto(agent.node_of(*callee)),
-            _ => {
-                let sends = made.iter().zip(calls);
-                sends.fold(command, |command, (callee, call)| command.send(agent.node_of(*callee), call))
-            }
-        },
+        Way::Calls(made) if made.len() == 1 => command.goto(agent.node_of(made[0])),
+        Way::Calls(made) => {
+            let sends = made.into_iter().zip(calls);
+            sends.fold(command, |command, (callee, call)| command.send(agent.node_of(callee), call))
+        }
     }
 }
 
@@ -67,30 +65,6 @@ impl<S: Values, C> Agent<S, C> {
             Callee::Tool(_) | Callee::Other => names::TOOL,
         }
     }
-}
-
-/// Asks the model: the conversation so far, and the question.
-async fn ask<S, C>(agent: &Agent<S, C>, task: &Task<S, C>, question: &Messages) -> Result<Message, NodeError>
-where
-    S: Values + Contains<BaseState>,
-    C: AsRef<BaseContext> + Send + Sync + 'static,
-{
-    let model = task.run().context().as_ref().model()?;
-    let mut messages = task.state().part().messages.clone();
-    messages.merge(question.clone()).map_err(|error| NodeError::permanent(error.to_string()))?;
-    let request = ChatRequest { messages, tools: agent.specs.clone(), output: None, options: ChatOptions::default() };
-    task.run().heartbeat();
-    let response = model.chat(request).await.map_err(failed)?;
-    if !matches!(response.message.body, Body::Assistant { .. }) {
-        let reason = "it is no message of an assistant".to_owned();
-        return Err(failed(ModelError::BadAnswer { model: model.name().to_owned(), reason }));
-    }
-    Ok(response.message)
-}
-
-fn failed(error: ModelError) -> NodeError {
-    let transient = error.is_transient();
-    NodeError::from_kind(NodeErrorKind::Source(Box::new(error)), transient)
 }
 
 fn permanent(error: impl std::error::Error + Send + Sync + 'static) -> NodeError {

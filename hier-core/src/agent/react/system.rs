@@ -1,7 +1,5 @@
 //! The node `system`: tells the model what it is and what it has to do.
 
-use std::sync::Arc;
-
 use serde_json::Value;
 
 use super::{Agent, words, writing};
@@ -10,7 +8,7 @@ use crate::agent::message::Message;
 use crate::graph::{Command, Task};
 use crate::state::{Contains, State, Values};
 
-pub(super) fn run<S, C>(agent: &Arc<Agent<S, C>>, task: &Task<S, C>) -> Command<S>
+pub(super) fn run<S, C>(agent: &Agent<S, C>, task: &Task<S, C>) -> Command<S>
 where
     S: Values + Contains<BaseState>,
 {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tracing::Instrument;
 
 use super::{Agent, Callee, toolbox, words, writing};
 use crate::agent::base::BaseState;
@@ -114,7 +115,13 @@ where
     C: 'static,
 {
     let said = |messages: Vec<Message>| writing([BaseState::channels().messages.write::<S>(messages)]);
-    Ok(match tool.call(call, task).await {
+    let span = tracing::info_span!(
+        "execute_tool",
+        gen_ai.operation.name = "execute_tool",
+        gen_ai.tool.name = %call.name,
+        gen_ai.tool.call.id = %call.id,
+    );
+    Ok(match tool.call(call, task).instrument(span).await {
         Ok(ToolOutput::Content(content)) => said(vec![words::answer(call, content)]),
         Ok(ToolOutput::Messages(messages)) => said(messages),
         Ok(ToolOutput::Command(command)) => command,

@@ -44,10 +44,18 @@ pub(super) fn iteration(asked: &str, iteration: u32, max: u32) -> String {
     }
 }
 
+/// The report of an agent that may not go on.
+pub(super) fn over(reason: &str, partial: &str) -> String {
+    with_partial(format!("[FORCED EXIT] Agent was ended: {reason}."), partial)
+}
+
 /// The report of an agent that did not stop.
 pub(super) fn forced_exit(max: u32, used: u32, partial: &str) -> String {
-    let report =
-        format!("[FORCED EXIT] Agent exhausted iteration budget (max_iterations={max}, iterations_used={used}).");
+    let spent = format!("(max_iterations={max}, iterations_used={used})");
+    with_partial(format!("[FORCED EXIT] Agent exhausted iteration budget {spent}."), partial)
+}
+
+fn with_partial(report: String, partial: &str) -> String {
     if partial.is_empty() { report } else { format!("{report}\n\nPartial progress:\n{partial}") }
 }
 

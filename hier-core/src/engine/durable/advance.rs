@@ -84,17 +84,16 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         self.commit(records).await
     }
 
-    /// What tasks have done cannot be applied: it counts as not done.
-    pub(in crate::engine) async fn void(&mut self, keys: &[TaskKey], written: &[usize]) -> Result<(), RunError> {
+    /// What tasks have done, in slots below these, cannot be applied: it counts as not done.
+    pub(in crate::engine) async fn void(&mut self, keys: &[TaskKey], slots: &[i32]) -> Result<(), RunError> {
         let Some(journal) = &self.journal else { return Ok(()) };
         let checkpoint = journal.base.unwrap_or_default();
         let plan = &self.task.graph.plan;
-        for (key, written) in keys.iter().zip(written) {
+        for (key, slot) in keys.iter().zip(slots) {
             let task = self.task.sibling(*key, None);
-            let void = i32::try_from(written + 1).ok();
             let message = "its writes could not be applied".to_owned();
             let entry =
-                failed(&Failed { message, void, handled: false }).map_err(|error| self.failed(key.node, error))?;
+                failed(&Failed { message, void: Some(*slot), handled: false }).map_err(|error| self.failed(key.node, error))?;
             let (path, writes) = (plan.path(*key).into(), vec![entry]);
             let writes = TaskWrites { checkpoint, task: task.run.task_id(), path, writes };
             journal.book.write(writes).await.map_err(|error| journal.saver(error))?;
@@ -200,6 +199,15 @@ impl Reuse {
     pub(in crate::engine) fn new<S: Values, C>(_runner: &Runner<S, C>, mut opened: Opened) -> Self {
         let pending = std::mem::take(&mut opened.pending);
         Self { reuse: opened.reuse, pending, opened }
+    }
+
+    /// The first slot that a task has not written.
+    pub(in crate::engine) fn free_slot<S: Values, C: Send + Sync + 'static>(
+        &self,
+        runner: &Runner<S, C>,
+        key: TaskKey,
+    ) -> i32 {
+        self.pending.free_slot(runner.task.sibling(key, None).run.task_id())
     }
 
     /// What a task has done, or what it has to know to go on.

@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
+use uuid::Uuid;
+
 use super::Committer;
 use super::pending::{self, Failed};
 use crate::checkpoint::{PendingWrite, Record, SaverError, TaskWrites, slot};
@@ -10,7 +12,7 @@ use crate::engine::exec::Done;
 use crate::engine::outcome::Question;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::graph::Task;
-use crate::run::Run;
+use crate::run::{Inbox, Run};
 use crate::state::Values;
 
 /// What the tasks of one graph of a durable run have done.
@@ -37,8 +39,9 @@ impl Book {
         task: &Task<S, C>,
         result: &Result<Done<S>, NodeError>,
     ) -> Result<(), NodeError> {
-        let first = task.run.inbox.as_ref().map_or(0, |inbox| inbox.free_slot);
-        let writes = match result {
+        let inbox = task.run.inbox.as_deref();
+        let first = inbox.map_or(0, |inbox| inbox.free_slot);
+        let mut writes = match result {
             Ok(done) if done.is_for_parent() => return Ok(()),
             Ok(done) => pending::done(&task.graph.plan, first, done)?,
             Err(error) => match error.kind() {
@@ -48,15 +51,25 @@ impl Book {
                     vec![asks(std::slice::from_ref(question))?, pending::no_answer(number)]
                 }
                 NodeErrorKind::Saver(_) => return Ok(()),
-                _ => vec![failed(&Failed { message: error.to_string(), ..Failed::default() })?],
+                _ => failure(inbox, error)?,
             },
         };
-        self.task(&task.run, writes).await
+        let taken = inbox.and_then(|inbox| inbox.taken.get()).filter(|_| result.is_err());
+        let Some((number, answer)) = taken else { return self.task(&task.run, writes).await };
+        // The answer for whoever asks first is this task's now, whatever became of the task.
+        if !result.as_ref().is_err_and(|error| matches!(error.kind(), NodeErrorKind::WrongAnswer { .. })) {
+            writes.push(pending::answer(*number, answer)?);
+        }
+        self.task(&task.run, writes).await?;
+        let Some(checkpoint) = task.run.base else { return Ok(()) };
+        let writes = vec![pending::no_answer_for_anyone()];
+        self.write(TaskWrites { checkpoint, task: Uuid::nil(), path: "~".into(), writes }).await.map_err(unsaved)
     }
 
     /// A task has failed, and its handler takes over.
     pub(crate) async fn handled<C>(&self, run: &Run<C>, error: &NodeError) -> Result<(), NodeError> {
-        let record = failed(&Failed { message: error.to_string(), handled: true, ..Failed::default() })?;
+        let void = run.inbox.as_ref().and_then(|inbox| inbox.void);
+        let record = failed(&Failed { message: error.to_string(), handled: true, void })?;
         self.task(run, vec![record]).await
     }
 
@@ -83,6 +96,19 @@ impl Book {
     pub(crate) fn take_held(&self) -> Vec<TaskWrites> {
         std::mem::take(&mut lock(&self.held))
     }
+}
+
+/// Why a task failed. What it had done before and could not be applied stays void, and a question that was given a wrong
+/// answer in a graph inside is open again.
+fn failure(inbox: Option<&Inbox>, error: &NodeError) -> Result<Vec<PendingWrite>, NodeError> {
+    let void = inbox.and_then(|inbox| inbox.void);
+    let mut writes = vec![failed(&Failed { message: error.to_string(), void, ..Failed::default() })?];
+    if let (Some(wrong), Some(inbox)) = (error.wrongly_answered(), inbox) {
+        let mut questions = inbox.questions.clone();
+        questions.iter_mut().filter(|question| question.id == wrong.id).for_each(|question| question.answered = false);
+        writes.push(asks(&questions)?);
+    }
+    Ok(writes)
 }
 
 /// What a task asks, as it is stored.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::journal::Journal;
+use super::journal::{Journal, RETURNED};
 use super::load::{Loaded, Reader};
 use super::open::Opened;
 use super::{Book, Known, Notes, load};
@@ -72,9 +72,22 @@ where
     let thread = book.committer.lease.thread.clone();
     let newest = Some(saved.checkpoint.id);
     let goes_on = !keeps || saved.checkpoint.metadata.get(CALL).is_some_and(|stored| *stored == call);
-    let entry = if keeps { (graph.initial)() } else { (*runner.task.state).clone() };
+    // Of a call that goes on the channels which expire are as they were stored, once its first step has been.
+    let expiring: Vec<usize> = (0..).zip(&graph.channels).filter(|(_, spec)| spec.kind.expires()).map(|(at, _)| at).collect();
+    let is_entering = !keeps && saved.checkpoint.step <= 0;
+    let mut entry = if keeps { (graph.initial)() } else { (*runner.task.state).clone() };
+    if !is_entering {
+        expiring.iter().for_each(|channel| entry.clear(*channel));
+    }
     let loaded = load(&Reader { graph: &*graph, thread: &thread }, entry, newest, *saved)?;
-    let Loaded { checkpoint, state, frontier, sends, last, start, returned, recent, pending, known } = loaded;
+    let Loaded { checkpoint, state, frontier, sends, last, start, returned, mut recent, pending, mut known } = loaded;
+    if is_entering {
+        recent.extend(expiring);
+    }
+    if !goes_on {
+        // What earlier calls have handed back is none of this one's.
+        known.versions.retain(|(name, ..)| &**name != RETURNED);
+    }
     runner.journal = Some(journal(known));
     runner.take_up(state, frontier, sends, last, &recent);
     if !goes_on {

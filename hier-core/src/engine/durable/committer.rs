@@ -41,11 +41,13 @@ impl Committer {
     /// Stores these records, now or soon. An error of earlier ones that were stored in the background is found here too.
     pub(crate) async fn commit(self: &Arc<Self>, records: Vec<Record>) -> Result<(), SaverError> {
         // A saver in this process is done at once.
-        let background = self.durability == Durability::Async && self.saver.leases_expire();
-        match Handle::try_current() {
-            Ok(runtime) if background => self.enqueue(records, &runtime).await,
-            _ => self.saver.commit(&self.lease, records).await,
+        if self.durability == Durability::Async
+            && self.saver.leases_expire()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            return self.enqueue(records, &runtime).await;
         }
+        self.saver.commit(&self.lease, records).await
     }
 
     async fn enqueue(self: &Arc<Self>, mut records: Vec<Record>, runtime: &Handle) -> Result<(), SaverError> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value};
-use uuid::{Timestamp, Uuid};
+use uuid::{Builder, Uuid};
 
 use super::Book;
 use super::delta::{self, Notes, Size};
@@ -50,9 +50,13 @@ struct Held {
 
 /// Makes ids that grow.
 struct Clock {
+    /// Units of 100 ns since October 1582, as in UUIDs.
     ticks: u64,
     node: [u8; 6],
 }
+
+/// 1970, in the ticks of UUIDs (RFC 9562).
+const UNIX_EPOCH_TICKS: u64 = 0x01b2_1dd2_1381_4000;
 
 impl Clock {
     /// A clock whose ids are greater than this one.
@@ -67,11 +71,11 @@ impl Clock {
 
     fn id(&mut self, step: i64) -> Uuid {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let (now, _) = Timestamp::from_unix_time(now.as_secs(), now.subsec_nanos(), 0, 0).to_gregorian();
+        let now = UNIX_EPOCH_TICKS + now.as_secs() * 10_000_000 + u64::from(now.subsec_nanos() / 100);
         self.ticks = now.max(self.ticks + 1);
         // The reference keeps the step, modulo 2^14, in the clock sequence of the id.
         let sequence = u16::try_from(step.rem_euclid(1 << 14)).unwrap_or_default();
-        Uuid::new_v6(Timestamp::from_gregorian_time(self.ticks, sequence), &self.node)
+        Builder::from_sorted_gregorian_timestamp(self.ticks, sequence, &self.node).into_uuid()
     }
 }
 

@@ -60,6 +60,11 @@ pub(super) fn answer(number: usize, value: &Value) -> Result<PendingWrite, NodeE
     entry(slot::answer(i32::try_from(number).unwrap_or(i32::MAX - 1000)), RESUME, value)
 }
 
+/// The answer for whoever asks first has been taken.
+pub(super) fn no_answer_for_anyone() -> PendingWrite {
+    PendingWrite { slot: slot::RESUME, channel: VOID.into(), value: Vec::new() }
+}
+
 /// Takes an answer back.
 pub(super) fn no_answer(number: usize) -> PendingWrite {
     let slot = slot::answer(i32::try_from(number).unwrap_or(i32::MAX - 1000));
@@ -160,9 +165,15 @@ impl Pending {
     pub(crate) fn inbox(&self, task: Uuid) -> Result<Inbox, CodecError> {
         let Some(record) = self.tasks.get(&task) else { return Ok(Inbox::default()) };
         let failed = record.failed()?;
-        let free = record.writes.iter().map(|write| write.slot + 1).max().unwrap_or(0).max(0);
+        let void = failed.as_ref().and_then(|failed| failed.void);
         let failure = failed.filter(|failed| failed.handled).map(|failed| failed.message);
-        Ok(Inbox { answers: record.answers()?, failure, free_slot: free, ..Inbox::default() })
+        let (answers, questions) = (record.answers()?, self.questions(task)?);
+        Ok(Inbox { answers, questions, failure, void, free_slot: record.free_slot(), ..Inbox::default() })
+    }
+
+    /// The first slot that a task has not written.
+    pub(crate) fn free_slot(&self, task: Uuid) -> i32 {
+        self.tasks.get(&task).map_or(0, TaskWrites::free_slot)
     }
 
     /// What a task asked last, if it did.
@@ -195,6 +206,10 @@ impl Pending {
 }
 
 impl TaskWrites {
+    fn free_slot(&self) -> i32 {
+        self.writes.iter().map(|write| write.slot + 1).max().unwrap_or(0).max(0)
+    }
+
     fn failed(&self) -> Result<Option<Failed>, CodecError> {
         let failed = self.writes.iter().find(|write| write.slot == slot::ERROR);
         failed.map(|failed| codec::decode(&failed.value)).transpose()

@@ -143,7 +143,7 @@ where
     }
     let newest = committer.saver.get(&thread, &namespace, None).await.map_err(fail)?.map(|saved| saved.checkpoint.id);
     let reader = Reader { graph, thread: &thread };
-    let (mut revision, mut known) = open(reader, &committer.saver, newest, saved).await?;
+    let (mut revision, mut known) = open(reader, &committer.saver, newest, saved, !namespace.is_empty()).await?;
     let source = revision.make(updates)?;
     let parents = revision.checkpoint.as_ref().map(|checkpoint| checkpoint.parents.clone()).unwrap_or_default();
     if source.0 == Source::Fork {
@@ -165,13 +165,15 @@ async fn open<'a, S, C>(
     saver: &Arc<dyn Checkpointer>,
     newest: Option<Uuid>,
     saved: Option<Saved>,
+    is_child: bool,
 ) -> Result<(Revision<'a, S, C>, Known), RunError>
 where
     S: Values,
     C: Send + Sync + 'static,
 {
     let graph = reader.graph;
-    let mut ledger = Ledger::new(&graph.channels, false);
+    // What is changed in a subgraph is handed back with what its nodes write.
+    let mut ledger = Ledger::new(&graph.channels, is_child);
     ledger.notes = Some(Box::new(Notes::new(&graph.channels)));
     let Some(mut saved) = saved else {
         let (state, frontier) = ((graph.initial)(), Frontier::new(&graph.plan));
@@ -336,7 +338,8 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
         if let Some(input) = input {
             return journal.input(&input, &self.state, &mut notes, stride);
         }
-        let returned: Vec<S::Write> = Vec::new();
+        let returned: Vec<S::Write> =
+            self.ledger.returned.take().unwrap_or_default().into_iter().map(|(_, write)| write).collect();
         journal.step(&self.state, &mut notes, &returned, stride)
     }
 }

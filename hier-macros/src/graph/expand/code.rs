@@ -10,8 +10,15 @@ use super::super::model::Model;
 use super::local;
 
 /// The constant through which nodes are checked and attached.
-pub(super) fn site() -> Ident {
+pub(in super::super) fn site() -> Ident {
     Ident::new("__SITE", Span::call_site())
+}
+
+/// The same, shown at a place of the user's.
+pub(in super::super) fn site_at(here: Span) -> Ident {
+    let mut site = site();
+    site.set_span(here);
+    site
 }
 
 /// The constant with what is known of a node.
@@ -28,13 +35,12 @@ pub(super) fn nodes(model: &Model) -> impl Iterator<Item = (usize, &Node)> {
 /// the same, so that what is wrong with a node is said once.
 pub(super) fn spot(path: &Path) -> TokenStream {
     let here = span(path);
-    let mut site = site();
-    site.set_span(here);
+    let site = site_at(here);
     quote_spanned!(here=> #site.of(#path))
 }
 
 /// The name in the path of a node.
-pub(super) fn span(path: &Path) -> Span {
+pub(in super::super) fn span(path: &Path) -> Span {
     path.segments.last().map_or_else(Span::call_site, |last| last.ident.span())
 }
 

@@ -4,6 +4,7 @@ use hier_spec::{ArmTarget, EdgeSpec, Goto, NodeSpec, Source, Target};
 use proc_macro2::TokenStream;
 use quote::quote;
 
+use super::super::agent;
 use super::super::model::Model;
 use super::code;
 
@@ -27,12 +28,11 @@ pub(super) fn spec(model: &Model) -> TokenStream {
 }
 
 fn node(model: &Model, index: usize, spec: &NodeSpec) -> TokenStream {
+    if let Some(asking) = &model.agent {
+        return agent_node(model, asking, index, spec);
+    }
     let (name, defer) = (&*spec.name, spec.defer);
-    let targets = match &spec.goto {
-        Goto::Only(targets) => &**targets,
-        Goto::Any => &[],
-    };
-    let (goto, writes) = (targets.iter().map(|to| target(*to)), spec.writes.iter().map(|channel| &**channel));
+    let (goto, writes) = (goto(spec), spec.writes.iter().map(|channel| &**channel));
     let nested = if model.is_itself(&model.nodes[index]) {
         quote!(::core::option::Option::None)
     } else {
@@ -43,10 +43,39 @@ fn node(model: &Model, index: usize, spec: &NodeSpec) -> TokenStream {
         ::hier_core::__private::NodeSpec::declared(
             #name,
             #defer,
-            &[#(#goto),*],
+            #goto,
             const { &[#(::hier_core::__private::Text::Borrowed(#writes)),*] },
             #nested,
         )
+    }
+}
+
+/// Where the commands of a node may go.
+fn goto(spec: &NodeSpec) -> TokenStream {
+    let targets = match &spec.goto {
+        Goto::Only(targets) => &**targets,
+        Goto::Any => &[],
+    };
+    let targets = targets.iter().map(|to| target(*to));
+    quote!(&[#(#targets),*])
+}
+
+/// A node of a graph that asks a model: one that every agent has, or a member.
+fn agent_node(model: &Model, asking: &agent::ast::Agent, index: usize, spec: &NodeSpec) -> TokenStream {
+    let members = agent::shape::members(asking).count();
+    let first = model.spec.nodes.len() - members;
+    let name = &*spec.name;
+    if let Some(number) = index.checked_sub(first) {
+        let known = agent::expand::numbered(model, asking).any(|(other, _)| other == number);
+        return if known {
+            agent::expand::node(asking, number, name)
+        } else {
+            quote!(::hier_core::__private::NodeSpec::new(#name))
+        };
+    }
+    let goto = goto(spec);
+    quote! {
+        ::hier_core::__private::NodeSpec::declared(#name, false, #goto, const { &[] }, ::core::option::Option::None)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The parser. It recovers: what cannot be parsed is reported and passed over up to the next comma, so that all mistakes
 //! of a call are reported at once and everything else of the graph is there.
 
+mod agent;
 mod edge;
 mod head;
 mod node;
@@ -31,8 +32,9 @@ pub(super) fn parse(input: TokenStream, errors: &mut Errors) -> Option<Ast> {
 
 /// The fields of a graph of this kind.
 fn body(input: ParseStream<'_>, kind: &str, errors: &mut Errors) -> Body {
-    let known = if kind == symbol::GRAPH { symbol::GRAPH_FIELDS } else { symbol::SIMPLE_FIELDS };
-    let mut body = Body::default();
+    let known = symbol::fields(kind);
+    let agent = agent::kind(kind);
+    let mut body = Body { agent, ..Body::default() };
     let mut given = Vec::new();
     let mut shapeless = false;
     let fields = list(input, errors, always, |input, errors| {
@@ -41,7 +43,7 @@ fn body(input: ParseStream<'_>, kind: &str, errors: &mut Errors) -> Body {
         if !known.contains(&&*word.to_string()) {
             skip_value(input);
             shapeless = true;
-            errors.push(&word, no_such(&format!("a `{kind}`"), "field", &word, known));
+            errors.push(&word, no_such(&format!("a `{kind}`"), "field", &word, &known));
             return Ok(());
         }
         let result = colon(input, &word, "…").and_then(|()| field(input, &word, &mut body, errors));
@@ -67,7 +69,7 @@ fn field(input: ParseStream<'_>, word: &Ident, body: &mut Body, errors: &mut Err
         symbol::INTERRUPT_AFTER => body.after = names(input, "a list of nodes", errors)?,
         symbol::NAME => body.name = Some(input.parse::<LitStr>()?),
         symbol::DESCRIPTION => body.description = Some(input.parse::<LitStr>()?),
-        _ => {}
+        _ => return agent::field(input, word, body, errors),
     }
     Ok(())
 }

@@ -23,7 +23,11 @@ fn keys(model: &Model, names: &Names) -> (TokenStream, TokenStream) {
     let vis = &model.vis;
     let own = each(model, |_, channel| {
         let Channel { field, ty, name, .. } = channel;
-        let kind = if channel.is_reduced() { quote!(Reduced) } else { quote!(Plain) };
+        let kind = match channel {
+            channel if channel.is_internal() => quote!(Internal),
+            channel if channel.is_reduced() => quote!(Reduced),
+            _ => quote!(Plain),
+        };
         let doc = format!("The channel `{name}`.");
         quote!(#[doc = #doc] #vis #field: ::hier_core::__private::Channel<#state, #ty, ::hier_core::__private::#kind>,)
     });

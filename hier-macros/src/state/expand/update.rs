@@ -170,7 +170,7 @@ fn update_type(model: &Model, names: &Names) -> TokenStream {
     let Names { update, state, generics, .. } = names;
     let (impl_generics, arguments, conditions) = generics.split_for_impl();
     let vis = &model.vis;
-    let methods = model.channels.iter().map(|channel| {
+    let methods = settable(model).map(|channel| {
         let (doc, method) = setter(channel, names);
         let docs = &channel.docs;
         quote!(#doc #(#docs)* #vis #method)
@@ -193,7 +193,7 @@ fn update_type(model: &Model, names: &Names) -> TokenStream {
 fn setters(model: &Model, names: &Names) -> TokenStream {
     let Names { setters, state, generics, .. } = names;
     let vis = &model.vis;
-    let methods = model.channels.iter().map(|channel| {
+    let methods = settable(model).map(|channel| {
         let (doc, method) = setter(channel, names);
         quote!(#doc #method)
     });
@@ -215,6 +215,11 @@ fn setters(model: &Model, names: &Names) -> TokenStream {
         #[automatically_derived]
         impl #impl_generics #setters #arguments for __Update #conditions {}
     }
+}
+
+/// The channels that have a setter.
+fn settable(model: &Model) -> impl Iterator<Item = &Channel> {
+    model.channels.iter().filter(|channel| !channel.is_internal())
 }
 
 /// One method of an update, after its doc comment: `fn findings(self, value: impl Into<Write<Vec<Finding>>>) -> Self`.

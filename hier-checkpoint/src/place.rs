@@ -1,0 +1,84 @@
+//! Where bytes are stored.
+
+use std::fmt;
+
+use hier_core::checkpoint::SaverError;
+use uuid::Uuid;
+
+/// Where bytes are stored.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place<'a> {
+    /// A checkpoint.
+    Body { thread: &'a str, namespace: &'a str, id: Uuid },
+    /// A channel's value, or what was added to it.
+    Piece { thread: &'a str, namespace: &'a str, channel: &'a str, version: Uuid, base: Option<Uuid> },
+    /// What a task wrote.
+    Write {
+        thread: &'a str,
+        namespace: &'a str,
+        checkpoint: Uuid,
+        task: Uuid,
+        slot: i32,
+        path: &'a str,
+        channel: &'a str,
+    },
+}
+
+impl Place<'_> {
+    fn thread(&self) -> &str {
+        match self {
+            Self::Body { thread, .. } | Self::Piece { thread, .. } | Self::Write { thread, .. } => thread,
+        }
+    }
+
+    /// The place as bytes. No two places have the same: each text comes after its length.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(128);
+        let text = |bytes: &mut Vec<u8>, text: &str| {
+            bytes.extend((text.len() as u64).to_le_bytes());
+            bytes.extend(text.as_bytes());
+        };
+        match *self {
+            Self::Body { thread, namespace, id } => {
+                bytes.push(b'b');
+                text(&mut bytes, thread);
+                text(&mut bytes, namespace);
+                bytes.extend(id.as_bytes());
+            }
+            Self::Piece { thread, namespace, channel, version, base } => {
+                bytes.push(b'p');
+                text(&mut bytes, thread);
+                text(&mut bytes, namespace);
+                text(&mut bytes, channel);
+                bytes.extend(version.as_bytes());
+                bytes.extend(base.unwrap_or_default().as_bytes());
+            }
+            Self::Write { thread, namespace, checkpoint, task, slot, path, channel } => {
+                bytes.push(b'w');
+                text(&mut bytes, thread);
+                text(&mut bytes, namespace);
+                text(&mut bytes, path);
+                text(&mut bytes, channel);
+                bytes.extend(checkpoint.as_bytes());
+                bytes.extend(task.as_bytes());
+                bytes.extend(slot.to_le_bytes());
+            }
+        }
+        bytes
+    }
+
+    pub(crate) fn damaged(&self, reason: impl fmt::Display) -> SaverError {
+        let place = match self {
+            Self::Body { namespace, id, .. } => format!("checkpoint `{id}` of namespace `{namespace}`"),
+            Self::Piece { namespace, channel, version, .. } => {
+                format!(
+                    "the value of channel `{channel}` that checkpoint `{version}` of namespace `{namespace}` brought"
+                )
+            }
+            Self::Write { namespace, checkpoint, task, slot, .. } => {
+                format!("write {slot} of task `{task}` at checkpoint `{checkpoint}` of namespace `{namespace}`")
+            }
+        };
+        SaverError::Damaged { thread: self.thread().to_owned(), reason: format!("{place} {reason}") }
+    }
+}

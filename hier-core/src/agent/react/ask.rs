@@ -1,0 +1,120 @@
+//! Asks a model: within the budget, told to who listens, traced after OpenTelemetry's conventions.
+
+use futures_util::StreamExt;
+use tracing::{Instrument, Span, field};
+
+use super::Agent;
+use crate::agent::base::BaseState;
+use crate::agent::context::BaseContext;
+use crate::agent::message::{Body, Message, Usage};
+use crate::agent::messages::Messages;
+use crate::agent::model::{ChatChunk, ChatModel, ChatOptions, ChatRequest, ChatResponse, ModelError};
+use crate::engine::{Outlet, Spoken};
+use crate::error::{NodeError, NodeErrorKind};
+use crate::graph::Task;
+use crate::run::Run;
+use crate::state::{Contains, Values};
+
+/// Why no model is asked any more, if none is.
+pub(super) fn over(base: &BaseState, context: &BaseContext) -> Option<String> {
+    if base.is_cancelled {
+        return Some("the run was cancelled".to_owned());
+    }
+    context.budget.as_ref().and_then(|budget| budget.used_up())
+}
+
+/// Asks the model: the conversation so far, and the question. None if it may not be asked any more.
+pub(super) async fn ask<S, C>(
+    agent: &Agent<S, C>,
+    task: &Task<S, C>,
+    question: &Messages,
+) -> Result<Option<Message>, NodeError>
+where
+    S: Values + Contains<BaseState>,
+    C: AsRef<BaseContext> + Send + Sync + 'static,
+{
+    let (base, context) = (task.state().part(), task.run().context().as_ref());
+    if base.is_cancelled || context.budget.as_ref().is_some_and(|budget| !budget.take_call()) {
+        return Ok(None);
+    }
+    let model = context.model()?;
+    let mut messages = base.messages.clone();
+    messages.merge(question.clone()).map_err(|error| NodeError::permanent(error.to_string()))?;
+    let max_tokens = context.budget.as_ref().and_then(|budget| budget.longest_answer());
+    let options = ChatOptions { max_tokens, ..ChatOptions::default() };
+    let request = ChatRequest { messages, tools: agent.specs.clone(), output: None, options };
+    let span = span(&**model);
+    let response = speak(&**model, request, task.run()).instrument(span.clone()).await.map_err(failed)?;
+    let usage = usage(&response.message).unwrap_or_default();
+    record(&span, &response, usage);
+    if let Some(budget) = &context.budget {
+        budget.pay(usage);
+    }
+    if context.debug {
+        tracing::debug!(agent = %agent.name, message = ?response.message, "a model answered");
+    }
+    if !matches!(response.message.body, Body::Assistant { .. }) {
+        let reason = "it is no message of an assistant".to_owned();
+        return Err(failed(ModelError::BadAnswer { model: model.name().to_owned(), reason }));
+    }
+    Ok(Some(response.message))
+}
+
+/// Gets the answer; piece by piece, if somebody listens.
+async fn speak<C>(model: &dyn ChatModel, request: ChatRequest, run: &Run<C>) -> Result<ChatResponse, ModelError> {
+    run.heartbeat();
+    let Some(outlet) = run.shared.outlet.as_deref().filter(|outlet| outlet.wants_messages()) else {
+        return model.chat(request).await;
+    };
+    let mut pieces = model.stream(request).await?;
+    while let Some(piece) = pieces.next().await {
+        let piece = piece?;
+        run.heartbeat();
+        tell(outlet, run, piece.clone());
+        if let ChatChunk::Done(response) = piece {
+            return Ok(response);
+        }
+    }
+    let reason = "the stream ended before the answer did".to_owned();
+    Err(ModelError::BadAnswer { model: model.name().to_owned(), reason })
+}
+
+fn tell<C>(outlet: &dyn Outlet, run: &Run<C>, chunk: ChatChunk) {
+    let node = |level: &String| level.split(':').next().unwrap_or_default().to_owned();
+    let path = run.namespace().iter().map(node).collect();
+    outlet.spoken(Spoken { path, agent: run.graph().to_owned(), chunk });
+}
+
+fn usage(message: &Message) -> Option<Usage> {
+    match &message.body {
+        Body::Assistant { usage, .. } => *usage,
+        _ => None,
+    }
+}
+
+fn failed(error: ModelError) -> NodeError {
+    let transient = error.is_transient();
+    NodeError::from_kind(NodeErrorKind::Source(Box::new(error)), transient)
+}
+
+/// The span of a call of a model.
+fn span(model: &dyn ChatModel) -> Span {
+    tracing::info_span!(
+        "chat",
+        otel.kind = "client",
+        gen_ai.operation.name = "chat",
+        gen_ai.provider.name = model.provider(),
+        gen_ai.request.model = model.name(),
+        gen_ai.response.model = field::Empty,
+        gen_ai.usage.input_tokens = field::Empty,
+        gen_ai.usage.output_tokens = field::Empty,
+    )
+}
+
+fn record(span: &Span, response: &ChatResponse, usage: Usage) {
+    if let Some(model) = &response.model {
+        span.record("gen_ai.response.model", model.as_str());
+    }
+    span.record("gen_ai.usage.input_tokens", usage.input_tokens);
+    span.record("gen_ai.usage.output_tokens", usage.output_tokens);
+}

@@ -1,0 +1,215 @@
+//! The operations one by one, and what they are written with.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::{BoxFuture, Index, Item, Namespaces, Op, OpResult, Search, Store, StoreError};
+
+/// How many items a search returns unless it says otherwise.
+const ITEMS: usize = 10;
+/// How many namespaces are listed unless the query says otherwise.
+const NAMESPACES: usize = 100;
+
+/// What comes back from one operation.
+type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+
+/// The operations one by one, on every [`Store`]. A namespace is anything that gives its labels: `["users", "ada"]`.
+pub trait StoreExt: Store {
+    /// The item with this key, if there is one.
+    fn get<'a>(&'a self, namespace: impl Labels, key: impl Into<String>) -> Answer<'a, Option<Item>> {
+        let answer = self.batch(vec![Op::Get { namespace: labels(namespace), key: key.into(), refresh: None }]);
+        Box::pin(async move {
+            match answer.await?.pop() {
+                Some(OpResult::Item(item)) => Ok(item),
+                _ => Err(no_answer()),
+            }
+        })
+    }
+
+    /// The value with this key, as a type of yours.
+    ///
+    /// [`StoreError::Invalid`] if it is none.
+    fn get_as<'a, T: DeserializeOwned + 'static>(
+        &'a self,
+        namespace: impl Labels,
+        key: impl Into<String>,
+    ) -> Answer<'a, Option<T>> {
+        let item = self.get(namespace, key);
+        Box::pin(async move { item.await?.map(|item| item.parse()).transpose() })
+    }
+
+    /// Puts a value, in the place of the one that is there. It is a struct or a map: whatever serialises to an object.
+    fn put<'a>(&'a self, namespace: impl Labels, key: impl Into<String>, value: &impl Serialize) -> Answer<'a, ()> {
+        put(self, labels(namespace), key.into(), object(value), None)
+    }
+
+    /// Puts a value that is gone after this time; it begins anew with each read, unless the store is configured otherwise.
+    fn put_for<'a>(
+        &'a self,
+        namespace: impl Labels,
+        key: impl Into<String>,
+        value: &impl Serialize,
+        time_to_live: Duration,
+    ) -> Answer<'a, ()> {
+        put(self, labels(namespace), key.into(), object(value), Some(time_to_live))
+    }
+
+    /// Deletes an item. One that is not there is no error.
+    fn delete<'a>(&'a self, namespace: impl Labels, key: impl Into<String>) -> Answer<'a, ()> {
+        put(self, labels(namespace), key.into(), Ok(None), None)
+    }
+
+    /// Items below a namespace: those of one namespace after those of another, in the order in which they came; or those
+    /// that are nearest to a text first.
+    fn search(&self, search: Search) -> Answer<'_, Vec<Item>> {
+        let answer = self.batch(vec![Op::Search(search)]);
+        Box::pin(async move {
+            match answer.await?.pop() {
+                Some(OpResult::Items(items)) => Ok(items),
+                _ => Err(no_answer()),
+            }
+        })
+    }
+
+    /// The namespaces that have items, in the order of their labels.
+    fn namespaces(&self, query: Namespaces) -> Answer<'_, Vec<Vec<String>>> {
+        let answer = self.batch(vec![Op::Namespaces(query)]);
+        Box::pin(async move {
+            match answer.await?.pop() {
+                Some(OpResult::Namespaces(namespaces)) => Ok(namespaces),
+                _ => Err(no_answer()),
+            }
+        })
+    }
+}
+
+impl<T: Store + ?Sized> StoreExt for T {}
+
+/// What gives the labels of a namespace: an array, a slice's iterator, a `Vec`.
+pub trait Labels: IntoIterator<Item: Into<String>> {}
+
+impl<T: IntoIterator<Item: Into<String>>> Labels for T {}
+
+fn labels(namespace: impl Labels) -> Vec<String> {
+    namespace.into_iter().map(Into::into).collect()
+}
+
+fn put<S: Store + ?Sized>(
+    store: &S,
+    namespace: Vec<String>,
+    key: String,
+    value: Result<Option<Map<String, Value>>, StoreError>,
+    time_to_live: Option<Duration>,
+) -> Answer<'_, ()> {
+    match value {
+        Ok(value) => {
+            let answer = store.batch(vec![Op::Put { namespace, key, value, index: Index::Configured, time_to_live }]);
+            Box::pin(async move { answer.await.map(|_| ()) })
+        }
+        Err(error) => Box::pin(std::future::ready(Err(error))),
+    }
+}
+
+fn object(value: &impl Serialize) -> Result<Option<Map<String, Value>>, StoreError> {
+    let kind = match serde_json::to_value(value) {
+        Ok(Value::Object(object)) => return Ok(Some(object)),
+        Ok(Value::Array(_)) => "a list".to_owned(),
+        Ok(other) => format!("`{other}`"),
+        Err(error) => return Err(StoreError::Invalid(format!("the value is no JSON: {error}"))),
+    };
+    Err(StoreError::Invalid(format!(
+        "a store keeps objects, not {kind}: put a struct or a map with the value in a field"
+    )))
+}
+
+fn no_answer() -> StoreError {
+    StoreError::Invalid(
+        "the store did not answer what it was asked: each operation has its own kind of result".to_owned(),
+    )
+}
+
+impl Item {
+    /// The value as a type of yours.
+    ///
+    /// [`StoreError::Invalid`] if it is none.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, StoreError> {
+        serde_path_to_error::deserialize(&Value::Object(self.value.clone())).map_err(|error| {
+            let place = self.namespace.join(".");
+            StoreError::Invalid(format!("item `{}` of namespace `{place}` does not fit its type: {error}", self.key))
+        })
+    }
+}
+
+impl Search {
+    /// The items whose namespace starts with these labels: at most 10 of them, unless [`limit`](Self::limit) says otherwise.
+    pub fn below(prefix: impl Labels) -> Self {
+        Self { prefix: labels(prefix), query: None, filter: Map::new(), limit: ITEMS, offset: 0, refresh: None }
+    }
+
+    /// Those near this text, nearest first.
+    #[must_use]
+    pub fn near(mut self, query: impl Into<String>) -> Self {
+        self.query = Some(query.into());
+        self
+    }
+
+    /// Those whose field is this value, or is as these operators say: `json!({ "$gte": 3 })`.
+    #[must_use]
+    pub fn filter(mut self, field: impl Into<String>, wanted: impl Into<Value>) -> Self {
+        self.filter.insert(field.into(), wanted.into());
+        self
+    }
+
+    /// At most so many.
+    #[must_use]
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Without so many of the first.
+    #[must_use]
+    pub fn offset(mut self, offset: usize) -> Self {
+        self.offset = offset;
+        self
+    }
+}
+
+impl Namespaces {
+    /// Those that start with these labels, `*` standing for any one: at most 100, unless [`limit`](Self::limit) says
+    /// otherwise.
+    pub fn below(prefix: impl Labels) -> Self {
+        Self { prefix: labels(prefix), suffix: Vec::new(), max_depth: None, limit: NAMESPACES, offset: 0 }
+    }
+
+    /// Those that end with these labels, `*` standing for any one.
+    #[must_use]
+    pub fn ending(mut self, suffix: impl Labels) -> Self {
+        self.suffix = labels(suffix);
+        self
+    }
+
+    /// Cut to so many labels, each once.
+    #[must_use]
+    pub fn max_depth(mut self, depth: usize) -> Self {
+        self.max_depth = Some(depth);
+        self
+    }
+
+    /// At most so many.
+    #[must_use]
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Without so many of the first.
+    #[must_use]
+    pub fn offset(mut self, offset: usize) -> Self {
+        self.offset = offset;
+        self
+    }
+}

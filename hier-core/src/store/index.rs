@@ -1,0 +1,105 @@
+//! Searching by meaning: texts become vectors, and the nearest are found by comparing all.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::path::Path;
+use super::rules::invalid;
+use super::{BoxFuture, Index, StoreError};
+
+/// Turns texts into vectors. Object-safe.
+///
+/// How near two texts are is the cosine of the angle between their vectors.
+pub trait Embedder: Send + Sync + 'static {
+    /// A vector for each of these texts, in their order, all of the same length. They are what items say.
+    fn embed(&self, texts: Vec<String>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, StoreError>>;
+
+    /// A vector for what a search looks for; the same as for an item unless the model makes a difference.
+    fn embed_query(&self, text: String) -> BoxFuture<'_, Result<Vec<f32>, StoreError>> {
+        let vectors = self.embed(vec![text]);
+        Box::pin(async move {
+            let mut vectors = vectors.await?;
+            match (vectors.pop(), vectors.is_empty()) {
+                (Some(vector), true) => Ok(vector),
+                _ => Err(StoreError::Embedding("there is not one vector for one text".to_owned())),
+            }
+        })
+    }
+}
+
+/// What a store makes vectors of.
+#[derive(Clone)]
+pub(super) struct Indexing {
+    pub(super) embedder: Arc<dyn Embedder>,
+    /// The whole value if there are none.
+    pub(super) fields: Vec<Path>,
+}
+
+impl Indexing {
+    /// The texts of an item that get vectors.
+    pub(super) fn texts(&self, value: &Map<String, Value>, index: &Index) -> Result<Vec<String>, StoreError> {
+        let value = Value::Object(value.clone());
+        let mut texts = Vec::new();
+        match index {
+            Index::None => {}
+            Index::Fields(paths) => paths_of(paths)?.iter().for_each(|path| path.texts(&value, &mut texts)),
+            Index::Configured => self.fields.iter().for_each(|path| path.texts(&value, &mut texts)),
+        }
+        Ok(texts)
+    }
+
+    /// A usable vector for each text.
+    pub(super) async fn embed(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, StoreError> {
+        let count = texts.len();
+        let vectors = if count == 0 { Vec::new() } else { self.embedder.embed(texts).await? };
+        if vectors.len() != count {
+            return Err(StoreError::Embedding(format!("{} vectors came for {count} texts", vectors.len())));
+        }
+        vectors.iter().try_for_each(|vector| check(vector))?;
+        Ok(vectors)
+    }
+
+    pub(super) async fn embed_query(&self, text: &str) -> Result<Vec<f32>, StoreError> {
+        let vector = self.embedder.embed_query(text.to_owned()).await?;
+        check(&vector)?;
+        Ok(vector)
+    }
+}
+
+/// These paths, read.
+pub(super) fn paths_of(paths: &[String]) -> Result<Vec<Path>, StoreError> {
+    if paths.is_empty() {
+        return invalid(
+            "an index has at least one path: use `Index::None` for an item that is not to be found by meaning",
+        );
+    }
+    paths.iter().map(|path| path.parse()).collect()
+}
+
+fn check(vector: &[f32]) -> Result<(), StoreError> {
+    if vector.is_empty() {
+        return Err(StoreError::Embedding("a vector is empty".to_owned()));
+    }
+    if vector.iter().any(|number| !number.is_finite()) {
+        return Err(StoreError::Embedding("a vector has a number that is not finite".to_owned()));
+    }
+    Ok(())
+}
+
+/// How near two vectors are, from −1 to 1: the cosine of their angle; none if they are of different lengths. A vector
+/// without direction is near to nothing (0).
+pub(super) fn cosine(a: &[f32], b: &[f32]) -> Option<f64> {
+    if a.len() != b.len() {
+        return None;
+    }
+    let (mut dot, mut a_square, mut b_square) = (0.0_f64, 0.0_f64, 0.0_f64);
+    for (a, b) in a.iter().zip(b) {
+        let (a, b) = (f64::from(*a), f64::from(*b));
+        dot += a * b;
+        a_square += a * a;
+        b_square += b * b;
+    }
+    let length = (a_square * b_square).sqrt();
+    Some(if length > 0.0 { (dot / length).clamp(-1.0, 1.0) } else { 0.0 })
+}

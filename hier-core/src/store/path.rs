@@ -1,0 +1,135 @@
+//! Paths to the fields of an item that a search by meaning looks at.
+
+use std::str::FromStr;
+
+use serde_json::Value;
+
+use super::StoreError;
+use super::rules::invalid;
+
+/// A path: `author.name`, `chapters[0].title`, `tags[*]`, `{title,body.text}`, `*`; `$` or nothing is the whole value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Path(Vec<Part>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    /// The field with this name.
+    Field(String),
+    /// The item of a list, from its end below 0.
+    Item(i64),
+    /// Every item of a list.
+    Items,
+    /// Every field of an object, or item of a list.
+    Any,
+    /// Each of these.
+    Several(Vec<Path>),
+}
+
+impl FromStr for Path {
+    type Err = StoreError;
+
+    fn from_str(text: &str) -> Result<Self, StoreError> {
+        let mut rest = if text == "$" { "" } else { text };
+        let mut parts = Vec::new();
+        while !rest.is_empty() {
+            let (part, after) = part(text, rest)?;
+            parts.push(part);
+            rest = match after.strip_prefix('.') {
+                Some("") => return wrong(text, "it ends with a period"),
+                Some(after) => after,
+                None if after.is_empty() || after.starts_with('[') => after,
+                None => return wrong(text, "what follows `]` or `}` begins with a period or `[`"),
+            };
+        }
+        Ok(Self(parts))
+    }
+}
+
+/// The first part of the rest of a path, and what is behind it.
+fn part<'a>(text: &str, rest: &'a str) -> Result<(Part, &'a str), StoreError> {
+    if let Some(inner) = rest.strip_prefix('[') {
+        let Some((index, after)) = inner.split_once(']') else { return wrong(text, "a `[` has no `]`") };
+        return match (index, index.parse()) {
+            ("*", _) => Ok((Part::Items, after)),
+            (_, Ok(index)) => Ok((Part::Item(index), after)),
+            _ => wrong(text, "in `[…]` stands a whole number or `*`"),
+        };
+    }
+    if let Some(inner) = rest.strip_prefix('{') {
+        let Some((names, after)) = inner.split_once('}') else { return wrong(text, "a `{` has no `}`") };
+        if names.contains('{') {
+            return wrong(text, "one `{…}` stands in another");
+        }
+        let each = names.split(',').map(str::trim).filter(|name| !name.is_empty());
+        return Ok((Part::Several(each.map(str::parse).collect::<Result<_, _>>()?), after));
+    }
+    let end = rest.find(['.', '[', '{']).unwrap_or(rest.len());
+    match rest.split_at(end) {
+        ("", _) => wrong(text, "a field has no name"),
+        ("*", after) => Ok((Part::Any, after)),
+        (name, after) => Ok((Part::Field(name.to_owned()), after)),
+    }
+}
+
+fn wrong<T>(text: &str, reason: &str) -> Result<T, StoreError> {
+    invalid(format!("`{text}` is no path to fields: {reason}; write `author.name`, `tags[*]` or `{{title,body}}`"))
+}
+
+impl Path {
+    /// The texts at this path; none where it leads nowhere.
+    pub(super) fn texts(&self, value: &Value, texts: &mut Vec<String>) {
+        follow(&self.0, value, texts);
+    }
+}
+
+fn follow(parts: &[Part], value: &Value, texts: &mut Vec<String>) {
+    let Some((part, rest)) = parts.split_first() else {
+        texts.extend(text(value));
+        return;
+    };
+    match (part, value) {
+        (Part::Field(name), Value::Object(fields)) => {
+            if let Some(field) = fields.get(name) {
+                follow(rest, field, texts);
+            }
+        }
+        (Part::Item(index), Value::Array(items)) => {
+            let length = i64::try_from(items.len()).unwrap_or(i64::MAX);
+            let index = if *index < 0 { index.saturating_add(length) } else { *index };
+            if let Some(item) = usize::try_from(index).ok().and_then(|index| items.get(index)) {
+                follow(rest, item, texts);
+            }
+        }
+        (Part::Items | Part::Any, Value::Array(items)) => items.iter().for_each(|item| follow(rest, item, texts)),
+        (Part::Any, Value::Object(fields)) => fields.values().for_each(|field| follow(rest, field, texts)),
+        (Part::Several(paths), value @ Value::Object(_)) => {
+            for path in paths {
+                let through: Vec<Part> = path.0.iter().chain(rest).cloned().collect();
+                follow(&through, value, texts);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A value as text: JSON with its fields in order, unless it is text.
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        other => Some(sorted(other).to_string()),
+    }
+}
+
+/// With fields in the order of their names, whatever order the maps keep.
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => Value::Array(items.iter().map(sorted).collect()),
+        Value::Object(fields) => {
+            let mut fields: Vec<_> = fields.iter().map(|(name, field)| (name.clone(), sorted(field))).collect();
+            fields.sort_by(|(a, _), (b, _)| a.cmp(b));
+            Value::Object(fields.into_iter().collect())
+        }
+        plain => plain.clone(),
+    }
+}

@@ -1,0 +1,265 @@
+//! What stores share, for those who write one: checking operations, vectors, filters, order, pages.
+//!
+//! A store turns a batch into a [`Plan`], answers its reads from its rows, and then does its writes. What depends on the
+//! contract is decided here, so that all stores decide the same; a store only finds and keeps rows.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::filter::Filter;
+use super::index::cosine;
+use super::rules::{check_labels, check_namespace, check_value, invalid};
+use super::{Index, Namespaces, Op, OpResult, Search, StoreError, StoreOptions};
+
+/// A batch that has been checked and whose texts have become vectors.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// What is to be read, each with the place of its result.
+    pub reads: Vec<(usize, Read)>,
+    /// What is to be written, after everything was read: one entry a key, in order.
+    pub writes: Vec<Write>,
+    operations: usize,
+}
+
+/// Something to read.
+#[derive(Debug)]
+pub enum Read {
+    /// One item: [`OpResult::Item`].
+    Item {
+        /// Where it belongs.
+        namespace: Vec<String>,
+        /// Its key.
+        key: String,
+        /// Whether its time to live starts anew.
+        refresh: bool,
+    },
+    /// Items below a namespace: [`OpResult::Items`].
+    Items(Finder),
+    /// Namespaces: [`OpResult::Namespaces`], made by [`list_namespaces`].
+    Namespaces(Namespaces),
+}
+
+/// Something to write.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Write {
+    /// Where it belongs.
+    pub namespace: Vec<String>,
+    /// Its key.
+    pub key: String,
+    /// What is put; none deletes.
+    pub put: Option<Put>,
+}
+
+/// What is put.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Put {
+    /// The value.
+    pub value: Map<String, Value>,
+    /// The vectors of its texts.
+    pub vectors: Vec<Vec<f32>>,
+    /// How long it lives; for ever if none.
+    pub time_to_live: Option<Duration>,
+}
+
+impl Plan {
+    /// The plan for these operations. If one of them cannot be used, none is done.
+    pub async fn of(options: &StoreOptions, ops: Vec<Op>) -> Result<Self, StoreError> {
+        let mut draft = Draft::default();
+        draft.plan.operations = ops.len();
+        for (number, op) in ops.into_iter().enumerate() {
+            match op {
+                Op::Put { namespace, key, value, index, time_to_live } => {
+                    check_namespace(&namespace)?;
+                    let time_to_live = time_to_live.or(options.time_to_live);
+                    let texts = value.as_ref().map(|value| texts(options, value, &index)).transpose()?;
+                    let put = value.map(|value| Put { value, vectors: Vec::new(), time_to_live });
+                    draft.write(Write { namespace, key, put }, texts.unwrap_or_default());
+                }
+                read => draft.plan.reads.push((number, Read::of(options, read).await?)),
+            }
+        }
+        draft.finish(options).await
+    }
+
+    /// A result for each operation: those of writes as they will be, those of reads to be put in their places.
+    pub fn results(&self) -> Vec<OpResult> {
+        vec![OpResult::Done; self.operations]
+    }
+}
+
+impl Read {
+    async fn of(options: &StoreOptions, op: Op) -> Result<Self, StoreError> {
+        match op {
+            Op::Get { namespace, key, refresh } => {
+                check_namespace(&namespace)?;
+                Ok(Self::Item { namespace, key, refresh: refresh.unwrap_or(options.refresh_on_read) })
+            }
+            Op::Search(search) => Ok(Self::Items(Finder::of(options, search).await?)),
+            Op::Namespaces(Namespaces { max_depth: Some(0), .. }) => {
+                invalid("namespaces are cut to one label or more, not to 0")
+            }
+            Op::Namespaces(query) => Ok(Self::Namespaces(query)),
+            Op::Put { .. } => invalid("a put reads nothing"),
+        }
+    }
+}
+
+/// The texts of a value that get vectors, if the value can be kept.
+fn texts(options: &StoreOptions, value: &Map<String, Value>, index: &Index) -> Result<Vec<String>, StoreError> {
+    check_value(value)?;
+    options.indexing.as_ref().map_or_else(|| Ok(Vec::new()), |indexing| indexing.texts(value, index))
+}
+
+/// A plan whose texts have no vectors yet.
+#[derive(Default)]
+struct Draft {
+    plan: Plan,
+    /// For each write the texts that get vectors.
+    texts: Vec<Vec<String>>,
+    places: HashMap<(Vec<String>, String), usize>,
+}
+
+impl Draft {
+    /// The last put of a key wins, in the place of the first.
+    fn write(&mut self, write: Write, texts: Vec<String>) {
+        let id = (write.namespace.clone(), write.key.clone());
+        let place = *self.places.entry(id).or_insert(self.plan.writes.len());
+        if place < self.plan.writes.len() {
+            self.plan.writes[place] = write;
+            self.texts[place] = texts;
+        } else {
+            self.plan.writes.push(write);
+            self.texts.push(texts);
+        }
+    }
+
+    async fn finish(self, options: &StoreOptions) -> Result<Plan, StoreError> {
+        let Self { mut plan, texts, .. } = self;
+        let Some(indexing) = &options.indexing else { return Ok(plan) };
+        let counts: Vec<usize> = texts.iter().map(Vec::len).collect();
+        let mut vectors = indexing.embed(texts.into_iter().flatten().collect()).await?.into_iter();
+        for (write, count) in plan.writes.iter_mut().zip(counts) {
+            let own = vectors.by_ref().take(count).collect();
+            if let Some(put) = &mut write.put {
+                put.vectors = own;
+            }
+        }
+        Ok(plan)
+    }
+}
+
+/// Finds the items of a search among those below its prefix.
+#[derive(Debug)]
+pub struct Finder {
+    /// The labels with which the namespaces of the items start.
+    pub prefix: Vec<String>,
+    /// Whether the time to live of what is found starts anew.
+    pub refresh: bool,
+    filter: Filter,
+    /// The vector of what is looked for.
+    near: Option<Vec<f32>>,
+    limit: usize,
+    offset: usize,
+}
+
+impl Finder {
+    async fn of(options: &StoreOptions, search: Search) -> Result<Self, StoreError> {
+        let Search { prefix, query, filter, limit, offset, refresh } = search;
+        check_labels(&prefix)?;
+        let filter = Filter::of(&filter)?;
+        let near = match (query.filter(|query| !query.is_empty()), &options.indexing) {
+            (None, _) => None,
+            (Some(query), Some(indexing)) => Some(indexing.embed_query(&query).await?),
+            (Some(_), None) => {
+                return invalid("this store cannot search by meaning: give it an index (`StoreOptions::index`)");
+            }
+        };
+        Ok(Self { prefix, refresh: refresh.unwrap_or(options.refresh_on_read), filter, near, limit, offset })
+    }
+
+    /// Whether the vectors of items are looked at.
+    pub fn wants_vectors(&self) -> bool {
+        self.near.is_some()
+    }
+
+    /// How many items are enough, if the first that come will do.
+    pub fn enough(&self) -> Option<usize> {
+        (self.near.is_none() && self.filter.is_empty()).then(|| self.offset.saturating_add(self.limit))
+    }
+
+    /// To be offered all items below the prefix, those of each namespace together, in the order in which the namespaces and
+    /// the items in them were made.
+    pub fn picking<T>(&self) -> Picking<'_, T> {
+        Picking { finder: self, most: self.offset.saturating_add(self.limit), scored: Vec::new(), plain: Vec::new() }
+    }
+}
+
+/// Picks what a search returns.
+#[derive(Debug)]
+pub struct Picking<'a, T> {
+    finder: &'a Finder,
+    /// How many are worth keeping.
+    most: usize,
+    /// Those with a vector.
+    scored: Vec<(f64, T)>,
+    /// Those without, in order.
+    plain: Vec<T>,
+}
+
+impl<T> Picking<'_, T> {
+    /// Offers an item, which is made only if it may be wanted.
+    pub fn offer(&mut self, value: &Map<String, Value>, vectors: &[Vec<f32>], item: impl FnOnce() -> T) {
+        if self.is_full() || !self.finder.filter.matches(value) {
+            return;
+        }
+        let near = self.finder.near.as_deref();
+        // The best of its fields counts.
+        let score = near.and_then(|near| vectors.iter().filter_map(|own| cosine(near, own)).max_by(f64::total_cmp));
+        match score {
+            Some(score) => self.scored.push((score, item())),
+            None if self.plain.len() < self.most => self.plain.push(item()),
+            None => {}
+        }
+        if self.scored.len() / 2 > self.most {
+            self.drop_the_farthest();
+        }
+    }
+
+    /// Whether no further item can be wanted.
+    pub fn is_full(&self) -> bool {
+        self.most == 0 || (self.finder.near.is_none() && self.plain.len() >= self.most)
+    }
+
+    /// What the search returns, with the scores.
+    pub fn finish(mut self) -> Vec<(T, Option<f64>)> {
+        self.drop_the_farthest();
+        let scored = self.scored.into_iter().map(|(score, item)| (item, Some(score)));
+        let plain = self.plain.into_iter().map(|item| (item, None));
+        scored.chain(plain).skip(self.finder.offset).take(self.finder.limit).collect()
+    }
+
+    /// Of those that are equally near the first stay first.
+    fn drop_the_farthest(&mut self) {
+        self.scored.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+        self.scored.truncate(self.most);
+    }
+}
+
+/// The namespaces that a query asks for, of all that have items.
+pub fn list_namespaces(query: &Namespaces, all: impl IntoIterator<Item = Vec<String>>) -> Vec<Vec<String>> {
+    let fits = |labels: &[String]| {
+        let fit = |(pattern, label): (&String, &String)| pattern == "*" || pattern == label;
+        labels.len() >= query.prefix.len().max(query.suffix.len())
+            && query.prefix.iter().zip(labels).all(fit)
+            && query.suffix.iter().rev().zip(labels.iter().rev()).all(fit)
+    };
+    let mut found: Vec<_> = all.into_iter().filter(|labels| fits(labels)).collect();
+    if let Some(depth) = query.max_depth {
+        found.iter_mut().for_each(|labels| labels.truncate(depth));
+    }
+    found.sort();
+    found.dedup();
+    found.into_iter().skip(query.offset).take(query.limit).collect()
+}

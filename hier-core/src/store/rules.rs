@@ -1,0 +1,60 @@
+//! What namespaces and values must be like.
+//!
+//! * A namespace has labels. Each has letters, and no period or NUL: stores join them with periods.
+//! * The first is not `hier`, which is the framework's own.
+//! * The labels that a search starts from are the same, but there may be none.
+//! * A value is not nested deeper than what every reader of JSON can read.
+
+use serde_json::{Map, Value};
+
+use super::StoreError;
+
+/// The framework's own first label.
+const RESERVED: &str = "hier";
+/// How deep values and filters are nested at most.
+pub(super) const DEEPEST: usize = 100;
+
+/// Whether something can be kept in this namespace.
+pub(super) fn check_namespace(namespace: &[String]) -> Result<(), StoreError> {
+    if namespace.is_empty() {
+        return invalid("a namespace has at least one label: say to whom or what the item belongs");
+    }
+    if namespace[0] == RESERVED {
+        return invalid(format!("namespaces below `{RESERVED}` belong to the framework: begin with another label"));
+    }
+    check_labels(namespace)
+}
+
+/// Whether these can be the labels of a namespace.
+pub(super) fn check_labels(labels: &[String]) -> Result<(), StoreError> {
+    for label in labels {
+        if label.is_empty() {
+            return invalid(format!("a label of namespace {labels:?} is empty: give it a name"));
+        }
+        if label.contains(['.', '\0']) {
+            return invalid(format!("label {label:?} has a period or NUL: replace it, for example with `_`"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a value can be kept.
+pub(super) fn check_value(value: &Map<String, Value>) -> Result<(), StoreError> {
+    if value.values().all(|field| is_shallow(field, DEEPEST)) {
+        return Ok(());
+    }
+    invalid(format!("the value is nested deeper than {DEEPEST} levels: put it as text"))
+}
+
+/// Whether a value has no more levels than this.
+fn is_shallow(value: &Value, levels: usize) -> bool {
+    match value {
+        Value::Array(items) => levels > 0 && items.iter().all(|item| is_shallow(item, levels - 1)),
+        Value::Object(fields) => levels > 0 && fields.values().all(|field| is_shallow(field, levels - 1)),
+        _ => true,
+    }
+}
+
+pub(super) fn invalid<T>(reason: impl Into<String>) -> Result<T, StoreError> {
+    Err(StoreError::Invalid(reason.into()))
+}

@@ -1,0 +1,118 @@
+//! What ends agents that do not end themselves: budgets, iterations, cancellation, a model that gives up.
+
+use std::sync::Arc;
+
+use hier_core::agent::{AgentStuck, Budget, ScriptedModel, Spent, Usage};
+use hier_core::prelude::*;
+use serde_json::json;
+
+use crate::support::{Filing, FilingUpdate, call, finish, prompt};
+
+graph! {
+    Desk<Filing> = ReactGraph { subagents: [Clerk {}], max_iterations: 100 }
+}
+
+graph! {
+    Clerk<Filing> = ReactGraph { tools: [look, stop], subagents: [Stopper {}] }
+}
+
+graph! {
+    Stopper<Filing> = SimpleGraph { compute: halt }
+}
+
+/// Looks.
+#[tool]
+async fn look() -> String {
+    "nothing".to_owned()
+}
+
+/// Stops everything.
+#[tool]
+async fn stop() -> Command<Filing> {
+    Command::update(Filing::update().is_cancelled(true))
+}
+
+async fn halt() -> FilingUpdate {
+    Filing::update().is_cancelled(true)
+}
+
+/// A model that never ends: it calls the clerk, who looks and looks.
+fn endless() -> ScriptedModel {
+    ScriptedModel::reacting(|request| {
+        let name = if request.tools.iter().any(|tool| tool.name == "clerk") { "clerk" } else { "look" };
+        call(name, json!({"task": "look"}))
+    })
+}
+
+async fn run(context: BaseContext) -> Result<Filing, RunError> {
+    let out = Desk::compile_as_root().invoke(Filing::update(), Config::default(), context).await?;
+    Ok(out.state().clone())
+}
+
+#[tokio::test]
+async fn no_agent_of_the_tree_exceeds_the_budget() {
+    let model = endless();
+    let budget = Arc::new(Budget::new().model_calls(7));
+    let context = BaseContext { budget: Some(budget.clone()), ..BaseContext::new(model.clone()) };
+    let end = run(context).await.unwrap();
+    assert_eq!(model.asked(), 7);
+    let Spent { model_calls, steps, .. } = budget.spent();
+    assert_eq!(model_calls, 7);
+    assert!(steps > 14, "{steps}");
+    let report = &end.base.current_agent_report;
+    assert!(report.contains("the budget of the whole run is used up (model calls: 7)"), "{report}");
+    let clerk = end.base.progress.get("clerk");
+    assert_eq!(clerk.scheduled, clerk.finished, "every agent has ended in order");
+}
+
+#[tokio::test]
+async fn tokens_and_steps_are_budgets_too() {
+    let spoken = |message: Message| message.with_usage(Usage::new(60, 40));
+    let model = ScriptedModel::new([spoken(call("clerk", json!({}))), spoken(call("look", json!({})))]);
+    let end = run(BaseContext::new(model.clone()).budget(Budget::new().tokens(150))).await.unwrap();
+    assert_eq!(model.requests()[0].options.max_tokens, Some(150));
+    assert_eq!(model.requests()[1].options.max_tokens, Some(50));
+    assert!(end.base.current_agent_report.contains("(tokens: 150)"));
+    let end = run(BaseContext::new(endless()).budget(Budget::new().steps(20))).await.unwrap();
+    assert!(end.base.current_agent_report.contains("(steps: 20)"));
+}
+
+#[tokio::test]
+async fn an_agent_that_does_not_report_is_ended() {
+    let model = endless();
+    let out = Clerk::compile().invoke(Filing::update(), Config::default(), BaseContext::new(model.clone())).await.unwrap();
+    assert_eq!(model.asked(), 55, "five more than its iterations");
+    let report = &out.state().base.current_agent_report;
+    assert_eq!(report, "[FORCED EXIT] Agent exhausted iteration budget (max_iterations=50, iterations_used=55).");
+    let last = out.state().base.messages.last().unwrap();
+    assert!(last.content().unwrap().text().starts_with("Error: "), "its last call is answered all the same");
+}
+
+#[tokio::test]
+async fn whoever_cancels_stops_the_whole_tree() {
+    for way in ["stop", "stopper"] {
+        let model = ScriptedModel::new([call("clerk", json!({"task": "x"})), call(way, json!({})), finish("never")]);
+        let end = run(BaseContext::new(model.clone())).await.unwrap();
+        assert_eq!(model.remaining(), Some(1), "nobody is asked after {way}");
+        assert!(end.base.is_cancelled);
+        let report = &end.base.current_agent_report;
+        assert!(report.starts_with("[FORCED EXIT] Agent was ended: the run was cancelled."), "{report}");
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_is_stuck_fails_the_run() {
+    let stuck = json!({"reason": "no paper", "subject_agent": "printer"});
+    let model = ScriptedModel::new([call("clerk", json!({"task": "x"})), call("raise_exception", stuck)]);
+    let error = run(BaseContext::new(model)).await.unwrap_err();
+    let stuck = AgentStuck::of(&error).expect("an agent is stuck");
+    assert_eq!(stuck.to_string(), "Agent raised exception: no paper");
+    assert_eq!((&*stuck.reporting_agent, &*stuck.subject_agent), ("clerk", "printer"));
+}
+
+#[tokio::test]
+async fn an_unknown_tool_is_told_with_those_that_exist() {
+    let model = ScriptedModel::new([call("clark", json!({})), finish("done")]);
+    run(BaseContext::new(model.clone())).await.unwrap();
+    assert_eq!(prompt(&model, 1)[3], "Error: clark is not a valid tool, try one of [raise_exception, clerk].");
+}

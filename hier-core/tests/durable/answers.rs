@@ -1,0 +1,178 @@
+//! Answers that are no answers, and answers that outlive the process which took them.
+
+use std::sync::Arc;
+
+use hier_core::NodeErrorKind;
+use hier_core::prelude::*;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use super::kit::*;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Verdict {
+    Accept { by: String },
+    Reject,
+}
+
+/// A node that wants a verdict.
+fn judge() -> Node {
+    NodeDef::task(|task: NodeTask| async move {
+        task.run().context().hit(task.run().node());
+        let verdict: Verdict = task.run().interrupt(&json!({ "amount": 3 })).await?;
+        task.state().update(json!({ "log": [format!("{verdict:?}")] }))
+    })
+}
+
+fn judged() -> Builder {
+    let mut graph = marks(&["sibling", "z"]);
+    graph.node("judge", judge()).edge(START, "judge").edge(START, "sibling").edge("judge", "z");
+    graph
+}
+
+#[tokio::test]
+async fn an_answer_of_the_wrong_type_is_refused_and_the_question_stays() {
+    let bench = Bench::new(judged());
+    let open = questions(bench.start(json!({ "x": 1 })).await.unwrap());
+    for wrong in [json!("perhaps"), json!({ "accept": {} }), json!(7)] {
+        let error = bench.answer(&wrong).await.unwrap_err();
+        let RunError::Node { node, error: inner, .. } = &error else { panic!("{error}") };
+        let NodeErrorKind::WrongAnswer { question, .. } = inner.kind() else { panic!("{error}") };
+        assert_eq!((node.as_str(), &question.id), ("judge", &open[0].id));
+        assert!(error.to_string().contains(&wrong.to_string()), "{error}");
+        assert_eq!(bench.state().await.questions, open);
+    }
+    let end = bench.answer(Verdict::Accept { by: "Ada".to_owned() }).await.unwrap();
+    assert_eq!(log(end), json!([r#"Accept { by: "Ada" }"#, "sibling", "z"]));
+    assert_eq!(bench.tally.all(), json!({ "judge": 5, "sibling": 1, "z": 1 }));
+}
+
+/// The first answer stays when the second is refused.
+#[tokio::test]
+async fn a_wrong_second_answer_leaves_the_first() {
+    let mut graph = builder();
+    let node = NodeDef::task(|task: NodeTask| async move {
+        let name: String = task.run().interrupt(&"name").await?;
+        let age: u32 = task.run().interrupt(&"age").await?;
+        task.state().update(json!({ "log": [name, age] }))
+    });
+    graph.node("ask", node).edge(START, "ask");
+    let bench = Bench::new(graph);
+    let _ = bench.start(json!({ "x": 1 })).await.unwrap();
+    assert_eq!(asked(bench.answer("Ada").await.unwrap()), ["age"]);
+    bench.answer("old").await.unwrap_err();
+    assert_eq!(asked(bench.go_on().await.unwrap()), ["age"], "a wrong answer is not kept");
+    assert_eq!(log(bench.answer(36).await.unwrap()), json!(["Ada", 36]));
+}
+
+/// In a graph inside a graph the question must stay open for the root.
+#[tokio::test]
+async fn a_wrong_answer_inside_a_subgraph_can_be_given_again() {
+    let mut inner = marks(&["before"]);
+    inner.node("judge", judge()).edge(START, "before").edge("before", "judge");
+    let mut outer = marks(&["z"]);
+    outer.subgraph("sub", &compile(inner)).edge(START, "sub").edge("sub", "z");
+    let bench = Bench::new(outer);
+    let open = questions(bench.start(json!({ "x": 1 })).await.unwrap());
+    assert_eq!(open[0].path, ["sub", "judge"]);
+    let error = bench.answer("perhaps").await.unwrap_err();
+    assert!(error.to_string().contains("perhaps"), "{error}");
+    let still = bench.state().await.questions;
+    assert_eq!(still.iter().map(|question| &question.id).collect::<Vec<_>>(), [&open[0].id]);
+    assert_eq!(log(bench.answer(Verdict::Reject).await.unwrap()), json!(["before", "Reject", "z"]));
+    assert_eq!(bench.tally.all(), json!({ "before": 1, "judge": 3, "z": 1 }));
+}
+
+/// A handler takes over failures, not answers.
+#[tokio::test(start_paused = true)]
+async fn a_wrong_answer_is_no_failure_to_be_handled_or_retried() {
+    let mut graph = builder();
+    let handler = |task: NodeTask| {
+        let update = task.state().update(json!({ "log": ["handled"] }));
+        async move { update }
+    };
+    graph.node("judge", judge().retry(3).on_failure(handler)).edge(START, "judge");
+    let bench = Bench::new(graph);
+    let _ = bench.start(json!({ "x": 1 })).await.unwrap();
+    bench.answer("perhaps").await.unwrap_err();
+    assert_eq!(bench.tally.of("judge"), 2);
+    assert_eq!(log(bench.answer(Verdict::Reject).await.unwrap()), json!(["Reject"]));
+}
+
+/// The run that took the answer dies while the node is at work; another goes on without being answered again.
+#[tokio::test]
+async fn an_answer_survives_the_run_that_took_it() {
+    for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
+        let (reached, asleep) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let mut graph = builder();
+        let (tell, wait) = (reached.clone(), asleep.clone());
+        let node = NodeDef::task(move |task: NodeTask| {
+            let (tell, wait) = (tell.clone(), wait.clone());
+            async move {
+                let answer: Value = task.run().interrupt(&"q").await?;
+                if task.run().context().hit("answered") == 1 {
+                    tell.notify_one();
+                    wait.notified().await;
+                }
+                task.state().update(json!({ "log": [answer] }))
+            }
+        });
+        graph.node("ask", node).edge(START, "ask");
+        let mut bench = Bench::new(graph);
+        bench.config = bench.config.durability(durability);
+        let _ = bench.start(json!({ "x": 1 })).await.unwrap();
+        tokio::select! {
+            ended = bench.answer("A") => panic!("{ended:?}"),
+            () = reached.notified() => {}
+        }
+        assert_eq!(bench.state().await.questions, [], "{durability:?}: it is answered");
+        assert_eq!(log(bench.go_on().await.unwrap()), json!(["A"]), "{durability:?}");
+    }
+}
+
+/// With nothing open, an answer waits for the first question of the step; one call takes it, and no later step.
+#[tokio::test]
+async fn at_a_breakpoint_the_first_question_takes_the_answer() {
+    let mut graph = marks(&["a"]);
+    graph.node("b", asks(&["b1", "b2"])).node("c", asks(&["c1"]));
+    graph.edge(START, "a").edge("a", "b").edge("b", "c").interrupt_before(["b"]);
+    let bench = Bench::new(graph);
+    assert!(matches!(bench.start(json!({ "x": 1 })).await.unwrap(), Outcome::Stopped(_)));
+    assert_eq!(asked(bench.answer("first").await.unwrap()), ["b2"]);
+    assert_eq!(asked(bench.answer("second").await.unwrap()), ["c1"]);
+    assert_eq!(log(bench.answer("third").await.unwrap()), json!(["a", "first", "second", "third"]));
+}
+
+/// Who took it keeps it when it fails, and nobody else gets it.
+#[tokio::test]
+async fn an_answer_for_whoever_asks_first_is_taken_once() {
+    let mut graph = marks(&["a"]);
+    let node = NodeDef::task(|task: NodeTask| async move {
+        let answer: Value = task.run().interrupt(&"b1").await?;
+        if task.run().context().hit("answered") == 1 {
+            return Err(NodeError::permanent("after"));
+        }
+        let other: Value = task.run().interrupt(&"b2").await?;
+        task.state().update(json!({ "log": [answer, other] }))
+    });
+    graph.node("b", node).edge(START, "a").edge("a", "b").interrupt_before(["b"]);
+    let bench = Bench::new(graph);
+    let _ = bench.start(json!({ "x": 1 })).await.unwrap();
+    bench.answer("first").await.unwrap_err();
+    assert_eq!(asked(bench.go_on().await.unwrap()), ["b2"]);
+    assert_eq!(asked(bench.go_on().await.unwrap()), ["b2"], "it does not answer the second question too");
+    assert_eq!(log(bench.answer("second").await.unwrap()), json!(["a", "first", "second"]));
+}
+
+/// An answer of the wrong type that nobody had asked for yet is not kept.
+#[tokio::test]
+async fn a_wrong_answer_for_whoever_asks_first_is_not_kept() {
+    let mut graph = marks(&["a"]);
+    graph.node("judge", judge()).edge(START, "a").edge("a", "judge").interrupt_before(["judge"]);
+    let bench = Bench::new(graph);
+    let _ = bench.start(json!({ "x": 1 })).await.unwrap();
+    bench.answer("perhaps").await.unwrap_err();
+    assert_eq!(questions(bench.go_on().await.unwrap()).len(), 1);
+    assert_eq!(log(bench.answer(Verdict::Reject).await.unwrap()), json!(["a", "Reject"]));
+}

@@ -1,0 +1,159 @@
+//! Stopping before and after nodes, and going on.
+
+use hier_core::graph::Place;
+use hier_core::prelude::*;
+use hier_core::{Event, StopReason};
+use serde_json::{Value, json};
+
+use super::kit::*;
+
+fn stop(outcome: Outcome<DynState>) -> (StopReason, Vec<String>) {
+    match outcome {
+        Outcome::Stopped(stopped) => (stopped.reason, stopped.next),
+        other => panic!("it has not stopped: {other:?}"),
+    }
+}
+
+fn texts(list: &[&str]) -> Vec<String> {
+    list.iter().map(|text| (*text).to_owned()).collect()
+}
+
+/// The events of a run in the modes of values and updates.
+async fn told(bench: &Bench, input: Option<Value>) -> Vec<Value> {
+    let (modes, config) = ([StreamMode::Values, StreamMode::Updates], bench.config.clone());
+    let mut stream = match input {
+        Some(input) => bench.graph.stream(bench.update(input), config, bench.tally.clone(), modes),
+        None => bench.graph.stream((), config, bench.tally.clone(), modes),
+    };
+    let mut events = Vec::new();
+    while let Some(event) = stream.next().await {
+        let event: Event<DynState> = event.unwrap();
+        events.push(json!([event.mode(), event.to_json().unwrap()["data"]]));
+    }
+    events
+}
+
+#[tokio::test]
+async fn d55_before() {
+    let mut graph = row(&["a", "b", "c"]);
+    graph.interrupt_before(["b"]);
+    let bench = Bench::new(graph);
+    let expected = json!([
+        ["values", { "x": 1, "log": [] }],
+        ["updates", { "a": { "log": ["a"] } }],
+        ["values", { "x": 1, "log": ["a"] }],
+        ["updates", { "__interrupt__": [] }],
+    ]);
+    assert_eq!(Value::Array(told(&bench, Some(json!({ "x": 1 }))).await), expected);
+    assert_eq!(bench.state().await.next, ["b"]);
+    let expected = json!([
+        ["values", { "x": 1, "log": ["a"] }],
+        ["updates", { "b": { "log": ["b"] } }],
+        ["values", { "x": 1, "log": ["a", "b"] }],
+        ["updates", { "c": { "log": ["c"] } }],
+        ["values", { "x": 1, "log": ["a", "b", "c"] }],
+    ]);
+    assert_eq!(Value::Array(told(&bench, None).await), expected);
+}
+
+#[tokio::test]
+async fn d56_after_and_after_the_last() {
+    let mut graph = row(&["a", "b", "c"]);
+    graph.interrupt_after(["b", "c"]);
+    let bench = Bench::new(graph);
+    let stopped = stop(bench.start(json!({ "x": 1 })).await.unwrap());
+    assert_eq!(stopped, (StopReason::After(texts(&["b"])), texts(&["c"])));
+    let stopped = stop(bench.go_on().await.unwrap());
+    assert_eq!(stopped, (StopReason::After(texts(&["c"])), texts(&[])));
+    assert_eq!(log(bench.go_on().await.unwrap()), json!(["a", "b", "c"]));
+}
+
+#[tokio::test]
+async fn d57_after_one_and_before_the_next_is_one_stop() {
+    let mut graph = row(&["a", "b"]);
+    graph.interrupt_after(["a"]).interrupt_before(["b"]);
+    let bench = Bench::new(graph);
+    let _ = stop(bench.start(json!({ "x": 1 })).await.unwrap());
+    assert_eq!(bench.state().await.next, ["b"]);
+    assert_eq!(log(bench.go_on().await.unwrap()), json!(["a", "b"]));
+}
+
+/// Those of a run take the place of those of the graph, also if they are none.
+#[tokio::test]
+async fn breakpoints_of_one_run() {
+    let mut graph = row(&["a", "b", "c"]);
+    graph.interrupt_before(["b"]);
+    let mut bench = Bench::new(graph);
+    let plain = bench.config.clone();
+    bench.config = plain.clone().interrupt_before(["c"]);
+    assert_eq!(stop(bench.start(json!({ "x": 1 })).await.unwrap()).1, ["c"]);
+    assert_eq!(log(bench.go_on().await.unwrap()), json!(["a", "b", "c"]));
+    let none: [&str; 0] = [];
+    bench.config = plain.clone().interrupt_before(none);
+    assert!(bench.start(json!({ "x": 1 })).await.unwrap().is_finished());
+    bench.config = plain.interrupt_after(["bb"]);
+    let error = bench.start(json!({ "x": 1 })).await.unwrap_err();
+    assert!(matches!(&error, RunError::Config(text) if text.contains("`bb`") && text.contains("`b`")), "{error}");
+}
+
+/// A step stops as a whole, and a loop stops each time.
+#[tokio::test]
+async fn a_loop_stops_each_time_round() {
+    let mut graph = marks(&["a", "sibling"]);
+    graph.edge(START, "a").edge(START, "sibling");
+    graph.route("a", "again", [("yes", vec![Place::from("a")]), ("no", vec![Place::End])], |state: &DynState| {
+        let done = state.get("log").and_then(Value::as_array).map_or(0, Vec::len);
+        if done < 4 { "yes" } else { "no" }
+    });
+    graph.interrupt_before(["a"]);
+    let bench = Bench::new(graph);
+    assert_eq!(stop(bench.start(json!({ "x": 1 })).await.unwrap()).1, ["a", "sibling"]);
+    assert_eq!(bench.tally.all(), json!({}), "nothing of the step ran");
+    assert_eq!(stop(bench.go_on().await.unwrap()).1, ["a"]);
+    assert_eq!(stop(bench.go_on().await.unwrap()).1, ["a"]);
+    assert_eq!(log(bench.go_on().await.unwrap()), json!(["a", "sibling", "a", "a"]));
+}
+
+#[tokio::test]
+async fn sends_stop_too() {
+    let mut graph = marks(&["seed", "work"]);
+    graph.edge(START, "seed").each("seed", "items", "work", |_| [1, 2]).interrupt_before(["work"]);
+    let bench = Bench::new(graph);
+    assert_eq!(stop(bench.start(json!({ "x": 1 })).await.unwrap()).1, ["work", "work"]);
+    assert_eq!(log(bench.go_on().await.unwrap()), json!(["seed", "work", "work"]));
+}
+
+/// A breakpoint, an update from outside, another direction.
+#[tokio::test]
+async fn a_command_at_a_breakpoint() {
+    let mut graph = row(&["a", "b"]);
+    graph.node("other", mark()).interrupt_before(["b"]);
+    let bench = Bench::new(graph);
+    let _ = stop(bench.start(json!({ "x": 1 })).await.unwrap());
+    let command = Command::update(bench.update(json!({ "x": 5 }))).goto("other");
+    let end = bench.command(command).await.unwrap();
+    assert_eq!(end.state().to_value(), json!({ "x": 5, "log": ["a", "b", "other"] }));
+}
+
+/// D76, its second half.
+#[tokio::test]
+async fn d76_a_drained_thread_goes_on() {
+    for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
+        let control = RunControl::new();
+        let drains = control.clone();
+        let mut graph = marks(&["n"]);
+        graph.node("d", does(move |_| {
+            drains.request_drain("sig");
+            Ok(json!({ "log": ["d"] }))
+        }));
+        graph.edge(START, "d").edge("d", "n");
+        let mut bench = Bench::new(graph);
+        let plain = bench.config.clone().durability(durability);
+        bench.config = plain.clone().control(control);
+        let stopped = stop(bench.start(json!({ "x": 1 })).await.unwrap());
+        assert_eq!(stopped, (StopReason::Drained("sig".to_owned()), texts(&["n"])));
+        bench.config = plain;
+        assert_eq!(bench.state().await.next, ["n"], "{durability:?}");
+        assert_eq!(log(bench.go_on().await.unwrap()), json!(["d", "n"]), "{durability:?}");
+    }
+}

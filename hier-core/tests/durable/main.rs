@@ -1,0 +1,16 @@
+//! Durable threads through the public API: what is stored when, what is run again and what is not, what is asked and
+//! answered, how a thread goes back in time, and how it is read by another program than the one that wrote it.
+
+mod answers;
+mod breakpoints;
+mod crashes;
+mod faulty;
+mod fencing;
+mod handlers;
+mod travel;
+mod updates;
+mod interrupts;
+mod kit;
+mod nested;
+mod step_failures;
+mod subgraphs;

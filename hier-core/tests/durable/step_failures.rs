@@ -1,0 +1,189 @@
+//! A step that cannot be applied counts as not done (decision 8), and one that fails keeps what is done (4.1).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hier_core::prelude::*;
+use hier_core::reducer::ReduceError;
+use serde_json::{Value, json};
+
+use super::kit::*;
+
+const MODES: [Durability; 3] = [Durability::Sync, Durability::Async, Durability::Exit];
+
+/// `log` takes lists, and refuses that of `bad` while the flag is set.
+fn refusing(refuses: &Arc<AtomicBool>) -> Schema {
+    let refuses = refuses.clone();
+    Schema::new().last("x").reduced_with("log", json!([]), move |list: &mut Value, new: Value| {
+        if new == json!(["bad"]) && refuses.load(Ordering::Relaxed) {
+            return Err(ReduceError::new("not this one"));
+        }
+        let new = new.as_array().cloned().unwrap_or_default();
+        list.as_array_mut().into_iter().for_each(|list| list.extend(new.iter().cloned()));
+        Ok(())
+    })
+}
+
+/// `first`, then `bad` and `good` at once, then `z`.
+fn bench(refuses: &Arc<AtomicBool>, durability: Durability, bad: Node) -> Bench {
+    let mut graph = over(refusing(refuses));
+    graph.node("first", mark()).node("bad", bad).node("good", mark()).node("z", mark());
+    graph.edge(START, "first").edge("first", "bad").edge("first", "good").join(["bad", "good"], "z");
+    let mut bench = Bench::new(graph);
+    bench.config = bench.config.durability(durability);
+    bench
+}
+
+#[tokio::test]
+async fn a_step_that_cannot_be_applied_is_run_again() {
+    for durability in MODES {
+        let refuses = Arc::new(AtomicBool::new(true));
+        let bench = bench(&refuses, durability, mark());
+        for attempt in 1..=3 {
+            let error = if attempt == 1 { bench.start(json!({ "x": 1 })).await } else { bench.go_on().await }.unwrap_err();
+            assert!(matches!(&error, RunError::Reduce { node, channel, .. } if node == "bad" && channel == "log"), "{error}");
+            let live = bench.state().await;
+            assert_eq!((log_of(&live), live.next), (json!(["first"]), vec!["bad".to_owned(), "good".to_owned()]));
+            assert_eq!(bench.tally.all(), json!({ "first": 1, "bad": attempt, "good": attempt }), "{durability:?}");
+        }
+        refuses.store(false, Ordering::Relaxed);
+        assert_eq!(log(bench.go_on().await.unwrap()), json!(["first", "bad", "good", "z"]), "{durability:?}");
+        assert_eq!(bench.tally.all(), json!({ "first": 1, "bad": 4, "good": 4, "z": 1 }));
+    }
+}
+
+/// What was void stays void when the node fails, or asks, before it is done again.
+#[tokio::test]
+async fn what_could_not_be_applied_never_comes_back() {
+    for durability in MODES {
+        let refuses = Arc::new(AtomicBool::new(true));
+        let bad = NodeDef::task(|task: NodeTask| async move {
+            match task.run().context().hit("bad") {
+                1 => task.state().update(json!({ "log": ["bad"] })),
+                2 => Err(NodeError::permanent("boom")),
+                _ => {
+                    let answer: Value = task.run().interrupt(&"q").await?;
+                    task.state().update(json!({ "log": [answer] }))
+                }
+            }
+        });
+        let bench = bench(&refuses, durability, bad);
+        bench.start(json!({ "x": 1 })).await.unwrap_err();
+        refuses.store(false, Ordering::Relaxed);
+        let error = bench.go_on().await.unwrap_err();
+        assert!(error.to_string().contains("boom"), "{durability:?}: {error}");
+        assert_eq!(asked(bench.go_on().await.unwrap()), ["q"], "{durability:?}");
+        assert_eq!(bench.state().await.next, ["bad"]);
+        assert_eq!(log(bench.answer("A").await.unwrap()), json!(["first", "A", "good", "z"]), "{durability:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_step_of_one_task_that_cannot_be_applied_is_run_again() {
+    for durability in MODES {
+        let refuses = Arc::new(AtomicBool::new(true));
+        let mut graph = over(refusing(&refuses));
+        graph.node("a", mark()).node("bad", mark()).node("z", mark());
+        graph.edge(START, "a").edge("a", "bad").edge("bad", "z");
+        let mut bench = Bench::new(graph);
+        bench.config = bench.config.durability(durability);
+        bench.start(json!({ "x": 1 })).await.unwrap_err();
+        bench.go_on().await.unwrap_err();
+        assert_eq!(bench.state().await.next, ["bad"], "{durability:?}");
+        assert_eq!(log_of(&bench.state().await), json!(["a"]), "{durability:?}");
+        refuses.store(false, Ordering::Relaxed);
+        assert_eq!(log(bench.go_on().await.unwrap()), json!(["a", "bad", "z"]), "{durability:?}");
+        assert_eq!(bench.tally.all(), json!({ "a": 1, "bad": 3, "z": 1 }), "{durability:?}");
+    }
+}
+
+/// Decision 7: what a node wrote and where it leads are one thing.
+#[tokio::test]
+async fn d43_a_route_that_panics_leaves_its_node_undone() {
+    for durability in MODES {
+        let panics = Arc::new(AtomicBool::new(true));
+        let mut graph = marks(&["a", "b", "sibling"]);
+        let broken = panics.clone();
+        graph.edge(START, "a").edge(START, "sibling").route("a", "broken", [("go", vec!["b"])], move |_| {
+            assert!(!broken.load(Ordering::Relaxed), "broken");
+            "go"
+        });
+        let mut bench = Bench::new(graph);
+        bench.config = bench.config.durability(durability);
+        let error = bench.start(json!({ "x": 1 })).await.unwrap_err();
+        assert!(matches!(&error, RunError::Node { node, .. } if node == "a"), "{error}");
+        let live = bench.state().await;
+        assert_eq!((live.next, live.tasks[0].error.is_some()), (vec!["a".to_owned()], true), "{durability:?}");
+        panics.store(false, Ordering::Relaxed);
+        assert_eq!(log(bench.go_on().await.unwrap()), json!(["a", "sibling", "b"]), "{durability:?}");
+        assert_eq!(bench.tally.all(), json!({ "a": 2, "sibling": 1, "b": 1 }), "{durability:?}");
+    }
+}
+
+fn good_and_bad(durability: Durability) -> Bench {
+    let mut graph = marks(&["good", "after"]);
+    graph.node("bad", fails(1)).edge(START, "good").edge(START, "bad").join(["good", "bad"], "after");
+    let mut bench = Bench::new(graph);
+    bench.config = bench.config.durability(durability);
+    bench
+}
+
+#[tokio::test]
+async fn d41_what_is_done_is_not_done_again() {
+    for durability in MODES {
+        let bench = good_and_bad(durability);
+        let error = bench.start(json!({ "x": 1 })).await.unwrap_err();
+        assert!(matches!(&error, RunError::Node { node, .. } if node == "bad"), "{error}");
+        let live = bench.state().await;
+        assert_eq!((log_of(&live), &live.next), (json!(["good"]), &vec!["bad".to_owned()]), "{durability:?}");
+        let record = bench.graph.state(live.config).await.unwrap();
+        assert_eq!((log_of(&record), record.next), (json!([]), vec!["bad".to_owned(), "good".to_owned()]));
+        let told = record.tasks.iter().map(|task| (task.node.as_str(), task.error.as_deref(), task.result.is_some()));
+        assert_eq!(told.collect::<Vec<_>>(), [("bad", Some("boom"), false), ("good", None, true)]);
+        assert_eq!(log(bench.go_on().await.unwrap()), json!(["bad", "good", "after"]), "{durability:?}");
+        assert_eq!(bench.tally.all(), json!({ "good": 1, "bad": 2, "after": 1 }), "{durability:?}");
+    }
+}
+
+#[tokio::test]
+async fn d42_a_new_input_starts_over() {
+    let bench = good_and_bad(Durability::Sync);
+    bench.start(json!({ "x": 1 })).await.unwrap_err();
+    let end = bench.start(json!({ "x": 2 })).await.unwrap();
+    assert_eq!(end.state().to_value(), json!({ "x": 2, "log": ["bad", "good", "after"] }));
+    assert_eq!(bench.tally.all(), json!({ "good": 2, "bad": 2, "after": 1 }));
+}
+
+/// The key is that of the task: the same when it runs again, and nobody else's.
+#[tokio::test(start_paused = true)]
+async fn idempotency_keys_are_those_of_tasks() {
+    let keys = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let noted = keys.clone();
+    let notes = move |boom: bool| {
+        let noted = noted.clone();
+        does(move |task| {
+            let (key, node) = (task.run().idempotency_key(), task.run().node().to_owned());
+            noted.lock().unwrap().push((node.clone(), key));
+            let count = task.run().context().of(&node);
+            // An attempt that is retried, then a failure of the run.
+            if boom && count < 4 { Err(if count == 1 { NodeError::new("retry") } else { NodeError::permanent("boom") }) } else { Ok(json!({})) }
+        })
+    };
+    let mut graph = builder();
+    graph.node("seed", notes(false)).node("boom", notes(true).retry(2)).node("sent", notes(false));
+    graph.edge(START, "seed").edge("seed", "boom").each("seed", "items", "sent", |_| [1, 2, 3]);
+    let bench = Bench::new(graph);
+    bench.start(json!({ "x": 1 })).await.unwrap_err();
+    bench.go_on().await.unwrap_err();
+    assert!(bench.go_on().await.unwrap().is_finished());
+    let keys = keys.lock().unwrap().clone();
+    let of = |name: &str| keys.iter().filter(|(node, _)| node == name).map(|(_, key)| key.clone()).collect::<Vec<_>>();
+    assert_eq!(of("boom").len(), 4);
+    assert!(of("boom").iter().all(|key| *key == of("boom")[0]), "{keys:?}");
+    let mut all: Vec<String> = [of("seed"), of("sent"), of("boom")[..1].to_vec()].concat();
+    assert_eq!(all.len(), 5, "what is done ran once");
+    all.sort();
+    all.dedup();
+    assert_eq!(all.len(), 5, "{keys:?}");
+    assert!(all.iter().all(|key| key.starts_with("t//")), "{keys:?}");
+}

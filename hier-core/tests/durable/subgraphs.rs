@@ -1,0 +1,161 @@
+//! Graphs inside graphs: what is run again after a failure, and what they keep from call to call.
+
+use hier_core::checkpoint::{Checkpointer, ListQuery};
+use hier_core::prelude::*;
+use serde_json::{Value, json};
+
+use super::kit::*;
+
+/// The namespaces of the thread, without ids of tasks.
+async fn namespaces(bench: &Bench) -> Vec<String> {
+    let query = ListQuery { thread: Some("t".to_owned()), ..ListQuery::default() };
+    let listed = bench.saver.list(query).await.unwrap();
+    let mut names: Vec<String> = listed.iter().map(|listed| listed.namespace.to_string()).collect();
+    names.sort();
+    names.dedup();
+    let name = |name: &String| name.split(':').next().unwrap_or_default().to_owned();
+    names.iter().map(name).collect()
+}
+
+/// A node that puts down its name and `x`.
+fn notes() -> Node {
+    does(|task| Ok(json!({ "log": [task.run().node(), task.state().get("x")] })))
+}
+
+/// What the inner graph of a thread wrote in two runs, and where it stored something.
+async fn two_runs(checkpoints: Checkpoints) -> (Vec<Value>, Vec<String>) {
+    let mut inner = over(Schema::new().last("x").reduced("seen", hier_core::state::Builtin::Append));
+    inner.node("in", does(|task| Ok(json!({ "seen": ["in", task.state().get("x")] }))));
+    inner.node("copy", does(|task| Ok(json!({ "x": task.state().get("seen") })))).edge(START, "in").edge("in", "copy");
+    let mut outer = builder();
+    outer.subgraph("call", &compile(inner)).checkpoints("call", checkpoints);
+    outer.node("keep", does(|task| Ok(json!({ "log": [task.state().get("x")] }))));
+    outer.edge(START, "call").edge("call", "keep");
+    let bench = Bench::new(outer);
+    let _ = bench.start(json!({ "x": 1 })).await.unwrap();
+    let _ = bench.start(json!({ "x": 3 })).await.unwrap();
+    let log = log_of(&bench.state().await);
+    (log.as_array().cloned().unwrap_or_default(), namespaces(&bench).await)
+}
+
+#[tokio::test]
+async fn d64_what_a_subgraph_keeps() {
+    let (seen, stored) = two_runs(Checkpoints::PerCall).await;
+    assert_eq!(
+        (seen, stored),
+        (vec![json!(["in", 1]), json!(["in", 3])], ["", "call", "call"].map(str::to_owned).into())
+    );
+    let (seen, stored) = two_runs(Checkpoints::PerThread).await;
+    let both = json!(["in", 1, "in", 3]);
+    assert_eq!((seen, stored), (vec![json!(["in", 1]), both], ["", "call"].map(str::to_owned).into()));
+    let (seen, stored) = two_runs(Checkpoints::None).await;
+    assert_eq!((seen, stored), (vec![json!(["in", 1]), json!(["in", 3])], vec![String::new()]));
+}
+
+/// `inner` is `c` and then `b`, which fails once.
+fn failing(checkpoints: Checkpoints) -> Bench {
+    let mut inner = marks(&["c", "z"]);
+    inner.node("b", fails(1)).edge(START, "c").edge("c", "b").edge("b", "z");
+    let mut outer = marks(&["o", "sibling"]);
+    outer.subgraph("sub", &compile(inner)).checkpoints("sub", checkpoints);
+    outer.edge(START, "sub").edge(START, "sibling").edge("sub", "o");
+    Bench::new(outer)
+}
+
+#[tokio::test]
+async fn d65_inner_nodes_that_are_done_do_not_run_again() {
+    for checkpoints in [Checkpoints::PerCall, Checkpoints::PerThread] {
+        let bench = failing(checkpoints);
+        let error = bench.start(json!({ "x": 1 })).await.unwrap_err();
+        assert!(
+            matches!(error.root(), RunError::Node { node, graph, .. } if node == "b" && graph == "case"),
+            "{error}"
+        );
+        assert_eq!(bench.state().await.next, ["sub"]);
+        // Decision 16: what it wrote before it stopped is handed back too, once.
+        assert_eq!(log(bench.go_on().await.unwrap()), json!(["sibling", "c", "b", "z", "o"]), "{checkpoints:?}");
+        let ran = json!({ "c": 1, "b": 2, "z": 1, "sibling": 1, "o": 1 });
+        assert_eq!(bench.tally.all(), ran, "{checkpoints:?}");
+    }
+}
+
+#[tokio::test]
+async fn without_checkpoints_a_call_begins_again() {
+    let bench = failing(Checkpoints::None);
+    bench.start(json!({ "x": 1 })).await.unwrap_err();
+    assert_eq!(log(bench.go_on().await.unwrap()), json!(["sibling", "c", "b", "z", "o"]));
+    assert_eq!(bench.tally.all(), json!({ "c": 2, "b": 2, "z": 1, "sibling": 1, "o": 1 }));
+}
+
+/// A new input is a new call: what an unfinished call had written does not come back.
+#[tokio::test]
+async fn a_new_input_begins_a_new_call() {
+    let bench = failing(Checkpoints::PerCall);
+    bench.start(json!({ "x": 1 })).await.unwrap_err();
+    assert_eq!(log(bench.start(json!({ "x": 2 })).await.unwrap()), json!(["sibling", "c", "b", "z", "o"]));
+    assert_eq!(bench.tally.all(), json!({ "c": 2, "b": 2, "z": 1, "sibling": 2, "o": 1 }));
+}
+
+/// Decision 16, over several interrupts: of a plain channel the last value comes back, of a list each part once.
+#[tokio::test]
+async fn a_resumed_call_hands_back_what_it_wrote_each_time() {
+    for durability in [Durability::Sync, Durability::Exit] {
+        let mut inner = marks(&["i1"]);
+        inner.node("ask1", asks(&["1"])).node("set", does(|_| Ok(json!({ "x": 9 })))).node("ask2", asks(&["2"]));
+        inner.edge(START, "i1").edge("i1", "ask1").edge("ask1", "set").edge("set", "ask2");
+        let mut outer = builder();
+        outer.node("o", notes()).subgraph("sub", &compile(inner)).edge(START, "sub").edge("sub", "o");
+        let mut bench = Bench::new(outer);
+        bench.config = bench.config.durability(durability);
+        let _ = bench.start(json!({ "x": 1, "log": ["in"] })).await.unwrap();
+        let _ = bench.answer("A").await.unwrap();
+        assert_eq!(bench.state().await.values.to_value(), json!({ "x": 1, "log": ["in"] }), "not before it ends");
+        let end = bench.answer("B").await.unwrap();
+        assert_eq!(end.state().to_value(), json!({ "x": 9, "log": ["in", "i1", "A", "B", "o", 9] }), "{durability:?}");
+    }
+}
+
+/// Sends to a graph: each has a call of its own, and only the one that failed is run again.
+#[tokio::test]
+async fn calls_by_send_are_resumed_one_by_one() {
+    let mut inner = marks(&[]);
+    inner.node(
+        "work",
+        does(|task| {
+            let x = task.state().get("x").cloned().unwrap_or_default();
+            let name = format!("work {x}");
+            let count = task.run().context().hit(&name);
+            if x == 2 && count == 1 { Err(NodeError::permanent("boom")) } else { Ok(json!({ "log": [name] })) }
+        }),
+    );
+    inner.edge(START, "work");
+    let mut outer = marks(&["z"]);
+    outer.subgraph("sub", &compile(inner)).node("seed", does(|_| Ok(json!({}))));
+    outer.edge(START, "seed").edge("sub", "z");
+    outer.each("seed", "items", "sub", |_| (1..4).map(|x| json!({ "x": x })));
+    let bench = Bench::new(outer);
+    bench.start(json!({ "log": [] })).await.unwrap_err();
+    assert_eq!(log(bench.go_on().await.unwrap()), json!(["work 1", "work 2", "work 3", "z"]));
+    assert_eq!(bench.tally.all()["work 1"], 1);
+    assert_eq!(bench.tally.all()["work 2"], 2);
+}
+
+/// A graph that keeps its state asks; it goes on where it was, and knows what it did before.
+#[tokio::test]
+async fn a_graph_that_keeps_its_state_can_ask() {
+    let mut inner = over(schema().reduced("own", hier_core::state::Builtin::Append));
+    inner.node("i", does(|_| Ok(json!({ "own": ["i"] })))).node("ask", asks(&["q"]));
+    inner.node(
+        "tell",
+        does(|task| Ok(json!({ "log": [task.state().get("own").map(|own| own.as_array().map(Vec::len))] }))),
+    );
+    inner.edge(START, "i").edge("i", "ask").edge("ask", "tell");
+    let mut outer = builder();
+    outer.subgraph("sub", &compile(inner)).checkpoints("sub", Checkpoints::PerThread).edge(START, "sub");
+    let bench = Bench::new(outer);
+    let _ = bench.start(json!({ "x": 1 })).await.unwrap();
+    assert_eq!(log(bench.answer("A").await.unwrap()), json!(["A", 1]));
+    let _ = bench.start(json!({ "x": 2 })).await.unwrap();
+    assert_eq!(log(bench.answer("B").await.unwrap()), json!(["A", 1, "B", 2]));
+    assert_eq!(bench.tally.all(), json!({ "i": 2, "ask": 4, "tell": 2 }));
+}

@@ -1,0 +1,51 @@
+//! What stands in a graph that asks a model, and in one that is a subagent.
+
+use syn::{Expr, Ident, Path, Type};
+
+/// The fields of `ReactGraph` and `TodoGraph`.
+#[derive(Default)]
+pub(in super::super) struct Agent {
+    /// Whether it has a list of things to do.
+    pub(in super::super) todo: bool,
+    pub(in super::super) system: Option<Expr>,
+    pub(in super::super) reasoning: Option<Expr>,
+    pub(in super::super) tools: Vec<Path>,
+    pub(in super::super) tool_errors: Option<Expr>,
+    pub(in super::super) max_iterations: Option<Expr>,
+    pub(in super::super) reports: Option<Expr>,
+    pub(in super::super) report_into: Option<Ident>,
+    pub(in super::super) front: Vec<Attachment>,
+    pub(in super::super) back: Vec<Attachment>,
+    pub(in super::super) subagents: Vec<Attachment>,
+    pub(in super::super) parallel: bool,
+    pub(in super::super) todo_check: Option<Expr>,
+    pub(in super::super) todo_refusal: Option<Expr>,
+    /// Whether a rule is broken, so that the compiler need not check any more.
+    pub(in super::super) flawed: bool,
+}
+
+/// `Worker { merge_fields: [artifact] }`
+pub(in super::super) struct Attachment {
+    pub(in super::super) path: Path,
+    pub(in super::super) policy: Option<Policy>,
+}
+
+/// What any graph says of itself as a subagent.
+#[derive(Default)]
+pub(in super::super) struct Membership {
+    pub(in super::super) policy: Option<Policy>,
+    pub(in super::super) args: Option<Type>,
+    pub(in super::super) on_entry: Option<Path>,
+    pub(in super::super) on_exit: Option<Path>,
+}
+
+/// The options of a policy.
+#[derive(Default)]
+pub(in super::super) struct Policy {
+    pub(in super::super) clear_messages: Option<Expr>,
+    pub(in super::super) preserve_chat: Option<Expr>,
+    pub(in super::super) reset_iteration: Option<Expr>,
+    pub(in super::super) max_iterations: Option<Expr>,
+    pub(in super::super) merge_fields: Option<Vec<Ident>>,
+    pub(in super::super) discard_fields: Option<Vec<Ident>>,
+}

@@ -1,0 +1,289 @@
+//! The code of agents, and of graphs as subagents. What needs the types is checked by the compiler: each condition stands
+//! at the user's token that it is about.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::spanned::Spanned;
+use syn::{Expr, Path, Type};
+
+use super::ast::{Agent, Attachment, Membership, Policy};
+use super::check::is_itself;
+use super::shape::{members, repeated};
+use crate::graph::expand::code;
+use crate::graph::model::Model;
+
+/// The constant with what is known of a member.
+pub(in super::super) fn member(number: usize) -> Ident {
+    format_ident!("__MEMBER_{number}")
+}
+
+/// The members with their numbers, but for one that is the agent itself.
+pub(in super::super) fn numbered<'a>(
+    model: &'a Model,
+    agent: &'a Agent,
+) -> impl Iterator<Item = (usize, &'a Attachment)> {
+    let others = |(_, attachment): &(usize, &Attachment)| !is_itself(&model.head.name, &attachment.path);
+    members(agent).enumerate().filter(others)
+}
+
+/// The constants of the members, the checks, and the function that makes the agent.
+pub(in super::super) fn items(model: &Model, agent: &Agent, state: &Type, context: &TokenStream) -> TokenStream {
+    let members = numbered(model, agent).map(|(number, attachment)| {
+        let here = span(&attachment.path);
+        let (constant, site, path) = (member(number), code::site_at(here), &attachment.path);
+        // A constant of its own, so that what is wrong with the graph is not shown at the policy.
+        let (given, policy) =
+            (Ident::new(&format!("__POLICY_{number}"), here), policy(attachment.policy.as_ref(), state, Some(path)));
+        quote_spanned! {here=>
+            const #given: ::core::option::Option<::hier_core::__private::PolicySpec> = #policy;
+            const #constant: ::hier_core::__private::Member<#state, #context> = #site.member::<#path>(#given);
+        }
+    });
+    // What is wrong already would be reported once more.
+    let checks = (!agent.flawed).then(|| [stages(model, agent), policies(model, agent, state), names(model, agent)]);
+    let checks = checks.into_iter().flatten();
+    let (builder, todo, name) = (builder(model, agent, state), agent.todo, &model.head.name);
+    // One call, shown at the state's type: a state or context that is no agent's is reported there, and once.
+    let make = quote_spanned! {state.span()=>
+        ::hier_core::__private::agent::<#state, #context>(#todo, <#name as ::hier_core::__private::Graph>::SPEC, root, __tell)
+    };
+    quote! {
+        #(#members)*
+        #(#checks)*
+        fn __parts(root: bool) -> ::hier_core::__private::Parts<#state, #context> { #make }
+        fn __tell(
+            __agent: ::hier_core::__private::AgentBuilder<#state, #context>,
+        ) -> ::hier_core::__private::AgentBuilder<#state, #context> {
+            #builder
+        }
+    }
+}
+
+/// The methods of `impl Graph` that give the code.
+pub(in super::super) fn methods(state: &Type, context: &TokenStream) -> TokenStream {
+    let parts = quote!(::hier_core::__private::Parts<#state, #context>);
+    quote! {
+        fn parts() -> #parts { __parts(false) }
+        fn root_parts() -> #parts { __parts(true) }
+    }
+}
+
+/// The nodes of the members, in a spec: by the names of the graphs, which only the compiler knows.
+pub(in super::super) fn node(agent: &Agent, number: usize, guess: &str) -> TokenStream {
+    let constant = member(number);
+    let name = if repeated(agent)[number] { quote!(#guess) } else { quote!(#constant.name()) };
+    quote! {
+        ::hier_core::__private::NodeSpec::declared(#name, false, &[], const { &[] }, #constant.nested())
+    }
+}
+
+/// Front and back stages ask no model.
+fn stages(model: &Model, agent: &Agent) -> TokenStream {
+    let first = agent.subagents.len();
+    let stages = numbered(model, agent).filter(|(number, _)| *number >= first);
+    let checks = stages.map(|(number, attachment)| {
+        let (constant, name) = (member(number), last(&attachment.path));
+        let message = format!(
+            "`{name}` asks a model, itself or in a graph within it, and a front or back stage must not: make it a subagent"
+        );
+        quote_spanned!(span(&attachment.path)=> const _: () = ::core::assert!(!#constant.asks_model(), #message);)
+    });
+    checks.collect()
+}
+
+/// The text of an assertion, in which braces stand for themselves.
+fn plainly(message: &str) -> String {
+    message.replace('{', "{{").replace('}', "}}")
+}
+
+/// What a policy says holds for both states, and against what the graph says itself.
+fn policies(model: &Model, agent: &Agent, state: &Type) -> TokenStream {
+    let checks = numbered(model, agent).map(|(number, attachment)| {
+        let (constant, name, here) = (member(number), last(&attachment.path), span(&attachment.path));
+        let both = format!("a channel is both merged and discarded between this and the policy of `{name}`: remove one");
+        let lacks =
+            format!("the policy of `{name}` names a channel that this agent's state does not have: replace its list here");
+        let none = plainly(&format!("`{name}` has another state than this agent, and no policy: write `{name} {{ … }}`"));
+        let several = plainly(&format!(
+            "subagents that run side by side each need a policy of their own: write `{name} {{ … }}`, or remove \
+             `parallel_subagents`"
+        ));
+        let plain = format!(
+            "a channel that `{name}` gives back has no reducer, and several subagents may write it at once: give it one, or \
+             remove `parallel_subagents`"
+        );
+        let table = quote!(<#state as ::hier_core::__private::State>::CHANNELS);
+        let parallel = (agent.parallel && number < agent.subagents.len()).then(|| {
+            quote_spanned! {here=>
+                const _: () = ::core::assert!(#constant.has_policy(), #several);
+                const _: () = ::core::assert!(#constant.merges_reduced(&#table), #plain);
+            }
+        });
+        quote_spanned! {here=>
+            const _: () = ::core::assert!(!#constant.merges_and_discards(), #both);
+            const _: () = ::core::assert!(#constant.fits(&#table), #lacks);
+            const _: () = ::core::assert!(#constant.may_share(&#table), #none);
+            #parallel
+        }
+    });
+    checks.collect()
+}
+
+/// Every name is called by one thing only.
+fn names(model: &Model, agent: &Agent) -> TokenStream {
+    let tools = agent.tools.iter().map(|path| {
+        let name = quote_spanned!(span(path)=> <#path as ::hier_core::__private::NamedTool>::NAME);
+        (path, name, "tool", false)
+    });
+    let subagents = numbered(model, agent).take_while(|(number, _)| *number < agent.subagents.len());
+    let subagents = subagents.map(|(number, attachment)| {
+        let constant = member(number);
+        (&attachment.path, quote!(#constant.name()), "subagent", true)
+    });
+    let all: Vec<_> = tools.chain(subagents).collect();
+    let names = all.iter().map(|(_, name, ..)| name);
+    let checks = all.iter().enumerate().map(|(place, (path, name, kind, is_node))| {
+        let last = last(path);
+        let doubled = format!("the {kind} `{last}` has the name of another tool or subagent of this agent: rename one");
+        let reserved = format!("the {kind} `{last}` has a name that every agent has itself: rename it");
+        quote_spanned! {span(path)=>
+            const _: () = ::core::assert!(__DOUBLED != #place, #doubled);
+            const _: () = ::core::assert!(!::hier_core::__private::is_reserved(#name, #is_node), #reserved);
+        }
+    });
+    quote! {
+        #[allow(long_running_const_eval)]
+        const __DOUBLED: usize = ::hier_core::__private::first_doubled(&[#(#names),*]);
+        #(#checks)*
+    }
+}
+
+/// The calls of the builder.
+fn builder(model: &Model, agent: &Agent, state: &Type) -> TokenStream {
+    let set = |method: &str, value: &Option<Expr>| {
+        let value = value.as_ref()?;
+        let method = Ident::new(method, value.span());
+        Some(quote_spanned!(value.span()=> .#method(#value)))
+    };
+    let fields = [
+        set("system", &agent.system),
+        set("reasoning", &agent.reasoning),
+        set("tool_errors", &agent.tool_errors),
+        set("max_iterations", &agent.max_iterations),
+        set("reports_to_supervisor", &agent.reports),
+        set("todo_check", &agent.todo_check),
+        set("todo_refusal", &agent.todo_refusal),
+    ];
+    let fields = fields.into_iter().flatten();
+    let into = agent.report_into.as_ref().map(|channel| {
+        quote_spanned! {channel.span()=>
+            .report_into(&<#state as ::hier_core::__private::State>::channels().#channel)
+        }
+    });
+    let tools = agent
+        .tools
+        .iter()
+        .map(|path| quote_spanned!(span(path)=> .tool(<#path as ::hier_core::__private::NamedTool>::TOOL)));
+    let subagents = agent.subagents.len();
+    let stages = subagents + agent.front.len();
+    let members = numbered(model, agent).map(|(number, _)| {
+        let constant = member(number);
+        let method = if number < subagents {
+            quote!(subagent)
+        } else if number < stages {
+            quote!(front)
+        } else {
+            quote!(back)
+        };
+        quote!(.#method(#constant.subagent()))
+    });
+    let parallel = agent.parallel;
+    quote!(__agent #(#fields)* .parallel_subagents(#parallel) #into #(#tools)* #(#members)*)
+}
+
+/// `Some(PolicySpec { … })`, or `None`. With the path of the graph that it is for, the channels are looked up in both
+/// states; without, in this one.
+fn policy(policy: Option<&Policy>, state: &Type, inner: Option<&Path>) -> TokenStream {
+    let here = inner.map_or_else(Span::call_site, span);
+    let Some(policy) = policy else { return quote_spanned!(here=> ::core::option::Option::None) };
+    let option = |field: &str, value: &Option<Expr>| {
+        let (field, value) = (Ident::new(field, Span::call_site()), value.as_ref()?);
+        Some(quote!(#field: ::core::option::Option::Some(#value),))
+    };
+    let fields = |option: &str, channels: &Option<Vec<Ident>>| {
+        let (option, channels) = (Ident::new(option, Span::call_site()), channels.as_ref()?);
+        let written = channels.iter().map(|channel| channel.unraw().to_string());
+        let names = channels.iter().map(|channel| {
+            let key = |state: TokenStream| {
+                quote_spanned!(channel.span()=> &<#state as ::hier_core::__private::State>::channels().#channel)
+            };
+            let outer = key(state.to_token_stream());
+            let Some(path) = inner else {
+                return quote_spanned!(channel.span()=> ::hier_core::__private::returnable(#outer));
+            };
+            let inner = key(quote!(<#path as ::hier_core::__private::Graph>::State));
+            quote_spanned!(channel.span()=> ::hier_core::__private::crosses(#outer, #inner))
+        });
+        Some(quote! {
+            #option: ::core::option::Option::Some(::hier_core::__private::FieldsSpec {
+                written: &[#(#written),*],
+                names: || ::std::vec![#(#names),*],
+            }),
+        })
+    };
+    let given = [
+        option("clear_messages", &policy.clear_messages),
+        option("preserve_chat_with_operator", &policy.preserve_chat),
+        option("reset_iteration", &policy.reset_iteration),
+        option("max_iterations", &policy.max_iterations),
+        fields("merge_fields", &policy.merge_fields),
+        fields("discard_fields", &policy.discard_fields),
+    ];
+    let given = given.into_iter().flatten();
+    quote_spanned! {here=>
+        ::core::option::Option::Some(::hier_core::__private::PolicySpec {
+            #(#given)*
+            ..::hier_core::__private::PolicySpec::NONE
+        })
+    }
+}
+
+/// What a graph is as a subagent: the items of `impl Graph` that say it.
+pub(in super::super) fn membership(
+    member: &Membership,
+    state: &Type,
+    context: &TokenStream,
+    asks_model: &TokenStream,
+) -> TokenStream {
+    let policy = policy(member.policy.as_ref(), state, None);
+    let hook = |method: &str, path: &Path| {
+        let here = span(path);
+        let (method, site) = (Ident::new(method, here), code::site_at(here));
+        quote_spanned!(here=> .#method(|task| #site.hook(task, #path)))
+    };
+    let entry = member.on_entry.as_ref().map(|path| hook("on_entry", path));
+    let exit = member.on_exit.as_ref().map(|path| hook("on_exit", path));
+    let args = member.args.as_ref().map(|args| quote_spanned!(args.span()=> .args::<#args>()));
+    let code = (entry.is_some() || exit.is_some() || args.is_some()).then(|| {
+        quote! {
+            fn member() -> ::hier_core::__private::MemberCode<#state, #context> {
+                ::hier_core::__private::MemberCode::default() #entry #exit #args
+            }
+        }
+    });
+    quote! {
+        const MEMBER: ::hier_core::__private::MemberSpec =
+            ::hier_core::__private::MemberSpec { policy: #policy, asks_model: #asks_model };
+        #code
+    }
+}
+
+/// The name in a path.
+fn span(path: &Path) -> Span {
+    code::span(path)
+}
+
+fn last(path: &Path) -> String {
+    path.segments.last().map(|last| last.ident.unraw().to_string()).unwrap_or_default()
+}

@@ -1,0 +1,6 @@
+//! Graphs that ask a model, and graphs as subagents: what stands in them, what is wrong with them, their code.
+
+pub(super) mod ast;
+pub(super) mod check;
+pub(super) mod expand;
+pub(super) mod shape;

@@ -1,0 +1,42 @@
+//! The graph that an agent is, for the checks and as the place of breakpoints.
+
+use hier_spec::agent::AgentShape;
+use hier_spec::{GraphSpec, NodeSpec};
+use quote::ToTokens;
+use syn::ext::IdentExt;
+
+use super::ast::{Agent, Attachment};
+use crate::graph::model::snake_case;
+
+/// The graph with its nodes and edges. The names of its members are guesses, which the code replaces: only the compiler
+/// knows them.
+pub(in super::super) fn shape(agent: &Agent) -> GraphSpec {
+    let mut names: Vec<String> = Vec::new();
+    let mut nodes = |members: &[Attachment]| -> Vec<NodeSpec> {
+        let node = |member: &Attachment| NodeSpec { name: name(member, &mut names).into(), ..NodeSpec::new("") };
+        members.iter().map(node).collect()
+    };
+    let (subagents, front, back) = (nodes(&agent.subagents), nodes(&agent.front), nodes(&agent.back));
+    AgentShape { todo: agent.todo, subagents, front, back }.spec()
+}
+
+/// The graph's name as far as it can be told from its path; with a number, if it stands here before.
+fn name(member: &Attachment, names: &mut Vec<String>) -> String {
+    let last = member.path.segments.last().map(|last| last.ident.unraw().to_string()).unwrap_or_default();
+    let name = snake_case(&last);
+    let free = (1..).map(|number| if number == 1 { name.clone() } else { format!("{name}_{number}") });
+    let free = free.into_iter().find(|name| !names.contains(name)).unwrap_or_default();
+    names.push(free.clone());
+    free
+}
+
+/// For each member, in the order of the nodes: whether a member of the same path stands before it.
+pub(in super::super) fn repeated(agent: &Agent) -> Vec<bool> {
+    let paths: Vec<String> = members(agent).map(|member| member.path.to_token_stream().to_string()).collect();
+    paths.iter().enumerate().map(|(place, path)| paths[..place].contains(path)).collect()
+}
+
+/// All members, in the order of their nodes.
+pub(in super::super) fn members(agent: &Agent) -> impl Iterator<Item = &Attachment> {
+    agent.subagents.iter().chain(&agent.front).chain(&agent.back)
+}

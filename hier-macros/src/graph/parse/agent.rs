@@ -1,0 +1,154 @@
+//! The fields of agents and of subagents: `subagents: [Worker { merge_fields: [artifact] }]`, `policy: Policy { … }`.
+
+use syn::parse::ParseStream;
+use syn::{Expr, Ident, Lit, LitBool, LitStr, Path, Result, Type, braced};
+
+use super::super::agent::ast::{Agent, Attachment, Policy};
+use super::super::ast::{Body, Items};
+use super::{always, bracket, colon, doubled, list, name, no_such, skip_value};
+use crate::diag::Errors;
+use crate::symbol;
+
+/// An agent of this kind without fields yet; none for kinds that ask no model.
+pub(super) fn kind(kind: &str) -> Option<Agent> {
+    let todo = kind == symbol::TODO_GRAPH;
+    (todo || kind == symbol::REACT_GRAPH).then(|| Agent { todo, ..Agent::default() })
+}
+
+/// One field.
+pub(super) fn field(input: ParseStream<'_>, word: &Ident, body: &mut Body, errors: &mut Errors) -> Result<()> {
+    match &*word.to_string() {
+        symbol::POLICY => body.member.policy = Some(policy(input, errors)?),
+        symbol::ARGS => body.member.args = Some(input.parse::<Type>()?),
+        symbol::ON_ENTRY => body.member.on_entry = Some(input.parse()?),
+        symbol::ON_EXIT => body.member.on_exit = Some(input.parse()?),
+        _ => {
+            if let Some(agent) = &mut body.agent {
+                return agent_field(input, word, agent, errors);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn agent_field(input: ParseStream<'_>, word: &Ident, agent: &mut Agent, errors: &mut Errors) -> Result<()> {
+    match &*word.to_string() {
+        symbol::SYSTEM => agent.system = Some(input.parse()?),
+        symbol::REASONING => agent.reasoning = Some(input.parse()?),
+        symbol::TOOLS => agent.tools = bracket(input, "a list of tools", errors, |input, _| tool(input))?.found,
+        symbol::TOOL_ERRORS => agent.tool_errors = Some(input.parse()?),
+        symbol::MAX_ITERATIONS => agent.max_iterations = Some(iterations(input, "an agent")?),
+        symbol::REPORTS_TO_SUPERVISOR => agent.reports = Some(input.parse()?),
+        symbol::REPORT_INTO => agent.report_into = Some(name(input, "expected a channel")?),
+        symbol::FRONT => agent.front = attachments(input, "a list of stages", errors)?,
+        symbol::BACK => agent.back = attachments(input, "a list of stages", errors)?,
+        symbol::SUBAGENTS => agent.subagents = attachments(input, "a list of subagents", errors)?,
+        symbol::PARALLEL_SUBAGENTS => {
+            // The compiler has to know it, because it refuses other policies then.
+            let error = "`parallel_subagents` is `true` or `false`";
+            agent.parallel = input.parse::<LitBool>().map_err(|at| syn::Error::new(at.span(), error))?.value;
+        }
+        symbol::TODO_CHECK => agent.todo_check = Some(input.parse()?),
+        symbol::TODO_REFUSAL => agent.todo_refusal = Some(input.parse()?),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// The path of a tool, with an advice for what is often tried instead.
+fn tool(input: ParseStream<'_>) -> Result<Path> {
+    if input.peek(LitStr) {
+        return Err(input.error("a tool is the path of a `#[tool]` function, without quotes"));
+    }
+    let path: Path = input
+        .parse()
+        .map_err(|error| syn::Error::new(error.span(), "expected a tool: the path of a `#[tool] async fn`"))?;
+    if input.peek(syn::token::Paren) {
+        return Err(input.error("a tool is named, not called: remove the parentheses"));
+    }
+    Ok(path)
+}
+
+fn attachments(input: ParseStream<'_>, what: &str, errors: &mut Errors) -> Result<Vec<Attachment>> {
+    Ok(bracket(input, what, errors, attachment)?.found)
+}
+
+/// `Worker`, `Worker { merge_fields: [artifact] }`
+fn attachment(input: ParseStream<'_>, errors: &mut Errors) -> Result<Attachment> {
+    let path: Path = input
+        .parse()
+        .map_err(|error| syn::Error::new(error.span(), "expected a graph: the path of a type made by `graph!`"))?;
+    let policy = if input.peek(syn::token::Brace) { Some(options(input, errors)?) } else { None };
+    Ok(Attachment { path, policy })
+}
+
+/// `Policy { … }`
+fn policy(input: ParseStream<'_>, errors: &mut Errors) -> Result<Policy> {
+    let shape = "a policy is written as `Policy { merge_fields: […], … }`";
+    let word: Ident = input.parse().map_err(|error| syn::Error::new(error.span(), shape))?;
+    if !symbol::POLICIES.contains(&&*word.to_string()) || !input.peek(syn::token::Brace) {
+        return Err(syn::Error::new_spanned(word, shape));
+    }
+    options(input, errors)
+}
+
+fn options(input: ParseStream<'_>, errors: &mut Errors) -> Result<Policy> {
+    let content;
+    braced!(content in input);
+    let mut policy = Policy::default();
+    let mut given = Vec::new();
+    list(&content, errors, always, |input, errors| {
+        let word: Ident = input.call(syn::ext::IdentExt::parse_any)?;
+        doubled("option", &word, &mut given, errors);
+        option(input, &word, &mut policy, errors)
+    });
+    Ok(policy)
+}
+
+fn option(input: ParseStream<'_>, word: &Ident, policy: &mut Policy, errors: &mut Errors) -> Result<()> {
+    let text = &*word.to_string();
+    if !symbol::POLICY_OPTIONS.contains(&text) {
+        skip_value(input);
+        errors.push(word, no_such("a policy", "option", word, symbol::POLICY_OPTIONS));
+        return Ok(());
+    }
+    let example = match text {
+        symbol::MAX_ITERATIONS => "8",
+        symbol::MERGE_FIELDS | symbol::DISCARD_FIELDS => "[channel]",
+        _ => "false",
+    };
+    colon(input, word, example)?;
+    match text {
+        symbol::CLEAR_MESSAGES => policy.clear_messages = Some(input.parse()?),
+        symbol::PRESERVE_CHAT => policy.preserve_chat = Some(input.parse()?),
+        symbol::RESET_ITERATION => policy.reset_iteration = Some(input.parse()?),
+        symbol::MAX_ITERATIONS => policy.max_iterations = Some(iterations(input, "a subagent")?),
+        symbol::MERGE_FIELDS => policy.merge_fields = Some(channels(input, errors)?),
+        _ => policy.discard_fields = Some(channels(input, errors)?),
+    }
+    Ok(())
+}
+
+/// `[artifact, findings]`, each once.
+fn channels(input: ParseStream<'_>, errors: &mut Errors) -> Result<Vec<Ident>> {
+    let Items { found, .. } =
+        bracket(input, "a list of channels", errors, |input, _| name(input, "expected a channel"))?;
+    let mut given = Vec::new();
+    for channel in &found {
+        doubled("channel", channel, &mut given, errors);
+    }
+    Ok(given)
+}
+
+/// A number of iterations.
+fn iterations(input: ParseStream<'_>, of: &str) -> Result<Expr> {
+    let number: Expr = input.parse()?;
+    if let Expr::Lit(literal) = &number
+        && let Lit::Int(digits) = &literal.lit
+        && digits.base10_digits() == "0"
+    {
+        let message = format!("{of} with `max_iterations: 0` could do nothing: give it at least 1");
+        return Err(syn::Error::new_spanned(number, message));
+    }
+    Ok(number)
+}

@@ -1,0 +1,29 @@
+use hier_core::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing {
+    #[state(flatten)]
+    base: BaseState,
+    artifact: Option<String>,
+    #[reducer(append)]
+    findings: Vec<String>,
+}
+
+graph! {
+    /// Does the work.
+    Worker<Filing> = ReactGraph { system: "You work." }
+}
+
+graph! {
+    Outer<Filing, BaseContext> = Graph { nodes: [Worker], edges: [START >> Worker >> END] }
+}
+
+graph! {
+    Desk<Filing> = ReactGraph {
+        back: [Outer],
+    }
+}
+
+fn main() {
+    let _ = Desk::compile_as_root();
+}

@@ -1,0 +1,24 @@
+use hier_core::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing {
+    #[state(flatten)]
+    base: BaseState,
+    artifact: Option<String>,
+    #[reducer(append)]
+    findings: Vec<String>,
+}
+
+graph! {
+    Worker<Filing> = ReactGraph { subagents: [Desk {}] }
+}
+
+graph! {
+    Desk<Filing> = ReactGraph {
+        subagents: [Worker {}],
+    }
+}
+
+fn main() {
+    let _ = Desk::compile_as_root();
+}

@@ -1,0 +1,20 @@
+use hier_core::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing {
+    #[state(flatten)]
+    base: BaseState,
+    artifact: Option<String>,
+    #[reducer(append)]
+    findings: Vec<String>,
+}
+
+graph! {
+    Desk<Filing> = ReactGraph {
+        subagents: [Desk {}],
+    }
+}
+
+fn main() {
+    let _ = Desk::compile_as_root();
+}

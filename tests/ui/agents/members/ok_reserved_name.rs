@@ -1,0 +1,31 @@
+use hier_core::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing {
+    #[state(flatten)]
+    base: BaseState,
+    artifact: Option<String>,
+    #[reducer(append)]
+    findings: Vec<String>,
+}
+
+graph! {
+    /// Does the work.
+    Worker<Filing> = ReactGraph { system: "You work." }
+}
+
+/// Works.
+#[tool]
+async fn finish(text: String) -> String {
+    text
+}
+
+graph! {
+    Desk<Filing> = ReactGraph {
+        tools: [finish],
+    }
+}
+
+fn main() {
+    let _ = Desk::compile_as_root();
+}

@@ -1,0 +1,34 @@
+use hier_core::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing {
+    #[state(flatten)]
+    base: BaseState,
+    artifact: Option<String>,
+    #[reducer(append)]
+    findings: Vec<String>,
+}
+
+graph! {
+    /// Does the work.
+    Worker<Filing> = ReactGraph { system: "You work." }
+}
+
+mod elsewhere {
+    use super::Filing;
+    use hier_core::prelude::*;
+
+    graph! {
+        pub(crate) Helper<Filing> = ReactGraph { name: "helper", system: "You work elsewhere." }
+    }
+}
+
+graph! {
+    Desk<Filing> = ReactGraph {
+        subagents: [Worker {}, elsewhere::Helper {}],
+    }
+}
+
+fn main() {
+    let _ = Desk::compile_as_root();
+}

@@ -1,0 +1,25 @@
+use hier_core::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing {
+    #[state(flatten)]
+    base: BaseState,
+    artifact: Option<String>,
+    #[reducer(append)]
+    findings: Vec<String>,
+}
+
+graph! {
+    /// Does the work.
+    Worker<Filing> = ReactGraph { system: "You work." }
+}
+
+graph! {
+    Desk<Filing> = ReactGraph {
+        subagents: [Worker { merge_fields: [todo_list] }],
+    }
+}
+
+fn main() {
+    let _ = Desk::compile_as_root();
+}
