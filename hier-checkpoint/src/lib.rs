@@ -21,7 +21,8 @@
 //! # }
 //! ```
 //!
-//! Both keep the contract of [`hier_core::checkpoint`], whose test suite they are run against.
+//! Both keep the contract of [`hier_core::checkpoint`], whose test suite they are run against. Beside them, in the same file
+//! or database if you like, are the stores, for memory across threads: [`SqliteStore`] and [`PostgresStore`].
 
 #[cfg(all(feature = "encryption", any(feature = "sqlite", feature = "postgres")))]
 mod cipher;
@@ -40,11 +41,17 @@ mod rows;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod store;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod vault;
 
 #[cfg(all(feature = "encryption", any(feature = "sqlite", feature = "postgres")))]
 pub use key::Key;
 #[cfg(feature = "postgres")]
 pub use postgres::{Postgres, PostgresOptions};
+#[cfg(feature = "postgres")]
+pub use store::PostgresStore;
+#[cfg(feature = "sqlite")]
+pub use store::SqliteStore;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{Sqlite, SqliteOptions, Survives};

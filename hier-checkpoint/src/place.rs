@@ -22,14 +22,11 @@ pub(crate) enum Place<'a> {
         path: &'a str,
         channel: &'a str,
     },
+    /// An item of a store, or the vectors of its texts.
+    Item { namespace: &'a str, key: &'a str, vectors: bool },
 }
 
 impl Place<'_> {
-    fn thread(&self) -> &str {
-        match self {
-            Self::Body { thread, .. } | Self::Piece { thread, .. } | Self::Write { thread, .. } => thread,
-        }
-    }
 
     /// The place as bytes. No two places have the same: each text comes after its length.
     pub(crate) fn bytes(&self) -> Vec<u8> {
@@ -63,22 +60,31 @@ impl Place<'_> {
                 bytes.extend(task.as_bytes());
                 bytes.extend(slot.to_le_bytes());
             }
+            Self::Item { namespace, key, vectors } => {
+                bytes.push(if vectors { b'v' } else { b'i' });
+                text(&mut bytes, namespace);
+                text(&mut bytes, key);
+            }
         }
         bytes
     }
 
     pub(crate) fn damaged(&self, reason: impl fmt::Display) -> SaverError {
-        let place = match self {
-            Self::Body { namespace, id, .. } => format!("checkpoint `{id}` of namespace `{namespace}`"),
-            Self::Piece { namespace, channel, version, .. } => {
-                format!(
-                    "the value of channel `{channel}` that checkpoint `{version}` of namespace `{namespace}` brought"
-                )
+        let (thread, place) = match *self {
+            Self::Body { thread, namespace, id } => (thread, format!("checkpoint `{id}` of namespace `{namespace}`")),
+            Self::Piece { thread, namespace, channel, version, .. } => {
+                let of = format!("that checkpoint `{version}` of namespace `{namespace}` brought");
+                (thread, format!("the value of channel `{channel}` {of}"))
             }
-            Self::Write { namespace, checkpoint, task, slot, .. } => {
-                format!("write {slot} of task `{task}` at checkpoint `{checkpoint}` of namespace `{namespace}`")
+            Self::Write { thread, namespace, checkpoint, task, slot, .. } => {
+                let of = format!("at checkpoint `{checkpoint}` of namespace `{namespace}`");
+                (thread, format!("write {slot} of task `{task}` {of}"))
+            }
+            Self::Item { namespace, key, .. } => {
+                let place = format!("item `{key}` of namespace `{namespace}`");
+                return SaverError::Unusable { place, reason: format!("it {reason}") };
             }
         };
-        SaverError::Damaged { thread: self.thread().to_owned(), reason: format!("{place} {reason}") }
+        SaverError::Damaged { thread: thread.to_owned(), reason: format!("{place} {reason}") }
     }
 }

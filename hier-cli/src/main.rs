@@ -19,7 +19,7 @@ struct Arguments {
 enum Command {
     /// Runs recorded scenarios and compares what the engine does with what the reference did.
     ///
-    /// Prints a line a scenario (`ok`, `DIFF` or `skip`), then the totals. Exits with 1 if a scenario differs and with 2
+    /// Prints a line a scenario (`ok` or `DIFF`), then the totals. Exits with 1 if a scenario differs and with 2
     /// if a file is no scenario.
     Conformance {
         /// Scenario files, or folders of them (`*.json`, at any depth).

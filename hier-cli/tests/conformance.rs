@@ -144,19 +144,62 @@ fn a_refused_graph_is_compared_without_its_words() {
     assert_eq!(says("target", scenario(&refused)).1, "ok small\n1 passed, 0 failed\n");
 }
 
+/// A hierarchy that agrees, with these fields instead of its own.
+fn hierarchy(changes: &Value) -> String {
+    let system = json!({ "role": "system", "content": "You are desk." });
+    let asked = json!({ "role": "user", "content": "What now?\n\n[Iteration 1 of 50 — 49 iterations left]" });
+    let mut scenario = json!({
+        "name": "small",
+        "kind": "hierarchy",
+        "channels": { "artifact": "last" },
+        "root": "desk",
+        "agents": { "desk": { "type": "react", "policy": null, "report_into": "artifact" } },
+        "script": [{ "calls": [{ "name": "finish_task", "args": { "result": "done" }, "id": "1" }] }],
+        "expect": {
+            "prompts": [[system, asked]],
+            "final": {
+                "artifact": "done", "current_agent_report": "done", "is_finished": true, "todo_list": {}, "stack_depth": 0,
+            },
+            "error": null,
+            "script_left": 0,
+        },
+    });
+    for (field, value) in changes.as_object().expect("the changes are an object") {
+        scenario[field] = value.clone();
+    }
+    scenario.to_string()
+}
+
 #[test]
-fn what_is_not_built_yet_is_skipped() {
+fn hierarchies_are_compared_too() {
+    assert_eq!(says("hierarchy", hierarchy(&json!({}))).1, "ok small\n1 passed, 0 failed\n");
+    let changes = json!({ "script": [] });
+    let (code, lines, _) = says("hierarchy_diff", hierarchy(&changes));
+    assert_eq!(code, Some(1));
+    assert!(lines.starts_with("DIFF small: final, expected {"), "{lines}");
+}
+
+#[test]
+fn what_is_wrong_with_a_hierarchy_is_said_with_its_place() {
+    let agents = |desk: Value| json!({ "agents": { "desk": desk } });
     let cases = [
-        (json!({ "checkpointer": true }), "needs a saver"),
-        (json!({ "interrupt_before": ["a"] }), "needs a saver"),
-        (json!({ "calls": [{ "state": true }] }), "needs a saver"),
-        (json!({ "calls": [{ "resume": null }] }), "needs a saver"),
-        (json!({ "kind": "hierarchy" }), "needs agents"),
+        (agents(json!({ "type": "reakt" })), "at `agents.desk.type`: unknown variant `reakt`"),
+        (
+            agents(json!({ "type": "react", "subagent": [] })),
+            "at `agents.desk.subagent`: there is no such field; did you mean",
+        ),
+        (agents(json!({ "type": "react", "subagents": ["desk"] })), "at `agents.desk`: an agent cannot contain itself"),
+        (agents(json!({ "type": "react", "back": ["desc"] })), "there is no agent `desc`; did you mean `desk`?"),
+        (json!({ "root": "x" }), "at `root`: there is no agent `x`"),
+        (
+            agents(json!({ "type": "react", "report_into": "artefact" })),
+            "there is no channel `artefact`; did you mean `artifact`?",
+        ),
     ];
-    for (changes, what) in cases {
-        let (code, lines, complaint) = says("skipped", scenario(&changes));
-        assert_eq!(lines, format!("skip small: {what}\n0 passed, 0 failed, 1 skipped\n"));
-        assert_eq!((code, complaint), (Some(0), String::new()));
+    for (changes, complaint) in cases {
+        let (code, lines, complaints) = says("hierarchy_bad", hierarchy(&changes));
+        assert_eq!((code, &*lines), (Some(2), "0 passed, 0 failed\n"));
+        assert!(complaints.contains(complaint), "{complaint} in {complaints}");
     }
 }
 

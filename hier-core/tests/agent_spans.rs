@@ -81,5 +81,8 @@ async fn agents_tools_and_models_have_spans() {
     assert_eq!((&*named[1]["agent.name"], &*named[1]["conversation.id"]), ("clerk", "case"));
     assert_eq!((&*named[3]["tool.name"], &*named[3]["tool.call.id"]), ("look", "call of look"));
     let chat = named[0];
-    assert_eq!((&*chat["request.model"], &*chat["usage.input_tokens"], &*chat["usage.output_tokens"]), ("scripted", "5", "3"));
+    assert_eq!(
+        (&*chat["request.model"], &*chat["usage.input_tokens"], &*chat["usage.output_tokens"]),
+        ("scripted", "5", "3")
+    );
 }

@@ -43,8 +43,8 @@ const MIGRATIONS: &[&str] = &["
         version blob not null,
         base blob,
         value blob not null,
-        primary key (space, channel, version)
-    ) strict, without rowid;
+        unique (space, channel, version)
+    ) strict;
     create table writes (
         space integer not null,
         checkpoint blob not null,
@@ -56,6 +56,9 @@ const MIGRATIONS: &[&str] = &["
         primary key (space, checkpoint, task, slot)
     ) strict, without rowid;
 "];
+
+/// The size of a page, in bytes.
+const PAGE: u32 = 8192;
 
 const TABLES: [&str; 6] = ["tokens", "threads", "spaces", "checkpoints", "pieces", "writes"];
 
@@ -76,8 +79,10 @@ pub(crate) fn open_ours(path: Option<&Path>, options: &SqliteOptions) -> Result<
     connection.busy_timeout(options.busy_timeout)?;
     connection.set_prepared_statement_cache_capacity(64);
     // Before anything is changed: it may be somebody else's.
-    inspect(&connection, path)?;
+    inspect(&*connection.unchecked_transaction()?, path)?;
     if let Some(path) = path {
+        // Of effect in a new file only. In small pages a value of a few KB wastes half of the space.
+        connection.pragma_update(None, "page_size", PAGE)?;
         let mode: String = connection.query_row("pragma journal_mode = wal", [], |row| row.get(0))?;
         if mode != "wal" {
             return Err(unusable(path, "its file system allows no write-ahead log: use a local disk"));

@@ -14,8 +14,6 @@ pub struct Totals {
     pub passed: usize,
     /// They did something else.
     pub failed: usize,
-    /// They need what is not there yet.
-    pub skipped: usize,
     /// Files and folders that could not be used.
     pub bad: usize,
 }
@@ -24,8 +22,6 @@ pub struct Totals {
 pub(crate) enum Verdict {
     Same,
     Different(Difference),
-    /// It was not run: what it needs.
-    Skip(&'static str),
 }
 
 /// The verdict of a comparison.
@@ -61,20 +57,12 @@ impl<'a> Report<'a> {
                 let (expected, got) = (text(expected.as_ref()), text(got.as_ref()));
                 writeln!(self.out, "DIFF {name}: {place}, expected {expected}, got {got}")
             }
-            Verdict::Skip(needs) => {
-                self.totals.skipped += 1;
-                writeln!(self.out, "skip {name}: {needs}")
-            }
         }
     }
 
     pub(crate) fn end(self) -> io::Result<Totals> {
-        let Totals { passed, failed, skipped, .. } = self.totals;
-        write!(self.out, "{passed} passed, {failed} failed")?;
-        if skipped > 0 {
-            write!(self.out, ", {skipped} skipped")?;
-        }
-        writeln!(self.out)?;
+        let Totals { passed, failed, .. } = self.totals;
+        writeln!(self.out, "{passed} passed, {failed} failed")?;
         Ok(self.totals)
     }
 }

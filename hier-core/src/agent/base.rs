@@ -57,7 +57,8 @@ pub struct BaseState {
     /// Whether the whole task is done.
     #[reducer(any)]
     pub is_finished: bool,
-    /// Whether the run was cancelled.
+    /// Whether the work was called off: whoever writes it (a tool, a node, an update from outside) stops the agent, and
+    /// those around it, in order.
     #[reducer(any)]
     pub is_cancelled: bool,
     /// How far the agents are.

@@ -77,8 +77,7 @@ impl<T: Values> Layout<T> {
             cleared.extend(policy.resets_iteration().then(|| channel.iteration_number.name()));
             cleared.extend((!policy.preserves_chat_with_operator()).then(|| channel.chat_with_operator.name()));
         }
-        let always =
-            [channel.progress.name(), channel.current_agent_report.name(), channel.is_cancelled.name()];
+        let always = [channel.progress.name(), channel.current_agent_report.name(), channel.is_cancelled.name()];
         let returned = channels.iter().map(|spec| {
             policy.is_none_or(|policy| {
                 let mut merged = policy.merged().chain(always);

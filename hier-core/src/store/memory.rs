@@ -110,7 +110,9 @@ impl Spaces {
         let mut picking = finder.picking();
         for (labels, space) in below {
             for (place, kept) in space.items.iter().filter(|(_, kept)| kept.is_alive(now)) {
-                picking.offer(&kept.value, &kept.vectors, || (labels.clone(), *place));
+                if let Some(rank) = picking.rank(&kept.value, &kept.vectors) {
+                    picking.pick(rank, (labels.clone(), *place));
+                }
             }
             if picking.is_full() {
                 break;

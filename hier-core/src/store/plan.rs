@@ -189,7 +189,7 @@ impl Finder {
         (self.near.is_none() && self.filter.is_empty()).then(|| self.offset.saturating_add(self.limit))
     }
 
-    /// To be offered all items below the prefix, those of each namespace together, in the order in which the namespaces and
+    /// To be shown all items below the prefix, those of each namespace together, in the order in which the namespaces and
     /// the items in them were made.
     pub fn picking<T>(&self) -> Picking<'_, T> {
         Picking { finder: self, most: self.offset.saturating_add(self.limit), scored: Vec::new(), plain: Vec::new() }
@@ -208,19 +208,27 @@ pub struct Picking<'a, T> {
     plain: Vec<T>,
 }
 
+/// How an item stands in a search: how near it is, if it has vectors.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rank(Option<f64>);
+
 impl<T> Picking<'_, T> {
-    /// Offers an item, which is made only if it may be wanted.
-    pub fn offer(&mut self, value: &Map<String, Value>, vectors: &[Vec<f32>], item: impl FnOnce() -> T) {
+    /// How an item stands, with this value and these vectors; none if it is not wanted.
+    pub fn rank(&self, value: &Map<String, Value>, vectors: &[Vec<f32>]) -> Option<Rank> {
         if self.is_full() || !self.finder.filter.matches(value) {
-            return;
+            return None;
         }
         let near = self.finder.near.as_deref();
         // The best of its fields counts.
         let score = near.and_then(|near| vectors.iter().filter_map(|own| cosine(near, own)).max_by(f64::total_cmp));
-        match score {
-            Some(score) => self.scored.push((score, item())),
-            None if self.plain.len() < self.most => self.plain.push(item()),
-            None => {}
+        (score.is_some() || self.plain.len() < self.most).then_some(Rank(score))
+    }
+
+    /// Takes an item that is wanted.
+    pub fn pick(&mut self, rank: Rank, item: T) {
+        match rank {
+            Rank(Some(score)) => self.scored.push((score, item)),
+            Rank(None) => self.plain.push(item),
         }
         if self.scored.len() / 2 > self.most {
             self.drop_the_farthest();

@@ -80,7 +80,8 @@ async fn tokens_and_steps_are_budgets_too() {
 #[tokio::test]
 async fn an_agent_that_does_not_report_is_ended() {
     let model = endless();
-    let out = Clerk::compile().invoke(Filing::update(), Config::default(), BaseContext::new(model.clone())).await.unwrap();
+    let out =
+        Clerk::compile().invoke(Filing::update(), Config::default(), BaseContext::new(model.clone())).await.unwrap();
     assert_eq!(model.asked(), 55, "five more than its iterations");
     let report = &out.state().base.current_agent_report;
     assert_eq!(report, "[FORCED EXIT] Agent exhausted iteration budget (max_iterations=50, iterations_used=55).");

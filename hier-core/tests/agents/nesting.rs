@@ -4,7 +4,7 @@ use hier_core::agent::{AgentBuilder, ScriptedModel, Subagent, SubagentPolicy};
 use hier_core::prelude::*;
 use serde_json::json;
 
-use crate::support::{Filing, call, finish, report};
+use crate::support::{Filing, FilingUpdate, call, finish, prompt, report};
 
 /// Agents within agents, this many deep.
 fn tower(levels: usize) -> CompiledGraph<Filing, BaseContext> {
@@ -35,28 +35,48 @@ async fn two_hundred_levels() {
     assert_eq!(base.progress.iter().filter(|(_, calls)| calls.finished == 1).count(), 200);
 }
 
-#[tokio::test]
-async fn each_level_has_its_own_frame() {
-    let model = ScriptedModel::reacting(|request| {
-        let asked = request.messages.iter().filter(|message| !message.tool_calls().is_empty()).count();
-        let deeper = request.tools.iter().find(|tool| tool.name.starts_with("level"));
-        match deeper {
-            Some(tool) if asked == 0 => call(&tool.name, json!({"task": "go on"})),
-            _ if request.tools.iter().any(|tool| tool.name == "finish_task") => finish("done"),
-            _ => report("up"),
-        }
+graph! {
+    Top<Filing> = ReactGraph { subagents: [Middle {}] }
+}
+
+graph! {
+    Middle<Filing> = ReactGraph { subagents: [Bottom {}], on_entry: mark }
+}
+
+graph! {
+    Bottom<Filing> = ReactGraph { tools: [frames] }
+}
+
+fn mark() -> FilingUpdate {
+    Filing::update().draft("of the middle")
+}
+
+/// Shows the frames.
+#[tool]
+async fn frames(state: &Filing) -> String {
+    let frames = state.base.subagent_stack.iter().map(|frame| {
+        let saved: &Filing = frame.saved_state().expect("a filing");
+        format!("{} called from `{}` with {} messages", frame.agent_name(), saved.draft, saved.base.messages.len())
     });
-    let mut events = tower(3).stream(
-        Filing::update().draft("kept"),
-        Config::default().stream_subgraphs(true),
-        BaseContext::new(model),
-        [StreamMode::Values],
+    frames.collect::<Vec<_>>().join(", ")
+}
+
+#[tokio::test]
+async fn each_call_has_a_frame_with_the_state_of_its_caller() {
+    let model = ScriptedModel::new([
+        call("middle", json!({"task": "go on"})),
+        call("bottom", json!({"task": "go on"})),
+        call("frames", json!({})),
+        report("up"),
+        report("up"),
+        finish("done"),
+    ]);
+    let input = Filing::update().draft("of the top");
+    let out = Top::compile_as_root().invoke(input, Config::default(), BaseContext::new(model.clone())).await.unwrap();
+    let told = &prompt(&model, 3)[4];
+    assert_eq!(
+        told,
+        "bottom called from `of the middle` with 4 messages, middle called from `of the top` with 3 messages"
     );
-    let mut depths = Vec::new();
-    while let Some(event) = events.next().await {
-        if let Event::Values(state) = event.unwrap() {
-            depths.push(state.base.subagent_stack.depth());
-        }
-    }
-    assert!(depths.iter().all(|depth| *depth == 0), "the root itself has no frame: {depths:?}");
+    assert_eq!(out.state().draft, "of the top", "what a subagent changes is its own");
 }

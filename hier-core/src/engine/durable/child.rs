@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::journal::{Journal, RETURNED};
 use super::load::{Loaded, Reader};
 use super::open::Opened;
-use super::{Book, Known, Notes, load};
+use super::{Book, Known, Notes, input, load};
 use crate::checkpoint::{ListQuery, Saved, SaverError};
 use crate::engine::runner::{End, Runner};
 use crate::error::RunError;
@@ -46,7 +46,7 @@ fn keeps<S: Values, C>(task: &Task<S, C>) -> bool {
 pub(crate) async fn begin_child<S, C, T, D>(
     runner: &mut Runner<T, D>,
     task: &Task<S, C>,
-    input: Writes<T>,
+    given: Writes<T>,
 ) -> Result<(), RunError>
 where
     S: Values,
@@ -54,7 +54,7 @@ where
     T: Values,
     D: Send + Sync + 'static,
 {
-    let Some(book) = runner.task.run.shared.book.clone() else { return runner.begin(input) };
+    let Some(book) = runner.task.run.shared.book.clone() else { return runner.begin(given) };
     let keeps = keeps(task);
     let mut metadata = runner.task.run.shared.config.metadata.clone();
     let call = task.run.task_id().to_string();
@@ -65,11 +65,13 @@ where
     let parents = runner.task.run.shared.parents.clone().unwrap_or_default();
     let journal = |known| Box::new(Journal::new(&graph, book.clone(), metadata, parents, known));
     runner.ledger.notes = Some(Box::new(Notes::new(&graph.channels)));
-    let Some(saved) = runner.found.take() else {
+    let Some(mut saved) = runner.found.take() else {
         runner.journal = Some(journal(Known::default()));
-        return runner.begin_durably(input, -1).await;
+        return runner.begin_durably(given, -1).await;
     };
     let thread = book.committer.lease.thread.clone();
+    let completed = input::complete(&book.committer.saver, &thread, &book.namespace, &mut saved).await;
+    completed.map_err(|error| RunError::Saver { graph: runner.graph_name(), error })?;
     let newest = Some(saved.checkpoint.id);
     let goes_on = !keeps || saved.checkpoint.metadata.get(CALL).is_some_and(|stored| *stored == call);
     // Of a call that goes on the channels which expire are as they were stored, once its first step has been.
@@ -92,7 +94,7 @@ where
     runner.take_up(state, frontier, sends, last, &recent);
     if !goes_on {
         runner.discard();
-        return runner.begin_durably(input, checkpoint.step + 1).await;
+        return runner.begin_durably(given, checkpoint.step + 1).await;
     }
     runner.start = start;
     runner.stored_returns = returned.len();

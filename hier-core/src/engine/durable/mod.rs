@@ -9,6 +9,7 @@ mod book;
 mod child;
 mod committer;
 mod delta;
+mod input;
 mod journal;
 mod load;
 mod open;

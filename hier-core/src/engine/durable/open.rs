@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::journal::{Journal, Stride};
 use super::load::{Last, Loaded, Reader};
 use super::pending::{self, RoutingRecord};
-use super::{Book, Committer, Known, Notes, Pending, load};
+use super::{Book, Committer, Known, Notes, Pending, input, load};
 use crate::checkpoint::{CodecError, ListQuery, PendingWrite, Record, SaverError, Source, TaskWrites, slot};
 use crate::engine::outcome::Question;
 use crate::engine::runner::{Breakpoints, Runner};
@@ -29,7 +29,7 @@ pub(crate) struct Opened {
 pub(crate) async fn open<S, C>(
     runner: &mut Runner<S, C>,
     committer: &Arc<Committer>,
-    input: Input<S>,
+    given: Input<S>,
 ) -> Result<(), RunError>
 where
     S: Values,
@@ -47,13 +47,14 @@ where
     let journal = |known| Box::new(Journal::new(&graph, book.clone(), metadata, Arc::new(BTreeMap::new()), known));
     runner.breakpoints = Breakpoints::configured(&graph.plan, &config)?;
     runner.ledger.notes = Some(Box::new(Notes::new(&graph.channels)));
-    let Some(saved) = saved else {
+    let Some(mut saved) = saved else {
         if let Some(id) = config.checkpoint {
             return Err(RunError::NoCheckpoint { thread: thread.to_string(), checkpoint: id.to_string() });
         }
         runner.journal = Some(journal(Known { newest, ..Known::default() }));
-        return runner.begin_durably(first_input(&graph, input)?, -1).await;
+        return runner.begin_durably(first_input(&graph, given)?, -1).await;
     };
+    input::complete(&committer.saver, &thread, "", &mut saved).await.map_err(fail)?;
     let reader = Reader { graph: &graph, thread: &thread };
     let loaded = load(&reader, (graph.initial)(), newest, saved)?;
     let Loaded { checkpoint, state, frontier, sends, last, start, recent, pending, known, .. } = loaded;
@@ -63,7 +64,7 @@ where
     let unfit = |error: CodecError| reader.unfit(error);
     let (writes, routes) = pending.null_writes(&reader, &runner.task.state).map_err(unfit)?;
     runner.apply_command(writes, &read_routes(&reader, routes).map_err(unfit)?)?;
-    match input {
+    match given {
         Input::New(writes) => {
             runner.discard();
             runner.begin_durably(writes, checkpoint.step + 1).await
@@ -307,8 +308,11 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     ) -> Result<(), RunError> {
         let applied = self.begin_step(input);
         let mut records: Vec<Record> = record.into_iter().collect();
-        if applied.is_ok() {
-            records.extend(self.step_record(Source::Loop)?);
+        if applied.is_ok()
+            && let Some(step) = self.step_record(Source::Loop)?
+        {
+            records.iter_mut().for_each(|input| input::shorten(input, &step));
+            records.push(step);
         }
         self.commit(records).await?;
         applied?;

@@ -137,7 +137,10 @@ where
     let fail = |error| RunError::Saver { graph: graph.plan.graph().to_owned(), error };
     let thread = committer.lease.thread.clone();
     let namespace: Arc<str> = config.namespace.as_str().into();
-    let saved = committer.saver.get(&thread, &namespace, config.checkpoint).await.map_err(fail)?;
+    let mut saved = committer.saver.get(&thread, &namespace, config.checkpoint).await.map_err(fail)?;
+    if let Some(saved) = &mut saved {
+        super::input::complete(&committer.saver, &thread, &namespace, saved).await.map_err(fail)?;
+    }
     if let (None, Some(id)) = (&saved, config.checkpoint) {
         return Err(RunError::NoCheckpoint { thread: thread.to_string(), checkpoint: id.to_string() });
     }

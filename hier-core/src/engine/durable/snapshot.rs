@@ -179,6 +179,8 @@ where
 {
     let thread = config.thread_id().unwrap_or_default();
     let reader = Reader { graph, thread };
+    let completed = super::input::complete(saver, thread, &config.namespace, &mut saved).await;
+    completed.map_err(|error| RunError::Saver { graph: graph.plan.graph().to_owned(), error })?;
     inherited(graph, saver, thread, &mut saved).await?;
     let newest = Some(saved.checkpoint.id);
     let loaded = load(&reader, (graph.initial)(), newest, saved)?;

@@ -1,0 +1,129 @@
+//! Items as rows, and back.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use hier_core::checkpoint::{SaverError, codec};
+use hier_core::store::Item;
+use hier_core::store::plan::Put;
+use serde_json::{Map, Value};
+
+use crate::place::Place;
+use crate::vault::Vault;
+
+/// An item as it was found.
+#[derive(Debug)]
+pub(super) struct Row {
+    /// Its key among all items of the store.
+    pub(super) place: i64,
+    /// Whether it has a time to live.
+    pub(super) expires: bool,
+    pub(super) item: Item,
+}
+
+/// The columns of an item as they are read.
+#[derive(Debug)]
+pub(super) struct Columns {
+    pub(super) place: i64,
+    /// The labels, joined.
+    pub(super) space: String,
+    pub(super) key: String,
+    pub(super) value: Vec<u8>,
+    pub(super) vectors: Option<Vec<u8>>,
+    /// Microseconds since 1970.
+    pub(super) created_at: i64,
+    pub(super) updated_at: i64,
+    pub(super) expires: bool,
+}
+
+/// A value, and vectors if there are some, as they are stored.
+pub(super) type Sealed = (Vec<u8>, Option<Vec<u8>>);
+
+/// The labels as one text; they have no periods.
+pub(super) fn join(namespace: &[String]) -> String {
+    namespace.join(".")
+}
+
+pub(super) fn split(space: &str) -> Vec<String> {
+    space.split('.').map(str::to_owned).collect()
+}
+
+pub(super) fn micros(time: Duration) -> i64 {
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// A time to live in microseconds; none if it is for ever: longer than a hundred years.
+pub(super) fn lives(time: Option<Duration>) -> Option<i64> {
+    const MOST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+    time.filter(|time| *time < MOST).map(micros)
+}
+
+fn time(micros: i64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_micros(u64::try_from(micros).unwrap_or_default())
+}
+
+/// What is put, as it is stored.
+pub(super) fn seal(vault: &Vault, space: &str, key: &str, put: &Put) -> Result<Sealed, SaverError> {
+    let place = |vectors| Place::Item { namespace: space, key, vectors };
+    let value = codec::encode(&put.value)
+        .map_err(|error| SaverError::Invalid(format!("the value of item `{key}` cannot be encoded: {error}")))?;
+    let vectors = (!put.vectors.is_empty()).then(|| vault.seal(place(true), pack(&put.vectors))).transpose()?;
+    Ok((vault.seal(place(false), value)?, vectors))
+}
+
+/// Each vector after its length.
+fn pack(vectors: &[Vec<f32>]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for vector in vectors {
+        bytes.extend(u32::try_from(vector.len()).unwrap_or(u32::MAX).to_le_bytes());
+        vector.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+    }
+    bytes
+}
+
+fn unpack(mut bytes: &[u8]) -> Option<Vec<Vec<f32>>> {
+    let mut vectors = Vec::new();
+    while !bytes.is_empty() {
+        let (length, rest) = bytes.split_first_chunk::<4>()?;
+        let (vector, rest) = rest.split_at_checked((u32::from_le_bytes(*length) as usize).checked_mul(4)?)?;
+        let (numbers, _) = vector.as_chunks::<4>();
+        vectors.push(numbers.iter().map(|number| f32::from_le_bytes(*number)).collect());
+        bytes = rest;
+    }
+    Some(vectors)
+}
+
+impl Columns {
+    /// The value and the vectors.
+    pub(super) fn open(&mut self, vault: &Vault) -> Result<(Map<String, Value>, Vec<Vec<f32>>), SaverError> {
+        let place = |vectors| Place::Item { namespace: &self.space, key: &self.key, vectors };
+        let value = vault.open(place(false), std::mem::take(&mut self.value))?;
+        let value = codec::decode(&value).map_err(|error| place(false).damaged(format!("cannot be read: {error}")))?;
+        let Some(sealed) = self.vectors.take() else { return Ok((value, Vec::new())) };
+        let vectors = unpack(&vault.open(place(true), sealed)?);
+        Ok((value, vectors.ok_or_else(|| place(true).damaged("has vectors that are cut off"))?))
+    }
+
+    /// The item with this value.
+    pub(super) fn row(self, value: Map<String, Value>) -> Row {
+        let item = Item {
+            namespace: split(&self.space),
+            key: self.key,
+            value,
+            created_at: time(self.created_at),
+            updated_at: time(self.updated_at),
+            score: None,
+        };
+        Row { place: self.place, expires: self.expires, item }
+    }
+}
+
+/// What a read gave, and the places of the items whose time to live is to start anew.
+pub(super) fn picked(rows: Vec<(Row, Option<f64>)>, refresh: bool, touched: &mut Vec<i64>) -> Vec<Item> {
+    let items = rows.into_iter().map(|(row, score)| {
+        if refresh && row.expires {
+            touched.push(row.place);
+        }
+        Item { score, ..row.item }
+    });
+    items.collect()
+}

@@ -1,0 +1,132 @@
+//! A graph on its way to being a subagent or a stage of an agent.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use hier_spec::{GraphSpec, Nested, NodeSpec};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+
+use super::base::BaseState;
+use super::child::{Called, Hooks, Role};
+use super::context::BaseContext;
+use super::policy::SubagentPolicy;
+use super::react::{ArgsSpec, Card};
+use crate::channel::ChannelSpec;
+use crate::engine::Shares;
+use crate::graph::{Attached, Child, CompiledGraph, ContextFn, NodeDef, SpecRef, Task, body};
+use crate::state::{Contains, SharesWith, Values};
+
+/// A graph on its way to being a subagent or a stage of an agent over `S`.
+///
+/// ```
+/// # use hier_core::agent::{AgentBuilder, Subagent, SubagentPolicy};
+/// # use hier_core::prelude::*;
+/// # fn main() -> Result<(), hier_core::BuildError> {
+/// let worker = AgentBuilder::<BaseState>::react("worker").description("does the work").compile()?;
+/// let policy = SubagentPolicy::new().merge_fields(["todo_list"]);
+/// let desk = AgentBuilder::<BaseState>::react("desk").subagent(Subagent::of(&worker).policy(policy)).compile_as_root()?;
+/// assert!(desk.mermaid().contains("worker"));
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a subagent does nothing until an agent has it"]
+pub struct Subagent<S: Values, C = BaseContext> {
+    pub(super) name: Arc<str>,
+    description: Arc<str>,
+    pub(super) node: NodeSpec,
+    pub(super) channels: Vec<ChannelSpec>,
+    pub(super) policy: Option<SubagentPolicy>,
+    args: Option<ArgsSpec>,
+    make: Make<S, C>,
+}
+
+/// Attaches the graph.
+type Make<S, C> = Box<dyn FnOnce(Role, Option<SubagentPolicy>) -> Child<S, C> + Send>;
+
+impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
+    /// This graph, sharing its supervisor's state unless [`policy`](Self::policy) says otherwise.
+    pub fn of<T, I, O>(graph: &CompiledGraph<T, C, I, O>) -> Self
+    where
+        T: Values + SharesWith<S>,
+    {
+        Self::with(graph, Arc::clone, Hooks::default())
+    }
+
+    pub(crate) fn with<T, D, I, O>(
+        graph: &CompiledGraph<T, D, I, O>,
+        context: ContextFn<C, D>,
+        hooks: Hooks<T, D>,
+    ) -> Self
+    where
+        T: Values + SharesWith<S>,
+        D: Send + Sync + 'static,
+    {
+        let inner = graph.inner.clone();
+        let spec: Arc<GraphSpec> = match &inner.spec {
+            SpecRef::Owned(spec) => spec.clone(),
+            SpecRef::Static(spec) => Arc::new(GraphSpec::clone(spec)),
+        };
+        let name: Arc<str> = spec.name.as_ref().into();
+        let (description, channels, called) = (spec.doc.as_ref().into(), inner.channels.clone(), name.clone());
+        let node = NodeSpec { name: spec.name.clone(), nested: Some(Nested::Owned(spec)), ..NodeSpec::new("") };
+        let make: Make<S, C> = Box::new(move |role, policy| {
+            let attached = Attached { graph: inner, context, shares: Shares::new() };
+            Child::new(Called { attached, name: called, role, policy, hooks, layout: OnceLock::new() })
+        });
+        Self { name, description, node, channels, policy: None, args: None, make }
+    }
+
+    /// What it is given of its supervisor's state, and gives back. A second one completes the first.
+    pub fn policy(mut self, policy: SubagentPolicy) -> Self {
+        self.policy = Some(match self.policy.take() {
+            Some(old) => policy.or(old),
+            None => policy,
+        });
+        self
+    }
+
+    /// What its supervisor's model is told of it, where that is not the graph's own description.
+    pub fn description(mut self, text: impl Into<Arc<str>>) -> Self {
+        self.description = text.into();
+        self
+    }
+
+    /// The type of its arguments, a struct. They are `task`, `task_scope` and `task_iterations` unless given. The
+    /// subagent finds them with [`BaseState::args`].
+    pub fn args<A: JsonSchema + DeserializeOwned>(self) -> Self {
+        self.typed_args(Some(ArgsSpec::of::<A>()))
+    }
+
+    pub(crate) fn typed_args(mut self, args: Option<ArgsSpec>) -> Self {
+        self.args = args;
+        self
+    }
+}
+
+impl<S: Values, C> fmt::Debug for Subagent<S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subagent").field("name", &self.name).field("policy", &self.policy).finish_non_exhaustive()
+    }
+}
+
+impl<S: Values, C: Send + Sync + 'static> Subagent<S, C> {
+    pub(super) fn card(&self, node: &str) -> Card {
+        Card {
+            name: self.name.clone(),
+            description: self.description.clone(),
+            node: node.into(),
+            args: self.args.clone().unwrap_or_default(),
+        }
+    }
+
+    pub(super) fn node(self, role: Role) -> NodeDef<S, C> {
+        let child = (self.make)(role, self.policy);
+        let runs = child.clone();
+        let code = body(move |task: &Task<S, C>| {
+            let (runs, task) = (runs.clone(), task.clone());
+            Box::pin(async move { runs.run(&task).await })
+        });
+        NodeDef::from_body(code, Some(child))
+    }
+}

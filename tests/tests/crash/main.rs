@@ -1,0 +1,104 @@
+//! Processes that are killed at random instants: the end is that of a run which was never disturbed, no task that was
+//! committed is executed again, and the database stays whole.
+//!
+//! On Postgres, if `HIER_TEST_POSTGRES` is set (to anything: these tests start a server of their own, since they kill it).
+
+mod books;
+mod place;
+mod target;
+mod tree;
+mod victim;
+
+use std::time::Duration;
+
+use hier_core::Durability;
+use place::Place;
+use tree::{Life, Thread};
+
+/// Kills processes until there have been so many kills; each thread is then run to its end, and a new one begun.
+fn kill_often(place: &Place, kills: usize, mut between: impl FnMut(usize)) {
+    let (mut killed, mut at_work, mut threads) = (0, 0, 0);
+    while killed < kills {
+        threads += 1;
+        let durability = if threads % 3 == 0 { Durability::Async } else { Durability::Sync };
+        let mut thread = Thread::new(place, &format!("t{threads}"), durability);
+        loop {
+            let alive = Duration::from_micros(fastrand::u64(15_000..90_000));
+            match thread.live(Some(alive).filter(|_| killed < kills)) {
+                Life::Killed { at_work: hit } => {
+                    killed += 1;
+                    at_work += usize::from(hit);
+                    between(killed);
+                }
+                Life::Asked | Life::Failed => {}
+                Life::Finished => break,
+            }
+        }
+        thread.check_end();
+    }
+    println!("{killed} kills, {at_work} of them of a process that had run tasks, {threads} threads");
+    assert!(at_work * 3 >= killed, "only {at_work} of {killed} kills hit a process at work: change the times");
+    place.check();
+}
+
+#[test]
+fn sqlite_survives_kills() {
+    kill_often(&Place::sqlite(), 200, |_| {});
+}
+
+#[test]
+fn postgres_survives_kills_of_processes_and_server() {
+    let Some(place) = Place::postgres() else { return };
+    kill_often(&place, 100, |killed| {
+        if killed % 25 == 0 {
+            place.crash_server();
+        }
+    });
+}
+
+/// A server that dies under a running process: whatever that does, the thread goes on.
+#[test]
+fn postgres_survives_a_crash_under_a_running_process() {
+    let Some(place) = Place::postgres() else { return };
+    for number in 0..3 {
+        let mut thread = Thread::new(&place, &format!("s{number}"), Durability::Sync);
+        let running = thread.start();
+        std::thread::sleep(Duration::from_millis(fastrand::u64(60..200)));
+        place.crash_server();
+        thread.end(running);
+        while !matches!(thread.live(None), Life::Finished) {}
+        thread.check_end();
+    }
+    place.check();
+}
+
+/// The process that was overtaken is told so, and what it did later is not stored.
+#[test]
+fn a_process_that_was_overtaken_stores_nothing() {
+    let places = [Some(Place::sqlite()), Place::postgres()];
+    for place in places.into_iter().flatten() {
+        let mut thread = Thread::new(&place, "two", Durability::Sync);
+        thread.delay = Duration::from_millis(400);
+        let stale = thread.start();
+        thread.wait_for_lines(1);
+        thread.delay = Duration::from_millis(1);
+        while !matches!(thread.live(None), Life::Finished) {}
+        let output = stale.wait_with_output().expect("a process");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+        assert!(!output.status.success() && said.contains("has been taken over by another run"), "{said}");
+        thread.check_state();
+        place.check();
+    }
+}
+
+#[test]
+fn the_public_target_survives_kills_on_sqlite() {
+    target::survives(&Place::sqlite(), 60);
+}
+
+#[test]
+fn the_public_target_survives_kills_on_postgres() {
+    if let Some(place) = Place::postgres() {
+        target::survives(&place, 30);
+    }
+}

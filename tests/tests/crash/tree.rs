@@ -1,0 +1,142 @@
+//! A thread that one process after the other runs, until each is killed.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use hier_core::Durability;
+use hier_core::prelude::*;
+
+use super::books::{committed, keys, nothing_again};
+use super::place::{Place, open};
+use super::victim::{self, CrashTree, Tree};
+
+/// How long a whole thread may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A thread, and what is known of it.
+pub(crate) struct Thread<'a> {
+    place: &'a Place,
+    name: String,
+    log: PathBuf,
+    durability: Durability,
+    /// How long a task takes.
+    pub(crate) delay: Duration,
+    /// The tasks that were committed when the last process had ended.
+    committed: BTreeSet<String>,
+    /// How many keys there were then.
+    seen: usize,
+}
+
+/// What became of a process.
+pub(crate) enum Life {
+    /// It was killed; whether it had run tasks.
+    Killed {
+        at_work: bool,
+    },
+    /// It ended with a question.
+    Asked,
+    /// It ended with an error, as it may when the database dies.
+    Failed,
+    Finished,
+}
+
+impl<'a> Thread<'a> {
+    pub(crate) fn new(place: &'a Place, name: &str, durability: Durability) -> Self {
+        let log = place.folder.path().join(format!("{name}.log"));
+        let delay = Duration::from_millis(3);
+        Self { place, name: name.to_owned(), log, durability, delay, committed: BTreeSet::new(), seen: 0 }
+    }
+
+    /// Starts a process that goes on with the thread.
+    pub(crate) fn start(&self) -> Child {
+        let durability = if self.durability == Durability::Async { "async" } else { "sync" };
+        Command::new(std::env::current_exe().expect("this test"))
+            .args(["victim::run", "--exact", "--ignored", "--nocapture"])
+            .env(victim::PLACE, self.place.name())
+            .env(victim::THREAD, &self.name)
+            .env(victim::LOG, &self.log)
+            .env(victim::DELAY, self.delay.as_micros().to_string())
+            .env(victim::DURABILITY, durability)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("a process")
+    }
+
+    /// Lets a process run: for this long, or until it ends.
+    pub(crate) fn live(&mut self, at_most: Option<Duration>) -> Life {
+        let mut process = self.start();
+        let Some(time) = at_most else { return self.end(process) };
+        std::thread::sleep(time);
+        if process.try_wait().expect("a process").is_some() {
+            return self.end(process);
+        }
+        process.kill().expect("it can be killed");
+        process.wait().expect("it is dead");
+        let at_work = self.look() > 0;
+        Life::Killed { at_work }
+    }
+
+    /// Waits for the end of a process.
+    pub(crate) fn end(&mut self, process: Child) -> Life {
+        let output = process.wait_with_output().expect("a process");
+        self.look();
+        let Output { status, stdout, stderr } = output;
+        let said = String::from_utf8_lossy(&stdout);
+        match said.lines().find(|line| line.starts_with("finished ") || line.starts_with("asked ")) {
+            Some(line) if line.starts_with("finished ") => Life::Finished,
+            Some(_) => Life::Asked,
+            None => {
+                assert!(!status.success(), "it said nothing: {said}");
+                let said = format!("{said}{}", String::from_utf8_lossy(&stderr));
+                assert!(self.place.name().starts_with("postgres:"), "a process failed: {said}");
+                Life::Failed
+            }
+        }
+    }
+
+    /// Looks what has been done since the last time. Returns how many tasks have ended.
+    fn look(&mut self) -> usize {
+        let keys = keys(&self.log);
+        let fresh = keys.len() - self.seen;
+        nothing_again(&self.committed, &keys[self.seen..]);
+        self.seen = keys.len();
+        let (name, thread) = (self.place.name(), self.name.clone());
+        self.committed = self.place.runtime.block_on(async {
+            let saver = open(&name).await;
+            committed(&*saver, &thread, &keys).await
+        });
+        fresh
+    }
+
+    /// The thread has come to the end that a run has which nobody disturbs, and each of its tasks was committed.
+    pub(crate) fn check_end(&self) {
+        self.check_state();
+        let ran: BTreeSet<String> = keys(&self.log).into_iter().collect();
+        assert_eq!(ran, self.committed);
+        // Each round has three Sends, four nodes of the inner graph, and `seed`, `gather` and `ask`.
+        assert_eq!(ran.len(), 4 * (3 + 4 + 3));
+    }
+
+    pub(crate) fn check_state(&self) {
+        let (name, thread) = (self.place.name(), self.name.clone());
+        let state: Tree = self.place.runtime.block_on(async {
+            let graph = CrashTree::compile().checkpointer(open(&name).await);
+            let state = graph.state(Config::thread(thread)).await.expect("the thread can be read");
+            assert_eq!(state.next, Vec::<String>::new());
+            state.values
+        });
+        assert_eq!(state, self.place.runtime.block_on(victim::undisturbed()));
+    }
+
+    /// Waits until so many tasks have put down their keys.
+    pub(crate) fn wait_for_lines(&self, lines: usize) {
+        let start = Instant::now();
+        while keys(&self.log).len() < lines {
+            assert!(start.elapsed() < PATIENCE, "the process does nothing");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
