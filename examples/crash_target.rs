@@ -109,11 +109,10 @@ async fn run(arguments: Arguments) -> Result<()> {
     let graph = CrashTarget::compile().checkpointer(database(&db).await?);
     let config = Config::thread(thread).durability(Durability::Sync);
     let site = Site { log, delay: Duration::from_millis(delay_ms) };
-    let open = graph.state(config.clone()).await?;
-    let state = match (open.checkpoint, open.next.is_empty()) {
-        (Some(_), true) => open.values,
-        (Some(_), false) => graph.invoke((), config, site).await?.into_state(),
-        (None, _) => graph.invoke(Rounds::update().goal(rounds).width(width), config, site).await?.into_state(),
+    // To go on with a thread that is finished runs nothing.
+    let state = match graph.state(config.clone()).await?.checkpoint {
+        Some(_) => graph.invoke((), config, site).await?.into_state(),
+        None => graph.invoke(Rounds::update().goal(rounds).width(width), config, site).await?.into_state(),
     };
     println!("{}", serde_json::json!({ "done": state.done, "rounds": state.rounds }));
     Ok(())

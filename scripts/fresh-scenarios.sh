@@ -14,7 +14,9 @@ seed=${2:-20261121000}
 python=$(reference_python)
 fresh=$(mktemp -d)
 trap 'rm -rf "$fresh"' EXIT
-echo "recording $count scenarios from seed $seed"
-"$python" tests/conformance/record.py --random "$seed" "$count" "$fresh" 2>/dev/null
-"$python" tests/conformance/filter.py "$fresh"
+echo "recording $count scenarios of graphs and half as many of hierarchies from seed $seed"
+mkdir "$fresh/graphs" "$fresh/hierarchies"
+"$python" tests/conformance/record.py --random "$seed" "$count" "$fresh/graphs" 2>/dev/null
+"$python" tests/conformance/filter.py "$fresh/graphs"
+"$python" tests/conformance/record_hierarchy.py --random "$seed" $((count / 2)) "$fresh/hierarchies" >/dev/null 2>&1
 cargo run --quiet --locked --package hier-cli -- conformance "$fresh"

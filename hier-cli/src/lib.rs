@@ -1,3 +1,4 @@
 //! What the `hier` command does, as a library.
 
 pub mod conformance;
+pub mod threads;

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use hier_cli::conformance::{self, Totals};
+use hier_cli::threads;
 
 /// Works with state graphs.
 #[derive(Parser)]
@@ -26,15 +27,34 @@ enum Command {
         #[arg(required = true, value_name = "PATH")]
         paths: Vec<PathBuf>,
     },
+    #[command(flatten)]
+    Threads(threads::Command),
 }
 
 fn main() -> ExitCode {
-    let Command::Conformance { paths } = Arguments::parse().command;
-    match conformance::run(&paths, &mut io::stdout().lock(), &mut io::stderr().lock()) {
+    match Arguments::parse().command {
+        Command::Conformance { paths } => hold_to(&paths),
+        Command::Threads(command) => work_with(&command),
+    }
+}
+
+fn hold_to(paths: &[PathBuf]) -> ExitCode {
+    match conformance::run(paths, &mut io::stdout().lock(), &mut io::stderr().lock()) {
         Ok(Totals { bad: 1.., .. }) => ExitCode::from(2),
         Ok(Totals { failed: 1.., .. }) => ExitCode::from(1),
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => cannot_write(&error),
+    }
+}
+
+fn work_with(command: &threads::Command) -> ExitCode {
+    match threads::run(command, &mut io::stdout().lock()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(threads::Error::Write(error)) => cannot_write(&error),
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(if error.is_nothing_found() { 1 } else { 2 })
+        }
     }
 }
 

@@ -115,6 +115,9 @@ impl<C> Run<C> {
 
     /// The id of this task: it is the same each time the task is run again, and no other task has it.
     pub fn task_id(&self) -> Uuid {
+        if let Some((id, _)) = self.inbox.as_ref().and_then(|inbox| inbox.known.as_ref()) {
+            return *id;
+        }
         let base = self.base.unwrap_or_else(|| self.shared.checkpoint_id(self.key.step));
         self.shared.plan.task_id(base, &self.shared.namespace, self.key)
     }
@@ -205,6 +208,12 @@ impl<C> Run<C> {
         })
     }
 
+    /// The place of the task in its step.
+    pub(crate) fn place(&self) -> Arc<str> {
+        let known = self.inbox.as_ref().and_then(|inbox| inbox.known.as_ref());
+        known.map_or_else(|| self.shared.plan.path(self.key).into(), |(_, place)| place.clone())
+    }
+
     /// A question of this task, by its number.
     fn question(&self, number: usize, value: Value) -> Question {
         let task = self.task_id();
@@ -221,7 +230,7 @@ impl<C> Run<C> {
             namespace: self.shared.namespace.join("|"),
             checkpoint,
             task,
-            path: self.shared.plan.path(self.key),
+            path: self.place().to_string(),
             number,
         });
         Question { id, path: vec![self.node().to_owned()], value, answered: false, asker }
@@ -231,6 +240,8 @@ impl<C> Run<C> {
 /// What is known of a task that goes on where it stopped.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
+    /// The id and the place under which the task has stored something.
+    pub(crate) known: Option<(Uuid, Arc<str>)>,
     /// The answers that it has been given.
     pub(crate) answers: Vec<Value>,
     /// An answer for whoever asks first in this step, where no question was open.

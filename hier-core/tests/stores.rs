@@ -1,6 +1,12 @@
 //! The store in memory keeps the contract, and the suite notices stores that do not.
 
-use hier_core::store::{BoxFuture, MemoryStore, Op, OpResult, Store, StoreError, suite};
+use futures_util::FutureExt;
+use hier_core::prelude::*;
+use hier_core::store::{
+    BoxFuture, Embedder, Index, MemoryStore, Op, OpResult, Search, Store, StoreError, StoreExt, StoreOptions, suite,
+};
+use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
+use serde_json::{Value, json};
 
 #[tokio::test]
 async fn the_store_in_memory_keeps_the_contract() {
@@ -13,7 +19,7 @@ async fn the_store_in_memory_keeps_the_contract() {
 struct Forgetful(MemoryStore, std::sync::atomic::AtomicUsize);
 
 impl Store for Forgetful {
-    fn batch<'a>(&'a self, mut ops: Vec<Op>) -> BoxFuture<'a, Result<Vec<OpResult>, StoreError>> {
+    fn batch(&self, mut ops: Vec<Op>) -> BoxFuture<'_, Result<Vec<OpResult>, StoreError>> {
         for op in &mut ops {
             if let Op::Put { value, .. } = op
                 && self.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % 3 == 2
@@ -24,7 +30,7 @@ impl Store for Forgetful {
         self.0.batch(ops)
     }
 
-    fn sweep<'a>(&'a self) -> BoxFuture<'a, Result<u64, StoreError>> {
+    fn sweep(&self) -> BoxFuture<'_, Result<u64, StoreError>> {
         self.0.sweep()
     }
 }
@@ -36,4 +42,169 @@ async fn a_store_that_forgets_is_found_out() {
     assert!(!report.passed());
     let failed = report.results.iter().filter(|(_, result)| result.is_err()).count();
     assert!(failed > 10, "{report}");
+}
+
+/// Any JSON, a few levels deep, also with names that look like operators.
+fn json_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        "[$a-c0-9.\0]{0,4}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 24, 4, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            proptest::collection::hash_map("[$a-c]{0,3}", inner, 0..4).prop_map(|fields| fields.into_iter().collect()),
+        ]
+    })
+}
+
+fn finds(store: &MemoryStore, filter: Value) -> Result<bool, StoreError> {
+    let search = store.search(Search::below(["a"]).filter("f", filter));
+    Ok(!search.now_or_never().expect("memory waits for nothing")?.is_empty())
+}
+
+fn keep(value: &Value) -> MemoryStore {
+    let store = MemoryStore::default();
+    store.put(["a"], "k", &json!({ "f": value })).now_or_never().expect("memory waits for nothing").expect("a put");
+    store
+}
+
+/// Without the fields that a number drawn for each leaves out.
+fn part_of(value: &Value, draw: &mut impl FnMut() -> bool) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let part = |(name, field): (&String, &Value)| draw().then(|| (name.clone(), part_of(field, draw)));
+            fields.iter().filter_map(part).collect()
+        }
+        Value::Array(items) => items.iter().map(|item| part_of(item, draw)).collect(),
+        plain => plain.clone(),
+    }
+}
+
+fn has_operators(value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => fields.iter().any(|(name, field)| name.starts_with('$') || has_operators(field)),
+        Value::Array(items) => items.iter().any(has_operators),
+        _ => false,
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_value_is_equal_to_itself_and_found_by_its_parts(value in json_value(), mut bits in any::<u64>()) {
+        let store = keep(&value);
+        let (equal, differs) = (finds(&store, json!({ "$eq": value }))?, finds(&store, json!({ "$ne": value }))?);
+        prop_assert_eq!((equal, differs), (true, false));
+        let part = part_of(&value, &mut || { bits = bits.rotate_left(1); bits & 1 == 1 });
+        if !has_operators(&part) {
+            prop_assert!(finds(&store, part)?);
+        }
+    }
+
+    #[test]
+    fn any_filter_is_answered_or_refused(value in json_value(), filter in json_value()) {
+        let store = keep(&value);
+        match finds(&store, filter) {
+            Ok(_) | Err(StoreError::Invalid(_)) => {}
+            Err(other) => prop_assert!(false, "{other}"),
+        }
+    }
+
+    #[test]
+    fn numbers_are_ordered_as_numbers(a in any::<i64>(), b in any::<i64>(), x in -1e9..1e9_f64, y in -1e9..1e9_f64) {
+        for (a, b, order) in [(json!(a), json!(b), a.cmp(&b)), (json!(x), json!(y), x.total_cmp(&y))] {
+            let store = keep(&a);
+            prop_assert_eq!(finds(&store, json!({ "$gt": b }))?, order.is_gt());
+            prop_assert_eq!(finds(&store, json!({ "$gte": b }))?, order.is_ge());
+            prop_assert_eq!(finds(&store, json!({ "$lt": b }))?, order.is_lt());
+            prop_assert_eq!(finds(&store, json!({ "$lte": b }))?, order.is_le());
+        }
+    }
+
+    #[test]
+    fn any_path_is_followed_or_refused(value in json_value(), path in r"[a-c$*.,\[\]{}0-9-]{0,10}") {
+        let options = StoreOptions::default().index(Lengths, ["$"]).expect("a path");
+        let store = MemoryStore::new(options);
+        let value = Some(json!({ "a": value }).as_object().cloned().expect("an object"));
+        let index = Index::Fields(vec![path]);
+        let put = Op::Put { namespace: vec!["a".to_owned()], key: "k".to_owned(), value, index, time_to_live: None };
+        match store.batch(vec![put]).now_or_never().expect("memory waits for nothing") {
+            Ok(_) | Err(StoreError::Invalid(_)) => {}
+            Err(other) => prop_assert!(false, "{other}"),
+        }
+    }
+}
+
+struct Lengths;
+
+impl Embedder for Lengths {
+    fn embed(&self, texts: Vec<String>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, StoreError>> {
+        let vectors = texts.iter().map(|text| vec![1.0, f32::from(u16::try_from(text.len()).unwrap_or(u16::MAX))]);
+        Box::pin(std::future::ready(Ok(vectors.collect())))
+    }
+}
+
+/// Counts what it is asked for, and answers with something wrong.
+struct Wrong(fn(usize) -> Vec<Vec<f32>>);
+
+impl Embedder for Wrong {
+    fn embed(&self, texts: Vec<String>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, StoreError>> {
+        Box::pin(std::future::ready(Ok((self.0)(texts.len()))))
+    }
+}
+
+#[tokio::test]
+async fn vectors_that_make_no_sense_are_refused() {
+    let wrong: [fn(usize) -> Vec<Vec<f32>>; 4] = [
+        |_| Vec::new(),
+        |count| vec![vec![1.0]; count + 1],
+        |count| vec![Vec::new(); count],
+        |count| vec![vec![1.0, f32::NAN]; count],
+    ];
+    for answer in wrong {
+        let options = StoreOptions::default().index(Wrong(answer), ["$"]).expect("a path");
+        let store = MemoryStore::new(options);
+        let put = store.put(["a"], "k", &json!({})).await;
+        assert!(matches!(put, Err(StoreError::Embedding(_))), "{put:?}");
+        assert_eq!(store.get(["a"], "k").await.expect("a read"), None);
+        let search = store.search(Search::below(["a"]).near("x")).await;
+        assert!(matches!(search, Err(StoreError::Embedding(_))), "{search:?}");
+    }
+}
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Greeting {
+    user: String,
+    said: String,
+}
+
+graph! {
+    Greet<Greeting> = Graph { nodes: [greet], edges: [START >> greet >> END] }
+}
+
+/// Remembers across threads how often somebody came.
+async fn greet(state: &Greeting, run: &Run) -> Result<GreetingUpdate> {
+    let store = run.store()?;
+    let known = store.get(["users", &state.user], "visits").await?;
+    let visits = known.and_then(|item| item.value["count"].as_u64()).unwrap_or(0) + 1;
+    store.put(["users", &state.user], "visits", &json!({ "count": visits })).await?;
+    Ok(Greeting::update().said(format!("hello for the {visits}. time")))
+}
+
+#[tokio::test]
+async fn nodes_remember_across_threads() -> Result<()> {
+    let graph = Greet::compile().store(MemoryStore::default());
+    for visit in 1..=3 {
+        let out = graph.invoke(Greeting::update().user("ada"), Config::default(), ()).await?;
+        assert_eq!(out.state().said, format!("hello for the {visit}. time"));
+    }
+    let out = graph.invoke(Greeting::update().user("bob"), Config::default(), ()).await?;
+    assert_eq!(out.state().said, "hello for the 1. time");
+    let without = Greet::compile().invoke(Greeting::update().user("ada"), Config::default(), ()).await;
+    assert!(without.expect_err("no store").to_string().contains("was given no store"));
+    Ok(())
 }

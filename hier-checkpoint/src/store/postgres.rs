@@ -127,14 +127,14 @@ impl fmt::Debug for PostgresStore {
 }
 
 impl Store for PostgresStore {
-    fn batch<'a>(&'a self, ops: Vec<Op>) -> BoxFuture<'a, Result<Vec<OpResult>, StoreError>> {
+    fn batch(&self, ops: Vec<Op>) -> BoxFuture<'_, Result<Vec<OpResult>, StoreError>> {
         Box::pin(async move {
             let plan = Plan::of(&self.0.options, ops).await?;
             Ok(self.apply(&plan).await?)
         })
     }
 
-    fn sweep<'a>(&'a self) -> BoxFuture<'a, Result<u64, StoreError>> {
+    fn sweep(&self) -> BoxFuture<'_, Result<u64, StoreError>> {
         Box::pin(async move {
             self.ready().await?;
             let session = &self.0.session;

@@ -147,14 +147,14 @@ impl fmt::Debug for SqliteStore {
 }
 
 impl Store for SqliteStore {
-    fn batch<'a>(&'a self, ops: Vec<Op>) -> BoxFuture<'a, Result<Vec<OpResult>, StoreError>> {
+    fn batch(&self, ops: Vec<Op>) -> BoxFuture<'_, Result<Vec<OpResult>, StoreError>> {
         Box::pin(async move {
             let plan = Plan::of(&self.0.options, ops).await?;
             self.run(move |store| store.apply(&plan)).await
         })
     }
 
-    fn sweep<'a>(&'a self) -> BoxFuture<'a, Result<u64, StoreError>> {
+    fn sweep(&self) -> BoxFuture<'_, Result<u64, StoreError>> {
         Box::pin(self.run(|store| store.write(sweep)))
     }
 }

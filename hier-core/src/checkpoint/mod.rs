@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+pub use crate::engine::chain_json;
 pub use crate::graph::BoxFuture;
 pub use error::{CodecError, SaverError};
 pub use lease::{Claim, Lease, WhenRunning};

@@ -21,7 +21,7 @@ mod step;
 mod stream;
 mod watch;
 
-pub use durable::{StateSnapshot, StateUpdate, TaskSnapshot};
+pub use durable::{StateSnapshot, StateUpdate, TaskSnapshot, chain_json};
 pub use event::{CheckpointEvent, DebugEvent, Event, Nested, NodeUpdate, Spoken, StreamMode, TaskFinished, TaskStarted};
 pub use outcome::{Interrupted, Outcome, Question, StopReason, Stopped};
 pub use stream::EventStream;

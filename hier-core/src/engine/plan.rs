@@ -6,6 +6,9 @@ use fixedbitset::FixedBitSet;
 use hier_spec::{EdgeSpec, Goto, GraphSpec, List, Source, Target, Text};
 use uuid::Uuid;
 
+/// How the places of tasks begin that edges have set off; the node's name follows.
+pub(crate) const PULLED: &str = "~__pregel_pull, ";
+
 /// One task of a run: what makes it this one and no other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TaskKey {
@@ -242,7 +245,7 @@ impl Plan {
     pub(crate) fn path(&self, key: TaskKey) -> String {
         match key.send {
             Some(index) => format!("~__pregel_push, {index:010}, False"),
-            None => format!("~__pregel_pull, {}", self.name(key.node)),
+            None => format!("{PULLED}{}", self.name(key.node)),
         }
     }
 

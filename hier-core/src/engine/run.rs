@@ -39,7 +39,7 @@ where
     let crew = Arc::new(Crew::default());
     let mut shared = shared(&graph, context, config.clone(), Vec::new(), emitter.as_ref(), crew.clone());
     let committer = match &attached.saver {
-        Some(saver) => Some(claim(saver, &config, &name).await?),
+        Some(saver) => Some(Box::pin(claim(saver, &config, &name)).await?),
         None => None,
     };
     shared.book = committer.clone().map(|committer| Arc::new(Book::new(committer, "".into())));
@@ -60,7 +60,7 @@ where
     // Tasks that were cancelled, by the token or by a timeout, are still being dropped by the runtime.
     crew.gone().await;
     if let Some(committer) = committer {
-        ended = close(&mut runner, &committer, ended).await;
+        ended = Box::pin(close(&mut runner, &committer, ended)).await;
     }
     conclude(runner, ended?)
 }
@@ -76,7 +76,8 @@ where
     C: Send + Sync + 'static,
 {
     if let Some(committer) = committer {
-        return durable::open(runner, committer, input).await;
+        // Boxed: the future of a run without a saver stays small.
+        return Box::pin(durable::open(runner, committer, input)).await;
     }
     runner.breakpoints = Breakpoints::configured(&runner.task.graph.plan, runner.task.run.config())?;
     let nothing = || RunError::EmptyInput { graph: runner.graph_name() };

@@ -241,7 +241,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     async fn told(&mut self, single: Option<usize>) -> Result<Option<End>, RunError> {
         match single {
             Some(node) => self.single(node).await,
-            None => self.several().await,
+            None => Box::pin(self.several()).await,
         }
     }
 

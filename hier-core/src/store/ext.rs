@@ -19,7 +19,7 @@ type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 /// The operations one by one, on every [`Store`]. A namespace is anything that gives its labels: `["users", "ada"]`.
 pub trait StoreExt: Store {
     /// The item with this key, if there is one.
-    fn get<'a>(&'a self, namespace: impl Labels, key: impl Into<String>) -> Answer<'a, Option<Item>> {
+    fn get(&self, namespace: impl Labels, key: impl Into<String>) -> Answer<'_, Option<Item>> {
         let answer = self.batch(vec![Op::Get { namespace: labels(namespace), key: key.into(), refresh: None }]);
         Box::pin(async move {
             match answer.await?.pop() {
@@ -32,11 +32,11 @@ pub trait StoreExt: Store {
     /// The value with this key, as a type of yours.
     ///
     /// [`StoreError::Invalid`] if it is none.
-    fn get_as<'a, T: DeserializeOwned + 'static>(
-        &'a self,
+    fn get_as<T: DeserializeOwned + 'static>(
+        &self,
         namespace: impl Labels,
         key: impl Into<String>,
-    ) -> Answer<'a, Option<T>> {
+    ) -> Answer<'_, Option<T>> {
         let item = self.get(namespace, key);
         Box::pin(async move { item.await?.map(|item| item.parse()).transpose() })
     }
@@ -58,7 +58,7 @@ pub trait StoreExt: Store {
     }
 
     /// Deletes an item. One that is not there is no error.
-    fn delete<'a>(&'a self, namespace: impl Labels, key: impl Into<String>) -> Answer<'a, ()> {
+    fn delete(&self, namespace: impl Labels, key: impl Into<String>) -> Answer<'_, ()> {
         put(self, labels(namespace), key.into(), Ok(None), None)
     }
 

@@ -70,14 +70,14 @@ impl fmt::Debug for MemoryStore {
 }
 
 impl Store for MemoryStore {
-    fn batch<'a>(&'a self, ops: Vec<Op>) -> BoxFuture<'a, Result<Vec<OpResult>, StoreError>> {
+    fn batch(&self, ops: Vec<Op>) -> BoxFuture<'_, Result<Vec<OpResult>, StoreError>> {
         Box::pin(async move {
             let plan = Plan::of(&self.0.options, ops).await?;
             Ok(self.spaces().apply(plan, SystemTime::now()))
         })
     }
 
-    fn sweep<'a>(&'a self) -> BoxFuture<'a, Result<u64, StoreError>> {
+    fn sweep(&self) -> BoxFuture<'_, Result<u64, StoreError>> {
         let swept = self.spaces().sweep(SystemTime::now());
         Box::pin(std::future::ready(Ok(swept)))
     }

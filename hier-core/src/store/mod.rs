@@ -169,18 +169,18 @@ pub enum StoreError {
 pub trait Store: Send + Sync + 'static {
     /// Does these operations. Reads see what was there before the writes of the same batch; of several puts of one key the
     /// last wins.
-    fn batch<'a>(&'a self, ops: Vec<Op>) -> BoxFuture<'a, Result<Vec<OpResult>, StoreError>>;
+    fn batch(&self, ops: Vec<Op>) -> BoxFuture<'_, Result<Vec<OpResult>, StoreError>>;
 
     /// Deletes the items whose time to live has passed, and returns how many those were.
-    fn sweep<'a>(&'a self) -> BoxFuture<'a, Result<u64, StoreError>>;
+    fn sweep(&self) -> BoxFuture<'_, Result<u64, StoreError>>;
 }
 
 impl<T: Store + ?Sized> Store for Arc<T> {
-    fn batch<'a>(&'a self, ops: Vec<Op>) -> BoxFuture<'a, Result<Vec<OpResult>, StoreError>> {
+    fn batch(&self, ops: Vec<Op>) -> BoxFuture<'_, Result<Vec<OpResult>, StoreError>> {
         (**self).batch(ops)
     }
 
-    fn sweep<'a>(&'a self) -> BoxFuture<'a, Result<u64, StoreError>> {
+    fn sweep(&self) -> BoxFuture<'_, Result<u64, StoreError>> {
         (**self).sweep()
     }
 }

@@ -265,7 +265,9 @@ pub fn list_namespaces(query: &Namespaces, all: impl IntoIterator<Item = Vec<Str
     };
     let mut found: Vec<_> = all.into_iter().filter(|labels| fits(labels)).collect();
     if let Some(depth) = query.max_depth {
-        found.iter_mut().for_each(|labels| labels.truncate(depth));
+        for labels in &mut found {
+            labels.truncate(depth);
+        }
     }
     found.sort();
     found.dedup();

@@ -1,5 +1,6 @@
-//! A saver that stores so many commits and then no more, as if the process had died.
+//! A saver that stores so many commits and then no more, as if the process had died; and that tells what was stored.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hier_core::checkpoint::{
@@ -11,11 +12,13 @@ use uuid::Uuid;
 pub(crate) struct Faulty {
     pub(crate) memory: MemorySaver,
     left: AtomicUsize,
+    /// What was stored, in order.
+    pub(crate) records: Mutex<Vec<Record>>,
 }
 
 impl Faulty {
     pub(crate) fn new(memory: &MemorySaver, commits: usize) -> Self {
-        Self { memory: memory.clone(), left: AtomicUsize::new(commits) }
+        Self { memory: memory.clone(), left: AtomicUsize::new(commits), records: Mutex::default() }
     }
 }
 
@@ -35,6 +38,7 @@ impl Checkpointer for Faulty {
     fn commit<'a>(&'a self, lease: &'a Lease, records: Vec<Record>) -> Saving<'a, ()> {
         let alive = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
         if alive {
+            self.records.lock().expect("no test panics here").extend(records.iter().cloned());
             return self.memory.commit(lease, records);
         }
         let error = SaverError::database("storing", std::io::Error::other("the process has died"));

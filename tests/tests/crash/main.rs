@@ -23,7 +23,7 @@ fn kill_often(place: &Place, kills: usize, mut between: impl FnMut(usize)) {
         let durability = if threads % 3 == 0 { Durability::Async } else { Durability::Sync };
         let mut thread = Thread::new(place, &format!("t{threads}"), durability);
         loop {
-            let alive = Duration::from_micros(fastrand::u64(15_000..90_000));
+            let alive = Duration::from_micros(fastrand::u64(2_000..120_000));
             match thread.live(Some(alive).filter(|_| killed < kills)) {
                 Life::Killed { at_work: hit } => {
                     killed += 1;
@@ -37,7 +37,7 @@ fn kill_often(place: &Place, kills: usize, mut between: impl FnMut(usize)) {
         thread.check_end();
     }
     println!("{killed} kills, {at_work} of them of a process that had run tasks, {threads} threads");
-    assert!(at_work * 3 >= killed, "only {at_work} of {killed} kills hit a process at work: change the times");
+    assert!(at_work * 2 >= killed, "only {at_work} of {killed} kills hit a process at work: change the times");
     place.check();
 }
 
@@ -81,11 +81,10 @@ fn a_process_that_was_overtaken_stores_nothing() {
         thread.delay = Duration::from_millis(400);
         let stale = thread.start();
         thread.wait_for_lines(1);
-        thread.delay = Duration::from_millis(1);
+        (thread.delay, thread.overtakes) = (Duration::from_millis(1), true);
         while !matches!(thread.live(None), Life::Finished) {}
-        let output = stale.wait_with_output().expect("a process");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
-        assert!(!output.status.success() && said.contains("has been taken over by another run"), "{said}");
+        let (status, said) = stale.finish();
+        assert!(!status.success() && said.contains("has been taken over by another run"), "{said}");
         thread.check_state();
         place.check();
     }

@@ -23,7 +23,7 @@ pub(crate) fn survives(place: &Place, kills: usize) {
         let end = loop {
             let mut process = command(place, &thread, &log).spawn().expect("the example runs");
             if killed < kills {
-                std::thread::sleep(Duration::from_micros(fastrand::u64(10_000..80_000)));
+                std::thread::sleep(Duration::from_micros(fastrand::u64(10_000..90_000)));
                 if process.try_wait().expect("a process").is_none() {
                     process.kill().expect("it can be killed");
                     killed += 1;

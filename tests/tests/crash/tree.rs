@@ -1,8 +1,9 @@
 //! A thread that one process after the other runs, until each is killed.
 
 use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use hier_core::Durability;
@@ -23,10 +24,35 @@ pub(crate) struct Thread<'a> {
     durability: Durability,
     /// How long a task takes.
     pub(crate) delay: Duration,
+    /// Whether another process is still at work.
+    pub(crate) overtakes: bool,
     /// The tasks that were committed when the last process had ended.
     committed: BTreeSet<String>,
     /// How many keys there were then.
     seen: usize,
+}
+
+/// A process that runs the thread.
+pub(crate) struct Running {
+    process: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Running {
+    /// Waits until the process says this line. False if it ends without.
+    fn says(&mut self, line: &str) -> bool {
+        self.output.by_ref().lines().map_while(Result::ok).any(|said| said == line)
+    }
+
+    /// Waits for its end, and returns what it has said since.
+    pub(crate) fn finish(mut self) -> (ExitStatus, String) {
+        let mut said = String::new();
+        // A process that failed tells why, in few words, where nobody reads before it has ended.
+        self.output.read_to_string(&mut said).expect("it says texts");
+        let output = self.process.wait_with_output().expect("a process");
+        said.push_str(&String::from_utf8_lossy(&output.stderr));
+        (output.status, said)
+    }
 }
 
 /// What became of a process.
@@ -46,13 +72,13 @@ impl<'a> Thread<'a> {
     pub(crate) fn new(place: &'a Place, name: &str, durability: Durability) -> Self {
         let log = place.folder.path().join(format!("{name}.log"));
         let delay = Duration::from_millis(3);
-        Self { place, name: name.to_owned(), log, durability, delay, committed: BTreeSet::new(), seen: 0 }
+        Self { place, name: name.to_owned(), log, durability, delay, overtakes: false, committed: BTreeSet::new(), seen: 0 }
     }
 
     /// Starts a process that goes on with the thread.
-    pub(crate) fn start(&self) -> Child {
+    pub(crate) fn start(&self) -> Running {
         let durability = if self.durability == Durability::Async { "async" } else { "sync" };
-        Command::new(std::env::current_exe().expect("this test"))
+        let mut process = Command::new(std::env::current_exe().expect("this test"))
             .args(["victim::run", "--exact", "--ignored", "--nocapture"])
             .env(victim::PLACE, self.place.name())
             .env(victim::THREAD, &self.name)
@@ -62,35 +88,36 @@ impl<'a> Thread<'a> {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .expect("a process")
+            .expect("a process");
+        let output = BufReader::new(process.stdout.take().expect("its output"));
+        Running { process, output }
     }
 
     /// Lets a process run: for this long, or until it ends.
     pub(crate) fn live(&mut self, at_most: Option<Duration>) -> Life {
-        let mut process = self.start();
-        let Some(time) = at_most else { return self.end(process) };
+        let mut running = self.start();
+        let Some(time) = at_most else { return self.end(running) };
+        // Now and then while it still begins.
+        let is_ready = fastrand::u8(..8) == 0 || running.says("ready");
         std::thread::sleep(time);
-        if process.try_wait().expect("a process").is_some() {
-            return self.end(process);
+        if !is_ready || running.process.try_wait().expect("a process").is_some() {
+            return self.end(running);
         }
-        process.kill().expect("it can be killed");
-        process.wait().expect("it is dead");
+        running.process.kill().expect("it can be killed");
+        running.process.wait().expect("it is dead");
         let at_work = self.look() > 0;
         Life::Killed { at_work }
     }
 
     /// Waits for the end of a process.
-    pub(crate) fn end(&mut self, process: Child) -> Life {
-        let output = process.wait_with_output().expect("a process");
+    pub(crate) fn end(&mut self, running: Running) -> Life {
+        let (status, said) = running.finish();
         self.look();
-        let Output { status, stdout, stderr } = output;
-        let said = String::from_utf8_lossy(&stdout);
         match said.lines().find(|line| line.starts_with("finished ") || line.starts_with("asked ")) {
             Some(line) if line.starts_with("finished ") => Life::Finished,
             Some(_) => Life::Asked,
             None => {
                 assert!(!status.success(), "it said nothing: {said}");
-                let said = format!("{said}{}", String::from_utf8_lossy(&stderr));
                 assert!(self.place.name().starts_with("postgres:"), "a process failed: {said}");
                 Life::Failed
             }
@@ -101,7 +128,9 @@ impl<'a> Thread<'a> {
     fn look(&mut self) -> usize {
         let keys = keys(&self.log);
         let fresh = keys.len() - self.seen;
-        nothing_again(&self.committed, &keys[self.seen..]);
+        if !self.overtakes {
+            nothing_again(&self.committed, &keys[self.seen..]);
+        }
         self.seen = keys.len();
         let (name, thread) = (self.place.name(), self.name.clone());
         self.committed = self.place.runtime.block_on(async {

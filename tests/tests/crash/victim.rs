@@ -48,7 +48,7 @@ graph! {
 }
 
 graph! {
-    CrashTree<Tree, Site> = Graph {
+    pub(crate) CrashTree<Tree, Site> = Graph {
         nodes: [seed, work, gather, Inner, ask],
         edges: [
             START >> seed >> for item in items { work(item) },
@@ -146,6 +146,7 @@ fn run() {
         let delay = Duration::from_micros(told(DELAY).parse().expect("microseconds"));
         let site = Site { log: Some(told(LOG).into()), delay };
         let open = graph.state(config.clone()).await.expect("the thread can be read");
+        println!("\nready");
         let outcome = match (open.checkpoint, open.questions.first()) {
             (None, _) => graph.invoke(Tree::update(), config, site).await,
             (Some(_), Some(question)) => graph.invoke(reply(&question.value), config, site).await,

@@ -207,7 +207,7 @@ impl Reuse {
         runner: &Runner<S, C>,
         key: TaskKey,
     ) -> i32 {
-        self.pending.free_slot(runner.task.sibling(key, None).run.task_id())
+        self.pending.free_slot(&runner.task.graph.plan.path(key))
     }
 
     /// What a task has done, or what it has to know to go on.
@@ -220,16 +220,16 @@ impl Reuse {
         let thread = runner.task.run.shared.config.thread_id().unwrap_or_default();
         let reader = Reader { graph, thread };
         let unfit = |error: CodecError| reader.unfit(error);
-        let id = runner.task.sibling(key, None).run.task_id();
+        let place = &*graph.plan.path(key);
         if self.reuse {
             let find = |name: &str| reader.node(name);
-            let done = self.pending.done(id, runner.task.state(), find, |name| reader.channel(name)).map_err(unfit)?;
+            let done = self.pending.done(place, runner.task.state(), find, |name| reader.channel(name)).map_err(unfit)?;
             if let Some(done) = done {
                 tell_cached(runner, key.node, &done);
                 return Ok(Ok(done));
             }
         }
-        let mut inbox = self.pending.inbox(id).map_err(unfit)?;
+        let mut inbox = self.pending.inbox(place).map_err(unfit)?;
         if !self.reuse {
             inbox.failure = None;
         }

@@ -75,7 +75,7 @@ impl Book {
 
     async fn task<C>(&self, run: &Run<C>, writes: Vec<PendingWrite>) -> Result<(), NodeError> {
         let Some(checkpoint) = run.base else { return Ok(()) };
-        let path = run.shared.plan.path(run.key).into();
+        let path = run.place();
         self.write(TaskWrites { checkpoint, task: run.task_id(), path, writes }).await.map_err(unsaved)
     }
 

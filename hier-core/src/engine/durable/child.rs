@@ -82,7 +82,10 @@ where
         expiring.iter().for_each(|channel| entry.clear(*channel));
     }
     let loaded = load(&Reader { graph: &*graph, thread: &thread }, entry, newest, *saved)?;
-    let Loaded { checkpoint, state, frontier, sends, last, start, returned, mut recent, pending, mut known } = loaded;
+    let Loaded { checkpoint, state, frontier, sends, last, start, returned, mut recent, migrated, pending, mut known } = loaded;
+    if let Some(notes) = &mut runner.ledger.notes {
+        notes.store_again(&migrated);
+    }
     if is_entering {
         recent.extend(expiring);
     }

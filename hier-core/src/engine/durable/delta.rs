@@ -105,6 +105,11 @@ impl Notes {
         }
     }
 
+    /// Notes channels whose values have to be stored again.
+    pub(crate) fn store_again(&mut self, channels: &[usize]) {
+        channels.iter().for_each(|channel| self.cleared(*channel));
+    }
+
     pub(crate) fn clear(&mut self) {
         self.changed.clear();
         self.parts.clear();
@@ -155,8 +160,10 @@ pub(crate) fn load_chain<S: Values>(state: &mut S, channel: usize, chain: &Chain
     Ok(())
 }
 
-/// The value of a chain as JSON, without knowing its type.
-pub(crate) fn chain_json(chain: &Chain) -> Result<Value, CodecError> {
+/// The value of a chain as JSON, without knowing its type: for tools that show what is stored.
+///
+/// A channel that is stored in parts which only the program's own reducer can put together (`#[channel(delta)]`) is an error.
+pub fn chain_json(chain: &Chain) -> Result<Value, CodecError> {
     let full =
         chain.full.as_deref().ok_or_else(|| CodecError::new("the whole value that its parts belong to is missing"))?;
     let mut parts = Vec::new();

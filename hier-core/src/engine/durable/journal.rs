@@ -167,6 +167,9 @@ impl Journal {
         }
         let mut pieces = Vec::with_capacity(notes.changed.len() + 1);
         for &channel in &notes.changed {
+            if self.versions[channel] == id {
+                continue;
+            }
             match self.piece(id, state, notes, channel) {
                 Ok(piece) => pieces.extend(piece),
                 Err(error) => return Err(self.unfit(&format!("channel `{}`", self.channels[channel]), &error)),

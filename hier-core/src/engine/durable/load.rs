@@ -39,6 +39,8 @@ pub(crate) struct Loaded<S: Values> {
     pub(crate) returned: Vec<S::Write>,
     /// The channels that were written in the last step.
     pub(crate) recent: Vec<usize>,
+    /// The channels whose stored values are of an older version: the next checkpoint stores them again.
+    pub(crate) migrated: Vec<usize>,
     pub(crate) pending: Pending,
     pub(crate) known: Known,
 }
@@ -112,7 +114,7 @@ pub(crate) fn load<S: Values, C>(
     check_graph(reader, &checkpoint)?;
     let (mut known, mut recent) = (Known { base: Some(checkpoint.id), newest, versions: Vec::new() }, Vec::new());
     let (mut start, mut returned) = (None, Vec::new());
-    let mut migrated = migrate(reader, &checkpoint, &values)?;
+    let mut stored = migrate(reader, &checkpoint, &values)?;
     for (index, chain) in &values {
         let (Some(name), Some(version)) = (checkpoint.channels.get(*index), checkpoint.versions.get(*index)) else {
             continue;
@@ -123,7 +125,7 @@ pub(crate) fn load<S: Values, C>(
         match &**name {
             START => start = Some(input(reader, &state, chain).map_err(unfit)?),
             RETURNED => returned = handed_back(reader, &state, chain).map_err(unfit)?,
-            _ if migrated.is_some() => {}
+            _ if stored.is_some() => {}
             _ => {
                 let channel = graph.channels.iter().position(|spec| spec.name == **name);
                 let channel = channel.ok_or_else(|| reader.unfit(gone::<S>(name)))?;
@@ -134,8 +136,11 @@ pub(crate) fn load<S: Values, C>(
             }
         }
     }
-    if let Some(migrated) = &mut migrated {
-        take_migrated(reader, &mut state, migrated)?;
+    let mut migrated = Vec::new();
+    if let Some(stored) = &mut stored {
+        let is_stored = |name: &str| stored.contains_key(name);
+        migrated = (0..).zip(&graph.channels).filter(|(_, spec)| is_stored(&spec.name)).map(|(at, _)| at).collect();
+        take_migrated(reader, &mut state, stored)?;
         // What was stored by the older version is stored as a whole again.
         known.versions.retain(|(name, ..)| matches!(&**name, START | RETURNED));
         recent.clear();
@@ -147,8 +152,8 @@ pub(crate) fn load<S: Values, C>(
         LastRan::Several => Last::Several,
         LastRan::Node(name) => graph.plan.find(name).map_or(Last::Several, Last::Node),
     };
-    let pending = Pending::new(writes);
-    Ok(Loaded { checkpoint, state, frontier, sends, last, start, returned, recent, pending, known })
+    let pending = Pending::new(writes, &graph.renamed);
+    Ok(Loaded { checkpoint, state, frontier, sends, last, start, returned, recent, migrated, pending, known })
 }
 
 const MIGRATE: &str = "; if the type was changed, raise `#[state(version = …)]` and give it a `migrate`";

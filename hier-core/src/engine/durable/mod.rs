@@ -22,6 +22,7 @@ pub(crate) use book::Book;
 pub(crate) use child::{begin_child, close_child, look_up_child};
 pub(crate) use committer::Committer;
 pub(crate) use delta::Notes;
+pub use delta::chain_json;
 pub(crate) use journal::Journal;
 pub(crate) use load::{Known, Last, load};
 pub(crate) use open::{Opened, open};

@@ -57,8 +57,11 @@ where
     input::complete(&committer.saver, &thread, "", &mut saved).await.map_err(fail)?;
     let reader = Reader { graph: &graph, thread: &thread };
     let loaded = load(&reader, (graph.initial)(), newest, saved)?;
-    let Loaded { checkpoint, state, frontier, sends, last, start, recent, pending, known, .. } = loaded;
+    let Loaded { checkpoint, state, frontier, sends, last, start, recent, migrated, pending, known, .. } = loaded;
     runner.journal = Some(journal(known));
+    if let Some(notes) = &mut runner.ledger.notes {
+        notes.store_again(&migrated);
+    }
     runner.take_up(state, frontier, sends, last, &recent);
     runner.start = start;
     let unfit = |error: CodecError| reader.unfit(error);

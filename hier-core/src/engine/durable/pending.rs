@@ -1,6 +1,6 @@
 //! What tasks have done, as it is stored beside the checkpoint that their step started from, and as it is read.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::checkpoint::{CodecError, PendingWrite, SendRecord, TaskWrites, codec, slot};
 use crate::engine::exec::{By, Done, Leads};
 use crate::engine::outcome::Question;
-use crate::engine::plan::Plan;
+use crate::engine::plan::{PULLED, Plan};
 use crate::error::NodeError;
 use crate::graph::{Parcel, StoredPayload};
 use crate::run::Inbox;
@@ -107,30 +107,49 @@ pub(super) fn send_record(plan: &Plan, (node, parcel): &(usize, Parcel)) -> Resu
 }
 
 /// What is known of the tasks of a step.
+///
+/// They are found by their places in the step, and not by their ids: an id also depends on the edges that lead to the node,
+/// which may be others in the program that goes on.
 #[derive(Default)]
 pub(crate) struct Pending {
-    tasks: HashMap<Uuid, TaskWrites>,
+    tasks: BTreeMap<Arc<str>, TaskWrites>,
+    /// What nodes were called, and are called now.
+    renamed: Vec<(String, String)>,
     /// What commands of callers have written, and an answer for whoever asks first.
     pub(super) null: Option<TaskWrites>,
 }
 
 impl Pending {
-    pub(crate) fn new(writes: Vec<TaskWrites>) -> Self {
-        let mut pending = Self::default();
+    pub(crate) fn new(writes: Vec<TaskWrites>, renamed: &[(String, String)]) -> Self {
+        let mut pending = Self { renamed: renamed.to_vec(), ..Self::default() };
         for writes in writes {
             if writes.task.is_nil() {
                 pending.null = Some(writes);
             } else {
-                pending.tasks.insert(writes.task, writes);
+                pending.absorb(writes);
             }
         }
         pending
     }
 
+    /// The place of a task as this program names it.
+    fn place(&self, path: &Arc<str>) -> Arc<str> {
+        let renamed = |(old, new): &(String, String)| {
+            let (start, node) = path.split_at(path.len().checked_sub(old.len())?);
+            (node == old && start == PULLED).then(|| format!("{PULLED}{new}").into())
+        };
+        self.renamed.iter().find_map(renamed).unwrap_or_else(|| path.clone())
+    }
+
+    /// The id under which a task has stored something.
+    pub(crate) fn id(&self, place: &str) -> Option<Uuid> {
+        self.tasks.get(place).map(|record| record.task)
+    }
+
     /// Takes in what was stored meanwhile, in slots that are overwritten.
     pub(super) fn absorb(&mut self, writes: TaskWrites) {
-        let record =
-            self.tasks.entry(writes.task).or_insert_with(|| TaskWrites { writes: Vec::new(), ..writes.clone() });
+        let place = self.place(&writes.path);
+        let record = self.tasks.entry(place).or_insert_with(|| TaskWrites { writes: Vec::new(), ..writes.clone() });
         record.writes.retain(|old| writes.writes.iter().all(|new| new.slot != old.slot));
         record.writes.extend(writes.writes);
     }
@@ -138,12 +157,12 @@ impl Pending {
     /// What a task has done, if it is done.
     pub(crate) fn done<S: Values>(
         &self,
-        task: Uuid,
+        place: &str,
         state: &S,
         find: impl Fn(&str) -> Result<usize, CodecError>,
         channel: impl Fn(&str) -> Result<usize, CodecError>,
     ) -> Result<Option<Done<S>>, CodecError> {
-        let Some(record) = self.tasks.get(&task) else { return Ok(None) };
+        let Some(record) = self.tasks.get(place) else { return Ok(None) };
         let void = record.failed()?.and_then(|failed| failed.void).unwrap_or(0);
         let valid = || record.writes.iter().filter(|write| write.slot >= void);
         let Some(routing) = valid().find(|write| &*write.channel == ROUTING) else { return Ok(None) };
@@ -162,38 +181,39 @@ impl Pending {
     }
 
     /// What a task that is not done is to know when it runs again.
-    pub(crate) fn inbox(&self, task: Uuid) -> Result<Inbox, CodecError> {
-        let Some(record) = self.tasks.get(&task) else { return Ok(Inbox::default()) };
+    pub(crate) fn inbox(&self, place: &str) -> Result<Inbox, CodecError> {
+        let Some(record) = self.tasks.get(place) else { return Ok(Inbox::default()) };
         let failed = record.failed()?;
         let void = failed.as_ref().and_then(|failed| failed.void);
         let failure = failed.filter(|failed| failed.handled).map(|failed| failed.message);
-        let (answers, questions) = (record.answers()?, self.questions(task)?);
-        Ok(Inbox { answers, questions, failure, void, free_slot: record.free_slot(), ..Inbox::default() })
+        let (answers, questions) = (record.answers()?, self.questions(place)?);
+        let known = Some((record.task, record.path.clone()));
+        Ok(Inbox { known, answers, questions, failure, void, free_slot: record.free_slot(), ..Inbox::default() })
     }
 
     /// The first slot that a task has not written.
-    pub(crate) fn free_slot(&self, task: Uuid) -> i32 {
-        self.tasks.get(&task).map_or(0, TaskWrites::free_slot)
+    pub(crate) fn free_slot(&self, place: &str) -> i32 {
+        self.tasks.get(place).map_or(0, TaskWrites::free_slot)
     }
 
     /// What a task asked last, if it did.
-    pub(crate) fn questions(&self, task: Uuid) -> Result<Vec<Question>, CodecError> {
-        let record = self.tasks.get(&task);
+    pub(crate) fn questions(&self, place: &str) -> Result<Vec<Question>, CodecError> {
+        let record = self.tasks.get(place);
         let asked = record.and_then(|record| record.writes.iter().find(|write| write.slot == slot::INTERRUPT));
         asked.map_or(Ok(Vec::new()), |asked| codec::decode(&asked.value))
     }
 
     /// Why a task failed, if it did.
-    pub(crate) fn error(&self, task: Uuid) -> Result<Option<String>, CodecError> {
-        let failed = self.tasks.get(&task).map(TaskWrites::failed).transpose()?;
+    pub(crate) fn error(&self, place: &str) -> Result<Option<String>, CodecError> {
+        let failed = self.tasks.get(place).map(TaskWrites::failed).transpose()?;
         Ok(failed.flatten().map(|failed| failed.message))
     }
 
     /// The open questions of all tasks, with the id of the task of this graph whose record has them.
     pub(super) fn open(&self) -> Result<Vec<(&TaskWrites, Vec<Question>)>, CodecError> {
         let mut open = Vec::new();
-        for (task, record) in &self.tasks {
-            let questions = self.questions(*task)?;
+        for (place, record) in &self.tasks {
+            let questions = self.questions(place)?;
             let void = record.failed()?.and_then(|failed| failed.void).unwrap_or(0);
             let done = record.writes.iter().any(|write| write.slot >= void && &*write.channel == ROUTING);
             if !done && questions.iter().any(|question| !question.answered) {

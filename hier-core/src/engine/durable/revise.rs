@@ -187,7 +187,10 @@ where
     };
     super::snapshot::inherited(graph, saver, reader.thread, &mut saved).await?;
     let loaded = load(&reader, (graph.initial)(), newest, saved)?;
-    let Loaded { checkpoint, state, frontier, sends, last, start, recent, pending, known, .. } = loaded;
+    let Loaded { checkpoint, state, frontier, sends, last, start, recent, migrated, pending, known, .. } = loaded;
+    if let Some(notes) = &mut ledger.notes {
+        notes.store_again(&migrated);
+    }
     ledger.take_up(&graph.channels, &recent);
     let checkpoint = Some(checkpoint);
     let mut revision = Revision { reader, state, frontier, sends, last, pending, ledger, checkpoint, start };
@@ -254,9 +257,8 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
         let pulled = self.frontier.ready().iter().map(|node| TaskKey { node: *node, step, send: None });
         let mut ended = Vec::new();
         for key in pushed.chain(pulled) {
-            let id = plan.task_id(checkpoint.id, &[], key);
             let reader = &self.reader;
-            let done = self.pending.done(id, &self.state, |name| reader.node(name), |name| reader.channel(name));
+            let done = self.pending.done(&plan.path(key), &self.state, |name| reader.node(name), |name| reader.channel(name));
             let done = done.map_err(|error| reader.unfit(error))?;
             ended.extend(done.map(|done| Applied { node: Some(key.node), pushed: key.send.is_some(), done }));
         }

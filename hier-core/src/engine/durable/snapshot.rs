@@ -27,7 +27,8 @@ use crate::state::{Update, Values};
 pub struct StateSnapshot<S: Values> {
     /// The state.
     pub values: S,
-    /// The nodes that run next, one entry a task. Empty if the thread has nothing left to do.
+    /// The nodes that run next, one entry a task. Empty if the thread has nothing left to do; in the live view also if all
+    /// tasks of the open step are done and only have to be applied (then [`tasks`](Self::tasks) has them).
     pub next: Vec<String>,
     /// Addresses this checkpoint; the thread as such if nothing is stored.
     pub config: Config,
@@ -223,10 +224,11 @@ fn view<S: Values, C>(
     let namespace: Vec<String> =
         config.namespace.split('|').filter(|level| !level.is_empty()).map(str::to_owned).collect();
     for key in pushed.chain(pulled) {
-        let id = plan.task_id(checkpoint.id, &namespace, key);
+        let place = &*plan.path(key);
+        let id = pending.id(place).unwrap_or_else(|| plan.task_id(checkpoint.id, &namespace, key));
         let node = plan.name(key.node).to_owned();
-        let done = pending.done(id, &state, |name| reader.node(name), |name| reader.channel(name))?;
-        let mut asked = pending.questions(id)?;
+        let done = pending.done(place, &state, |name| reader.node(name), |name| reader.channel(name))?;
+        let mut asked = pending.questions(place)?;
         if live {
             asked.retain(|question| !question.answered && done.is_none());
         }
@@ -236,7 +238,7 @@ fn view<S: Values, C>(
         questions.extend(asked.iter().cloned());
         let result = done.as_ref().map(|done| S::Update::from_writes(done.writes.clone()));
         ended.extend(done.map(|done| Applied { node: Some(key.node), pushed: key.send.is_some(), done }));
-        let error = pending.error(id)?;
+        let error = pending.error(place)?;
         let child = reader.graph.child(key.node).map(|_| {
             let level = match reader.graph.nodes[key.node].checkpoints {
                 crate::graph::Checkpoints::PerThread => node.clone(),

@@ -1,0 +1,77 @@
+//! One case: begun, continued or looked at again.
+
+use hier_core::agent::{AgentStuck, BaseState};
+use hier_core::prelude::*;
+
+use crate::agents::{Desk, TaxCase, TaxDesk};
+use crate::artifact::Filing;
+use crate::input::Problems;
+use crate::view::View;
+
+/// How a case ended.
+pub(crate) enum End {
+    Filed(std::sync::Arc<Filing>),
+    /// It was cancelled.
+    Cancelled,
+    /// It cannot go on, for this reason.
+    Failed(String),
+}
+
+type Case = CompiledGraph<TaxCase, Desk>;
+
+/// Runs a case to its end, from where it is.
+pub(crate) async fn run(case: Case, config: Config, desk: Desk, durable: bool, view: &mut View) -> Result<End> {
+    let open = if durable { Some(case.state(config.clone()).await?) } else { None };
+    if let Some(open) = &open {
+        if let (Some(filing), true) = (&open.values.artifact.filing, open.next.is_empty()) {
+            return Ok(End::Filed(filing.clone()));
+        }
+        view.expect(open.values.artifact.positions());
+        open.values.base.progress.iter().for_each(|(agent, calls)| view.calls(agent, calls));
+    }
+    let modes: &[StreamMode] = if view.is_shown() { &[StreamMode::Updates] } else { &[] };
+    let config = config.stream_subgraphs(true);
+    let is_begun = open.is_some_and(|open| !open.next.is_empty());
+    let mut events = if is_begun {
+        case.stream((), config, desk, modes.iter().copied())
+    } else {
+        case.stream(TaxCase::update(), config, desk, modes.iter().copied())
+    };
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(event) => view.wrote(&event.data()?),
+            Err(error) => return ended(&error),
+        }
+    }
+    match events.outcome().await {
+        Ok(outcome) => Ok(outcome_of(outcome.state())),
+        Err(error) => ended(&error),
+    }
+}
+
+fn outcome_of(state: &TaxCase) -> End {
+    let BaseState { current_agent_report, .. } = &state.base;
+    match &state.artifact.filing {
+        Some(filing) => End::Filed(filing.clone()),
+        None => End::Failed(format!("the agents ended without a return: {current_agent_report}")),
+    }
+}
+
+/// What an error means for the case.
+fn ended(error: &RunError) -> Result<End> {
+    if let RunError::Cancelled { .. } = error.root() {
+        return Ok(End::Cancelled);
+    }
+    if let Some(stuck) = AgentStuck::of(error) {
+        return Ok(End::Failed(stuck.to_string()));
+    }
+    Ok(End::Failed(problems(error).map_or_else(|| error.to_string(), Problems::to_string)))
+}
+
+/// What is wrong with the papers, if that is why the run failed.
+fn problems(error: &RunError) -> Option<&Problems> {
+    match error.root() {
+        RunError::Node { error, .. } => error.source()?.downcast_ref(),
+        _ => None,
+    }
+}

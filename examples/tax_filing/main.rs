@@ -1,0 +1,154 @@
+//! Files a tax return from a folder of papers: a hierarchy of agents over real files.
+//!
+//! ```text
+//! cargo run --example tax_filing                                      the case in the repository, without a network
+//! cargo run --example tax_filing -- --db case.db                      the same, durable: Ctrl-C, and again, goes on
+//! cargo run --example tax_filing -- --model openai:gpt-4o             a real model decides
+//! cargo run --example tax_filing -- --input FOLDER --json             another case, as JSON
+//! ```
+//!
+//! The agents are in `agents.rs`, what they compute in `stages.rs`, the papers in `examples/data/tax`.
+
+mod agents;
+mod artifact;
+mod case;
+mod input;
+mod matching;
+mod money;
+mod report;
+mod script;
+mod stages;
+mod tax;
+mod view;
+
+use std::fs::OpenOptions;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use clap::Parser;
+use hier_core::agent::{ChatModel, ScriptedModel};
+use hier_core::prelude::*;
+use hier_examples::database;
+use hier_models::Model;
+
+use agents::{Desk, TaxDesk};
+use case::End;
+use script::Noting;
+use view::View;
+
+/// Files a tax return from a folder of papers.
+#[derive(Parser)]
+struct Arguments {
+    /// The folder with the papers: forms and receipts as text, bank statements as CSV.
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/data/tax"))]
+    input: PathBuf,
+    /// The model: `openai:NAME`, `anthropic:NAME`, `ollama:NAME`, or the URL of a server that speaks like OpenAI's. Without
+    /// it, a scripted one.
+    #[arg(long)]
+    model: Option<String>,
+    /// Where the case is kept: a file, `sqlite:PATH` or `postgres:URL`. Without it, nowhere.
+    #[arg(long)]
+    db: Option<String>,
+    /// The name of the case.
+    #[arg(long, default_value = "case-1", requires = "db")]
+    case: String,
+    /// Shows the return only.
+    #[arg(long)]
+    quiet: bool,
+    /// Prints the return as JSON.
+    #[arg(long)]
+    json: bool,
+    /// How many milliseconds the model waits before each answer, for those who want to watch.
+    #[arg(long, default_value_t = 0)]
+    pace: u64,
+    /// Appends a line to this file for each answer of the model.
+    #[arg(long)]
+    log: Option<PathBuf>,
+}
+
+/// What a shell expects of a program that was interrupted.
+const INTERRUPTED: u8 = 130;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let mut view = View::new(arguments.quiet);
+    let end = run(&arguments, &mut view).await;
+    view.end();
+    match end {
+        Ok(End::Filed(filing)) => {
+            if arguments.json {
+                println!("{:#}", report::json(&filing));
+            } else {
+                println!("{}", report::text(&filing));
+            }
+            ExitCode::SUCCESS
+        }
+        Ok(End::Cancelled) => {
+            eprintln!("interrupted: {}", to_go_on(&arguments));
+            ExitCode::from(INTERRUPTED)
+        }
+        Ok(End::Failed(why)) => {
+            eprintln!("error: {why}");
+            if arguments.db.is_some() {
+                eprintln!("mended? {}", to_go_on(&arguments));
+            }
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// How to go on.
+fn to_go_on(Arguments { db, case, .. }: &Arguments) -> String {
+    match db {
+        Some(db) => format!("start it again with `--db {db} --case {case}`, and it goes on where it was"),
+        None => "nothing was kept; with `--db FILE` it can be continued".to_owned(),
+    }
+}
+
+async fn run(arguments: &Arguments, view: &mut View) -> Result<End> {
+    let Arguments { input, db, case, .. } = arguments;
+    let mut graph = TaxDesk::compile_as_root();
+    if let Some(db) = db {
+        graph = graph.checkpointer(database(&place(db)).await?);
+    }
+    let cancel = CancellationToken::new();
+    let config = if db.is_some() { Config::thread(case.as_str()) } else { Config::default() };
+    // What a model has answered is not asked again, whatever happens.
+    let config = config.durability(Durability::Sync).recursion_limit(1_000_000).cancel(cancel.clone());
+    tokio::spawn(async move {
+        if tokio::signal::ctrl_c().await.is_ok() {
+            cancel.cancel();
+        }
+    });
+    let base = BaseContext { model: Some(Arc::new(model(arguments)?)), ..BaseContext::default() };
+    let desk = Desk { base, folder: input.clone() };
+    case::run(graph, config, desk, db.is_some(), view).await
+}
+
+/// A file by itself is one of SQLite.
+fn place(db: &str) -> String {
+    if db.starts_with("sqlite:") || db.starts_with("postgres:") || db.starts_with("postgresql:") {
+        db.to_owned()
+    } else {
+        format!("sqlite:{db}")
+    }
+}
+
+fn model(Arguments { model, pace, log, .. }: &Arguments) -> Result<Noting> {
+    let model: Arc<dyn ChatModel> = match model {
+        Some(name) => Arc::new(Model::parse(name)?),
+        None => Arc::new(ScriptedModel::reacting(script::reply).without_requests()),
+    };
+    let log = match log {
+        Some(file) => Some(Mutex::new(OpenOptions::new().create(true).append(true).open(file)?)),
+        None => None,
+    };
+    Ok(Noting { model, pace: Duration::from_millis(*pace), log })
+}

@@ -1,0 +1,172 @@
+//! The model that plays all agents without a network. What it says follows from what was said before, so that a case can be
+//! taken up by another process at any place.
+
+use std::fs::File;
+use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hier_core::agent::{Body, ChatModel, ChatRequest, ChatResponse, Content, ModelError};
+use hier_core::graph::BoxFuture;
+use hier_core::prelude::*;
+use serde_json::{Value, json};
+
+/// The stages, as they stand on the list of the root.
+const STAGES: [&str; 5] = ["evidence", "extraction", "matching", "reconciliation", "reporting"];
+
+/// What the scripted model answers.
+pub(crate) fn reply(request: &ChatRequest) -> Message {
+    let offers = |name: &str| request.tools.iter().any(|tool| tool.name == name);
+    let last = Last::of(request);
+    if offers("evidence") {
+        root(&last)
+    } else if offers("position_matcher") {
+        matching(&last, request)
+    } else if offers("document_fetcher") {
+        pipeline(&last, &["document_fetcher", "document_validator"])
+    } else if offers("ocr_engine") {
+        pipeline(&last, &["ocr_engine"])
+    } else if offers("tax_calculator") {
+        pipeline(&last, &["tax_calculator"])
+    } else {
+        leaf(request)
+    }
+}
+
+/// The last call that was made, and its answer.
+struct Last<'a> {
+    /// Empty if there was none.
+    name: &'a str,
+    args: &'a Value,
+    answer: String,
+    /// How long the conversation is: no id is given twice in it.
+    length: usize,
+}
+
+impl<'a> Last<'a> {
+    fn of(request: &'a ChatRequest) -> Self {
+        let messages = &request.messages;
+        let call = messages.iter().rev().find_map(|message| message.tool_calls().first());
+        let answer = messages.iter().rev().find(|message| matches!(message.body, Body::Tool { .. }));
+        let answer = answer.and_then(Message::content).map(Content::text).unwrap_or_default();
+        let (name, args) = call.map_or(("", &Value::Null), |call| (&*call.name, &call.args));
+        Self { name, args, answer, length: messages.len() }
+    }
+
+    fn call(&self, name: &str, args: Value) -> Message {
+        let id = format!("{name}-{}", self.length);
+        Message::calls("", [ToolCall { name: name.to_owned(), args, id }])
+    }
+
+    fn go(&self, agent: &str) -> Message {
+        self.call(agent, json!({ "task": format!("run {agent}") }))
+    }
+
+    fn complete(&self, item: &str) -> Message {
+        self.call("todo_complete", json!({ "item": item }))
+    }
+
+    fn report(&self, report: &str) -> Message {
+        self.call("report_to_supervisor", json!({ "report": report }))
+    }
+
+    fn item(&self) -> &str {
+        self.args["item"].as_str().unwrap_or_default()
+    }
+}
+
+fn root(last: &Last<'_>) -> Message {
+    match last.name {
+        "" => last.call("todo_write", json!({ "items": STAGES })),
+        "todo_write" => last.go(STAGES[0]),
+        "todo_complete" => match STAGES.iter().skip_while(|stage| **stage != last.item()).nth(1) {
+            Some(next) => last.go(next),
+            None => last.call("finish_task", json!({ "result": "filed" })),
+        },
+        stage => last.complete(stage),
+    }
+}
+
+fn matching(last: &Last<'_>, request: &ChatRequest) -> Message {
+    let told = request.messages.get(0).and_then(Message::content).map(Content::text).unwrap_or_default();
+    let number = |text: &str| text.split_whitespace().find_map(|word| word.parse::<u64>().ok()).unwrap_or_default();
+    let positions = number(&told);
+    let item = |number: u64| format!("position {number}");
+    let next = match last.name {
+        "" => {
+            let items: Vec<String> = (1..=positions).map(item).collect();
+            return last.call("todo_write", json!({ "items": items }));
+        }
+        "todo_write" => 1,
+        "todo_complete" => number(last.item()) + 1,
+        _ => return last.complete(&item(last.args["position"].as_u64().unwrap_or_default())),
+    };
+    if next > positions {
+        return last.report(&format!("{positions} positions matched"));
+    }
+    last.call("position_matcher", json!({ "position": next }))
+}
+
+/// Calls one after the other, and reports what the last said.
+fn pipeline(last: &Last<'_>, agents: &[&str]) -> Message {
+    let next = if last.name.is_empty() { agents.first() } else { agents.iter().skip_while(|a| **a != last.name).nth(1) };
+    match next {
+        Some(agent) => last.go(agent),
+        None => last.report(&last.answer),
+    }
+}
+
+/// Reports the first candidate of a position, or what there is to say of the papers.
+fn leaf(request: &ChatRequest) -> Message {
+    let last = Last::of(request);
+    let told = request.messages.get(0).and_then(Message::content).map(Content::text).unwrap_or_default();
+    if !told.starts_with("You match one position") {
+        return last.report("the papers are valid");
+    }
+    let candidate = told.lines().find_map(|line| line.strip_prefix("- ")?.rsplit_once(" ("));
+    last.report(candidate.map_or("open: no document fits", |(candidate, _)| candidate))
+}
+
+/// A model that takes its time, and notes in a file what it was asked.
+pub(crate) struct Noting {
+    pub(crate) model: Arc<dyn ChatModel>,
+    /// How long it waits before each answer.
+    pub(crate) pace: Duration,
+    pub(crate) log: Option<Mutex<File>>,
+}
+
+impl ChatModel for Noting {
+    fn name(&self) -> &str {
+        self.model.name()
+    }
+
+    fn provider(&self) -> &str {
+        self.model.provider()
+    }
+
+    fn chat(&self, request: ChatRequest) -> BoxFuture<'_, Result<ChatResponse, ModelError>> {
+        Box::pin(async move {
+            if !self.pace.is_zero() {
+                tokio::time::sleep(self.pace).await;
+            }
+            let told = request.messages.get(0).and_then(Message::content).map(Content::text).unwrap_or_default();
+            let answer = self.model.chat(request).await?;
+            self.note(&told, &answer.message).map_err(|error| ModelError::Recording {
+                file: "--log".to_owned(),
+                reason: error.to_string(),
+            })?;
+            Ok(answer)
+        })
+    }
+}
+
+impl Noting {
+    /// One line a call: who was asked, by the first line that is its own, and what it calls.
+    fn note(&self, told: &str, answer: &Message) -> std::io::Result<()> {
+        let Some(log) = &self.log else { return Ok(()) };
+        let who = told.lines().find(|line| line.starts_with("Position ")).or(told.lines().next()).unwrap_or_default();
+        let calls: Vec<String> = answer.tool_calls().iter().map(|call| format!("{}{}", call.name, call.args)).collect();
+        let line = format!("{who} -> {}\n", calls.join(", "));
+        log.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes())
+    }
+}

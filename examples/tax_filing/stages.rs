@@ -1,0 +1,122 @@
+//! What the stages compute: reading, understanding, matching, adding up. No model has a part in it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hier_core::prelude::*;
+
+use crate::agents::{Desk, MatchTask, TaxCase, TaxCaseUpdate};
+use crate::artifact::{Artifact, Bank, Filing, Match, OpenPosition};
+use crate::input::{self, Records};
+use crate::matching::{Puzzle, says};
+use crate::tax;
+
+/// Reads the folder. Fails with all that is wrong in it, so that the files can be mended and the case goes on here.
+pub(crate) async fn fetch(run: &Run<Desk>) -> Result<TaxCaseUpdate> {
+    let folder = run.context().folder.clone();
+    // Files block.
+    let documents = tokio::task::spawn_blocking(move || input::read_folder(&folder)).await??;
+    let report = format!("{} documents, all readable", documents.len());
+    Ok(made(Artifact { documents: Some(documents.into()), ..Artifact::default() }, report))
+}
+
+/// Looks for what is odd about the documents, without being wrong.
+pub(crate) async fn compare(state: &TaxCase) -> Result<TaxCaseUpdate> {
+    let documents = state.artifact.documents.as_deref().ok_or_else(|| missing("documents"))?;
+    let records = input::understand(documents)?;
+    let (name, year) = (&records.taxpayer.name, records.taxpayer.year);
+    let mut remarks = Vec::new();
+    for income in &records.incomes {
+        if income.recipient != *name {
+            remarks.push(format!("{}: it is about {}, not {name}", income.file, income.recipient));
+        }
+        if income.year != year {
+            remarks.push(format!("{}: it is about {}, not {year}", income.file, income.year));
+        }
+    }
+    let outside = records.positions.iter().filter(|position| position.date.year() != year);
+    remarks.extend(outside.map(|position| {
+        format!("{}:{}: {} is not in {year}", position.place.file, position.place.line, position.date)
+    }));
+    let mut texts = BTreeMap::new();
+    for document in documents {
+        if let Some(first) = texts.insert(document.text.clone(), &document.file) {
+            remarks.push(format!("{}: it says the same as {first}", document.file));
+        }
+    }
+    let report = format!("{} remarks", remarks.len());
+    Ok(made(Artifact { remarks: Some(remarks.into()), ..Artifact::default() }, report))
+}
+
+/// Turns the documents into numbers.
+pub(crate) async fn extract(state: &TaxCase) -> Result<TaxCaseUpdate> {
+    let documents = state.artifact.documents.as_deref().ok_or_else(|| missing("documents"))?;
+    let records = input::understand(documents)?;
+    let Records { incomes, receipts, positions, .. } = &records;
+    let report =
+        format!("{} forms, {} receipts, {} positions", incomes.len(), receipts.len(), positions.len());
+    Ok(made(Artifact { records: Some(Arc::new(records)), ..Artifact::default() }, report))
+}
+
+/// Finds what a position may be, before the model is asked.
+pub(crate) async fn find_candidates(state: &TaxCase) -> Result<TaxCaseUpdate> {
+    let task: MatchTask = state.base.args()?;
+    let records = records(state)?;
+    let puzzle = Puzzle::of(task.position, records, &state.artifact.matches);
+    Ok(TaxCase::update().puzzle(puzzle.map(Arc::new)))
+}
+
+/// Keeps what the model has decided.
+pub(crate) async fn keep_match(state: &TaxCase) -> TaxCaseUpdate {
+    let Some(puzzle) = &state.puzzle else { return TaxCase::update() };
+    let is = puzzle.decide(&state.base.current_agent_report);
+    let report = says(&is);
+    made(Artifact { matches: [(puzzle.position.number, is)].into_iter().collect(), ..Artifact::default() }, report)
+}
+
+/// Adds up.
+pub(crate) async fn calculate(state: &TaxCase) -> Result<TaxCaseUpdate> {
+    let accounts = tax::accounts(records(state)?, &state.artifact.matches);
+    let report = format!("{} lines, {} differences", accounts.lines.len(), accounts.differences.len());
+    Ok(made(Artifact { accounts: Some(Arc::new(accounts)), ..Artifact::default() }, report))
+}
+
+/// Makes the return.
+pub(crate) async fn report(state: &TaxCase) -> Result<TaxCaseUpdate> {
+    let Artifact { documents, remarks, matches, accounts, .. } = &state.artifact;
+    let (records, accounts) = (records(state)?, accounts.as_ref().ok_or_else(|| missing("accounts"))?);
+    let count = |wanted: fn(&Match) -> bool| matches.values().filter(|is| wanted(is)).count();
+    let open = records.positions.iter().filter_map(|position| match matches.get(&position.number) {
+        Some(Match::Open(why)) => Some(OpenPosition { position: position.clone(), why: why.clone() }),
+        _ => None,
+    });
+    let filing = Filing {
+        taxpayer: records.taxpayer.clone(),
+        documents: documents.as_ref().map_or(0, |documents| documents.len()),
+        lines: accounts.lines.clone(),
+        bank: Bank {
+            positions: records.positions.len(),
+            with_document: count(|is| matches!(is, Match::Document(_))),
+            explained: count(|is| matches!(is, Match::Explained(_))),
+            open: open.collect(),
+        },
+        remarks: remarks.iter().flat_map(|remarks| remarks.iter().cloned()).collect(),
+        differences: accounts.differences.clone(),
+    };
+    let report = format!("the return of {} for {} is ready", filing.taxpayer.name, filing.taxpayer.year);
+    Ok(made(Artifact { filing: Some(Arc::new(filing)), ..Artifact::default() }, report))
+}
+
+/// What a stage has made, and what it reports.
+fn made(artifact: Artifact, report: String) -> TaxCaseUpdate {
+    TaxCase::update().artifact(artifact).current_agent_report(report)
+}
+
+fn records(state: &TaxCase) -> Result<&Records> {
+    state.artifact.records.as_deref().ok_or_else(|| missing("records"))
+}
+
+/// A model called the stages in the wrong order. Asked again it would do the same: the todo list of the root is its guide.
+fn missing(what: &str) -> NodeError {
+    NodeError::permanent(format!("there are no {what} yet: an earlier stage was left out"))
+}

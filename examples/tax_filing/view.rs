@@ -1,0 +1,139 @@
+//! The hierarchy at work: a bar for each agent on a terminal, lines elsewhere. All of it goes to the standard error.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+
+use hier_core::agent::Calls;
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use serde_json::Value;
+
+/// The agents, as they call each other.
+const TREE: [(&str, &str); 10] = [
+    ("evidence", "├─ evidence"),
+    ("document_fetcher", "│  ├─ document_fetcher"),
+    ("document_validator", "│  └─ document_validator"),
+    ("extraction", "├─ extraction"),
+    ("ocr_engine", "│  └─ ocr_engine"),
+    ("matching", "├─ matching"),
+    (MATCHER, "│  └─ position_matcher"),
+    ("reconciliation", "├─ reconciliation"),
+    ("tax_calculator", "│  └─ tax_calculator"),
+    ("reporting", "└─ reporting"),
+];
+
+/// The agent that is called once a position.
+const MATCHER: &str = "position_matcher";
+/// After how many of its calls a line is written.
+const EVERY: u64 = 50;
+
+/// Shows how far the agents are.
+pub(crate) struct View {
+    shown: Shown,
+    calls: BTreeMap<String, Calls>,
+    positions: u64,
+}
+
+enum Shown {
+    Nothing,
+    Lines,
+    /// One bar an agent, in the order of the tree.
+    Bars(Vec<ProgressBar>),
+}
+
+impl View {
+    pub(crate) fn new(quiet: bool) -> Self {
+        let shown = match (quiet, std::io::stderr().is_terminal()) {
+            (true, _) => Shown::Nothing,
+            (false, false) => Shown::Lines,
+            (false, true) => Shown::Bars(bars()),
+        };
+        Self { shown, calls: BTreeMap::new(), positions: 0 }
+    }
+
+    /// Whether it wants to be told anything.
+    pub(crate) fn is_shown(&self) -> bool {
+        !matches!(self.shown, Shown::Nothing)
+    }
+
+    /// How many positions the bank statement has: from then on it is known how often the matcher will be called.
+    pub(crate) fn expect(&mut self, positions: usize) {
+        self.positions = u64::try_from(positions).unwrap_or(u64::MAX);
+    }
+
+    /// An agent was called this often.
+    pub(crate) fn calls(&mut self, agent: &str, calls: Calls) {
+        let old = self.calls.insert(agent.to_owned(), calls).unwrap_or_default();
+        if old == calls {
+            return;
+        }
+        match &self.shown {
+            Shown::Nothing => {}
+            Shown::Lines => self.line(agent, old, calls),
+            Shown::Bars(bars) => self.bar(bars, agent, calls),
+        }
+    }
+
+    /// What a node has written, by its name and then by channel, as the stream tells it.
+    pub(crate) fn wrote(&mut self, update: &Value) {
+        for writes in update.as_object().into_iter().flat_map(|nodes| nodes.values()) {
+            if let Some(positions) = writes.pointer("/artifact/records/positions").and_then(Value::as_array) {
+                self.expect(positions.len());
+            }
+            let progress = writes.get("progress").and_then(Value::as_object);
+            for (agent, calls) in progress.into_iter().flatten() {
+                if let Ok(calls) = serde_json::from_value(calls.clone()) {
+                    self.calls(agent, calls);
+                }
+            }
+        }
+    }
+
+    fn line(&self, agent: &str, old: Calls, new: Calls) {
+        let indent = TREE.iter().position(|(name, _)| *name == agent).map_or("", |place| {
+            if TREE[place].1.starts_with('│') { "    " } else { "  " }
+        });
+        if agent == MATCHER {
+            let finished = new.finished;
+            if finished > old.finished && (finished.is_multiple_of(EVERY) || finished == self.positions) {
+                eprintln!("{indent}{agent} {finished} of {}", self.positions);
+            }
+        } else if new.finished > old.finished {
+            eprintln!("{indent}{agent} is done");
+        } else if new.scheduled > old.scheduled {
+            eprintln!("{indent}{agent} is at work");
+        }
+    }
+
+    fn bar(&self, bars: &[ProgressBar], agent: &str, calls: Calls) {
+        let Some(bar) = TREE.iter().position(|(name, _)| *name == agent).and_then(|place| bars.get(place)) else {
+            return;
+        };
+        let expected = if agent == MATCHER { self.positions } else { 0 };
+        bar.set_length(expected.max(calls.scheduled));
+        bar.set_position(calls.finished);
+        let state = if calls.finished < calls.scheduled { "at work" } else { "" };
+        bar.set_message(state);
+    }
+
+    /// Leaves what is shown as it is.
+    pub(crate) fn end(&self) {
+        if let Shown::Bars(bars) = &self.shown {
+            bars.iter().for_each(ProgressBar::abandon);
+        }
+    }
+}
+
+fn bars() -> Vec<ProgressBar> {
+    let all = MultiProgress::new();
+    let style = ProgressStyle::with_template("{prefix:28} {bar:30} {pos:>4}/{len:<4} {msg}");
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+    let head = all.add(ProgressBar::new(0).with_style(ProgressStyle::with_template("{prefix}").unwrap_or(style.clone())));
+    head.set_prefix("tax_desk");
+    head.abandon();
+    let bar = |(_, prefix): (&str, &'static str)| {
+        let bar = all.add(ProgressBar::new(1).with_style(style.clone()).with_prefix(prefix));
+        bar.tick();
+        bar
+    };
+    TREE.into_iter().map(bar).collect()
+}

@@ -1,0 +1,49 @@
+//! `hier history`.
+
+use std::io::Write;
+
+use hier_core::checkpoint::{Checkpoint, ListQuery};
+use serde_json::Value;
+
+use super::args::History;
+use super::record::{changed, checkpoint_json, counted, next};
+use super::{Error, Saver, database, expect_thread, text, write_json};
+
+pub(super) async fn run(arguments: &History, out: &mut dyn Write) -> Result<(), Error> {
+    let saver = database::open(&arguments.database).await?;
+    let History { thread, namespace, limit, .. } = arguments;
+    let query = ListQuery { namespace: Some(namespace.clone()), limit: *limit, ..ListQuery::thread(thread) };
+    let found = saver.list(query).await?;
+    if found.is_empty() && *limit != Some(0) {
+        expect_thread(&saver, thread).await?;
+        return Err(no_namespace(&saver, thread, namespace).await?);
+    }
+    if arguments.database.json {
+        return write_json(out, &found.iter().map(|it| Value::Object(checkpoint_json(&it.checkpoint))).collect());
+    }
+    let head = ["CHECKPOINT", "STEP", "SOURCE", "MADE", "NEXT", "CHANGED"].map(str::to_owned).to_vec();
+    let rows: Vec<_> = std::iter::once(head).chain(found.iter().map(|listed| row(&listed.checkpoint))).collect();
+    text::table(out, &rows).map_err(Error::Write)
+}
+
+/// Says which namespaces the thread has instead.
+pub(super) async fn no_namespace(saver: &Saver, thread: &str, namespace: &str) -> Result<Error, Error> {
+    let all = saver.list(ListQuery { namespace: None, ..ListQuery::thread(thread) }).await?;
+    let mut known: Vec<&str> = all.iter().map(|listed| &*listed.namespace).collect();
+    known.sort_unstable();
+    known.dedup();
+    let known = hier_spec::did_you_mean(namespace, known.iter().copied());
+    let reason = format!("thread `{thread}` has no checkpoints in namespace `{namespace}`{known}");
+    Ok(Error::NotFound(text::safe(&reason)))
+}
+
+fn row(checkpoint: &Checkpoint) -> Vec<String> {
+    vec![
+        checkpoint.id.to_string(),
+        checkpoint.step.to_string(),
+        checkpoint.source.name().to_owned(),
+        text::time(checkpoint.created_at()),
+        counted(&next(&checkpoint.agenda)),
+        text::short(&changed(checkpoint).join(", ")),
+    ]
+}

@@ -1,0 +1,51 @@
+//! `hier threads`.
+
+use std::io::Write;
+
+use hier_core::checkpoint::ThreadInfo;
+use serde_json::{Value, json};
+
+use super::args::Threads;
+use super::record::{counted, next};
+use super::{Error, database, text, write_json};
+
+pub(super) async fn run(arguments: &Threads, out: &mut dyn Write) -> Result<(), Error> {
+    let threads = database::open(&arguments.database).await?.threads(arguments.limit).await?;
+    if arguments.database.json {
+        write_json(out, &Value::Array(threads.iter().map(as_json).collect()))?;
+    } else if !threads.is_empty() {
+        let head = ["THREAD", "CHECKPOINTS", "STEP", "NEXT", "LAST CHECKPOINT", "RUN BY", "EXPIRES"];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        rows.extend(threads.iter().map(row));
+        text::table(out, &rows).map_err(Error::Write)?;
+    }
+    if threads.is_empty() { Err(Error::NotFound("there are no threads".to_owned())) } else { Ok(()) }
+}
+
+fn row(info: &ThreadInfo) -> Vec<String> {
+    let latest = info.latest.as_ref();
+    vec![
+        text::short(&info.thread),
+        info.checkpoints.to_string(),
+        latest.map(|latest| latest.step.to_string()).unwrap_or_default(),
+        latest.map(|latest| counted(&next(&latest.agenda))).unwrap_or_default(),
+        latest.map(|latest| text::time(latest.created_at())).unwrap_or_default(),
+        info.holder.as_deref().map(text::short).unwrap_or_default(),
+        info.expires.map(text::time).unwrap_or_default(),
+    ]
+}
+
+fn as_json(info: &ThreadInfo) -> Value {
+    let latest = info.latest.as_ref();
+    json!({
+        "thread": info.thread,
+        "checkpoints": info.checkpoints,
+        "checkpoint": latest.map(|latest| latest.id),
+        "graph": latest.map(|latest| &latest.schema.graph),
+        "step": latest.map(|latest| latest.step),
+        "next": latest.map(|latest| next(&latest.agenda)),
+        "created_at": latest.map(|latest| text::time(latest.created_at())),
+        "holder": info.holder,
+        "expires": info.expires.map(text::time),
+    })
+}

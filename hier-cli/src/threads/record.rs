@@ -1,0 +1,149 @@
+//! What a checkpoint says, as text and as JSON.
+
+use std::collections::BTreeMap;
+
+use hier_core::checkpoint::{Agenda, Checkpoint, TaskWrites, codec, slot};
+use serde_json::{Map, Value, json};
+
+use super::text;
+
+/// What the engine's own channels and entries start with.
+const OWN: &str = "__";
+/// The entry that says where a task led: it is done.
+const ROUTING: &str = "__routing__";
+
+/// The channels of the program's state, with their places.
+pub(super) fn channels(checkpoint: &Checkpoint) -> impl Iterator<Item = (usize, &str)> {
+    checkpoint.channels.iter().map(|name| &**name).enumerate().filter(|(_, name)| !name.starts_with(OWN))
+}
+
+/// The channels to which this checkpoint brought a value.
+pub(super) fn changed(checkpoint: &Checkpoint) -> Vec<&str> {
+    let brought = |place: usize| checkpoint.versions.get(place) == Some(&checkpoint.id);
+    channels(checkpoint).filter(|(place, _)| brought(*place)).map(|(_, name)| name).collect()
+}
+
+/// The nodes that run next, one entry a task.
+pub(super) fn next(agenda: &Agenda) -> Vec<&str> {
+    let start = agenda.start.then_some("__start__");
+    let sends = agenda.sends.iter().map(|send| &*send.node);
+    start.into_iter().chain(sends).chain(agenda.ready.iter().map(|node| &**node)).collect()
+}
+
+/// Names in their order, with how often one comes: `work ×3, gather`.
+pub(super) fn counted(names: &[&str]) -> String {
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for name in names {
+        match counts.iter_mut().find(|(known, _)| known == name) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((name, 1)),
+        }
+    }
+    let each = counts.into_iter().map(|(name, count)| match count {
+        1 => text::safe(name),
+        count => format!("{} ×{count}", text::safe(name)),
+    });
+    each.collect::<Vec<_>>().join(", ")
+}
+
+/// A checkpoint without its values.
+pub(super) fn checkpoint_json(checkpoint: &Checkpoint) -> Map<String, Value> {
+    let fields = json!({
+        "checkpoint": checkpoint.id,
+        "parent": checkpoint.parent,
+        "step": checkpoint.step,
+        "source": checkpoint.source.name(),
+        "created_at": text::time(checkpoint.created_at()),
+        "graph": checkpoint.schema.graph,
+        "state_version": checkpoint.schema.version,
+        "next": next(&checkpoint.agenda),
+        "changed": changed(checkpoint),
+        "metadata": *checkpoint.metadata,
+    });
+    match fields {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}
+
+/// What came of a task of the open step.
+pub(super) struct Task {
+    pub(super) id: String,
+    /// The node; none for what a caller's command wrote.
+    pub(super) node: Option<String>,
+    pub(super) done: bool,
+    pub(super) error: Option<String>,
+    /// What it asks.
+    pub(super) questions: Vec<Value>,
+    /// What it wrote, by channel.
+    pub(super) writes: BTreeMap<String, Vec<Value>>,
+}
+
+impl Task {
+    pub(super) fn of(record: &TaskWrites, agenda: &Agenda) -> Self {
+        let entry = |slot: i32| record.writes.iter().find(|write| write.slot == slot);
+        let read = |bytes: &[u8]| codec::decode_json(bytes).unwrap_or_else(|error| json!(format!("({error})")));
+        let failed = entry(slot::ERROR).map(|write| read(&write.value));
+        let asked = entry(slot::INTERRUPT).map(|write| read(&write.value));
+        let open = |question: &Value| question["answered"] != json!(true);
+        let mut task = Self {
+            id: record.task.to_string(),
+            node: (!record.task.is_nil()).then(|| node(&record.path, agenda)),
+            done: record.writes.iter().any(|write| &*write.channel == ROUTING),
+            error: failed.map(|failed| failed["message"].as_str().unwrap_or("(no reason)").to_owned()),
+            questions: asked
+                .and_then(|asked| asked.as_array().cloned())
+                .unwrap_or_default()
+                .into_iter()
+                .filter(open)
+                .collect(),
+            writes: BTreeMap::new(),
+        };
+        for write in record.writes.iter().filter(|write| write.slot >= 0 && !write.channel.starts_with(OWN)) {
+            task.writes.entry(write.channel.to_string()).or_default().push(read(&write.value));
+        }
+        task
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let questions: Vec<Value> =
+            self.questions.iter().map(|asked| json!({ "id": asked["id"], "value": asked["value"] })).collect();
+        json!({
+            "task": self.id, "node": self.node, "done": self.done, "error": self.error,
+            "questions": questions, "writes": self.writes,
+        })
+    }
+
+    /// What came of it, in words.
+    pub(super) fn told(&self) -> Vec<String> {
+        let mut told = Vec::new();
+        let wrote: Vec<&str> = self.writes.keys().map(String::as_str).collect();
+        match (self.done, wrote.as_slice()) {
+            (true, []) => told.push("done".to_owned()),
+            (true, _) => told.push(format!("done, wrote {}", text::short(&wrote.join(", ")))),
+            (false, []) => {}
+            (false, _) => told.push(format!("wrote {}", text::short(&wrote.join(", ")))),
+        }
+        if let Some(error) = self.error.as_ref().filter(|_| !self.done) {
+            told.push(format!("failed: {}", text::short(error)));
+        }
+        for asked in self.questions.iter().filter(|_| !self.done) {
+            let id = asked["id"].as_str().unwrap_or_default();
+            told.push(format!("asks {} (id {})", text::short(&asked["value"].to_string()), text::safe(id)));
+        }
+        told
+    }
+}
+
+/// The node of a task, from its path: `~__pregel_pull, node`, or `~__pregel_push, 0000000003, …` for the fourth Send.
+fn node(path: &str, agenda: &Agenda) -> String {
+    let mut parts = path.splitn(3, ", ");
+    match (parts.next(), parts.next()) {
+        (Some("~__pregel_pull"), Some(node)) => node.to_owned(),
+        (Some("~__pregel_push"), Some(number)) => {
+            let send = number.parse().ok().and_then(|number: usize| agenda.sends.get(number));
+            send.map_or_else(|| path.to_owned(), |send| send.node.to_string())
+        }
+        _ => path.to_owned(),
+    }
+}

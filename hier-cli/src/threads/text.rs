@@ -1,0 +1,92 @@
+//! Text for people: tables, times, and names that cannot harm a terminal.
+
+use std::io::{self, Write};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What is longer is cut in a table.
+const WIDEST: usize = 100;
+
+/// Text without what a terminal would obey: control characters and those that turn the direction of writing are written as
+/// escapes.
+pub(super) fn safe(text: &str) -> String {
+    let turns = |letter| matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let mut safe = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if letter.is_control() || turns(letter) {
+            safe.extend(letter.escape_default());
+        } else {
+            safe.push(letter);
+        }
+    }
+    safe
+}
+
+/// Safe text of a length that fits.
+pub(super) fn short(text: &str) -> String {
+    let text = safe(text);
+    match text.char_indices().nth(WIDEST) {
+        None => text,
+        Some((end, _)) => format!("{}… ({} bytes)", &text[..end], text.len()),
+    }
+}
+
+/// Columns of equal width, with two blanks between them. The cells are safe.
+pub(super) fn table(out: &mut dyn Write, rows: &[Vec<String>]) -> io::Result<()> {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or_default()).collect();
+    for row in rows {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
+    }
+    Ok(())
+}
+
+/// A time as people and machines read it: `2026-11-21T08:30:00Z`.
+pub(super) fn time(time: SystemTime) -> String {
+    let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let (year, month, day) = date(seconds / 86_400);
+    let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// The date of a day, counted from 1970. Years begin in March here, so that a leap day is the last of its year.
+fn date(day: u64) -> (u64, u64, u64) {
+    // Since the 1st of March of year 0; 400 years have 146,097 days.
+    let day = day + 719_468;
+    let (era, day) = (day / 146_097, day % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    // Months from March: 0 to 11, in groups of five with 153 days.
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (era * 400 + year + next, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_399, "2000-02-28T23:59:59Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (951_868_800, "2000-03-01T00:00:00Z"),
+            (1_798_761_599, "2026-12-31T23:59:59Z"),
+            (1_798_761_600, "2027-01-01T00:00:00Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(time(UNIX_EPOCH + Duration::from_secs(seconds)), text);
+        }
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_escaped() {
+        assert_eq!(safe("a\u{1b}[2Jb\n\u{202e}ü"), "a\\u{1b}[2Jb\\n\\u{202e}ü");
+    }
+}

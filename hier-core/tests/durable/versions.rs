@@ -1,0 +1,411 @@
+//! Threads of older programs: read, brought up to date, or refused with what does not fit and how to mend it.
+
+use std::sync::Arc;
+
+use hier_core::checkpoint::MemorySaver;
+use hier_core::prelude::*;
+use serde_json::{Map, Value};
+
+use super::faulty::Faulty;
+use super::golden;
+
+/// The program that has stored the golden files.
+mod v1 {
+    use super::*;
+
+    #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+    pub(crate) struct Case {
+        title: String,
+        draft: u64,
+        #[reducer(append)]
+        findings: Vec<String>,
+        #[reducer(sum)]
+        total: u64,
+    }
+
+    graph! {
+        pub(crate) Review<Case> = Graph {
+            name: "review",
+            nodes: [collect, check, ask, beside, publish],
+            edges: [
+                START >> collect >> for item in items { check(item) },
+                collect >> [ask, beside],
+                check >> END,
+                [ask, beside] >> publish >> END,
+            ],
+        }
+    }
+
+    async fn collect() -> CaseUpdate {
+        Case::update().title("a title".to_owned()).draft(3_u64).findings(["collected".to_owned()]).total(1)
+    }
+
+    async fn check(Sent(item): Sent<u64>) -> CaseUpdate {
+        Case::update().total(item)
+    }
+
+    async fn ask(run: &Run) -> Result<CaseUpdate> {
+        let answer: String = run.interrupt(&"publish?").await?;
+        Ok(Case::update().findings([answer]))
+    }
+
+    async fn beside() -> CaseUpdate {
+        Case::update().findings(["beside".to_owned()])
+    }
+
+    async fn publish(state: &Case) -> CaseUpdate {
+        Case::update().findings([format!("published {} with {}", state.title, state.total)])
+    }
+
+    fn items(_: &Case) -> Vec<u64> {
+        vec![20, 300]
+    }
+
+    pub(crate) fn note(text: &str) -> CaseUpdate {
+        Case::update().findings([text.to_owned()])
+    }
+
+    pub(crate) fn findings(state: &Case) -> &[String] {
+        &state.findings
+    }
+}
+
+/// The thread of the file, before the step of `ask` was applied.
+const OPEN: &str = "v1_open";
+
+#[tokio::test]
+async fn golden_threads_of_this_version() {
+    let saver = Faulty::new(&MemorySaver::new(), usize::MAX);
+    let saver = Arc::new(saver);
+    let graph = v1::Review::compile().checkpointer(saver.clone());
+    let begun = graph.invoke(v1::Case::update(), Config::thread("t").durability(Durability::Sync), ()).await.unwrap();
+    assert!(matches!(begun, Outcome::Interrupted(_)), "{begun:?}");
+    golden::write(OPEN, &saver);
+
+    let graph = v1::Review::compile().checkpointer(golden::stored(OPEN).await);
+    let open = graph.state(Config::thread("t")).await.unwrap();
+    assert_eq!((open.next.as_slice(), v1::findings(&open.values)), (&["ask".to_owned()][..], &["collected", "beside"].map(str::to_owned)[..]));
+    let end = graph.invoke(Command::resume("yes"), Config::thread("t"), ()).await.unwrap();
+    let expected = ["collected", "yes", "beside", "published a title with 321"];
+    assert_eq!(v1::findings(end.state()), expected);
+}
+
+/// A state of a later version, over a graph of the same nodes; `findings` of all later versions is a list of pairs.
+macro_rules! later {
+    ($module:ident, $name:ident, $state:item) => {
+        mod $module {
+            use super::*;
+
+            $state
+
+            graph! {
+                pub(crate) Review<Case> = Graph {
+                    name: "review",
+                    nodes: [collect = nothing, check, ask, beside = nothing, publish],
+                    edges: [
+                        START >> collect >> for item in items { check(item) },
+                        collect >> [ask, beside],
+                        check >> END,
+                        [ask, beside] >> publish >> END,
+                    ],
+                }
+            }
+
+            async fn nothing() {}
+
+            async fn check(Sent(item): Sent<u64>) -> CaseUpdate {
+                Case::update().total(item)
+            }
+
+            async fn ask(run: &Run) -> Result<CaseUpdate> {
+                let answer: String = run.interrupt(&"publish?").await?;
+                Ok(Case::update().findings([answer]))
+            }
+
+            async fn publish(state: &Case) -> CaseUpdate {
+                Case::update().findings([format!("published {} with {}", state.$name, state.total)])
+            }
+
+            fn items(_: &Case) -> Vec<u64> {
+                Vec::new()
+            }
+
+            pub(crate) async fn end(saver: &MemorySaver) -> Result<Case, RunError> {
+                let graph = Review::compile().checkpointer(saver.clone());
+                Ok(graph.invoke(Command::resume("yes"), Config::thread("t"), ()).await?.into_state())
+            }
+
+            pub(crate) async fn read(saver: &MemorySaver) -> Result<Case, RunError> {
+                Ok(Review::compile().checkpointer(saver.clone()).state(Config::thread("t")).await?.values)
+            }
+        }
+    };
+}
+
+/// Version 2 calls `title` `name`, and has no `draft`.
+fn from_v1(stored: &mut Map<String, Value>) -> Result<()> {
+    stored.remove("draft");
+    if let Some(title) = stored.remove("title") {
+        stored.insert("name".to_owned(), title);
+    }
+    Ok(())
+}
+
+/// Version 3 has names in capitals, and counts them.
+fn from_v2(stored: &mut Map<String, Value>) -> Result<()> {
+    let name = stored.get("name").and_then(Value::as_str).unwrap_or_default().to_uppercase();
+    stored.insert("letters".to_owned(), name.len().into());
+    stored.insert("name".to_owned(), name.into());
+    Ok(())
+}
+
+fn refuses(_: &mut Map<String, Value>) -> Result<()> {
+    Err(NodeError::permanent("there is no way"))
+}
+
+fn invents(stored: &mut Map<String, Value>) -> Result<()> {
+    from_v1(stored)?;
+    stored.insert("nam".to_owned(), 1.into());
+    Ok(())
+}
+
+later!(v2, name, #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+#[state(version = 2, migrate = from_v1)]
+pub(crate) struct Case {
+    pub(crate) name: String,
+    #[reducer(append)]
+    pub(crate) findings: Vec<String>,
+    #[reducer(sum)]
+    pub(crate) total: u64,
+});
+later!(v3, name, #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+#[state(version = 3, migrate = [from_v1, from_v2])]
+pub(crate) struct Case {
+    pub(crate) name: String,
+    pub(crate) letters: u64,
+    #[reducer(append)]
+    pub(crate) findings: Vec<String>,
+    #[reducer(sum)]
+    pub(crate) total: u64,
+});
+later!(v3_from_v2, name, #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+#[state(version = 3, migrate = from_v2)]
+pub(crate) struct Case {
+    pub(crate) name: String,
+    pub(crate) letters: u64,
+    #[reducer(append)]
+    pub(crate) findings: Vec<String>,
+    #[reducer(sum)]
+    pub(crate) total: u64,
+});
+later!(refusing, name, #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+#[state(version = 2, migrate = refuses)]
+pub(crate) struct Case {
+    pub(crate) name: String,
+    #[reducer(append)]
+    pub(crate) findings: Vec<String>,
+    #[reducer(sum)]
+    pub(crate) total: u64,
+});
+later!(inventing, name, #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+#[state(version = 2, migrate = invents)]
+pub(crate) struct Case {
+    pub(crate) name: String,
+    #[reducer(append)]
+    pub(crate) findings: Vec<String>,
+    #[reducer(sum)]
+    pub(crate) total: u64,
+});
+later!(without_draft, title, #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Case {
+    pub(crate) title: String,
+    #[reducer(append)]
+    pub(crate) findings: Vec<String>,
+    #[reducer(sum)]
+    pub(crate) total: u64,
+});
+later!(other_type, title, #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Case {
+    pub(crate) title: String,
+    pub(crate) draft: Vec<u64>,
+    #[reducer(append)]
+    pub(crate) findings: Vec<String>,
+    #[reducer(sum)]
+    pub(crate) total: u64,
+});
+later!(added, title, #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Case {
+    pub(crate) title: String,
+    pub(crate) draft: u64,
+    pub(crate) added: u64,
+    #[reducer(append)]
+    pub(crate) findings: Vec<String>,
+    #[reducer(sum)]
+    pub(crate) total: u64,
+});
+
+#[tokio::test]
+async fn a_migration_brings_an_open_thread_up_to_date() {
+    let saver = golden::stored(OPEN).await;
+    let open = v2::read(&saver).await.unwrap();
+    assert_eq!((open.name.as_str(), open.total), ("a title", 321));
+    let end = v2::end(&saver).await.unwrap();
+    assert_eq!(end.findings, ["collected", "yes", "beside", "published a title with 321"]);
+    // What no node has written since is there all the same.
+    let stored = v2::read(&saver).await.unwrap();
+    assert_eq!((stored.name.as_str(), stored.total, &stored.findings), ("a title", 321, &end.findings));
+}
+
+#[tokio::test]
+async fn a_chain_of_migrations() {
+    let saver = golden::stored(OPEN).await;
+    let open = v3::read(&saver).await.unwrap();
+    assert_eq!((open.name.as_str(), open.letters), ("A TITLE", 7));
+    v3::end(&saver).await.unwrap();
+    let stored = v3::read(&saver).await.unwrap();
+    assert_eq!((stored.name.as_str(), stored.letters, stored.findings.len()), ("A TITLE", 7, 4));
+    // From the version in between, too.
+    let saver = golden::stored(OPEN).await;
+    v2::end(&saver).await.unwrap();
+    assert_eq!(v3::read(&saver).await.unwrap().letters, 7);
+}
+
+/// What is said names the thread, what does not fit, and the mend; and nothing of the thread is changed.
+fn refused<T: std::fmt::Debug>(result: Result<T, RunError>, words: &[&str]) {
+    let error = result.expect_err("it does not fit");
+    assert!(matches!(error, RunError::Incompatible { .. }), "{error}");
+    let text = error.to_string();
+    for word in words.iter().chain(&["thread `t`", "graph `review`"]) {
+        assert!(text.contains(word), "no {word} in: {text}");
+    }
+}
+
+#[tokio::test]
+async fn threads_that_do_not_fit() {
+    let saver = golden::stored(OPEN).await;
+    refused(v3_from_v2::read(&saver).await, &["version 1", "missing"]);
+    refused(v3_from_v2::end(&saver).await, &["version 1", "missing"]);
+    refused(refusing::read(&saver).await, &["from version 1", "there is no way"]);
+    refused(refusing::end(&saver).await, &["from version 1", "there is no way"]);
+    refused(inventing::read(&saver).await, &["channel `nam`"]);
+    refused(inventing::end(&saver).await, &["channel `nam`"]);
+    refused(without_draft::read(&saver).await, &["channel `draft`", "version = 2", "migrate"]);
+    refused(without_draft::end(&saver).await, &["channel `draft`", "version = 2", "migrate"]);
+    refused(other_type::read(&saver).await, &["channel `draft`", "migrate"]);
+    refused(other_type::end(&saver).await, &["channel `draft`", "migrate"]);
+    // All of these have left the thread as it was.
+    let graph = v1::Review::compile().checkpointer(saver.clone());
+    assert!(graph.invoke(Command::resume("yes"), Config::thread("t"), ()).await.unwrap().is_finished());
+    // A newer thread in an older program.
+    let saver = golden::stored(OPEN).await;
+    v2::end(&saver).await.unwrap();
+    let graph = v1::Review::compile().checkpointer(saver);
+    refused(graph.state(Config::thread("t")).await, &["version 2", "version"]);
+}
+
+/// A channel that is new starts with its initial value, and needs no migration.
+#[tokio::test]
+async fn a_channel_may_be_added() {
+    let saver = golden::stored(OPEN).await;
+    assert_eq!(added::read(&saver).await.unwrap().added, 0);
+    let end = added::end(&saver).await.unwrap();
+    assert_eq!((end.added, end.draft, end.findings.len()), (0, 3, 4));
+}
+
+mod nodes {
+    use super::*;
+
+    type Builder = GraphBuilder<v1::Case>;
+
+    fn note(text: &'static str) -> NodeDef<v1::Case> {
+        NodeDef::task(move |_: Task<v1::Case>| async move { v1::note(text) })
+    }
+
+    /// The graph of the golden thread, with its two parallel nodes called like this.
+    fn graph(name: &str, ask: &'static str, beside: &'static str) -> CompiledGraph<v1::Case> {
+        let mut graph = Builder::new(name);
+        for name in ["collect", "check", beside, "publish"] {
+            graph.node(name, note("ran again"));
+        }
+        graph.node(ask, async |task: Task<v1::Case>| -> Result<v1::CaseUpdate> {
+            let answer: String = task.run().interrupt(&"publish?").await?;
+            Ok(v1::note(&answer))
+        });
+        graph.edge(START, "collect").edge("collect", ask).edge("collect", beside);
+        graph.each("collect", "items", "check", |_| [0_u64; 0]).join([ask, beside], "publish");
+        graph.edge("publish", END).edge("check", END);
+        graph.compile().unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn end(outcome: Result<Outcome<v1::Case>, RunError>) -> Vec<String> {
+        v1::findings(outcome.unwrap().state()).to_vec()
+    }
+
+    #[tokio::test]
+    async fn a_node_that_is_gone() {
+        let graph = graph("review", "confirm", "beside").checkpointer(golden::stored(OPEN).await);
+        for result in [
+            graph.state(Config::thread("t")).await.map(|_| ()),
+            graph.invoke(Command::resume("yes"), Config::thread("t"), ()).await.map(|_| ()),
+        ] {
+            refused(result, &["node `ask`", ".renamed(\"ask\""]);
+        }
+        let graph = graph.renamed("ask", "confirm");
+        assert_eq!(graph.state(Config::thread("t")).await.unwrap().next, ["confirm"]);
+        let asked = graph.invoke((), Config::thread("t"), ()).await.unwrap();
+        assert!(matches!(&asked, Outcome::Interrupted(asked) if asked.questions.len() == 1), "{asked:?}");
+        let log = end(graph.invoke(Command::resume("yes"), Config::thread("t"), ()).await);
+        assert_eq!(log, ["collected", "beside", "yes", "ran again"]);
+    }
+
+    /// What the node did under its old name is done.
+    #[tokio::test]
+    async fn a_renamed_node_that_is_done_does_not_run_again() {
+        let graph = graph("review", "ask", "sibling").renamed("beside", "sibling");
+        let graph = graph.checkpointer(golden::stored(OPEN).await);
+        assert_eq!(graph.state(Config::thread("t")).await.unwrap().next, ["ask"]);
+        let log = end(graph.invoke(Command::resume("yes"), Config::thread("t"), ()).await);
+        assert_eq!(log, ["collected", "yes", "beside", "ran again"]);
+    }
+
+    /// An edge that is new changes nothing of the tasks that are open, though it is another thing that sets the nodes off.
+    #[tokio::test]
+    async fn new_edges_into_the_nodes_of_an_open_step() {
+        let mut graph = Builder::new("review");
+        for name in ["collect", "check", "beside", "publish", "added"] {
+            graph.node(name, note("ran again"));
+        }
+        let keys = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let noted = keys.clone();
+        graph.node("ask", move |task: Task<v1::Case>| {
+            let noted = noted.clone();
+            async move {
+                noted.lock().unwrap().push(task.run().task_id());
+                let answer: String = task.run().interrupt(&"publish?").await?;
+                Ok::<_, NodeError>(v1::note(&answer))
+            }
+        });
+        graph.edge(START, "collect").edge(START, "added").edge("collect", "ask").edge("collect", "beside");
+        graph.edge("added", "ask").edge("added", "beside").edge("added", "check");
+        graph.each("collect", "items", "check", |_| [0_u64; 0]).join(["ask", "beside"], "publish");
+        graph.edge("publish", END).edge("check", END);
+        let graph = graph.compile().unwrap_or_else(|error| panic!("{error}"));
+        let graph = graph.checkpointer(golden::stored(OPEN).await);
+        let open = graph.state(Config::thread("t")).await.unwrap();
+        assert_eq!((open.next.as_slice(), open.questions.len()), (&["ask".to_owned()][..], 1));
+        let log = end(graph.invoke(Command::resume("yes"), Config::thread("t"), ()).await);
+        assert_eq!(log, ["collected", "yes", "beside", "ran again"]);
+        let task = open.tasks.iter().find(|task| task.node == "ask").map(|task| task.id);
+        assert_eq!(*keys.lock().unwrap(), [task.unwrap()], "it is the task that it was");
+    }
+
+    #[tokio::test]
+    async fn a_graph_that_has_another_name() {
+        let graph = graph("audit", "ask", "beside").checkpointer(golden::stored(OPEN).await);
+        let error = graph.state(Config::thread("t")).await.unwrap_err();
+        assert!(error.to_string().contains("thread of graph `review`"), "{error}");
+        let graph = graph.renamed("review", "audit");
+        let log = end(graph.invoke(Command::resume("yes"), Config::thread("t"), ()).await);
+        assert_eq!(log, ["collected", "yes", "beside", "ran again"]);
+    }
+}

@@ -1,0 +1,44 @@
+//! The laws of durable threads, on SQLite: plain, compressed, encrypted.
+
+#[path = "../../hier-core/tests/durable/laws.rs"]
+mod laws;
+
+use std::sync::Arc;
+
+use hier_checkpoint::{Key, Sqlite};
+use laws::*;
+use proptest::prelude::*;
+
+/// A law, in a file of its own for each way of storing.
+fn holds<Law: Future<Output = ()>>(law: impl Fn(Saver) -> Law) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let key = Key::new([7; 32]);
+        let ways = [Sqlite::options(), Sqlite::options().compress(), Sqlite::options().compress().encrypt(&key)];
+        for options in ways {
+            let folder = tempfile::tempdir().expect("a folder");
+            let saver = options.open(folder.path().join("threads.db")).await.expect("a file");
+            law(Arc::new(saver.clone())).await;
+            saver.check().await.expect("the file is whole");
+        }
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 6, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_run_may_be_stopped_anywhere(shape in shapes()) {
+        holds(|saver| stopping_changes_nothing(shape.clone(), saver));
+    }
+
+    #[test]
+    fn a_replay_is_the_run(shape in shapes()) {
+        holds(|saver| replaying_changes_nothing(shape.clone(), saver));
+    }
+
+    #[test]
+    fn a_list_is_the_sum_of_its_parts(turns in turns()) {
+        holds(|saver| parts_make_the_whole(turns.clone(), saver));
+    }
+}
