@@ -67,8 +67,8 @@ example() {
 step "examples"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-for example in examples/*.rs; do
-    name=$(basename "$example" .rs)
+for example in examples/*.rs examples/*/main.rs; do
+    name=$(basename "${example%/main.rs}" .rs)
     printf -- '-- %s\n' "$name"
     example "$name"
 done

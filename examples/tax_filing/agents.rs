@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use hier_core::agent::TodoList;
+use hier_core::agent::{TodoList, schemars};
 use hier_core::prelude::*;
 
 use crate::artifact::Artifact;
@@ -122,16 +122,12 @@ graph! {
         system: puzzle_in_words,
         max_iterations: 5,
         front: [FindCandidates],
-        back: [KeepMatch],
+        on_exit: keep_match,
     }
 }
 
 graph! {
     FindCandidates<TaxCase, Desk> = SimpleGraph { compute: find_candidates }
-}
-
-graph! {
-    KeepMatch<TaxCase, Desk> = SimpleGraph { compute: keep_match }
 }
 
 graph! {

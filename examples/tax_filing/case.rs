@@ -3,7 +3,7 @@
 use hier_core::agent::{AgentStuck, BaseState};
 use hier_core::prelude::*;
 
-use crate::agents::{Desk, TaxCase, TaxDesk};
+use crate::agents::{Desk, TaxCase};
 use crate::artifact::Filing;
 use crate::input::Problems;
 use crate::view::View;

@@ -22,6 +22,7 @@ mod tax;
 mod view;
 
 use std::fs::OpenOptions;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
@@ -79,11 +80,9 @@ async fn main() -> ExitCode {
     view.end();
     match end {
         Ok(End::Filed(filing)) => {
-            if arguments.json {
-                println!("{:#}", report::json(&filing));
-            } else {
-                println!("{}", report::text(&filing));
-            }
+            let text = if arguments.json { format!("{:#}", report::json(&filing)) } else { report::text(&filing) };
+            // Whoever reads it may have read enough.
+            let _ = writeln!(std::io::stdout(), "{text}");
             ExitCode::SUCCESS
         }
         Ok(End::Cancelled) => {

@@ -55,8 +55,7 @@ impl Puzzle {
                 receipt.total.amount == paid && (0..=BOOKED_WITHIN).contains(&days) && is_free(&receipt.file)
             };
             let receipts = records.receipts.iter().filter(bought).filter(|receipt| names(&receipt.vendor));
-            candidates
-                .extend(receipts.map(|receipt| document(&receipt.file, format!("{} of {}", paid, receipt.date))));
+            candidates.extend(receipts.map(|receipt| document(&receipt.file, format!("{} of {}", paid, receipt.date))));
         }
         let rules = records.rules.iter().filter(|rule| text.contains(&rule.word));
         candidates.extend(rules.map(|rule| Candidate {
@@ -91,7 +90,7 @@ impl Puzzle {
 }
 
 /// A match in words, as the model is told it and says it.
-pub(crate) fn says(is: &Match) -> String {
+fn says(is: &Match) -> String {
     match is {
         Match::Document(file) => format!("document {file}"),
         Match::Explained(reason) => format!("no document: {reason}"),

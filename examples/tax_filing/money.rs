@@ -23,8 +23,8 @@ impl Money {
         let (sign, digits) = text.strip_prefix('-').map_or((1, text), |digits| (-1, digits));
         let (dollars, cents) = digits.split_once('.')?;
         let groups: Vec<&str> = dollars.split(',').collect();
-        let grouped = groups.len() == 1
-            || (1..=3).contains(&groups[0].len()) && groups[1..].iter().all(|group| group.len() == 3);
+        let grouped =
+            groups.len() == 1 || (1..=3).contains(&groups[0].len()) && groups[1..].iter().all(|group| group.len() == 3);
         let whole = groups.concat();
         let plain = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         if !grouped || !plain(&whole) || whole.len() > 10 || !plain(cents) || cents.len() != 2 {

@@ -109,7 +109,8 @@ fn matching(last: &Last<'_>, request: &ChatRequest) -> Message {
 
 /// Calls one after the other, and reports what the last said.
 fn pipeline(last: &Last<'_>, agents: &[&str]) -> Message {
-    let next = if last.name.is_empty() { agents.first() } else { agents.iter().skip_while(|a| **a != last.name).nth(1) };
+    let next =
+        if last.name.is_empty() { agents.first() } else { agents.iter().skip_while(|a| **a != last.name).nth(1) };
     match next {
         Some(agent) => last.go(agent),
         None => last.report(&last.answer),
@@ -151,10 +152,8 @@ impl ChatModel for Noting {
             }
             let told = request.messages.get(0).and_then(Message::content).map(Content::text).unwrap_or_default();
             let answer = self.model.chat(request).await?;
-            self.note(&told, &answer.message).map_err(|error| ModelError::Recording {
-                file: "--log".to_owned(),
-                reason: error.to_string(),
-            })?;
+            self.note(&told, &answer.message)
+                .map_err(|error| ModelError::Recording { file: "--log".to_owned(), reason: error.to_string() })?;
             Ok(answer)
         })
     }

@@ -8,7 +8,7 @@ use hier_core::prelude::*;
 use crate::agents::{Desk, MatchTask, TaxCase, TaxCaseUpdate};
 use crate::artifact::{Artifact, Bank, Filing, Match, OpenPosition};
 use crate::input::{self, Records};
-use crate::matching::{Puzzle, says};
+use crate::matching::Puzzle;
 use crate::tax;
 
 /// Reads the folder. Fails with all that is wrong in it, so that the files can be mended and the case goes on here.
@@ -53,8 +53,7 @@ pub(crate) async fn extract(state: &TaxCase) -> Result<TaxCaseUpdate> {
     let documents = state.artifact.documents.as_deref().ok_or_else(|| missing("documents"))?;
     let records = input::understand(documents)?;
     let Records { incomes, receipts, positions, .. } = &records;
-    let report =
-        format!("{} forms, {} receipts, {} positions", incomes.len(), receipts.len(), positions.len());
+    let report = format!("{} forms, {} receipts, {} positions", incomes.len(), receipts.len(), positions.len());
     Ok(made(Artifact { records: Some(Arc::new(records)), ..Artifact::default() }, report))
 }
 
@@ -66,12 +65,13 @@ pub(crate) async fn find_candidates(state: &TaxCase) -> Result<TaxCaseUpdate> {
     Ok(TaxCase::update().puzzle(puzzle.map(Arc::new)))
 }
 
-/// Keeps what the model has decided.
+/// Keeps what the model has decided. It runs where the matcher is left, so that what is stored is this one match: a stage of
+/// the matcher would store all that the matcher has inherited beside it.
 pub(crate) async fn keep_match(state: &TaxCase) -> TaxCaseUpdate {
     let Some(puzzle) = &state.puzzle else { return TaxCase::update() };
     let is = puzzle.decide(&state.base.current_agent_report);
-    let report = says(&is);
-    made(Artifact { matches: [(puzzle.position.number, is)].into_iter().collect(), ..Artifact::default() }, report)
+    TaxCase::update()
+        .artifact(Artifact { matches: [(puzzle.position.number, is)].into_iter().collect(), ..Artifact::default() })
 }
 
 /// Adds up.

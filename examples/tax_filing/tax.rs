@@ -14,7 +14,8 @@ use crate::money::Money;
 use imbl::OrdMap;
 
 /// Up to which income a rate holds, in dollars, and the rate in percent. Above the last, [`TOP_RATE`].
-const BRACKETS: [(i64, i64); 6] = [(11_925, 10), (48_475, 12), (103_350, 22), (197_300, 24), (250_525, 32), (626_350, 35)];
+const BRACKETS: [(i64, i64); 6] =
+    [(11_925, 10), (48_475, 12), (103_350, 22), (197_300, 24), (250_525, 32), (626_350, 35)];
 const TOP_RATE: i64 = 37;
 const STANDARD_DEDUCTION: Money = Money::dollars(15_750);
 const SOCIAL_SECURITY_BASE: Money = Money::dollars(176_100);
@@ -54,8 +55,7 @@ pub(crate) fn accounts(records: &Records, matches: &OrdMap<u32, Match>) -> Accou
     let own = sheet.made("Self-employment tax", own, &[profit.0, wages.0]);
     let half = sheet.made("Half of the self-employment tax", own.1.times(1, 2), &[own.0]);
     let gross = wages.1 + interest.1 + dividends.1 + profit.1 - half.1;
-    let gross =
-        sheet.made("Adjusted gross income", gross, &[wages.0, interest.0, dividends.0, profit.0, half.0]);
+    let gross = sheet.made("Adjusted gross income", gross, &[wages.0, interest.0, dividends.0, profit.0, half.0]);
     let deduction = sheet.deduction(gifts(records, &bank));
     let taxable = (gross.1 - deduction.1).max(Money::ZERO);
     let taxable = sheet.made("Taxable income", taxable, &[gross.0, deduction.0]);

@@ -62,10 +62,12 @@ impl View {
 
     /// An agent was called this often.
     pub(crate) fn calls(&mut self, agent: &str, calls: Calls) {
-        let old = self.calls.insert(agent.to_owned(), calls).unwrap_or_default();
-        if old == calls {
+        let old = self.calls.get(agent).copied().unwrap_or_default();
+        // A subagent that ends hands on what was counted in it, which was told then.
+        if calls.scheduled <= old.scheduled && calls.finished <= old.finished {
             return;
         }
+        self.calls.insert(agent.to_owned(), calls);
         match &self.shown {
             Shown::Nothing => {}
             Shown::Lines => self.line(agent, old, calls),
@@ -75,7 +77,10 @@ impl View {
 
     /// What a node has written, by its name and then by channel, as the stream tells it.
     pub(crate) fn wrote(&mut self, update: &Value) {
-        for writes in update.as_object().into_iter().flat_map(|nodes| nodes.values()) {
+        let nodes = update.as_object().into_iter().flat_map(|nodes| nodes.values());
+        // A node that writes one channel several times has a list of its writes.
+        let writes = nodes.flat_map(|writes| writes.as_array().map_or(std::slice::from_ref(writes), Vec::as_slice));
+        for writes in writes {
             if let Some(positions) = writes.pointer("/artifact/records/positions").and_then(Value::as_array) {
                 self.expect(positions.len());
             }
@@ -89,9 +94,10 @@ impl View {
     }
 
     fn line(&self, agent: &str, old: Calls, new: Calls) {
-        let indent = TREE.iter().position(|(name, _)| *name == agent).map_or("", |place| {
-            if TREE[place].1.starts_with('│') { "    " } else { "  " }
-        });
+        let indent = TREE
+            .iter()
+            .position(|(name, _)| *name == agent)
+            .map_or("", |place| if TREE[place].1.starts_with('│') { "    " } else { "  " });
         if agent == MATCHER {
             let finished = new.finished;
             if finished > old.finished && (finished.is_multiple_of(EVERY) || finished == self.positions) {
@@ -127,7 +133,8 @@ fn bars() -> Vec<ProgressBar> {
     let all = MultiProgress::new();
     let style = ProgressStyle::with_template("{prefix:28} {bar:30} {pos:>4}/{len:<4} {msg}");
     let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
-    let head = all.add(ProgressBar::new(0).with_style(ProgressStyle::with_template("{prefix}").unwrap_or(style.clone())));
+    let head =
+        all.add(ProgressBar::new(0).with_style(ProgressStyle::with_template("{prefix}").unwrap_or(style.clone())));
     head.set_prefix("tax_desk");
     head.abandon();
     let bar = |(_, prefix): (&str, &'static str)| {

@@ -49,9 +49,9 @@ mod vault;
 pub use key::Key;
 #[cfg(feature = "postgres")]
 pub use postgres::{Postgres, PostgresOptions};
+#[cfg(feature = "sqlite")]
+pub use sqlite::{Sqlite, SqliteOptions, Survives};
 #[cfg(feature = "postgres")]
 pub use store::PostgresStore;
 #[cfg(feature = "sqlite")]
 pub use store::SqliteStore;
-#[cfg(feature = "sqlite")]
-pub use sqlite::{Sqlite, SqliteOptions, Survives};

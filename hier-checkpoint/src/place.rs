@@ -27,7 +27,6 @@ pub(crate) enum Place<'a> {
 }
 
 impl Place<'_> {
-
     /// The place as bytes. No two places have the same: each text comes after its length.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(128);

@@ -27,6 +27,7 @@ struct Case {
     approved: Option<bool>,
 }
 
+#[allow(clippy::needless_pass_by_value)] // the form of a reducer
 fn join(old: &mut String, new: String) {
     old.push_str(&new);
 }

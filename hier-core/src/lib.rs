@@ -65,8 +65,8 @@ extern crate self as hier_core;
 
 pub use config::{Config, DEFAULT_RECURSION_LIMIT, DEFAULT_STREAM_CAPACITY, Durability, RunControl};
 pub use engine::{
-    CheckpointEvent, DebugEvent, Event, EventStream, Interrupted, Nested, NodeUpdate, Outcome, Question, Spoken, StateSnapshot,
-    StateUpdate, StopReason, Stopped, StreamMode, TaskFinished, TaskSnapshot, TaskStarted,
+    CheckpointEvent, DebugEvent, Event, EventStream, Interrupted, Nested, NodeUpdate, Outcome, Question, Spoken,
+    StateSnapshot, StateUpdate, StopReason, Stopped, StreamMode, TaskFinished, TaskSnapshot, TaskStarted,
 };
 pub use error::{BuildError, NodeError, NodeErrorKind, Result, RunError, TimeoutKind};
 pub use run::Run;

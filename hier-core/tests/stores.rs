@@ -148,8 +148,11 @@ impl Embedder for Lengths {
     }
 }
 
-/// Counts what it is asked for, and answers with something wrong.
-struct Wrong(fn(usize) -> Vec<Vec<f32>>);
+/// Answers with something wrong.
+struct Wrong(WrongAnswer);
+
+/// Vectors for so many texts.
+type WrongAnswer = fn(usize) -> Vec<Vec<f32>>;
 
 impl Embedder for Wrong {
     fn embed(&self, texts: Vec<String>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, StoreError>> {
@@ -159,7 +162,7 @@ impl Embedder for Wrong {
 
 #[tokio::test]
 async fn vectors_that_make_no_sense_are_refused() {
-    let wrong: [fn(usize) -> Vec<Vec<f32>>; 4] = [
+    let wrong: [WrongAnswer; 4] = [
         |_| Vec::new(),
         |count| vec![vec![1.0]; count + 1],
         |count| vec![Vec::new(); count],

@@ -206,13 +206,7 @@ fn contract(paper: &mut Paper<'_>) -> Option<Contract> {
         paper.wrong_as_a_whole("`Business share` is more than 100 %".to_owned());
         return None;
     }
-    Some(Contract {
-        file: paper.file.clone(),
-        vendor: vendor?,
-        category: category?,
-        monthly: monthly?,
-        share: share?,
-    })
+    Some(Contract { file: paper.file.clone(), vendor: vendor?, category: category?, monthly: monthly?, share: share? })
 }
 
 fn receipt(paper: &mut Paper<'_>) -> Option<Receipt> {

@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use date::Date;
 pub(crate) use forms::{Contract, Income, IncomeKind, Receipt, Rule, Taxpayer, Voucher};
 pub(crate) use problem::{Problem, Problems};
 pub(crate) use statement::Position;

@@ -35,6 +35,9 @@ pub(super) struct Columns {
     pub(super) expires: bool,
 }
 
+/// A value and its vectors.
+pub(super) type Opened = (Map<String, Value>, Vec<Vec<f32>>);
+
 /// A value, and vectors if there are some, as they are stored.
 pub(super) type Sealed = (Vec<u8>, Option<Vec<u8>>);
 
@@ -75,7 +78,7 @@ fn pack(vectors: &[Vec<f32>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for vector in vectors {
         bytes.extend(u32::try_from(vector.len()).unwrap_or(u32::MAX).to_le_bytes());
-        vector.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+        bytes.extend(vector.iter().flat_map(|number| number.to_le_bytes()));
     }
     bytes
 }
@@ -94,7 +97,7 @@ fn unpack(mut bytes: &[u8]) -> Option<Vec<Vec<f32>>> {
 
 impl Columns {
     /// The value and the vectors.
-    pub(super) fn open(&mut self, vault: &Vault) -> Result<(Map<String, Value>, Vec<Vec<f32>>), SaverError> {
+    pub(super) fn open(&mut self, vault: &Vault) -> Result<Opened, SaverError> {
         let place = |vectors| Place::Item { namespace: &self.space, key: &self.key, vectors };
         let value = vault.open(place(false), std::mem::take(&mut self.value))?;
         let value = codec::decode(&value).map_err(|error| place(false).damaged(format!("cannot be read: {error}")))?;

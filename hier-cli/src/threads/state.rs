@@ -13,7 +13,7 @@ use super::{Error, database, expect_thread, text, write_json};
 pub(super) async fn run(arguments: &State, out: &mut dyn Write) -> Result<(), Error> {
     let saver = database::open(&arguments.database).await?;
     let State { thread, namespace, checkpoint, .. } = arguments;
-    let Some(saved) = saver.get(thread, namespace, *checkpoint).await? else {
+    let Some(found) = saver.get(thread, namespace, *checkpoint).await? else {
         expect_thread(&saver, thread).await?;
         return Err(match checkpoint {
             Some(id) => Error::NotFound(format!(
@@ -23,7 +23,7 @@ pub(super) async fn run(arguments: &State, out: &mut dyn Write) -> Result<(), Er
             None => no_namespace(&saver, thread, namespace).await?,
         });
     };
-    let shown = Shown::of(&saved);
+    let shown = Shown::of(&found);
     if arguments.database.json {
         write_json(out, &shown.json(thread, namespace))
     } else {

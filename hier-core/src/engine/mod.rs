@@ -22,7 +22,9 @@ mod stream;
 mod watch;
 
 pub use durable::{StateSnapshot, StateUpdate, TaskSnapshot, chain_json};
-pub use event::{CheckpointEvent, DebugEvent, Event, Nested, NodeUpdate, Spoken, StreamMode, TaskFinished, TaskStarted};
+pub use event::{
+    CheckpointEvent, DebugEvent, Event, Nested, NodeUpdate, Spoken, StreamMode, TaskFinished, TaskStarted,
+};
 pub use outcome::{Interrupted, Outcome, Question, StopReason, Stopped};
 pub use stream::EventStream;
 

@@ -142,10 +142,13 @@ async fn d76_a_drained_thread_goes_on() {
         let control = RunControl::new();
         let drains = control.clone();
         let mut graph = marks(&["n"]);
-        graph.node("d", does(move |_| {
-            drains.request_drain("sig");
-            Ok(json!({ "log": ["d"] }))
-        }));
+        graph.node(
+            "d",
+            does(move |_| {
+                drains.request_drain("sig");
+                Ok(json!({ "log": ["d"] }))
+            }),
+        );
         graph.edge(START, "d").edge("d", "n");
         let mut bench = Bench::new(graph);
         let plain = bench.config.clone().durability(durability);

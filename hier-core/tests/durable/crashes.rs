@@ -64,7 +64,8 @@ async fn committed(saver: &MemorySaver, ran: &[Ran]) -> BTreeSet<Ran> {
     let mut done: BTreeSet<Uuid> = BTreeSet::new();
     for at in &listed {
         let saved = saver.get("t", &at.namespace, Some(at.checkpoint.id)).await.unwrap().expect("it is listed");
-        let finished = saved.writes.iter().filter(|task| task.writes.iter().any(|write| &*write.channel == "__routing__"));
+        let finished =
+            saved.writes.iter().filter(|task| task.writes.iter().any(|write| &*write.channel == "__routing__"));
         done.extend(finished.map(|task| task.task));
     }
     let applied = |task: &&Ran| {

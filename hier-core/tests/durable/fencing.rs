@@ -41,9 +41,7 @@ fn gated(parallel: bool) -> (Builder, Gate) {
 
 #[tokio::test]
 async fn a_run_that_was_taken_over_changes_nothing() {
-    for (parallel, durability) in
-        [(false, Durability::Sync), (true, Durability::Sync), (false, Durability::Exit)]
-    {
+    for (parallel, durability) in [(false, Durability::Sync), (true, Durability::Sync), (false, Durability::Exit)] {
         let (graph, gate) = gated(parallel);
         let saver = MemorySaver::new();
         let mut bench = Bench::on(graph, Faulty::new(&saver, usize::MAX));
@@ -54,7 +52,8 @@ async fn a_run_that_was_taken_over_changes_nothing() {
         };
         let second = async {
             gate.reached.notified().await;
-            let end = if durability == Durability::Exit { bench.start(json!({ "x": 1 })).await } else { bench.go_on().await };
+            let end =
+                if durability == Durability::Exit { bench.start(json!({ "x": 1 })).await } else { bench.go_on().await };
             let log = log(end.unwrap());
             let stored = bench.stored().await;
             gate.open.notify_one();

@@ -54,7 +54,11 @@ fn node(overwrites: bool, is_first: bool) -> NodeDef<DynState> {
         let schema = task.state().schema().clone();
         let write = || {
             let update = DynUpdate::default().write(&schema, "sum", json!(1))?;
-            let update = if is_first { update.write(&schema, "rounds", json!(1))?.write(&schema, "hint", json!(seen))? } else { update };
+            let update = if is_first {
+                update.write(&schema, "rounds", json!(1))?.write(&schema, "hint", json!(seen))?
+            } else {
+                update
+            };
             // Only a node that runs alone may overwrite: others could do so in the same step.
             if overwrites && is_first {
                 return update.write(&schema, "log", Overwrite(entry));
@@ -88,7 +92,9 @@ impl Shape {
         if let Some((first, second)) = self.join {
             graph.join([&*name(first), &*name(second)], &*name(self.nodes - 1));
         }
-        self.deferred.iter().filter(|node| **node > 0).for_each(|node| drop(graph.defer(&name(*node))));
+        for node in self.deferred.iter().filter(|node| **node > 0) {
+            graph.defer(&name(*node));
+        }
         let rounds = self.rounds;
         let again = move |state: &DynState| {
             if state.get("rounds").and_then(Value::as_i64) <= Some(rounds) { "again" } else { "end" }

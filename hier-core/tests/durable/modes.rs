@@ -14,7 +14,8 @@ async fn d40_once_at_the_end() {
     assert!(bench.start(json!({ "x": 1 })).await.unwrap().is_finished());
     assert_eq!(bench.tree().await, [json!([null, "loop", 3, [], ["a", "b", "c"]])]);
     assert!(bench.start(json!({ "x": 2 })).await.unwrap().is_finished());
-    let both = [json!([null, "loop", 3, [], ["a", "b", "c"]]), json!([0, "loop", 8, [], ["a", "b", "c", "a", "b", "c"]])];
+    let both =
+        [json!([null, "loop", 3, [], ["a", "b", "c"]]), json!([0, "loop", 8, [], ["a", "b", "c", "a", "b", "c"]])];
     assert_eq!(bench.tree().await, both);
     assert_eq!(bench.state().await.values.to_value()["x"], 2);
 }

@@ -25,7 +25,10 @@ async fn a_history_is_filtered() {
         let history = bench.graph.history(bench.config.clone(), query).await.unwrap();
         history.iter().map(|at| at.step).collect()
     };
-    let filter = |filter: serde_json::Value| ListQuery { filter: filter.as_object().cloned().unwrap_or_default(), ..ListQuery::default() };
+    let filter = |filter: serde_json::Value| ListQuery {
+        filter: filter.as_object().cloned().unwrap_or_default(),
+        ..ListQuery::default()
+    };
     assert_eq!(steps(ListQuery::default()).await, [6, 5, 4, 3, 2, 1, 0, -1]);
     assert_eq!(steps(ListQuery { limit: Some(3), ..ListQuery::default() }).await, [6, 5, 4]);
     assert_eq!(steps(filter(json!({ "source": "input" }))).await, [3, -1]);
@@ -64,10 +67,13 @@ async fn a_snapshot_says_all_of_its_checkpoint() {
 #[tokio::test]
 async fn sends_of_an_open_step() {
     let mut graph = marks(&["seed"]);
-    graph.node("work", does(|task| match task.sent_json()? {
-        Some(item) if item == 2 && task.run().context().hit("two") == 1 => Err(NodeError::permanent("two")),
-        item => Ok(json!({ "log": [item] })),
-    }));
+    graph.node(
+        "work",
+        does(|task| match task.sent_json()? {
+            Some(item) if item == 2 && task.run().context().hit("two") == 1 => Err(NodeError::permanent("two")),
+            item => Ok(json!({ "log": [item] })),
+        }),
+    );
     graph.edge(START, "seed").each("seed", "items", "work", |_| [1, 2, 3]);
     let bench = Bench::new(graph);
     bench.start(json!({ "x": 1 })).await.unwrap_err();

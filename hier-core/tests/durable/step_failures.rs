@@ -40,8 +40,12 @@ async fn a_step_that_cannot_be_applied_is_run_again() {
         let refuses = Arc::new(AtomicBool::new(true));
         let bench = bench(&refuses, durability, mark());
         for attempt in 1..=3 {
-            let error = if attempt == 1 { bench.start(json!({ "x": 1 })).await } else { bench.go_on().await }.unwrap_err();
-            assert!(matches!(&error, RunError::Reduce { node, channel, .. } if node == "bad" && channel == "log"), "{error}");
+            let error =
+                if attempt == 1 { bench.start(json!({ "x": 1 })).await } else { bench.go_on().await }.unwrap_err();
+            assert!(
+                matches!(&error, RunError::Reduce { node, channel, .. } if node == "bad" && channel == "log"),
+                "{error}"
+            );
             let live = bench.state().await;
             assert_eq!((log_of(&live), live.next), (json!(["first"]), vec!["bad".to_owned(), "good".to_owned()]));
             assert_eq!(bench.tally.all(), json!({ "first": 1, "bad": attempt, "good": attempt }), "{durability:?}");
@@ -166,7 +170,11 @@ async fn idempotency_keys_are_those_of_tasks() {
             noted.lock().unwrap().push((node.clone(), key));
             let count = task.run().context().of(&node);
             // An attempt that is retried, then a failure of the run.
-            if boom && count < 4 { Err(if count == 1 { NodeError::new("retry") } else { NodeError::permanent("boom") }) } else { Ok(json!({})) }
+            if boom && count < 4 {
+                Err(if count == 1 { NodeError::new("retry") } else { NodeError::permanent("boom") })
+            } else {
+                Ok(json!({}))
+            }
         })
     };
     let mut graph = builder();

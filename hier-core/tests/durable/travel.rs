@@ -34,8 +34,16 @@ async fn d38_d39_the_history_of_two_runs() {
     assert!(bench.start(json!({ "x": 2 })).await.unwrap().is_finished());
     let steps: Vec<Value> = bench.tree().await.iter().map(|row| json!([row[1], row[2]])).collect();
     let expected = json!([
-        ["input", -1], ["loop", 0], ["loop", 1], ["loop", 2], ["loop", 3],
-        ["input", 4], ["loop", 5], ["loop", 6], ["loop", 7], ["loop", 8],
+        ["input", -1],
+        ["loop", 0],
+        ["loop", 1],
+        ["loop", 2],
+        ["loop", 3],
+        ["input", 4],
+        ["loop", 5],
+        ["loop", 6],
+        ["loop", 7],
+        ["loop", 8],
     ]);
     assert_eq!(Value::Array(steps), expected);
     let ids: Vec<_> = bench.history().await.iter().map(|at| at.checkpoint).collect();
@@ -48,11 +56,8 @@ async fn d60_a_replay_is_another_branch() {
     let at_b = bench.at(2).await;
     assert_eq!(log(bench.go_on_with(at_b.clone()).await.unwrap()), json!(["a", "b", "c"]));
     assert_eq!(bench.tally.all(), json!({ "a": 1, "b": 2, "c": 2 }));
-    let branch = json!([
-        [2, "fork", 2, ["b"], ["a"]],
-        [5, "loop", 3, ["c"], ["a", "b"]],
-        [6, "loop", 4, [], ["a", "b", "c"]],
-    ]);
+    let branch =
+        json!([[2, "fork", 2, ["b"], ["a"]], [5, "loop", 3, ["c"], ["a", "b"]], [6, "loop", 4, [], ["a", "b", "c"]],]);
     assert_eq!(bench.tree().await, with(branch));
     // The fork of before, addressed while it is not the newest, is forked again.
     let fork = bench.at(5).await;
@@ -86,11 +91,10 @@ async fn d62_an_update_of_the_past_is_a_fork_to_run_from() {
     let fork = bench.graph.update_state(bench.at(2).await, update).await.unwrap();
     let end = bench.go_on_with(fork).await.unwrap();
     assert_eq!(end.state().to_value(), json!({ "x": 50, "log": ["a", "b", "c"] }));
-    let branch = json!([
-        [2, "update", 2, ["b"], ["a"]],
-        [5, "loop", 3, ["c"], ["a", "b"]],
-        [6, "loop", 4, [], ["a", "b", "c"]],
-    ]);
+    let branch =
+        json!(
+            [[2, "update", 2, ["b"], ["a"]], [5, "loop", 3, ["c"], ["a", "b"]], [6, "loop", 4, [], ["a", "b", "c"]],]
+        );
     assert_eq!(bench.tree().await, with(branch));
     let old = bench.graph.state(bench.at(4).await).await.unwrap();
     assert_eq!(old.values.get("x"), Some(&json!(1)), "the other branch is as it was");
@@ -103,7 +107,10 @@ async fn a_new_input_in_the_past_follows_what_is_addressed() {
     let input = bench.update(json!({ "x": 7 }));
     let end = bench.graph.invoke(input, config, bench.tally.clone()).await.unwrap();
     assert_eq!(end.state().to_value(), json!({ "x": 7, "log": ["a", "a", "b", "c"] }));
-    assert_eq!(bench.tree().await[5..7], [json!([2, "input", 2, ["__start__"], ["a"]]), json!([5, "loop", 3, ["a"], ["a"]])]);
+    assert_eq!(
+        bench.tree().await[5..7],
+        [json!([2, "input", 2, ["__start__"], ["a"]]), json!([5, "loop", 3, ["a"], ["a"]])]
+    );
 }
 
 /// Answered once, asked again by a replay; and an answer given to the old checkpoint finds the one that is there.
@@ -174,10 +181,13 @@ async fn replays_of_joins_deferred_nodes_and_sends() {
 #[tokio::test]
 async fn what_a_subgraph_keeps_goes_back_in_time_too() {
     let mut inner = over(schema().reduced("own", hier_core::state::Builtin::Sum));
-    inner.node("count", does(|task| {
-        let own = task.state().get("own").and_then(Value::as_i64).unwrap_or_default() + 1;
-        Ok(json!({ "own": 1, "log": [own] }))
-    }));
+    inner.node(
+        "count",
+        does(|task| {
+            let own = task.state().get("own").and_then(Value::as_i64).unwrap_or_default() + 1;
+            Ok(json!({ "own": 1, "log": [own] }))
+        }),
+    );
     inner.edge(START, "count");
     let mut graph = builder();
     graph.subgraph("sub", &compile(inner)).checkpoints("sub", Checkpoints::PerThread).edge(START, "sub");

@@ -100,7 +100,10 @@ async fn with_several_nodes_in_the_last_step_it_has_to_be_said() {
     let _ = bench.start(json!({ "x": 1 })).await.unwrap();
     let text = bench.refused(bench.makes(json!({ "x": 2 }))).await;
     assert!(text.contains("as_node"), "{text}");
-    assert!(matches!(bench.graph.update_state(bench.config.clone(), bench.makes(json!({ "x": 2 })).as_node("a")).await, Ok(_)));
+    assert!(matches!(
+        bench.graph.update_state(bench.config.clone(), bench.makes(json!({ "x": 2 })).as_node("a")).await,
+        Ok(_)
+    ));
 }
 
 #[tokio::test]
@@ -146,7 +149,10 @@ async fn a_copy() {
     let original = bench.state().await;
     let config = bench.graph.update_state(bench.config.clone(), StateUpdate::copy()).await.unwrap();
     let copy = bench.graph.state(config.clone()).await.unwrap();
-    assert_eq!((copy.parent, copy.next, copy.values.to_value()), (original.parent, original.next, original.values.to_value()));
+    assert_eq!(
+        (copy.parent, copy.next, copy.values.to_value()),
+        (original.parent, original.next, original.values.to_value())
+    );
     assert_eq!(copy.source, Some(hier_core::checkpoint::Source::Fork));
     assert_eq!(log(bench.go_on_with(config).await.unwrap()), json!(["a", "b", "c"]));
 }
@@ -156,19 +162,28 @@ async fn a_copy() {
 async fn a_bulk_of_updates() {
     let mut graph = marks(&["a", "b", "c", "work"]);
     graph.edge(START, "a").edge("a", "b").edge("a", "c").join(["b", "c"], "work");
-    graph.each("work", "log", "work", |state: &DynState| state.get("log").and_then(Value::as_array).cloned().unwrap_or_default());
+    graph.each("work", "log", "work", |state: &DynState| {
+        state.get("log").and_then(Value::as_array).cloned().unwrap_or_default()
+    });
     let bench = Bench::new(graph);
     let by = |node: &str| bench.makes(json!({ "log": [node] })).as_node(node);
     let config = bench
         .graph
-        .bulk_update_state(bench.config.clone(), [vec![bench.makes(json!({ "x": 1 })).as_node("__start__")], vec![by("a")], vec![by("b"), by("c")]])
+        .bulk_update_state(
+            bench.config.clone(),
+            [vec![bench.makes(json!({ "x": 1 })).as_node("__start__")], vec![by("a")], vec![by("b"), by("c")]],
+        )
         .await
         .unwrap();
     let state = bench.graph.state(config).await.unwrap();
     assert_eq!(shown(&state), json!([{ "x": 1, "log": ["a", "b", "c"] }, ["work"], "update", 2]));
     let update = by("work");
     let after = bench.change(update).await;
-    assert_eq!(after[1], json!(["work", "work", "work", "work", "work"]), "one Send an item, and the join is still full");
+    assert_eq!(
+        after[1],
+        json!(["work", "work", "work", "work", "work"]),
+        "one Send an item, and the join is still full"
+    );
     assert_eq!(bench.tally.all(), json!({}), "no node ran");
 }
 

@@ -84,7 +84,10 @@ async fn golden_threads_of_this_version() {
 
     let graph = v1::Review::compile().checkpointer(golden::stored(OPEN).await);
     let open = graph.state(Config::thread("t")).await.unwrap();
-    assert_eq!((open.next.as_slice(), v1::findings(&open.values)), (&["ask".to_owned()][..], &["collected", "beside"].map(str::to_owned)[..]));
+    assert_eq!(
+        (open.next.as_slice(), v1::findings(&open.values)),
+        (&["ask".to_owned()][..], &["collected", "beside"].map(str::to_owned)[..])
+    );
     let end = graph.invoke(Command::resume("yes"), Config::thread("t"), ()).await.unwrap();
     let expected = ["collected", "yes", "beside", "published a title with 321"];
     assert_eq!(v1::findings(end.state()), expected);
@@ -169,80 +172,112 @@ fn invents(stored: &mut Map<String, Value>) -> Result<()> {
     Ok(())
 }
 
-later!(v2, name, #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
-#[state(version = 2, migrate = from_v1)]
-pub(crate) struct Case {
-    pub(crate) name: String,
-    #[reducer(append)]
-    pub(crate) findings: Vec<String>,
-    #[reducer(sum)]
-    pub(crate) total: u64,
-});
-later!(v3, name, #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
-#[state(version = 3, migrate = [from_v1, from_v2])]
-pub(crate) struct Case {
-    pub(crate) name: String,
-    pub(crate) letters: u64,
-    #[reducer(append)]
-    pub(crate) findings: Vec<String>,
-    #[reducer(sum)]
-    pub(crate) total: u64,
-});
-later!(v3_from_v2, name, #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
-#[state(version = 3, migrate = from_v2)]
-pub(crate) struct Case {
-    pub(crate) name: String,
-    pub(crate) letters: u64,
-    #[reducer(append)]
-    pub(crate) findings: Vec<String>,
-    #[reducer(sum)]
-    pub(crate) total: u64,
-});
-later!(refusing, name, #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
-#[state(version = 2, migrate = refuses)]
-pub(crate) struct Case {
-    pub(crate) name: String,
-    #[reducer(append)]
-    pub(crate) findings: Vec<String>,
-    #[reducer(sum)]
-    pub(crate) total: u64,
-});
-later!(inventing, name, #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
-#[state(version = 2, migrate = invents)]
-pub(crate) struct Case {
-    pub(crate) name: String,
-    #[reducer(append)]
-    pub(crate) findings: Vec<String>,
-    #[reducer(sum)]
-    pub(crate) total: u64,
-});
-later!(without_draft, title, #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Case {
-    pub(crate) title: String,
-    #[reducer(append)]
-    pub(crate) findings: Vec<String>,
-    #[reducer(sum)]
-    pub(crate) total: u64,
-});
-later!(other_type, title, #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Case {
-    pub(crate) title: String,
-    pub(crate) draft: Vec<u64>,
-    #[reducer(append)]
-    pub(crate) findings: Vec<String>,
-    #[reducer(sum)]
-    pub(crate) total: u64,
-});
-later!(added, title, #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Case {
-    pub(crate) title: String,
-    pub(crate) draft: u64,
-    pub(crate) added: u64,
-    #[reducer(append)]
-    pub(crate) findings: Vec<String>,
-    #[reducer(sum)]
-    pub(crate) total: u64,
-});
+later!(
+    v2,
+    name,
+    #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+    #[state(version = 2, migrate = from_v1)]
+    pub(crate) struct Case {
+        pub(crate) name: String,
+        #[reducer(append)]
+        pub(crate) findings: Vec<String>,
+        #[reducer(sum)]
+        pub(crate) total: u64,
+    }
+);
+later!(
+    v3,
+    name,
+    #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+    #[state(version = 3, migrate = [from_v1, from_v2])]
+    pub(crate) struct Case {
+        pub(crate) name: String,
+        pub(crate) letters: u64,
+        #[reducer(append)]
+        pub(crate) findings: Vec<String>,
+        #[reducer(sum)]
+        pub(crate) total: u64,
+    }
+);
+later!(
+    v3_from_v2,
+    name,
+    #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+    #[state(version = 3, migrate = from_v2)]
+    pub(crate) struct Case {
+        pub(crate) name: String,
+        pub(crate) letters: u64,
+        #[reducer(append)]
+        pub(crate) findings: Vec<String>,
+        #[reducer(sum)]
+        pub(crate) total: u64,
+    }
+);
+later!(
+    refusing,
+    name,
+    #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+    #[state(version = 2, migrate = refuses)]
+    pub(crate) struct Case {
+        pub(crate) name: String,
+        #[reducer(append)]
+        pub(crate) findings: Vec<String>,
+        #[reducer(sum)]
+        pub(crate) total: u64,
+    }
+);
+later!(
+    inventing,
+    name,
+    #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+    #[state(version = 2, migrate = invents)]
+    pub(crate) struct Case {
+        pub(crate) name: String,
+        #[reducer(append)]
+        pub(crate) findings: Vec<String>,
+        #[reducer(sum)]
+        pub(crate) total: u64,
+    }
+);
+later!(
+    without_draft,
+    title,
+    #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+    pub(crate) struct Case {
+        pub(crate) title: String,
+        #[reducer(append)]
+        pub(crate) findings: Vec<String>,
+        #[reducer(sum)]
+        pub(crate) total: u64,
+    }
+);
+later!(
+    other_type,
+    title,
+    #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+    pub(crate) struct Case {
+        pub(crate) title: String,
+        pub(crate) draft: Vec<u64>,
+        #[reducer(append)]
+        pub(crate) findings: Vec<String>,
+        #[reducer(sum)]
+        pub(crate) total: u64,
+    }
+);
+later!(
+    added,
+    title,
+    #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+    pub(crate) struct Case {
+        pub(crate) title: String,
+        pub(crate) draft: u64,
+        pub(crate) added: u64,
+        #[reducer(append)]
+        pub(crate) findings: Vec<String>,
+        #[reducer(sum)]
+        pub(crate) total: u64,
+    }
+);
 
 #[tokio::test]
 async fn a_migration_brings_an_open_thread_up_to_date() {

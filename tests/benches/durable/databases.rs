@@ -13,7 +13,13 @@ use super::{Counter, Tiny, runtime};
 const STEPS: u32 = 400;
 
 /// The time of one step, of runs of so many.
-fn step(criterion: &mut Criterion, runtime: &Runtime, name: &str, saver: impl Checkpointer + Clone, durability: Durability) {
+fn step(
+    criterion: &mut Criterion,
+    runtime: &Runtime,
+    name: &str,
+    saver: impl Checkpointer + Clone,
+    durability: Durability,
+) {
     let mut group = criterion.benchmark_group("a step");
     group.sample_size(10);
     let graph = Tiny::compile().checkpointer(saver);
@@ -41,8 +47,10 @@ fn bare_sqlite(criterion: &mut Criterion, folder: &std::path::Path) {
     let mut group = criterion.benchmark_group("a step");
     group.sample_size(10);
     let file = rusqlite::Connection::open(folder.join("bare.db")).expect("a file");
-    file.execute_batch("pragma journal_mode = wal; pragma synchronous = normal; create table rows (id integer primary key, body blob)")
-        .expect("a table");
+    file.execute_batch(
+        "pragma journal_mode = wal; pragma synchronous = normal; create table rows (id integer primary key, body blob)",
+    )
+    .expect("a table");
     let mut statement = file.prepare("insert into rows (body) values (?1)").expect("a statement");
     group.bench_function("a bare transaction of SQLite", |bencher| {
         bencher.iter(|| statement.execute([vec![0_u8; 200]]).expect("a row"));
@@ -57,7 +65,10 @@ fn bare_postgres(criterion: &mut Criterion, runtime: &Runtime, url: &str) {
     let client = runtime.block_on(async {
         let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.expect("a connection");
         tokio::spawn(connection);
-        client.batch_execute("create table if not exists bare_rows (id serial primary key, body bytea)").await.expect("a table");
+        client
+            .batch_execute("create table if not exists bare_rows (id serial primary key, body bytea)")
+            .await
+            .expect("a table");
         client
     });
     let statement = runtime.block_on(client.prepare("insert into bare_rows (body) values ($1)")).expect("a statement");

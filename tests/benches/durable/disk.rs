@@ -51,5 +51,8 @@ pub(crate) fn benches(_criterion: &mut Criterion) {
     });
     let bytes = std::fs::metadata(&path).expect("the file").len();
     let said = (messages * SIZE) as u64;
-    println!("{TURNS} turns, {messages} messages of {SIZE} bytes: {bytes} bytes on disk, {:.2} of the messages", bytes as f64 / said as f64);
+    println!(
+        "{TURNS} turns, {messages} messages of {SIZE} bytes: {bytes} bytes on disk, {:.2} of the messages",
+        bytes as f64 / said as f64
+    );
 }

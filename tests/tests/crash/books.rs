@@ -24,9 +24,8 @@ pub(crate) async fn committed(saver: &dyn Checkpointer, thread: &str, keys: &[St
         done.extend(finished.map(|task| task.task.to_string()));
     }
     // The step of a task is applied once there is a checkpoint of it.
-    let is_applied = |namespace: &str, step: i64| {
-        listed.iter().any(|at| *at.namespace == *namespace && at.checkpoint.step >= step)
-    };
+    let is_applied =
+        |namespace: &str, step: i64| listed.iter().any(|at| *at.namespace == *namespace && at.checkpoint.step >= step);
     let is_done = |key: &&String| {
         let parts: Vec<&str> = key.split('/').collect();
         let [_, namespace, step, task] = parts[..] else { panic!("`{key}` is no key") };

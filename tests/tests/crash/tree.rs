@@ -57,7 +57,7 @@ impl Running {
 
 /// What became of a process.
 pub(crate) enum Life {
-    /// It was killed; whether it had run tasks.
+    /// It was killed; whether it had begun to run the thread.
     Killed {
         at_work: bool,
     },
@@ -72,7 +72,16 @@ impl<'a> Thread<'a> {
     pub(crate) fn new(place: &'a Place, name: &str, durability: Durability) -> Self {
         let log = place.folder.path().join(format!("{name}.log"));
         let delay = Duration::from_millis(3);
-        Self { place, name: name.to_owned(), log, durability, delay, overtakes: false, committed: BTreeSet::new(), seen: 0 }
+        Self {
+            place,
+            name: name.to_owned(),
+            log,
+            durability,
+            delay,
+            overtakes: false,
+            committed: BTreeSet::new(),
+            seen: 0,
+        }
     }
 
     /// Starts a process that goes on with the thread.
@@ -97,15 +106,16 @@ impl<'a> Thread<'a> {
     pub(crate) fn live(&mut self, at_most: Option<Duration>) -> Life {
         let mut running = self.start();
         let Some(time) = at_most else { return self.end(running) };
-        // Now and then while it still begins.
-        let is_ready = fastrand::u8(..8) == 0 || running.says("ready");
+        // Now and then it is killed while it still begins.
+        let waits = fastrand::u8(..8) > 0;
+        let is_ready = waits && running.says("ready");
         std::thread::sleep(time);
-        if !is_ready || running.process.try_wait().expect("a process").is_some() {
+        if waits != is_ready || running.process.try_wait().expect("a process").is_some() {
             return self.end(running);
         }
         running.process.kill().expect("it can be killed");
         running.process.wait().expect("it is dead");
-        let at_work = self.look() > 0;
+        let at_work = self.look() > 0 || is_ready;
         Life::Killed { at_work }
     }
 
@@ -146,7 +156,13 @@ impl<'a> Thread<'a> {
         let ran: BTreeSet<String> = keys(&self.log).into_iter().collect();
         assert_eq!(ran, self.committed);
         // Each round has three Sends, four nodes of the inner graph, and `seed`, `gather` and `ask`.
-        assert_eq!(ran.len(), 4 * (3 + 4 + 3));
+        let tasks = 4 * (3 + 4 + 3);
+        if self.durability == Durability::Sync {
+            assert_eq!(ran.len(), tasks);
+        } else {
+            // With the checkpoint that a step starts from, its tasks may be lost: those of the same step later are others.
+            assert!(ran.len() >= tasks);
+        }
     }
 
     pub(crate) fn check_state(&self) {

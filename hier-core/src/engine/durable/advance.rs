@@ -92,8 +92,8 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         for (key, slot) in keys.iter().zip(slots) {
             let task = self.task.sibling(*key, None);
             let message = "its writes could not be applied".to_owned();
-            let entry =
-                failed(&Failed { message, void: Some(*slot), handled: false }).map_err(|error| self.failed(key.node, error))?;
+            let entry = failed(&Failed { message, void: Some(*slot), handled: false })
+                .map_err(|error| self.failed(key.node, error))?;
             let (path, writes) = (plan.path(*key).into(), vec![entry]);
             let writes = TaskWrites { checkpoint, task: task.run.task_id(), path, writes };
             journal.book.write(writes).await.map_err(|error| journal.saver(error))?;
@@ -223,7 +223,8 @@ impl Reuse {
         let place = &*graph.plan.path(key);
         if self.reuse {
             let find = |name: &str| reader.node(name);
-            let done = self.pending.done(place, runner.task.state(), find, |name| reader.channel(name)).map_err(unfit)?;
+            let done =
+                self.pending.done(place, runner.task.state(), find, |name| reader.channel(name)).map_err(unfit)?;
             if let Some(done) = done {
                 tell_cached(runner, key.node, &done);
                 return Ok(Ok(done));

@@ -75,14 +75,16 @@ where
     let newest = Some(saved.checkpoint.id);
     let goes_on = !keeps || saved.checkpoint.metadata.get(CALL).is_some_and(|stored| *stored == call);
     // Of a call that goes on the channels which expire are as they were stored, once its first step has been.
-    let expiring: Vec<usize> = (0..).zip(&graph.channels).filter(|(_, spec)| spec.kind.expires()).map(|(at, _)| at).collect();
+    let expiring: Vec<usize> =
+        (0..).zip(&graph.channels).filter(|(_, spec)| spec.kind.expires()).map(|(at, _)| at).collect();
     let is_entering = !keeps && saved.checkpoint.step <= 0;
     let mut entry = if keeps { (graph.initial)() } else { (*runner.task.state).clone() };
     if !is_entering {
         expiring.iter().for_each(|channel| entry.clear(*channel));
     }
     let loaded = load(&Reader { graph: &*graph, thread: &thread }, entry, newest, *saved)?;
-    let Loaded { checkpoint, state, frontier, sends, last, start, returned, mut recent, migrated, pending, mut known } = loaded;
+    let Loaded { checkpoint, state, frontier, sends, last, start, returned, mut recent, migrated, pending, mut known } =
+        loaded;
     if let Some(notes) = &mut runner.ledger.notes {
         notes.store_again(&migrated);
     }

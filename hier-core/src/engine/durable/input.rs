@@ -29,7 +29,8 @@ pub(super) fn shorten(input: &mut Record, step: &Record) {
     let mut packed = vec![0];
     for [name, bytes] in parts.as_chunks::<2>().0 {
         let same = |piece: &&Piece| {
-            after.channels.get(piece.channel).is_some_and(|channel| channel.as_bytes() == *name) && is_part(piece, bytes)
+            after.channels.get(piece.channel).is_some_and(|channel| channel.as_bytes() == *name)
+                && is_part(piece, bytes)
         };
         delta::add(&mut packed, name);
         if bytes.len() > SHORT && stored.iter().any(|piece| same(&piece)) {
@@ -66,7 +67,8 @@ pub(super) async fn complete(
     let (_, parts) = delta::unpack(bytes).map_err(damaged)?;
     let Some(id) = parts.iter().find_map(|part| referred(part)) else { return Ok(()) };
     let after = saver.get(thread, namespace, Some(id)).await?;
-    let after = after.ok_or_else(|| damaged(CodecError::new(format!("its input is part of checkpoint `{id}`, which is gone"))))?;
+    let after = after
+        .ok_or_else(|| damaged(CodecError::new(format!("its input is part of checkpoint `{id}`, which is gone"))))?;
     let mut packed = vec![0];
     for [name, bytes] in parts.as_chunks::<2>().0 {
         delta::add(&mut packed, name);

@@ -295,7 +295,11 @@ impl Pending {
 
     /// An answer for whoever asks first.
     pub(super) fn anyone(&self) -> Result<Option<Value>, CodecError> {
-        let found = self.null.iter().flat_map(|null| &null.writes).find(|write| write.slot == slot::RESUME && &*write.channel == RESUME);
+        let found = self
+            .null
+            .iter()
+            .flat_map(|null| &null.writes)
+            .find(|write| write.slot == slot::RESUME && &*write.channel == RESUME);
         found.map(|write| codec::decode_json(&write.value)).transpose()
     }
 }

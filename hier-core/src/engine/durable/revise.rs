@@ -258,7 +258,8 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
         let mut ended = Vec::new();
         for key in pushed.chain(pulled) {
             let reader = &self.reader;
-            let done = self.pending.done(&plan.path(key), &self.state, |name| reader.node(name), |name| reader.channel(name));
+            let done =
+                self.pending.done(&plan.path(key), &self.state, |name| reader.node(name), |name| reader.channel(name));
             let done = done.map_err(|error| reader.unfit(error))?;
             ended.extend(done.map(|done| Applied { node: Some(key.node), pushed: key.send.is_some(), done }));
         }
