@@ -176,11 +176,10 @@ fn write_from(model: &Model, names: &Names) -> TokenStream {
         let read = if channel.is_reduced() { quote!(load_write) } else { quote!(load_value) };
         quote_spanned!(channel.ty.span()=> #index => __hier::#read(overwrite, bytes).map(#write::#field),)
     });
-    let inner = match &model.flattened {
-        Some(Flattened { field, .. }) => quote! {
-            __hier::Values::write_from(&self.#field, channel - #own, overwrite, bytes).map(#write::#field)
-        },
-        None => quote!(::core::result::Result::Err(__hier::no_channel(channel))),
+    let inner = if let Some(Flattened { field, .. }) = &model.flattened {
+        quote!(__hier::Values::write_from(&self.#field, channel - #own, overwrite, bytes).map(#write::#field))
+    } else {
+        quote!(::core::result::Result::Err(__hier::no_channel(channel)))
     };
     // An untracked channel of the state's own is no channel of the flattened one.
     let untracked = model
@@ -205,29 +204,31 @@ fn write_from(model: &Model, names: &Names) -> TokenStream {
 fn version(model: &Model) -> TokenStream {
     let version = model.version;
     let migrations = &model.migrations;
-    let mut text = String::new();
-    for channel in &model.channels {
-        let kind = match &channel.kind {
-            Kind::Last => "last".to_owned(),
-            Kind::Ephemeral => "ephemeral".to_owned(),
-            Kind::Untracked => continue,
-            Kind::Topic { accumulate } => format!("topic {accumulate}"),
-            Kind::Reduced { .. } => "reduced".to_owned(),
-        };
-        let ty = channel.ty.to_token_stream().to_string().replace(' ', "");
-        text.push_str(&format!("{}:{kind}:{ty};", channel.name));
-    }
+    let text: String = model.channels.iter().filter_map(fingerprinted).collect();
     let fingerprint = super::shape::hash64(&text);
-    let fingerprint = match &model.flattened {
-        Some(flattened) => {
-            let inner = flattened.item("Values", "FINGERPRINT");
-            quote!(__hier::fingerprint(#fingerprint, #inner))
-        }
-        None => quote!(#fingerprint),
+    let fingerprint = if let Some(flattened) = &model.flattened {
+        let inner = flattened.item("Values", "FINGERPRINT");
+        quote!(__hier::fingerprint(#fingerprint, #inner))
+    } else {
+        quote!(#fingerprint)
     };
     quote! {
         const VERSION: u32 = #version;
         const MIGRATIONS: &'static [__hier::Migration] = &[#(#migrations),*];
         const FINGERPRINT: u64 = #fingerprint;
     }
+}
+
+/// What another version of a channel would differ in; none if the channel is not stored.
+fn fingerprinted(channel: &Channel) -> Option<String> {
+    let kind = match &channel.kind {
+        Kind::Last => "last",
+        Kind::Ephemeral => "ephemeral",
+        Kind::Untracked => return None,
+        Kind::Topic { accumulate: false } => "topic",
+        Kind::Topic { accumulate: true } => "topic accumulate",
+        Kind::Reduced { .. } => "reduced",
+    };
+    let ty = channel.ty.to_token_stream().to_string().replace(' ', "");
+    Some(format!("{}:{kind}:{ty};", channel.name))
 }
