@@ -63,9 +63,9 @@ async fn committed(saver: &MemorySaver, ran: &[Ran]) -> BTreeSet<Ran> {
     let listed = saver.list(query).await.unwrap();
     let mut done: BTreeSet<Uuid> = BTreeSet::new();
     for at in &listed {
-        let saved = saver.get("t", &at.namespace, Some(at.checkpoint.id)).await.unwrap().expect("it is listed");
+        let stored = saver.get("t", &at.namespace, Some(at.checkpoint.id)).await.unwrap().expect("it is listed");
         let finished =
-            saved.writes.iter().filter(|task| task.writes.iter().any(|write| &*write.channel == "__routing__"));
+            stored.writes.iter().filter(|task| task.writes.iter().any(|write| &*write.channel == "__routing__"));
         done.extend(finished.map(|task| task.task));
     }
     let applied = |task: &&Ran| {

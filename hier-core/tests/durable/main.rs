@@ -14,6 +14,7 @@ mod laws;
 mod modes;
 mod nested;
 mod properties;
+mod redeployed;
 mod snapshots;
 mod step_failures;
 mod subgraphs;

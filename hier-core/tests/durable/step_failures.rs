@@ -163,7 +163,7 @@ async fn d42_a_new_input_starts_over() {
 async fn idempotency_keys_are_those_of_tasks() {
     let keys = Arc::new(std::sync::Mutex::new(Vec::new()));
     let noted = keys.clone();
-    let notes = move |boom: bool| {
+    let tells = move |boom: bool| {
         let noted = noted.clone();
         does(move |task| {
             let (key, node) = (task.run().idempotency_key(), task.run().node().to_owned());
@@ -178,7 +178,7 @@ async fn idempotency_keys_are_those_of_tasks() {
         })
     };
     let mut graph = builder();
-    graph.node("seed", notes(false)).node("boom", notes(true).retry(2)).node("sent", notes(false));
+    graph.node("seed", tells(false)).node("boom", tells(true).retry(2)).node("sent", tells(false));
     graph.edge(START, "seed").edge("seed", "boom").each("seed", "items", "sent", |_| [1, 2, 3]);
     let bench = Bench::new(graph);
     bench.start(json!({ "x": 1 })).await.unwrap_err();

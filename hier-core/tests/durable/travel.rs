@@ -17,7 +17,7 @@ fn past() -> Vec<Value> {
     rows.as_array().cloned().unwrap_or_default()
 }
 
-fn with(more: Value) -> Vec<Value> {
+fn with(more: &Value) -> Vec<Value> {
     past().into_iter().chain(more.as_array().cloned().unwrap_or_default()).collect()
 }
 
@@ -58,7 +58,7 @@ async fn d60_a_replay_is_another_branch() {
     assert_eq!(bench.tally.all(), json!({ "a": 1, "b": 2, "c": 2 }));
     let branch =
         json!([[2, "fork", 2, ["b"], ["a"]], [5, "loop", 3, ["c"], ["a", "b"]], [6, "loop", 4, [], ["a", "b", "c"]],]);
-    assert_eq!(bench.tree().await, with(branch));
+    assert_eq!(bench.tree().await, with(&branch));
     // The fork of before, addressed while it is not the newest, is forked again.
     let fork = bench.at(5).await;
     assert!(bench.go_on_with(fork).await.unwrap().is_finished());
@@ -70,7 +70,7 @@ async fn d61_a_replay_of_the_end_runs_nothing() {
     let bench = finished().await;
     let end = bench.at(4).await;
     assert_eq!(log(bench.go_on_with(end).await.unwrap()), json!(["a", "b", "c"]));
-    assert_eq!(bench.tree().await, with(json!([[4, "fork", 4, [], ["a", "b", "c"]]])));
+    assert_eq!(bench.tree().await, with(&json!([[4, "fork", 4, [], ["a", "b", "c"]]])));
     assert_eq!(bench.tally.all(), json!({ "a": 1, "b": 1, "c": 1 }));
 }
 
@@ -95,7 +95,7 @@ async fn d62_an_update_of_the_past_is_a_fork_to_run_from() {
         json!(
             [[2, "update", 2, ["b"], ["a"]], [5, "loop", 3, ["c"], ["a", "b"]], [6, "loop", 4, [], ["a", "b", "c"]],]
         );
-    assert_eq!(bench.tree().await, with(branch));
+    assert_eq!(bench.tree().await, with(&branch));
     let old = bench.graph.state(bench.at(4).await).await.unwrap();
     assert_eq!(old.values.get("x"), Some(&json!(1)), "the other branch is as it was");
 }

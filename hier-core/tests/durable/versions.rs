@@ -10,7 +10,7 @@ use super::faulty::Faulty;
 use super::golden;
 
 /// The program that has stored the golden files.
-mod v1 {
+pub(crate) mod v1 {
     use super::*;
 
     #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -71,7 +71,7 @@ mod v1 {
 }
 
 /// The thread of the file, before the step of `ask` was applied.
-const OPEN: &str = "v1_open";
+pub(crate) const OPEN: &str = "v1_open";
 
 #[tokio::test]
 async fn golden_threads_of_this_version() {
@@ -146,6 +146,7 @@ macro_rules! later {
 }
 
 /// Version 2 calls `title` `name`, and has no `draft`.
+#[allow(clippy::unnecessary_wraps)] // the form of a migration
 fn from_v1(stored: &mut Map<String, Value>) -> Result<()> {
     stored.remove("draft");
     if let Some(title) = stored.remove("title") {
@@ -155,6 +156,7 @@ fn from_v1(stored: &mut Map<String, Value>) -> Result<()> {
 }
 
 /// Version 3 has names in capitals, and counts them.
+#[allow(clippy::unnecessary_wraps)] // the form of a migration
 fn from_v2(stored: &mut Map<String, Value>) -> Result<()> {
     let name = stored.get("name").and_then(Value::as_str).unwrap_or_default().to_uppercase();
     stored.insert("letters".to_owned(), name.len().into());
@@ -306,7 +308,7 @@ async fn a_chain_of_migrations() {
 }
 
 /// What is said names the thread, what does not fit, and the mend; and nothing of the thread is changed.
-fn refused<T: std::fmt::Debug>(result: Result<T, RunError>, words: &[&str]) {
+pub(crate) fn refused<T: std::fmt::Debug>(result: Result<T, RunError>, words: &[&str]) {
     let error = result.expect_err("it does not fit");
     assert!(matches!(error, RunError::Incompatible { .. }), "{error}");
     let text = error.to_string();
@@ -345,102 +347,4 @@ async fn a_channel_may_be_added() {
     assert_eq!(added::read(&saver).await.unwrap().added, 0);
     let end = added::end(&saver).await.unwrap();
     assert_eq!((end.added, end.draft, end.findings.len()), (0, 3, 4));
-}
-
-mod nodes {
-    use super::*;
-
-    type Builder = GraphBuilder<v1::Case>;
-
-    fn note(text: &'static str) -> NodeDef<v1::Case> {
-        NodeDef::task(move |_: Task<v1::Case>| async move { v1::note(text) })
-    }
-
-    /// The graph of the golden thread, with its two parallel nodes called like this.
-    fn graph(name: &str, ask: &'static str, beside: &'static str) -> CompiledGraph<v1::Case> {
-        let mut graph = Builder::new(name);
-        for name in ["collect", "check", beside, "publish"] {
-            graph.node(name, note("ran again"));
-        }
-        graph.node(ask, async |task: Task<v1::Case>| -> Result<v1::CaseUpdate> {
-            let answer: String = task.run().interrupt(&"publish?").await?;
-            Ok(v1::note(&answer))
-        });
-        graph.edge(START, "collect").edge("collect", ask).edge("collect", beside);
-        graph.each("collect", "items", "check", |_| [0_u64; 0]).join([ask, beside], "publish");
-        graph.edge("publish", END).edge("check", END);
-        graph.compile().unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    fn end(outcome: Result<Outcome<v1::Case>, RunError>) -> Vec<String> {
-        v1::findings(outcome.unwrap().state()).to_vec()
-    }
-
-    #[tokio::test]
-    async fn a_node_that_is_gone() {
-        let graph = graph("review", "confirm", "beside").checkpointer(golden::stored(OPEN).await);
-        for result in [
-            graph.state(Config::thread("t")).await.map(|_| ()),
-            graph.invoke(Command::resume("yes"), Config::thread("t"), ()).await.map(|_| ()),
-        ] {
-            refused(result, &["node `ask`", ".renamed(\"ask\""]);
-        }
-        let graph = graph.renamed("ask", "confirm");
-        assert_eq!(graph.state(Config::thread("t")).await.unwrap().next, ["confirm"]);
-        let asked = graph.invoke((), Config::thread("t"), ()).await.unwrap();
-        assert!(matches!(&asked, Outcome::Interrupted(asked) if asked.questions.len() == 1), "{asked:?}");
-        let log = end(graph.invoke(Command::resume("yes"), Config::thread("t"), ()).await);
-        assert_eq!(log, ["collected", "beside", "yes", "ran again"]);
-    }
-
-    /// What the node did under its old name is done.
-    #[tokio::test]
-    async fn a_renamed_node_that_is_done_does_not_run_again() {
-        let graph = graph("review", "ask", "sibling").renamed("beside", "sibling");
-        let graph = graph.checkpointer(golden::stored(OPEN).await);
-        assert_eq!(graph.state(Config::thread("t")).await.unwrap().next, ["ask"]);
-        let log = end(graph.invoke(Command::resume("yes"), Config::thread("t"), ()).await);
-        assert_eq!(log, ["collected", "yes", "beside", "ran again"]);
-    }
-
-    /// An edge that is new changes nothing of the tasks that are open, though it is another thing that sets the nodes off.
-    #[tokio::test]
-    async fn new_edges_into_the_nodes_of_an_open_step() {
-        let mut graph = Builder::new("review");
-        for name in ["collect", "check", "beside", "publish", "added"] {
-            graph.node(name, note("ran again"));
-        }
-        let keys = Arc::new(std::sync::Mutex::new(Vec::new()));
-        let noted = keys.clone();
-        graph.node("ask", move |task: Task<v1::Case>| {
-            let noted = noted.clone();
-            async move {
-                noted.lock().unwrap().push(task.run().task_id());
-                let answer: String = task.run().interrupt(&"publish?").await?;
-                Ok::<_, NodeError>(v1::note(&answer))
-            }
-        });
-        graph.edge(START, "collect").edge(START, "added").edge("collect", "ask").edge("collect", "beside");
-        graph.edge("added", "ask").edge("added", "beside").edge("added", "check");
-        graph.each("collect", "items", "check", |_| [0_u64; 0]).join(["ask", "beside"], "publish");
-        graph.edge("publish", END).edge("check", END);
-        let graph = graph.compile().unwrap_or_else(|error| panic!("{error}"));
-        let graph = graph.checkpointer(golden::stored(OPEN).await);
-        let open = graph.state(Config::thread("t")).await.unwrap();
-        assert_eq!((open.next.as_slice(), open.questions.len()), (&["ask".to_owned()][..], 1));
-        let log = end(graph.invoke(Command::resume("yes"), Config::thread("t"), ()).await);
-        assert_eq!(log, ["collected", "yes", "beside", "ran again"]);
-        let task = open.tasks.iter().find(|task| task.node == "ask").map(|task| task.id);
-        assert_eq!(*keys.lock().unwrap(), [task.unwrap()], "it is the task that it was");
-    }
-
-    #[tokio::test]
-    async fn a_graph_that_has_another_name() {
-        let graph = graph("audit", "ask", "beside").checkpointer(golden::stored(OPEN).await);
-        let error = graph.state(Config::thread("t")).await.unwrap_err();
-        assert!(error.to_string().contains("thread of graph `review`"), "{error}");
-        let graph = graph.renamed("review", "audit");
-        let log = end(graph.invoke(Command::resume("yes"), Config::thread("t"), ()).await);
-        assert_eq!(log, ["collected", "yes", "beside", "ran again"]);
-    }
 }

@@ -80,7 +80,9 @@ where
     let is_entering = !keeps && saved.checkpoint.step <= 0;
     let mut entry = if keeps { (graph.initial)() } else { (*runner.task.state).clone() };
     if !is_entering {
-        expiring.iter().for_each(|channel| entry.clear(*channel));
+        for channel in &expiring {
+            entry.clear(*channel);
+        }
     }
     let loaded = load(&Reader { graph: &*graph, thread: &thread }, entry, newest, *saved)?;
     let Loaded { checkpoint, state, frontier, sends, last, start, returned, mut recent, migrated, pending, mut known } =

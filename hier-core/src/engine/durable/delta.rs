@@ -107,7 +107,9 @@ impl Notes {
 
     /// Notes channels whose values have to be stored again.
     pub(crate) fn store_again(&mut self, channels: &[usize]) {
-        channels.iter().for_each(|channel| self.cleared(*channel));
+        for channel in channels {
+            self.cleared(*channel);
+        }
     }
 
     pub(crate) fn clear(&mut self) {
