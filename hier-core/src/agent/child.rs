@@ -13,7 +13,6 @@ use super::progress::{Calls, Progress};
 use super::react::{call_of, words};
 use crate::channel::ChannelSpec;
 use crate::engine::{Subgraph, finish_child, open_child};
-use crate::error::NodeError;
 use crate::graph::{Attached, BoxFuture, NodeResult, Task};
 use crate::state::{ChannelWrite, Contains, State, Values, Write, Writes};
 
@@ -117,7 +116,7 @@ where
                 Role::Stage => None,
             };
             let context = (self.attached.context)(&task.run.shared.context);
-            let state = self.enter(task, call.as_ref())?;
+            let state = self.enter(task, call.as_ref());
             let mut runner = open_child(&self.attached.graph, state, context, task);
             // Who goes on where it stopped has been entered already.
             let input = match (runner.is_new_call(task).await?, &self.hooks.on_entry) {
@@ -148,11 +147,11 @@ impl<T: Values, C, D> Called<T, C, D> {
     /// The state that the inner graph starts with: the supervisor's values, less what the policy takes away, the call,
     /// and, with a policy, a frame more. The same each time a call is taken up again. Nothing is copied that does not
     /// change.
-    fn enter<S>(&self, task: &Task<S, C>, call: Option<&ToolCall>) -> Result<Arc<T>, NodeError>
+    fn enter<S>(&self, task: &Task<S, C>, call: Option<&ToolCall>) -> Arc<T>
     where
         S: Values + Contains<BaseState>,
     {
-        let mut state = self.attached.inherit(task)?;
+        let mut state = self.attached.inherit(task);
         let layout = self.layout();
         let mut set = |channel: Option<usize>, value: &dyn Any| {
             if let Some(channel) = channel {
@@ -172,7 +171,7 @@ impl<T: Values, C, D> Called<T, C, D> {
             set(layout.iteration, &0_u32);
         }
         self.apply_policy(&mut state);
-        Ok(state)
+        state
     }
 
     fn apply_policy(&self, state: &mut Arc<T>) {

@@ -52,17 +52,17 @@ impl<T: Values, C, D> Attached<T, C, D> {
         if let Some(parcel) = &task.parcel {
             return self.unpack(parcel);
         }
-        self.inherit(task)
+        Ok(self.inherit(task))
     }
 
     /// The outer state's values of shared channels.
-    pub(crate) fn inherit<S: Values>(&self, task: &Task<S, C>) -> Result<Arc<T>, NodeError> {
+    pub(crate) fn inherit<S: Values>(&self, task: &Task<S, C>) -> Arc<T> {
         let whole: Arc<dyn Any + Send + Sync> = task.state.clone();
         // Dynamic states are of one type, but each has channels of its own.
         if !whole.is::<DynState>()
             && let Ok(same) = whole.downcast::<T>()
         {
-            return Ok(same);
+            return same;
         }
         let mut state = (self.graph.initial)();
         for (inner, outer) in self.shared(&task.graph.channels).iter().enumerate() {
@@ -70,7 +70,7 @@ impl<T: Values, C, D> Attached<T, C, D> {
                 state.set_any(inner, value);
             }
         }
-        Ok(Arc::new(state))
+        Arc::new(state)
     }
 
     /// What a subgraph that keeps its state is given: the values of shared channels, to be merged into what it has.

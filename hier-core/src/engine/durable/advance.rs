@@ -6,7 +6,7 @@ use super::Pending;
 use super::book::failed;
 use super::journal::Stride;
 use super::load::{Last, Reader};
-use super::open::Opened;
+use super::open::{Opened, Routes};
 use super::pending::Failed;
 use crate::checkpoint::{Agenda, CodecError, Record, Source, TaskWrites};
 use crate::config::Config;
@@ -16,7 +16,7 @@ use crate::engine::outcome::StopReason;
 use crate::engine::plan::{Plan, TaskKey};
 use crate::engine::runner::{Breakpoints, End, Runner, TaskResult};
 use crate::error::RunError;
-use crate::graph::{Jump, Parcel};
+use crate::graph::Jump;
 use crate::run::Inbox;
 use crate::state::{Update, Values, Writes};
 
@@ -114,7 +114,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     }
 
     /// Where a caller's command goes.
-    pub(super) fn resolve_command(&self, jumps: Vec<Jump>) -> Result<(Vec<usize>, Vec<(usize, Parcel)>), RunError> {
+    pub(super) fn resolve_command(&self, jumps: Vec<Jump>) -> Result<Routes, RunError> {
         let plan = &self.task.graph.plan;
         let (mut go, mut sends) = (Vec::new(), Vec::new());
         for jump in jumps {
@@ -135,18 +135,16 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     }
 
     /// Applies what callers' commands wrote, and follows where they led. What is to run next stays.
-    pub(super) fn apply_command(
-        &mut self,
-        writes: Writes<S>,
-        routes: &[(Vec<usize>, Vec<(usize, Parcel)>)],
-    ) -> Result<(), RunError> {
+    pub(super) fn apply_command(&mut self, writes: Writes<S>, routes: &[Routes]) -> Result<(), RunError> {
         let graph = self.task.graph.clone();
         if !writes.is_empty() {
             let state = std::sync::Arc::make_mut(&mut self.task.state);
             self.ledger.apply_outside(&graph.plan, &graph.channels, state, writes)?;
         }
         for (go, sends) in routes {
-            go.iter().for_each(|node| self.frontier.signal(&graph.plan, *node));
+            for node in go {
+                self.frontier.signal(&graph.plan, *node);
+            }
             if !sends.is_empty() {
                 // What was sent is a topic: new items take the place of old ones, as in the reference.
                 self.sends.clone_from(sends);
@@ -191,14 +189,15 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
 /// Gives tasks back what they have done before.
 pub(crate) struct Reuse {
     pending: Pending,
-    reuse: bool,
+    /// Whether tasks that are done are taken as done.
+    trusts: bool,
     opened: Opened,
 }
 
 impl Reuse {
     pub(in crate::engine) fn new<S: Values, C>(_runner: &Runner<S, C>, mut opened: Opened) -> Self {
         let pending = std::mem::take(&mut opened.pending);
-        Self { reuse: opened.reuse, pending, opened }
+        Self { trusts: opened.reuse, pending, opened }
     }
 
     /// The first slot that a task has not written.
@@ -221,7 +220,7 @@ impl Reuse {
         let reader = Reader { graph, thread };
         let unfit = |error: CodecError| reader.unfit(error);
         let place = &*graph.plan.path(key);
-        if self.reuse {
+        if self.trusts {
             let find = |name: &str| reader.node(name);
             let done =
                 self.pending.done(place, runner.task.state(), find, |name| reader.channel(name)).map_err(unfit)?;
@@ -231,7 +230,7 @@ impl Reuse {
             }
         }
         let mut inbox = self.pending.inbox(place).map_err(unfit)?;
-        if !self.reuse {
+        if !self.trusts {
             inbox.failure = None;
         }
         inbox.anyone.clone_from(&self.opened.anyone);

@@ -58,11 +58,11 @@ pub(super) async fn complete(
     saver: &Arc<dyn Checkpointer>,
     thread: &str,
     namespace: &str,
-    saved: &mut Saved,
+    found: &mut Saved,
 ) -> Result<(), SaverError> {
     let damaged = |error: CodecError| SaverError::Damaged { thread: thread.to_owned(), reason: error.to_string() };
-    let channels = saved.checkpoint.channels.clone();
-    let start = saved.values.iter_mut().find(|(channel, _)| is(&channels, *channel, START));
+    let channels = found.checkpoint.channels.clone();
+    let start = found.values.iter_mut().find(|(channel, _)| is(&channels, *channel, START));
     let Some(bytes) = start.and_then(|(_, chain)| chain.full.as_mut()) else { return Ok(()) };
     let (_, parts) = delta::unpack(bytes).map_err(damaged)?;
     let Some(id) = parts.iter().find_map(|part| referred(part)) else { return Ok(()) };

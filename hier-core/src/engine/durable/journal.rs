@@ -248,7 +248,9 @@ impl Journal {
             return;
         };
         checkpoint.parent = held.checkpoint.parent;
-        pieces.into_iter().for_each(|piece| held.put(piece));
+        for piece in pieces {
+            held.put(piece);
+        }
         held.pieces.retain(|piece| !checkpoint.versions[piece.channel].is_nil());
         for piece in &held.pieces {
             self.versions[piece.channel] = checkpoint.id;

@@ -73,6 +73,7 @@ pub(crate) struct Reader<'a, S: Values, C> {
 }
 
 impl<S: Values, C> Reader<'_, S, C> {
+    #[allow(clippy::needless_pass_by_value)] // a text or an error, whatever the caller has
     pub(crate) fn unfit(&self, reason: impl ToString) -> RunError {
         let (graph, thread) = (self.graph.plan.graph().to_owned(), self.thread.to_owned());
         RunError::Incompatible { graph, thread, reason: reason.to_string() }

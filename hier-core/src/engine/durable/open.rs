@@ -95,7 +95,8 @@ fn first_input<S: Values, C>(graph: &Inner<S, C>, input: Input<S>) -> Result<Wri
     }
 }
 
-type Routes = (Vec<usize>, Vec<(usize, crate::graph::Parcel)>);
+/// Where a caller's command leads: nodes, and what is sent to which.
+pub(super) type Routes = (Vec<usize>, Vec<(usize, crate::graph::Parcel)>);
 
 /// Where commands of callers led.
 fn read_routes<S: Values, C>(reader: &Reader<'_, S, C>, routes: Vec<RoutingRecord>) -> Result<Vec<Routes>, CodecError> {
@@ -133,7 +134,8 @@ where
         None => pending.anyone().map_err(|error| runner.unreadable(&error))?,
     };
     let routes = runner.resolve_command(jumps)?;
-    if !forks && !(writes.is_empty() && routes.0.is_empty() && routes.1.is_empty()) {
+    let commands = !writes.is_empty() || !routes.0.is_empty() || !routes.1.is_empty();
+    if commands && !forks {
         store_command(runner, &pending, checkpoint.id, &writes, &routes).await?;
     }
     runner.apply_command(writes, std::slice::from_ref(&routes))?;
@@ -176,7 +178,7 @@ where
         Answers::One(value) => match questions.as_slice() {
             [] => {
                 let write =
-                    pending::entry(slot::RESUME, pending::RESUME, &value).map_err(|error| runner.unsaved(error))?;
+                    pending::entry(slot::RESUME, pending::RESUME, &value).map_err(|error| runner.unsaved(&error))?;
                 let null = null_writes(runner, vec![write]);
                 store_now(runner, vec![journal.book.record(null)]).await?;
                 return Ok(Some(value));
@@ -199,7 +201,7 @@ where
             let Some((_, value)) = given.iter().find(|(id, _)| *id == question.id) else { continue };
             (question.answered, changed) = (true, true);
             let Some(asker) = &question.asker else { continue };
-            let write = pending::answer(asker.number, value).map_err(|error| runner.unsaved(error))?;
+            let write = pending::answer(asker.number, value).map_err(|error| runner.unsaved(&error))?;
             records.push(Record::Writes {
                 namespace: asker.namespace.as_str().into(),
                 writes: TaskWrites {
@@ -212,13 +214,15 @@ where
         }
         if changed {
             let asked =
-                pending::entry(slot::INTERRUPT, pending::INTERRUPT, asked).map_err(|error| runner.unsaved(error))?;
+                pending::entry(slot::INTERRUPT, pending::INTERRUPT, asked).map_err(|error| runner.unsaved(&error))?;
             records.push(journal.book.record(TaskWrites { writes: vec![asked], ..(*record).clone() }));
         }
     }
     let own: Vec<TaskWrites> = records.iter().filter_map(|record| own_writes(&journal.book, record)).collect();
     store_now(runner, records).await?;
-    own.into_iter().for_each(|writes| pending.absorb(writes));
+    for writes in own {
+        pending.absorb(writes);
+    }
     Ok(None)
 }
 
@@ -267,11 +271,11 @@ where
             sends: sends.iter().map(|send| pending::send_record(plan, send)).collect::<Result<_, _>>()?,
             handler: false,
         };
-        let last = first.saturating_add(i32::try_from(writes.len()).unwrap_or(i32::MAX));
-        list.push(pending::entry(last, pending::ROUTING, &routing)?);
+        let end = first.saturating_add(i32::try_from(writes.len()).unwrap_or(i32::MAX));
+        list.push(pending::entry(end, pending::ROUTING, &routing)?);
         Ok(list)
     };
-    let writes = entries().map_err(|error| runner.unsaved(error))?;
+    let writes = entries().map_err(|error| runner.unsaved(&error))?;
     let writes = TaskWrites { checkpoint, ..null_writes(runner, writes) };
     store_now(runner, vec![journal.book.record(writes)]).await
 }
@@ -314,7 +318,9 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         if applied.is_ok()
             && let Some(step) = self.step_record(Source::Loop)?
         {
-            records.iter_mut().for_each(|input| input::shorten(input, &step));
+            for input in &mut records {
+                input::shorten(input, &step);
+            }
             records.push(step);
         }
         self.commit(records).await?;
@@ -339,7 +345,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         Reader { graph: &*self.task.graph, thread }.unfit(error)
     }
 
-    fn unsaved(&self, error: crate::error::NodeError) -> RunError {
+    fn unsaved(&self, error: &crate::error::NodeError) -> RunError {
         RunError::Encode {
             graph: self.graph_name(),
             what: "what was given to the thread".to_owned(),

@@ -96,8 +96,8 @@ pub(super) fn done<S: Values>(plan: &Plan, first: i32, done: &Done<S>) -> Result
         routing.go = leads.go.iter().map(|node| plan.shared_name(*node).clone()).collect();
         routing.sends = leads.sends.iter().map(|send| send_record(plan, send)).collect::<Result<_, _>>()?;
     }
-    let last = first.saturating_add(i32::try_from(done.writes.len()).unwrap_or(i32::MAX));
-    list.push(entry(last, ROUTING, &routing)?);
+    let end = first.saturating_add(i32::try_from(done.writes.len()).unwrap_or(i32::MAX));
+    list.push(entry(end, ROUTING, &routing)?);
     Ok(list)
 }
 

@@ -137,16 +137,16 @@ where
     let fail = |error| RunError::Saver { graph: graph.plan.graph().to_owned(), error };
     let thread = committer.lease.thread.clone();
     let namespace: Arc<str> = config.namespace.as_str().into();
-    let mut saved = committer.saver.get(&thread, &namespace, config.checkpoint).await.map_err(fail)?;
-    if let Some(saved) = &mut saved {
-        super::input::complete(&committer.saver, &thread, &namespace, saved).await.map_err(fail)?;
+    let mut found = committer.saver.get(&thread, &namespace, config.checkpoint).await.map_err(fail)?;
+    if let Some(found) = &mut found {
+        super::input::complete(&committer.saver, &thread, &namespace, found).await.map_err(fail)?;
     }
-    if let (None, Some(id)) = (&saved, config.checkpoint) {
+    if let (None, Some(id)) = (&found, config.checkpoint) {
         return Err(RunError::NoCheckpoint { thread: thread.to_string(), checkpoint: id.to_string() });
     }
-    let newest = committer.saver.get(&thread, &namespace, None).await.map_err(fail)?.map(|saved| saved.checkpoint.id);
+    let newest = committer.saver.get(&thread, &namespace, None).await.map_err(fail)?.map(|found| found.checkpoint.id);
     let reader = Reader { graph, thread: &thread };
-    let (mut revision, mut known) = open(reader, &committer.saver, newest, saved, !namespace.is_empty()).await?;
+    let (mut revision, mut known) = open(reader, &committer.saver, newest, found, !namespace.is_empty()).await?;
     let source = revision.make(updates)?;
     let parents = revision.checkpoint.as_ref().map(|checkpoint| checkpoint.parents.clone()).unwrap_or_default();
     if source.0 == Source::Fork {
@@ -167,7 +167,7 @@ async fn open<'a, S, C>(
     reader: Reader<'a, S, C>,
     saver: &Arc<dyn Checkpointer>,
     newest: Option<Uuid>,
-    saved: Option<Saved>,
+    found: Option<Saved>,
     is_child: bool,
 ) -> Result<(Revision<'a, S, C>, Known), RunError>
 where
@@ -178,15 +178,15 @@ where
     // What is changed in a subgraph is handed back with what its nodes write.
     let mut ledger = Ledger::new(&graph.channels, is_child);
     ledger.notes = Some(Box::new(Notes::new(&graph.channels)));
-    let Some(mut saved) = saved else {
+    let Some(mut found) = found else {
         let (state, frontier) = ((graph.initial)(), Frontier::new(&graph.plan));
         let (sends, last, pending) = (Vec::new(), Last::Nothing, Pending::default());
         let revision =
             Revision { reader, state, frontier, sends, last, pending, ledger, checkpoint: None, start: None };
         return Ok((revision, Known { newest, ..Known::default() }));
     };
-    super::snapshot::inherited(graph, saver, reader.thread, &mut saved).await?;
-    let loaded = load(&reader, (graph.initial)(), newest, saved)?;
+    super::snapshot::inherited(graph, saver, reader.thread, &mut found).await?;
+    let loaded = load(&reader, (graph.initial)(), newest, found)?;
     let Loaded { checkpoint, state, frontier, sends, last, start, recent, migrated, pending, known, .. } = loaded;
     if let Some(notes) = &mut ledger.notes {
         notes.store_again(&migrated);

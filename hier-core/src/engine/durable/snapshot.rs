@@ -82,8 +82,8 @@ where
     C: Send + Sync + 'static,
 {
     let (thread, fail) = place(graph, config)?;
-    let saved = saver.get(thread, &config.namespace, config.checkpoint).await.map_err(&fail)?;
-    let Some(saved) = saved else {
+    let found = saver.get(thread, &config.namespace, config.checkpoint).await.map_err(&fail)?;
+    let Some(found) = found else {
         return Ok(StateSnapshot {
             values: (graph.initial)(),
             next: Vec::new(),
@@ -98,7 +98,7 @@ where
             questions: Vec::new(),
         });
     };
-    shown(graph, saver, config, saved, config.checkpoint.is_none()).await
+    shown(graph, saver, config, found, config.checkpoint.is_none()).await
 }
 
 /// The states of a thread, newest first.
@@ -120,8 +120,8 @@ where
         if config.checkpoint.is_some_and(|only| only != id) {
             continue;
         }
-        if let Some(saved) = saver.get(thread, &config.namespace, Some(id)).await.map_err(&fail)? {
-            list.push(shown(graph, saver, config, saved, false).await?);
+        if let Some(found) = saver.get(thread, &config.namespace, Some(id)).await.map_err(&fail)? {
+            list.push(shown(graph, saver, config, found, false).await?);
         }
     }
     Ok(list)
@@ -141,26 +141,26 @@ pub(super) async fn inherited<S, C>(
     graph: &Inner<S, C>,
     saver: &Arc<dyn Checkpointer>,
     thread: &str,
-    saved: &mut Saved,
+    found: &mut Saved,
 ) -> Result<(), RunError>
 where
     S: Values,
     C: Send + Sync + 'static,
 {
     let fail = |error| RunError::Saver { graph: graph.plan.graph().to_owned(), error };
-    let parents = saved.checkpoint.parents.clone();
+    let parents = found.checkpoint.parents.clone();
     // The innermost first: its namespace is the longest.
     for (namespace, id) in parents.iter().rev() {
         let Some(outer) = saver.get(thread, namespace, Some(*id)).await.map_err(fail)? else { break };
         for (index, chain) in outer.values {
             let Some(name) = outer.checkpoint.channels.get(index) else { continue };
             let expires = graph.channels.iter().any(|spec| spec.name == **name && spec.kind.expires());
-            let own = saved.checkpoint.channels.iter().position(|own| own == name);
-            let Some(own) = own.filter(|own| !expires && !saved.values.iter().any(|(known, _)| known == own)) else {
+            let own = found.checkpoint.channels.iter().position(|own| own == name);
+            let Some(own) = own.filter(|own| !expires && !found.values.iter().any(|(known, _)| known == own)) else {
                 continue;
             };
             if !name.starts_with("__start__") && &**name != super::journal::RETURNED {
-                saved.values.push((own, chain));
+                found.values.push((own, chain));
             }
         }
     }
@@ -171,7 +171,7 @@ async fn shown<S, C>(
     graph: &Inner<S, C>,
     saver: &Arc<dyn Checkpointer>,
     config: &Config,
-    mut saved: Saved,
+    mut found: Saved,
     live: bool,
 ) -> Result<StateSnapshot<S>, RunError>
 where
@@ -180,11 +180,11 @@ where
 {
     let thread = config.thread_id().unwrap_or_default();
     let reader = Reader { graph, thread };
-    let completed = super::input::complete(saver, thread, &config.namespace, &mut saved).await;
+    let completed = super::input::complete(saver, thread, &config.namespace, &mut found).await;
     completed.map_err(|error| RunError::Saver { graph: graph.plan.graph().to_owned(), error })?;
-    inherited(graph, saver, thread, &mut saved).await?;
-    let newest = Some(saved.checkpoint.id);
-    let loaded = load(&reader, (graph.initial)(), newest, saved)?;
+    inherited(graph, saver, thread, &mut found).await?;
+    let newest = Some(found.checkpoint.id);
+    let loaded = load(&reader, (graph.initial)(), newest, found)?;
     view(&reader, config, loaded, live).map_err(|error| reader.unfit(error))
 }
 
