@@ -43,6 +43,7 @@ struct Arguments {
 }
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+#[allow(clippy::struct_field_names)] // the name of the list is fixed by those who read the output
 struct Rounds {
     goal: u64,
     width: u64,

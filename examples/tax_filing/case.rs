@@ -40,12 +40,12 @@ pub(crate) async fn run(case: Case, config: Config, desk: Desk, durable: bool, v
     while let Some(event) = events.next().await {
         match event {
             Ok(event) => view.wrote(&event.data()?),
-            Err(error) => return ended(&error),
+            Err(error) => return Ok(ended(&error)),
         }
     }
     match events.outcome().await {
         Ok(outcome) => Ok(outcome_of(outcome.state())),
-        Err(error) => ended(&error),
+        Err(error) => Ok(ended(&error)),
     }
 }
 
@@ -58,14 +58,14 @@ fn outcome_of(state: &TaxCase) -> End {
 }
 
 /// What an error means for the case.
-fn ended(error: &RunError) -> Result<End> {
+fn ended(error: &RunError) -> End {
     if let RunError::Cancelled { .. } = error.root() {
-        return Ok(End::Cancelled);
+        return End::Cancelled;
     }
     if let Some(stuck) = AgentStuck::of(error) {
-        return Ok(End::Failed(stuck.to_string()));
+        return End::Failed(stuck.to_string());
     }
-    Ok(End::Failed(problems(error).map_or_else(|| error.to_string(), Problems::to_string)))
+    End::Failed(problems(error).map_or_else(|| error.to_string(), Problems::to_string))
 }
 
 /// What is wrong with the papers, if that is why the run failed.

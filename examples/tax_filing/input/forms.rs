@@ -164,13 +164,13 @@ fn taxpayer(paper: &mut Paper<'_>) -> Option<Taxpayer> {
 }
 
 fn wages(paper: &mut Paper<'_>) -> Option<Income> {
-    let (payer, recipient, year) = (paper.text("Employer"), paper.text("Employee"), paper.number("Tax year", ""));
+    let (from, recipient, year) = (paper.text("Employer"), paper.text("Employee"), paper.number("Tax year", ""));
     let (gross, withheld) = (paper.figure("Box 1"), paper.figure("Box 2"));
     let (security, medicare) = (paper.figure("Box 4"), paper.figure("Box 6"));
     Some(Income {
         kind: IncomeKind::Wages,
         file: paper.file.clone(),
-        payer: payer?,
+        payer: from?,
         recipient: recipient?,
         year: year?,
         gross: gross?,
@@ -180,12 +180,12 @@ fn wages(paper: &mut Paper<'_>) -> Option<Income> {
 }
 
 fn other_income(paper: &mut Paper<'_>, kind: IncomeKind, name: &str) -> Option<Income> {
-    let (payer, recipient, year) = (paper.text("Payer"), paper.text("Recipient"), paper.number("Tax year", ""));
+    let (from, recipient, year) = (paper.text("Payer"), paper.text("Recipient"), paper.number("Tax year", ""));
     let gross = paper.figure(name);
     Some(Income {
         kind,
         file: paper.file.clone(),
-        payer: payer?,
+        payer: from?,
         recipient: recipient?,
         year: year?,
         gross: gross?,

@@ -18,10 +18,7 @@ pub(crate) fn benches(criterion: &mut Criterion) {
     let mut bench = |name: &str, graph: &CompiledGraph<Counter>, input: &Counter, saved: bool| {
         group.bench_function(name, |bencher| {
             // Each run has a saver of its own, so that none is slowed down by the history of those before.
-            let fresh = || match saved {
-                true => graph.clone().checkpointer(MemorySaver::default()),
-                false => graph.clone(),
-            };
+            let fresh = || if saved { graph.clone().checkpointer(MemorySaver::default()) } else { graph.clone() };
             bencher.to_async(&runtime).iter_batched(
                 || (fresh(), input.clone()),
                 |(graph, input)| async move {

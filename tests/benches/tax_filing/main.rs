@@ -55,7 +55,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             rows.push(runtime.block_on(measure(saver, positions, times))?);
         }
     }
-    rows.iter().for_each(|row| println!("{}", told(row)));
+    for row in &rows {
+        println!("{}", told(row));
+    }
     growth(&rows);
     match std::env::var("HIER_REFERENCE_PYTHON") {
         Ok(python) => beside(&rows, Path::new(&python)),

@@ -17,8 +17,8 @@ pub(crate) async fn committed(saver: &dyn Checkpointer, thread: &str, keys: &[St
     let listed = saver.list(query).await.expect("the thread can be listed");
     let mut done = BTreeSet::new();
     for at in &listed {
-        let saved = saver.get(thread, &at.namespace, Some(at.checkpoint.id)).await.expect("the checkpoint can be read");
-        let writes = saved.map(|saved| saved.writes).unwrap_or_default();
+        let found = saver.get(thread, &at.namespace, Some(at.checkpoint.id)).await.expect("the checkpoint can be read");
+        let writes = found.map(|found| found.writes).unwrap_or_default();
         // Where a task leads is stored with what it wrote.
         let finished = writes.iter().filter(|task| task.writes.iter().any(|write| &*write.channel == "__routing__"));
         done.extend(finished.map(|task| task.task.to_string()));

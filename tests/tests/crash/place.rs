@@ -24,14 +24,12 @@ struct Server {
 
 /// Opens what a [`Place::name`] names.
 pub(crate) async fn open(name: &str) -> Arc<dyn Checkpointer> {
-    match name.split_once(':').expect("a database has a kind") {
-        ("sqlite", path) => Arc::new(Sqlite::open(path).await.expect("the file can be opened")),
-        _ => {
-            let saver = Postgres::connect(name).await.expect("the server answers");
-            saver.migrate().await.expect("the tables are made");
-            Arc::new(saver)
-        }
+    if let Some(("sqlite", path)) = name.split_once(':') {
+        return Arc::new(Sqlite::open(path).await.expect("the file can be opened"));
     }
+    let saver = Postgres::connect(name).await.expect("the server answers");
+    saver.migrate().await.expect("the tables are made");
+    Arc::new(saver)
 }
 
 impl Place {

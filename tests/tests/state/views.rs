@@ -20,12 +20,12 @@ struct Spent {
 #[test]
 fn a_view_that_owns_is_an_input_and_an_output() {
     let question = Question { title: "t".to_owned(), list: vec![1], owner: Some("o".to_owned()) };
-    let writes: Writes<Filing> = question.into_input().unwrap();
+    let writes: Writes<Filing> = crate::writes(question.into_input());
     let state = applied(Filing::default(), [FilingUpdate::from_writes(writes)]);
     let Question { title, list, owner } = Question::from_state(&state);
     assert_eq!((&*title, list, owner.as_deref()), ("t", vec![1], Some("o")));
     // A view of a state is one of every state that flattens it.
-    let writes: Writes<Filing> = Spent { tokens: 5 }.into_input().unwrap();
+    let writes: Writes<Filing> = crate::writes(Spent { tokens: 5 }.into_input());
     let state = applied(state, [FilingUpdate::from_writes(writes)]);
     assert_eq!(<Spent as GraphOutput<Filing>>::from_state(&state).tokens, 5);
 }
