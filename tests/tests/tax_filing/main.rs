@@ -1,5 +1,7 @@
 //! The main job, as anybody starts it: the example `tax_filing` over the papers in the repository.
 
+mod server;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -225,6 +227,23 @@ fn interrupted_it_says_how_to_go_on() {
     assert_eq!(output.status.code(), Some(INTERRUPTED), "{}", said(&output));
     assert!(said(&output).starts_with("interrupted: start it again with `--db "), "{}", said(&output));
     case.ends_well(1);
+}
+
+/// A real model is asked over HTTP. This one says what the scripted one said, so the return is the same.
+#[test]
+fn a_model_behind_http_files_the_same_return() {
+    let scripted = Case::new();
+    filed(&scripted.start("0").wait_with_output().expect("the example ends"));
+    let calls = scripted.asked().iter().map(|line| {
+        let (_, call) = line.split_once(" -> ").expect("a call");
+        let (name, arguments) = call.split_at(call.find('{').expect("arguments"));
+        (name.to_owned(), arguments.to_owned())
+    });
+    let url = server::serve(calls.collect());
+    let mut command = Command::new(example());
+    command.args(["--input", PAPERS, "--quiet", "--json", "--model", &format!("{url}#script")]);
+    let output = command.env("NO_PROXY", "127.0.0.1").output().expect("the example ends");
+    assert_eq!(&filed(&output), whole());
 }
 
 /// A copy of the papers, to be broken.
