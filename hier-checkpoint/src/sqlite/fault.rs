@@ -33,14 +33,16 @@ impl Fault {
 }
 
 fn tell(error: rusqlite::Error, place: &str) -> SaverError {
+    const DAMAGED: &str = "it is damaged: restore a backup, or save what can be saved with `sqlite3 FILE .recover`";
     let unusable = |reason: &str| SaverError::Unusable { place: place.to_owned(), reason: reason.to_owned() };
+    if is_foreign_value(&error) {
+        return unusable(DAMAGED);
+    }
     match error.sqlite_error_code() {
         Some(ErrorCode::NotADatabase) => {
             unusable("it is no SQLite database, or its beginning is damaged: give another path, or restore a backup")
         }
-        Some(ErrorCode::DatabaseCorrupt) => {
-            unusable("it is damaged: restore a backup, or save what can be saved with `sqlite3 FILE .recover`")
-        }
+        Some(ErrorCode::DatabaseCorrupt) => unusable(DAMAGED),
         Some(ErrorCode::ReadOnly) => {
             unusable("it cannot be written: check the permissions of the file and of its folder")
         }
@@ -53,4 +55,11 @@ fn tell(error: rusqlite::Error, place: &str) -> SaverError {
         }
         _ => SaverError::database(place, error),
     }
+}
+
+/// A value that the columns of our tables never hold. SQLite reads a damaged page without complaint when its cells still look like
+/// cells: a row that has lost its end shows as nulls.
+fn is_foreign_value(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
+    matches!(error, InvalidColumnType(..) | FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | Utf8Error(..))
 }
