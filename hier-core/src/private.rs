@@ -22,8 +22,8 @@ pub use crate::checkpoint::CodecError;
 pub use crate::graph::handler::{BoxFuture, Extract, IntoOutput, Nothing};
 pub use crate::graph::site::{Facts, Site, choose, deepest, needs_reducer, writable};
 pub use crate::graph::{
-    Cache, FitsContext, Graph, GraphInput, GraphOutput, Input, NodeDef, NodeResult, Output, Parts, Retry, Routing,
-    Target, Task, Whole,
+    Cache, Checkpoints, FitsContext, Graph, GraphInput, GraphOutput, Input, NodeDef, NodeResult, Output, Parts, Retry,
+    Routing, Target, Task, Whole,
 };
 pub use crate::reducer::{ReduceError, builtin, reduce};
 pub use crate::state::derived::{

@@ -206,8 +206,14 @@ pub(crate) const ON_ERROR: &str = "on_error";
 pub(crate) const WRITES: &str = "writes";
 /// Option of a node: the targets that its commands may choose.
 pub(crate) const GOTO: &str = "goto";
+/// Option of a node that runs a graph: which checkpoints that has.
+pub(crate) const CHECKPOINTS: &str = "checkpoints";
+/// The values of [`CHECKPOINTS`], with the variant that each stands for.
+pub(crate) const CHECKPOINTS_VALUES: &[(&str, &str)] =
+    &[("per_call", "PerCall"), ("per_thread", "PerThread"), ("none", "None")];
 /// The options of a node.
-pub(crate) const NODE_OPTIONS: &[&str] = &[RETRY, TIMEOUT, IDLE_TIMEOUT, CACHE, DEFER, ON_ERROR, WRITES, GOTO];
+pub(crate) const NODE_OPTIONS: &[&str] =
+    &[RETRY, TIMEOUT, IDLE_TIMEOUT, CACHE, DEFER, ON_ERROR, WRITES, GOTO, CHECKPOINTS];
 
 /// The struct literal that spells out a [`RETRY`].
 pub(crate) const RETRY_POLICY: &str = "Retry";

@@ -1,1 +1,21 @@
-//! Nothing: this package is its tests (`tests/`), benches (`benches/`) and their data (`ui/`, `conformance/`).
+//! What the tests share.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+/// An example of the repository as it is now, built.
+///
+/// It is built as `cargo test --workspace --all-features` does it, so that a run of all tests has nothing to build here.
+///
+/// # Panics
+///
+/// If it cannot be built.
+pub fn example(name: &str) -> PathBuf {
+    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    build.args(["build", "--quiet", "--workspace", "--all-features", "--example", name]);
+    build.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    assert!(build.status().expect("cargo runs").success(), "the example `{name}` cannot be built");
+    // A test is `TARGET/debug/deps/NAME-…`.
+    let own = std::env::current_exe().expect("this test");
+    own.ancestors().nth(2).expect("the folder of the profile").join("examples").join(name)
+}

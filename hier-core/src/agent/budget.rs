@@ -1,12 +1,19 @@
 //! What a whole hierarchy may spend.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use super::message::Usage;
+use crate::config::lock;
 
-/// What a whole run may spend: model calls, tokens, steps of agents. All agents of the tree draw from it, whoever comes
-/// first; none can exceed it. Where it is used up, each agent ends with what it has, as one does that exceeds its
-/// iterations, and so the run ends.
+/// What a whole run may spend: model calls, tokens, steps of agents. No agent of the tree can exceed it, and none can use up
+/// what the others need: it is divided where a subagent with a policy is called.
+///
+/// A subagent may spend what its supervisor has left, less one model call, by which the supervisor can still report.
+/// Subagents that are called side by side have equal shares of that; what one does not spend stays with the supervisor. A
+/// subagent without a policy spends what its supervisor has. Where an agent's share is used up it ends with what it has,
+/// as one does that exceeds its iterations, and its supervisor goes on; where the whole is used up, so do all, and the run
+/// ends.
 ///
 /// It belongs to one run: put a fresh one into the [`BaseContext`](super::BaseContext) of each.
 ///
@@ -23,6 +30,26 @@ pub struct Budget {
     model_calls: Account,
     tokens: Account,
     steps: Account,
+    /// What this is a share of.
+    above: Option<Arc<Self>>,
+    /// How it was divided last.
+    divided: Mutex<Option<Division>>,
+}
+
+/// Equal shares for subagents that are called side by side.
+#[derive(Debug)]
+struct Division {
+    /// The answer of the model that calls them.
+    answer: Arc<str>,
+    share: Share,
+}
+
+/// What one subagent may spend, as far as it is limited.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    model_calls: Option<u64>,
+    tokens: Option<u64>,
+    steps: Option<u64>,
 }
 
 /// One thing that is counted.
@@ -44,8 +71,8 @@ pub struct Spent {
 }
 
 impl Account {
-    fn limited(limit: u64) -> Self {
-        Self { limit: Some(limit), spent: AtomicU64::new(0) }
+    fn limited(limit: impl Into<Option<u64>>) -> Self {
+        Self { limit: limit.into(), spent: AtomicU64::new(0) }
     }
 
     fn spent(&self) -> u64 {
@@ -56,6 +83,14 @@ impl Account {
     fn take(&self) -> bool {
         let more = |spent| self.limit.is_none_or(|limit| spent < limit).then_some(spent + 1);
         self.spent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    fn give_back(&self) {
+        self.spent.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn add(&self, amount: u64) {
+        self.spent.fetch_add(amount, Ordering::Relaxed);
     }
 
     fn left(&self) -> Option<u64> {
@@ -96,31 +131,80 @@ impl Budget {
         Spent { model_calls: self.model_calls.spent(), tokens: self.tokens.spent(), steps: self.steps.spent() }
     }
 
+    /// The share of a subagent that is one of `among` which this answer of a model calls.
+    pub(super) fn share(self: &Arc<Self>, answer: Option<&Arc<str>>, among: u64) -> Arc<Self> {
+        let share = match answer.filter(|_| among > 1) {
+            None => self.shares(1),
+            Some(answer) => {
+                // The first of them divides; by the time that the others come, it may have spent something.
+                let mut divided = lock(&self.divided);
+                match divided.as_ref().filter(|division| division.answer == *answer) {
+                    Some(division) => division.share,
+                    None => divided.insert(Division { answer: answer.clone(), share: self.shares(among) }).share,
+                }
+            }
+        };
+        Arc::new(Self {
+            model_calls: Account::limited(share.model_calls),
+            tokens: Account::limited(share.tokens),
+            steps: Account::limited(share.steps),
+            above: Some(self.clone()),
+            divided: Mutex::default(),
+        })
+    }
+
+    /// One of so many equal shares of what is left.
+    fn shares(&self, among: u64) -> Share {
+        Share {
+            model_calls: self.model_calls.left().map(|left| left.saturating_sub(1) / among),
+            tokens: self.tokens.left().map(|left| left / among),
+            steps: self.steps.left().map(|left| left / among),
+        }
+    }
+
+    /// This share, what it is a share of, and so on up to the whole.
+    fn levels(&self) -> impl Iterator<Item = &Self> {
+        std::iter::successors(Some(self), |budget| budget.above.as_deref())
+    }
+
     /// Counts a node.
     pub(super) fn step(&self) {
-        self.steps.spent.fetch_add(1, Ordering::Relaxed);
+        self.levels().for_each(|budget| budget.steps.add(1));
     }
 
     /// Takes one call of a model, if there is one left and nothing else is used up.
     pub(super) fn take_call(&self) -> bool {
-        self.steps.left() != Some(0) && self.tokens.left() != Some(0) && self.model_calls.take()
+        if self.levels().any(|budget| budget.steps.left() == Some(0) || budget.tokens.left() == Some(0)) {
+            return false;
+        }
+        // Another agent may take the last one of a level further up meanwhile: then what was taken is given back.
+        let refused = self.levels().enumerate().find(|(_, budget)| !budget.model_calls.take());
+        if let Some((taken, _)) = refused {
+            self.levels().take(taken).for_each(|budget| budget.model_calls.give_back());
+        }
+        refused.is_none()
     }
 
     /// What is used up.
     pub(super) fn used_up(&self) -> Option<String> {
-        let accounts = [("steps", &self.steps), ("tokens", &self.tokens), ("model calls", &self.model_calls)];
-        let (what, account) = accounts.into_iter().find(|(_, account)| account.left() == Some(0))?;
-        let limit = account.limit.unwrap_or_default();
-        Some(format!("the budget of the whole run is used up ({what}: {limit})"))
+        self.levels().find_map(|budget| {
+            let accounts = [("steps", &budget.steps), ("tokens", &budget.tokens), ("model calls", &budget.model_calls)];
+            let (what, account) = accounts.into_iter().find(|(_, account)| account.left() == Some(0))?;
+            let limit = account.limit.unwrap_or_default();
+            let whose =
+                if budget.above.is_some() { "the agent's share of the budget" } else { "the budget of the whole run" };
+            Some(format!("{whose} is used up ({what}: {limit})"))
+        })
     }
 
     /// How long an answer may be.
     pub(super) fn longest_answer(&self) -> Option<u32> {
-        self.tokens.left().map(|left| u32::try_from(left).unwrap_or(u32::MAX))
+        let left = self.levels().filter_map(|budget| budget.tokens.left()).min();
+        left.map(|left| u32::try_from(left).unwrap_or(u32::MAX))
     }
 
     /// Counts what an answer cost.
     pub(super) fn pay(&self, usage: Usage) {
-        self.tokens.spent.fetch_add(usage.input_tokens + usage.output_tokens, Ordering::Relaxed);
+        self.levels().for_each(|budget| budget.tokens.add(usage.input_tokens + usage.output_tokens));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use tracing::Instrument;
 
 use super::base::BaseState;
-use super::frame::SubagentStack;
+use super::frame::{FrameCall, SubagentStack};
 use super::message::{Message, ToolCall};
 use super::policy::SubagentPolicy;
 use super::progress::{Calls, Progress};
@@ -165,7 +165,8 @@ impl<T: Values, C, D> Called<T, C, D> {
         }
         if let Some(policy) = &self.policy {
             let stack = &task.state().part().subagent_stack;
-            let stack: SubagentStack = stack.push(self.name.clone(), task.state.clone(), policy.iterations());
+            let call = frame_call(task, policy);
+            let stack: SubagentStack = stack.push(self.name.clone(), task.state.clone(), call);
             set(layout.stack, &stack);
         } else {
             set(layout.iteration, &0_u32);
@@ -220,5 +221,20 @@ impl<T: Values, C, D> Called<T, C, D> {
         let Calls { scheduled, finished } = base.progress.get(&self.name);
         let finished = finished + 1 + u64::try_from(before.count()).unwrap_or_default();
         [(self.name.clone(), Calls { scheduled: scheduled.max(finished), finished })].into()
+    }
+}
+
+/// How the task calls its subagent.
+fn frame_call<S, C>(task: &Task<S, C>, policy: &SubagentPolicy) -> FrameCall
+where
+    S: Values + Contains<BaseState>,
+{
+    let max_iterations = policy.iterations();
+    let answer = task.state().part().messages.last().filter(|_| task.was_sent());
+    let among = answer.map_or(1, |answer| answer.tool_calls().len().max(1));
+    FrameCall {
+        max_iterations,
+        answer: answer.and_then(|answer| answer.id.as_deref().map(Into::into)),
+        among: u64::try_from(among).unwrap_or(u64::MAX),
     }
 }

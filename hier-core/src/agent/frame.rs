@@ -2,12 +2,13 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use super::budget::Budget;
 use crate::state::Values;
 
 /// The states of the agents that wait for the one that is running: one frame for each call of a subagent with a policy,
@@ -23,9 +24,22 @@ pub struct SubagentStack(Option<Arc<Frame>>);
 pub struct Frame {
     agent: Arc<str>,
     saved: Arc<dyn Saved>,
-    max_iterations: Option<u32>,
     below: SubagentStack,
     depth: usize,
+    call: FrameCall,
+    /// What the call may spend, once somebody asked.
+    budget: OnceLock<Arc<Budget>>,
+}
+
+/// How a subagent was called.
+#[derive(Debug, Default)]
+pub(crate) struct FrameCall {
+    /// The greatest number of iterations that the policy allows.
+    pub(crate) max_iterations: Option<u32>,
+    /// The id of the answer that called it, where it is not the only one that was called.
+    pub(crate) answer: Option<Arc<str>>,
+    /// How many are called side by side.
+    pub(crate) among: u64,
 }
 
 /// A state of any type, with its channels by name.
@@ -69,9 +83,16 @@ impl SubagentStack {
     }
 
     /// The same with a frame more: `agent` is called by an agent in the state `saved`.
-    pub(crate) fn push<S: Values>(&self, agent: Arc<str>, saved: Arc<S>, max_iterations: Option<u32>) -> Self {
+    pub(crate) fn push<S: Values>(&self, agent: Arc<str>, saved: Arc<S>, call: FrameCall) -> Self {
         let (below, depth) = (self.clone(), self.depth() + 1);
-        Self(Some(Arc::new(Frame { agent, saved, max_iterations, below, depth })))
+        Self(Some(Arc::new(Frame { agent, saved, below, depth, call, budget: OnceLock::new() })))
+    }
+
+    /// What the agent that is running may spend of the budget of the whole run.
+    pub(crate) fn budget<'a>(&'a self, whole: &'a Arc<Budget>) -> &'a Arc<Budget> {
+        let Some(frame) = self.top() else { return whole };
+        let FrameCall { answer, among, .. } = &frame.call;
+        frame.budget.get_or_init(|| frame.below.budget(whole).share(answer.as_ref(), *among))
     }
 }
 
@@ -88,7 +109,7 @@ impl Frame {
 
     /// The greatest number of iterations that the call's policy allows.
     pub fn max_iterations(&self) -> Option<u32> {
-        self.max_iterations
+        self.call.max_iterations
     }
 }
 

@@ -89,6 +89,7 @@ mod message_form;
 mod messages;
 mod messages_trim;
 mod model;
+mod operator;
 mod policy;
 mod policy_spec;
 mod progress;
@@ -120,9 +121,10 @@ pub use messages::Messages;
 pub use model::{
     ChatChunk, ChatModel, ChatOptions, ChatRequest, ChatResponse, ChatStream, ModelError, OutputSpec, ToolSpec,
 };
+pub use operator::{Approval, ApprovalRequest, OperatorQuestion, ask_operator};
 pub use policy::SubagentPolicy;
 pub use progress::{Calls, Progress};
-pub use react::{Approval, ApprovalRequest, DEFAULT_MAX_ITERATIONS, IntoPrompt, ToolErrors};
+pub use react::{DEFAULT_MAX_ITERATIONS, IntoPrompt, ToolErrors};
 pub use record::RecordedModel;
 pub use scripted::ScriptedModel;
 pub use stuck::AgentStuck;

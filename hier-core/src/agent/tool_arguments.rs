@@ -1,6 +1,8 @@
 //! The arguments of a tool call, as the tool takes them: all that is wrong with them is found, and said in words that
 //! the model can act on.
 
+use std::collections::BTreeSet;
+
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -94,7 +96,8 @@ impl<'a> ToolArguments<'a> {
     }
 
     fn refuse_unknown(&mut self, given: &Map<String, Value>, known: &[&str]) {
-        for name in given.keys().filter(|name| !known.contains(&name.as_str())) {
+        let unknown: BTreeSet<&str> = given.keys().map(String::as_str).filter(|name| !known.contains(name)).collect();
+        for name in unknown {
             let hint = hier_spec::did_you_mean(name, known.iter().copied());
             self.faults.push(format!("there is no argument `{name}`{hint}"));
         }

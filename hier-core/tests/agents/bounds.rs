@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hier_core::agent::{AgentStuck, Budget, ScriptedModel, Spent, Usage};
+use hier_core::agent::{AgentStuck, Body, Budget, ScriptedModel, Spent, Usage};
 use hier_core::prelude::*;
 use serde_json::json;
 
@@ -10,6 +10,14 @@ use crate::support::{Filing, FilingUpdate, call, finish, prompt};
 
 graph! {
     Desk<Filing> = ReactGraph { subagents: [Clerk {}], max_iterations: 100 }
+}
+
+graph! {
+    Wide<Filing> = ReactGraph { subagents: [Clerk {}], parallel_subagents: true }
+}
+
+graph! {
+    Shared<Filing> = ReactGraph { subagents: [Clerk] }
 }
 
 graph! {
@@ -63,6 +71,63 @@ async fn no_agent_of_the_tree_exceeds_the_budget() {
     assert!(report.contains("the budget of the whole run is used up (model calls: 7)"), "{report}");
     let clerk = end.base.progress.get("clerk");
     assert_eq!(clerk.scheduled, clerk.finished, "every agent has ended in order");
+}
+
+/// A model whose desk ends once a clerk has reported, and whose clerks never end.
+fn endless_clerks(calls: &'static [&'static str]) -> ScriptedModel {
+    ScriptedModel::reacting(move |request| {
+        let is_desk = request.tools.iter().any(|tool| tool.name == "clerk");
+        let reported = request.messages.iter().any(|message| matches!(message.body, Body::Tool { .. }));
+        match (is_desk, reported) {
+            (true, true) => finish("as far as it went"),
+            (true, false) => Message::calls("", calls.iter().enumerate().map(|(number, name)| call_of(name, number))),
+            (false, _) => call("look", json!({})),
+        }
+    })
+}
+
+fn call_of(name: &str, number: usize) -> ToolCall {
+    ToolCall { name: name.to_owned(), args: json!({"task": "look"}), id: format!("call {number}") }
+}
+
+/// What the clerks have told the desk.
+fn reports(end: &Filing) -> Vec<String> {
+    let answers = end.base.messages.iter().filter(|message| matches!(message.body, Body::Tool { .. }));
+    answers.filter_map(|answer| Some(answer.content()?.text())).collect()
+}
+
+#[tokio::test]
+async fn a_subagent_cannot_use_up_what_its_supervisor_needs_to_report() {
+    let model = endless_clerks(&["clerk"]);
+    let end = run(BaseContext::new(model.clone()).budget(Budget::new().model_calls(6))).await.unwrap();
+    assert_eq!(model.asked(), 6);
+    assert_eq!(end.base.current_agent_report, "as far as it went");
+    let told = "[FORCED EXIT] Agent was ended: the agent's share of the budget is used up (model calls: 4).";
+    assert_eq!(reports(&end)[0], told);
+}
+
+#[tokio::test]
+async fn subagents_side_by_side_have_equal_shares() {
+    let model = endless_clerks(&["clerk", "clerk", "clerk"]);
+    let budget = Arc::new(Budget::new().model_calls(15).steps(1_000));
+    let context = BaseContext { budget: Some(budget.clone()), ..BaseContext::new(model.clone()) };
+    let out = Wide::compile_as_root().invoke(Filing::update(), Config::default(), context).await.unwrap();
+    let told = "[FORCED EXIT] Agent was ended: the agent's share of the budget is used up (model calls: 4).";
+    let end = out.state();
+    assert_eq!(reports(end)[..3], [told, told, told]);
+    assert_eq!(end.base.current_agent_report, "as far as it went");
+    assert_eq!(budget.spent().model_calls, 14, "one for the desk, four for each clerk, one for the desk");
+    assert_eq!(model.asked(), 14);
+}
+
+#[tokio::test]
+async fn a_subagent_that_shares_the_state_shares_the_budget() {
+    let model = endless_clerks(&["clerk"]);
+    let context = BaseContext::new(model.clone()).budget(Budget::new().model_calls(6));
+    let out = Shared::compile_as_root().invoke(Filing::update(), Config::default(), context).await.unwrap();
+    assert_eq!(model.asked(), 6);
+    let report = &out.state().base.current_agent_report;
+    assert!(report.contains("the budget of the whole run is used up (model calls: 6)"), "{report}");
 }
 
 #[tokio::test]

@@ -1,11 +1,11 @@
 //! What an operator is asked, at any depth, and how the run goes on with the answer.
 
-use hier_core::agent::{Approval, ScriptedModel};
+use hier_core::agent::{Approval, OperatorQuestion, ScriptedModel, ask_operator};
 use hier_core::checkpoint::MemorySaver;
 use hier_core::prelude::*;
 use serde_json::json;
 
-use crate::support::{Filing, call, finish, prompt, report};
+use crate::support::{Filing, call, calls, finish, prompt, report};
 
 graph! {
     Desk<Filing> = ReactGraph { subagents: [Clerk { merge_fields: [findings] }] }
@@ -13,6 +13,18 @@ graph! {
 
 graph! {
     Clerk<Filing> = ReactGraph { system: "You pay.", tools: [pay] }
+}
+
+graph! {
+    Office<Filing> = ReactGraph { subagents: [Front { merge_fields: [chat_with_operator] }] }
+}
+
+graph! {
+    Front<Filing> = ReactGraph { subagents: [Back { merge_fields: [chat_with_operator] }] }
+}
+
+graph! {
+    Back<Filing> = ReactGraph { tools: [ask_operator, pay] }
 }
 
 /// Pays.
@@ -65,4 +77,59 @@ async fn a_rejected_call_is_not_made_and_the_model_is_told_why() {
     let (end, last) = answered(Approval::Reject { reason: "too much".to_owned() }).await;
     assert!(end.findings.is_empty());
     assert!(last.iter().any(|text| text == "Error: the operator did not approve this call: too much"), "{last:?}");
+}
+
+/// Runs an office whose innermost agent answers with this, until somebody is asked.
+async fn ask(said: Message) -> (CompiledGraph<Filing, BaseContext>, ScriptedModel, hier_core::Interrupted<Filing>) {
+    let deep = [call("front", json!({"task": "x"})), call("back", json!({"task": "y"})), said];
+    let model = ScriptedModel::new(deep.into_iter().chain([report("known"), report("known"), finish("done")]));
+    let office = Office::compile_as_root().checkpointer(MemorySaver::new());
+    let out = office.invoke(Filing::update(), Config::thread("case"), BaseContext::new(model.clone())).await.unwrap();
+    let Outcome::Interrupted(asked) = out else { panic!("nobody was asked") };
+    (office, model, asked)
+}
+
+#[tokio::test]
+async fn an_agent_three_levels_down_asks_the_operator() {
+    let (office, model, asked) = ask(call("ask_operator", json!({"question": "Which year?"}))).await;
+    let [question] = &asked.questions[..] else { panic!("{:?}", asked.questions) };
+    assert_eq!(question.path, ["front", "back", "tool"]);
+    let value: OperatorQuestion = serde_json::from_value(question.value.clone()).unwrap();
+    assert_eq!(value, OperatorQuestion { agent: "back".to_owned(), question: "Which year?".to_owned() });
+
+    let wrong = office.invoke(Command::resume(2025), Config::thread("case"), BaseContext::new(model.clone())).await;
+    assert!(wrong.unwrap_err().to_string().contains("string"), "an answer of another type is refused");
+    let context = BaseContext::new(model.clone());
+    let out = office.invoke(Command::resume("2025"), Config::thread("case"), context).await.unwrap();
+    assert_eq!(prompt(&model, 3).last_chunk::<2>().map(|[answer, _]| answer.as_str()), Some("2025"));
+    let chat: Vec<_> =
+        out.state().base.chat_with_operator.iter().filter_map(|said| Some(said.content()?.text())).collect();
+    assert_eq!(chat, ["Which year?", "2025"], "merged through both policies, once");
+    assert_eq!(model.remaining(), Some(0));
+}
+
+#[tokio::test]
+async fn a_question_without_a_text_is_told_to_the_model_and_asks_nobody() {
+    let model = ScriptedModel::new([call("ask_operator", json!({"query": 1})), report("done")]);
+    let out =
+        Back::compile().invoke(Filing::update(), Config::default(), BaseContext::new(model.clone())).await.unwrap();
+    assert!(matches!(out, Outcome::Finished(_)));
+    let told = prompt(&model, 1);
+    assert!(told.iter().any(|text| text.starts_with("Error: ") && text.contains("question")), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_call_that_needs_approval_among_others_asks_once_and_the_others_are_made() {
+    let both = calls([("ask_operator", json!({"question": "Who?"})), ("pay", json!({"amount": 7}))]);
+    let (office, model, asked) = ask(both).await;
+    assert_eq!(asked.questions.len(), 2);
+    let answers = asked.questions.iter().map(|question| {
+        let is_call = question.value.get("call").is_some();
+        let answer = if is_call { json!({"decision": "approve"}) } else { json!("the owner") };
+        (question.id.clone(), answer)
+    });
+    let context = BaseContext::new(model.clone());
+    let out = office.invoke(Command::answers(answers), Config::thread("case"), context).await.unwrap();
+    assert!(matches!(out, Outcome::Finished(_)), "{out:?}");
+    assert!(prompt(&model, 3).contains(&"the owner".to_owned()));
 }

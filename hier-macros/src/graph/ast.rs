@@ -76,6 +76,8 @@ pub(super) struct Options {
     pub(super) on_error: Option<Path>,
     pub(super) writes: Items<Ident>,
     pub(super) goto: Items<Ident>,
+    /// A variant of `Checkpoints`, shown where it was given by its word.
+    pub(super) checkpoints: Option<Ident>,
 }
 
 /// How often and when a node is tried again.

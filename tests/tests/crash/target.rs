@@ -64,20 +64,7 @@ fn command(place: &Place, thread: &str, log: &Path) -> Command {
     command
 }
 
-/// The example: as the tests of the workspace have built it, or else built now.
 fn example() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        // This test is `TARGET/debug/deps/crash-…`.
-        let own = std::env::current_exe().expect("this test");
-        let example = own.ancestors().nth(2).expect("the folder of the profile").join("examples").join("crash_target");
-        if example.exists() {
-            return example;
-        }
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--package", "hier-examples", "--example", "crash_target"]);
-        build.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-        assert!(build.status().expect("cargo runs").success(), "the example cannot be built");
-        example
-    })
+    BUILT.get_or_init(|| hier_tests::example("crash_target"))
 }

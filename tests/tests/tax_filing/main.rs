@@ -19,16 +19,7 @@ const INTERRUPTED: i32 = 130;
 /// The example, built.
 fn example() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--package", "hier-examples", "--example", "tax_filing"]);
-        build.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-        assert!(build.status().expect("cargo runs").success(), "the example cannot be built");
-        // This test is `TARGET/debug/deps/tax_filing-…`.
-        let own = std::env::current_exe().expect("this test");
-        let profile = own.ancestors().nth(2).expect("the folder of the profile");
-        profile.join("examples").join("tax_filing")
-    })
+    BUILT.get_or_init(|| hier_tests::example("tax_filing"))
 }
 
 fn start(arguments: &[&str]) -> Child {
@@ -127,7 +118,10 @@ fn every_position_is_accounted_for() {
 
 #[test]
 fn the_json_has_these_fields() {
-    let keys = |value: &Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>().join(" ");
+    let keys = |value: &Value| {
+        let keys: BTreeSet<&str> = value.as_object().expect("an object").keys().map(String::as_str).collect();
+        keys.into_iter().collect::<Vec<_>>().join(" ")
+    };
     let filing = whole();
     assert_eq!(keys(filing), "bank differences documents lines remarks taxpayer year");
     assert_eq!(keys(&filing["lines"][0]), "amount from label number");

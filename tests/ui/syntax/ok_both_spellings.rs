@@ -1,7 +1,7 @@
 use hier_core::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
-struct Filing {
+pub(crate) struct Filing {
     accepted: bool,
     #[reducer(append)]
     findings: Vec<String>,

@@ -1,4 +1,4 @@
-//! Tools of every shape, for the states and contexts that they allow.
+// Tools of every shape, for the states and contexts that they allow.
 
 use hier_core::agent::{NamedTool, Tool};
 use hier_core::prelude::*;

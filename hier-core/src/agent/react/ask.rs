@@ -3,7 +3,7 @@
 use futures_util::StreamExt;
 use tracing::{Instrument, Span, field};
 
-use super::Agent;
+use super::{Agent, budget};
 use crate::agent::base::BaseState;
 use crate::agent::context::BaseContext;
 use crate::agent::message::{Body, Message, Usage};
@@ -16,11 +16,15 @@ use crate::run::Run;
 use crate::state::{Contains, Values};
 
 /// Why no model is asked any more, if none is.
-pub(super) fn over(base: &BaseState, context: &BaseContext) -> Option<String> {
-    if base.is_cancelled {
+pub(super) fn over<S, C>(task: &Task<S, C>) -> Option<String>
+where
+    S: Values + Contains<BaseState>,
+    C: AsRef<BaseContext>,
+{
+    if task.state().part().is_cancelled {
         return Some("the run was cancelled".to_owned());
     }
-    context.budget.as_ref().and_then(|budget| budget.used_up())
+    budget(task).and_then(|budget| budget.used_up())
 }
 
 /// Asks the model: the conversation so far, and the question. None if it may not be asked any more.
@@ -34,20 +38,21 @@ where
     C: AsRef<BaseContext> + Send + Sync + 'static,
 {
     let (base, context) = (task.state().part(), task.run().context().as_ref());
-    if base.is_cancelled || context.budget.as_ref().is_some_and(|budget| !budget.take_call()) {
+    let budget = budget(task);
+    if base.is_cancelled || budget.is_some_and(|budget| !budget.take_call()) {
         return Ok(None);
     }
     let model = context.model()?;
     let mut messages = base.messages.clone();
     messages.merge(question.clone()).map_err(|error| NodeError::permanent(error.to_string()))?;
-    let max_tokens = context.budget.as_ref().and_then(|budget| budget.longest_answer());
+    let max_tokens = budget.and_then(|budget| budget.longest_answer());
     let options = ChatOptions { max_tokens, ..ChatOptions::default() };
     let request = ChatRequest { messages, tools: agent.specs.clone(), output: None, options };
     let span = span(&**model);
     let response = speak(&**model, request, task.run()).instrument(span.clone()).await.map_err(failed)?;
     let usage = usage(&response.message).unwrap_or_default();
     record(&span, &response, usage);
-    if let Some(budget) = &context.budget {
+    if let Some(budget) = budget {
         budget.pay(usage);
     }
     if context.debug {

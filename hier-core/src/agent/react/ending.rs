@@ -51,7 +51,7 @@ where
 {
     let base = task.state().part();
     let partial = &base.current_agent_report;
-    let report = match over(base, task.run().context().as_ref()) {
+    let report = match over(task) {
         Some(reason) => words::over(&reason, partial),
         None => words::forced_exit(base.max_iterations, base.iteration_number, partial),
     };

@@ -16,11 +16,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 pub(super) use tool::call_of;
-pub use tool::{Approval, ApprovalRequest};
 pub use toolbox::ToolErrors;
 pub(crate) use toolbox::{ArgsSpec, Card};
 
 use super::base::BaseState;
+use super::budget::Budget;
 use super::context::BaseContext;
 use super::message::ToolCall;
 use super::model::ToolSpec;
@@ -229,10 +229,16 @@ where
 type Asking<S, C> = for<'a> fn(&'a Arc<Agent<S, C>>, &'a Task<S, C>) -> BoxFuture<'a, Result<Command<S>, NodeError>>;
 
 /// Counts a node.
-fn count<S: Values, C: AsRef<BaseContext>>(task: &Task<S, C>) {
-    if let Some(budget) = &task.run().context().as_ref().budget {
+fn count<S: Values + Contains<BaseState>, C: AsRef<BaseContext>>(task: &Task<S, C>) {
+    if let Some(budget) = budget(task) {
         budget.step();
     }
+}
+
+/// What the agent may spend, if that is limited.
+fn budget<S: Values + Contains<BaseState>, C: AsRef<BaseContext>>(task: &Task<S, C>) -> Option<&Arc<Budget>> {
+    let whole = task.run().context().as_ref().budget.as_ref()?;
+    Some(task.state().part().subagent_stack.budget(whole))
 }
 
 /// A command that makes these writes.

@@ -2,46 +2,17 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use tracing::Instrument;
 
 use super::{Agent, Callee, toolbox, words, writing};
 use crate::agent::base::BaseState;
 use crate::agent::context::BaseContext;
 use crate::agent::message::{Message, ToolCall};
+use crate::agent::operator::{Approval, ApprovalRequest};
 use crate::agent::tool::{Tool, ToolOutput};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::graph::{Command, Task};
 use crate::state::{Contains, State, Values};
-
-/// What an operator is asked before a call that needs approval is made.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename = "tool_approval")]
-pub struct ApprovalRequest {
-    /// The agent that wants to make the call.
-    pub agent: String,
-    /// The call.
-    pub call: ToolCall,
-}
-
-/// What an operator answers to an [`ApprovalRequest`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "decision", rename_all = "snake_case")]
-pub enum Approval {
-    /// The call is made.
-    Approve,
-    /// The call is made with these arguments.
-    Edit {
-        /// The arguments: an object.
-        args: Value,
-    },
-    /// The call is not made; the model is told why.
-    Reject {
-        /// Why.
-        reason: String,
-    },
-}
 
 pub(super) async fn run<S, C>(agent: &Arc<Agent<S, C>>, task: &Task<S, C>) -> Result<Command<S>, NodeError>
 where

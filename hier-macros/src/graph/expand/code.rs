@@ -52,12 +52,18 @@ pub(super) fn items(model: &Model, state: &Type, context: &TokenStream) -> Token
         // That an edge without an item reaches the node is checked at that edge.
         let plain = model.plain[index].map(|edge| quote_spanned!(edge=> .plain()));
         let node = node(declared, &facts);
+        let has_graph = declared.options.checkpoints.as_ref().map(|checkpoints| {
+            let name = &declared.name;
+            let message = format!("`{name}` runs no graph, so it has no checkpoints of its own: remove `checkpoints`");
+            quote_spanned!(checkpoints.span()=> const _: () = ::core::assert!(#facts.depth() > 0, #message);)
+        });
         // A graph that contains itself by way of another is a cycle of these, which is shown at the node.
         let facts = quote_spanned! {span(&declared.path)=>
             const #facts: ::hier_core::__private::Facts<#state, #context> = #spot #plain.facts();
         };
         quote! {
             #facts
+            #has_graph
             fn #function() -> ::hier_core::__private::NodeDef<#state, #context> { #node }
         }
     });
@@ -123,7 +129,9 @@ fn node(node: &Node, facts: &Ident) -> TokenStream {
         let call = self::call(handler);
         quote!(.on_error(#call))
     });
-    quote!(::hier_core::__private::NodeDef::new(#call, #facts.child())#retry #(#durations)* #on_error)
+    let checkpoints =
+        options.checkpoints.as_ref().map(|variant| quote!(.checkpoints(::hier_core::__private::Checkpoints::#variant)));
+    quote!(::hier_core::__private::NodeDef::new(#call, #facts.child())#retry #(#durations)* #on_error #checkpoints)
 }
 
 /// `|task| __SITE.of(path).call(task)`

@@ -88,12 +88,29 @@ fn option(input: ParseStream<'_>, word: &Ident, options: &mut Options, errors: &
             colon(input, word, "[node, END]")?;
             options.goto = names(input, "a list of nodes", errors)?;
         }
+        symbol::CHECKPOINTS => {
+            colon(input, word, "per_thread")?;
+            options.checkpoints = checkpoints(input)?;
+        }
         _ => {
             skip_value(input);
             errors.push(word, no_such("a node", "option", word, symbol::NODE_OPTIONS));
         }
     }
     Ok(())
+}
+
+fn checkpoints(input: ParseStream<'_>) -> Result<Option<Ident>> {
+    let word = input.call(Ident::parse_any)?;
+    let known = symbol::CHECKPOINTS_VALUES;
+    match known.iter().find(|(name, _)| word == name) {
+        Some((_, variant)) => Ok(Some(Ident::new(variant, word.span()))),
+        None => {
+            let (text, known) = (word.to_string(), known.iter().map(|(name, _)| *name));
+            let tail = hier_spec::did_you_mean(&text, known);
+            Err(syn::Error::new_spanned(&word, format!("`checkpoints` cannot be `{text}`{tail}")))
+        }
+    }
 }
 
 fn length(input: ParseStream<'_>, word: &Ident) -> Result<super::super::ast::Length> {

@@ -1,7 +1,7 @@
 use hier_core::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
-struct Filing {
+pub(crate) struct Filing {
     #[state(flatten)]
     base: BaseState,
     artifact: Option<String>,

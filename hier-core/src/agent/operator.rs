@@ -1,0 +1,137 @@
+//! What agents ask the person who runs them: whether a call may be made, and anything else.
+
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::base::BaseState;
+use super::message::{Message, ToolCall};
+use super::model::ToolSpec;
+use super::react::words;
+use super::tool::{NamedTool, Tool, ToolOutput};
+use super::tool_arguments::ToolArguments;
+use super::tool_schema::ToolSchema;
+use crate::error::NodeError;
+use crate::graph::{BoxFuture, Command, Task};
+use crate::state::{Contains, State, Values};
+
+/// What an operator is asked before a call that needs approval is made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename = "tool_approval")]
+pub struct ApprovalRequest {
+    /// The agent that wants to make the call.
+    pub agent: String,
+    /// The call.
+    pub call: ToolCall,
+}
+
+/// What an operator answers to an [`ApprovalRequest`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "decision", rename_all = "snake_case")]
+pub enum Approval {
+    /// The call is made.
+    Approve,
+    /// The call is made with these arguments.
+    Edit {
+        /// The arguments: an object.
+        args: Value,
+    },
+    /// The call is not made; the model is told why.
+    Reject {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What an operator is asked by an agent that has the tool [`ask_operator`]. The answer is a text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename = "operator_question")]
+pub struct OperatorQuestion {
+    /// The agent that asks.
+    pub agent: String,
+    /// What it asks.
+    pub question: String,
+}
+
+/// The tool by which an agent asks its operator, a person: `tools: [ask_operator]`.
+///
+/// The run is interrupted with an [`OperatorQuestion`], at any depth of the hierarchy, and goes on when it is resumed with a
+/// text, in this process or in another. The model gets the text as the answer to its call; question and answer are added
+/// to the channel `chat_with_operator`. A supervisor sees what its subagent talked about with the operator if the policy
+/// merges that channel.
+///
+/// ```
+/// use hier_core::agent::{ScriptedModel, ask_operator};
+/// use hier_core::checkpoint::MemorySaver;
+/// use hier_core::prelude::*;
+/// use serde_json::json;
+///
+/// graph! {
+///     Desk<BaseState> = ReactGraph { tools: [ask_operator] }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<()> {
+/// # let call = |name: &str, args| Message::calls("", [ToolCall { name: name.into(), args, id: name.into() }]);
+/// let model = ScriptedModel::new([
+///     call("ask_operator", json!({"question": "Which year?"})),
+///     call("finish_task", json!({"result": "done"})),
+/// ]);
+/// let context = || BaseContext::new(model.clone());
+/// let desk = Desk::compile_as_root().checkpointer(MemorySaver::new());
+/// let asked = desk.invoke(BaseState::update(), Config::thread("case"), context()).await?;
+/// let Outcome::Interrupted(asked) = asked else { panic!("nobody was asked") };
+/// assert_eq!(asked.questions[0].value["question"], "Which year?");
+///
+/// let out = desk.invoke(Command::resume("2025"), Config::thread("case"), context()).await?;
+/// assert_eq!(out.state().chat_with_operator.len(), 2);
+/// # Ok(())
+/// # }
+/// ```
+#[allow(non_camel_case_types)] // it stands among the functions that are tools
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ask_operator;
+
+const QUESTION: &str = "question";
+
+impl NamedTool for ask_operator {
+    const NAME: &'static str = "ask_operator";
+    const TOOL: Self = Self;
+}
+
+static SPEC: LazyLock<ToolSpec> = LazyLock::new(|| ToolSpec {
+    name: ask_operator::NAME.to_owned(),
+    description: "Asks the operator, a person, and waits for the answer. For what nobody else can know or decide."
+        .to_owned(),
+    parameters: ToolSchema::default().required::<String>(QUESTION, "What you want to know.").finish(),
+});
+
+impl<S, C> Tool<S, C> for ask_operator
+where
+    S: Values + Contains<BaseState>,
+    C: Send + Sync + 'static,
+{
+    fn spec(&self) -> ToolSpec {
+        SPEC.clone()
+    }
+
+    fn call<'a>(&'a self, call: &'a ToolCall, task: &'a Task<S, C>) -> BoxFuture<'a, Result<ToolOutput<S>, NodeError>> {
+        Box::pin(async move {
+            let mut arguments = ToolArguments::new(call, &[QUESTION]);
+            let question = arguments.required::<String>(QUESTION);
+            let (true, Some(question)) = (arguments.fit(), question) else {
+                return Ok(ToolOutput::Invalid(arguments.report()));
+            };
+            let run = task.run();
+            let asked = OperatorQuestion { agent: run.graph().to_owned(), question };
+            let answer: String = run.interrupt(&asked).await?;
+            let channels = BaseState::channels();
+            let chat = [Message::assistant(asked.question), Message::user(answer.clone())];
+            let mut command = Command::new();
+            command.writes.push(channels.chat_with_operator.write::<S>(chat));
+            command.writes.push(channels.messages.write::<S>([words::answer(call, answer)]));
+            Ok(ToolOutput::Command(command))
+        })
+    }
+}

@@ -1,0 +1,109 @@
+//! What must compile: beside each program that must not, the nearest that must. Each is run, too.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// A module and a test for each program.
+macro_rules! programs {
+    ($($name:ident: $path:literal),+ $(,)?) => {
+        $(
+            #[allow(dead_code, unreachable_pub, clippy::all, clippy::pedantic)]
+            mod $name {
+                include!($path);
+
+                #[test]
+                fn compiles_and_runs() {
+                    main();
+                }
+            }
+        )+
+
+        const PROGRAMS: &[&str] = &[$($path),+];
+    };
+}
+
+programs! {
+    after_route_own_line: "after_route/ok_own_line.rs",
+    agents_members_agent_as_stage: "agents/members/ok_agent_as_stage.rs",
+    agents_members_agent_within_a_stage: "agents/members/ok_agent_within_a_stage.rs",
+    agents_members_contains_each_other: "agents/members/ok_contains_each_other.rs",
+    agents_members_contains_itself: "agents/members/ok_contains_itself.rs",
+    agents_members_no_tool: "agents/members/ok_no_tool.rs",
+    agents_members_parallel_plain: "agents/members/ok_parallel_plain.rs",
+    agents_members_parallel_shared: "agents/members/ok_parallel_shared.rs",
+    agents_members_report_into: "agents/members/ok_report_into.rs",
+    agents_members_reserved_name: "agents/members/ok_reserved_name.rs",
+    agents_members_tool_and_subagent: "agents/members/ok_tool_and_subagent.rs",
+    agents_members_twice: "agents/members/ok_twice.rs",
+    agents_members_two_of_one_name: "agents/members/ok_two_of_one_name.rs",
+    agents_members_unknown_field: "agents/members/ok_unknown_field.rs",
+    agents_policy_fields_child_lacks: "agents/policy_fields/ok_child_lacks.rs",
+    agents_policy_fields_in_own_policy: "agents/policy_fields/ok_in_own_policy.rs",
+    agents_policy_fields_internal: "agents/policy_fields/ok_internal.rs",
+    agents_policy_fields_managed: "agents/policy_fields/ok_managed.rs",
+    agents_policy_fields_merged_and_discarded: "agents/policy_fields/ok_merged_and_discarded.rs",
+    agents_policy_fields_merged_there_and_discarded_here: "agents/policy_fields/ok_merged_there_and_discarded_here.rs",
+    agents_policy_fields_supervisor_lacks: "agents/policy_fields/ok_supervisor_lacks.rs",
+    agents_policy_fields_twice: "agents/policy_fields/ok_twice.rs",
+    agents_policy_fields_unknown: "agents/policy_fields/ok_unknown.rs",
+    agents_policy_fields_unknown_through_flatten: "agents/policy_fields/ok_unknown_through_flatten.rs",
+    agents_policy_options_no_iterations: "agents/policy_options/ok_no_iterations.rs",
+    agents_policy_options_not_a_policy: "agents/policy_options/ok_not_a_policy.rs",
+    agents_policy_options_unknown: "agents/policy_options/ok_unknown.rs",
+    agents_subagent_state_no_base_state: "agents/subagent_state/ok_no_base_state.rs",
+    agents_subagent_state_no_policy: "agents/subagent_state/ok_no_policy.rs",
+    agents_subagent_state_other_context: "agents/subagent_state/ok_other_context.rs",
+    agents_subagent_state_other_type: "agents/subagent_state/ok_other_type.rs",
+    dead_join_both_come: "dead_join/ok_both_come.rs",
+    doubled_edge_edges_once: "doubled_edge/ok_edges_once.rs",
+    doubled_node_other_name: "doubled_node/ok_other_name.rs",
+    edge_ends_edges: "edge_ends/ok_edges.rs",
+    graph_in_itself_another: "graph_in_itself/ok_another.rs",
+    no_end_way_to_end: "no_end/ok_way_to_end.rs",
+    no_entry_entry: "no_entry/ok_entry.rs",
+    node_checkpoints_graphs: "node_checkpoints/ok_graphs.rs",
+    node_function_node_functions: "node_function/ok_node_functions.rs",
+    route_every_arm: "route/ok_every_arm.rs",
+    route_same_arms_arms_differ: "route_same_arms/ok_arms_differ.rs",
+    route_target_targets: "route_target/ok_targets.rs",
+    sends_payload: "sends/ok_payload.rs",
+    state_conflict_one_each: "state_conflict/ok_one_each.rs",
+    state_derives_both: "state_derives/ok_both.rs",
+    state_flatten_chain: "state_flatten/ok_chain.rs",
+    state_keys_spelt: "state_keys/ok_spelt.rs",
+    state_managed_read: "state_managed/ok_read.rs",
+    state_names_names: "state_names/ok_names.rs",
+    state_persist_untracked: "state_persist/ok_untracked.rs",
+    state_reducer_type_bears: "state_reducer_type/ok_bears.rs",
+    state_shape_struct: "state_shape/ok_struct.rs",
+    state_words_words: "state_words/ok_words.rs",
+    subgraph_state_channels_agree: "subgraph_state/ok_channels_agree.rs",
+    syntax_both_spellings: "syntax/ok_both_spellings.rs",
+    tools_tools: "tools/ok_tools.rs",
+    two_writers_reduced_or_apart: "two_writers/ok_reduced_or_apart.rs",
+    unknown_node_known_node: "unknown_node/ok_known_node.rs",
+    unreachable_reached_by_goto: "unreachable/ok_reached_by_goto.rs",
+    view_fields_fields: "view_fields/ok_fields.rs",
+    view_kinds_places: "view_kinds/ok_places.rs",
+}
+
+#[test]
+fn each_program_in_the_folders_is_listed_here() {
+    let listed: BTreeSet<PathBuf> = PROGRAMS.iter().map(PathBuf::from).collect();
+    let mut found = BTreeSet::new();
+    look_in(Path::new(""), &mut found);
+    assert_eq!(found, listed);
+}
+
+fn look_in(folder: &Path, found: &mut BTreeSet<PathBuf>) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for entry in root.join(folder).read_dir().expect("a folder") {
+        let entry = entry.expect("an entry");
+        let (path, name) = (folder.join(entry.file_name()), entry.file_name().into_string().expect("a name"));
+        if entry.file_type().expect("a type").is_dir() {
+            look_in(&path, found);
+        } else if name.starts_with("ok_") && path.extension().is_some_and(|extension| extension == "rs") {
+            found.insert(path);
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Nothing: the package consists of its tests.

@@ -1,0 +1,26 @@
+use hier_core::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing {
+    accepted: bool,
+}
+
+graph! {
+    Review<Filing> = Graph {
+        nodes: [fetch, Reader { checkpoints }],
+        edges: [
+            START >> fetch >> Reader >> END,
+        ],
+    }
+}
+
+graph! {
+    Reader<Filing> = SimpleGraph { compute: read }
+}
+
+async fn read() {}
+async fn fetch() {}
+
+fn main() {
+    let _ = Review::compile();
+}
