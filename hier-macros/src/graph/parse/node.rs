@@ -103,14 +103,12 @@ fn option(input: ParseStream<'_>, word: &Ident, options: &mut Options, errors: &
 fn checkpoints(input: ParseStream<'_>) -> Result<Option<Ident>> {
     let word = input.call(Ident::parse_any)?;
     let known = symbol::CHECKPOINTS_VALUES;
-    match known.iter().find(|(name, _)| word == name) {
-        Some((_, variant)) => Ok(Some(Ident::new(variant, word.span()))),
-        None => {
-            let (text, known) = (word.to_string(), known.iter().map(|(name, _)| *name));
-            let tail = hier_spec::did_you_mean(&text, known);
-            Err(syn::Error::new_spanned(&word, format!("`checkpoints` cannot be `{text}`{tail}")))
-        }
+    if let Some((_, variant)) = known.iter().find(|(name, _)| word == name) {
+        return Ok(Some(Ident::new(variant, word.span())));
     }
+    let (text, known) = (word.to_string(), known.iter().map(|(name, _)| *name));
+    let tail = hier_spec::did_you_mean(&text, known);
+    Err(syn::Error::new_spanned(&word, format!("`checkpoints` cannot be `{text}`{tail}")))
 }
 
 fn length(input: ParseStream<'_>, word: &Ident) -> Result<super::super::ast::Length> {
