@@ -75,7 +75,8 @@ done
 
 if $all; then
     step "real model servers"
-    ./scripts/llm.sh cargo test --package hier-models --locked
+    # Named so that what is compiled already is used.
+    ./scripts/llm.sh cargo test --workspace --all-features --locked --test servers
 
     step "fresh scenarios of the reference"
     ./scripts/fresh-scenarios.sh

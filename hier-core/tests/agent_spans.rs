@@ -77,10 +77,11 @@ async fn agents_tools_and_models_have_spans() {
     let named: Vec<&Fields> =
         spans.iter().map(|(_, fields)| fields).filter(|fields| fields.contains_key("operation.name")).collect();
     let operations: Vec<&str> = named.iter().map(|fields| &*fields["operation.name"]).collect();
-    assert_eq!(operations, ["chat", "invoke_agent", "chat", "execute_tool", "chat", "chat"]);
-    assert_eq!((&*named[1]["agent.name"], &*named[1]["conversation.id"]), ("clerk", "case"));
-    assert_eq!((&*named[3]["tool.name"], &*named[3]["tool.call.id"]), ("look", "call of look"));
-    let chat = named[0];
+    assert_eq!(operations, ["invoke_agent", "chat", "invoke_agent", "chat", "execute_tool", "chat", "chat"]);
+    assert_eq!((&*named[0]["agent.name"], &*named[0]["conversation.id"]), ("desk", "case"));
+    assert_eq!((&*named[2]["agent.name"], &*named[2]["conversation.id"]), ("clerk", "case"));
+    assert_eq!((&*named[4]["tool.name"], &*named[4]["tool.call.id"]), ("look", "call of look"));
+    let chat = named[1];
     assert_eq!(
         (&*chat["request.model"], &*chat["usage.input_tokens"], &*chat["usage.output_tokens"]),
         ("scripted", "5", "3")

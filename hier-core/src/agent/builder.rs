@@ -342,7 +342,7 @@ where
         let mut code = Arc::new(self).nodes();
         code.extend(subagents.into_iter().map(|subagent| subagent.node(Role::Tool)));
         code.extend(front.into_iter().chain(back).map(|stage| stage.node(Role::Stage)));
-        Parts { spec, nodes: code, routes: Vec::new() }
+        Parts { spec, nodes: code, routes: Vec::new(), is_agent: true }
     }
 }
 

@@ -106,6 +106,7 @@ where
     fn run<'a>(&'a self, task: &'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>> {
         let span = tracing::info_span!(
             "invoke_agent",
+            otel.name = format_args!("invoke_agent {}", self.name),
             gen_ai.operation.name = "invoke_agent",
             gen_ai.agent.name = %self.name,
             gen_ai.conversation.id = task.run().config().thread_id(),

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use tokio_util::sync::CancellationToken;
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
 use super::crew::Crew;
 use super::durable::{self, Book, Committer};
@@ -34,7 +34,7 @@ where
     config.check()?;
     let name = graph.plan.graph().to_owned();
     let cancel = config.cancel.clone();
-    let span = tracing::info_span!("run", graph = %name, thread = config.thread_id());
+    let span = span(&name, config.thread_id(), graph.is_agent);
     let state = Arc::new((graph.initial)());
     let crew = Arc::new(Crew::default());
     let mut shared = shared(&graph, context, config.clone(), Vec::new(), emitter.as_ref(), crew.clone());
@@ -51,9 +51,9 @@ where
     };
     let work = work.instrument(span);
     let mut ended = match cancel {
-        None => until_lost(committer.as_deref(), work).await,
+        None => until_lost(&name, committer.as_deref(), work).await,
         Some(token) => {
-            let work = until_lost(committer.as_deref(), work);
+            let work = until_lost(&name, committer.as_deref(), work);
             until_cancelled(&token, work).await.unwrap_or(Err(RunError::Cancelled { graph: name.clone() }))
         }
     };
@@ -63,6 +63,22 @@ where
         ended = Box::pin(close(&mut runner, &committer, ended)).await;
     }
     conclude(runner, ended?)
+}
+
+/// The span of a run; of an agent's after OpenTelemetry's conventions for generative AI.
+fn span(graph: &str, thread: Option<&str>, is_agent: bool) -> Span {
+    if !is_agent {
+        return tracing::info_span!("run", graph, thread);
+    }
+    tracing::info_span!(
+        "run",
+        otel.name = format_args!("invoke_agent {graph}"),
+        graph,
+        thread,
+        gen_ai.operation.name = "invoke_agent",
+        gen_ai.agent.name = graph,
+        gen_ai.conversation.id = thread,
+    )
 }
 
 /// Begins a run: of a thread, where there is a saver.
@@ -105,6 +121,7 @@ pub(crate) async fn claim(
 
 /// Keeps the lease while the work goes on; ends it if somebody else has taken the thread.
 async fn until_lost<T>(
+    graph: &str,
     committer: Option<&Committer>,
     work: impl Future<Output = Result<T, RunError>>,
 ) -> Result<T, RunError> {
@@ -113,7 +130,7 @@ async fn until_lost<T>(
     tokio::select! {
         biased;
         ended = work => ended,
-        error = committer.keep_alive() => Err(RunError::Saver { graph: String::new(), error }),
+        error = committer.keep_alive() => Err(RunError::Saver { graph: graph.to_owned(), error }),
     }
 }
 

@@ -178,7 +178,7 @@ impl<S: Values, C: Send + Sync + 'static> Draft<S, C> {
         if !self.mistakes.is_empty() {
             return Err(BuildError { graph: self.name, mistakes: self.mistakes });
         }
-        let parts = Parts { spec: SpecRef::Owned(Arc::new(spec)), nodes: self.code, routes };
+        let parts = Parts { spec: SpecRef::Owned(Arc::new(spec)), nodes: self.code, routes, is_agent: false };
         Ok(CompiledGraph::new(parts, self.initial, self.channels))
     }
 

@@ -288,13 +288,13 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
         self
     }
 
-    /// Stops runs before these nodes. Checked now; effective with a saver, which is not there yet.
+    /// Stops runs before these nodes, where there is a saver that keeps the thread meanwhile.
     pub fn interrupt_before<'a>(&mut self, nodes: impl IntoIterator<Item = &'a str>) -> &mut Self {
         self.draft.interrupt_before.extend(nodes.into_iter().map(Place::from));
         self
     }
 
-    /// Stops runs after these nodes. Checked now; effective with a saver, which is not there yet.
+    /// Stops runs after these nodes, where there is a saver that keeps the thread meanwhile.
     pub fn interrupt_after<'a>(&mut self, nodes: impl IntoIterator<Item = &'a str>) -> &mut Self {
         self.draft.interrupt_after.extend(nodes.into_iter().map(Place::from));
         self

@@ -121,6 +121,7 @@ pub struct Parts<S: Values, C = ()> {
     pub(crate) spec: SpecRef,
     pub(crate) nodes: Vec<NodeDef<S, C>>,
     pub(crate) routes: Vec<RouteFn<S>>,
+    pub(crate) is_agent: bool,
 }
 
 impl<S: Values, C> fmt::Debug for Parts<S, C> {
@@ -132,7 +133,7 @@ impl<S: Values, C> fmt::Debug for Parts<S, C> {
 impl<S: Values, C> Parts<S, C> {
     /// A graph without code yet.
     pub fn new(spec: &'static GraphSpec) -> Self {
-        Self { spec: SpecRef::Static(spec), nodes: Vec::new(), routes: Vec::new() }
+        Self { spec: SpecRef::Static(spec), nodes: Vec::new(), routes: Vec::new(), is_agent: false }
     }
 
     /// The code of the next node of the spec.
@@ -180,6 +181,8 @@ pub(crate) struct Inner<S: Values, C> {
     pub(crate) cache: NodeCache<S>,
     /// What nodes and the graph were called when older threads were stored, and what they are called now.
     pub(crate) renamed: Vec<(String, String)>,
+    /// Whether it asks a model what to do.
+    pub(crate) is_agent: bool,
 }
 
 impl<S: Values, C> Inner<S, C> {
@@ -194,6 +197,7 @@ impl<S: Values, C> Inner<S, C> {
             initial: self.initial.clone(),
             cache: NodeCache::default(),
             renamed: self.renamed.clone(),
+            is_agent: self.is_agent,
         }
     }
 
@@ -222,8 +226,9 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
     ) -> Self {
         let plan = Arc::new(Plan::new(&parts.spec));
         let nodes = plan.in_order(parts.nodes);
-        let (spec, routes, cache, renamed) = (parts.spec, parts.routes, NodeCache::default(), Vec::new());
-        let inner = Arc::new(Inner { spec, plan, nodes, routes, channels, initial, cache, renamed });
+        let Parts { spec, routes, is_agent, .. } = parts;
+        let (cache, renamed) = (NodeCache::default(), Vec::new());
+        let inner = Arc::new(Inner { spec, plan, nodes, routes, channels, initial, cache, renamed, is_agent });
         Self { inner, attached: Attachments::default(), types: PhantomData }
     }
 

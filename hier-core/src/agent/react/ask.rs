@@ -106,6 +106,7 @@ fn failed(error: ModelError) -> NodeError {
 fn span(model: &dyn ChatModel) -> Span {
     tracing::info_span!(
         "chat",
+        otel.name = format_args!("chat {}", model.name()),
         otel.kind = "client",
         gen_ai.operation.name = "chat",
         gen_ai.provider.name = model.provider(),

@@ -88,6 +88,7 @@ where
     let said = |messages: Vec<Message>| writing([BaseState::channels().messages.write::<S>(messages)]);
     let span = tracing::info_span!(
         "execute_tool",
+        otel.name = format_args!("execute_tool {}", call.name),
         gen_ai.operation.name = "execute_tool",
         gen_ai.tool.name = %call.name,
         gen_ai.tool.call.id = %call.id,

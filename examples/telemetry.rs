@@ -1,0 +1,192 @@
+//! Sends the spans of a hierarchy to an OTLP endpoint, after OpenTelemetry's conventions for generative AI.
+//!
+//! ```text
+//! cargo run --example telemetry                               to a receiver that this program starts, and prints what came
+//! cargo run --example telemetry -- http://localhost:4318      to a collector of yours: Jaeger, Grafana, Langfuse, …
+//! ```
+//!
+//! The library only opens spans, with the crate `tracing`. Nothing leaves the process unless the program installs an
+//! exporter, as this one does.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use hier_core::agent::{ScriptedModel, Usage};
+use hier_core::prelude::*;
+use opentelemetry::trace::TracerProvider;
+use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use serde_json::{Value, json};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+graph! {
+    /// Answers questions about taxes.
+    Desk<BaseState> = ReactGraph { subagents: [Clerk {}] }
+}
+
+graph! {
+    /// Looks things up.
+    Clerk<BaseState> = ReactGraph { tools: [lookup_rate] }
+}
+
+/// Looks up the tax rate of a year.
+#[tool]
+async fn lookup_rate(year: u16) -> String {
+    format!("{year}: 7 %")
+}
+
+/// What the model answers, and what that costs.
+fn script() -> ScriptedModel {
+    let call = |name: &str, args| {
+        let call = ToolCall { name: name.to_owned(), args, id: format!("call of {name}") };
+        Message::calls("", [call]).with_usage(Usage::new(120, 20))
+    };
+    ScriptedModel::new([
+        call("clerk", json!({ "task": "the rate of 2025" })),
+        call("lookup_rate", json!({ "year": 2025 })),
+        call("report_to_supervisor", json!({ "report": "7 %" })),
+        call("finish_task", json!({ "result": "The rate of 2025 is 7 %." })),
+    ])
+}
+
+fn main() -> Result<()> {
+    let (endpoint, received) = match std::env::args().nth(1) {
+        Some(endpoint) => (endpoint, None),
+        None => receiver().map(|(endpoint, received)| (endpoint, Some(received)))?,
+    };
+    let provider = install(&endpoint)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let answer = runtime.block_on(async {
+        let (desk, context) = (Desk::compile_as_root(), BaseContext::new(script()));
+        let question = BaseState::update().messages(Message::user("What is the rate of 2025?"));
+        desk.invoke(question, Config::thread("case-17"), context).await
+    })?;
+    println!("{}", answer.state().current_agent_report);
+    // Sends what is still to be sent.
+    provider.shutdown()?;
+    match received {
+        Some(received) => print(&received.try_iter().flat_map(|body| spans(&body)).collect::<Vec<_>>()),
+        None => println!("The spans were sent to {endpoint}."),
+    }
+    Ok(())
+}
+
+/// Sends all spans of the program to this endpoint from now on.
+fn install(endpoint: &str) -> Result<SdkTracerProvider> {
+    let exporter = SpanExporter::builder()
+        .with_http()
+        .with_protocol(Protocol::HttpJson)
+        .with_endpoint(format!("{}/v1/traces", endpoint.trim_end_matches('/')))
+        .build()?;
+    let resource = Resource::builder().with_service_name("tax-desk").build();
+    let provider = SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource).build();
+    let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("hier"));
+    // The exporter's own connections are no part of the run.
+    let ours = tracing_subscriber::filter::filter_fn(|metadata| metadata.target().starts_with("hier"));
+    tracing_subscriber::registry().with(tracing_subscriber::Layer::with_filter(layer, ours)).try_init()?;
+    Ok(provider)
+}
+
+/// A receiver on a free port: its URL, and the bodies of what it is sent.
+fn receiver() -> Result<(String, Receiver<Vec<u8>>)> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let endpoint = format!("http://{}", listener.local_addr()?);
+    let (bodies, received) = channel();
+    std::thread::spawn(move || {
+        for connection in listener.incoming().flatten() {
+            let bodies = bodies.clone();
+            std::thread::spawn(move || serve(connection, &bodies));
+        }
+    });
+    Ok((endpoint, received))
+}
+
+/// Answers the requests of a connection until it is closed.
+fn serve(connection: TcpStream, bodies: &Sender<Vec<u8>>) -> std::io::Result<()> {
+    let mut reader = BufReader::new(connection.try_clone()?);
+    let mut answers = connection;
+    loop {
+        let mut length = 0;
+        let mut line = String::new();
+        loop {
+            line.clear();
+            if reader.read_line(&mut line)? == 0 {
+                return Ok(());
+            }
+            match line.split_once(':') {
+                Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
+                    length = value.trim().parse().unwrap_or(0);
+                }
+                None if line.trim().is_empty() => break,
+                _ => {}
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body)?;
+        if bodies.send(body).is_err() {
+            return Ok(());
+        }
+        answers.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}")?;
+    }
+}
+
+/// A span, as it came.
+struct Span {
+    id: String,
+    parent: String,
+    begin: String,
+    name: String,
+    attributes: Vec<(String, String)>,
+}
+
+fn spans(body: &[u8]) -> Vec<Span> {
+    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+    let items = |value: &Value, name: &str| value[name].as_array().cloned().unwrap_or_default();
+    let resources = items(&body, "resourceSpans");
+    let scopes = resources.iter().flat_map(|resource| items(resource, "scopeSpans"));
+    let spans = scopes.flat_map(|scope| items(&scope, "spans"));
+    spans.map(|span| Span::of(&span)).collect()
+}
+
+impl Span {
+    fn of(span: &Value) -> Self {
+        let text = |name: &str| span[name].as_str().unwrap_or_default().to_owned();
+        let attributes = span["attributes"].as_array().into_iter().flatten().filter_map(|attribute| {
+            let name = attribute["key"].as_str()?;
+            let value = attribute["value"].as_object()?.values().next()?;
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            Some((name.strip_prefix("gen_ai.")?.to_owned(), value))
+        });
+        let attributes = attributes.collect();
+        let (id, parent, begin) = (text("spanId"), text("parentSpanId"), text("startTimeUnixNano"));
+        Self { id, parent, begin, name: text("name"), attributes }
+    }
+}
+
+/// Prints the spans of agents, tools and models as a tree, in the order in which they began.
+fn print(spans: &[Span]) {
+    let mut children: BTreeMap<&str, Vec<&Span>> = BTreeMap::new();
+    for span in spans {
+        children.entry(&span.parent).or_default().push(span);
+    }
+    children.values_mut().for_each(|spans| spans.sort_by(|one, other| one.begin.cmp(&other.begin)));
+    branch(&children, "", 0);
+    println!("{} spans were received.", spans.len());
+}
+
+fn branch(children: &BTreeMap<&str, Vec<&Span>>, parent: &str, depth: usize) {
+    for span in children.get(parent).into_iter().flatten() {
+        if span.attributes.is_empty() {
+            // A step or a task.
+            branch(children, &span.id, depth);
+            continue;
+        }
+        let attributes: Vec<String> = span.attributes.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        println!("{:indent$}{} {}", "", span.name, attributes.join(" "), indent = depth * 2);
+        branch(children, &span.id, depth + 1);
+    }
+}

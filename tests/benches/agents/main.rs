@@ -1,0 +1,80 @@
+//! What calling a subagent costs: with a short and a long conversation, with one and with a thousand subagents declared.
+//!
+//! `cargo bench --package hier-tests --bench agents`
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use hier_core::agent::{AgentBuilder, Messages, ScriptedModel, Subagent, SubagentPolicy};
+use hier_core::prelude::*;
+use serde_json::json;
+
+/// How often the subagent is called in a run.
+const CALLS: u32 = 200;
+
+/// A graph that answers at once.
+fn clerk(name: &str) -> CompiledGraph<BaseState, BaseContext> {
+    let mut clerk = GraphBuilder::<BaseState, BaseContext>::new(name);
+    clerk.node("answer", async |_: Task<BaseState, BaseContext>| {
+        Ok::<_, NodeError>(BaseState::update().current_agent_report("done"))
+    });
+    clerk.edge(START, "answer").edge("answer", END);
+    clerk.compile().expect("a graph")
+}
+
+/// A supervisor with so many subagents.
+fn desk(subagents: usize) -> CompiledGraph<BaseState, BaseContext> {
+    let desk = AgentBuilder::<BaseState>::react("desk").max_iterations(CALLS + 10);
+    let subagents = (0..subagents).map(|number| {
+        let policy = SubagentPolicy::new().merge_fields(["file_refs"]);
+        Subagent::of(&clerk(&format!("clerk_{number}"))).policy(policy)
+    });
+    subagents.fold(desk, AgentBuilder::subagent).compile_as_root().expect("a hierarchy")
+}
+
+/// The time from the first to the last call of a subagent in a run, for one call: what the model is asked, the subagent,
+/// and what it hands back.
+async fn time(desk: &CompiledGraph<BaseState, BaseContext>, history: &Messages) -> Duration {
+    let asked = Arc::new(Mutex::new(Vec::with_capacity(CALLS as usize + 1)));
+    let times = asked.clone();
+    let model = ScriptedModel::reacting(move |_| {
+        let mut times = times.lock().expect("the times");
+        times.push(Instant::now());
+        let (name, args) = if times.len() <= CALLS as usize {
+            ("clerk_0", json!({ "task": "answer" }))
+        } else {
+            ("finish_task", json!({ "result": "done" }))
+        };
+        Message::calls("", [ToolCall { name: name.to_owned(), args, id: times.len().to_string() }])
+    });
+    let context = BaseContext::new(model.without_requests());
+    let config = Config::default().recursion_limit(10_000);
+    let out = desk.invoke(BaseState::update().messages(history.clone()), config, context).await.expect("a run");
+    assert_eq!(out.state().current_agent_report, "done");
+    let asked = asked.lock().expect("the times");
+    (asked[CALLS as usize] - asked[0]) / CALLS
+}
+
+fn bench(criterion: &mut Criterion) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let mut group = criterion.benchmark_group("subagent call");
+    let mut measure = |name: &str, subagents: usize, messages: usize| {
+        let desk = desk(subagents);
+        let history = Messages::from_iter((0..messages).map(|number| Message::user(format!("message {number}"))));
+        group.bench_function(name, |bencher| {
+            bencher.iter_custom(|times| (0..times).map(|_| runtime.block_on(time(&desk, &history))).sum());
+        });
+    };
+    measure("10 messages before", 1, 10);
+    measure("10,000 messages before", 1, 10_000);
+    measure("1,000 subagents declared", 1_000, 10);
+    group.finish();
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default().sample_size(20);
+    targets = bench
+}
+criterion_main!(benches);
