@@ -47,6 +47,13 @@ pub(crate) struct WriteRow {
 }
 
 impl Batch {
+    /// How many rows and bytes it has.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        let bodies = self.checkpoints.iter().map(|row| row.body.len());
+        let values = self.pieces.iter().map(|row| row.value.len()).chain(self.writes.iter().map(|row| row.value.len()));
+        bodies.chain(values).fold((0, 0), |(rows, bytes), length| (rows + 1, bytes + length))
+    }
+
     /// The rows of these records of a thread, sealed.
     pub(crate) fn of(vault: &Vault, thread: &str, records: Vec<Record>) -> Result<Self, SaverError> {
         let mut batch = Self::default();

@@ -28,16 +28,20 @@ use crate::rows::Batch;
 use crate::vault::Vault;
 use fault::Fault;
 pub use options::{SqliteOptions, Survives};
-use writer::Writer;
+use writer::{Manner, Work, Writer};
 
 /// How many connections that only read are kept for the next time.
 const READERS: usize = 4;
+/// What a caller stores itself at most, rather than leave it to the thread.
+const SHORT_ROWS: usize = 16;
+const SHORT_BYTES: usize = 64 << 10;
 /// How often to look whether another process has released a thread.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// Keeps checkpoints in a SQLite file. A clone shares the connections.
 ///
-/// One thread writes; what waits for it goes into one transaction. Several processes may use the file, on one machine. A
+/// What is committed at the same time goes into one transaction. A small commit is made by the task that wants it, which keeps
+/// its thread for some tens of microseconds; everything else by a thread of the saver's own. Several processes may use the file, on one machine. A
 /// commit survives the process being killed at any instant; see [`Survives`] for power cuts. A commit takes its place when it
 /// is called, even if its future is dropped.
 ///
@@ -84,15 +88,22 @@ impl Sqlite {
         let place =
             path.as_ref().map_or_else(|| "a database in memory".to_owned(), |path| format!("`{}`", path.display()));
         let (vault, busy_timeout) = (options.vault.clone(), options.busy_timeout);
+        let log = path.as_ref().map(|path| {
+            let mut log = path.clone().into_os_string();
+            log.push("-wal");
+            log.into()
+        });
+        let manner = Manner { log, busy_timeout, waits_for_disk: options.survives == Survives::PowerLoss };
         let own_path = path.clone();
-        let writer = Writer::start(place.clone(), move || schema::open_writer(own_path.as_deref(), &options)).await?;
+        let writer =
+            Writer::start(place.clone(), manner, move || schema::open_writer(own_path.as_deref(), &options)).await?;
         let readers = path.map(|path| Readers { path, busy_timeout, idle: Mutex::default() });
         Ok(Self(Arc::new(Inner { place, vault, writer, readers, released: Notify::new() })))
     }
 
     /// Waits until all that was committed is done and, if this is the last clone, until the file is closed.
     pub async fn close(self) -> Result<(), SaverError> {
-        self.0.writer.submit(|_| Ok(())).await?;
+        self.0.writer.submit(Work::Short, |_| Ok(())).await?;
         if let Some(inner) = Arc::into_inner(self.0) {
             drop(inner.readers);
             // Closing may write the log back into the file.
@@ -120,7 +131,7 @@ impl Sqlite {
         work: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, SaverError> {
         if self.0.readers.is_none() {
-            return self.0.writer.submit_alone(work).await;
+            return self.0.writer.submit(Work::Alone, work).await;
         }
         let this = self.clone();
         let reading = tokio::task::spawn_blocking(move || this.read_blocking(work));
@@ -149,7 +160,7 @@ impl Sqlite {
 
     async fn claim(&self, thread: &str, claim: &Claim) -> Result<Lease, SaverError> {
         let (thread, claim) = (thread.to_owned(), claim.clone());
-        self.0.writer.submit(move |connection| lease::claim(connection, &thread, &claim)).await
+        self.0.writer.submit(Work::Short, move |connection| lease::claim(connection, &thread, &claim)).await
     }
 
     async fn wait_and_claim(&self, thread: &str, claim: &Claim, at_most: Duration) -> Result<Lease, SaverError> {
@@ -201,7 +212,7 @@ impl Sqlite {
     ) -> Result<u64, SaverError> {
         let vault = self.0.vault.clone();
         let work = move |connection: &Connection| delete::delete_some(connection, &vault, &thread, plan);
-        let deleted = self.0.writer.submit_alone(work).await;
+        let deleted = self.0.writer.submit(Work::Alone, work).await;
         self.0.released.notify_waiters();
         deleted
     }
@@ -231,12 +242,12 @@ impl Checkpointer for Sqlite {
 
     fn renew<'a>(&'a self, lease: &'a Lease) -> Saving<'a, ()> {
         let lease = lease.clone();
-        Box::pin(self.0.writer.submit(move |connection| lease::renew(connection, &lease)))
+        Box::pin(self.0.writer.submit(Work::Short, move |connection| lease::renew(connection, &lease)))
     }
 
     fn release<'a>(&'a self, lease: &'a Lease) -> Saving<'a, ()> {
         let lease = lease.clone();
-        let releasing = self.0.writer.submit(move |connection| lease::release(connection, &lease));
+        let releasing = self.0.writer.submit(Work::Short, move |connection| lease::release(connection, &lease));
         Box::pin(async move {
             let released = releasing.await;
             self.0.released.notify_waiters();
@@ -250,7 +261,9 @@ impl Checkpointer for Sqlite {
             Err(error) => return Box::pin(ready(Err(error))),
         };
         let (thread, token) = (lease.thread.clone(), lease.token);
-        Box::pin(self.0.writer.submit(move |connection| store::commit(connection, &thread, token, &batch)))
+        let (rows, bytes) = batch.size();
+        let work = if rows <= SHORT_ROWS && bytes <= SHORT_BYTES { Work::Short } else { Work::Long };
+        Box::pin(self.0.writer.submit(work, move |connection| store::commit(connection, &thread, token, &batch)))
     }
 
     fn get<'a>(&'a self, thread: &'a str, namespace: &'a str, id: Option<Uuid>) -> Saving<'a, Option<Saved>> {
@@ -275,7 +288,7 @@ impl Checkpointer for Sqlite {
         Box::pin(async move {
             let thread = thread.to_owned();
             let deleted =
-                self.0.writer.submit_alone(move |connection| delete::delete_thread(connection, &thread)).await;
+                self.0.writer.submit(Work::Alone, move |connection| delete::delete_thread(connection, &thread)).await;
             self.0.released.notify_waiters();
             deleted
         })
@@ -288,7 +301,7 @@ impl Checkpointer for Sqlite {
         Box::pin(async move {
             let (vault, from, to) = (self.0.vault.clone(), from.to_owned(), to.to_owned());
             let work = move |connection: &Connection| delete::copy_thread(connection, &vault, &from, &to);
-            let copied = self.0.writer.submit_alone(work).await;
+            let copied = self.0.writer.submit(Work::Alone, work).await;
             self.0.released.notify_waiters();
             copied
         })
@@ -314,6 +327,6 @@ impl Checkpointer for Sqlite {
     }
 
     fn sweep(&self) -> Saving<'_, u64> {
-        Box::pin(self.0.writer.submit_alone(delete::sweep))
+        Box::pin(self.0.writer.submit(Work::Alone, delete::sweep))
     }
 }

@@ -60,12 +60,18 @@ const MIGRATIONS: &[&str] = &["
 /// The size of a page, in bytes.
 const PAGE: u32 = 8192;
 
+/// How much of the file the writer keeps in memory, in KB.
+const CACHE: i32 = 16 << 10;
+
 const TABLES: [&str; 6] = ["tokens", "threads", "spaces", "checkpoints", "pieces", "writes"];
 
 /// The connection that writes, with all tables at the present version.
 pub(super) fn open_writer(path: Option<&Path>, options: &SqliteOptions) -> Result<Connection, Fault> {
     let mut connection = open_ours(path, options)?;
     migrate(&mut connection, path)?;
+    // The writer does it when nobody waits for it.
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    connection.pragma_update(None, "cache_size", -CACHE)?;
     Ok(connection)
 }
 

@@ -1,29 +1,81 @@
-//! The thread that writes. What is waiting when it starts a transaction goes into it: one wait for the disk for many calls.
+//! Who writes: whoever comes first, for all that are waiting; a thread of its own where it may take long.
+//!
+//! A commit takes tens of microseconds, and waking a thread as long again, twice. So a caller that finds nobody writing does
+//! it itself, together with what others have queued meanwhile. What may take long (deleting, waiting for another process or
+//! for the disk, writing the log back) is left to the thread, since it would keep the caller's other tasks waiting.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use hier_core::checkpoint::SaverError;
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
 
 use super::fault::Fault;
 
 /// How many calls share a transaction at most.
 const MOST: usize = 1_000;
+/// How many calls a caller does for others at most.
+const MOST_FOR_OTHERS: usize = 32;
+/// From which size on the log is written back into the file, in bytes.
+const LONG_LOG: u64 = 8 << 20;
 
-/// The way to the thread.
+/// How the connection is used.
 #[derive(Debug)]
+pub(super) struct Manner {
+    /// The file with the log; none if there is none.
+    pub(super) log: Option<PathBuf>,
+    /// How long to wait for other processes.
+    pub(super) busy_timeout: Duration,
+    /// Whether a commit waits for the disk.
+    pub(super) waits_for_disk: bool,
+}
+
+/// The one connection that writes, and what is queued for it.
 pub(super) struct Writer {
-    queue: Sender<Job>,
-    thread: JoinHandle<()>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
     place: String,
+    manner: Manner,
+    queue: Mutex<Queue>,
+    /// Wakes the thread.
+    awake: Condvar,
+    /// None once it is closed. Jobs are taken from the queue by whoever has it.
+    connection: Mutex<Option<Connection>>,
+    /// How long the log may get before it is written back, in bytes.
+    log_may_have: AtomicU64,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    /// Whether the thread has something to do.
+    wanted: bool,
+    closed: bool,
+}
+
+/// What is said of something to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    /// It is short, and fails, if it does, before it changes anything.
+    Short,
+    /// The same, of some length.
+    Long,
+    /// It has a transaction of its own, since it may fail after it has changed something.
+    Alone,
 }
 
 /// Something to be done in a transaction.
 struct Job {
-    /// Whether it must not share its transaction: it may fail after it has changed something.
-    alone: bool,
+    work: Work,
     run: Box<Run>,
 }
 
@@ -39,130 +91,306 @@ struct Ran {
 }
 
 impl Writer {
-    /// Starts the thread with the connection that `open` makes there.
+    /// Starts the thread, and opens the connection there.
     pub(super) async fn start(
         place: String,
+        manner: Manner,
         open: impl FnOnce() -> Result<Connection, Fault> + Send + 'static,
     ) -> Result<Self, SaverError> {
-        let (queue, jobs) = channel();
         let (opened, is_open) = oneshot::channel();
-        let own_place = place.clone();
+        let shared = Arc::new(Shared {
+            place: place.clone(),
+            manner,
+            queue: Mutex::default(),
+            awake: Condvar::new(),
+            connection: Mutex::default(),
+            log_may_have: AtomicU64::new(LONG_LOG),
+        });
+        let own = shared.clone();
         let run = move || match open() {
             Ok(connection) => {
+                *own.connection() = Some(connection);
                 // Nobody waits for it if the opening was cancelled; then there are no jobs either.
                 let _ = opened.send(Ok(()));
-                work(&connection, &jobs, &own_place);
+                own.serve();
             }
-            Err(fault) => drop(opened.send(Err(fault.tell(&own_place)))),
+            Err(fault) => drop(opened.send(Err(fault.tell(&own.place)))),
         };
         let thread = std::thread::Builder::new().name("hier-sqlite".to_owned()).spawn(run);
         let thread = thread.map_err(|error| SaverError::database("the thread that writes cannot start", error))?;
-        is_open.await.map_err(|_| stopped(&place))??;
-        Ok(Self { queue, thread, place })
+        let writer = Self { shared, thread: Some(thread) };
+        is_open.await.map_err(|_| given_up(&place))??;
+        Ok(writer)
     }
 
-    /// Queues something that fails, if it does, before it changes anything; done in the order of these calls.
+    /// Queues something. It is done in the order of these calls, even if the future is dropped.
     pub(super) fn submit<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
-    ) -> impl Future<Output = Result<T, SaverError>> + Send + 'static {
-        self.queue(false, work)
-    }
-
-    /// Queues something that has a transaction of its own.
-    pub(super) fn submit_alone<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
-    ) -> impl Future<Output = Result<T, SaverError>> + Send + 'static {
-        self.queue(true, work)
-    }
-
-    fn queue<T: Send + 'static>(
-        &self,
-        alone: bool,
-        work: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
+        work: Work,
+        run: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
     ) -> impl Future<Output = Result<T, SaverError>> + Send + 'static {
         let (answer, answered) = oneshot::channel();
-        let place = self.place.clone();
-        let run = move |connection: Result<&Connection, SaverError>| {
-            let result = connection.map_err(Fault::Saver).and_then(work);
+        let shared = self.shared.clone();
+        let run = move |connection: Result<&Connection, SaverError>, place: &str| {
+            let result = connection.map_err(Fault::Saver).and_then(run);
             let good = match &result {
                 Ok(_) => true,
-                Err(Fault::Saver(_)) => !alone,
+                Err(Fault::Saver(_)) => work != Work::Alone,
                 Err(Fault::Sql(_)) => false,
             };
-            let result = result.map_err(|fault| fault.tell(&place));
+            let result = result.map_err(|fault| fault.tell(place));
             // A call that was dropped waits for no answer.
             let reply = move |committed: Result<(), SaverError>| {
                 let _ = answer.send(result.and_then(|value| committed.map(|()| value)));
             };
             Ran { good, reply: Box::new(reply) }
         };
-        let sent = self.queue.send(Job { alone, run: Box::new(run) });
-        let place = self.place.clone();
+        let place = shared.place.clone();
+        let job = Job { work, run: Box::new(move |connection| run(connection, &place)) };
+        shared.queue().jobs.push_back(job);
+        let call = Call { shared, is_open: true };
         async move {
-            sent.map_err(|_| stopped(&place))?;
-            answered.await.map_err(|_| stopped(&place))?
+            if work == Work::Short && !call.shared.manner.waits_for_disk {
+                call.shared.write_now();
+            } else {
+                call.shared.wake();
+            }
+            let answer = answered.await.map_err(|_| given_up(&call.shared.place));
+            call.end();
+            answer?
         }
     }
 
     /// Waits until all that was queued is done and the file is closed.
-    pub(super) fn close(self) {
-        drop(self.queue);
-        // It has ended either way.
-        let _ = self.thread.join();
-    }
-}
-
-fn stopped(place: &str) -> SaverError {
-    SaverError::Unusable { place: place.to_owned(), reason: "the thread that writes it has stopped".to_owned() }
-}
-
-fn work(connection: &Connection, jobs: &Receiver<Job>, place: &str) {
-    let mut next = None;
-    while let Some(job) = next.take().or_else(|| jobs.recv().ok()) {
-        next = transaction(connection, job, jobs, place);
-    }
-}
-
-/// Does a job, and all that are waiting, in one transaction. Returns the one that wants its own.
-fn transaction(connection: &Connection, first: Job, jobs: &Receiver<Job>, place: &str) -> Option<Job> {
-    if let Err(error) = execute(connection, "begin immediate") {
-        let ran = (first.run)(Err(Fault::from(error).tell(place)));
-        (ran.reply)(Ok(()));
-        return None;
-    }
-    let (mut replies, mut good, mut job) = (Vec::new(), true, first);
-    let next = loop {
-        let alone = job.alone;
-        let ran = (job.run)(Ok(connection));
-        replies.push(ran.reply);
-        good &= ran.good;
-        if alone || !good || replies.len() >= MOST {
-            break None;
+    pub(super) fn close(mut self) {
+        self.shared.close();
+        if let Some(thread) = self.thread.take() {
+            // It has ended either way.
+            let _ = thread.join();
         }
-        match jobs.try_recv() {
-            Ok(next) if next.alone => break Some(next),
-            Ok(next) => job = next,
-            Err(_) => break None,
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}
+
+/// A call whose future may be dropped before anybody has done what it queued: then the thread does it.
+struct Call {
+    shared: Arc<Shared>,
+    is_open: bool,
+}
+
+impl Call {
+    fn end(mut self) {
+        self.is_open = false;
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        if self.is_open {
+            self.shared.wake();
         }
-    };
-    let ended = if good { execute(connection, "commit") } else { Err(rolled_back()) };
-    if ended.is_err() && !connection.is_autocommit() {
-        // If even this fails, the next `begin` says so.
-        let _ = execute(connection, "rollback");
     }
-    let ended = ended.map_err(|error| Fault::from(error).tell(place));
-    for reply in replies {
-        reply(ended.clone());
+}
+
+/// Whether there may be more to do.
+#[derive(PartialEq, Eq)]
+enum Did {
+    /// Everything that it may do.
+    All,
+    /// Another process is writing.
+    Busy,
+}
+
+impl Shared {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    next
+
+    fn connection(&self) -> MutexGuard<'_, Option<Connection>> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the thread do what is queued.
+    fn wake(&self) {
+        self.queue().wanted = true;
+        self.awake.notify_one();
+    }
+
+    /// The thread does what is queued, and ends.
+    fn close(&self) {
+        self.queue().closed = true;
+        self.awake.notify_one();
+    }
+
+    /// The life of the thread.
+    fn serve(&self) {
+        loop {
+            let closed = {
+                let queue = self.queue();
+                let idle = |queue: &mut Queue| !queue.wanted && !queue.closed;
+                let mut queue = self.awake.wait_while(queue, idle).unwrap_or_else(PoisonError::into_inner);
+                queue.wanted = false;
+                queue.closed
+            };
+            let mut connection = self.connection();
+            if let Some(connection) = &*connection {
+                self.write(connection, true);
+                self.shorten_log(connection);
+            }
+            if closed {
+                *connection = None;
+                return;
+            }
+            drop(connection);
+            // What came after the last look, from somebody who saw that the connection is taken.
+            if !self.queue().jobs.is_empty() {
+                self.queue().wanted = true;
+            }
+        }
+    }
+
+    /// Writes what is queued, unless somebody else is at it, who then looks again.
+    fn write_now(&self) {
+        let connection = match self.connection.try_lock() {
+            Ok(connection) => connection,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        let did = connection.as_ref().map(|connection| self.write(connection, false));
+        drop(connection);
+        let Some(did) = did else { return self.refuse_all() };
+        if did == Did::Busy || self.long_log().is_some() || !self.queue().jobs.is_empty() {
+            self.wake();
+        }
+    }
+
+    /// Writes what is queued; if it is not the thread, only what is short.
+    fn write(&self, connection: &Connection, is_thread: bool) -> Did {
+        let patience = if is_thread { self.manner.busy_timeout } else { Duration::ZERO };
+        // It only sets a number.
+        let _ = connection.busy_timeout(patience);
+        loop {
+            let next = self.queue().jobs.front().map(|job| job.work);
+            match next {
+                Some(Work::Short) => {}
+                Some(_) if is_thread => {}
+                _ => return Did::All,
+            }
+            if let Err(error) = begin(connection) {
+                if !is_thread && error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) {
+                    return Did::Busy;
+                }
+                self.refuse(Fault::from(error).tell(&self.place));
+                continue;
+            }
+            self.transaction(connection, is_thread);
+            if !is_thread {
+                return Did::All;
+            }
+        }
+    }
+
+    /// Tells whoever still waits that there is no file any more.
+    fn refuse_all(&self) {
+        while !self.queue().jobs.is_empty() {
+            self.refuse(given_up(&self.place));
+        }
+    }
+
+    /// Tells the first in the queue that there is no transaction.
+    fn refuse(&self, error: SaverError) {
+        let job = self.queue().jobs.pop_front();
+        if let Some(job) = job {
+            let ran = (job.run)(Err(error));
+            (ran.reply)(Ok(()));
+        }
+    }
+
+    /// Does what is queued in the transaction that has begun, and ends it.
+    fn transaction(&self, connection: &Connection, is_thread: bool) {
+        let (mut replies, mut good) = (Vec::new(), true);
+        while let Some(job) = self.take(replies.len(), is_thread) {
+            let work = job.work;
+            let ran = run(job, connection);
+            good &= ran.as_ref().is_some_and(|ran| ran.good);
+            replies.extend(ran.map(|ran| ran.reply));
+            if work == Work::Alone || !good {
+                break;
+            }
+        }
+        let ended = if good { execute(connection, "commit") } else { Err(rolled_back()) };
+        if ended.is_err() && !connection.is_autocommit() {
+            // If even this fails, the next `begin` says so.
+            let _ = execute(connection, "rollback");
+        }
+        let ended = ended.map_err(|error| Fault::from(error).tell(&self.place));
+        for reply in replies {
+            reply(ended.clone());
+        }
+    }
+
+    /// The next that may share a transaction with so many others.
+    fn take(&self, others: usize, is_thread: bool) -> Option<Job> {
+        let most = if is_thread { MOST } else { MOST_FOR_OTHERS };
+        let mut queue = self.queue();
+        let fits = match queue.jobs.front()?.work {
+            Work::Short => others < most,
+            Work::Long => others < most && is_thread,
+            Work::Alone => others == 0 && is_thread,
+        };
+        if fits { queue.jobs.pop_front() } else { None }
+    }
+
+    /// How long the log is, if that is too long.
+    fn long_log(&self) -> Option<u64> {
+        let length = std::fs::metadata(self.manner.log.as_ref()?).ok()?.len();
+        if length <= LONG_LOG {
+            self.log_may_have.store(LONG_LOG, Ordering::Relaxed);
+            return None;
+        }
+        (length > self.log_may_have.load(Ordering::Relaxed)).then_some(length)
+    }
+
+    /// Writes the log back into the file, as far as nobody is reading what that would change. The next commit then begins
+    /// the log anew.
+    fn shorten_log(&self, connection: &Connection) {
+        let Some(length) = self.long_log() else { return };
+        // Who reads for long keeps it from getting shorter: then it is tried again once it has grown by as much.
+        self.log_may_have.store(length + LONG_LOG, Ordering::Relaxed);
+        // If it fails, the log goes on growing, which harms nothing but the next attempt's time.
+        let _ = connection.query_row("pragma wal_checkpoint(passive)", [], |_| Ok(()));
+    }
+}
+
+/// Does a job. If it panics nothing is committed, and its caller is told that it was given up.
+fn run(job: Job, connection: &Connection) -> Option<Ran> {
+    std::panic::catch_unwind(AssertUnwindSafe(|| (job.run)(Ok(connection)))).ok()
+}
+
+fn given_up(place: &str) -> SaverError {
+    SaverError::Unusable {
+        place: place.to_owned(),
+        reason: "the call was given up: it was closed meanwhile, or something in it panicked".to_owned(),
+    }
 }
 
 /// What those are told whose transaction somebody else has spoilt.
 fn rolled_back() -> rusqlite::Error {
     let error = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_ABORT);
     rusqlite::Error::SqliteFailure(error, Some("another call in the same transaction failed: try again".to_owned()))
+}
+
+fn begin(connection: &Connection) -> Result<(), rusqlite::Error> {
+    if !connection.is_autocommit() {
+        // Somebody panicked in the middle of it.
+        execute(connection, "rollback")?;
+    }
+    execute(connection, "begin immediate")
 }
 
 fn execute(connection: &Connection, sql: &str) -> Result<(), rusqlite::Error> {

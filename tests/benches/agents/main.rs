@@ -57,7 +57,8 @@ async fn time(desk: &CompiledGraph<BaseState, BaseContext>, history: &Messages) 
 }
 
 fn bench(criterion: &mut Criterion) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     let mut group = criterion.benchmark_group("subagent call");
     let mut measure = |name: &str, subagents: usize, messages: usize| {
         let desk = desk(subagents);
