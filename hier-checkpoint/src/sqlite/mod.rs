@@ -88,12 +88,7 @@ impl Sqlite {
         let place =
             path.as_ref().map_or_else(|| "a database in memory".to_owned(), |path| format!("`{}`", path.display()));
         let (vault, busy_timeout) = (options.vault.clone(), options.busy_timeout);
-        let log = path.as_ref().map(|path| {
-            let mut log = path.clone().into_os_string();
-            log.push("-wal");
-            log.into()
-        });
-        let manner = Manner { log, busy_timeout, waits_for_disk: options.survives == Survives::PowerLoss };
+        let manner = Manner { busy_timeout, waits_for_disk: options.survives == Survives::PowerLoss };
         let own_path = path.clone();
         let writer =
             Writer::start(place.clone(), manner, move || schema::open_writer(own_path.as_deref(), &options)).await?;

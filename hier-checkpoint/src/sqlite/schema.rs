@@ -43,7 +43,7 @@ const MIGRATIONS: &[&str] = &["
         version blob not null,
         base blob,
         value blob not null,
-        unique (space, channel, version)
+        unique (space, version, channel)
     ) strict;
     create table writes (
         space integer not null,
@@ -60,6 +60,8 @@ const MIGRATIONS: &[&str] = &["
 /// The size of a page, in bytes.
 const PAGE: u32 = 8192;
 
+/// How long the log may stay once it has been written back, in bytes.
+const LOG: i64 = 64 << 20;
 /// How much of the file the writer keeps in memory, in KB.
 const CACHE: i32 = 16 << 10;
 
@@ -69,8 +71,6 @@ const TABLES: [&str; 6] = ["tokens", "threads", "spaces", "checkpoints", "pieces
 pub(super) fn open_writer(path: Option<&Path>, options: &SqliteOptions) -> Result<Connection, Fault> {
     let mut connection = open_ours(path, options)?;
     migrate(&mut connection, path)?;
-    // The writer does it when nobody waits for it.
-    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     connection.pragma_update(None, "cache_size", -CACHE)?;
     Ok(connection)
 }
@@ -96,7 +96,8 @@ pub(crate) fn open_ours(path: Option<&Path>, options: &SqliteOptions) -> Result<
     }
     let synchronous = if options.survives == Survives::PowerLoss { "full" } else { "normal" };
     connection.pragma_update(None, "synchronous", synchronous)?;
-    connection.pragma_update(None, "journal_size_limit", 4 << 20)?;
+    // A log that was shortened would have to grow again.
+    connection.pragma_update(None, "journal_size_limit", LOG)?;
     Ok(connection)
 }
 

@@ -6,13 +6,13 @@
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use hier_core::checkpoint::SaverError;
+use rusqlite::hooks::Wal;
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
 
@@ -22,14 +22,12 @@ use super::fault::Fault;
 const MOST: usize = 1_000;
 /// How many calls a caller does for others at most.
 const MOST_FOR_OTHERS: usize = 32;
-/// From which size on the log is written back into the file, in bytes.
-const LONG_LOG: u64 = 8 << 20;
+/// From which length on the log is written back into the file, in pages.
+const LONG_LOG: u32 = 2_000;
 
 /// How the connection is used.
 #[derive(Debug)]
 pub(super) struct Manner {
-    /// The file with the log; none if there is none.
-    pub(super) log: Option<PathBuf>,
     /// How long to wait for other processes.
     pub(super) busy_timeout: Duration,
     /// Whether a commit waits for the disk.
@@ -50,8 +48,10 @@ struct Shared {
     awake: Condvar,
     /// None once it is closed. Jobs are taken from the queue by whoever has it.
     connection: Mutex<Option<Connection>>,
-    /// How long the log may get before it is written back, in bytes.
-    log_may_have: AtomicU64,
+    /// How long the log is, in pages.
+    log: AtomicU32,
+    /// How long it may get before it is written back.
+    log_may_have: AtomicU32,
 }
 
 #[derive(Default)]
@@ -104,10 +104,11 @@ impl Writer {
             queue: Mutex::default(),
             awake: Condvar::new(),
             connection: Mutex::default(),
-            log_may_have: AtomicU64::new(LONG_LOG),
+            log: AtomicU32::default(),
+            log_may_have: AtomicU32::new(LONG_LOG),
         });
         let own = shared.clone();
-        let run = move || match open() {
+        let run = move || match open().and_then(|connection| own.watch_log(connection)) {
             Ok(connection) => {
                 *own.connection() = Some(connection);
                 // Nobody waits for it if the opening was cancelled; then there are no jobs either.
@@ -347,8 +348,8 @@ impl Shared {
     }
 
     /// How long the log is, if that is too long.
-    fn long_log(&self) -> Option<u64> {
-        let length = std::fs::metadata(self.manner.log.as_ref()?).ok()?.len();
+    fn long_log(&self) -> Option<u32> {
+        let length = self.log.load(Ordering::Relaxed);
         if length <= LONG_LOG {
             self.log_may_have.store(LONG_LOG, Ordering::Relaxed);
             return None;
@@ -356,12 +357,24 @@ impl Shared {
         (length > self.log_may_have.load(Ordering::Relaxed)).then_some(length)
     }
 
+    /// Keeps an eye on the length of the log.
+    fn watch_log(self: &Arc<Self>, mut connection: Connection) -> Result<Connection, Fault> {
+        let this = Arc::downgrade(self);
+        connection.wal_hook(Some(move |_: &mut Wal, pages| {
+            if let Some(this) = this.upgrade() {
+                this.log.store(u32::try_from(pages).unwrap_or_default(), Ordering::Relaxed);
+            }
+            Ok(())
+        }))?;
+        Ok(connection)
+    }
+
     /// Writes the log back into the file, as far as nobody is reading what that would change. The next commit then begins
     /// the log anew.
     fn shorten_log(&self, connection: &Connection) {
         let Some(length) = self.long_log() else { return };
         // Who reads for long keeps it from getting shorter: then it is tried again once it has grown by as much.
-        self.log_may_have.store(length + LONG_LOG, Ordering::Relaxed);
+        self.log_may_have.store(length.saturating_add(LONG_LOG), Ordering::Relaxed);
         // If it fails, the log goes on growing, which harms nothing but the next attempt's time.
         let _ = connection.query_row("pragma wal_checkpoint(passive)", [], |_| Ok(()));
     }

@@ -19,6 +19,12 @@ pub(crate) struct Committer {
     pub(crate) saver: Arc<dyn Checkpointer>,
     pub(crate) lease: Lease,
     pub(crate) durability: Durability,
+    background: Arc<Background>,
+}
+
+/// What is stored in the background.
+#[derive(Default)]
+struct Background {
     queue: Mutex<Queue>,
     idle: Notify,
 }
@@ -35,11 +41,11 @@ struct Queue {
 
 impl Committer {
     pub(crate) fn new(saver: Arc<dyn Checkpointer>, lease: Lease, durability: Durability) -> Self {
-        Self { saver, lease, durability, queue: Mutex::default(), idle: Notify::new() }
+        Self { saver, lease, durability, background: Arc::default() }
     }
 
     /// Stores these records, now or soon. An error of earlier ones that were stored in the background is found here too.
-    pub(crate) async fn commit(self: &Arc<Self>, records: Vec<Record>) -> Result<(), SaverError> {
+    pub(crate) async fn commit(&self, records: Vec<Record>) -> Result<(), SaverError> {
         // A saver in this process is done at once.
         if self.durability == Durability::Async
             && self.saver.leases_expire()
@@ -50,51 +56,28 @@ impl Committer {
         self.saver.commit(&self.lease, records).await
     }
 
-    async fn enqueue(self: &Arc<Self>, mut records: Vec<Record>, runtime: &Handle) -> Result<(), SaverError> {
+    async fn enqueue(&self, mut records: Vec<Record>, runtime: &Handle) -> Result<(), SaverError> {
         let crowded = {
-            let mut queue = lock(&self.queue);
+            let mut queue = lock(&self.background.queue);
             if let Some(error) = &queue.error {
                 return Err(error.clone());
             }
             queue.records.append(&mut records);
             if !queue.writing {
                 queue.writing = true;
-                let this = self.clone();
-                runtime.spawn(async move { this.write().await });
+                runtime.spawn(self.background.clone().write(self.saver.clone(), self.lease.clone()));
             }
             queue.records.len() > CROWD
         };
         if crowded { self.flush().await } else { Ok(()) }
     }
 
-    /// Stores what waits, and what comes meanwhile, as few commits.
-    async fn write(&self) {
-        loop {
-            let records = {
-                let mut queue = lock(&self.queue);
-                if queue.records.is_empty() {
-                    queue.writing = false;
-                    break;
-                }
-                std::mem::take(&mut queue.records)
-            };
-            if let Err(error) = self.saver.commit(&self.lease, records).await {
-                let mut queue = lock(&self.queue);
-                queue.error = Some(error);
-                queue.records.clear();
-                queue.writing = false;
-                break;
-            }
-        }
-        self.idle.notify_waiters();
-    }
-
     /// Waits until everything is stored.
     pub(crate) async fn flush(&self) -> Result<(), SaverError> {
         loop {
-            let idle = self.idle.notified();
+            let idle = self.background.idle.notified();
             {
-                let queue = lock(&self.queue);
+                let queue = lock(&self.background.queue);
                 if !queue.writing {
                     return queue.error.clone().map_or(Ok(()), Err);
                 }
@@ -105,7 +88,7 @@ impl Committer {
 
     /// Whether this is the first time in the run that a subgraph's namespace is read.
     pub(crate) fn is_first_use(&self, namespace: &Arc<str>) -> bool {
-        lock(&self.queue).used.insert(namespace.clone())
+        lock(&self.background.queue).used.insert(namespace.clone())
     }
 
     /// Keeps the lease from running out, for ever; returns what went wrong.
@@ -124,17 +107,44 @@ impl Committer {
 
     /// Gives the thread free.
     pub(crate) async fn release(&self) {
-        lock(&self.queue).released = true;
+        lock(&self.background.queue).released = true;
         if let Err(error) = self.saver.release(&self.lease).await {
             tracing::warn!(thread = %self.lease.thread, %error, "a thread could not be given free");
         }
     }
 }
 
+impl Background {
+    /// Stores what waits, and what comes meanwhile, as few commits.
+    async fn write(self: Arc<Self>, saver: Arc<dyn Checkpointer>, lease: Lease) {
+        let mut saver = Some(saver);
+        while let Some(records) = self.next(&mut saver) {
+            let Some(saver) = &saver else { return };
+            if let Err(error) = saver.commit(&lease, records).await {
+                let mut queue = lock(&self.queue);
+                queue.error = Some(error);
+                queue.records.clear();
+            }
+        }
+        self.idle.notify_waiters();
+    }
+
+    /// What is to be stored next. If nothing is, the saver is let go before anybody is told: who waits may want to close it.
+    fn next(&self, saver: &mut Option<Arc<dyn Checkpointer>>) -> Option<Vec<Record>> {
+        let mut queue = lock(&self.queue);
+        if queue.records.is_empty() {
+            *saver = None;
+            queue.writing = false;
+            return None;
+        }
+        Some(std::mem::take(&mut queue.records))
+    }
+}
+
 impl Drop for Committer {
     /// A run that was dropped gives its thread free too.
     fn drop(&mut self) {
-        if lock(&self.queue).released {
+        if lock(&self.background.queue).released {
             return;
         }
         let (saver, lease) = (self.saver.clone(), self.lease.clone());
