@@ -173,7 +173,9 @@ fn print(spans: &[Span]) {
     for span in spans {
         children.entry(&span.parent).or_default().push(span);
     }
-    children.values_mut().for_each(|spans| spans.sort_by(|one, other| one.begin.cmp(&other.begin)));
+    for spans in children.values_mut() {
+        spans.sort_by(|one, other| one.begin.cmp(&other.begin));
+    }
     branch(&children, "", 0);
     println!("{} spans were received.", spans.len());
 }

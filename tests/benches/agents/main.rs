@@ -62,7 +62,7 @@ fn bench(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("subagent call");
     let mut measure = |name: &str, subagents: usize, messages: usize| {
         let desk = desk(subagents);
-        let history = Messages::from_iter((0..messages).map(|number| Message::user(format!("message {number}"))));
+        let history: Messages = (0..messages).map(|number| Message::user(format!("message {number}"))).collect();
         group.bench_function(name, |bencher| {
             bencher.iter_custom(|times| (0..times).map(|_| runtime.block_on(time(&desk, &history))).sum());
         });

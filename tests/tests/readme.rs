@@ -1,0 +1,34 @@
+//! What the README shows is what there is.
+
+use std::process::Command;
+
+const README: &str = include_str!("../../README.md");
+const DESK: &str = include_str!("../../examples/filing_desk.rs");
+
+/// The first block of code in this language.
+fn block(language: &str) -> &'static str {
+    let (_, rest) = README.split_once(&format!("```{language}\n")).expect("a block");
+    rest.split_once("```").expect("its end").0
+}
+
+/// The words, wherever comments stand.
+fn words(code: &str) -> String {
+    let code = code.lines().map(|line| line.split("//").next().unwrap_or_default());
+    code.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn its_hierarchy_is_the_example_that_compiles() {
+    let (readme, example) = (words(block("rust")), words(DESK));
+    let items = block("rust").split("\n\n").map(words).filter(|item| !item.is_empty());
+    for item in items {
+        assert!(example.contains(&item), "not in examples/filing_desk.rs: {item}");
+    }
+    assert!(readme.contains("FilingDesk"));
+}
+
+#[test]
+fn its_picture_is_the_one_that_the_library_draws() {
+    let output = Command::new(hier_tests::example("filing_desk")).output().expect("the example");
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), block("mermaid").trim());
+}
