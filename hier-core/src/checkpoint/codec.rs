@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::codec_shape;
 use super::error::CodecError;
 
 /// The byte in front of `MessagePack` with field names.
@@ -14,6 +15,9 @@ const NAMED: u8 = 1;
 
 /// The same, of a write that replaces the channel's value.
 const NAMED_OVERWRITE: u8 = 2;
+
+/// How deep a value may be nested, in lists and objects. What is read may come from anybody, and must not exhaust the stack.
+const DEPTH: usize = 128;
 
 /// Marks an encoded value as one that replaces what the channel holds.
 pub(crate) fn mark_overwrite(bytes: &mut [u8]) {
@@ -37,14 +41,18 @@ pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, CodecError> {
 /// A value as bytes, behind those that are there.
 pub fn encode_into<T: Serialize + ?Sized>(value: &T, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
     bytes.push(NAMED);
-    let mut serializer = rmp_serde::Serializer::new(bytes).with_struct_map();
-    value.serialize(&mut serializer).map_err(|error| CodecError(error.to_string()))
+    let start = bytes.len();
+    let mut serializer = rmp_serde::Serializer::new(&mut *bytes).with_struct_map();
+    value.serialize(&mut serializer).map_err(|error| CodecError(error.to_string()))?;
+    // What could not be read must not be written.
+    codec_shape::check(&bytes[start..], DEPTH)
 }
 
 /// The value that these bytes are.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
     match bytes.split_first() {
         Some((&(NAMED | NAMED_OVERWRITE), rest)) => {
+            codec_shape::check(rest, DEPTH)?;
             let mut deserializer = rmp_serde::Deserializer::new(rest);
             let value = T::deserialize(&mut deserializer).map_err(|error| CodecError(error.to_string()))?;
             if deserializer.get_ref().is_empty() {

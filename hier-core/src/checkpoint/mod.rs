@@ -8,6 +8,7 @@
 //! implements [`Checkpointer`] and runs the [`suite`] against it.
 
 pub mod codec;
+mod codec_shape;
 mod error;
 mod lease;
 mod memory;
