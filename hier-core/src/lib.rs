@@ -50,6 +50,7 @@ pub mod agent;
 pub mod channel;
 pub mod checkpoint;
 mod config;
+mod contract;
 mod engine;
 mod error;
 pub mod graph;

@@ -6,6 +6,8 @@ mod diag;
 mod graph;
 mod state;
 mod symbol;
+#[cfg(test)]
+mod testing;
 mod tool;
 mod view;
 

@@ -176,6 +176,16 @@ impl Model {
         }
     }
 
+    /// The node of this name; that there is none is reported.
+    fn known(&mut self, name: &Ident, names: &Names<'_>, errors: &mut Errors) -> Option<usize> {
+        let node = self.index(name);
+        if node.is_none() {
+            self.unknown(name, names, errors);
+            self.holes = true;
+        }
+        node
+    }
+
     /// Where an edge leads.
     pub(super) fn target(&mut self, name: &Ident, names: &Names<'_>, errors: &mut Errors) -> Option<Target> {
         if name == symbol::END {
@@ -186,12 +196,7 @@ impl Model {
             self.holes = true;
             return None;
         }
-        let node = self.index(name);
-        if node.is_none() {
-            self.unknown(name, names, errors);
-            self.holes = true;
-        }
-        node.map(Target::Node)
+        self.known(name, names, errors).map(Target::Node)
     }
 
     /// Where an edge starts.
@@ -204,12 +209,7 @@ impl Model {
             self.holes = true;
             return None;
         }
-        let node = self.index(name);
-        if node.is_none() {
-            self.unknown(name, names, errors);
-            self.holes = true;
-        }
-        node.map(Source::Node)
+        self.known(name, names, errors).map(Source::Node)
     }
 
     /// The node is reached by an edge that carries nothing.

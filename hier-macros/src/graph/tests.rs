@@ -1,7 +1,6 @@
 //! What is reported for a call, and that the graph's type is there whatever is wrong.
 
-use proc_macro2::{TokenStream, TokenTree};
-use syn::LitStr;
+use crate::testing::{expect, messages};
 
 /// The messages of a call's errors, in order.
 fn errors(call: &str) -> Vec<String> {
@@ -9,38 +8,12 @@ fn errors(call: &str) -> Vec<String> {
     if !call.is_empty() {
         assert!(output.to_string().contains("struct G"), "no type in {output}");
     }
-    let mut messages = Vec::new();
-    collect(output, &mut messages);
-    messages
-}
-
-fn collect(tokens: TokenStream, messages: &mut Vec<String>) {
-    let mut tokens = tokens.into_iter().peekable();
-    while let Some(token) = tokens.next() {
-        match token {
-            TokenTree::Ident(word) if word == "compile_error" => {
-                tokens.next();
-                if let Some(TokenTree::Group(group)) = tokens.next()
-                    && let Ok(message) = syn::parse2::<LitStr>(group.stream())
-                {
-                    messages.push(message.value());
-                }
-            }
-            TokenTree::Group(group) => collect(group.stream(), messages),
-            _ => {}
-        }
-    }
+    messages(output)
 }
 
 /// A graph over these nodes and edges.
 fn graph(nodes: &str, edges: &str) -> Vec<String> {
     errors(&format!("G<S> = Graph {{ nodes: [{nodes}], edges: [{edges}] }}"))
-}
-
-/// All of these pieces are in the messages, one each, in order.
-fn expect(messages: &[String], pieces: &[&str]) {
-    let fits = messages.len() == pieces.len() && messages.iter().zip(pieces).all(|(m, p)| m.contains(p));
-    assert!(fits, "expected {pieces:#?}, found {messages:#?}");
 }
 
 #[test]

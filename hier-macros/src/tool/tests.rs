@@ -1,40 +1,15 @@
 //! What is reported for a tool, and that its function and its type are there whatever is wrong.
 
-use proc_macro2::{TokenStream, TokenTree};
-use syn::LitStr;
+use proc_macro2::TokenStream;
+
+use crate::testing::{expect, messages};
 
 /// The messages of a tool's errors, in order.
 fn errors(options: &str, function: &str) -> Vec<String> {
     let output = super::expand(options.parse().unwrap(), &function.parse().unwrap());
     let text = output.to_string();
     assert!(text.contains("struct look") && text.contains("fn look"), "no type or no function in {text}");
-    let mut messages = Vec::new();
-    collect(output, &mut messages);
-    messages
-}
-
-fn collect(tokens: TokenStream, messages: &mut Vec<String>) {
-    let mut tokens = tokens.into_iter().peekable();
-    while let Some(token) = tokens.next() {
-        match token {
-            TokenTree::Ident(word) if word == "compile_error" => {
-                tokens.next();
-                if let Some(TokenTree::Group(group)) = tokens.next()
-                    && let Ok(message) = syn::parse2::<LitStr>(group.stream())
-                {
-                    messages.push(message.value());
-                }
-            }
-            TokenTree::Group(group) => collect(group.stream(), messages),
-            _ => {}
-        }
-    }
-}
-
-/// All of these pieces are in the messages, one each, in order.
-fn expect(messages: &[String], pieces: &[&str]) {
-    let fits = messages.len() == pieces.len() && messages.iter().zip(pieces).all(|(m, p)| m.contains(p));
-    assert!(fits, "expected {pieces:#?}, found {messages:#?}");
+    messages(output)
 }
 
 /// A tool with these parameters.

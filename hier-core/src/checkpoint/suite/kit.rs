@@ -14,8 +14,7 @@ use crate::checkpoint::{
     Agenda, Checkpoint, Claim, Lease, ListQuery, PendingWrite, Piece, Record, Saved, SaverError, Schema, Source,
     TaskWrites,
 };
-
-pub(super) type Outcome = Result<(), Failure>;
+pub(super) use crate::contract::{Outcome, holds, same, some};
 
 /// The cases of a group, from async functions that take the saver.
 macro_rules! cases {
@@ -28,21 +27,6 @@ macro_rules! cases {
     };
 }
 pub(super) use cases;
-
-/// Fails if the two differ.
-pub(super) fn same<T: PartialEq + Debug>(what: &str, found: &T, wanted: &T) -> Outcome {
-    if found == wanted { Ok(()) } else { Err(Failure(format!("{what}: {found:?} instead of {wanted:?}"))) }
-}
-
-/// Fails if this does not hold.
-pub(super) fn holds(what: &str, it: bool) -> Outcome {
-    if it { Ok(()) } else { Err(Failure(format!("it does not hold that {what}"))) }
-}
-
-/// What should be there.
-pub(super) fn some<T>(what: &str, it: Option<T>) -> Result<T, Failure> {
-    it.ok_or_else(|| Failure(format!("{what} is missing")))
-}
 
 /// Fails unless the call was refused since somebody else has taken the thread over.
 pub(super) fn superseded<T: Debug>(what: &str, result: &Result<T, SaverError>) -> Outcome {

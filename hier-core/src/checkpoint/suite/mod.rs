@@ -28,16 +28,11 @@ mod put;
 mod writes;
 
 use std::fmt;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
-
-use futures_util::FutureExt;
 
 use super::{BoxFuture, Checkpointer, SaverError};
-
-/// How long a case may take before it counts as hanging.
-const LIMIT: Duration = Duration::from_secs(60);
+use crate::contract;
+pub use crate::contract::Failure;
 
 /// The saver that a case is run against.
 type Subject = Arc<dyn Checkpointer>;
@@ -58,12 +53,7 @@ impl Case {
     ///
     /// Needs a tokio runtime with time enabled.
     pub async fn run(&self, saver: impl Checkpointer) -> Result<(), Failure> {
-        let running = AssertUnwindSafe((self.run)(Arc::new(saver))).catch_unwind();
-        match tokio::time::timeout(LIMIT, running).await {
-            Ok(Ok(result)) => result,
-            Ok(Err(_)) => Err(Failure("the saver panicked".to_owned())),
-            Err(_) => Err(Failure(format!("still not done after {LIMIT:?}"))),
-        }
+        contract::within_limits((self.run)(Arc::new(saver))).await
     }
 }
 
@@ -80,21 +70,9 @@ impl fmt::Display for Case {
     }
 }
 
-/// What a saver did wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure(String);
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Failure {}
-
 impl From<SaverError> for Failure {
     fn from(error: SaverError) -> Self {
-        Self(format!("an error where none was expected: {error}"))
+        Self::unexpected(error)
     }
 }
 
@@ -129,28 +107,4 @@ pub async fn run<S: Checkpointer>(new_saver: impl AsyncFn() -> Result<S, SaverEr
 }
 
 /// How a saver did.
-#[derive(Clone, Debug, Default)]
-pub struct Report {
-    /// The result of each case.
-    pub results: Vec<(Case, Result<(), Failure>)>,
-}
-
-impl Report {
-    /// Whether every case passed, and there were some.
-    pub fn passed(&self) -> bool {
-        !self.results.is_empty() && self.results.iter().all(|(_, result)| result.is_ok())
-    }
-}
-
-/// A line for each failure, and one with the count.
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (case, result) in &self.results {
-            if let Err(failure) = result {
-                writeln!(f, "{case}: {failure}")?;
-            }
-        }
-        let passed = self.results.iter().filter(|(_, result)| result.is_ok()).count();
-        write!(f, "{passed} of {} cases passed", self.results.len())
-    }
-}
+pub type Report = contract::Report<Case>;

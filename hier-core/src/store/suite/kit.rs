@@ -5,9 +5,8 @@ use std::fmt::Debug;
 use serde_json::{Map, Value};
 
 use super::{Failure, Subject};
+pub(super) use crate::contract::{Outcome, holds, same, some};
 use crate::store::{Index, Item, Op, Search, StoreError, StoreExt, StoreOptions};
-
-pub(super) type Outcome = Result<(), Failure>;
 
 /// The cases of a group, from async functions that take the store.
 macro_rules! cases {
@@ -26,21 +25,6 @@ pub(super) use cases;
 #[allow(clippy::unnecessary_wraps)] // others fail
 pub(super) fn plain() -> Result<StoreOptions, StoreError> {
     Ok(StoreOptions::default())
-}
-
-/// Fails if the two differ.
-pub(super) fn same<T: PartialEq + Debug>(what: &str, found: &T, wanted: &T) -> Outcome {
-    if found == wanted { Ok(()) } else { Err(Failure(format!("{what}: {found:?} instead of {wanted:?}"))) }
-}
-
-/// Fails if this does not hold.
-pub(super) fn holds(what: &str, it: bool) -> Outcome {
-    if it { Ok(()) } else { Err(Failure(format!("it does not hold that {what}"))) }
-}
-
-/// What should be there.
-pub(super) fn some<T>(what: &str, it: Option<T>) -> Result<T, Failure> {
-    it.ok_or_else(|| Failure(format!("{what} is missing")))
 }
 
 /// Fails unless the call was refused as making no sense.

@@ -27,16 +27,11 @@ mod namespaces;
 mod search;
 
 use std::fmt;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
-
-use futures_util::FutureExt;
 
 use super::{BoxFuture, Store, StoreError, StoreOptions};
-
-/// How long a case may take before it counts as hanging.
-const LIMIT: Duration = Duration::from_secs(60);
+use crate::contract;
+pub use crate::contract::Failure;
 
 /// The store that a case is run against.
 type Subject = Arc<dyn Store>;
@@ -63,12 +58,7 @@ impl Case {
     ///
     /// Needs a tokio runtime with time enabled.
     pub async fn run(&self, store: impl Store) -> Result<(), Failure> {
-        let running = AssertUnwindSafe((self.run)(Arc::new(store))).catch_unwind();
-        match tokio::time::timeout(LIMIT, running).await {
-            Ok(Ok(result)) => result,
-            Ok(Err(_)) => Err(Failure("the store panicked".to_owned())),
-            Err(_) => Err(Failure(format!("still not done after {LIMIT:?}"))),
-        }
+        contract::within_limits((self.run)(Arc::new(store))).await
     }
 }
 
@@ -85,21 +75,9 @@ impl fmt::Display for Case {
     }
 }
 
-/// What a store did wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure(String);
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Failure {}
-
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        Self(format!("an error where none was expected: {error}"))
+        Self::unexpected(error)
     }
 }
 
@@ -137,28 +115,4 @@ pub async fn run<S: Store>(new_store: impl AsyncFn(StoreOptions) -> Result<S, St
 }
 
 /// How a store did.
-#[derive(Clone, Debug, Default)]
-pub struct Report {
-    /// The result of each case.
-    pub results: Vec<(Case, Result<(), Failure>)>,
-}
-
-impl Report {
-    /// Whether every case passed, and there were some.
-    pub fn passed(&self) -> bool {
-        !self.results.is_empty() && self.results.iter().all(|(_, result)| result.is_ok())
-    }
-}
-
-/// A line for each failure, and one with the count.
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (case, result) in &self.results {
-            if let Err(failure) = result {
-                writeln!(f, "{case}: {failure}")?;
-            }
-        }
-        let passed = self.results.iter().filter(|(_, result)| result.is_ok()).count();
-        write!(f, "{passed} of {} cases passed", self.results.len())
-    }
-}
+pub type Report = contract::Report<Case>;

@@ -1,0 +1,88 @@
+//! What the suites share that test the contract of a saver and of a store.
+
+use std::fmt::{self, Debug};
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+
+/// How long a case may take before it counts as hanging.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// What was done otherwise than the contract says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure(pub(crate) String);
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl Failure {
+    pub(crate) fn unexpected(error: impl fmt::Display) -> Self {
+        Self(format!("an error where none was expected: {error}"))
+    }
+}
+
+/// What comes of a case.
+pub(crate) type Outcome = Result<(), Failure>;
+
+/// Lets a case run. A panic is a failure, and so is taking longer than a minute.
+pub(crate) async fn within_limits(case: impl Future<Output = Outcome>) -> Outcome {
+    match tokio::time::timeout(LIMIT, AssertUnwindSafe(case).catch_unwind()).await {
+        Ok(Ok(result)) => result,
+        Ok(Err(_)) => Err(Failure("it panicked".to_owned())),
+        Err(_) => Err(Failure(format!("still not done after {LIMIT:?}"))),
+    }
+}
+
+/// Fails if the two differ.
+pub(crate) fn same<T: PartialEq + Debug>(what: &str, found: &T, wanted: &T) -> Outcome {
+    if found == wanted { Ok(()) } else { Err(Failure(format!("{what}: {found:?} instead of {wanted:?}"))) }
+}
+
+/// Fails if this does not hold.
+pub(crate) fn holds(what: &str, it: bool) -> Outcome {
+    if it { Ok(()) } else { Err(Failure(format!("it does not hold that {what}"))) }
+}
+
+/// What should be there.
+pub(crate) fn some<T>(what: &str, it: Option<T>) -> Result<T, Failure> {
+    it.ok_or_else(|| Failure(format!("{what} is missing")))
+}
+
+/// What came of a suite's cases.
+#[derive(Clone, Debug)]
+pub struct Report<C> {
+    /// The result of each case.
+    pub results: Vec<(C, Result<(), Failure>)>,
+}
+
+impl<C> Report<C> {
+    /// Whether every case passed, and there were some.
+    pub fn passed(&self) -> bool {
+        !self.results.is_empty() && self.results.iter().all(|(_, result)| result.is_ok())
+    }
+}
+
+impl<C> Default for Report<C> {
+    fn default() -> Self {
+        Self { results: Vec::new() }
+    }
+}
+
+/// A line for each failure, and one with the count.
+impl<C: fmt::Display> fmt::Display for Report<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (case, result) in &self.results {
+            if let Err(failure) = result {
+                writeln!(f, "{case}: {failure}")?;
+            }
+        }
+        let passed = self.results.iter().filter(|(_, result)| result.is_ok()).count();
+        write!(f, "{passed} of {} cases passed", self.results.len())
+    }
+}
