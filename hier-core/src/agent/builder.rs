@@ -14,7 +14,7 @@ use super::subagent::Subagent;
 use super::tool::Tool;
 use crate::channel::ChannelSpec;
 use crate::error::BuildError;
-use crate::graph::{CompiledGraph, Parts, SpecRef};
+use crate::graph::{CompiledGraph, Hooks, Parts, SpecRef};
 use crate::state::{Contains, State, Values, WritableChannel, Writes};
 
 /// Builds an agent at run time: the same as `ReactGraph { … }` and `TodoGraph { … }` in `graph!`, with errors instead of
@@ -342,7 +342,7 @@ where
         let mut code = Arc::new(self).nodes();
         code.extend(subagents.into_iter().map(|subagent| subagent.node(Role::Tool)));
         code.extend(front.into_iter().chain(back).map(|stage| stage.node(Role::Stage)));
-        Parts { spec, nodes: code, routes: Vec::new(), is_agent: true }
+        Parts { spec, nodes: code, routes: Vec::new(), hooks: Hooks::default(), is_agent: true }
     }
 }
 

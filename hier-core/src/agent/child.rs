@@ -12,24 +12,9 @@ use super::policy::SubagentPolicy;
 use super::progress::{Calls, Progress};
 use super::react::{call_of, words};
 use crate::channel::ChannelSpec;
-use crate::engine::{Subgraph, finish_child, open_child};
+use crate::engine::{Subgraph, open_child};
 use crate::graph::{Attached, BoxFuture, NodeResult, Task};
 use crate::state::{ChannelWrite, Contains, State, Values, Write, Writes};
-
-/// What runs when the graph is entered and left, beside the graph itself.
-pub(crate) struct Hooks<T: Values, D> {
-    pub(crate) on_entry: Option<Hook<T, D>>,
-    pub(crate) on_exit: Option<Hook<T, D>>,
-}
-
-/// Code that returns an update.
-pub(crate) type Hook<T, D> = crate::graph::Body<T, D>;
-
-impl<T: Values, D> Default for Hooks<T, D> {
-    fn default() -> Self {
-        Self { on_entry: None, on_exit: None }
-    }
-}
 
 /// As what a graph stands in an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +32,6 @@ pub(crate) struct Called<T: Values, C, D> {
     pub(crate) role: Role,
     /// None: the two share one state.
     pub(crate) policy: Option<SubagentPolicy>,
-    pub(crate) hooks: Hooks<T, D>,
     pub(crate) layout: OnceLock<Layout<T>>,
 }
 
@@ -119,19 +103,9 @@ where
             let context = (self.attached.context)(&task.run.shared.context);
             let state = self.enter(task, call.as_ref());
             let mut runner = open_child(&self.attached.graph, state, context, task);
-            // Who goes on where it stopped has been entered already.
-            let input = match (runner.is_new_call(task).await?, &self.hooks.on_entry) {
-                (true, Some(hook)) => hook(&runner.task).await?.writes,
-                _ => Writes::new(),
-            };
-            runner.begin_child(task, input).await?;
+            self.attached.begin(&mut runner, task).await?;
             let leave = |end: &T, returned| self.leave(task, call.as_ref(), end, returned);
-            let mut output = finish_child(&mut runner, task, leave).await?;
-            if let Some(hook) = self.hooks.on_exit.as_ref().filter(|_| output.orders.is_none()) {
-                let writes = hook(&runner.task).await?.writes;
-                output.writes = output.writes.into_iter().chain(self.attached.hand_back(task, writes)).collect();
-            }
-            Ok(output)
+            self.attached.finish(&mut runner, task, leave).await
         };
         Box::pin(run.instrument(span))
     }

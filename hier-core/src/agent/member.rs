@@ -8,14 +8,13 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use super::base::BaseState;
-use super::child::Hooks;
 use super::policy_spec::PolicySpec;
 use super::react::ArgsSpec;
 use super::subagent::Subagent;
 use crate::channel::Table;
 use crate::graph::handler::{Arguments, BoxFuture, NodeResult};
 use crate::graph::site::Site;
-use crate::graph::{FitsContext, Task};
+use crate::graph::{FitsContext, Hooks, Task};
 use crate::state::{Channel, Contains, Open, SharesWith, State, Values, WritableChannel};
 
 /// What a graph says of itself as a member of a hierarchy, while compiling.
@@ -122,8 +121,7 @@ where
     G: FitsContext<C>,
     G::State: SharesWith<S>,
 {
-    let MemberCode { hooks, args } = G::member();
-    let subagent = Subagent::with(&G::compile(), G::context, hooks).typed_args(args);
+    let subagent = Subagent::with(&G::compile(), G::context).typed_args(G::member().args);
     match policy {
         Some(policy) => subagent.policy(policy.policy()),
         None => subagent,

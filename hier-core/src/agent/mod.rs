@@ -68,7 +68,8 @@
 //! Every kind of graph can say what it is as a subagent: `description`, `args` (a struct with `Deserialize` and
 //! `JsonSchema`; the graph reads it with [`BaseState::args`]), `policy`, and `on_entry` and `on_exit` (functions like
 //! nodes, synchronous or not; what `on_entry` writes is there when the graph starts, what `on_exit` writes reaches the
-//! supervisor).
+//! supervisor). A root is entered with each new input, and left when its run finishes: what `on_exit` writes is stored with
+//! the last step.
 //!
 //! # Policies
 //!

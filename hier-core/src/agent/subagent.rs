@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use super::base::BaseState;
-use super::child::{Called, Hooks, Role};
+use super::child::{Called, Role};
 use super::context::BaseContext;
 use super::policy::SubagentPolicy;
 use super::react::{ArgsSpec, Card};
@@ -50,14 +50,10 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
     where
         T: Values + SharesWith<S>,
     {
-        Self::with(graph, Arc::clone, Hooks::default())
+        Self::with(graph, Arc::clone)
     }
 
-    pub(crate) fn with<T, D, I, O>(
-        graph: &CompiledGraph<T, D, I, O>,
-        context: ContextFn<C, D>,
-        hooks: Hooks<T, D>,
-    ) -> Self
+    pub(crate) fn with<T, D, I, O>(graph: &CompiledGraph<T, D, I, O>, context: ContextFn<C, D>) -> Self
     where
         T: Values + SharesWith<S>,
         D: Send + Sync + 'static,
@@ -72,7 +68,7 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
         let node = NodeSpec { name: spec.name.clone(), nested: Some(Nested::Owned(spec)), ..NodeSpec::new("") };
         let make: Make<S, C> = Box::new(move |role, policy| {
             let attached = Attached { graph: inner, context, shares: Shares::new() };
-            Child::new(Called { attached, name: called, role, policy, hooks, layout: OnceLock::new() })
+            Child::new(Called { attached, name: called, role, policy, layout: OnceLock::new() })
         });
         Self { name, description, node, channels, policy: None, args: None, make }
     }

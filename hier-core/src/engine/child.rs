@@ -28,11 +28,44 @@ where
         Box::pin(async move {
             let context = (self.context)(&task.run.shared.context);
             let mut runner = open_child(&self.graph, self.entry(task)?, context, task);
-            runner.is_new_call(task).await?;
-            let input = self.input(task, &runner)?;
-            runner.begin_child(task, input).await?;
-            finish_child(&mut runner, task, |_, returned| self.hand_back(task, returned)).await
+            self.begin(&mut runner, task).await?;
+            self.finish(&mut runner, task, |_, returned| self.hand_back(task, returned)).await
         })
+    }
+}
+
+impl<T: Values, C, D: Send + Sync + 'static> Attached<T, C, D> {
+    /// Enters the inner graph, or goes on where it stopped: then it has been entered already.
+    pub(crate) async fn begin<S>(&self, runner: &mut Runner<T, D>, task: &Task<S, C>) -> Result<(), NodeError>
+    where
+        S: Values,
+        C: Send + Sync + 'static,
+    {
+        let is_new = runner.is_new_call(task).await?;
+        let mut input = self.input(task, runner)?;
+        if is_new {
+            input = input.into_iter().chain(runner.entering().await?).collect();
+        }
+        runner.begin_child(task, input).await
+    }
+
+    /// Runs the inner graph to its end, and leaves it. What leaving it writes reaches the outer graph in any case.
+    pub(crate) async fn finish<S>(
+        &self,
+        runner: &mut Runner<T, D>,
+        task: &Task<S, C>,
+        leave: impl FnOnce(&T, Vec<T::Write>) -> Writes<S>,
+    ) -> NodeResult<S>
+    where
+        S: Values,
+        C: Send + Sync + 'static,
+    {
+        let mut output = finish_child(runner, task, leave).await?;
+        if output.orders.is_none() {
+            let left = self.hand_back(task, runner.leaving().await?);
+            output.writes = output.writes.into_iter().chain(left).collect();
+        }
+        Ok(output)
     }
 }
 

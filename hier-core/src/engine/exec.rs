@@ -343,7 +343,7 @@ pub(crate) fn with_routes<S: Values, C>(
 }
 
 /// A copy of the state with these writes.
-fn with_writes<S: Values>(state: &S, writes: &Writes<S>) -> Result<S, NodeError> {
+pub(crate) fn with_writes<S: Values>(state: &S, writes: &Writes<S>) -> Result<S, NodeError> {
     let mut state = state.clone();
     for write in writes {
         let merge = AssertUnwindSafe(|| state.reduce(write.clone()));

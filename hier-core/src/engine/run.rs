@@ -98,12 +98,12 @@ where
     runner.breakpoints = Breakpoints::configured(&runner.task.graph.plan, runner.task.run.config())?;
     let nothing = || RunError::EmptyInput { graph: runner.graph_name() };
     match input {
-        Input::New(input) => runner.begin(input),
+        Input::New(input) => runner.enter(input).await,
         Input::Continue => Err(nothing()),
         Input::Command(command) if command.answers.is_some() => {
             Err(RunError::NoCheckpointer { graph: runner.graph_name(), what: "go on with an answer" })
         }
-        Input::Command(command) => runner.begin(command.writes),
+        Input::Command(command) => runner.enter(command.writes).await,
     }
 }
 

@@ -49,6 +49,8 @@ pub(crate) struct Runner<S: Values, C> {
     pub(super) found: Option<Box<Saved>>,
     /// How much of what a subgraph hands back has been stored.
     pub(super) stored_returns: usize,
+    /// Whether code runs when this root is left.
+    is_left: bool,
 }
 
 /// Nodes before and after which a run stops.
@@ -81,6 +83,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         let limit = i64::try_from(shared.config.recursion_limit).unwrap_or(i64::MAX - 1);
         let frontier = Frontier::new(&graph.plan);
         let ledger = Ledger::new(&graph.channels, is_child);
+        let is_left = !is_child && graph.hooks.on_exit.is_some();
         let key = TaskKey { node: 0, step: 0, send: None };
         let breakpoints = Breakpoints::of(&graph.plan);
         let shared = Arc::new(shared);
@@ -105,6 +108,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             ran: Vec::new(),
             found: None,
             stored_returns: 0,
+            is_left,
         }
     }
 
@@ -123,8 +127,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     /// The step in which START runs.
     pub(super) fn begin_step(&mut self, input: Writes<S>) -> Result<(), RunError> {
         self.last = Last::Start;
-        let is_child = self.ledger.returned.is_some();
-        let values = is_child || !input.is_empty();
+        let values = self.is_child() || !input.is_empty();
         self.apply(&mut [Applied { node: None, pushed: false, done: Done::input(input) }])?;
         if values {
             self.emit_values();
@@ -146,7 +149,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
                 });
             }
             let single = match *self.frontier.ready() {
-                [] if self.sends.is_empty() && self.start.is_none() => return Ok(End::Finished),
+                [] if self.is_over() => return Ok(End::Finished),
                 _ if self.opened.is_some() || self.start.is_some() => None,
                 [node] if self.sends.is_empty() => Some(node),
                 _ => None,
@@ -181,6 +184,9 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             if let Some(end) = end {
                 return Ok(end);
             }
+            if self.is_left && self.is_over() {
+                self.left().await?;
+            }
             if self.journal.is_some() {
                 self.store_step(single).await?;
             }
@@ -189,6 +195,16 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             }
             self.step += 1;
         }
+    }
+
+    /// Whether nothing is left to do.
+    #[inline]
+    fn is_over(&self) -> bool {
+        self.frontier.ready().is_empty() && self.sends.is_empty() && self.start.is_none()
+    }
+
+    pub(super) fn is_child(&self) -> bool {
+        self.ledger.returned.is_some()
     }
 
     /// Lets others have the thread now and then: a run whose nodes never wait would keep it.
@@ -220,8 +236,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     #[inline]
     fn drained(&self) -> Option<String> {
         // A subgraph is part of its parent's step, and a run stops between steps.
-        let is_root = self.ledger.returned.is_none();
-        self.task.run.shared.config.control.as_ref().filter(|_| is_root)?.requested()
+        self.task.run.shared.config.control.as_ref().filter(|_| !self.is_child())?.requested()
     }
 
     #[inline]

@@ -7,6 +7,7 @@ use hier_spec::{EdgeSpec, Finding, Goto, GraphSpec, Nested, NodeSpec, Rule, Site
 use super::attach::{Attached, Child};
 use super::builder::{Place, source};
 use super::compiled::{CompiledGraph, Parts, RouteFn, SpecRef};
+use super::hooks::Hooks;
 use super::options::{NodeDef, body};
 use crate::channel::ChannelSpec;
 use crate::engine::Shares;
@@ -178,7 +179,13 @@ impl<S: Values, C: Send + Sync + 'static> Draft<S, C> {
         if !self.mistakes.is_empty() {
             return Err(BuildError { graph: self.name, mistakes: self.mistakes });
         }
-        let parts = Parts { spec: SpecRef::Owned(Arc::new(spec)), nodes: self.code, routes, is_agent: false };
+        let parts = Parts {
+            spec: SpecRef::Owned(Arc::new(spec)),
+            nodes: self.code,
+            routes,
+            hooks: Hooks::default(),
+            is_agent: false,
+        };
         Ok(CompiledGraph::new(parts, self.initial, self.channels))
     }
 

@@ -9,7 +9,7 @@ use hier_spec::GraphSpec;
 
 use super::input::{GraphInput, GraphOutput};
 use super::options::NodeDef;
-use super::{Child, Routing, draw};
+use super::{Child, Hooks, Routing, draw};
 use crate::agent::{MemberCode, MemberSpec};
 use crate::channel::ChannelSpec;
 use crate::checkpoint::Checkpointer;
@@ -90,7 +90,8 @@ pub trait Graph: Copy + Send + Sync + 'static {
     }
 }
 
-fn compiled<G: Graph>(parts: Parts<G::State, G::Context>) -> Compiled<G> {
+fn compiled<G: Graph>(mut parts: Parts<G::State, G::Context>) -> Compiled<G> {
+    parts.hooks = G::member().hooks;
     CompiledGraph::new(parts, Arc::new(G::State::default), G::State::CHANNELS.iter().cloned().collect())
 }
 
@@ -121,6 +122,7 @@ pub struct Parts<S: Values, C = ()> {
     pub(crate) spec: SpecRef,
     pub(crate) nodes: Vec<NodeDef<S, C>>,
     pub(crate) routes: Vec<RouteFn<S>>,
+    pub(crate) hooks: Hooks<S, C>,
     pub(crate) is_agent: bool,
 }
 
@@ -133,7 +135,8 @@ impl<S: Values, C> fmt::Debug for Parts<S, C> {
 impl<S: Values, C> Parts<S, C> {
     /// A graph without code yet.
     pub fn new(spec: &'static GraphSpec) -> Self {
-        Self { spec: SpecRef::Static(spec), nodes: Vec::new(), routes: Vec::new(), is_agent: false }
+        let (nodes, routes, hooks) = (Vec::new(), Vec::new(), Hooks::default());
+        Self { spec: SpecRef::Static(spec), nodes, routes, hooks, is_agent: false }
     }
 
     /// The code of the next node of the spec.
@@ -176,6 +179,7 @@ pub(crate) struct Inner<S: Values, C> {
     pub(crate) plan: Arc<Plan>,
     pub(crate) nodes: Vec<NodeDef<S, C>>,
     pub(crate) routes: Vec<RouteFn<S>>,
+    pub(crate) hooks: Hooks<S, C>,
     pub(crate) channels: Vec<ChannelSpec>,
     pub(crate) initial: Arc<dyn Fn() -> S + Send + Sync>,
     pub(crate) cache: NodeCache<S>,
@@ -193,6 +197,7 @@ impl<S: Values, C> Inner<S, C> {
             plan: self.plan.clone(),
             nodes: self.nodes.clone(),
             routes: self.routes.clone(),
+            hooks: self.hooks.clone(),
             channels: self.channels.clone(),
             initial: self.initial.clone(),
             cache: NodeCache::default(),
@@ -226,9 +231,9 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
     ) -> Self {
         let plan = Arc::new(Plan::new(&parts.spec));
         let nodes = plan.in_order(parts.nodes);
-        let Parts { spec, routes, is_agent, .. } = parts;
+        let Parts { spec, routes, hooks, is_agent, .. } = parts;
         let (cache, renamed) = (NodeCache::default(), Vec::new());
-        let inner = Arc::new(Inner { spec, plan, nodes, routes, channels, initial, cache, renamed, is_agent });
+        let inner = Arc::new(Inner { spec, plan, nodes, routes, hooks, channels, initial, cache, renamed, is_agent });
         Self { inner, attached: Attachments::default(), types: PhantomData }
     }
 

@@ -7,6 +7,7 @@ mod command;
 mod compiled;
 pub mod draw;
 pub mod handler;
+mod hooks;
 mod input;
 mod options;
 #[doc(hidden)]
@@ -27,6 +28,7 @@ pub use task::Task;
 
 pub(crate) use command::{Answers, Jump, Orders, Parcel, ParentCommand, StoredPayload};
 pub(crate) use compiled::{Attachments, Inner, RouteFn, SpecRef};
+pub(crate) use hooks::Hooks;
 pub(crate) use options::{Body, body};
 
 use std::sync::Arc;

@@ -299,6 +299,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     pub(super) async fn begin_durably(&mut self, input: Writes<S>, step: i64) -> Result<(), RunError> {
         let limit = i64::try_from(self.task.run.shared.config.recursion_limit).unwrap_or(i64::MAX / 2);
         (self.step, self.stop) = (step, step + limit + 1);
+        let input = self.entered(input).await?;
         let stride = Stride { step, source: Source::Input, agenda: self.agenda(true)? };
         let (Some(journal), Some(notes)) = (&mut self.journal, &mut self.ledger.notes) else { return Ok(()) };
         let record = journal.input(&input, &*self.task.state, notes, stride)?;
