@@ -3,6 +3,7 @@
 mod delete;
 pub(crate) mod fault;
 mod lease;
+mod log;
 mod options;
 mod read;
 pub(crate) mod schema;
@@ -27,6 +28,7 @@ use uuid::Uuid;
 use crate::rows::Batch;
 use crate::vault::Vault;
 use fault::Fault;
+use log::Log;
 pub use options::{SqliteOptions, Survives};
 use writer::{Manner, Work, Writer};
 
@@ -89,9 +91,10 @@ impl Sqlite {
             path.as_ref().map_or_else(|| "a database in memory".to_owned(), |path| format!("`{}`", path.display()));
         let (vault, busy_timeout) = (options.vault.clone(), options.busy_timeout);
         let manner = Manner { busy_timeout, waits_for_disk: options.survives == Survives::PowerLoss };
-        let own_path = path.clone();
+        let (log, own_path) = (Log::of(path.as_deref()), path.clone());
         let writer =
-            Writer::start(place.clone(), manner, move || schema::open_writer(own_path.as_deref(), &options)).await?;
+            Writer::start(place.clone(), manner, log, move || schema::open_writer(own_path.as_deref(), &options))
+                .await?;
         let readers = path.map(|path| Readers { path, busy_timeout, idle: Mutex::default() });
         Ok(Self(Arc::new(Inner { place, vault, writer, readers, released: Notify::new() })))
     }

@@ -6,24 +6,21 @@
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use hier_core::checkpoint::SaverError;
-use rusqlite::hooks::Wal;
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
 
 use super::fault::Fault;
+use super::log::Log;
 
 /// How many calls share a transaction at most.
 const MOST: usize = 1_000;
 /// How many calls a caller does for others at most.
 const MOST_FOR_OTHERS: usize = 32;
-/// From which length on the log is written back into the file, in pages.
-const LONG_LOG: u32 = 2_000;
 
 /// How the connection is used.
 #[derive(Debug)]
@@ -48,10 +45,7 @@ struct Shared {
     awake: Condvar,
     /// None once it is closed. Jobs are taken from the queue by whoever has it.
     connection: Mutex<Option<Connection>>,
-    /// How long the log is, in pages.
-    log: AtomicU32,
-    /// How long it may get before it is written back.
-    log_may_have: AtomicU32,
+    log: Arc<Log>,
 }
 
 #[derive(Default)]
@@ -95,6 +89,7 @@ impl Writer {
     pub(super) async fn start(
         place: String,
         manner: Manner,
+        log: Log,
         open: impl FnOnce() -> Result<Connection, Fault> + Send + 'static,
     ) -> Result<Self, SaverError> {
         let (opened, is_open) = oneshot::channel();
@@ -104,11 +99,15 @@ impl Writer {
             queue: Mutex::default(),
             awake: Condvar::new(),
             connection: Mutex::default(),
-            log: AtomicU32::default(),
-            log_may_have: AtomicU32::new(LONG_LOG),
+            log: Arc::new(log),
         });
         let own = shared.clone();
-        let run = move || match open().and_then(|connection| own.watch_log(connection)) {
+        let open = move |log: &Arc<Log>| {
+            let mut connection = open()?;
+            log.watch(&mut connection)?;
+            Ok::<_, Fault>(connection)
+        };
+        let run = move || match open(&own.log) {
             Ok(connection) => {
                 *own.connection() = Some(connection);
                 // Nobody waits for it if the opening was cancelled; then there are no jobs either.
@@ -238,10 +237,11 @@ impl Shared {
                 queue.wanted = false;
                 queue.closed
             };
+            self.log.send_to_disk();
             let mut connection = self.connection();
             if let Some(connection) = &*connection {
                 self.write(connection, true);
-                self.shorten_log(connection);
+                self.log.shorten(connection);
             }
             if closed {
                 *connection = None;
@@ -265,7 +265,7 @@ impl Shared {
         let did = connection.as_ref().map(|connection| self.write(connection, false));
         drop(connection);
         let Some(did) = did else { return self.refuse_all() };
-        if did == Did::Busy || self.long_log().is_some() || !self.queue().jobs.is_empty() {
+        if did == Did::Busy || self.log.is_long() || !self.queue().jobs.is_empty() {
             self.wake();
         }
     }
@@ -345,38 +345,6 @@ impl Shared {
             Work::Alone => others == 0 && is_thread,
         };
         if fits { queue.jobs.pop_front() } else { None }
-    }
-
-    /// How long the log is, if that is too long.
-    fn long_log(&self) -> Option<u32> {
-        let length = self.log.load(Ordering::Relaxed);
-        if length <= LONG_LOG {
-            self.log_may_have.store(LONG_LOG, Ordering::Relaxed);
-            return None;
-        }
-        (length > self.log_may_have.load(Ordering::Relaxed)).then_some(length)
-    }
-
-    /// Keeps an eye on the length of the log.
-    fn watch_log(self: &Arc<Self>, mut connection: Connection) -> Result<Connection, Fault> {
-        let this = Arc::downgrade(self);
-        connection.wal_hook(Some(move |_: &mut Wal, pages| {
-            if let Some(this) = this.upgrade() {
-                this.log.store(u32::try_from(pages).unwrap_or_default(), Ordering::Relaxed);
-            }
-            Ok(())
-        }))?;
-        Ok(connection)
-    }
-
-    /// Writes the log back into the file, as far as nobody is reading what that would change. The next commit then begins
-    /// the log anew.
-    fn shorten_log(&self, connection: &Connection) {
-        let Some(length) = self.long_log() else { return };
-        // Who reads for long keeps it from getting shorter: then it is tried again once it has grown by as much.
-        self.log_may_have.store(length.saturating_add(LONG_LOG), Ordering::Relaxed);
-        // If it fails, the log goes on growing, which harms nothing but the next attempt's time.
-        let _ = connection.query_row("pragma wal_checkpoint(passive)", [], |_| Ok(()));
     }
 }
 

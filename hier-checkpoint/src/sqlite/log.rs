@@ -1,0 +1,79 @@
+//! The write-ahead log: how long it is, and when it is written back into the file.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rusqlite::Connection;
+use rusqlite::hooks::Wal;
+
+/// From which length on it is written back, in pages.
+const LONG: u32 = 2_000;
+
+/// The log of a database.
+pub(super) struct Log {
+    /// None in memory.
+    file: Option<PathBuf>,
+    /// In pages.
+    length: AtomicU32,
+    /// How long it may get before it is written back.
+    may_have: AtomicU32,
+}
+
+impl Log {
+    /// The log of the database in this file.
+    pub(super) fn of(database: Option<&Path>) -> Self {
+        let file = database.map(|database| {
+            let mut name = database.as_os_str().to_owned();
+            name.push("-wal");
+            name.into()
+        });
+        Self { file, length: AtomicU32::default(), may_have: AtomicU32::new(LONG) }
+    }
+
+    /// Keeps an eye on its length.
+    pub(super) fn watch(self: &Arc<Self>, connection: &mut Connection) -> Result<(), rusqlite::Error> {
+        let this = Arc::downgrade(self);
+        connection.wal_hook(Some(move |_: &mut Wal, pages| {
+            if let Some(this) = this.upgrade() {
+                this.length.store(u32::try_from(pages).unwrap_or_default(), Ordering::Relaxed);
+            }
+            Ok(())
+        }))
+    }
+
+    /// Whether it is to be written back.
+    pub(super) fn is_long(&self) -> bool {
+        let length = self.length.load(Ordering::Relaxed);
+        if length <= LONG {
+            self.may_have.store(LONG, Ordering::Relaxed);
+            return false;
+        }
+        length > self.may_have.load(Ordering::Relaxed)
+    }
+
+    /// Sends it to the disk if it is about to be written back. That is most of the time of writing it back, and while it
+    /// lasts others can commit. (SQLite has no locks in this file that closing it could end.)
+    pub(super) fn send_to_disk(&self) {
+        if self.is_long()
+            && let Some(file) = &self.file
+        {
+            // If it fails, SQLite does it itself, and knows what follows if that fails.
+            let _ = File::open(file).and_then(|file| file.sync_data());
+        }
+    }
+
+    /// Writes it back into the file if it is long, as far as nobody is reading what that would change. The next commit then
+    /// begins it anew.
+    pub(super) fn shorten(&self, connection: &Connection) {
+        if !self.is_long() {
+            return;
+        }
+        // Who reads for long keeps it from getting shorter: then it is tried again once it has grown by as much.
+        let length = self.length.load(Ordering::Relaxed);
+        self.may_have.store(length.saturating_add(LONG), Ordering::Relaxed);
+        // If it fails, the log goes on growing, which harms nothing but the next attempt's time.
+        let _ = connection.query_row("pragma wal_checkpoint(passive)", [], |_| Ok(()));
+    }
+}
