@@ -1,8 +1,11 @@
 //! The reducer `messages`: the rules of the reference's `add_messages` (its case D67).
 
-use hier_core::agent::{Body, Content, Part, Usage};
+use hier_core::agent::{Body, Content, Part, TodoList, Usage};
 use hier_core::checkpoint::codec;
 use hier_core::prelude::*;
+use proptest::bool::weighted;
+use proptest::collection::vec;
+use proptest::prelude::*;
 use serde_json::json;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -199,4 +202,69 @@ fn what_is_cut_keeps_calls_and_results_together() {
 fn a_result_whose_call_is_nowhere_is_cut() {
     let talk: Messages = [user("1", "hello"), Message::tool(&call("a"), "A").with_id("2"), assistant("3", "hm")].into();
     assert_eq!(ids(&talk.last_messages(3)), ["3"]);
+}
+
+/// What the rules say, in the plainest way: a write of `(id, remove)` to a list of `(id, number of the write)`.
+fn naive(list: &mut Vec<(u8, usize)>, write: usize, messages: &[(u8, bool)]) {
+    let mut removed = Vec::new();
+    for (id, remove) in messages {
+        match (list.iter_mut().find(|(known, _)| known == id), remove) {
+            (Some(_), true) => removed.push(*id),
+            (None, true) => {}
+            (Some(known), false) => {
+                known.1 = write;
+                removed.retain(|other| other != id);
+            }
+            (None, false) => list.push((*id, write)),
+        }
+    }
+    list.retain(|(id, _)| !removed.contains(id));
+}
+
+proptest! {
+    /// Short conversations and long ones, which are looked up in different ways.
+    #[test]
+    fn merging_by_id_is_the_same_for_any_length(writes in vec(vec((0..40_u8, weighted(0.2)), 0..30), 0..8)) {
+        let (mut chat, mut known) = (Chat::default(), Vec::new());
+        for (number, messages) in writes.iter().enumerate() {
+            // To remove what is not there is an error, which is tested above.
+            let mut there: Vec<u8> = known.iter().map(|(id, _)| *id).collect();
+            let mut fit = Vec::new();
+            for (id, remove) in messages {
+                if *remove && !there.contains(id) { continue }
+                there.push(*id);
+                fit.push((*id, *remove));
+            }
+            let made = fit.iter().map(|(id, remove)| match remove {
+                true => Message::remove(id.to_string()),
+                false => user(&id.to_string(), &number.to_string()),
+            });
+            for write in Chat::update().messages(made.collect::<Vec<_>>()).into_writes() {
+                prop_assert!(chat.reduce(write).is_ok());
+            }
+            naive(&mut known, number, &fit);
+            let told: Vec<(String, String)> = chat.messages.iter()
+                .map(|message| (message.id.clone().unwrap_or_default(), message.content().expect("a text").text()))
+                .collect();
+            let wanted: Vec<_> = known.iter().map(|(id, number)| (id.to_string(), number.to_string())).collect();
+            prop_assert_eq!(told, wanted);
+        }
+    }
+
+    #[test]
+    fn a_list_of_things_to_do_is_the_same_for_any_length(items in vec((0..40_u8, any::<bool>()), 0..120)) {
+        let (mut list, mut known) = (TodoList::new(), Vec::<(String, bool)>::new());
+        for (item, done) in items {
+            let item = item.to_string();
+            list.set(item.clone(), done);
+            match known.iter_mut().find(|(other, _)| *other == item) {
+                Some(old) => old.1 = done,
+                None => known.push((item, done)),
+            }
+            let told: Vec<_> = list.iter().map(|(item, done)| (item.to_owned(), done)).collect();
+            prop_assert_eq!(&told, &known);
+            prop_assert_eq!(list.open(), known.iter().filter(|(_, done)| !done).count());
+            prop_assert!(known.iter().all(|(item, done)| list.get(item) == Some(*done)));
+        }
+    }
 }

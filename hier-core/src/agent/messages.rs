@@ -3,11 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use imbl::{HashMap, Vector};
+use imbl::Vector;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Builder;
 
 use super::message::{Body, Message};
+use super::places::Places;
 use crate::reducer::ReduceError;
 use crate::state::Write;
 
@@ -19,8 +20,8 @@ use crate::state::Write;
 #[derive(Clone, Default)]
 pub struct Messages {
     list: Vector<Arc<Message>>,
-    /// The place of each id. Where an id stands twice (only after `remove_all`, which merges nothing), its last.
-    places: HashMap<String, usize>,
+    /// The place of each id. One stands twice only after `remove_all`, which merges nothing.
+    places: Places<String>,
 }
 
 impl Messages {
@@ -65,7 +66,7 @@ impl Messages {
         }
         let mut removed: Vec<String> = Vec::new();
         for message in new.list {
-            let known = message.id.as_ref().and_then(|id| Some((id, *self.places.get(id)?)));
+            let known = message.id.as_ref().and_then(|id| Some((id, self.places.find(id, ids(&self.list))?)));
             match (known, &message.body) {
                 (Some((id, _)), Body::Remove) => removed.push(id.clone()),
                 (None, Body::Remove) => {
@@ -91,9 +92,7 @@ impl Messages {
 
     /// Adds a message at the end.
     fn push(&mut self, message: Arc<Message>) {
-        if let Some(id) = &message.id {
-            self.places.insert(id.clone(), self.list.len());
-        }
+        self.places.add(message.id.as_ref(), ids(&self.list));
         self.list.push_back(message);
     }
 
@@ -115,6 +114,11 @@ impl FromIterator<Message> for Messages {
     fn from_iter<I: IntoIterator<Item = Message>>(messages: I) -> Self {
         Self::of(messages.into_iter().map(|message| Arc::new(identified(message))))
     }
+}
+
+/// The messages' ids.
+fn ids(list: &Vector<Arc<Message>>) -> impl ExactSizeIterator<Item = Option<&String>> + DoubleEndedIterator {
+    list.iter().map(|message| message.id.as_ref())
 }
 
 /// The message with an id: its own or a fresh one. What removes all messages has none.

@@ -91,6 +91,7 @@ mod messages;
 mod messages_trim;
 mod model;
 mod operator;
+mod places;
 mod policy;
 mod policy_spec;
 mod progress;

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use imbl::{HashMap, OrdMap, Vector};
+use imbl::{OrdMap, Vector};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::places::Places;
 use crate::state::Write;
 
 /// A list of things to do: items in the order in which they were added, each open or done. Copies share the items.
@@ -24,7 +25,7 @@ use crate::state::Write;
 #[derive(Clone, Default)]
 pub struct TodoList {
     items: Vector<(Arc<str>, bool)>,
-    places: HashMap<Arc<str>, usize>,
+    places: Places<Arc<str>>,
     open: usize,
 }
 
@@ -56,16 +57,16 @@ impl TodoList {
 
     /// Whether this item is done; none if it is not on the list.
     pub fn get(&self, item: &str) -> Option<bool> {
-        self.items.get(*self.places.get(item)?).map(|(_, done)| *done)
+        self.items.get(self.places.find(item, names(&self.items))?).map(|(_, done)| *done)
     }
 
     /// Adds an item at the end, or changes whether it is done.
     pub fn set(&mut self, item: impl Into<Arc<str>>, done: bool) {
         let item = item.into();
-        let was_open = if let Some(place) = self.places.get(&item) {
-            self.items.get_mut(*place).is_some_and(|(_, old)| !std::mem::replace(old, done))
+        let was_open = if let Some(place) = self.places.find(&item, names(&self.items)) {
+            self.items.get_mut(place).is_some_and(|(_, old)| !std::mem::replace(old, done))
         } else {
-            self.places.insert(item.clone(), self.items.len());
+            self.places.add(Some(&item), names(&self.items));
             self.items.push_back((item, done));
             false
         };
@@ -80,6 +81,11 @@ impl TodoList {
     fn shared(&self) -> impl Iterator<Item = (&Arc<str>, bool)> {
         self.items.iter().map(|(item, done)| (item, *done))
     }
+}
+
+/// The items' names.
+fn names(items: &Vector<(Arc<str>, bool)>) -> impl ExactSizeIterator<Item = Option<&Arc<str>>> + DoubleEndedIterator {
+    items.iter().map(|(item, _)| Some(item))
 }
 
 /// The reducer of `todo_list`: by item, the right one wins.
