@@ -6,6 +6,7 @@
 
 use serde_json::Value;
 
+use super::scratch::Scratch;
 use crate::agent::Messages;
 use crate::channel::{ChannelSpec, Kind};
 use crate::checkpoint::{Chain, CodecError, codec};
@@ -61,6 +62,7 @@ pub(crate) struct Notes {
     /// For each channel the byte of its reducer, if it is stored as what was added.
     pub(crate) grows: Vec<Option<u8>>,
     pub(crate) error: Option<(usize, CodecError)>,
+    scratch: Scratch,
 }
 
 /// One write of a channel that is stored as what was added.
@@ -89,13 +91,11 @@ impl Notes {
     }
 
     fn part<W: ChannelWrite>(&mut self, channel: usize, write: &W) {
-        let mut bytes = Vec::new();
-        if let Some(value) = write.stored()
-            && let Err(error) = value.encode(&mut bytes)
-        {
-            self.error = Some((channel, error));
+        let encoded = write.stored().map_or(Ok(Vec::new()), |value| self.scratch.bytes(|bytes| value.encode(bytes)));
+        match encoded {
+            Ok(bytes) => self.parts.push(Part { channel, overwrite: write.is_overwrite(), bytes }),
+            Err(error) => self.error = Some((channel, error)),
         }
-        self.parts.push(Part { channel, overwrite: write.is_overwrite(), bytes });
     }
 
     /// Notes that a channel was cleared.
@@ -119,19 +119,36 @@ impl Notes {
 }
 
 /// What was added to a channel in one step, as it is stored.
-pub(crate) fn pack(reducer: u8, parts: impl Iterator<Item = impl AsRef<[u8]>>) -> Vec<u8> {
-    let mut packed = vec![reducer];
+pub(crate) fn pack<'a>(reducer: u8, parts: impl Iterator<Item = &'a Vec<u8>> + Clone) -> Vec<u8> {
+    let mut packed = Vec::with_capacity(1 + parts.clone().map(|part| 4 + part.len()).sum::<usize>());
+    packed.push(reducer);
     for part in parts {
-        add(&mut packed, part.as_ref());
+        add(&mut packed, part);
     }
     packed
 }
 
 /// Adds a write to what is packed.
 pub(crate) fn add(packed: &mut Vec<u8>, part: &[u8]) {
-    let length = u32::try_from(part.len()).unwrap_or(u32::MAX);
-    packed.extend_from_slice(&length.to_le_bytes());
+    let start = begin(packed);
     packed.extend_from_slice(part);
+    end(packed, start);
+}
+
+/// Begins a write that is to be added piece by piece, and returns its place.
+pub(crate) fn begin(packed: &mut Vec<u8>) -> usize {
+    packed.extend_from_slice(&[0; 4]);
+    packed.len()
+}
+
+/// Ends the write at this place, and returns it.
+pub(crate) fn end(packed: &mut [u8], start: usize) -> &mut [u8] {
+    let (before, part) = packed.split_at_mut(start);
+    let length = u32::try_from(part.len()).unwrap_or(u32::MAX);
+    if let Some(place) = before.last_chunk_mut() {
+        *place = length.to_le_bytes();
+    }
+    part
 }
 
 /// The byte of the reducer, and the writes.

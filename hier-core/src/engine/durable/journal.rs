@@ -10,6 +10,7 @@ use uuid::{Builder, Uuid};
 use super::Book;
 use super::delta::{self, Notes, Size};
 use super::load::Known;
+use super::scratch::Scratch;
 use crate::checkpoint::{Agenda, Chain, Checkpoint, CodecError, Piece, Record, SaverError, Schema, Source};
 use crate::error::RunError;
 use crate::graph::Inner;
@@ -39,6 +40,7 @@ pub(crate) struct Journal {
     clock: Clock,
     /// The checkpoint that is stored when the run ends, if none is stored before.
     held: Option<Held>,
+    scratch: Scratch,
 }
 
 struct Held {
@@ -110,6 +112,7 @@ impl Journal {
             parents,
             clock: Clock::after(known.newest),
             held: None,
+            scratch: Scratch::default(),
         };
         for (name, version, size) in known.versions {
             if let Some(channel) = journal.channels.iter().position(|channel| *channel == name) {
@@ -128,7 +131,10 @@ impl Journal {
         stride: Stride,
     ) -> Result<Option<Record>, RunError> {
         let channel = self.channels.len() - 2;
-        let packed = pack_writes(writes).map_err(|error| self.unfit("the input", &error))?;
+        let packed = self
+            .scratch
+            .bytes(|bytes| pack_writes(writes.iter(), bytes))
+            .map_err(|error| self.unfit("the input", &error))?;
         let id = self.clock.id(stride.step);
         let mut pieces = self.pieces(id, state, notes)?;
         self.versions[channel] = id;
@@ -201,8 +207,7 @@ impl Journal {
             (size.parts, size.bytes) = (size.parts + 1, size.bytes + bytes.len());
             return Ok(Some(Piece { channel, base: Some(base), bytes }));
         }
-        let mut bytes = Vec::with_capacity(16);
-        value.encode(&mut bytes)?;
+        let bytes = self.scratch.bytes(|bytes| value.encode(bytes))?;
         self.sizes[channel] = Size { parts: 0, bytes: bytes.len() };
         Ok(Some(Piece { channel, base: None, bytes }))
     }
@@ -210,7 +215,7 @@ impl Journal {
     /// What a subgraph has written, which it hands back when it ends: always stored as what was added.
     fn returned<W: ChannelWrite>(&mut self, id: Uuid, writes: &[W]) -> Result<Piece, CodecError> {
         let channel = self.channels.len() - 1;
-        let bytes = pack_each(writes.iter())?;
+        let bytes = self.scratch.bytes(|bytes| pack_writes(writes.iter(), bytes))?;
         let base = Some(self.versions[channel]).filter(|version| !version.is_nil());
         self.versions[channel] = id;
         Ok(Piece { channel, base, bytes })
@@ -327,23 +332,22 @@ pub(super) fn schema<S: Values, C>(graph: &Inner<S, C>) -> Schema {
 }
 
 /// Writes in one piece of bytes: each with its channel's name and the mark of an overwrite.
-pub(super) fn pack_writes<S: Values>(writes: &Writes<S>) -> Result<Vec<u8>, CodecError> {
-    pack_each(writes.iter())
-}
-
-fn pack_each<'a, W: ChannelWrite>(writes: impl Iterator<Item = &'a W>) -> Result<Vec<u8>, CodecError> {
-    let mut packed = vec![0];
+fn pack_writes<'a, W: ChannelWrite>(
+    writes: impl Iterator<Item = &'a W>,
+    packed: &mut Vec<u8>,
+) -> Result<(), CodecError> {
+    packed.push(0);
     for write in writes {
         let Some(value) = write.stored() else { continue };
-        let mut bytes = Vec::new();
-        value.encode(&mut bytes)?;
+        delta::add(packed, write.name().as_bytes());
+        let start = delta::begin(packed);
+        value.encode(packed)?;
+        let bytes = delta::end(packed, start);
         if write.is_overwrite() {
-            crate::checkpoint::codec::mark_overwrite(&mut bytes);
+            crate::checkpoint::codec::mark_overwrite(bytes);
         }
-        delta::add(&mut packed, write.name().as_bytes());
-        delta::add(&mut packed, &bytes);
     }
-    Ok(packed)
+    Ok(())
 }
 
 /// The writes again.

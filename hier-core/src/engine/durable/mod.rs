@@ -15,6 +15,7 @@ mod load;
 mod open;
 mod pending;
 mod revise;
+mod scratch;
 mod snapshot;
 
 pub(crate) use advance::Reuse;
