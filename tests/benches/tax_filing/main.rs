@@ -59,10 +59,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{}", told(row));
     }
     growth(&rows);
-    match std::env::var("HIER_REFERENCE_PYTHON") {
-        Ok(python) => beside(&rows, Path::new(&python)),
-        Err(_) => Ok(()),
+    if let Ok(python) = std::env::var("HIER_REFERENCE_PYTHON") {
+        beside(&rows, Path::new(&python));
     }
+    Ok(())
 }
 
 fn saver_of(name: &str) -> Option<Saver> {
@@ -170,7 +170,7 @@ fn growth(rows: &[Row]) {
 }
 
 /// Runs the reference, and prints both as a table.
-fn beside(rows: &[Row], python: &Path) -> Result<(), Box<dyn std::error::Error>> {
+fn beside(rows: &[Row], python: &Path) {
     println!("\n| 200 positions, 622 model calls | hier | langgraph-hierarchies 0.0.8 | ratio |\n|---|---:|---:|---:|");
     for row in rows.iter().filter(|row| row.positions == SMALL && row.saver != Saver::Memory) {
         let here = milliseconds(row.best);
@@ -190,7 +190,6 @@ fn beside(rows: &[Row], python: &Path) -> Result<(), Box<dyn std::error::Error>>
         }
     }
     println!("\nThe reference's memory saver fails from 100 positions on.");
-    Ok(())
 }
 
 struct There {
