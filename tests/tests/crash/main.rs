@@ -49,7 +49,7 @@ fn sqlite_survives_kills() {
 #[test]
 fn postgres_survives_kills_of_processes_and_server() {
     let Some(place) = Place::postgres() else { return };
-    kill_often(&place, 60, |killed| {
+    kill_often(&place, 200, |killed| {
         if killed % 20 == 0 {
             place.crash_server();
         }
