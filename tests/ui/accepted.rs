@@ -76,6 +76,7 @@ programs! {
     state_persist_untracked: "state_persist/ok_untracked.rs",
     state_reducer_type_bears: "state_reducer_type/ok_bears.rs",
     state_shape_struct: "state_shape/ok_struct.rs",
+    state_version_versions: "state_version/ok_versions.rs",
     state_words_words: "state_words/ok_words.rs",
     subgraph_state_channels_agree: "subgraph_state/ok_channels_agree.rs",
     syntax_both_spellings: "syntax/ok_both_spellings.rs",

@@ -1,0 +1,29 @@
+use hier_core::prelude::*;
+use serde_json::{Map, Value};
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+#[state(version = 3, migrate = [from_v1, from_v2])]
+struct Case {
+    title: String,
+}
+
+/// Older versions than this can be brought up to date only from the one before.
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+#[state(version = 3, migrate = from_v2)]
+struct Young {
+    title: String,
+}
+
+fn from_v1(stored: &mut Map<String, Value>) -> Result<()> {
+    stored.remove("draft");
+    Ok(())
+}
+
+fn from_v2(stored: &mut Map<String, Value>) -> Result<()> {
+    stored.insert("title".to_owned(), "untitled".into());
+    Ok(())
+}
+
+fn main() {
+    let _ = (Case::default(), Young::default());
+}
