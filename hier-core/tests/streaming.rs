@@ -171,7 +171,7 @@ mod forms {
             event("values", json!({ "log": [], "x": 1 })),
             event("tasks", started(0, "silent", "branch:to:silent", json!({ "log": [], "x": 1 }))),
             event("updates", json!({ "silent": null })),
-            event("tasks", ended(0, "silent", json!(null))),
+            event("tasks", ended(0, "silent", json!({}))),
             event("tasks", started(2, "item", "__pregel_push", json!(7))),
             event("updates", json!({ "item": { "log": ["7"], "x": 5 } })),
             event("tasks", ended(2, "item", json!({ "log": ["7"], "x": 5 }))),

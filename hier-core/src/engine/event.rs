@@ -77,7 +77,7 @@ pub enum Event<S: Values> {
     TaskFinished(TaskFinished),
     /// A task begins or has ended, with step and time.
     Debug(DebugEvent),
-    /// A checkpoint has been made.
+    /// A checkpoint has been made, or the run goes on from it.
     Checkpoint(CheckpointEvent<S>),
     /// The model of an agent says something.
     Message(Spoken),
@@ -87,7 +87,7 @@ pub enum Event<S: Values> {
     Lagged(usize),
 }
 
-/// A checkpoint has been made.
+/// A checkpoint has been made, or the run goes on from it.
 #[derive(Clone, Debug)]
 pub struct CheckpointEvent<S: Values> {
     /// The id of the checkpoint.
@@ -139,7 +139,7 @@ pub struct TaskFinished {
     pub node: String,
     /// The superstep.
     pub step: i64,
-    /// What it wrote, as JSON.
+    /// What it wrote, as JSON; `{}` if that is nothing.
     pub result: Value,
     /// Its error, if it failed.
     pub error: Option<String>,

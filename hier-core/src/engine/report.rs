@@ -1,5 +1,6 @@
 //! What a run tells about its tasks: to a stream, and to `tracing`.
 
+use serde_json::{Map, Value};
 use tracing::Span;
 
 use super::event::{Event, NodeUpdate, StreamMode, TaskFinished, TaskStarted, state_json};
@@ -63,10 +64,12 @@ pub(crate) fn report<S: Values, C>(emitter: &Emitter<S>, task: &Task<S, C>, resu
     let (result, error, interrupts) = match result {
         Ok(done) => (done.writes.to_json().unwrap_or_default(), None, Vec::new()),
         Err(error) => match error.kind() {
-            NodeErrorKind::Interrupt(questions) => (serde_json::Value::Null, None, questions.clone()),
-            _ => (serde_json::Value::Null, Some(error.to_string()), Vec::new()),
+            NodeErrorKind::Interrupt(questions) => (Value::Null, None, questions.clone()),
+            _ => (Value::Null, Some(error.to_string()), Vec::new()),
         },
     };
+    // As in the reference: here no writes are an object, among updates they are null.
+    let result = if result.is_null() { Value::Object(Map::new()) } else { result };
     let (id, step) = (task.run.task_id(), task.run.key.step);
     emitter.finished(TaskFinished { id, node: node.to_owned(), step, result, error, interrupts });
 }

@@ -17,6 +17,7 @@ mod properties;
 mod redeployed;
 mod snapshots;
 mod step_failures;
+mod streaming;
 mod subgraphs;
 mod travel;
 mod updates;

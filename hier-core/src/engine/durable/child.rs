@@ -114,6 +114,7 @@ where
     }
     runner.opened = Some(Box::new(Opened { pending, reuse: true, anyone: None }));
     runner.emit_values();
+    runner.emit_checkpoint(checkpoint.step, checkpoint.source, runner.next());
     Ok(())
 }
 

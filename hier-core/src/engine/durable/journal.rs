@@ -105,7 +105,7 @@ impl Journal {
             sizes: vec![Size::default(); channels.len()],
             channels,
             base: known.base,
-            before: None,
+            before: known.before,
             newest: known.newest,
             schema: Arc::new(schema(graph)),
             metadata,

@@ -21,6 +21,8 @@ use crate::state::{Values, Writes};
 pub(crate) struct Known {
     /// The checkpoint to go on from.
     pub(crate) base: Option<Uuid>,
+    /// The one before it.
+    pub(crate) before: Option<Uuid>,
     /// The greatest id of the thread and namespace.
     pub(crate) newest: Option<Uuid>,
     pub(crate) versions: Vec<(Arc<str>, Uuid, Size)>,
@@ -113,7 +115,8 @@ pub(crate) fn load<S: Values, C>(
     let graph = reader.graph;
     let Saved { checkpoint, values, writes } = saved;
     check_graph(reader, &checkpoint)?;
-    let (mut known, mut recent) = (Known { base: Some(checkpoint.id), newest, versions: Vec::new() }, Vec::new());
+    let (mut known, mut recent) =
+        (Known { base: Some(checkpoint.id), before: checkpoint.parent, newest, versions: Vec::new() }, Vec::new());
     let (mut start, mut returned) = (None, Vec::new());
     let mut stored = migrate(reader, &checkpoint, &values)?;
     for (index, chain) in &values {

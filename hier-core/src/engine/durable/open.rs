@@ -148,6 +148,8 @@ where
         runner.stop = runner.step + limit + 1;
     }
     runner.emit_values();
+    let source = if forks { Source::Fork } else { checkpoint.source };
+    runner.emit_checkpoint(runner.step - 1, source, runner.next());
     if let Some(breakpoints) = &mut runner.breakpoints {
         breakpoints.armed = false;
     }
@@ -303,7 +305,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         let stride = Stride { step, source: Source::Input, agenda: self.agenda(true)? };
         let (Some(journal), Some(notes)) = (&mut self.journal, &mut self.ledger.notes) else { return Ok(()) };
         let record = journal.input(&input, &*self.task.state, notes, stride)?;
-        self.emit_checkpoint(Source::Input, vec![hier_spec::START.to_owned()]);
+        self.emit_checkpoint(step, Source::Input, vec![hier_spec::START.to_owned()]);
         self.step += 1;
         self.apply_start(input, record).await
     }
@@ -326,7 +328,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         }
         self.commit(records).await?;
         applied?;
-        self.emit_checkpoint(Source::Loop, self.next());
+        self.emit_checkpoint(self.step, Source::Loop, self.next());
         self.step += 1;
         Ok(())
     }
@@ -336,7 +338,6 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         let now = std::mem::replace(&mut self.step, step);
         let record = self.step_record(Source::Fork)?;
         self.commit(record.into_iter().collect()).await?;
-        self.emit_checkpoint(Source::Fork, self.next());
         self.step = now;
         Ok(())
     }

@@ -1,0 +1,227 @@
+//! The events of runs on threads, in the order in which the reference (1.2.22) tells them; its cases D34 and D66.
+
+use hier_core::graph::{GraphInput, Whole};
+use hier_core::prelude::*;
+use hier_core::{Event, StateUpdate};
+use serde_json::{Value, json};
+
+use super::kit::*;
+
+const MODES: [StreamMode; 5] =
+    [StreamMode::Values, StreamMode::Updates, StreamMode::Custom, StreamMode::Tasks, StreamMode::Checkpoints];
+
+/// An event as `[mode, payload]`, without what differs from run to run.
+fn short(mode: &str, data: &Value) -> Value {
+    let values = |questions: &Value| match questions.as_array() {
+        Some(list) => list.iter().map(|question| question["value"].clone()).collect(),
+        None => Value::Null,
+    };
+    match mode {
+        "checkpoints" => {
+            let Value::Object(metadata) = &data["metadata"] else { panic!("{data}") };
+            json!([mode, metadata["source"], metadata["step"], data["next"], data["values"]])
+        }
+        "tasks" if data.get("input").is_some() => json!([mode, "start", data["name"]]),
+        "tasks" => json!([mode, "result", data["name"], data["error"], data["result"], values(&data["interrupts"])]),
+        "updates" if data.get("__interrupt__").is_some() => json!([mode, "asks", values(&data["__interrupt__"])]),
+        _ => json!([mode, data]),
+    }
+}
+
+/// What a stream tells, each event with the depth of its graph.
+async fn told(bench: &Bench, input: impl GraphInput<DynState, Whole>, subgraphs: bool) -> Vec<Value> {
+    let config = bench.config.clone().stream_subgraphs(subgraphs);
+    let mut stream = bench.graph.stream(input, config, bench.tally.clone(), MODES);
+    let mut events = Vec::new();
+    while let Some(event) = stream.next().await {
+        let event: Event<DynState> = match event {
+            Ok(event) => event,
+            Err(error) => {
+                events.push(json!(["error", error.to_string()]));
+                break;
+            }
+        };
+        let json = event.to_json().unwrap();
+        let depth = json["ns"].as_array().unwrap().len();
+        let mut short = short(json["type"].as_str().unwrap(), &json["data"]);
+        if subgraphs {
+            short.as_array_mut().unwrap().insert(0, json!(depth));
+        }
+        events.push(short);
+    }
+    events
+}
+
+/// Holds a stream to what the reference tells.
+fn same(told: &[Value], expected: &Value) {
+    let lines = |events: &[Value]| events.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
+    assert_eq!(lines(told), lines(expected.as_array().unwrap()));
+}
+
+fn start(bench: &Bench) -> DynUpdate {
+    bench.update(json!({ "x": 1 }))
+}
+
+/// `a` as given, then a `b` that puts down its name.
+fn then_b(a: Node) -> Bench {
+    let mut graph = marks(&["b"]);
+    graph.node("a", a).edge(START, "a").edge("a", "b");
+    Bench::new(graph)
+}
+
+#[tokio::test]
+async fn d34_all_modes_have_one_order() {
+    let bench = then_b(NodeDef::task(async |task: NodeTask| {
+        task.run().emit(json!({ "c": 1 }));
+        task.state().update(json!({ "log": ["a"] }))
+    }));
+    let expected = json!([
+        ["checkpoints", "input", -1, ["__start__"], { "log": [] }],
+        ["values", { "log": [], "x": 1 }],
+        ["checkpoints", "loop", 0, ["a"], { "log": [], "x": 1 }],
+        ["tasks", "start", "a"],
+        ["custom", { "c": 1 }],
+        ["updates", { "a": { "log": ["a"] } }],
+        ["tasks", "result", "a", null, { "log": ["a"] }, []],
+        ["values", { "log": ["a"], "x": 1 }],
+        ["checkpoints", "loop", 1, ["b"], { "log": ["a"], "x": 1 }],
+        ["tasks", "start", "b"],
+        ["updates", { "b": { "log": ["b"] } }],
+        ["tasks", "result", "b", null, { "log": ["b"] }, []],
+        ["values", { "log": ["a", "b"], "x": 1 }],
+        ["checkpoints", "loop", 2, [], { "log": ["a", "b"], "x": 1 }],
+    ]);
+    same(&told(&bench, start(&bench), false).await, &expected);
+}
+
+#[tokio::test]
+async fn a_run_that_goes_on_tells_the_checkpoint_that_it_goes_on_from() {
+    let bench = then_b(fails(1));
+    let expected = json!([
+        ["checkpoints", "input", -1, ["__start__"], { "log": [] }],
+        ["values", { "log": [], "x": 1 }],
+        ["checkpoints", "loop", 0, ["a"], { "log": [], "x": 1 }],
+        ["tasks", "start", "a"],
+        ["tasks", "result", "a", "boom", {}, []],
+        ["error", "node `a` of graph `case` failed: boom"],
+    ]);
+    same(&told(&bench, start(&bench), false).await, &expected);
+    let expected = json!([
+        ["values", { "log": [], "x": 1 }],
+        ["checkpoints", "loop", 0, ["a"], { "log": [], "x": 1 }],
+        ["tasks", "start", "a"],
+        ["updates", { "a": { "log": ["a"] } }],
+        ["tasks", "result", "a", null, { "log": ["a"] }, []],
+        ["values", { "log": ["a"], "x": 1 }],
+        ["checkpoints", "loop", 1, ["b"], { "log": ["a"], "x": 1 }],
+        ["tasks", "start", "b"],
+        ["updates", { "b": { "log": ["b"] } }],
+        ["tasks", "result", "b", null, { "log": ["b"] }, []],
+        ["values", { "log": ["a", "b"], "x": 1 }],
+        ["checkpoints", "loop", 2, [], { "log": ["a", "b"], "x": 1 }],
+    ]);
+    same(&told(&bench, (), false).await, &expected);
+    let end = json!([
+        ["values", { "log": ["a", "b"], "x": 1 }],
+        ["checkpoints", "loop", 2, [], { "log": ["a", "b"], "x": 1 }],
+    ]);
+    same(&told(&bench, (), false).await, &end);
+}
+
+#[tokio::test]
+async fn a_replay_tells_its_fork_and_an_update_is_told_as_one() {
+    let mut bench = Bench::new(row(&["a", "b"]));
+    assert!(matches!(bench.start(json!({ "x": 1 })).await, Ok(Outcome::Finished(_))));
+    bench.config = bench.at(2).await;
+    for (source, x) in [("fork", 1), ("update", 7)] {
+        if source == "update" {
+            let update = StateUpdate::update(bench.update(json!({ "x": x })));
+            bench.config = bench.graph.update_state(bench.config.clone(), update).await.unwrap();
+        }
+        let expected = json!([
+            ["values", { "log": ["a"], "x": x }],
+            ["checkpoints", source, 2, ["b"], { "log": ["a"], "x": x }],
+            ["tasks", "start", "b"],
+            ["updates", { "b": { "log": ["b"] } }],
+            ["tasks", "result", "b", null, { "log": ["b"] }, []],
+            ["values", { "log": ["a", "b"], "x": x }],
+            ["checkpoints", "loop", 3, [], { "log": ["a", "b"], "x": x }],
+        ]);
+        same(&told(&bench, (), false).await, &expected);
+    }
+}
+
+/// What was asked is an event of its own here, and not told once more among the values.
+#[tokio::test]
+async fn a_question_is_told_before_the_end_of_its_task_and_what_was_done_is_told_as_such() {
+    let mut graph = marks(&["p"]);
+    graph.node("q", asks(&["?"])).edge(START, "p").edge(START, "q");
+    let bench = Bench::new(graph);
+    let events = told(&bench, start(&bench), false).await;
+    // Which of the two is faster is not fixed.
+    let of_q: Vec<Value> = events.iter().filter(|event| event[2] == "q" || event[1] == "asks").cloned().collect();
+    let asked =
+        json!([["tasks", "start", "q"], ["updates", "asks", ["?"]], ["tasks", "result", "q", null, {}, ["?"]],]);
+    same(&of_q, &asked);
+    assert_eq!(events[events.len() - 1], json!(["values", { "log": ["p"], "x": 1 }]));
+    let expected = json!([
+        ["values", { "log": [], "x": 1 }],
+        ["checkpoints", "loop", 0, ["p", "q"], { "log": [], "x": 1 }],
+        ["tasks", "start", "p"],
+        ["tasks", "start", "q"],
+        ["updates", { "__metadata__": { "cached": true }, "p": { "log": ["p"] } }],
+        ["updates", { "q": { "log": ["yes"] } }],
+        ["tasks", "result", "q", null, { "log": ["yes"] }, []],
+        ["values", { "log": ["p", "yes"], "x": 1 }],
+        ["checkpoints", "loop", 1, [], { "log": ["p", "yes"], "x": 1 }],
+    ]);
+    same(&told(&bench, Command::resume("yes"), false).await, &expected);
+}
+
+/// With the differences that the docs name: a subgraph starts from the parent's values before its input, and its node's
+/// update is what it wrote, write by write.
+#[tokio::test]
+async fn d66_a_question_inside_is_told_once_a_level() {
+    let mut inner = marks(&["s1"]);
+    inner.node("s2", asks(&["?"])).edge(START, "s1").edge("s1", "s2");
+    let mut graph = builder();
+    graph.subgraph("sub", &compile(inner)).edge(START, "sub");
+    let bench = Bench::new(graph);
+    let expected = json!([
+        [0, "checkpoints", "input", -1, ["__start__"], { "log": [] }],
+        [0, "values", { "log": [], "x": 1 }],
+        [0, "checkpoints", "loop", 0, ["sub"], { "log": [], "x": 1 }],
+        [0, "tasks", "start", "sub"],
+        [1, "checkpoints", "input", -1, ["__start__"], { "log": [], "x": 1 }],
+        [1, "values", { "log": [], "x": 1 }],
+        [1, "checkpoints", "loop", 0, ["s1"], { "log": [], "x": 1 }],
+        [1, "tasks", "start", "s1"],
+        [1, "updates", { "s1": { "log": ["s1"] } }],
+        [1, "tasks", "result", "s1", null, { "log": ["s1"] }, []],
+        [1, "values", { "log": ["s1"], "x": 1 }],
+        [1, "checkpoints", "loop", 1, ["s2"], { "log": ["s1"], "x": 1 }],
+        [1, "tasks", "start", "s2"],
+        [1, "updates", "asks", ["?"]],
+        [1, "tasks", "result", "s2", null, {}, ["?"]],
+        [0, "updates", "asks", ["?"]],
+        [0, "tasks", "result", "sub", null, {}, ["?"]],
+    ]);
+    same(&told(&bench, start(&bench), true).await, &expected);
+    let expected = json!([
+        [0, "values", { "log": [], "x": 1 }],
+        [0, "checkpoints", "loop", 0, ["sub"], { "log": [], "x": 1 }],
+        [0, "tasks", "start", "sub"],
+        [1, "values", { "log": ["s1"], "x": 1 }],
+        [1, "checkpoints", "loop", 1, ["s2"], { "log": ["s1"], "x": 1 }],
+        [1, "tasks", "start", "s2"],
+        [1, "updates", { "s2": { "log": ["yes"] } }],
+        [1, "tasks", "result", "s2", null, { "log": ["yes"] }, []],
+        [1, "values", { "log": ["s1", "yes"], "x": 1 }],
+        [1, "checkpoints", "loop", 2, [], { "log": ["s1", "yes"], "x": 1 }],
+        [0, "updates", { "sub": [{ "log": ["s1"] }, { "log": ["yes"] }] }],
+        [0, "tasks", "result", "sub", null, [{ "log": ["s1"] }, { "log": ["yes"] }], []],
+        [0, "values", { "log": ["s1", "yes"], "x": 1 }],
+        [0, "checkpoints", "loop", 1, [], { "log": ["s1", "yes"], "x": 1 }],
+    ]);
+    same(&told(&bench, Command::resume("yes"), true).await, &expected);
+}
