@@ -4,6 +4,8 @@
 #   scripts/postgres.sh with COMMAND…   runs a command with HIER_TEST_POSTGRES set to the URL of a new server, then removes it
 #   scripts/postgres.sh start FOLDER    starts the server in FOLDER, which is made if it is not there, and prints its URL
 #   scripts/postgres.sh stop FOLDER     stops it
+#   scripts/postgres.sh tls FOLDER      from its next start on it refuses connections that are not encrypted; FOLDER/root.pem
+#                                       is the root of its certificate, which is for 127.0.0.1; `desk` has to have a password
 #   scripts/postgres.sh crash FOLDER    kills it, as a crash would; `start` lets it recover, at the same URL
 set -euo pipefail
 
@@ -54,11 +56,28 @@ start() {
     echo "postgres://hier@127.0.0.1:$port/postgres"
 }
 
+tls() {
+    (
+        cd "$1"
+        ec="-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -batch"
+        openssl req -x509 $ec -days 2 -subj "/CN=root of a test" -keyout root.key -out root.pem
+        openssl req $ec -subj "/CN=server of a test" -keyout server.key -out server.request
+        echo "subjectAltName=IP:127.0.0.1" >server.names
+        openssl x509 -req -in server.request -CA root.pem -CAkey root.key -CAcreateserial -days 2 \
+            -extfile server.names -out server.pem
+        [ "$(id -u)" != 0 ] || chown "$user" server.key server.pem
+        printf "%s = '%s'\n" ssl on ssl_cert_file "$PWD/server.pem" ssl_key_file "$PWD/server.key" \
+            >>data/postgresql.auto.conf
+        printf 'hostssl all %s 127.0.0.1/32 %s\n' desk scram-sha-256 all trust >data/pg_hba.conf
+    ) >"$1/tls.log" 2>&1 || { cat "$1/tls.log" >&2; return 1; }
+}
+
 stop() { as_user "$bin/pg_ctl" -D "$1/data" -m "$2" -w -t 60 stop >/dev/null; }
 
 case "${1:-}:$#" in
     start:2) start "$(realpath -m "$2")" ;;
     stop:2) stop "$(realpath "$2")" fast ;;
+    tls:2) tls "$(realpath "$2")" ;;
     crash:2) stop "$(realpath "$2")" immediate ;;
     with:0 | with:1) usage ;;
     with:*)

@@ -48,6 +48,7 @@ pub(crate) struct WriteRow {
 
 impl Batch {
     /// How many rows and bytes it has.
+    #[cfg(feature = "sqlite")]
     pub(crate) fn size(&self) -> (usize, usize) {
         let bodies = self.checkpoints.iter().map(|row| row.body.len());
         let values = self.pieces.iter().map(|row| row.value.len()).chain(self.writes.iter().map(|row| row.value.len()));

@@ -5,21 +5,10 @@
 
 mod kit;
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
 use hier_checkpoint::{Postgres, PostgresOptions};
 use hier_core::checkpoint::suite::{self, Report};
 use hier_core::checkpoint::{Checkpointer, Claim, SaverError};
-
-/// The server for tests; says so if there is none.
-fn server() -> Option<String> {
-    let url = std::env::var("HIER_TEST_POSTGRES").ok();
-    if url.is_none() {
-        println!("SKIPPED: set HIER_TEST_POSTGRES to the URL of a server, or use `scripts/postgres.sh with …`");
-    }
-    url
-}
+use kit::server::{Server, server};
 
 /// A schema for each case.
 async fn report(schema: &str, url: &str, options: PostgresOptions) -> Report {
@@ -46,43 +35,6 @@ async fn encrypted_and_compressed_it_keeps_the_contract() {
     let options = Postgres::options().compress().encrypt(&hier_checkpoint::Key::new([7; 32]));
     let report = report("sealed", &url, options).await;
     assert!(report.passed(), "{report}");
-}
-
-/// A server of its own, to be killed.
-struct Server {
-    folder: PathBuf,
-    url: String,
-}
-
-fn script(action: &str, folder: &Path) -> Option<String> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/postgres.sh");
-    let done = Command::new(script).arg(action).arg(folder).output().expect("the script");
-    done.status.success().then(|| String::from_utf8_lossy(&done.stdout).trim().to_owned())
-}
-
-impl Server {
-    fn start() -> Option<Self> {
-        // Only where the others run as well.
-        server()?;
-        let folder = tempfile::tempdir().expect("a folder").keep();
-        let url = script("start", &folder)?;
-        Some(Self { folder, url })
-    }
-
-    fn crash(&self) {
-        script("crash", &self.folder).expect("a crash");
-    }
-
-    fn start_again(&self) {
-        assert_eq!(script("start", &self.folder).as_ref(), Some(&self.url));
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        script("crash", &self.folder);
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -180,10 +180,7 @@ async fn sqlite_what_was_acknowledged_is_there() {
 #[cfg(feature = "postgres")]
 #[tokio::test(flavor = "multi_thread")]
 async fn postgres_all_of_it() {
-    let Ok(url) = std::env::var("HIER_TEST_POSTGRES") else {
-        println!("SKIPPED: set HIER_TEST_POSTGRES to the URL of a server, or use `scripts/postgres.sh with …`");
-        return;
-    };
+    let Some(url) = kit::server::server() else { return };
     let saver = open(&url).await;
     saver.delete_thread("t").await.expect("an empty thread");
     overtaken(&url).await;

@@ -3,12 +3,14 @@
 //! Postgres needs a server: `scripts/postgres.sh with cargo test -p hier-checkpoint --features postgres`.
 #![cfg(feature = "sqlite")]
 
+mod kit;
+
 use std::path::Path;
 
 use hier_checkpoint::{Sqlite, SqliteOptions, SqliteStore};
 use hier_core::checkpoint::{Checkpointer, Claim, SaverError};
 use hier_core::store::suite::{self, Report};
-use hier_core::store::{Search, StoreError, StoreExt, StoreOptions};
+use hier_core::store::{Search, StoreError, StoreExt};
 use serde_json::json;
 
 async fn report(sqlite: SqliteOptions) -> Report {
@@ -95,7 +97,8 @@ async fn items_that_were_moved_or_are_plain_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("desk.db");
     let options = || Sqlite::options().encrypt(&hier_checkpoint::Key::new([7; 32]));
-    let store = SqliteStore::open_with(&path, options(), StoreOptions::default()).await.expect("a file");
+    let store =
+        SqliteStore::open_with(&path, options(), hier_core::store::StoreOptions::default()).await.expect("a file");
     store.put(["ada"], "k", &json!({ "secret": "figs" })).await.expect("a put");
     store.put(["bob"], "k", &json!({ "secret": "nuts" })).await.expect("a put");
     for file in std::fs::read_dir(folder.path()).expect("the folder") {
@@ -144,15 +147,7 @@ mod postgres {
     use hier_checkpoint::{Postgres, PostgresOptions, PostgresStore};
 
     use super::*;
-
-    /// The server for tests; says so if there is none.
-    fn server() -> Option<String> {
-        let url = std::env::var("HIER_TEST_POSTGRES").ok();
-        if url.is_none() {
-            println!("SKIPPED: set HIER_TEST_POSTGRES to the URL of a server, or use `scripts/postgres.sh with …`");
-        }
-        url
-    }
+    use crate::kit::server::server;
 
     async fn report(schema: &str, url: &str, postgres: PostgresOptions) -> Report {
         let mut report = Report::default();
@@ -186,7 +181,7 @@ mod postgres {
     async fn tables_are_asked_for_and_made_once_beside_those_of_the_saver() {
         let Some(url) = server() else { return };
         let options = || Postgres::options().schema("store_made_once");
-        let connect = || PostgresStore::connect_with(&url, options(), StoreOptions::default());
+        let connect = || PostgresStore::connect_with(&url, options(), hier_core::store::StoreOptions::default());
         let store = connect().await.expect("the server");
         let error = store.get(["a"], "k").await.expect_err("no tables");
         assert!(error.to_string().contains("call `PostgresStore::migrate`"), "{error}");
@@ -213,7 +208,9 @@ mod postgres {
     async fn namespaces_that_come_and_go_lose_no_items() {
         let Some(url) = server() else { return };
         let options = Postgres::options().schema("store_come_and_go");
-        let store = PostgresStore::connect_with(&url, options, StoreOptions::default()).await.expect("the server");
+        let store = PostgresStore::connect_with(&url, options, hier_core::store::StoreOptions::default())
+            .await
+            .expect("the server");
         store.migrate().await.expect("tables");
         let mut running = tokio::task::JoinSet::new();
         for writer in 0..6 {

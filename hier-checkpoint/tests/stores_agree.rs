@@ -1,13 +1,14 @@
 //! Whatever is done with them, all stores answer the same.
 #![cfg(feature = "sqlite")]
 
+mod kit;
+
 use hier_checkpoint::{Sqlite, SqliteStore};
 use hier_core::store::{
     BoxFuture, Embedder, Index, Item, MemoryStore, Namespaces, Op, OpResult, Search, Store, StoreError, StoreOptions,
 };
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
 use proptest::sample::select;
-use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
 /// Counts letters.
@@ -134,13 +135,10 @@ proptest! {
 #[cfg(feature = "postgres")]
 #[test]
 fn postgres_agrees_with_memory() {
-    let Ok(url) = std::env::var("HIER_TEST_POSTGRES") else {
-        println!("SKIPPED: set HIER_TEST_POSTGRES to the URL of a server, or use `scripts/postgres.sh with …`");
-        return;
-    };
+    let Some(url) = kit::server::server() else { return };
     let number = std::cell::Cell::new(0);
     let config = ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() };
-    let run = TestRunner::new(config).run(&batches(), |batches| {
+    let run = proptest::test_runner::TestRunner::new(config).run(&batches(), |batches| {
         number.set(number.get() + 1);
         let postgres = hier_checkpoint::Postgres::options().schema(format!("agree_{}", number.get()));
         runtime().block_on(async {

@@ -7,6 +7,8 @@ use deadpool_postgres::PoolError;
 use hier_core::checkpoint::SaverError;
 use tokio_postgres::error::SqlState;
 
+use super::address::unusable;
+
 /// An error of the server's, of the way to it, or of ours.
 #[derive(Debug)]
 pub(crate) enum Fault {
@@ -44,7 +46,7 @@ impl Fault {
             Self::NoConnection(_) => true,
             Self::Sql(error) => match error.code() {
                 Some(code) => is_passing(code),
-                None => error.is_closed() || is_io(error),
+                None => error.is_closed() || (is_io(error) && certificate(error).is_none()),
             },
         }
     }
@@ -67,34 +69,60 @@ fn is_passing(code: &SqlState) -> bool {
         || [&SqlState::UNIQUE_VIOLATION, &SqlState::DUPLICATE_SCHEMA, &SqlState::DUPLICATE_TABLE].contains(&code)
 }
 
+fn causes(error: &tokio_postgres::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    std::iter::successors(error.source(), |&error| error.source())
+}
+
 fn is_io(error: &tokio_postgres::Error) -> bool {
-    let mut source = error.source();
-    while let Some(error) = source {
-        if error.is::<io::Error>() {
-            return true;
-        }
-        source = error.source();
+    causes(error).any(<dyn Error>::is::<io::Error>)
+}
+
+/// What is wrong with the certificate of the server, if that is what is wrong.
+#[cfg(feature = "tls")]
+fn certificate(error: &tokio_postgres::Error) -> Option<String> {
+    let inner = causes(error).find_map(|cause| cause.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref());
+    match inner? {
+        rustls::Error::InvalidCertificate(reason) => Some(reason.to_string()),
+        _ => None,
     }
-    false
+}
+
+#[cfg(not(feature = "tls"))]
+fn certificate(_: &tokio_postgres::Error) -> Option<String> {
+    None
 }
 
 fn tell(error: tokio_postgres::Error, place: &str) -> SaverError {
-    let unusable = |reason: &str| SaverError::Unusable { place: place.to_owned(), reason: reason.to_owned() };
-    match error.code() {
-        Some(code) if [&SqlState::INVALID_PASSWORD, &SqlState::INVALID_AUTHORIZATION_SPECIFICATION].contains(&code) => {
-            unusable("the server refuses the user or the password of the URL")
-        }
-        Some(code) if *code == SqlState::INVALID_CATALOG_NAME => {
-            unusable("there is no such database: create it with `createdb`")
-        }
-        Some(code) if *code == SqlState::INSUFFICIENT_PRIVILEGE => {
-            unusable("the user may not do this: grant it the schema and its tables")
-        }
-        Some(code) if [&SqlState::UNDEFINED_TABLE, &SqlState::INVALID_SCHEMA_NAME].contains(&code) => {
-            unusable("its tables are missing: call `Postgres::migrate`")
-        }
-        _ => SaverError::database(place, Told(error)),
+    if let Some(reason) = certificate(&error) {
+        let mend = "name the file with its root by `sslrootcert=FILE` in the URL, and the host as the certificate does";
+        return unusable(place, format!("the certificate of the server is not accepted ({reason}): {mend}"));
     }
+    match reason(&error) {
+        Some(reason) => unusable(place, reason),
+        None => SaverError::database(place, Told(error)),
+    }
+}
+
+/// What to do about what the server said, where there is something to do.
+fn reason(error: &tokio_postgres::Error) -> Option<String> {
+    let error = error.as_db_error()?;
+    let said = error.message();
+    let wants_tls = said.ends_with("no encryption");
+    let reason = match error.code() {
+        &SqlState::INVALID_AUTHORIZATION_SPECIFICATION if wants_tls => {
+            "the server wants connections to be encrypted: add `sslmode=require` to the URL"
+        }
+        &SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
+            return Some(format!("the server refuses the user or the password of the URL: {said}"));
+        }
+        &SqlState::INVALID_CATALOG_NAME => "there is no such database: create it with `createdb`",
+        &SqlState::INSUFFICIENT_PRIVILEGE => "the user may not do this: grant it the schema and its tables",
+        &SqlState::UNDEFINED_TABLE | &SqlState::INVALID_SCHEMA_NAME => {
+            "its tables are missing: call `Postgres::migrate`"
+        }
+        _ => return None,
+    };
+    Some(reason.to_owned())
 }
 
 /// An error with the words of the server, which the error itself leaves to its source.

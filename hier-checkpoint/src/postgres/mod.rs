@@ -1,5 +1,6 @@
 //! The saver in Postgres.
 
+mod address;
 mod delete;
 pub(crate) mod fault;
 mod options;
@@ -9,6 +10,8 @@ pub(crate) mod session;
 pub(crate) mod statements;
 mod store;
 pub(crate) mod text;
+#[cfg(feature = "tls")]
+mod tls;
 
 use std::fmt;
 use std::future::ready;
@@ -45,7 +48,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// connection, so that a pooler may give each transaction another one. A commit takes its place when it is called, even if
 /// its future is dropped.
 ///
-/// Connections are not encrypted: use a local socket, a private network, or a pooler on this machine that does it.
+/// Connections are encrypted if the URL says `sslmode=require` (or `verify-ca` or `verify-full`; feature `tls`), and then the
+/// certificate of the server and its name are always checked: by the roots of this machine, or by those of a file, which
+/// `sslrootcert=FILE` names. This is stricter than libpq's `require`, and without `sslmode` nothing is encrypted.
 ///
 /// ```no_run
 /// use hier_checkpoint::Postgres;

@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Config, NoTls, Row};
 
+use super::address::{Address, Roots, unusable};
 use super::fault::Fault;
 use super::options::PostgresOptions;
 use super::statements::{MIGRATIONS, Statements};
@@ -59,20 +60,14 @@ pub(crate) use retrying;
 impl Session {
     pub(crate) async fn start(url: &str, options: &PostgresOptions) -> Result<Self, SaverError> {
         let statements = Statements::of(&options.schema)?;
-        // The parser's own message could quote the password.
-        let mut config: Config = url.parse().map_err(|_| SaverError::Unusable {
-            place: "the database".to_owned(),
-            reason: "its URL cannot be read: write `postgres://USER:PASSWORD@HOST:PORT/DATABASE`".to_owned(),
-        })?;
+        let Address { mut config, place, roots } = Address::parse(url)?;
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECTING);
         }
         if config.get_application_name().is_none() {
             config.application_name("hier");
         }
-        let place = place(&config);
-        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let pool = Pool::builder(Manager::from_config(config, NoTls, recycling))
+        let pool = Pool::builder(manager(config, roots.as_ref(), &place)?)
             .max_size(options.connections)
             .runtime(Runtime::Tokio1)
             .build()
@@ -168,8 +163,21 @@ impl Session {
     }
 
     fn unusable(&self, reason: &str) -> SaverError {
-        SaverError::Unusable { place: self.place.clone(), reason: reason.to_owned() }
+        unusable(&self.place, reason)
     }
+}
+
+/// What makes connections.
+fn manager(config: Config, roots: Option<&Roots>, place: &str) -> Result<Manager, SaverError> {
+    let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    let Some(roots) = roots else { return Ok(Manager::from_config(config, NoTls, recycling)) };
+    #[cfg(feature = "tls")]
+    return Ok(Manager::from_config(config, super::tls::connector(roots, place)?, recycling));
+    #[cfg(not(feature = "tls"))]
+    Err(unusable(
+        place,
+        format!("its URL asks for encryption by {roots}: enable the feature `tls` of `hier-checkpoint`"),
+    ))
 }
 
 /// A transaction. If the call is dropped before its end, the connection is closed, and with it the transaction.
@@ -230,18 +238,4 @@ impl Attempts<'_> {
         self.wait = (self.wait * 2).min(LONGEST_WAIT);
         Ok(())
     }
-}
-
-/// `Postgres DATABASE at HOST`: all that errors may tell of the URL.
-fn place(config: &Config) -> String {
-    let hosts = config.get_hosts().iter().enumerate().map(|(number, host)| {
-        let port = config.get_ports().get(number).or(config.get_ports().first()).copied().unwrap_or(5432);
-        match host {
-            tokio_postgres::config::Host::Tcp(host) => format!("{host}:{port}"),
-            #[cfg(unix)]
-            tokio_postgres::config::Host::Unix(path) => path.display().to_string(),
-        }
-    });
-    let hosts: Vec<_> = hosts.collect();
-    format!("Postgres `{}` at {}", config.get_dbname().unwrap_or("(default)"), hosts.join(", "))
 }

@@ -1,6 +1,8 @@
 //! Checkpoints to test with.
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub(crate) mod server;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
