@@ -7,8 +7,8 @@ mod kit;
 
 use hier_checkpoint::{Postgres, PostgresOptions};
 use hier_core::checkpoint::suite::{self, Report};
-use hier_core::checkpoint::{Checkpointer, Claim, SaverError};
-use kit::server::{Server, server};
+use hier_core::checkpoint::{Checkpointer, Claim, SaverError, WhenRunning};
+use kit::server::{Road, Server, server};
 
 /// A schema for each case.
 async fn report(schema: &str, url: &str, options: PostgresOptions) -> Report {
@@ -68,6 +68,34 @@ async fn it_goes_on_after_the_server_was_killed() {
     let latest = saver.get("t", "", None).await.expect("a checkpoint").expect("the latest");
     assert_eq!(latest.values[0].1.deltas.len(), 39);
     saver.renew(&lease).await.expect("the lease, still");
+}
+
+/// The server has done it, and nobody was told: trying again must not find the thread in use by oneself.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_whose_answer_was_lost_is_one_claim() {
+    let Some(url) = server() else { return };
+    let road = Road::to(&url).await;
+    let saver = Postgres::options().schema("lost_answers").connections(1).connect(&road.url).await.expect("the server");
+    saver.migrate().await.expect("tables");
+    let claim = || Claim { holder: "desk 7".to_owned(), when_running: WhenRunning::Reject, ..Claim::default() };
+    road.lose_one_answer();
+    let lease = saver.acquire("t", claim()).await.expect("the thread");
+    let (_, record) = kit::next(None, &[(0, false, b"value".to_vec())], 1);
+    saver.commit(&lease, vec![record]).await.expect("a commit");
+    let other = saver.acquire("t", claim()).await.expect_err("it is in use, if by the same holder");
+    assert!(matches!(&other, SaverError::Busy { holder, .. } if holder == "desk 7"), "{other:?}");
+    let threads = saver.threads(None).await.expect("a list");
+    assert_eq!(threads[0].holder.as_deref(), Some("desk 7"));
+}
+
+/// Something else listens at that port.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_that_says_nothing_is_given_up() {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("postgres://u@{}/x", silent.local_addr().expect("an address"));
+    let options = Postgres::options().retry_for(std::time::Duration::ZERO);
+    let error = options.connect(&url).await.expect_err("no server");
+    assert!(matches!(error, SaverError::Database { .. }), "{error:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,7 +5,7 @@ use std::fmt;
 use hier_core::checkpoint::SaverError;
 use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::{Host, SslMode, SslNegotiation};
 
 /// A database, and the way to it.
 pub(crate) struct Address {
@@ -46,16 +46,27 @@ impl Address {
             )
         })?;
         let place = place(&config);
-        // As in libpq, sockets of this machine are not encrypted.
-        let may = config.get_hosts().iter().any(|host| matches!(host, Host::Tcp(_)));
         let wanted = !matches!(config.get_ssl_mode(), SslMode::Disable | SslMode::Prefer);
+        let direct = config.get_ssl_negotiation() == SslNegotiation::Direct;
         let roots = match (wanted, file) {
             (false, Some(_)) => return Err(unusable(&place, "its URL has `sslrootcert`: add `sslmode=require` to it")),
+            (false, None) if direct => {
+                return Err(unusable(&place, "its URL has `sslnegotiation=direct`: add `sslmode=require` to it"));
+            }
             (true, Some(file)) if file != "system" => Some(Roots::File(file)),
             (true, _) => Some(Roots::System),
             (false, None) => None,
         };
-        let roots = roots.filter(|_| may);
+        // As in libpq, sockets of this machine are not encrypted. Where there is an address, no socket is used.
+        let is_local = |host: &Host| !matches!(host, Host::Tcp(_));
+        let local = config.get_hostaddrs().is_empty() && config.get_hosts().iter().all(is_local);
+        if roots.is_some() && !local && (config.get_hosts().is_empty() || config.get_hosts().iter().any(is_local)) {
+            return Err(unusable(
+                &place,
+                "its URL asks for encryption: name the host as the certificate of the server does",
+            ));
+        }
+        let roots = roots.filter(|_| !local);
         config.ssl_mode(if roots.is_some() { SslMode::Require } else { SslMode::Disable });
         Ok(Self { config, place, roots })
     }
@@ -117,13 +128,22 @@ mod tests {
             assert_eq!(of(&format!("{url}&sslrootcert=/my%20certs/ca.pem")), Ok(Some(file)), "{mode}");
         }
         assert_eq!(of("host=/run/postgresql dbname=db sslmode=require"), Ok(None));
+        assert_eq!(of("postgres://me@host/db?hostaddr=10.0.0.5&sslmode=require"), Ok(Some(Roots::System)));
         // A question mark in a password is the password's.
         assert_eq!(of("postgres://me:a?sslmode=require@host/db"), Ok(None));
     }
 
     #[test]
     fn what_cannot_be_read_is_refused_without_the_password() {
-        for url in ["postgres://me:secret@host/db?sslmode=maybe", "postgres://me:secret@host/db?sslrootcert=ca.pem"] {
+        for wrong in [
+            "host/db?sslmode=maybe",
+            "host/db?sslrootcert=ca.pem",
+            "host/db?sslnegotiation=direct",
+            // The address is used, and not the socket; and the name of the server is not known.
+            "/db?hostaddr=10.0.0.5&sslmode=require",
+            "%2Frun%2Fpostgresql/db?hostaddr=10.0.0.5&sslmode=require",
+        ] {
+            let url = &format!("postgres://me:secret@{wrong}");
             let error = of(url).expect_err(url);
             assert!(error.contains("URL") && !error.contains("secret"), "{error}");
         }

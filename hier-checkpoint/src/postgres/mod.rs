@@ -36,7 +36,7 @@ pub use options::PostgresOptions;
 use queue::{Group, Queue};
 use session::{Session, Transaction, first, retrying};
 use store::Owner;
-use text::{escape, unescape};
+use text::escape;
 
 /// How often to look whether another process has released a thread.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -103,7 +103,7 @@ impl Postgres {
     async fn try_claim(&self, thread: &str, claim: &Claim) -> Result<Lease, SaverError> {
         let session = &self.0.session;
         session.ready().await?;
-        let (name, holder) = (escape(thread), escape(&claim.holder));
+        let (name, holder) = (escape(thread), text::claimed_by(&claim.holder));
         let (lasts, lives) = (millis(claim.lasts), claim.time_to_live.map(millis));
         let take_over = claim.when_running == WhenRunning::TakeOver;
         let with = [
@@ -134,7 +134,7 @@ impl Postgres {
         let rows = retrying!(session, client => session.query(&client, &session.statements.holder, &with).await)?;
         let holder = rows.first().map(|row| row.try_get::<_, &str>(0)).transpose();
         let holder = holder.map_err(|error| Fault::from(error).tell(&session.place))?;
-        Ok(holder.map(|holder| unescape(holder).to_string()))
+        Ok(holder.map(text::holder))
     }
 
     async fn wait_and_claim(&self, thread: &str, claim: &Claim, at_most: Duration) -> Result<Lease, SaverError> {

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::fault::Fault;
 use super::session::Session;
-use super::text::{escape, unescape};
+use super::text::{escape, holder, unescape};
 use crate::rows::{PieceRow, WriteRow, by_task, open_body};
 use crate::vault::Vault;
 
@@ -159,7 +159,7 @@ pub(super) async fn threads(
             (Some(id), Some(body)) => Some(open_body(vault, &thread, "", id, body)?),
             _ => None,
         };
-        let holder = row.try_get::<_, Option<&str>>(4)?.map(|holder| unescape(holder).to_string());
+        let holder = row.try_get::<_, Option<&str>>(4)?.map(holder);
         let expires = row.try_get::<_, Option<i64>>(5)?;
         let expires = expires.map(|at| UNIX_EPOCH + Duration::from_millis(at.unsigned_abs()));
         Ok(ThreadInfo { thread, checkpoints: row.try_get::<_, i64>(1)?.unsigned_abs(), latest, holder, expires })

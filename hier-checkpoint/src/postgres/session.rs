@@ -69,6 +69,8 @@ impl Session {
         }
         let pool = Pool::builder(manager(config, roots.as_ref(), &place)?)
             .max_size(options.connections)
+            // A peer that accepts and says nothing is none.
+            .create_timeout(Some(CONNECTING))
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|error| SaverError::database(&place, error))?;

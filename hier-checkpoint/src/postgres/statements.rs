@@ -171,7 +171,7 @@ const CLAIM: &str = "
         leased_until = clock_timestamp() + $3 * interval '1 millisecond', time_to_live = excluded.time_to_live,
         expires = case when exists (select 1 from {s}.checkpoints where thread = old.key)
             then clock_timestamp() + $4 * interval '1 millisecond' end
-    where $5 or old.holder is null or old.leased_until <= clock_timestamp()
+    where $5 or old.holder is null or old.holder = excluded.holder or old.leased_until <= clock_timestamp()
     returning token";
 
 const HOLDER: &str =

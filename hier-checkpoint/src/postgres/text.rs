@@ -1,7 +1,9 @@
-//! Texts: Postgres takes every text but those with a NUL.
+//! Texts: Postgres takes every text but those with a NUL. And the names of those who hold threads.
 
 use std::borrow::Cow;
 use std::sync::Arc;
+
+use uuid::Uuid;
 
 /// A text that Postgres takes, from which [`unescape`] makes the first again.
 pub(crate) fn escape(text: &str) -> Cow<'_, str> {
@@ -28,9 +30,29 @@ pub(crate) fn unescape(text: &str) -> Arc<str> {
     plain.into()
 }
 
+/// What is stored of the holder of a thread: who it is, and which claim of theirs made it so. A claim whose answer was lost
+/// on the way is made again, and has to know itself.
+pub(super) fn claimed_by(holder: &str) -> String {
+    escape(&format!("{holder}\0{}", Uuid::new_v4().simple())).into_owned()
+}
+
+/// Who it is.
+pub(super) fn holder(stored: &str) -> String {
+    let stored = unescape(stored);
+    stored.rsplit_once('\0').map_or(&*stored, |(holder, _)| holder).to_owned()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{escape, unescape};
+    use super::{claimed_by, escape, holder, unescape};
+
+    #[test]
+    fn claims_differ_and_their_holders_do_not() {
+        for name in ["", "desk 7", "a\\b\0c\0"] {
+            assert_eq!(holder(&claimed_by(name)), name);
+            assert_ne!(claimed_by(name), claimed_by(name));
+        }
+    }
 
     #[test]
     fn every_text_comes_back() {
