@@ -40,3 +40,20 @@ async fn an_encrypted_and_compressed_file_keeps_the_contract() {
     let report = report(Sqlite::options().compress().encrypt(&hier_checkpoint::Key::new([7; 32]))).await;
     assert!(report.passed(), "{report}");
 }
+
+/// As processes do that are started together.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_file_can_be_opened_by_many_at_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for number in 0..10 {
+        let path = folder.path().join(format!("{number}.db"));
+        let mut opening = tokio::task::JoinSet::new();
+        for _ in 0..16 {
+            let path = path.clone();
+            opening.spawn(async move { Sqlite::open(path).await.map(|_| ()) });
+        }
+        for opened in opening.join_all().await {
+            opened.expect("the file");
+        }
+    }
+}

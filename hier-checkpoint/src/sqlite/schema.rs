@@ -1,10 +1,10 @@
 //! The tables, and how a file is opened.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hier_core::checkpoint::SaverError;
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::fault::Fault;
 use super::options::{SqliteOptions, Survives};
@@ -89,8 +89,7 @@ pub(crate) fn open_ours(path: Option<&Path>, options: &SqliteOptions) -> Result<
     if let Some(path) = path {
         // Of effect in a new file only. In small pages a value of a few KB wastes half of the space.
         connection.pragma_update(None, "page_size", PAGE)?;
-        let mode: String = connection.query_row("pragma journal_mode = wal", [], |row| row.get(0))?;
-        if mode != "wal" {
+        if use_log(&connection, options.busy_timeout)? != "wal" {
             return Err(unusable(path, "its file system allows no write-ahead log: use a local disk"));
         }
     }
@@ -99,6 +98,20 @@ pub(crate) fn open_ours(path: Option<&Path>, options: &SqliteOptions) -> Result<
     // A log that was shortened would have to grow again.
     connection.pragma_update(None, "journal_size_limit", LOG)?;
     Ok(connection)
+}
+
+/// Has the file written by way of a log. Returns the mode that it is in then.
+fn use_log(connection: &Connection, busy_timeout: Duration) -> Result<String, rusqlite::Error> {
+    let end = Instant::now() + busy_timeout;
+    loop {
+        match connection.query_row("pragma journal_mode = wal", [], |row| row.get(0)) {
+            // If two open a new file at once, SQLite lets one of them fail without a wait.
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && Instant::now() < end => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            mode => return mode,
+        }
+    }
 }
 
 /// A connection that reads a file which the writer has opened.
@@ -138,7 +151,8 @@ fn inspect(connection: &Connection, path: Option<&Path>) -> Result<usize, Fault>
 }
 
 fn migrate(connection: &mut Connection, path: Option<&Path>) -> Result<(), Fault> {
-    if inspect(connection, path)? == MIGRATIONS.len() {
+    // As it is at one instant: another process may be making the tables.
+    if inspect(&*connection.unchecked_transaction()?, path)? == MIGRATIONS.len() {
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
