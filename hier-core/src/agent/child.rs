@@ -102,7 +102,7 @@ where
             };
             let context = (self.attached.context)(&task.run.shared.context);
             let state = self.enter(task, call.as_ref());
-            let mut runner = open_child(&self.attached.graph, state, context, task);
+            let mut runner = open_child(&self.attached.graph, state, context, task).await?;
             self.attached.begin(&mut runner, task).await?;
             let leave = |end: &T, returned| self.leave(task, call.as_ref(), end, returned);
             self.attached.finish(&mut runner, task, leave).await

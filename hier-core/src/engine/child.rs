@@ -27,7 +27,7 @@ where
     fn run<'a>(&'a self, task: &'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>> {
         Box::pin(async move {
             let context = (self.context)(&task.run.shared.context);
-            let mut runner = open_child(&self.graph, self.entry(task)?, context, task);
+            let mut runner = open_child(&self.graph, self.entry(task)?, context, task).await?;
             self.begin(&mut runner, task).await?;
             self.finish(&mut runner, task, |_, returned| self.hand_back(task, returned)).await
         })

@@ -207,12 +207,12 @@ where
 }
 
 /// A run of an inner graph as part of a task of the outer one, before anything of it has run.
-pub(crate) fn open_child<S, C, T, D>(
+pub(crate) async fn open_child<S, C, T, D>(
     graph: &Arc<Inner<T, D>>,
     state: Arc<T>,
     context: Arc<D>,
     task: &Task<S, C>,
-) -> Runner<T, D>
+) -> Result<Runner<T, D>, NodeError>
 where
     S: Values,
     C: Send + Sync + 'static,
@@ -222,10 +222,7 @@ where
     let outer = &task.run.shared;
     let mut namespace = outer.namespace.clone();
     let checkpoints = task.graph.nodes[task.run.key.node].checkpoints;
-    namespace.push(match checkpoints {
-        Checkpoints::PerThread => task.run.node().to_owned(),
-        _ => format!("{}:{}", task.run.node(), task.run.task_id()),
-    });
+    namespace.push(durable::level_of(task).await.map_err(subgraph_error)?);
     let emitter = outer.outlet.as_deref().and_then(Outlet::for_subgraphs);
     let emitter = emitter.map(|(root, modes)| Arc::new(Emitter::nested(root, modes, namespace.clone())));
     let mut shared = shared(graph, context, outer.config.clone(), namespace, emitter.as_ref(), outer.crew.clone());
@@ -238,7 +235,7 @@ where
         parents.extend(task.run.base.map(|base| (outer.namespace.join("|"), base)));
         shared.parents = Some(Arc::new(parents));
     }
-    Runner::new(graph.clone(), state, shared, emitter, true)
+    Ok(Runner::new(graph.clone(), state, shared, emitter, true))
 }
 
 impl<T: Values, D: Send + Sync + 'static> Runner<T, D> {

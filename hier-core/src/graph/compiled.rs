@@ -284,7 +284,9 @@ where
     C: Send + Sync + 'static,
     O: GraphOutput<S>,
 {
-    /// Says what a node, or the graph itself, was called when threads were stored that are still open.
+    /// Says what a node, or the graph itself, was called when threads were stored that are still used: open ones, and those in
+    /// which a subgraph keeps its state from call to call. A subgraph's node whose call was cut off without a question begins
+    /// that call again.
     #[must_use]
     pub fn renamed(self, old: impl Into<String>, new: impl Into<String>) -> Self {
         let Self { inner, attached, types } = self;

@@ -79,6 +79,35 @@ async fn d65_inner_nodes_that_are_done_do_not_run_again() {
     }
 }
 
+/// What it stored is found under the name that its node had.
+#[tokio::test]
+async fn a_subgraph_whose_node_has_another_name_now_goes_on() {
+    for checkpoints in [Checkpoints::PerCall, Checkpoints::PerThread] {
+        let mut inner = marks(&["c", "z"]);
+        inner.node("ask", asks(&["?"])).edge(START, "c").edge("c", "ask").edge("ask", "z");
+        let inner = compile(inner);
+        let graph = |node: &'static str| {
+            let mut outer = marks(&["o"]);
+            outer.subgraph(node, &inner).checkpoints(node, checkpoints).edge(START, node).edge(node, "o");
+            outer
+        };
+        let before = Bench::new(graph("old"));
+        assert_eq!(questions(before.start(json!({ "x": 1 })).await.unwrap()).len(), 1);
+        let mut after = Bench::on(graph("new"), before.saver.clone());
+        after.graph = after.graph.renamed("old", "new");
+        let place = after.state().await.tasks[0].state.clone().expect("a place");
+        let inside = inner.clone().checkpointer(before.saver.clone()).state(place).await.unwrap();
+        assert_eq!((inside.next, inside.values.to_value()["log"].clone()), (vec!["ask".to_owned()], json!(["c"])));
+        assert_eq!(log(after.answer("yes").await.unwrap()), json!(["c", "yes", "z", "o"]), "{checkpoints:?}");
+        assert_eq!(after.tally.all(), json!({ "ask": 1, "z": 1, "o": 1 }), "{checkpoints:?}");
+        if checkpoints == Checkpoints::PerThread {
+            // The next call goes on with what the one before has kept.
+            assert_eq!(questions(after.start(json!({ "x": 2 })).await.unwrap()).len(), 1);
+        }
+        assert_eq!(namespaces(&before).await, ["", "old"], "{checkpoints:?}");
+    }
+}
+
 #[tokio::test]
 async fn without_checkpoints_a_call_begins_again() {
     let bench = failing(Checkpoints::None);

@@ -87,8 +87,8 @@ impl<S: Values, C> Reader<'_, S, C> {
         let renamed = self.graph.renamed.iter().find(|(old, _)| old == name).map(|(_, new)| new.as_str());
         plan.find(renamed.unwrap_or(name)).ok_or_else(|| {
             CodecError::new(format!(
-                "the node `{name}` is to run next, which the graph has no longer: bring it back, or say what it is called \
-                 now with `.renamed(\"{name}\", …)`"
+                "the node `{name}` is to run next, which the graph has no longer: bring it back (`graph!` has \
+                 `{name} = function`), or say what it is called now with `.renamed(\"{name}\", …)` on the compiled graph"
             ))
         })
     }

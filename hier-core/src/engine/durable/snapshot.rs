@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use super::level::stored_level;
 use super::load;
 use super::load::{Loaded, Reader};
 use crate::checkpoint::{Checkpointer, CodecError, ListQuery, Saved, Source};
@@ -185,10 +186,24 @@ where
     inherited(graph, saver, thread, &mut found).await?;
     let newest = Some(found.checkpoint.id);
     let loaded = load(&reader, (graph.initial)(), newest, found)?;
-    view(&reader, config, loaded, live).map_err(|error| reader.unfit(error))
+    let mut snapshot = view(&reader, config, loaded, live).map_err(|error| reader.unfit(error))?;
+    let namespace = levels(&config.namespace);
+    for task in &mut snapshot.tasks {
+        let Some(node) = graph.plan.find(&task.node).filter(|node| graph.child(*node).is_some()) else { continue };
+        let level = stored_level(graph, saver, thread, &namespace, node, task.id).await;
+        let level = level.map_err(|error| RunError::Saver { graph: graph.plan.graph().to_owned(), error })?;
+        let path: Vec<&str> = namespace.iter().map(String::as_str).chain([&*level]).collect();
+        task.state = Some(Config::thread(thread).namespace(path.join("|")));
+    }
+    Ok(snapshot)
 }
 
-/// What is shown of a checkpoint.
+/// The parts of a namespace.
+fn levels(namespace: &str) -> Vec<String> {
+    namespace.split('|').filter(|level| !level.is_empty()).map(str::to_owned).collect()
+}
+
+/// What is shown of a checkpoint, but for where the graphs that its tasks run are.
 fn view<S: Values, C>(
     reader: &Reader<'_, S, C>,
     config: &Config,
@@ -221,8 +236,7 @@ fn view<S: Values, C>(
     let pulled = frontier.ready().iter().map(|node| TaskKey { node: *node, step, send: None });
     let mut next: Vec<String> = start.iter().map(|_| hier_spec::START.to_owned()).collect();
     let (mut tasks, mut questions, mut ended) = (Vec::new(), Vec::new(), Vec::new());
-    let namespace: Vec<String> =
-        config.namespace.split('|').filter(|level| !level.is_empty()).map(str::to_owned).collect();
+    let namespace = levels(&config.namespace);
     for key in pushed.chain(pulled) {
         let place = &*plan.path(key);
         let id = pending.id(place).unwrap_or_else(|| plan.task_id(checkpoint.id, &namespace, key));
@@ -239,15 +253,7 @@ fn view<S: Values, C>(
         let result = done.as_ref().map(|done| S::Update::from_writes(done.writes.clone()));
         ended.extend(done.map(|done| Applied { node: Some(key.node), pushed: key.send.is_some(), done }));
         let error = pending.error(place)?;
-        let child = reader.graph.child(key.node).map(|_| {
-            let level = match reader.graph.nodes[key.node].checkpoints {
-                crate::graph::Checkpoints::PerThread => node.clone(),
-                _ => format!("{node}:{id}"),
-            };
-            let path: Vec<&str> = namespace.iter().map(String::as_str).chain([level.as_str()]).collect();
-            Config::thread(reader.thread).namespace(path.join("|"))
-        });
-        tasks.push(TaskSnapshot { id, node, send: key.send, result, error, questions: asked, state: child });
+        tasks.push(TaskSnapshot { id, node, send: key.send, result, error, questions: asked, state: None });
     }
     if live {
         ledger.preview(plan, &reader.graph.channels, &mut state, &mut ended);
