@@ -27,6 +27,8 @@ pub struct Run<C = ()> {
     pub(crate) base: Option<Uuid>,
     /// What is known of the task from before, if it goes on where it stopped.
     pub(crate) inbox: Option<Arc<Inbox>>,
+    /// What runs, if it is no node but code that belongs to entering or leaving the graph, and its id.
+    pub(crate) hook: Option<Box<(&'static str, Uuid)>>,
 }
 
 /// What is the same for all tasks of a run.
@@ -57,6 +59,7 @@ impl<C> Clone for Run<C> {
             heartbeat: self.heartbeat.clone(),
             base: self.base,
             inbox: self.inbox.clone(),
+            hook: self.hook.clone(),
         }
     }
 }
@@ -78,8 +81,11 @@ impl<C> Run<C> {
         &self.shared.config
     }
 
-    /// The name of the node that is running.
+    /// The name of the node that is running; `on_entry` or `on_exit` in the code of these.
     pub fn node(&self) -> &str {
+        if let Some(hook) = &self.hook {
+            return hook.0;
+        }
         self.shared.plan.name(self.key.node)
     }
 
@@ -115,6 +121,9 @@ impl<C> Run<C> {
 
     /// The id of this task: it is the same each time the task is run again, and no other task has it.
     pub fn task_id(&self) -> Uuid {
+        if let Some(hook) = &self.hook {
+            return hook.1;
+        }
         if let Some((id, _)) = self.inbox.as_ref().and_then(|inbox| inbox.known.as_ref()) {
             return *id;
         }

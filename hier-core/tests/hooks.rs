@@ -1,5 +1,7 @@
 //! `on_entry` and `on_exit`: code that runs when a graph is entered and left, as a root, as a node, as a subagent.
 
+use std::sync::{Arc, Mutex};
+
 use hier_core::RunError;
 use hier_core::checkpoint::{ListQuery, MemorySaver};
 use hier_core::prelude::*;
@@ -150,4 +152,114 @@ async fn what_only_nodes_can_do_is_refused() {
     let fell =
         Falling::compile().invoke(Case::update(), Config::default(), ()).await.expect_err("it falls").to_string();
     assert!(fell.contains("on_entry") && fell.contains("no title"), "{fell}");
+}
+
+graph! {
+    /// Has nothing to do if there is a title.
+    Gate<Case> = Graph {
+        nodes: [close],
+        edges: [START >> if is_titled { END } else { close }, close >> END],
+        on_entry: enter,
+        on_exit: leave,
+    }
+}
+
+fn is_titled(state: &Case) -> bool {
+    state.title != "case "
+}
+
+#[tokio::test]
+async fn a_root_in_which_nothing_runs_is_entered_and_left() {
+    let saver = MemorySaver::new();
+    for gate in [Gate::compile(), Gate::compile().checkpointer(saver.clone())] {
+        let end = gate.invoke(Case::update().title("one"), Config::thread("t"), ()).await.expect("a run");
+        assert_eq!((end.state().log.join(", "), &*end.state().title), ("entered one, left with 1".to_owned(), "left"));
+        let closed = gate.invoke(Case::update(), Config::thread("other"), ()).await.expect("a run");
+        assert_eq!(closed.state().log, ["entered ", "closed", "left with 2"]);
+    }
+    let stored = Gate::compile().checkpointer(saver).state(Config::thread("t")).await.expect("a state");
+    assert_eq!((stored.values.title.as_str(), stored.next.len()), ("left", 0));
+}
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Visits {
+    visits: u32,
+}
+
+graph! {
+    Guest<Visits> = Graph { nodes: [stay], edges: [START >> stay >> END], on_entry: arrive }
+}
+
+graph! {
+    House<Case> = Graph { nodes: [Guest { checkpoints: per_thread }], edges: [START >> Guest >> END] }
+}
+
+fn arrive(state: &Visits) -> VisitsUpdate {
+    Visits::update().visits(state.visits + 1)
+}
+
+async fn stay() {}
+
+#[tokio::test]
+async fn what_a_subgraph_keeps_is_there_when_it_is_entered() {
+    let saver = MemorySaver::new();
+    let house = House::compile().checkpointer(saver.clone());
+    for visits in 1..4 {
+        let end = house.invoke(Case::update().title("in"), Config::thread("t"), ()).await.expect("a run");
+        assert!(matches!(end, Outcome::Finished(_)), "{end:?}");
+        let guest = Guest::compile().checkpointer(saver.clone());
+        let kept = guest.state(Config::thread("t").namespace("Guest")).await.expect("a state");
+        assert_eq!(kept.values.visits, visits);
+    }
+}
+
+/// What was done, by whom and under which key.
+#[derive(Clone, Default)]
+struct Ledger(Arc<Mutex<Vec<(String, String)>>>);
+
+fn note(run: &Run<Ledger>) {
+    run.context().0.lock().expect("a list").push((run.node().to_owned(), run.idempotency_key()));
+}
+
+async fn charge(run: &Run<Ledger>) {
+    note(run);
+}
+
+fn greet(run: &Run<Ledger>) -> Result<CaseUpdate> {
+    note(run);
+    Ok(Case::update())
+}
+
+fn thank(state: &Case, run: &Run<Ledger>) -> Result<CaseUpdate> {
+    note(run);
+    if state.trouble.is_empty() { Ok(Case::update()) } else { Err(NodeError::permanent("the door is locked")) }
+}
+
+graph! {
+    Till<Case, Ledger> = Graph { nodes: [charge], edges: [START >> charge >> END], on_entry: greet, on_exit: thank }
+}
+
+graph! {
+    Market<Case, Ledger> = Graph { nodes: [Till], edges: [START >> Till >> END] }
+}
+
+#[tokio::test]
+async fn each_hook_has_a_key_of_its_own_which_stays() {
+    let saver = MemorySaver::new();
+    let (till, market) = (Till::compile().checkpointer(saver.clone()), Market::compile().checkpointer(saver));
+    let (start, mend) = (|| Case::update().trouble("yes"), || Command::update(Case::update().trouble("")));
+    let (alone, inside) = (Ledger::default(), Ledger::default());
+    till.invoke(start(), Config::thread("alone"), alone.clone()).await.expect_err("it cannot be left");
+    till.invoke(mend(), Config::thread("alone"), alone.clone()).await.map(drop).expect("a run");
+    market.invoke(start(), Config::thread("inside"), inside.clone()).await.expect_err("it cannot be left");
+    market.invoke((), Config::thread("inside"), inside.clone()).await.expect_err("still");
+    for (ledger, again) in [(alone, "charge"), (inside, "on_exit")] {
+        let noted = ledger.0.lock().expect("a list").clone();
+        let of = |name: &str| noted.iter().filter(|(node, _)| node == name).map(|(_, key)| key).collect::<Vec<_>>();
+        let (entry, charged, exit) = (of("on_entry"), of("charge"), of("on_exit"));
+        assert_eq!((entry.len(), exit.len()), (1, 2), "{noted:?}");
+        assert_eq!(charged.len(), if again == "charge" { 2 } else { 1 }, "{noted:?}");
+        assert_eq!(exit[0], exit[1]);
+        assert!(entry[0] != exit[0] && charged.iter().all(|key| *key != entry[0] && *key != exit[0]), "{noted:?}");
+    }
 }

@@ -35,17 +35,13 @@ where
 }
 
 impl<T: Values, C, D: Send + Sync + 'static> Attached<T, C, D> {
-    /// Enters the inner graph, or goes on where it stopped: then it has been entered already.
+    /// Enters the inner graph, or goes on where it stopped.
     pub(crate) async fn begin<S>(&self, runner: &mut Runner<T, D>, task: &Task<S, C>) -> Result<(), NodeError>
     where
         S: Values,
         C: Send + Sync + 'static,
     {
-        let is_new = runner.is_new_call(task).await?;
-        let mut input = self.input(task, runner)?;
-        if is_new {
-            input = input.into_iter().chain(runner.entering().await?).collect();
-        }
+        let input = self.input(task, runner)?;
         runner.begin_child(task, input).await
     }
 

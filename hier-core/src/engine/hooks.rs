@@ -2,31 +2,31 @@
 
 use std::sync::Arc;
 
+use uuid::Uuid;
+
 use super::exec::{call, with_writes};
 use super::runner::Runner;
 use crate::error::{NodeError, NodeErrorKind, RunError};
-use crate::graph::Body;
+use crate::graph::{Body, Task};
 use crate::state::{Values, Writes};
 
 const ON_ENTRY: &str = "on_entry";
 const ON_EXIT: &str = "on_exit";
 
 impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
-    /// What entering the graph writes.
-    pub(super) async fn entering(&self) -> Result<Writes<S>, NodeError> {
-        self.hook(self.task.graph.hooks.on_entry.as_ref()).await
-    }
-
     /// What leaving the graph writes.
     pub(super) async fn leaving(&self) -> Result<Writes<S>, NodeError> {
-        self.hook(self.task.graph.hooks.on_exit.as_ref()).await
+        self.hook(ON_EXIT, self.task.graph.hooks.on_exit.as_ref(), self.task.state.clone()).await
     }
 
-    async fn hook(&self, hook: Option<&Body<S, C>>) -> Result<Writes<S>, NodeError> {
+    async fn hook(&self, name: &'static str, hook: Option<&Body<S, C>>, state: Arc<S>) -> Result<Writes<S>, NodeError> {
         let Some(hook) = hook else { return Ok(Writes::new()) };
         let refuse =
             |what| NodeError::permanent(format!("code of `on_entry` and `on_exit` cannot {what}: let a node do it"));
-        match call(&self.task, hook).await {
+        let mut task = Task { state, ..self.task.clone() };
+        task.run.key.step = self.step;
+        task.run.hook = Some(Box::new((name, self.hook_id(name))));
+        match call(&task, hook).await {
             Ok(output) if output.orders.is_some() => Err(refuse("say where to go")),
             Ok(output) => Ok(output.writes),
             Err(error) if matches!(error.kind(), NodeErrorKind::Interrupt(_)) => Err(refuse("ask")),
@@ -34,28 +34,46 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         }
     }
 
-    /// Begins a root that is not durable.
-    pub(super) async fn enter(&mut self, input: Writes<S>) -> Result<(), RunError> {
-        let input = self.entered(input).await?;
-        self.begin(input)
+    /// The id under which the code runs: the same if it is run again for the same call or end. Each input of a root is an
+    /// entry of its own.
+    fn hook_id(&self, name: &str) -> Uuid {
+        let shared = &self.task.run.shared;
+        let base = match &self.journal {
+            Some(journal) if self.is_child() || name == ON_EXIT => journal.base.unwrap_or_default(),
+            None if self.is_child() => Uuid::nil(),
+            _ => shared.checkpoint_id(self.step),
+        };
+        let outer = shared.parents.iter().flat_map(|parents| parents.values());
+        let mut text: Vec<u8> = outer.chain([&base]).flat_map(|id| id.as_bytes()).copied().collect();
+        for part in shared.namespace.iter().map(String::as_str).chain([name]) {
+            text.extend_from_slice(part.as_bytes());
+            text.push(b'|');
+        }
+        Uuid::from_u128(xxhash_rust::xxh3::xxh3_128(&text))
     }
 
-    /// The input of a root, and what entering the graph adds to it.
-    pub(super) async fn entered(&mut self, input: Writes<S>) -> Result<Writes<S>, RunError> {
-        if self.is_child() || self.task.graph.hooks.on_entry.is_none() {
-            return Ok(input);
-        }
+    /// Begins a run that is not durable.
+    pub(super) async fn enter(&mut self, input: Writes<S>) -> Result<(), RunError> {
+        let input = self.entered(input).await?;
+        self.begin(input)?;
+        self.leave_if_over().await
+    }
+
+    /// The input, and what entering the graph adds to it.
+    pub(super) async fn entered(&self, input: Writes<S>) -> Result<Writes<S>, RunError> {
+        let Some(hook) = &self.task.graph.hooks.on_entry else { return Ok(input) };
         // What cannot be applied is refused where it is applied.
         let Ok(state) = with_writes(&*self.task.state, &input) else { return Ok(input) };
-        let before = std::mem::replace(&mut self.task.state, Arc::new(state));
-        let added = self.entering().await;
-        self.task.state = before;
+        let added = self.hook(ON_ENTRY, Some(hook), Arc::new(state)).await;
         let added = added.map_err(|error| self.in_hook(ON_ENTRY, error))?;
         Ok(input.into_iter().chain(added).collect())
     }
 
-    /// What leaving a root adds to its last step.
-    pub(super) async fn left(&mut self) -> Result<(), RunError> {
+    /// What leaving a root adds to its last step, if this was it.
+    pub(super) async fn leave_if_over(&mut self) -> Result<(), RunError> {
+        if !self.is_left || !self.is_over() {
+            return Ok(());
+        }
         let writes = self.leaving().await.map_err(|error| self.in_hook(ON_EXIT, error))?;
         if writes.is_empty() {
             return Ok(());

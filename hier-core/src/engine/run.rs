@@ -239,17 +239,7 @@ where
 }
 
 impl<T: Values, D: Send + Sync + 'static> Runner<T, D> {
-    /// Looks whether something is stored of the inner graph from an earlier attempt of this call. If not, the call is new,
-    /// and whatever belongs to entering the graph is to be done.
-    pub(crate) async fn is_new_call<S, C>(&mut self, task: &Task<S, C>) -> Result<bool, NodeError>
-    where
-        S: Values,
-        C: Send + Sync + 'static,
-    {
-        durable::look_up_child(self, task).await.map_err(subgraph_error)
-    }
-
-    /// Begins the inner graph with what entering it has written, or goes on where it stopped.
+    /// Begins the inner graph, or goes on where it stopped: then it has been entered already.
     pub(crate) async fn begin_child<S, C>(&mut self, task: &Task<S, C>, input: Writes<T>) -> Result<(), NodeError>
     where
         S: Values,

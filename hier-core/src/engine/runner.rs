@@ -14,7 +14,6 @@ use super::outcome::{Question, StopReason};
 use super::plan::TaskKey;
 use super::report::{is_traced, report, started, step_span, task_span};
 use super::stream::Emitter;
-use crate::checkpoint::Saved;
 use crate::error::{NodeError, NodeErrorKind, RunError};
 use crate::graph::{Inner, Output, Parcel, ParentCommand, Routing, Task};
 use crate::run::{Run, Shared};
@@ -45,12 +44,10 @@ pub(crate) struct Runner<S: Values, C> {
     pub(super) last: Last,
     /// The nodes that ran in the last step of several tasks.
     pub(super) ran: Vec<usize>,
-    /// What is stored of a subgraph that goes on.
-    pub(super) found: Option<Box<Saved>>,
     /// How much of what a subgraph hands back has been stored.
     pub(super) stored_returns: usize,
     /// Whether code runs when this root is left.
-    is_left: bool,
+    pub(super) is_left: bool,
 }
 
 /// Nodes before and after which a run stops.
@@ -87,7 +84,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         let key = TaskKey { node: 0, step: 0, send: None };
         let breakpoints = Breakpoints::of(&graph.plan);
         let shared = Arc::new(shared);
-        let run = Run { shared, key, attempt: 1, remaining: 0, heartbeat: None, base: None, inbox: None };
+        let run = Run { shared, key, attempt: 1, remaining: 0, heartbeat: None, base: None, inbox: None, hook: None };
         let task = Task { graph, state, run, parcel: None, failure: None };
         // The input is the checkpoint of step −1, START the superstep 0, the first nodes run in step 1.
         Self {
@@ -106,7 +103,6 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             start: None,
             last: Last::default(),
             ran: Vec::new(),
-            found: None,
             stored_returns: 0,
             is_left,
         }
@@ -184,8 +180,8 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             if let Some(end) = end {
                 return Ok(end);
             }
-            if self.is_left && self.is_over() {
-                self.left().await?;
+            if self.is_left {
+                self.leave_if_over().await?;
             }
             if self.journal.is_some() {
                 self.store_step(single).await?;
@@ -199,7 +195,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
 
     /// Whether nothing is left to do.
     #[inline]
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.frontier.ready().is_empty() && self.sends.is_empty() && self.start.is_none()
     }
 

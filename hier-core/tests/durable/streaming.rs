@@ -154,6 +154,16 @@ async fn a_replay_tells_its_fork_and_an_update_is_told_as_one() {
     }
 }
 
+#[tokio::test]
+async fn a_replay_of_the_input_begins_at_the_start() {
+    let mut bench = Bench::new(row(&["a"]));
+    assert!(matches!(bench.start(json!({ "x": 1 })).await, Ok(Outcome::Finished(_))));
+    bench.config = bench.at(0).await;
+    let events = told(&bench, (), false).await;
+    assert_eq!(events[1], json!(["checkpoints", "fork", 0, ["__start__"], { "log": [] }]));
+    assert_eq!(events.last(), Some(&json!(["checkpoints", "loop", 2, [], { "log": ["a"], "x": 1 }])));
+}
+
 /// What was asked is an event of its own here, and not told once more among the values.
 #[tokio::test]
 async fn a_question_is_told_before_the_end_of_its_task_and_what_was_done_is_told_as_such() {

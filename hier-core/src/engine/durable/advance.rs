@@ -38,7 +38,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             self.commit(vec![record]).await?;
         }
         if self.emitter.is_some() {
-            self.emit_checkpoint(self.step, Source::Loop, self.next());
+            self.emit_checkpoint(self.step, Source::Loop);
         }
         Ok(())
     }
@@ -174,13 +174,15 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         End::Stopped(StopReason::Before(self.next()))
     }
 
-    pub(super) fn emit_checkpoint(&self, step: i64, source: Source, next: Vec<String>) {
+    pub(super) fn emit_checkpoint(&self, step: i64, source: Source) {
         let Some(emitter) = self.emitter.as_ref().filter(|emitter| emitter.wants(StreamMode::Checkpoints)) else {
             return;
         };
         let Some((id, parent)) = self.journal.as_ref().and_then(|journal| Some((journal.base?, journal.before))) else {
             return;
         };
+        let starts = source == Source::Input || self.start.is_some();
+        let next = if starts { vec![hier_spec::START.to_owned()] } else { self.next() };
         let state = self.task.state.clone();
         emitter.emit(Event::Checkpoint(CheckpointEvent { id, parent, step, source, state, next }));
     }

@@ -17,32 +17,11 @@ use crate::state::{Values, Writes};
 /// The metadata by which a subgraph that keeps its state knows which call it is in.
 const CALL: &str = "__call__";
 
-/// Looks what is stored of a subgraph. True if the call is new.
-pub(crate) async fn look_up_child<S, C, T, D>(runner: &mut Runner<T, D>, task: &Task<S, C>) -> Result<bool, RunError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-    T: Values,
-    D: Send + Sync + 'static,
-{
-    let Some(book) = runner.task.run.shared.book.clone() else { return Ok(true) };
-    let keeps = keeps(task);
-    // Who runs for the first time has stored nothing.
-    if !keeps && !task.run.is_resumed() && task.run.attempt() == 1 {
-        return Ok(true);
-    }
-    let saved = stored(&book, task, keeps).await;
-    runner.found = saved.map_err(|error| RunError::Saver { graph: runner.graph_name(), error })?.map(Box::new);
-    let call = task.run.task_id().to_string();
-    let same = |saved: &Saved| !keeps || saved.checkpoint.metadata.get(CALL).is_some_and(|stored| *stored == call);
-    Ok(!runner.found.as_deref().is_some_and(same))
-}
-
 fn keeps<S: Values, C>(task: &Task<S, C>) -> bool {
     task.graph.nodes[task.run.key.node].checkpoints == Checkpoints::PerThread
 }
 
-/// Begins a subgraph with an input, or takes it up where it stopped.
+/// Begins a subgraph with an input, which enters it, or takes it up where it stopped.
 pub(crate) async fn begin_child<S, C, T, D>(
     runner: &mut Runner<T, D>,
     task: &Task<S, C>,
@@ -54,8 +33,10 @@ where
     T: Values,
     D: Send + Sync + 'static,
 {
-    let Some(book) = runner.task.run.shared.book.clone() else { return runner.begin(given) };
+    let Some(book) = runner.task.run.shared.book.clone() else { return runner.enter(given).await };
     let keeps = keeps(task);
+    let saved = stored(&book, task, keeps).await;
+    let saved = saved.map_err(|error| RunError::Saver { graph: runner.graph_name(), error })?;
     let mut metadata = runner.task.run.shared.config.metadata.clone();
     let call = task.run.task_id().to_string();
     if keeps {
@@ -65,7 +46,7 @@ where
     let parents = runner.task.run.shared.parents.clone().unwrap_or_default();
     let journal = |known| Box::new(Journal::new(&graph, book.clone(), metadata, parents, known));
     runner.ledger.notes = Some(Box::new(Notes::new(&graph.channels)));
-    let Some(mut saved) = runner.found.take() else {
+    let Some(mut saved) = saved else {
         runner.journal = Some(journal(Known::default()));
         return runner.begin_durably(given, -1).await;
     };
@@ -84,7 +65,7 @@ where
             entry.clear(*channel);
         }
     }
-    let loaded = load(&Reader { graph: &*graph, thread: &thread }, entry, newest, *saved)?;
+    let loaded = load(&Reader { graph: &*graph, thread: &thread }, entry, newest, saved)?;
     let Loaded { checkpoint, state, frontier, sends, last, start, returned, mut recent, migrated, pending, mut known } =
         loaded;
     if let Some(notes) = &mut runner.ledger.notes {
@@ -114,12 +95,20 @@ where
     }
     runner.opened = Some(Box::new(Opened { pending, reuse: true, anyone: None }));
     runner.emit_values();
-    runner.emit_checkpoint(checkpoint.step, checkpoint.source, runner.next());
+    runner.emit_checkpoint(checkpoint.step, checkpoint.source);
     Ok(())
 }
 
 /// What is stored of a subgraph.
-async fn stored<S: Values, C>(book: &Book, task: &Task<S, C>, keeps: bool) -> Result<Option<Saved>, SaverError> {
+async fn stored<S, C>(book: &Book, task: &Task<S, C>, keeps: bool) -> Result<Option<Saved>, SaverError>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+{
+    // Who runs for the first time has stored nothing.
+    if !keeps && !task.run.is_resumed() && task.run.attempt() == 1 {
+        return Ok(None);
+    }
     let (saver, thread) = (&book.committer.saver, &book.committer.lease.thread);
     // What was stored in the background a moment ago is to be found.
     book.committer.flush().await?;

@@ -21,7 +21,7 @@ mod snapshot;
 
 pub(crate) use advance::Reuse;
 pub(crate) use book::Book;
-pub(crate) use child::{begin_child, close_child, look_up_child};
+pub(crate) use child::{begin_child, close_child};
 pub(crate) use committer::Committer;
 pub(crate) use delta::Notes;
 pub use delta::chain_json;

@@ -149,7 +149,7 @@ where
     }
     runner.emit_values();
     let source = if forks { Source::Fork } else { checkpoint.source };
-    runner.emit_checkpoint(runner.step - 1, source, runner.next());
+    runner.emit_checkpoint(runner.step - 1, source);
     if let Some(breakpoints) = &mut runner.breakpoints {
         breakpoints.armed = false;
     }
@@ -305,7 +305,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         let stride = Stride { step, source: Source::Input, agenda: self.agenda(true)? };
         let (Some(journal), Some(notes)) = (&mut self.journal, &mut self.ledger.notes) else { return Ok(()) };
         let record = journal.input(&input, &*self.task.state, notes, stride)?;
-        self.emit_checkpoint(step, Source::Input, vec![hier_spec::START.to_owned()]);
+        self.emit_checkpoint(step, Source::Input);
         self.step += 1;
         self.apply_start(input, record).await
     }
@@ -316,7 +316,10 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         input: Writes<S>,
         record: Option<Record>,
     ) -> Result<(), RunError> {
-        let applied = self.begin_step(input);
+        let mut applied = self.begin_step(input);
+        if applied.is_ok() {
+            applied = self.leave_if_over().await;
+        }
         let mut records: Vec<Record> = record.into_iter().collect();
         if applied.is_ok()
             && let Some(step) = self.step_record(Source::Loop)?
@@ -328,7 +331,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         }
         self.commit(records).await?;
         applied?;
-        self.emit_checkpoint(self.step, Source::Loop, self.next());
+        self.emit_checkpoint(self.step, Source::Loop);
         self.step += 1;
         Ok(())
     }
