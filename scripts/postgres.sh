@@ -31,7 +31,8 @@ as_user() {
 
 free_port() {
     for _ in $(seq 100); do
-        local port=$((20000 + RANDOM % 20000))
+        # Below those that the system gives to connections.
+        local port=$((20000 + RANDOM % 12000))
         (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || { echo "$port"; return; }
     done
     echo "no free port" >&2
@@ -57,18 +58,19 @@ start() {
 }
 
 tls() {
+    local ec="-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -batch"
+    # Commands that follow one another by `&&`: `set -e` has no effect here.
     (
-        cd "$1"
-        ec="-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -batch"
-        openssl req -x509 $ec -days 2 -subj "/CN=root of a test" -keyout root.key -out root.pem
-        openssl req $ec -subj "/CN=server of a test" -keyout server.key -out server.request
-        echo "subjectAltName=IP:127.0.0.1" >server.names
-        openssl x509 -req -in server.request -CA root.pem -CAkey root.key -CAcreateserial -days 2 \
-            -extfile server.names -out server.pem
-        [ "$(id -u)" != 0 ] || chown "$user" server.key server.pem
-        printf "%s = '%s'\n" ssl on ssl_cert_file "$PWD/server.pem" ssl_key_file "$PWD/server.key" \
-            >>data/postgresql.auto.conf
-        printf 'hostssl all %s 127.0.0.1/32 %s\n' desk scram-sha-256 all trust >data/pg_hba.conf
+        cd "$1" \
+            && openssl req -x509 $ec -days 2 -subj "/CN=root of a test" -keyout root.key -out root.pem \
+            && openssl req $ec -subj "/CN=server of a test" -keyout server.key -out server.request \
+            && echo "subjectAltName=IP:127.0.0.1" >server.names \
+            && openssl x509 -req -in server.request -CA root.pem -CAkey root.key -CAcreateserial -days 2 \
+                -extfile server.names -out server.pem \
+            && { [ "$(id -u)" != 0 ] || chown "$user" server.key server.pem; } \
+            && printf "%s = '%s'\n" ssl on ssl_cert_file "$PWD/server.pem" ssl_key_file "$PWD/server.key" \
+                >>data/postgresql.auto.conf \
+            && printf 'hostssl all %s 127.0.0.1/32 %s\n' desk scram-sha-256 all trust >data/pg_hba.conf
     ) >"$1/tls.log" 2>&1 || { cat "$1/tls.log" >&2; return 1; }
 }
 

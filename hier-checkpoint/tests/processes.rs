@@ -14,6 +14,10 @@ use hier_core::checkpoint::{Checkpoint, Checkpointer, Claim, ListQuery, SaverErr
 
 /// Where the other process finds the database.
 const PLACE: &str = "HIER_TEST_PLACE";
+/// How long its claim lasts, in milliseconds.
+const LASTS: &str = "HIER_TEST_LASTS";
+/// Longer than any test.
+const LONG: Duration = Duration::from_secs(600);
 
 async fn open(place: &str) -> Arc<dyn Checkpointer> {
     #[cfg(feature = "postgres")]
@@ -34,7 +38,7 @@ fn other_process() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
         let saver = open(&place).await;
-        let lasts = Duration::from_millis(500);
+        let lasts = std::env::var(LASTS).expect("a time").parse().map(Duration::from_millis).expect("milliseconds");
         let claim = Claim { holder: "the other process".to_owned(), lasts, ..Claim::default() };
         let lease = saver.acquire("t", claim).await.expect("the thread");
         println!("\nclaimed");
@@ -65,11 +69,13 @@ struct Other {
 }
 
 impl Other {
-    fn start(place: &str) -> Self {
+    /// Its claim lasts so long; it is never renewed.
+    fn start(place: &str, lasts: Duration) -> Self {
         let own = std::env::current_exe().expect("this test");
         let mut process = Command::new(own)
             .args(["other_process", "--exact", "--ignored", "--nocapture"])
             .env(PLACE, place)
+            .env(LASTS, lasts.as_millis().to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -108,7 +114,7 @@ impl Other {
 
 async fn overtaken(place: &str) {
     let saver = open(place).await;
-    let mut other = Other::start(place);
+    let mut other = Other::start(place, LONG);
     other.commit();
     other.hear("stored");
     let reject = Claim { when_running: WhenRunning::Reject, ..Claim::default() };
@@ -129,7 +135,7 @@ async fn overtaken(place: &str) {
 
 async fn died(place: &str) {
     let saver = open(place).await;
-    Other::start(place).kill();
+    Other::start(place, Duration::from_millis(500)).kill();
     let wait = Claim { when_running: WhenRunning::Wait(Duration::from_secs(30)), ..Claim::default() };
     let lease = saver.acquire("t", wait).await.expect("the thread, once the lease has run out");
     saver.release(&lease).await.expect("a release");
@@ -138,7 +144,7 @@ async fn died(place: &str) {
 async fn killed_while_committing(place: &str, times: usize) {
     let mut acknowledged = Vec::new();
     for time in 0..times {
-        let mut other = Other::start(place);
+        let mut other = Other::start(place, LONG);
         for _ in 0..200 {
             other.commit();
         }

@@ -2,8 +2,6 @@
 
 mod support;
 
-use std::io;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -11,20 +9,11 @@ use hier_core::agent::{
     ChatChunk, ChatModel, ChatOptions, ChatRequest, Content, Message, ModelError, OutputSpec, Part, ToolCall, ToolSpec,
     Usage,
 };
-use hier_core::graph::Retry;
 use hier_models::Model;
 use serde_json::{Value, json};
-use support::{Reply, Server};
+use support::{Reply, Server, ask, failed, quick};
 
 const KEY: &str = "sk-very-secret-1234";
-
-fn ask(text: &str) -> ChatRequest {
-    ChatRequest { messages: [Message::user(text)].into(), ..ChatRequest::default() }
-}
-
-fn quick() -> Retry {
-    Retry { attempts: 3, interval: Duration::from_millis(1), ..Retry::default() }
-}
 
 fn said(text: &str) -> Reply {
     let body = json!({
@@ -33,10 +22,6 @@ fn said(text: &str) -> Reply {
         "usage": { "prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7 },
     });
     Reply::Whole(200, "", body.to_string())
-}
-
-fn failed(status: u16, headers: &'static str, message: &str) -> Reply {
-    Reply::Whole(status, headers, json!({ "error": { "message": message } }).to_string())
 }
 
 fn event(delta: &Value) -> String {
@@ -164,49 +149,6 @@ async fn a_stream_is_tried_again_until_its_first_piece() {
     assert!(matches!(error, ModelError::Unavailable { .. }), "the stream was cut off: {error:?}");
     assert!(stream.next().await.is_none());
     assert_eq!(server.asked().len(), 2);
-}
-
-/// Keeps what is logged.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-#[tokio::test]
-async fn the_key_is_told_to_nobody_but_the_server() {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
-        .with_writer(move || writer.clone())
-        .finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
-    let tells = || failed(401, "", &format!("the key {KEY} is wrong"));
-    let server = Server::start([failed(500, "", &format!("{KEY} made me fail")), tells(), tells()]).await;
-    let url = server.url.replace("http://", &format!("http://me:{KEY}@"));
-    let model = Model::at(&url, "m").key(KEY).retry(quick());
-    let error = model.chat(ask("hello")).await.unwrap_err();
-    assert!(error.to_string().contains("the key [the key] is wrong"), "{error}");
-    let Err(streamed) = model.stream(ask("hello")).await else { panic!("it is refused") };
-    let missing = Model::at(format!("http://me:{KEY}@127.0.0.1:1/v1"), "m").key(KEY).retry(quick());
-    let unreachable = missing.chat(ask("hello")).await.unwrap_err();
-    let Err(stream_unreachable) = missing.stream(ask("hello")).await else { panic!("nobody is there") };
-    let parsed = Model::parse(&format!("http://me:{KEY}@host/v1?key={KEY}#")).unwrap_err();
-    let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-    assert!(logged.contains("will be asked again"), "something was logged: {logged}");
-    let told = format!(
-        "{model:?} {model:#?} {error:?} {error} {streamed:?} {streamed} {unreachable:?} {stream_unreachable:?} {parsed} {logged}"
-    );
-    assert!(!told.contains(KEY), "{told}");
-    assert!(server.asked()[0].head.contains(KEY), "and yet it was sent");
 }
 
 #[tokio::test]

@@ -237,10 +237,15 @@ impl Shared {
                 queue.wanted = false;
                 queue.closed
             };
+            if let Some(connection) = &*self.connection() {
+                self.write(connection, true);
+            }
             self.log.send_to_disk();
             let mut connection = self.connection();
             if let Some(connection) = &*connection {
-                self.write(connection, true);
+                if closed {
+                    self.write(connection, true);
+                }
                 self.log.shorten(connection);
             }
             if closed {

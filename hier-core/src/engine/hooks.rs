@@ -44,7 +44,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             _ => shared.checkpoint_id(self.step),
         };
         let outer = shared.parents.iter().flat_map(|parents| parents.values());
-        let mut text: Vec<u8> = outer.chain([&base]).flat_map(|id| id.as_bytes()).copied().collect();
+        let mut text: Vec<u8> = outer.chain([&base]).flat_map(Uuid::as_bytes).copied().collect();
         for part in shared.namespace.iter().map(String::as_str).chain([name]) {
             text.extend_from_slice(part.as_bytes());
             text.push(b'|');

@@ -1,8 +1,12 @@
 //! A server on the loopback that answers each request with the next of a list, and remembers what it was asked.
+#![allow(dead_code, reason = "each test uses a part")]
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use serde_json::Value;
+use hier_core::agent::{ChatRequest, Message};
+use hier_core::graph::Retry;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -83,4 +87,19 @@ async fn read(stream: &mut TcpStream) -> Asked {
         assert!(stream.read_buf(&mut bytes).await.expect("a body") > 0, "a whole request");
     }
     Asked { head, body: serde_json::from_slice(&bytes).expect("JSON") }
+}
+
+/// A request with one message.
+pub(crate) fn ask(text: &str) -> ChatRequest {
+    ChatRequest { messages: [Message::user(text)].into(), ..ChatRequest::default() }
+}
+
+/// Tried three times, without a wait worth mentioning.
+pub(crate) fn quick() -> Retry {
+    Retry { attempts: 3, interval: Duration::from_millis(1), ..Retry::default() }
+}
+
+/// An answer with an error.
+pub(crate) fn failed(status: u16, headers: &'static str, message: &str) -> Reply {
+    Reply::Whole(status, headers, json!({ "error": { "message": message } }).to_string())
 }

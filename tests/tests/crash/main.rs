@@ -78,7 +78,8 @@ fn a_process_that_was_overtaken_stores_nothing() {
     let places = [Some(Place::sqlite()), Place::postgres()];
     for place in places.into_iter().flatten() {
         let mut thread = Thread::new(&place, "two", Durability::Sync);
-        thread.delay = Duration::from_millis(400);
+        // The first question comes after seven of them: until then somebody else must have begun.
+        thread.delay = Duration::from_secs(2);
         let stale = thread.start();
         thread.wait_for_lines(1);
         (thread.delay, thread.overtakes) = (Duration::from_millis(1), true);

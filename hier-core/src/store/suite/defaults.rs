@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::Subject;
 use super::kit::{Outcome, cases, holds, same, some};
-use super::lifetime::{SHORT, get};
-use crate::store::{Search, StoreError, StoreExt, StoreOptions};
+use super::lifetime::{SHORT, outlives};
+use crate::store::{Op, Search, StoreError, StoreExt, StoreOptions};
 
 #[allow(clippy::unnecessary_wraps)] // others fail
 fn options() -> Result<StoreOptions, StoreError> {
@@ -36,11 +36,5 @@ async fn reads_leave_the_time_alone_if_configured(store: Subject) -> Outcome {
         holds("the item expires though it is read", reads < 5_000)?;
     }
     // Unless the read itself asks for it.
-    store.put_for(["a"], "k", &json!({}), SHORT).await?;
-    store.put_for(["a"], "other", &json!({}), SHORT).await?;
-    while get(&store, "other", false).await? {
-        holds("what is refreshed is there", get(&store, "k", true).await?)?;
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    holds("what was refreshed lives on", get(&store, "k", false).await?)
+    outlives(&store, Op::Get { namespace: vec!["a".to_owned()], key: "kept".to_owned(), refresh: Some(true) }).await
 }

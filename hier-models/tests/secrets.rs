@@ -1,0 +1,55 @@
+//! What is told of keys. A program of its own: `tracing` remembers for all threads whether anybody listens.
+
+mod support;
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use hier_core::agent::ChatModel;
+use hier_models::Model;
+use support::{Server, ask, failed, quick};
+
+const KEY: &str = "sk-very-secret-1234";
+
+/// Keeps what is logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn the_key_is_told_to_nobody_but_the_server() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
+        .with_writer(move || writer.clone())
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let tells = || failed(401, "", &format!("the key {KEY} is wrong"));
+    let server = Server::start([failed(500, "", &format!("{KEY} made me fail")), tells(), tells()]).await;
+    let url = server.url.replace("http://", &format!("http://me:{KEY}@"));
+    let model = Model::at(&url, "m").key(KEY).retry(quick());
+    let error = model.chat(ask("hello")).await.unwrap_err();
+    assert!(error.to_string().contains("the key [the key] is wrong"), "{error}");
+    let Err(streamed) = model.stream(ask("hello")).await else { panic!("it is refused") };
+    let missing = Model::at(format!("http://me:{KEY}@127.0.0.1:1/v1"), "m").key(KEY).retry(quick());
+    let unreachable = missing.chat(ask("hello")).await.unwrap_err();
+    let Err(stream_unreachable) = missing.stream(ask("hello")).await else { panic!("nobody is there") };
+    let parsed = Model::parse(&format!("http://me:{KEY}@host/v1?key={KEY}#")).unwrap_err();
+    let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(logged.contains("will be asked again"), "something was logged: {logged}");
+    let told = format!(
+        "{model:?} {model:#?} {error:?} {error} {streamed:?} {streamed} {unreachable:?} {stream_unreachable:?} {parsed} {logged}"
+    );
+    assert!(!told.contains(KEY), "{told}");
+    assert!(server.asked()[0].head.contains(KEY), "and yet it was sent");
+}
