@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs every check of the project: format, lints, docs, tests. Needs a stable Rust toolchain and nothing else.
+# Runs the checks of the project: format, lints, docs, tests. Needs a stable Rust toolchain; Postgres is installed if it is
+# missing (apt-get), and with --all what the programs of other people need, too.
 #
 #   scripts/test.sh          what a change must pass
 #   scripts/test.sh --all    also the tests against other people's programs, which are installed into .tools/

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `sqlite` (default) | [`Sqlite`]: one file, no server; many threads, several processes |
 //! | `postgres` | [`Postgres`]: one database for many machines |
+//! | `tls` | encrypted connections to Postgres, if the URL says so; brings `postgres` |
 //! | `compression` | `compress()` in the options of both: LZ4, where it pays |
 //! | `encryption` | `encrypt(key)` in the options of both: AES-256-GCM, [`Key`] |
 //!

@@ -28,7 +28,7 @@ const PAGE: usize = 500;
 /// one transaction. When the server cannot be reached, calls are tried again for a while ([`PostgresOptions::retry_for`]).
 /// Searches read every item below their prefix, a few hundred at a time.
 ///
-/// Connections are not encrypted: use a local socket, a private network, or a pooler on this machine that does it.
+/// Connections are encrypted as those of [`Postgres`](crate::Postgres) are: if the URL says `sslmode=require`.
 ///
 /// ```no_run
 /// use hier_checkpoint::PostgresStore;

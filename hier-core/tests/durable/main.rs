@@ -13,6 +13,7 @@ mod kit;
 mod laws;
 mod modes;
 mod nested;
+mod own_parts;
 mod properties;
 mod redeployed;
 mod snapshots;

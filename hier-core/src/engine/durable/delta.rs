@@ -179,6 +179,15 @@ pub(crate) fn load_chain<S: Values>(state: &mut S, channel: usize, chain: &Chain
     Ok(())
 }
 
+/// The value of a chain as JSON, put together by this state's own reducer.
+pub(super) fn put_together<S: Values>(mut state: S, channel: usize, chain: &Chain) -> Result<Value, CodecError> {
+    load_chain(&mut state, channel, chain)?;
+    let mut bytes = Vec::new();
+    let value = state.stored(channel).ok_or_else(|| CodecError::new("it has no value"))?;
+    value.encode(&mut bytes)?;
+    codec::decode_json(&bytes)
+}
+
 /// The value of a chain as JSON, without knowing its type: for tools that show what is stored.
 ///
 /// A channel that is stored in parts which only the program's own reducer can put together (`#[channel(delta)]`) is an error.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::Pending;
-use super::delta::{Size, chain_json, load_chain};
+use super::delta::{Size, chain_json, load_chain, put_together};
 use super::journal::{RETURNED, START, schema, unpack_writes};
 use super::pending::{RESUME, read_writes};
 use crate::checkpoint::{Chain, Checkpoint, CodecError, LastRan, Saved, SendRecord, codec, slot};
@@ -209,8 +209,16 @@ fn migrate<S: Values, C>(
         if &**name == RETURNED {
             continue;
         }
-        let value =
-            chain_json(chain).map_err(|error| reader.unfit(format!("channel `{name}` cannot be migrated: {error}")))?;
+        // Parts of a reducer of the program's own, if the channel still has it: it puts them together.
+        let value = chain_json(chain).or_else(|error| {
+            let channel = reader.graph.channels.iter().position(|spec| spec.name == **name && spec.delta);
+            let channel =
+                channel.ok_or_else(|| CodecError::new(format!("{error}: keep the channel and its reducer")))?;
+            put_together((reader.graph.initial)(), channel, chain).map_err(|error| {
+                CodecError::new(format!("its parts are of another type ({error}): let the new type have a new channel"))
+            })
+        });
+        let value = value.map_err(|error| reader.unfit(format!("channel `{name}` cannot be migrated: {error}")))?;
         channels.insert(name.to_string(), value);
     }
     for (version, migration) in (stored as usize..).zip(&S::MIGRATIONS[stored as usize - first..]) {
