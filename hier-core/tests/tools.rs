@@ -213,6 +213,28 @@ async fn a_struct_can_be_all_arguments() {
     assert!(refusal(claim::TOOL, Value::Null).await.ends_with("- `amount` is missing"));
 }
 
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "by", rename_all = "snake_case")]
+enum Payment {
+    Card { number: String },
+    Cash { amount: u32 },
+}
+
+#[tool]
+async fn pay(#[args] payment: Payment) -> Json<Payment> {
+    Json(payment)
+}
+
+#[tokio::test]
+async fn an_enum_can_be_all_arguments() {
+    let parameters = spec(&pay::TOOL).parameters;
+    assert_eq!((&parameters["type"], parameters["oneOf"].as_array().map(Vec::len)), (&json!("object"), Some(2)));
+    assert_eq!(parameters.get("additionalProperties"), None, "its fields are those of the variants");
+    assert_eq!(answer(pay::TOOL, json!({ "by": "cash", "amount": 3 })).await, r#"{"by":"cash","amount":3}"#);
+    assert!(refusal(pay::TOOL, json!({ "by": "cash" })).await.contains("amount"));
+    assert!(refusal(pay::TOOL, json!({ "by": "shell" })).await.contains("shell"));
+}
+
 #[tool]
 async fn note(text: String, call: &ToolCall) -> Command<Part> {
     Command::update(Part::update().messages(Message::tool(call, text)))

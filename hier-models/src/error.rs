@@ -25,15 +25,15 @@ pub(crate) struct Failure {
     pub(crate) wait: Option<Duration>,
 }
 
-/// A failure of this model, whose key is left out wherever it might stand.
-pub(crate) fn failure(model: &str, key: Option<&str>, error: &genai::Error) -> Failure {
+/// A failure of this model, whose key, and the query of whose address, are left out wherever they might stand.
+pub(crate) fn failure(model: &str, key: Option<&str>, url: &str, error: &genai::Error) -> Failure {
     let error = inner(error);
     let wait = error.headers().and_then(|headers| headers.get("retry-after")).and_then(|value| {
         let seconds: f64 = value.to_str().ok()?.trim().parse().ok()?;
         Duration::try_from_secs_f64(seconds).ok()
     });
     let (kind, reason) = explain(error);
-    let reason = clean(&reason, key);
+    let reason = clean(&reason, key, url);
     let model = model.to_owned();
     let error = match kind {
         Kind::Unavailable => ModelError::Unavailable { model, reason, source: None },
@@ -69,7 +69,7 @@ fn explain(error: &genai::Error) -> (Kind, String) {
     }
     match error {
         E::WebModelCall { webc_error, .. } | E::WebAdapterCall { webc_error, .. } => match webc_error {
-            webc::Error::Reqwest(error) if error.is_decode() => (Kind::BadAnswer, chain(error)),
+            // Also what breaks off in the middle: whether it is JSON is looked at later.
             webc::Error::Reqwest(error) => (Kind::Unavailable, chain(error)),
             webc::Error::ResponseFailedNotJson { content_type, .. } => {
                 (Kind::BadAnswer, format!("it is `{content_type}` and not JSON"))
@@ -126,11 +126,13 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
-/// The text without the key, and not too long.
-fn clean(text: &str, key: Option<&str>) -> String {
+/// The text without the key and without the query, where others keep theirs; and not too long.
+fn clean(text: &str, key: Option<&str>, url: &str) -> String {
+    let query = url.split_once('?').map_or("", |(_, query)| query);
+    let text = if query.is_empty() { text.to_owned() } else { text.replace(query, "…") };
     let text = match key {
         Some(key) if !key.is_empty() => text.replace(key, "[the key]"),
-        _ => text.to_owned(),
+        _ => text,
     };
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -170,12 +170,21 @@ impl Inner {
         }
     }
 
+    pub(crate) fn failure(&self, error: &genai::Error) -> Failure {
+        failure(&self.name, self.key(), &self.url, error)
+    }
+
+    /// Whether a stream that ends has always said what it cost.
+    pub(crate) fn tells_cost(&self) -> bool {
+        self.dialect == Dialect::Ollama
+    }
+
     /// Asks, once.
     async fn answer(&self, request: &ChatRequest) -> Result<ChatResponse, Failure> {
         let asked = ask::request(request);
         let options = ask::options(request);
         let answer = silent(self.client()?.exec_chat(self.target()?, asked, Some(&options))).await;
-        let answer = answer.map_err(|error| failure(&self.name, self.key(), &error))?;
+        let answer = answer.map_err(|error| self.failure(&error))?;
         let reported = answer.provider_model_iden.model_name.to_string();
         Ok(answer::response(&self.name, request, answer.content, Some(&answer.usage), Some(reported))?)
     }
@@ -188,7 +197,7 @@ impl Inner {
         let asked = ask::request(request);
         let options = ask::options(request);
         let answer = silent(self.client()?.exec_chat_stream(self.target()?, asked, Some(&options))).await;
-        answer.map(|answer| Box::pin(answer.stream) as _).map_err(|error| failure(&self.name, self.key(), &error))
+        answer.map(|answer| Box::pin(answer.stream) as _).map_err(|error| self.failure(&error))
     }
 
     fn target(&self) -> Result<ServiceTarget, Failure> {
@@ -222,7 +231,7 @@ impl Inner {
         }
         let config = WebConfig::default().with_connect_timeout(CONNECT).with_timeout(self.timeout);
         let client = Client::builder().with_web_config(config).build();
-        let client = client.map_err(|error| failure(&self.name, self.key(), &error))?;
+        let client = client.map_err(|error| self.failure(&error))?;
         Ok(self.client.get_or_init(|| client))
     }
 }

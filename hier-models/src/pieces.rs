@@ -7,7 +7,7 @@ use genai::chat::{ChatStreamEvent, StreamEnd};
 use hier_core::agent::{ChatChunk, ChatRequest, ChatStream, ModelError};
 
 use crate::answer;
-use crate::error::{Failure, failure};
+use crate::error::Failure;
 use crate::model::{Inner, silent};
 
 type Events = Pin<Box<dyn Stream<Item = genai::Result<ChatStreamEvent>> + Send>>;
@@ -42,7 +42,7 @@ impl Pieces {
                 }
                 Some(Ok(ChatStreamEvent::End(end))) => self.done(end),
                 Some(Ok(_)) => continue,
-                Some(Err(error)) => Err(failure(self.inner.name(), self.inner.key(), &error)),
+                Some(Err(error)) => Err(self.inner.failure(&error)),
                 None => Err(self.cut_off().into()),
             };
             self.ended = !matches!(piece, Ok(ChatChunk::Text(_)));
@@ -52,6 +52,10 @@ impl Pieces {
     }
 
     fn done(&self, end: StreamEnd) -> Result<ChatChunk, Failure> {
+        // Where the connection ends, the client makes up an end.
+        if self.inner.tells_cost() && end.captured_usage.is_none() {
+            return Err(self.cut_off().into());
+        }
         let content = end.captured_content.unwrap_or_default();
         answer::response(self.inner.name(), &self.request, content, end.captured_usage.as_ref(), None)
             .map(ChatChunk::Done)

@@ -43,12 +43,15 @@ async fn the_key_is_told_to_nobody_but_the_server() {
     let Err(streamed) = model.stream(ask("hello")).await else { panic!("it is refused") };
     let missing = Model::at(format!("http://me:{KEY}@127.0.0.1:1/v1"), "m").key(KEY).retry(quick());
     let unreachable = missing.chat(ask("hello")).await.unwrap_err();
+    let by_query = Model::at(format!("http://127.0.0.1:1/v1?api-key={KEY}"), "m").retry(quick());
+    let queried = by_query.chat(ask("hello")).await.unwrap_err();
+    assert!(queried.to_string().contains("http://127.0.0.1:1/v1"), "the rest of the address is told: {queried}");
     let Err(stream_unreachable) = missing.stream(ask("hello")).await else { panic!("nobody is there") };
     let parsed = Model::parse(&format!("http://me:{KEY}@host/v1?key={KEY}#")).unwrap_err();
     let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
     assert!(logged.contains("will be asked again"), "something was logged: {logged}");
     let told = format!(
-        "{model:?} {model:#?} {error:?} {error} {streamed:?} {streamed} {unreachable:?} {stream_unreachable:?} {parsed} {logged}"
+        "{model:?} {model:#?} {error:?} {error} {streamed:?} {streamed} {unreachable:?} {queried:?} {queried} {stream_unreachable:?} {parsed} {logged}"
     );
     assert!(!told.contains(KEY), "{told}");
     assert!(server.asked()[0].head.contains(KEY), "and yet it was sent");

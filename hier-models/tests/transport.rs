@@ -41,6 +41,42 @@ async fn a_passing_failure_is_tried_again() {
 }
 
 #[tokio::test]
+async fn an_answer_that_breaks_off_is_asked_for_again() {
+    let server = Server::start([Reply::CutBody(r#"{"id": "x", "#.to_owned()), said("whole")]).await;
+    let model = Model::at(&server.url, "m").retry(quick());
+    assert_eq!(model.chat(ask("hello")).await.unwrap().message.content().unwrap().text(), "whole");
+    assert_eq!(server.asked().len(), 2);
+}
+
+#[tokio::test]
+async fn a_stream_of_ollama_that_ends_early_is_no_answer() {
+    let line = |text: &str, done: bool| {
+        let counts = json!({ "done": done, "prompt_eval_count": 5, "eval_count": 2 });
+        let mut line = json!({ "model": "m", "message": { "role": "assistant", "content": text }, "done": false });
+        if done {
+            line.as_object_mut().unwrap().extend(counts.as_object().unwrap().clone());
+        }
+        format!("{line}\n")
+    };
+    let cut = Reply::Lines(line("Hel", false));
+    let whole = Reply::Lines(line("Hel", false) + &line("lo", false) + &line("", true));
+    let server = Server::start([cut, whole]).await;
+    let url = server.url.trim_end_matches("v1").to_owned();
+    let model = Model::ollama("m").url(url).retry(quick());
+    let mut stream = model.stream(ask("hello")).await.unwrap();
+    assert_eq!(stream.next().await.unwrap().unwrap(), ChatChunk::Text("Hel".to_owned()));
+    let error = stream.next().await.unwrap().unwrap_err();
+    assert!(matches!(error, ModelError::Unavailable { .. }), "{error:?}");
+    let mut stream = model.stream(ask("hello")).await.unwrap();
+    let mut last = None;
+    while let Some(piece) = stream.next().await {
+        last = Some(piece.unwrap());
+    }
+    let Some(ChatChunk::Done(answer)) = last else { panic!("it ends: {last:?}") };
+    assert_eq!(answer.message.content().unwrap().text(), "Hello");
+}
+
+#[tokio::test]
 async fn attempts_are_bounded_and_the_last_error_is_told() {
     let server = Server::start([failed(500, "", "one"), Reply::Nothing, failed(500, "", "three")]).await;
     let error = Model::at(&server.url, "m").retry(quick()).chat(ask("hello")).await.unwrap_err();

@@ -6,11 +6,14 @@ use std::sync::{Arc, Mutex};
 use super::message::Usage;
 use crate::config::lock;
 
+/// As many tokens every model can answer with.
+const SHORT_ANSWER: u64 = 4_096;
+
 /// What a whole run may spend: model calls, tokens, steps of agents. No agent of the tree can exceed it, and none can use up
 /// what the others need: it is divided where a subagent with a policy is called.
 ///
-/// A subagent may spend what its supervisor has left, less one model call, by which the supervisor can still report.
-/// Subagents that are called side by side have equal shares of that; what one does not spend stays with the supervisor. A
+/// A subagent may spend what its supervisor has left, less one model call and a tenth of the tokens and steps, by which the
+/// supervisor can still report. Subagents that are called side by side have equal shares of that; what one does not spend stays with the supervisor. A
 /// subagent without a policy spends what its supervisor has. Where an agent's share is used up it ends with what it has,
 /// as one does that exceeds its iterations, and its supervisor goes on; where the whole is used up, so do all, and the run
 /// ends.
@@ -68,6 +71,11 @@ pub struct Spent {
     pub tokens: u64,
     /// How many nodes of agents ran.
     pub steps: u64,
+}
+
+/// What a supervisor gives away of what it has.
+fn but_a_tenth(left: u64) -> u64 {
+    left - left.div_ceil(10)
 }
 
 impl Account {
@@ -157,8 +165,8 @@ impl Budget {
     fn shares(&self, among: u64) -> Share {
         Share {
             model_calls: self.model_calls.left().map(|left| left.saturating_sub(1) / among),
-            tokens: self.tokens.left().map(|left| left / among),
-            steps: self.steps.left().map(|left| left / among),
+            tokens: self.tokens.left().map(|left| but_a_tenth(left) / among),
+            steps: self.steps.left().map(|left| but_a_tenth(left) / among),
         }
     }
 
@@ -197,10 +205,11 @@ impl Budget {
         })
     }
 
-    /// How long an answer may be.
+    /// How long an answer may be, where so little is left that it has to be said: providers refuse a number that is greater
+    /// than what their model can answer.
     pub(super) fn longest_answer(&self) -> Option<u32> {
         let left = self.levels().filter_map(|budget| budget.tokens.left()).min();
-        left.map(|left| u32::try_from(left).unwrap_or(u32::MAX))
+        left.filter(|left| *left <= SHORT_ANSWER).and_then(|left| u32::try_from(left).ok())
     }
 
     /// Counts what an answer cost.

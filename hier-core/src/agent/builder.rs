@@ -291,6 +291,23 @@ where
             }
             known.push((kind, name));
         }
+        for subagent in self.subagents.iter().filter(|_| self.agent.parallel) {
+            let name = &subagent.name;
+            let Some(policy) = &subagent.policy else {
+                mistakes.push(format!(
+                    "subagents that run side by side each need a policy of their own: give `{name}` one"
+                ));
+                continue;
+            };
+            let plain =
+                |field: &&str| self.channels.iter().any(|spec| spec.name == **field && spec.kind.single_writer());
+            mistakes.extend(policy.merged().filter(plain).map(|field| {
+                format!(
+                    "the channel `{field}`, which `{name}` gives back, has no reducer, and several subagents may write it at \
+                     once: give it one, or do not let them run side by side"
+                )
+            }));
+        }
         let outer: Vec<&str> = self.channels.iter().map(|channel| &*channel.name).collect();
         for stage in self.subagents.iter().chain(&self.front).chain(&self.back) {
             let inner: Vec<&str> = stage.channels.iter().map(|channel| &*channel.name).collect();

@@ -47,6 +47,7 @@ pub(crate) struct Layout<T> {
     call: Option<usize>,
     stack: Option<usize>,
     iteration: Option<usize>,
+    max_iterations: Option<usize>,
 }
 
 impl<T: Values> Layout<T> {
@@ -75,6 +76,7 @@ impl<T: Values> Layout<T> {
             call: find(channel.current_tool_call.name()),
             stack: find(super::STACK),
             iteration: find(channel.iteration_number.name()),
+            max_iterations: find(channel.max_iterations.name()),
             initial,
         }
     }
@@ -143,6 +145,9 @@ impl<T: Values, C, D> Called<T, C, D> {
             let call = frame_call(task, policy);
             let stack: SubagentStack = stack.push(self.name.clone(), task.state.clone(), call);
             set(layout.stack, &stack);
+            if let Some(iterations) = policy.iterations() {
+                set(layout.max_iterations, &iterations);
+            }
         } else {
             set(layout.iteration, &0_u32);
         }

@@ -80,7 +80,10 @@ pub fn schema_of<T: JsonSchema>() -> Value {
         object.entry("type").or_insert_with(|| "object".into());
         object.entry("properties").or_insert_with(|| json!({}));
         object.entry("required").or_insert_with(|| json!([]));
-        object.entry("additionalProperties").or_insert(Value::Bool(false));
+        // The fields of an enum are those of its variants, which stand elsewhere.
+        if !["oneOf", "anyOf", "allOf", "$ref"].iter().any(|key| object.contains_key(*key)) {
+            object.entry("additionalProperties").or_insert(Value::Bool(false));
+        }
     }
     schema
 }

@@ -136,10 +136,31 @@ async fn tokens_and_steps_are_budgets_too() {
     let model = ScriptedModel::new([spoken(call("clerk", json!({}))), spoken(call("look", json!({})))]);
     let end = run(BaseContext::new(model.clone()).budget(Budget::new().tokens(150))).await.unwrap();
     assert_eq!(model.requests()[0].options.max_tokens, Some(150));
-    assert_eq!(model.requests()[1].options.max_tokens, Some(50));
+    assert_eq!(model.requests()[1].options.max_tokens, Some(45), "a tenth is the supervisor's");
     assert!(end.base.current_agent_report.contains("(tokens: 150)"));
     let end = run(BaseContext::new(endless()).budget(Budget::new().steps(20))).await.unwrap();
     assert!(end.base.current_agent_report.contains("(steps: 20)"));
+}
+
+#[tokio::test]
+async fn a_subagent_leaves_its_supervisor_tokens_to_report_with() {
+    let spoken = |message: Message| message.with_usage(Usage::new(6, 4));
+    let looks = (0..90).map(|_| spoken(call("look", json!({}))));
+    let script = std::iter::once(spoken(call("clerk", json!({})))).chain(looks).chain([spoken(finish("in time"))]);
+    let model = ScriptedModel::new(script);
+    let context = BaseContext::new(model.clone()).budget(Budget::new().tokens(1_000));
+    let out = Desk::compile_as_root().invoke(Filing::update(), Config::default(), context).await.unwrap();
+    assert_eq!((model.asked(), &*out.state().base.current_agent_report), (92, "in time"));
+}
+
+/// Providers refuse a number that is greater than what their models can answer with.
+#[tokio::test]
+async fn the_length_of_an_answer_is_bounded_only_where_little_is_left() {
+    for (tokens, asked) in [(1_000_000, None), (4_096, Some(4_096))] {
+        let model = ScriptedModel::new([finish("done")]);
+        let _ = run(BaseContext::new(model.clone()).budget(Budget::new().tokens(tokens))).await.unwrap();
+        assert_eq!(model.requests()[0].options.max_tokens, asked);
+    }
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Agents and hierarchies of them, declared in `graph!`.
 
+mod answers;
 mod bounds;
 mod hierarchy;
 mod nesting;

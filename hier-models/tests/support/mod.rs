@@ -16,6 +16,10 @@ pub(crate) enum Reply {
     Whole(u16, &'static str, String),
     /// The beginning of a stream of events, which is then cut off.
     CutStream(String),
+    /// The beginning of an answer, whose length is greater.
+    CutBody(String),
+    /// A stream of lines, which ends in order.
+    Lines(String),
     /// It hangs up.
     Nothing,
 }
@@ -67,6 +71,14 @@ async fn answer(mut stream: TcpStream, reply: Reply, asked: &Mutex<Vec<Asked>>) 
         Reply::CutStream(events) => format!(
             "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{events}",
             events.len() + 1_000
+        ),
+        Reply::CutBody(body) => format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+            body.len() + 1_000
+        ),
+        Reply::Lines(lines) => format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{lines}",
+            lines.len()
         ),
         Reply::Nothing => String::new(),
     };

@@ -8,11 +8,13 @@ use super::{Agent, Callee, toolbox, words, writing};
 use crate::agent::base::BaseState;
 use crate::agent::context::BaseContext;
 use crate::agent::message::{Message, ToolCall};
+use crate::agent::messages::Messages;
 use crate::agent::operator::{Approval, ApprovalRequest};
 use crate::agent::tool::{Tool, ToolOutput};
+use crate::checkpoint::codec;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::graph::{Command, Task};
-use crate::state::{Contains, State, Values};
+use crate::state::{ChannelWrite, Contains, State, Values};
 
 pub(super) async fn run<S, C>(agent: &Arc<Agent<S, C>>, task: &Task<S, C>) -> Result<Command<S>, NodeError>
 where
@@ -95,8 +97,8 @@ where
     );
     Ok(match tool.call(call, task).instrument(span).await {
         Ok(ToolOutput::Content(content)) => said(vec![words::answer(call, content)]),
-        Ok(ToolOutput::Messages(messages)) => said(messages),
-        Ok(ToolOutput::Command(command)) => command,
+        Ok(ToolOutput::Messages(messages)) => answered(said(messages), call)?,
+        Ok(ToolOutput::Command(command)) => answered(command, call)?,
         Ok(ToolOutput::Invalid(mistake)) => said(vec![words::refusal(call, &mistake)]),
         // A question of the tool's is no failure of it, and nothing that its model could mend.
         Err(error) if is_of_the_run(error.kind()) => return Err(error),
@@ -105,6 +107,32 @@ where
             None => return Err(error),
         },
     })
+}
+
+/// The command, in which the call has an answer: providers refuse a conversation in which one has none. Whatever leaves the
+/// agent's graph answers for itself.
+fn answered<S>(command: Command<S>, call: &ToolCall) -> Result<Command<S>, NodeError>
+where
+    S: Values + Contains<BaseState>,
+{
+    if command.parent.is_some() {
+        return Ok(command);
+    }
+    let channel = BaseState::channels().messages;
+    for write in command.writes.iter().filter(|write| write.name() == channel.name()) {
+        let mut bytes = Vec::new();
+        if let Some(written) = write.stored() {
+            written.encode(&mut bytes)?;
+            let messages: Messages = codec::decode(&bytes)?;
+            if messages.iter().any(|message| message.tool_call_id() == Some(&call.id)) {
+                return Ok(command);
+            }
+        }
+    }
+    // In front of what else was said: the answer follows the call.
+    let answer = channel.write::<S>([words::answer(call, words::DONE)]);
+    let writes = std::iter::once(answer).chain(command.writes).collect();
+    Ok(Command { writes, ..command })
 }
 
 /// Whether it concerns the run and not the tool.

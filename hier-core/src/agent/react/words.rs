@@ -69,6 +69,9 @@ pub(super) fn unknown_tool(name: &str, known: impl Iterator<Item = impl AsRef<st
     format!("{name} is not a valid tool, try one of [{}].", known.join(", "))
 }
 
+/// The answer to a call of a tool that gives none itself.
+pub(crate) const DONE: &str = "Done.";
+
 /// The answer to a call that failed or was not made.
 pub(crate) fn refusal(call: &ToolCall, reason: &str) -> Message {
     let mut message = Message::tool(call, format!("Error: {reason}"));
