@@ -3,28 +3,54 @@
 //! Providers refuse a conversation in which a tool call has no result, or a result no call. A child that inherits its
 //! parent's history has such calls; they are completed here, for the provider only.
 
-use genai::chat::{ChatMessage, ContentPart, JsonSpec, MessageContent, Tool, ToolCall, ToolResponse};
+use genai::chat::{
+    ChatMessage, ChatResponseFormat, ContentPart, JsonSpec, MessageContent, Tool, ToolCall, ToolResponse,
+};
 use hier_core::agent::{self, Body, Content, Part};
+
+use crate::dialect::Dialect;
 
 /// The result that a call is given which has none yet.
 const OPEN: &str = "There is no result yet.";
 
+/// Why the server cannot be asked this.
+pub(crate) fn unfit(request: &agent::ChatRequest, dialect: Dialect) -> Option<String> {
+    let contents = request.messages.iter().filter_map(|message| message.content());
+    let mut parts = contents.flat_map(|content| match content {
+        Content::Text(_) => &[],
+        Content::Parts(parts) => parts.as_slice(),
+    });
+    let elsewhere = |part: &Part| matches!(part, Part::Image { url } if !url.starts_with("data:"));
+    (dialect != Dialect::OpenAi && parts.any(elsewhere)).then(|| {
+        "it takes images with the request only, and none by their address: give it as `data:image/png;base64,…`"
+            .to_owned()
+    })
+}
+
 /// The request.
-pub(crate) fn request(request: &agent::ChatRequest) -> genai::chat::ChatRequest {
-    let asked = genai::chat::ChatRequest::new(messages(request));
+pub(crate) fn request(request: &agent::ChatRequest, dialect: Dialect) -> genai::chat::ChatRequest {
+    let mut messages = messages(request);
+    if let Some(output) = request.output.as_ref().filter(|_| dialect == Dialect::Ollama) {
+        // The client tells this dialect that it is to be JSON, and nothing more.
+        let wanted = format!("Answer with JSON of this schema, and with nothing else: {}", output.schema);
+        messages.push(ChatMessage::system(wanted));
+    }
+    let asked = genai::chat::ChatRequest::new(messages);
     if request.tools.is_empty() { asked } else { asked.with_tools(request.tools.iter().map(tool)) }
 }
 
 /// How it is to be answered.
-pub(crate) fn options(request: &agent::ChatRequest) -> genai::chat::ChatOptions {
+pub(crate) fn options(request: &agent::ChatRequest, dialect: Dialect) -> genai::chat::ChatOptions {
     let mut options = genai::chat::ChatOptions::default()
         .with_capture_content(true)
         .with_capture_tool_calls(true)
         .with_capture_usage(true);
     options.temperature = request.options.temperature;
     options.max_tokens = request.options.max_tokens;
-    options.response_format =
-        request.output.as_ref().map(|output| JsonSpec::new(&*output.name, output.schema.clone()).into());
+    options.response_format = request.output.as_ref().map(|output| match dialect {
+        Dialect::Ollama => ChatResponseFormat::JsonMode,
+        Dialect::OpenAi | Dialect::Anthropic => JsonSpec::new(&*output.name, output.schema.clone()).into(),
+    });
     options
 }
 

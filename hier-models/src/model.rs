@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::Stream;
-use genai::chat::ChatStreamEvent;
+use genai::chat::{ChatOptions, ChatStreamEvent};
 use genai::resolver::{AuthData, Endpoint};
 use genai::{Client, ModelIden, ServiceTarget, WebConfig};
 use hier_core::agent::{ChatModel, ChatRequest, ChatResponse, ChatStream, ModelError};
@@ -181,8 +181,7 @@ impl Inner {
 
     /// Asks, once.
     async fn answer(&self, request: &ChatRequest) -> Result<ChatResponse, Failure> {
-        let asked = ask::request(request);
-        let options = ask::options(request);
+        let (asked, options) = self.asked(request)?;
         let answer = silent(self.client()?.exec_chat(self.target()?, asked, Some(&options))).await;
         let answer = answer.map_err(|error| self.failure(&error))?;
         let reported = answer.provider_model_iden.model_name.to_string();
@@ -194,10 +193,17 @@ impl Inner {
         &self,
         request: &ChatRequest,
     ) -> Result<Pin<Box<dyn Stream<Item = genai::Result<ChatStreamEvent>> + Send>>, Failure> {
-        let asked = ask::request(request);
-        let options = ask::options(request);
+        let (asked, options) = self.asked(request)?;
         let answer = silent(self.client()?.exec_chat_stream(self.target()?, asked, Some(&options))).await;
         answer.map(|answer| Box::pin(answer.stream) as _).map_err(|error| self.failure(&error))
+    }
+
+    /// The request in the words of the client.
+    fn asked(&self, request: &ChatRequest) -> Result<(genai::chat::ChatRequest, ChatOptions), Failure> {
+        if let Some(reason) = ask::unfit(request, self.dialect) {
+            return Err(ModelError::Refused { model: self.name.clone(), reason }.into());
+        }
+        Ok((ask::request(request, self.dialect), ask::options(request, self.dialect)))
     }
 
     fn target(&self) -> Result<ServiceTarget, Failure> {

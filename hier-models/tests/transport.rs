@@ -76,6 +76,30 @@ async fn a_stream_of_ollama_that_ends_early_is_no_answer() {
     assert_eq!(answer.message.content().unwrap().text(), "Hello");
 }
 
+/// What the client does not say to a server of Ollama's is said in words, and what it would leave out is refused.
+#[tokio::test]
+async fn schemas_and_images_in_other_dialects() {
+    let body = json!({ "model": "m", "message": { "role": "assistant", "content": "{\"a\": 1}" }, "done": true });
+    let server = Server::start([Reply::Whole(200, "", body.to_string())]).await;
+    let url = server.url.trim_end_matches("v1").to_owned();
+    let schema = json!({ "type": "object", "properties": { "a": { "type": "integer" } } });
+    let output = Some(OutputSpec { name: "shape".to_owned(), schema: schema.clone() });
+    let model = Model::ollama("m").url(url);
+    model.chat(ChatRequest { output, ..ask("hello") }).await.unwrap();
+    let asked = &server.asked()[0].body;
+    assert_eq!(asked["format"], "json");
+    let last = asked["messages"].as_array().and_then(|all| all.last()).unwrap();
+    assert!(last["content"].as_str().unwrap().contains(&schema.to_string()), "{last}");
+
+    let image = Part::Image { url: "https://papers.example/w2.png".to_owned() };
+    let request =
+        ChatRequest { messages: [Message::user(Content::Parts(vec![image]))].into(), ..ChatRequest::default() };
+    for model in [model, Model::anthropic("m").key("k")] {
+        let error = model.chat(request.clone()).await.unwrap_err();
+        assert!(matches!(error, ModelError::Refused { .. }) && error.to_string().contains("base64"), "{error:?}");
+    }
+}
+
 #[tokio::test]
 async fn attempts_are_bounded_and_the_last_error_is_told() {
     let server = Server::start([failed(500, "", "one"), Reply::Nothing, failed(500, "", "three")]).await;

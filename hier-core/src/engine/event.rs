@@ -172,6 +172,9 @@ impl DebugEvent {
 pub struct Spoken {
     /// The path of the agent: the nodes from the root down to it. Empty for the root.
     pub path: Vec<String>,
+    /// The same with the ids of the tasks, `node:task id`: another one for each call of an agent, also of those that run side by
+    /// side.
+    pub namespace: Vec<String>,
     /// The name of the agent.
     pub agent: String,
     /// The piece: text, or, as the last, the whole answer.
@@ -277,6 +280,7 @@ impl<S: Values> Event<S> {
     pub fn to_json(&self) -> Result<Value, serde_json::Error> {
         let namespace: &[String] = match self {
             Self::Nested(nested) => &nested.namespace,
+            Self::Message(spoken) => &spoken.namespace,
             _ => &[],
         };
         Ok(json!({ "type": self.mode(), "ns": namespace, "data": self.data()? }))

@@ -1,6 +1,6 @@
 //! Every call of a tool has one answer, right behind it, whatever the tool gives.
 
-use hier_core::agent::{AgentBuilder, ScriptedModel, Subagent, SubagentPolicy};
+use hier_core::agent::{AgentBuilder, Content, ScriptedModel, Subagent, SubagentPolicy};
 use hier_core::prelude::*;
 use serde_json::json;
 
@@ -52,7 +52,7 @@ async fn said(name: &str) -> Vec<String> {
     let behind = messages.iter().skip(made + 1).take_while(|message| message.tool_calls().is_empty());
     let id = &messages.iter().nth(made).expect("the call").tool_calls()[0].id;
     let texts = behind.map(|message| {
-        let text = message.content().map(|content| content.text()).unwrap_or_default();
+        let text = message.content().map(Content::text).unwrap_or_default();
         if message.tool_call_id() == Some(id) { format!("answer: {text}") } else { text }
     });
     texts.filter(|text| !text.is_empty()).collect()

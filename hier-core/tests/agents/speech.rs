@@ -4,7 +4,7 @@ use hier_core::agent::{ChatChunk, ScriptedModel};
 use hier_core::prelude::*;
 use serde_json::json;
 
-use crate::support::{Filing, call, finish, report};
+use crate::support::{Filing, call, calls, finish, report};
 
 graph! {
     Desk<Filing> = ReactGraph { subagents: [Clerk {}] }
@@ -39,4 +39,29 @@ async fn pieces_come_with_the_path_of_who_speaks() {
     assert_eq!(text, "let me see");
     assert_eq!(whole, ["desk", "clerk", "clerk", "desk"]);
     assert!(matches!(events.outcome().await.unwrap(), Outcome::Finished(_)));
+}
+
+graph! {
+    Wide<Filing> = ReactGraph { subagents: [Clerk {}], parallel_subagents: true }
+}
+
+/// Two that run side by side have one path, and are told apart all the same.
+#[tokio::test]
+async fn pieces_of_parallel_calls_can_be_told_apart() {
+    let both = calls([("clerk", json!({"task": "x"})), ("clerk", json!({"task": "y"}))]);
+    let model = ScriptedModel::new([both, report("one"), report("two"), finish("done")]);
+    let wide = Wide::compile_as_root();
+    let mut events = wide.stream(Filing::update(), Config::default(), BaseContext::new(model), [StreamMode::Messages]);
+    let mut clerks = std::collections::BTreeSet::new();
+    while let Some(event) = events.next().await {
+        let event = event.unwrap();
+        let json = event.to_json().unwrap();
+        let Event::Message(spoken) = event else { panic!("only messages were asked for") };
+        assert_eq!(json["ns"], json!(spoken.namespace));
+        if spoken.agent == "clerk" {
+            assert_eq!(spoken.path, ["clerk"]);
+            clerks.insert(spoken.namespace);
+        }
+    }
+    assert_eq!(clerks.len(), 2, "{clerks:?}");
 }

@@ -87,7 +87,7 @@ async fn speak<C>(model: &dyn ChatModel, request: ChatRequest, run: &Run<C>) -> 
 fn tell<C>(outlet: &dyn Outlet, run: &Run<C>, chunk: ChatChunk) {
     let node = |level: &String| level.split(':').next().unwrap_or_default().to_owned();
     let path = run.namespace().iter().map(node).collect();
-    outlet.spoken(Spoken { path, agent: run.graph().to_owned(), chunk });
+    outlet.spoken(Spoken { path, namespace: run.namespace().to_vec(), agent: run.graph().to_owned(), chunk });
 }
 
 fn usage(message: &Message) -> Option<Usage> {
