@@ -308,6 +308,12 @@ where
                 )
             }));
         }
+        for stage in self.front.iter().chain(&self.back).filter(|stage| stage.asks_model) {
+            mistakes.push(format!(
+                "`{}` asks a model, itself or in a graph within it, and a front or back stage must not: make it a subagent",
+                stage.name
+            ));
+        }
         let outer: Vec<&str> = self.channels.iter().map(|channel| &*channel.name).collect();
         for stage in self.subagents.iter().chain(&self.front).chain(&self.back) {
             let inner: Vec<&str> = stage.channels.iter().map(|channel| &*channel.name).collect();

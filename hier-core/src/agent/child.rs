@@ -111,6 +111,10 @@ where
         };
         Box::pin(run.instrument(span))
     }
+
+    fn asks_model(&self) -> bool {
+        self.attached.graph.asks_model()
+    }
 }
 
 impl<T: Values, C, D> Called<T, C, D> {

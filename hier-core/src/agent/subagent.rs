@@ -36,6 +36,7 @@ pub struct Subagent<S: Values, C = BaseContext> {
     description: Arc<str>,
     pub(super) node: NodeSpec,
     pub(super) channels: Vec<ChannelSpec>,
+    pub(super) asks_model: bool,
     pub(super) policy: Option<SubagentPolicy>,
     args: Option<ArgsSpec>,
     make: Make<S, C>,
@@ -65,12 +66,13 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
         };
         let name: Arc<str> = spec.name.as_ref().into();
         let (description, channels, called) = (spec.doc.as_ref().into(), inner.channels.clone(), name.clone());
+        let asks_model = inner.asks_model();
         let node = NodeSpec { name: spec.name.clone(), nested: Some(Nested::Owned(spec)), ..NodeSpec::new("") };
         let make: Make<S, C> = Box::new(move |role, policy| {
             let attached = Attached { graph: inner, context, shares: Shares::new() };
             Child::new(Called { attached, name: called, role, policy, layout: OnceLock::new() })
         });
-        Self { name, description, node, channels, policy: None, args: None, make }
+        Self { name, description, node, channels, asks_model, policy: None, args: None, make }
     }
 
     /// What it is given of its supervisor's state, and gives back. A second one completes the first.

@@ -1,15 +1,19 @@
 //! A tool that is bounded in time and tried again.
 
 use std::future::Future;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 
 use crate::error::{NodeError, NodeErrorKind, TimeoutKind};
 use crate::graph::Retry;
+use crate::run::Run;
 
-/// Calls a tool until an attempt succeeds, fails for good, or was the last. Used by `#[tool]`.
-pub async fn attempts<T, F>(
+/// Calls a tool until an attempt succeeds, fails for good, or was the last. Each has the answers that the one before was
+/// given. Used by `#[tool]`.
+pub async fn attempts<T, F, C>(
+    run: &Run<C>,
     tool: &str,
     timeout: Option<Duration>,
     retry: Retry,
@@ -24,8 +28,12 @@ where
              `Runtime::block_on`"
         )));
     }
+    let asked = run.inbox.as_deref().map(|inbox| (&inbox.asked, inbox.asked.load(Ordering::Relaxed)));
     let mut failures = 0;
     loop {
+        if let Some((count, before)) = asked {
+            count.store(before, Ordering::Relaxed);
+        }
         let error = match bounded(timeout, attempt()).await {
             Ok(output) => return Ok(output),
             Err(error) => error,

@@ -15,6 +15,9 @@ use crate::state::{ChannelWrite, DynState, Update, Values, Writes};
 /// A graph that can be run as a node of a graph over `S`.
 pub(crate) trait Subgraph<S: Values, C>: Send + Sync {
     fn run<'a>(&'a self, task: &'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>;
+
+    /// Whether it asks a model, itself or in a graph within it.
+    fn asks_model(&self) -> bool;
 }
 
 impl<S, C, T, D> Subgraph<S, C> for Attached<T, C, D>
@@ -31,6 +34,10 @@ where
             self.begin(&mut runner, task).await?;
             self.finish(&mut runner, task, |_, returned| self.hand_back(task, returned)).await
         })
+    }
+
+    fn asks_model(&self) -> bool {
+        self.graph.asks_model()
     }
 }
 

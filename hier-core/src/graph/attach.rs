@@ -41,6 +41,10 @@ impl<S: Values, C> Child<S, C> {
         Self(Arc::new(child))
     }
 
+    pub(crate) fn asks_model(&self) -> bool {
+        self.0.asks_model()
+    }
+
     /// Runs it as this task.
     pub(crate) fn run<'a>(&'a self, task: &'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>
     where

@@ -206,6 +206,11 @@ impl<S: Values, C> Inner<S, C> {
         }
     }
 
+    /// Whether it asks a model, itself or in a graph within it.
+    pub(crate) fn asks_model(&self) -> bool {
+        self.is_agent || self.nodes.iter().filter_map(|node| node.child.as_ref()).any(Child::asks_model)
+    }
+
     pub(crate) fn child(&self, node: usize) -> Option<&Child<S, C>> {
         self.nodes.get(node).and_then(|node| node.child.as_ref())
     }

@@ -1,5 +1,7 @@
 //! What an operator is asked, at any depth, and how the run goes on with the answer.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use hier_core::agent::{Approval, OperatorQuestion, ScriptedModel, ask_operator};
 use hier_core::checkpoint::MemorySaver;
 use hier_core::prelude::*;
@@ -25,6 +27,36 @@ graph! {
 
 graph! {
     Back<Filing> = ReactGraph { tools: [ask_operator, pay] }
+}
+
+graph! {
+    Bank<Filing> = ReactGraph { tools: [transfer] }
+}
+
+static TRANSFERS: AtomicUsize = AtomicUsize::new(0);
+
+/// Asks to whom, and fails once after it was told.
+#[tool(needs_approval, retry = 3)]
+async fn transfer(run: &Run<BaseContext>) -> Result<String> {
+    let to: String = run.interrupt(&"to whom?").await?;
+    match TRANSFERS.fetch_add(1, Ordering::Relaxed) {
+        0 => Err(NodeError::new("the line is busy")),
+        _ => Ok(format!("sent to {to}")),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_is_tried_again_asks_nothing_twice() {
+    let model = ScriptedModel::new([call("transfer", json!({})), finish("done")]);
+    let bank = Bank::compile_as_root().checkpointer(MemorySaver::new());
+    let (thread, context) = (|| Config::thread("t"), || BaseContext::new(model.clone()));
+    let asked = bank.invoke(Filing::update(), thread(), context()).await.unwrap();
+    assert!(matches!(asked, Outcome::Interrupted(_)), "{asked:?}");
+    let asked = bank.invoke(Command::resume(Approval::Approve), thread(), context()).await.unwrap();
+    assert!(matches!(asked, Outcome::Interrupted(_)), "{asked:?}");
+    let end = bank.invoke(Command::resume("the office"), thread(), context()).await.unwrap();
+    assert!(matches!(end, Outcome::Finished(_)), "{end:?}");
+    assert!(prompt(&model, 1).contains(&"sent to the office".to_owned()), "{:?}", prompt(&model, 1));
 }
 
 /// Pays.

@@ -228,7 +228,7 @@ fn call(tool: &Tool) -> TokenStream {
             let retry = retry.as_ref().map_or_else(|| quote!(1u32), ToTokens::to_token_stream);
             let retry = quote!(__hier::Retry::from(#retry));
             quote! {
-                __hier::attempts(&__call.name, #timeout, #retry, move || async move { #attempt }).await
+                __hier::attempts(__task.run(), &__call.name, #timeout, #retry, move || async move { #attempt }).await
             }
         }
     };
