@@ -360,3 +360,18 @@ async fn a_server_is_read_like_a_file() {
     let output = hier(Path::new(&url), &["threads", "--schema", "cli_nothing"]);
     assert!(output.status.code() == Some(2) && err(&output).contains("no tables"), "{}", err(&output));
 }
+
+/// Before anything is sent.
+#[test]
+fn a_machine_that_believes_nobody_says_how_a_server_can_be_believed() {
+    let nothing = tempfile::tempdir().expect("a folder");
+    let none = nothing.path().join("none.pem");
+    std::fs::write(&none, "").expect("a file");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hier"));
+    command.args(["threads", "--db", "postgres://me:sesame@127.0.0.1:1/desk?sslmode=require"]);
+    let output = command.env("SSL_CERT_FILE", &none).env("SSL_CERT_DIR", nothing.path()).output().expect("it starts");
+    let told = err(&output);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("Postgres `desk` at 127.0.0.1:1") && told.contains("`sslrootcert=FILE`"), "{told}");
+    assert!(told.contains("install `ca-certificates`") && !told.contains("sesame"), "{told}");
+}

@@ -50,7 +50,8 @@ pub enum Durability {
     /// the run everything is stored.
     #[default]
     Async,
-    /// Once, when the run ends, in whatever way but a crash or a future that is dropped. There is no history of the steps between.
+    /// Once, when the run ends, in whatever way but a crash or a future that is dropped. There is no history of the steps
+    /// between.
     Exit,
 }
 

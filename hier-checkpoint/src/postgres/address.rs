@@ -41,8 +41,8 @@ impl Address {
         let mut config: Config = url.parse().map_err(|_| {
             unusable(
                 "the database",
-                "its URL cannot be read: write `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, and encode what is special \
-                in a password",
+                "its URL cannot be read: write `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, encode what is special in a \
+                password, and leave out parameters that are not known here, as `sslcert` and `sslkey` are",
             )
         })?;
         let place = place(&config);
@@ -139,6 +139,7 @@ mod tests {
             "host/db?sslmode=maybe",
             "host/db?sslrootcert=ca.pem",
             "host/db?sslnegotiation=direct",
+            "host/db?sslmode=require&sslcert=me.pem",
             // The address is used, and not the socket; and the name of the server is not known.
             "/db?hostaddr=10.0.0.5&sslmode=require",
             "%2Frun%2Fpostgresql/db?hostaddr=10.0.0.5&sslmode=require",

@@ -97,6 +97,10 @@ fn tell(error: tokio_postgres::Error, place: &str) -> SaverError {
         let mend = "name the file with its root by `sslrootcert=FILE` in the URL, and the host as the certificate does";
         return unusable(place, format!("the certificate of the server is not accepted ({reason}): {mend}"));
     }
+    // The driver has no code for it.
+    if causes(&error).any(|cause| cause.to_string() == "server does not support TLS") {
+        return unusable(place, "the server does not encrypt: set `ssl = on` in it, or remove `sslmode` from the URL");
+    }
     match reason(&error) {
         Some(reason) => unusable(place, reason),
         None => SaverError::database(place, Told(error)),

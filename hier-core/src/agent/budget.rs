@@ -13,10 +13,10 @@ const SHORT_ANSWER: u64 = 4_096;
 /// what the others need: it is divided where a subagent with a policy is called.
 ///
 /// A subagent may spend what its supervisor has left, less one model call and a tenth of the tokens and steps, by which the
-/// supervisor can still report. Subagents that are called side by side have equal shares of that; what one does not spend stays with the supervisor. A
-/// subagent without a policy spends what its supervisor has. Where an agent's share is used up it ends with what it has,
-/// as one does that exceeds its iterations, and its supervisor goes on; where the whole is used up, so do all, and the run
-/// ends.
+/// supervisor can still report. Subagents that are called side by side have equal shares of that; what one does not spend
+/// stays with the supervisor. A subagent without a policy spends what its supervisor has. Where an agent's share is used up
+/// it ends with what it has, as one does that exceeds its iterations, and its supervisor goes on; where the whole is used
+/// up, so do all, and the run ends.
 ///
 /// It belongs to one run: put a fresh one into the [`BaseContext`](super::BaseContext) of each.
 ///

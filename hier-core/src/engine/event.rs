@@ -172,8 +172,8 @@ impl DebugEvent {
 pub struct Spoken {
     /// The path of the agent: the nodes from the root down to it. Empty for the root.
     pub path: Vec<String>,
-    /// The same with the ids of the tasks, `node:task id`: another one for each call of an agent, also of those that run side by
-    /// side.
+    /// The same with the ids of the tasks, `node:task id`: another one for each call of an agent, also of those that run side
+    /// by side.
     pub namespace: Vec<String>,
     /// The name of the agent.
     pub agent: String,

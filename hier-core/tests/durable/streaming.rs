@@ -72,6 +72,22 @@ fn then_b(a: Node) -> Bench {
     Bench::new(graph)
 }
 
+/// These, and what is told once `a` has been run as intended.
+fn from_a_on(begin: &Value) -> Value {
+    let rest = json!([
+        ["updates", { "a": { "log": ["a"] } }],
+        ["tasks", "result", "a", null, { "log": ["a"] }, []],
+        ["values", { "log": ["a"], "x": 1 }],
+        ["checkpoints", "loop", 1, ["b"], { "log": ["a"], "x": 1 }],
+        ["tasks", "start", "b"],
+        ["updates", { "b": { "log": ["b"] } }],
+        ["tasks", "result", "b", null, { "log": ["b"] }, []],
+        ["values", { "log": ["a", "b"], "x": 1 }],
+        ["checkpoints", "loop", 2, [], { "log": ["a", "b"], "x": 1 }],
+    ]);
+    [begin, &rest].into_iter().flat_map(|events| events.as_array().unwrap()).cloned().collect()
+}
+
 #[tokio::test]
 async fn d34_all_modes_have_one_order() {
     let bench = then_b(NodeDef::task(async |task: NodeTask| {
@@ -84,17 +100,8 @@ async fn d34_all_modes_have_one_order() {
         ["checkpoints", "loop", 0, ["a"], { "log": [], "x": 1 }],
         ["tasks", "start", "a"],
         ["custom", { "c": 1 }],
-        ["updates", { "a": { "log": ["a"] } }],
-        ["tasks", "result", "a", null, { "log": ["a"] }, []],
-        ["values", { "log": ["a"], "x": 1 }],
-        ["checkpoints", "loop", 1, ["b"], { "log": ["a"], "x": 1 }],
-        ["tasks", "start", "b"],
-        ["updates", { "b": { "log": ["b"] } }],
-        ["tasks", "result", "b", null, { "log": ["b"] }, []],
-        ["values", { "log": ["a", "b"], "x": 1 }],
-        ["checkpoints", "loop", 2, [], { "log": ["a", "b"], "x": 1 }],
     ]);
-    same(&told(&bench, start(&bench), false).await, &expected);
+    same(&told(&bench, start(&bench), false).await, &from_a_on(&expected));
 }
 
 #[tokio::test]
@@ -113,17 +120,8 @@ async fn a_run_that_goes_on_tells_the_checkpoint_that_it_goes_on_from() {
         ["values", { "log": [], "x": 1 }],
         ["checkpoints", "loop", 0, ["a"], { "log": [], "x": 1 }],
         ["tasks", "start", "a"],
-        ["updates", { "a": { "log": ["a"] } }],
-        ["tasks", "result", "a", null, { "log": ["a"] }, []],
-        ["values", { "log": ["a"], "x": 1 }],
-        ["checkpoints", "loop", 1, ["b"], { "log": ["a"], "x": 1 }],
-        ["tasks", "start", "b"],
-        ["updates", { "b": { "log": ["b"] } }],
-        ["tasks", "result", "b", null, { "log": ["b"] }, []],
-        ["values", { "log": ["a", "b"], "x": 1 }],
-        ["checkpoints", "loop", 2, [], { "log": ["a", "b"], "x": 1 }],
     ]);
-    same(&told(&bench, (), false).await, &expected);
+    same(&told(&bench, (), false).await, &from_a_on(&expected));
     let end = json!([
         ["values", { "log": ["a", "b"], "x": 1 }],
         ["checkpoints", "loop", 2, [], { "log": ["a", "b"], "x": 1 }],

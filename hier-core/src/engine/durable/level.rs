@@ -41,6 +41,11 @@ fn has_old_name<S: Values, C>(graph: &Inner<S, C>, node: usize) -> bool {
     graph.renamed.iter().any(|(_, new)| new == graph.plan.name(node))
 }
 
+/// The namespace of a graph inside another's.
+pub(super) fn within(outer: &[String], level: &str) -> String {
+    outer.iter().map(String::as_str).chain([level]).collect::<Vec<_>>().join("|")
+}
+
 /// That part for a task of which something may be stored.
 pub(super) async fn stored_level<S: Values, C>(
     graph: &Inner<S, C>,
@@ -53,8 +58,7 @@ pub(super) async fn stored_level<S: Values, C>(
     let (name, checkpoints) = (graph.plan.name(node), graph.nodes[node].checkpoints);
     for (old, _) in graph.renamed.iter().filter(|(_, new)| new == name) {
         let level = level(checkpoints, old, task);
-        let namespace: Vec<&str> = outer.iter().map(String::as_str).chain([&*level]).collect();
-        if saver.get(thread, &namespace.join("|"), None).await?.is_some() {
+        if saver.get(thread, &within(outer, &level), None).await?.is_some() {
             return Ok(level);
         }
     }

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::level::stored_level;
+use super::level::{stored_level, within};
 use super::load;
 use super::load::{Loaded, Reader};
 use crate::checkpoint::{Checkpointer, CodecError, ListQuery, Saved, Source};
@@ -192,8 +192,7 @@ where
         let Some(node) = graph.plan.find(&task.node).filter(|node| graph.child(*node).is_some()) else { continue };
         let level = stored_level(graph, saver, thread, &namespace, node, task.id).await;
         let level = level.map_err(|error| RunError::Saver { graph: graph.plan.graph().to_owned(), error })?;
-        let path: Vec<&str> = namespace.iter().map(String::as_str).chain([&*level]).collect();
-        task.state = Some(Config::thread(thread).namespace(path.join("|")));
+        task.state = Some(Config::thread(thread).namespace(within(&namespace, &level)));
     }
     Ok(snapshot)
 }
