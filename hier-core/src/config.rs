@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::checkpoint::{Claim, WhenRunning};
+use crate::sync::lock;
 
 /// The number of supersteps a run may take unless said otherwise, less one (as in the reference, LangGraph 1.2).
 pub const DEFAULT_RECURSION_LIMIT: usize = 10_007;
@@ -245,9 +246,4 @@ impl RunControl {
     pub(crate) fn requested(&self) -> Option<String> {
         lock(&self.0).clone()
     }
-}
-
-/// Locks, also after a panic elsewhere: what is behind these locks is whole at any time.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

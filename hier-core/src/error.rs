@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::checkpoint::SaverError;
-use crate::engine::Question;
+use crate::question::Question;
 
 /// The result of a node, and a handy one elsewhere: the error is a [`NodeError`] unless named.
 pub type Result<T, E = NodeError> = std::result::Result<T, E>;

@@ -54,11 +54,14 @@ mod contract;
 mod engine;
 mod error;
 pub mod graph;
+mod message;
 pub mod prelude;
+mod question;
 pub mod reducer;
 mod run;
 pub mod state;
 pub mod store;
+mod sync;
 
 // The macros name this crate by its absolute path, also in our own tests and examples.
 #[allow(unused_extern_crates)]
@@ -66,9 +69,10 @@ extern crate self as hier_core;
 
 pub use config::{Config, DEFAULT_RECURSION_LIMIT, DEFAULT_STREAM_CAPACITY, Durability, RunControl};
 pub use engine::{
-    CheckpointEvent, DebugEvent, Event, EventStream, Interrupted, Nested, NodeUpdate, Outcome, Question, Spoken,
-    StateSnapshot, StateUpdate, StopReason, Stopped, StreamMode, TaskFinished, TaskSnapshot, TaskStarted,
+    CheckpointEvent, DebugEvent, Event, EventStream, Interrupted, Nested, NodeUpdate, Outcome, Spoken, StateSnapshot,
+    StateUpdate, StopReason, Stopped, StreamMode, TaskFinished, TaskSnapshot, TaskStarted,
 };
 pub use error::{BuildError, NodeError, NodeErrorKind, Result, RunError, TimeoutKind};
+pub use question::Question;
 pub use run::Run;
 pub use tokio_util::sync::CancellationToken;

@@ -11,10 +11,12 @@ use serde_json::Value;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 use uuid::Uuid;
 
-use crate::config::{Config, lock};
-use crate::engine::{Asker, Book, Crew, Heartbeat, Outlet, Plan, Question, TaskKey};
+use crate::config::Config;
+use crate::engine::{Book, Crew, Heartbeat, Outlet, Plan, TaskKey};
 use crate::error::{NodeError, NodeErrorKind};
+use crate::question::{Asker, Question};
 use crate::store::Store;
+use crate::sync::lock;
 
 /// The run, as a node sees it: `run: &Run<Desk>`. `C` is the graph's context.
 pub struct Run<C = ()> {

@@ -5,11 +5,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::frame::SubagentStack;
-use super::message::ToolCall;
-use super::messages::Messages;
 use super::progress::{self, Progress};
 use super::todo_list::{self, TodoList, TodoLists};
 use crate::error::NodeError;
+use crate::message::{Messages, ToolCall};
 use crate::reducer::Identified;
 use crate::state::RemainingSteps;
 

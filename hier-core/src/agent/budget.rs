@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::message::Usage;
-use crate::config::lock;
+use crate::message::Usage;
+use crate::sync::lock;
 
 /// As many tokens every model can answer with.
 const SHORT_ANSWER: u64 = 4_096;

@@ -7,14 +7,15 @@ use tracing::Instrument;
 
 use super::base::BaseState;
 use super::frame::{FrameCall, SubagentStack};
-use super::message::{Message, ToolCall};
 use super::policy::SubagentPolicy;
 use super::progress::{Calls, Progress};
 use super::react::{call_of, words};
 use crate::channel::ChannelSpec;
 use crate::engine::{Subgraph, open_child};
-use crate::graph::{Attached, BoxFuture, NodeResult, Task};
+use crate::graph::{Attached, NodeResult, Task};
+use crate::message::{Message, ToolCall};
 use crate::state::{ChannelWrite, Contains, State, Values, Write, Writes};
+use futures_core::future::BoxFuture;
 
 /// As what a graph stands in an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

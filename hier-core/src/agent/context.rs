@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::budget::Budget;
 use super::model::ChatModel;
 use crate::error::NodeError;
-use crate::graph::BoxFuture;
+use futures_core::future::BoxFuture;
 
 /// What every agent finds in the context of its run: the models, the file store. A context of your own has one, and
 /// says where: `impl AsRef<BaseContext> for Desk`.

@@ -12,10 +12,11 @@ use super::policy_spec::PolicySpec;
 use super::react::ArgsSpec;
 use super::subagent::Subagent;
 use crate::channel::Table;
-use crate::graph::handler::{Arguments, BoxFuture, NodeResult};
+use crate::graph::handler::{Arguments, NodeResult};
 use crate::graph::site::Site;
 use crate::graph::{FitsContext, Hooks, Task};
 use crate::state::{Channel, Contains, Open, SharesWith, State, Values, WritableChannel};
+use futures_core::future::BoxFuture;
 
 /// What a graph says of itself as a member of a hierarchy, while compiling.
 #[derive(Clone, Copy, Debug)]

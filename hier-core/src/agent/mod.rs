@@ -85,13 +85,8 @@ mod context;
 mod extended;
 mod frame;
 mod member;
-mod message;
-mod message_form;
-mod messages;
-mod messages_trim;
 mod model;
 mod operator;
-mod places;
 mod policy;
 mod policy_spec;
 mod progress;
@@ -110,6 +105,10 @@ pub(crate) mod tool_schema;
 
 pub use schemars;
 
+pub use crate::message::{
+    Body, ChatChunk, ChatResponse, Content, Message, Messages, Part, ToolCall, ToolStatus, Usage,
+};
+
 pub use base::{
     BaseState, BaseStateChannels, BaseStateSetters, BaseStateUpdate, BaseStateWrite, DEFAULT_STATE_ITERATIONS, FileRef,
 };
@@ -118,11 +117,7 @@ pub use builder::AgentBuilder;
 pub use context::{BaseContext, FileStore};
 pub use extended::{DynBaseState, DynBaseUpdate, DynBaseWrite};
 pub use frame::{Frame, SubagentStack};
-pub use message::{Body, Content, Message, Part, ToolCall, ToolStatus, Usage};
-pub use messages::Messages;
-pub use model::{
-    ChatChunk, ChatModel, ChatOptions, ChatRequest, ChatResponse, ChatStream, ModelError, OutputSpec, ToolSpec,
-};
+pub use model::{ChatModel, ChatOptions, ChatRequest, ChatStream, ModelError, OutputSpec, ToolSpec};
 pub use operator::{Approval, ApprovalRequest, OperatorQuestion, ask_operator};
 pub use policy::SubagentPolicy;
 pub use progress::{Calls, Progress};

@@ -9,9 +9,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::message::Message;
-use super::messages::Messages;
-use crate::graph::BoxFuture;
+use futures_core::future::BoxFuture;
+
+use crate::message::{ChatChunk, ChatResponse, Content, Messages};
 
 /// A tool as a model sees it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -73,21 +73,7 @@ pub struct ChatRequest {
     pub options: ChatOptions,
 }
 
-/// What a model answers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ChatResponse {
-    /// The answer: a message of the assistant, with its usage where the provider tells it.
-    pub message: Message,
-    /// The model that answered, as the provider names it.
-    pub model: Option<String>,
-}
-
 impl ChatResponse {
-    /// The text of the answer.
-    pub fn text(&self) -> String {
-        self.message.content().map(super::message::Content::text).unwrap_or_default()
-    }
-
     /// The answer as a value of the type whose shape was [asked for](ChatRequest::output). The error names the path of
     /// what does not fit.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, ModelError> {
@@ -98,16 +84,6 @@ impl ChatResponse {
             reason: format!("`{}`: {}", error.path(), error.inner()),
         })
     }
-}
-
-/// A piece of an answer that is still being made.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum ChatChunk {
-    /// The next piece of its text.
-    Text(String),
-    /// The whole answer: the last piece.
-    Done(ChatResponse),
 }
 
 /// An answer that is being made: pieces of text, then the whole answer.
@@ -131,7 +107,7 @@ pub trait ChatModel: Send + Sync + 'static {
     fn stream(&self, request: ChatRequest) -> BoxFuture<'_, Result<ChatStream, ModelError>> {
         Box::pin(async move {
             let response = self.chat(request).await?;
-            let text = response.message.content().map(super::message::Content::text).filter(|text| !text.is_empty());
+            let text = response.message.content().map(Content::text).filter(|text| !text.is_empty());
             let chunks = text.map(ChatChunk::Text).into_iter().chain([ChatChunk::Done(response)]).map(Ok);
             Ok(Box::pin(futures_util::stream::iter(chunks)) as ChatStream)
         })

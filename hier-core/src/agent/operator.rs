@@ -6,15 +6,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::base::BaseState;
-use super::message::{Message, ToolCall};
 use super::model::ToolSpec;
 use super::react::words;
 use super::tool::{NamedTool, Tool, ToolOutput};
 use super::tool_arguments::ToolArguments;
 use super::tool_schema::ToolSchema;
 use crate::error::NodeError;
-use crate::graph::{BoxFuture, Command, Task};
+use crate::graph::{Command, Task};
+use crate::message::{Message, ToolCall};
 use crate::state::{Contains, State, Values};
+use futures_core::future::BoxFuture;
 
 /// What an operator is asked before a call that needs approval is made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

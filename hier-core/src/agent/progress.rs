@@ -5,7 +5,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
-use crate::state::Write;
+use crate::reducer::Write;
 
 /// How often an agent was called, and how many of these calls have ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

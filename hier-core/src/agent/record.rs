@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::StreamExt;
 
-use super::message::Message;
-use super::model::{ChatChunk, ChatModel, ChatRequest, ChatResponse, ChatStream, ModelError};
+use super::model::{ChatModel, ChatRequest, ChatStream, ModelError};
 use super::record_tape::{Line, Tape};
 use super::scripted::in_words;
-use crate::graph::BoxFuture;
+use crate::message::{ChatChunk, ChatResponse, Message};
+use futures_core::future::BoxFuture;
 
 /// A model whose answers are kept in a file, or come from one: real conversations in tests, without a network and
 /// without costs.

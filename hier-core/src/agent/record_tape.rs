@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::model::{ChatRequest, ChatResponse};
+use super::model::ChatRequest;
 use super::record::anonymous;
+use crate::message::ChatResponse;
 
 /// A recorded answer, as a line of the file.
 #[derive(Clone, Debug, Serialize, Deserialize)]

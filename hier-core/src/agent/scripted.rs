@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::stream;
 
-use super::message::{Body, Content, Message};
-use super::model::{ChatChunk, ChatModel, ChatRequest, ChatResponse, ChatStream, ModelError};
-use crate::graph::BoxFuture;
+use super::model::{ChatModel, ChatRequest, ChatStream, ModelError};
+use crate::message::{Body, ChatChunk, ChatResponse, Content, Message};
+use futures_core::future::BoxFuture;
 
 /// A model that answers from a list, in its order, whoever asks, or from a function. A clone is another handle to the
 /// same model, so a test can keep one and look at what was asked.

@@ -7,8 +7,8 @@ use imbl::{OrdMap, Vector};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::places::Places;
-use crate::state::Write;
+use crate::message::Places;
+use crate::reducer::Write;
 
 /// A list of things to do: items in the order in which they were added, each open or done. Copies share the items.
 ///

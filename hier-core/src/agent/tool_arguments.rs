@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::message::ToolCall;
+use crate::message::ToolCall;
 
 /// Reads the arguments of a call, and collects what is wrong with them. Used by `#[tool]`.
 #[derive(Debug)]

@@ -7,10 +7,10 @@ use std::ops::Deref;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::message::{Content, Message};
 use super::tool::ToolOutput;
 use crate::error::NodeError;
 use crate::graph::Command;
+use crate::message::{Content, Message};
 use crate::state::{Contains, Values};
 
 /// The id of the tool call that is being answered: a `#[tool]` function that takes one is given it, and the model sees

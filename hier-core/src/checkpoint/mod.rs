@@ -9,6 +9,7 @@
 
 pub mod codec;
 mod codec_shape;
+pub(crate) mod delta;
 mod error;
 mod lease;
 mod memory;
@@ -19,10 +20,10 @@ pub mod suite;
 
 use std::sync::Arc;
 
+pub use futures_core::future::BoxFuture;
 use uuid::Uuid;
 
-pub use crate::engine::chain_json;
-pub use crate::graph::BoxFuture;
+pub use delta::chain_json;
 pub use error::{CodecError, SaverError};
 pub use lease::{Claim, Lease, WhenRunning};
 pub use memory::MemorySaver;

@@ -8,7 +8,7 @@ use tracing::Instrument;
 
 use super::crew::{Counted, Crew};
 use crate::error::NodeError;
-use crate::graph::BoxFuture;
+use futures_core::future::BoxFuture;
 
 /// Every so many levels a graph within a graph goes on apart.
 pub(crate) const LEVELS: usize = 16;

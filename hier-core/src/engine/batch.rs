@@ -18,8 +18,8 @@ use tokio::task::AbortHandle;
 
 use super::crew::{Counted, Crew};
 use super::watch;
-use crate::config::lock;
-use crate::graph::BoxFuture;
+use crate::sync::lock;
+use futures_core::future::BoxFuture;
 
 /// The tasks of one superstep, each made when its turn comes, with results of type `T`.
 pub(crate) struct Batch<T> {

@@ -8,10 +8,10 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::exec::{By, Done, Leads};
-use crate::config::lock;
 use crate::error::NodeError;
 use crate::graph::{Parcel, Task};
 use crate::state::{Values, Writes};
+use crate::sync::lock;
 
 /// A node and the hash of all it could have seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

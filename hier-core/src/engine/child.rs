@@ -9,8 +9,9 @@ use super::run::{finish_child, open_child};
 use super::runner::Runner;
 use crate::channel::ChannelSpec;
 use crate::error::NodeError;
-use crate::graph::{Attached, BoxFuture, Checkpoints, NodeResult, Parcel, Task};
+use crate::graph::{Attached, Checkpoints, NodeResult, Parcel, Task};
 use crate::state::{ChannelWrite, DynState, Update, Values, Writes};
+use futures_core::future::BoxFuture;
 
 /// A graph that can be run as a node of a graph over `S`.
 pub(crate) trait Subgraph<S: Values, C>: Send + Sync {

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 
 use futures_util::task::AtomicWaker;
 
-use crate::graph::BoxFuture;
+use futures_core::future::BoxFuture;
 
 /// How many tasks of a run are still there.
 #[derive(Default)]

@@ -6,9 +6,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::outcome::Question;
-use crate::agent::ChatChunk;
 use crate::checkpoint::Source;
+use crate::message::ChatChunk;
+use crate::question::Question;
 use crate::state::{Update, Values};
 
 /// What a stream is to tell.

@@ -17,9 +17,10 @@ use super::report::{is_traced, report, task_span};
 use super::stream::Emitter;
 use crate::error::{NodeError, NodeErrorKind, TimeoutKind, panic_text};
 use crate::graph::handler::Failure;
-use crate::graph::{Body, BoxFuture, Inner, Jump, NodeDef, NodeResult, Orders, Output, Parcel, ParentCommand, RouteFn};
+use crate::graph::{Body, Inner, Jump, NodeDef, NodeResult, Orders, Output, Parcel, ParentCommand, RouteFn};
 use crate::graph::{Routing, Task};
 use crate::state::{ChannelWrite, Values, Writes};
+use futures_core::future::BoxFuture;
 
 /// What a task did: its writes, and where it leads beside the plain edges.
 pub(crate) struct Done<S: Values> {

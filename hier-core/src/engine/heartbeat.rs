@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::config::lock;
+use crate::sync::lock;
 
 /// When a node last gave a sign of life.
 pub(crate) struct Heartbeat {

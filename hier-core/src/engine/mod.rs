@@ -22,11 +22,11 @@ mod step;
 mod stream;
 mod watch;
 
-pub use durable::{StateSnapshot, StateUpdate, TaskSnapshot, chain_json};
+pub use durable::{StateSnapshot, StateUpdate, TaskSnapshot};
 pub use event::{
     CheckpointEvent, DebugEvent, Event, Nested, NodeUpdate, Spoken, StreamMode, TaskFinished, TaskStarted,
 };
-pub use outcome::{Interrupted, Outcome, Question, StopReason, Stopped};
+pub use outcome::{Interrupted, Outcome, StopReason, Stopped};
 pub use stream::EventStream;
 
 pub(crate) use apart::{LEVELS, apart};
@@ -35,7 +35,6 @@ pub(crate) use child::{Shares, Subgraph};
 pub(crate) use crew::Crew;
 pub(crate) use durable::{Book, history, revise, snapshot};
 pub(crate) use heartbeat::Heartbeat;
-pub(crate) use outcome::Asker;
 pub(crate) use plan::{Plan, TaskKey};
 pub(crate) use run::{claim, open_child, run, stream};
 pub(crate) use stream::Outlet;

@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use uuid::Uuid;
+use crate::question::Question;
 
 /// How a run ended, with the graph's state or its `output:` view.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,34 +23,6 @@ pub struct Interrupted<S> {
     pub state: S,
     /// What is asked, in the order of the tasks.
     pub questions: Vec<Question>,
-}
-
-/// What a node asks.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Question {
-    /// The id of the question: 32 hexadecimal digits.
-    pub id: String,
-    /// The node that asks, with the nodes of the graphs around it before it.
-    pub path: Vec<String>,
-    /// The question.
-    pub value: Value,
-    /// Whether it has been answered meanwhile.
-    #[serde(default)]
-    pub answered: bool,
-    /// Where its answer goes.
-    #[serde(default)]
-    pub(crate) asker: Option<Asker>,
-}
-
-/// The task that asks, of whatever graph in the tree.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Asker {
-    pub(crate) namespace: String,
-    pub(crate) checkpoint: Uuid,
-    pub(crate) task: Uuid,
-    pub(crate) path: String,
-    /// Which of the task's questions it is, from 0.
-    pub(crate) number: usize,
 }
 
 /// A run that was stopped between two steps.

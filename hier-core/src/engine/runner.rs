@@ -10,12 +10,13 @@ use super::durable::{Journal, Last, Opened};
 use super::event::{Event, StreamMode};
 use super::exec::{By, Done, call, execute, execute_and_route, resolve, route};
 use super::frontier::Frontier;
-use super::outcome::{Question, StopReason};
+use super::outcome::StopReason;
 use super::plan::TaskKey;
 use super::report::{is_traced, report, started, step_span, task_span};
 use super::stream::Emitter;
 use crate::error::{NodeError, NodeErrorKind, RunError};
 use crate::graph::{Inner, Output, Parcel, ParentCommand, Routing, Task};
+use crate::question::Question;
 use crate::run::{Run, Shared};
 use crate::state::{Steps, Values, Writes};
 

@@ -13,10 +13,11 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 
 use super::event::{DebugEvent, Event, Modes, Nested, Spoken, StreamMode, TaskFinished, TaskStarted};
-use super::outcome::{Outcome, Question};
-use crate::config::lock;
+use super::outcome::Outcome;
 use crate::error::RunError;
+use crate::question::Question;
 use crate::state::Values;
+use crate::sync::lock;
 
 /// Events on their way: at most `capacity` wait; when there are more, the oldest are dropped and counted.
 pub(crate) struct Ring<E> {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
-use crate::config::lock;
+use crate::sync::lock;
 
 /// The time between two looks.
 const TICK: Duration = Duration::from_micros(500);

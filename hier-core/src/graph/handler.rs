@@ -4,17 +4,15 @@
 //! where the task has a concrete lifetime; the functions here pick the extractors by the function's own signature. Each
 //! condition is a trait of its own, so that what the compiler says is about the one that does not hold.
 
-use std::future::Future;
 use std::marker::PhantomData;
+
+pub use futures_core::future::BoxFuture;
 
 use super::command::{Command, Output};
 use super::{Child, Graph, Task};
 use crate::error::NodeError;
 use crate::run::Run;
-use crate::state::Values;
-
-/// A boxed future that may borrow for `'a`.
-pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+use crate::state::{DynState, DynUpdate, Values};
 
 /// What a node's future resolves to.
 pub type NodeResult<S> = std::result::Result<Output<S>, NodeError>;
@@ -256,6 +254,12 @@ pub trait IntoOutput<S: Values> {
 impl<S: Values> IntoOutput<S> for () {
     fn into_output(self) -> NodeResult<S> {
         Ok(Output::default())
+    }
+}
+
+impl IntoOutput<DynState> for DynUpdate {
+    fn into_output(self) -> NodeResult<DynState> {
+        Ok(Output::update(self))
     }
 }
 

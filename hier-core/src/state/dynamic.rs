@@ -13,8 +13,6 @@ use super::{ChannelWrite, SharesWith, Steps, Stored, Update, Values, Write, Writ
 use crate::channel::{ChannelSpec, Kind};
 use crate::checkpoint::{CodecError, codec};
 use crate::error::NodeError;
-use crate::graph::handler::IntoOutput;
-use crate::graph::{NodeResult, Output};
 use crate::reducer::ReduceError;
 use crate::reducer::json::Reducer;
 
@@ -326,11 +324,5 @@ impl Update for DynUpdate {
 
     fn from_writes(writes: Writes<DynState>) -> Self {
         Self(writes)
-    }
-}
-
-impl IntoOutput<DynState> for DynUpdate {
-    fn into_output(self) -> NodeResult<DynState> {
-        Ok(Output::update(self))
     }
 }

@@ -53,7 +53,9 @@ pub use persist::{Carried, Migration, Parameter, Persist, Stored};
 pub use share::SharesWith;
 #[doc(hidden)]
 pub use share::{Agree, Empty, Fork, I, Leaf, O, SameType, nibbles};
-pub use update::{Overwrite, Update, Write, Writes};
+pub use update::{Update, Writes};
+
+pub use crate::reducer::{Overwrite, Write};
 
 use crate::channel::{ChannelSpec, Table};
 use crate::checkpoint::CodecError;

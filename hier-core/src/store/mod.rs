@@ -33,10 +33,10 @@ pub mod suite;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+pub use futures_core::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use crate::graph::BoxFuture;
 pub use ext::StoreExt;
 pub use index::Embedder;
 pub use memory::MemoryStore;

@@ -6,12 +6,11 @@ use tracing::{Instrument, Span, field};
 use super::{Agent, budget};
 use crate::agent::base::BaseState;
 use crate::agent::context::BaseContext;
-use crate::agent::message::{Body, Message, Usage};
-use crate::agent::messages::Messages;
-use crate::agent::model::{ChatChunk, ChatModel, ChatOptions, ChatRequest, ChatResponse, ModelError};
+use crate::agent::model::{ChatModel, ChatOptions, ChatRequest, ModelError};
 use crate::engine::{Outlet, Spoken};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::graph::Task;
+use crate::message::{Body, ChatChunk, ChatResponse, Message, Messages, Usage};
 use crate::run::Run;
 use crate::state::{Contains, Values};
 

@@ -4,9 +4,9 @@ use super::ask::over;
 use super::{Agent, words, writing};
 use crate::agent::base::BaseState;
 use crate::agent::context::BaseContext;
-use crate::agent::message::Message;
 use crate::agent::todo_list::TodoLists;
 use crate::graph::{Command, Task};
+use crate::message::Message;
 use crate::state::{Contains, State, Values};
 
 /// Answers every call of the last message with an error.
@@ -15,7 +15,7 @@ pub(super) fn refuse<S: Values + Contains<BaseState>>(state: &S, reason: &str) -
 }
 
 /// The answers to the calls of the last message; none if it calls nothing.
-fn answers(base: &BaseState, answer: impl Fn(&crate::agent::message::ToolCall) -> Message) -> Option<Vec<Message>> {
+fn answers(base: &BaseState, answer: impl Fn(&crate::message::ToolCall) -> Message) -> Option<Vec<Message>> {
     let calls = base.messages.last().map(Message::tool_calls).unwrap_or_default();
     (!calls.is_empty()).then(|| calls.iter().map(answer).collect())
 }

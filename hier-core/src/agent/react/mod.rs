@@ -22,13 +22,13 @@ pub(crate) use toolbox::{ArgsSpec, Card};
 use super::base::BaseState;
 use super::budget::Budget;
 use super::context::BaseContext;
-use super::message::ToolCall;
 use super::model::ToolSpec;
 use super::tool::Tool;
 use crate::error::NodeError;
-use crate::graph::handler::BoxFuture;
 use crate::graph::{Command, NodeDef, Output, Task, body};
+use crate::message::ToolCall;
 use crate::state::{Contains, Update, Values, Writes};
+use futures_core::future::BoxFuture;
 
 /// How often an agent may ask its model, unless it says itself.
 pub const DEFAULT_MAX_ITERATIONS: u32 = 50;

@@ -10,11 +10,10 @@ use super::route::{self, Way};
 use super::{Agent, Callee, words, writing};
 use crate::agent::base::BaseState;
 use crate::agent::context::BaseContext;
-use crate::agent::message::{Message, ToolCall};
-use crate::agent::messages::Messages;
 use crate::agent::progress::{Calls, Progress};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::graph::{Command, Task};
+use crate::message::{Message, Messages, ToolCall};
 use crate::state::{Contains, State, Values};
 
 pub(super) async fn run<S, C>(agent: &Arc<Agent<S, C>>, task: &Task<S, C>) -> Result<Command<S>, NodeError>

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::{Agent, Callee, words};
 use crate::agent::base::BaseState;
-use crate::agent::message::ToolCall;
 use crate::agent::stuck::AgentStuck;
+use crate::message::ToolCall;
 use crate::state::{Contains, Values};
 
 /// By how many iterations an agent may exceed its number before it is ended.

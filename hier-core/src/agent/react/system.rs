@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::{Agent, words, writing};
 use crate::agent::base::BaseState;
-use crate::agent::message::Message;
 use crate::graph::{Command, Task};
+use crate::message::Message;
 use crate::state::{Contains, State, Values};
 
 pub(super) fn run<S, C>(agent: &Agent<S, C>, task: &Task<S, C>) -> Command<S>

@@ -7,13 +7,12 @@ use tracing::Instrument;
 use super::{Agent, Callee, toolbox, words, writing};
 use crate::agent::base::BaseState;
 use crate::agent::context::BaseContext;
-use crate::agent::message::{Message, ToolCall};
-use crate::agent::messages::Messages;
 use crate::agent::operator::{Approval, ApprovalRequest};
 use crate::agent::tool::{Tool, ToolOutput};
 use crate::checkpoint::codec;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::graph::{Command, Task};
+use crate::message::{Message, Messages, ToolCall};
 use crate::state::{ChannelWrite, Contains, State, Values};
 
 pub(super) async fn run<S, C>(agent: &Arc<Agent<S, C>>, task: &Task<S, C>) -> Result<Command<S>, NodeError>

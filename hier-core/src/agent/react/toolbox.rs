@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use super::{Agent, Callee};
 use crate::agent::base::BaseState;
-use crate::agent::message::ToolCall;
 use crate::agent::model::ToolSpec;
 use crate::agent::react::words;
 use crate::agent::todo_list::TodoList;
 use crate::agent::tool_arguments::ToolArguments;
 use crate::agent::tool_schema::schema_of;
 use crate::error::NodeError;
+use crate::message::ToolCall;
 use crate::state::{Contains, State, Values};
 
 /// What becomes of a tool that fails. Arguments that do not fit are told to the model in any case.

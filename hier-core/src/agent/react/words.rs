@@ -1,6 +1,6 @@
 //! What an agent says to its model: every text in one place.
 
-use crate::agent::message::{Body, Content, Message, ToolCall, ToolStatus};
+use crate::message::{Body, Content, Message, ToolCall, ToolStatus};
 
 /// What an agent is told to be, unless it says itself.
 pub(crate) const DEFAULT_SYSTEM: &str = "You are an agent in a team. Do the task that you are given, stay within its scope, then report to your supervisor.";

@@ -7,13 +7,14 @@ use uuid::Uuid;
 use super::Committer;
 use super::pending::{self, Failed};
 use crate::checkpoint::{PendingWrite, Record, SaverError, TaskWrites, slot};
-use crate::config::{Durability, lock};
+use crate::config::Durability;
 use crate::engine::exec::Done;
-use crate::engine::outcome::Question;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::graph::Task;
+use crate::question::Question;
 use crate::run::{Inbox, Run};
 use crate::state::Values;
+use crate::sync::lock;
 
 /// What the tasks of one graph of a durable run have done.
 pub(crate) struct Book {

@@ -9,7 +9,8 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use crate::checkpoint::{Checkpointer, Lease, Record, SaverError};
-use crate::config::{Durability, lock};
+use crate::config::Durability;
+use crate::sync::lock;
 
 /// How many records may wait in the background before the run waits for them.
 const CROWD: usize = 4096;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::delta;
 use super::journal::START;
+use crate::checkpoint::delta;
 use crate::checkpoint::{Chain, Checkpointer, CodecError, Piece, Record, Saved, SaverError};
 
 /// The byte in front of the id of the checkpoint that has the value.

@@ -8,9 +8,10 @@ use serde_json::{Map, Value};
 use uuid::{Builder, Uuid};
 
 use super::Book;
-use super::delta::{self, Notes, Size};
+use super::delta::{Notes, Size, load_chain};
 use super::load::Known;
 use super::scratch::Scratch;
+use crate::checkpoint::delta;
 use crate::checkpoint::{Agenda, Chain, Checkpoint, CodecError, Piece, Record, SaverError, Schema, Source};
 use crate::error::RunError;
 use crate::graph::Inner;
@@ -319,7 +320,7 @@ impl Held {
 /// Makes a whole value of one and what was added to it.
 fn lengthen<S: Values>(state: &mut S, piece: &mut Piece, tail: Vec<u8>) -> Result<(), CodecError> {
     let chain = Chain { full: Some(std::mem::take(&mut piece.bytes)), deltas: vec![tail] };
-    delta::load_chain(state, piece.channel, &chain)?;
+    load_chain(state, piece.channel, &chain)?;
     if let Some(value) = state.stored(piece.channel) {
         value.encode(&mut piece.bytes)?;
     }

@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::Pending;
-use super::delta::{Size, chain_json, load_chain, put_together};
+use super::delta::{Size, load_chain, put_together};
 use super::journal::{RETURNED, START, schema, unpack_writes};
 use super::pending::{RESUME, read_writes};
-use crate::checkpoint::{Chain, Checkpoint, CodecError, LastRan, Saved, SendRecord, codec, slot};
+use crate::checkpoint::{Chain, Checkpoint, CodecError, LastRan, Saved, SendRecord, chain_json, codec, slot};
 use crate::engine::frontier::Frontier;
 use crate::engine::plan::Plan;
 use crate::error::RunError;

@@ -24,7 +24,6 @@ pub(crate) use book::Book;
 pub(crate) use child::{begin_child, close_child};
 pub(crate) use committer::Committer;
 pub(crate) use delta::Notes;
-pub use delta::chain_json;
 pub(crate) use journal::Journal;
 pub(crate) use level::level_of;
 pub(crate) use load::{Known, Last, load};

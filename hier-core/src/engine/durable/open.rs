@@ -10,10 +10,10 @@ use super::load::{Last, Loaded, Reader};
 use super::pending::{self, RoutingRecord};
 use super::{Book, Committer, Known, Notes, Pending, input, load};
 use crate::checkpoint::{CodecError, ListQuery, PendingWrite, Record, SaverError, Source, TaskWrites, slot};
-use crate::engine::outcome::Question;
 use crate::engine::runner::{Breakpoints, Runner};
 use crate::error::RunError;
 use crate::graph::{Answers, Command, Inner, Input};
+use crate::question::Question;
 use crate::state::{Values, Writes};
 
 /// What is known of the tasks of the first step, if the run goes on where it stopped.

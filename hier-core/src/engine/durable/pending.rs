@@ -9,10 +9,10 @@ use uuid::Uuid;
 
 use crate::checkpoint::{CodecError, PendingWrite, SendRecord, TaskWrites, codec, slot};
 use crate::engine::exec::{By, Done, Leads};
-use crate::engine::outcome::Question;
 use crate::engine::plan::{PULLED, Plan};
 use crate::error::NodeError;
 use crate::graph::{Parcel, StoredPayload};
+use crate::question::Question;
 use crate::run::Inbox;
 use crate::state::{ChannelWrite, Values, Writes};
 

@@ -13,10 +13,10 @@ use crate::checkpoint::{Checkpointer, CodecError, ListQuery, Saved, Source};
 use crate::config::Config;
 use crate::engine::apply::{Applied, Ledger};
 use crate::engine::exec::Done;
-use crate::engine::outcome::Question;
 use crate::engine::plan::TaskKey;
 use crate::error::RunError;
 use crate::graph::Inner;
+use crate::question::Question;
 use crate::state::{Update, Values};
 
 /// A thread at one moment.

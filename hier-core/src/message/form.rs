@@ -10,7 +10,7 @@ use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::message::{Body, Content, Message, Part, ToolCall, ToolStatus, Usage};
+use super::{Body, Content, Message, Part, ToolCall, ToolStatus, Usage};
 
 /// Who speaks.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]

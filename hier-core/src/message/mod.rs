@@ -1,16 +1,27 @@
-//! One message of a conversation. How it is written down is in `message_form`.
+//! Conversations: messages, lists of them, and what a model answers.
+
+mod chunk;
+mod form;
+mod index;
+mod list;
+mod trim;
 
 use std::ops::{Add, AddAssign};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use chunk::{ChatChunk, ChatResponse};
+pub use list::Messages;
+
+pub(crate) use index::Places;
+
 /// One message of a conversation.
 ///
 /// As JSON it has a `role` (`system`, `user`, `assistant`, `tool`, `remove`), the fields of that role, and an `id`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
-    /// The id. A message without one gets a fresh UUID when it becomes part of [`Messages`](super::Messages): when a node
+    /// The id. A message without one gets a fresh UUID when it becomes part of [`Messages`]: when a node
     /// writes it, not when the write is applied, so that a write that is stored and applied again later has the same id.
     pub id: Option<String>,
     /// Who says what.

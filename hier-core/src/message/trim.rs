@@ -2,8 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::message::{Body, Message};
-use super::messages::Messages;
+use super::{Body, Message, Messages};
 
 impl Messages {
     /// The last messages, at most this many, behind the system messages that the conversation begins with (which do not

@@ -7,10 +7,9 @@ use imbl::Vector;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Builder;
 
-use super::message::{Body, Message};
-use super::places::Places;
-use crate::reducer::ReduceError;
-use crate::state::Write;
+use super::index::Places;
+use super::{Body, Message};
+use crate::reducer::{MergeMessages, ReduceError, Write};
 
 /// A conversation. Copies share the messages: a copy costs the same for ten messages as for ten thousand.
 ///
@@ -55,7 +54,7 @@ impl Messages {
         self.list.last().map(|message| &**message)
     }
 
-    /// Merges what was written into the conversation: the reducer `messages`.
+    /// Merges what was written into the conversation.
     pub(crate) fn merge(&mut self, new: Self) -> Result<(), ReduceError> {
         let all = |message: &Arc<Message>| message.id.is_none() && message.body == Body::Remove;
         if let Some(place) = new.list.iter().rposition(all) {
@@ -106,6 +105,12 @@ impl Messages {
         let mut all = Self::default();
         messages.for_each(|message| all.push(message));
         all
+    }
+}
+
+impl MergeMessages for Messages {
+    fn merge_messages(&mut self, new: Self) -> Result<(), ReduceError> {
+        self.merge(new)
     }
 }
 

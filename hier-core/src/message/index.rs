@@ -10,7 +10,7 @@ const FEW: usize = 16;
 
 /// The place of each name, once the list is longer than [`FEW`]. Where a name stands twice, its last.
 #[derive(Clone)]
-pub(super) struct Places<K>(HashMap<K, usize>);
+pub(crate) struct Places<K>(HashMap<K, usize>);
 
 impl<K> Default for Places<K> {
     fn default() -> Self {
@@ -20,7 +20,7 @@ impl<K> Default for Places<K> {
 
 impl<K: Borrow<str> + Hash + Eq + Clone> Places<K> {
     /// Something with this name is about to be added at the end of the list with these names.
-    pub(super) fn add<'a>(&mut self, name: Option<&K>, list: impl ExactSizeIterator<Item = Option<&'a K>>)
+    pub(crate) fn add<'a>(&mut self, name: Option<&K>, list: impl ExactSizeIterator<Item = Option<&'a K>>)
     where
         K: 'a,
     {
@@ -35,7 +35,7 @@ impl<K: Borrow<str> + Hash + Eq + Clone> Places<K> {
     }
 
     /// Where this name is in the list with these names.
-    pub(super) fn find<'a>(
+    pub(crate) fn find<'a>(
         &self,
         name: &str,
         mut list: impl ExactSizeIterator<Item = Option<&'a K>> + DoubleEndedIterator,
