@@ -58,7 +58,6 @@ mod message;
 pub mod prelude;
 mod question;
 pub mod reducer;
-mod run;
 pub mod state;
 pub mod store;
 mod sync;
@@ -68,11 +67,12 @@ mod sync;
 extern crate self as hier_core;
 
 pub use config::{Config, DEFAULT_RECURSION_LIMIT, DEFAULT_STREAM_CAPACITY, Durability, RunControl};
+pub use engine::program::Run;
 pub use engine::{
     CheckpointEvent, DebugEvent, Event, EventStream, Interrupted, Nested, NodeUpdate, Outcome, Spoken, StateSnapshot,
     StateUpdate, StopReason, Stopped, StreamMode, TaskFinished, TaskSnapshot, TaskStarted,
 };
 pub use error::{BuildError, NodeError, NodeErrorKind, Result, RunError, TimeoutKind};
 pub use question::Question;
-pub use run::Run;
+
 pub use tokio_util::sync::CancellationToken;

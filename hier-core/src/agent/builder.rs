@@ -13,8 +13,9 @@ use super::react::{Agent, DEFAULT_MAX_ITERATIONS, IntoPrompt, Prompt, Todo, Tool
 use super::subagent::Subagent;
 use super::tool::Tool;
 use crate::channel::ChannelSpec;
+use crate::engine::program::{Hooks, SpecRef};
 use crate::error::BuildError;
-use crate::graph::{CompiledGraph, Hooks, Parts, SpecRef};
+use crate::graph::{CompiledGraph, Parts};
 use crate::state::{Contains, State, Values, WritableChannel, Writes};
 
 /// Builds an agent at run time: the same as `ReactGraph { … }` and `TodoGraph { … }` in `graph!`, with errors instead of

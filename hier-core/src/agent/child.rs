@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
+use futures_core::future::BoxFuture;
 use tracing::Instrument;
 
 use super::base::BaseState;
@@ -11,11 +12,11 @@ use super::policy::SubagentPolicy;
 use super::progress::{Calls, Progress};
 use super::react::{call_of, words};
 use crate::channel::ChannelSpec;
-use crate::engine::{Subgraph, open_child};
-use crate::graph::{Attached, NodeResult, Task};
+use crate::engine::open_child;
+use crate::engine::program::{Attached, Subgraph};
+use crate::graph::{NodeResult, Task};
 use crate::message::{Message, ToolCall};
 use crate::state::{ChannelWrite, Contains, State, Values, Write, Writes};
-use futures_core::future::BoxFuture;
 
 /// As what a graph stands in an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

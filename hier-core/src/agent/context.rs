@@ -3,10 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use futures_core::future::BoxFuture;
+
 use super::budget::Budget;
 use super::model::ChatModel;
 use crate::error::NodeError;
-use futures_core::future::BoxFuture;
 
 /// What every agent finds in the context of its run: the models, the file store. A context of your own has one, and
 /// says where: `impl AsRef<BaseContext> for Desk`.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use futures_core::future::BoxFuture;
 use hier_spec::{GraphSpec, Nested};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -12,11 +13,11 @@ use super::policy_spec::PolicySpec;
 use super::react::ArgsSpec;
 use super::subagent::Subagent;
 use crate::channel::Table;
+use crate::engine::program::Hooks;
 use crate::graph::handler::{Arguments, NodeResult};
 use crate::graph::site::Site;
-use crate::graph::{FitsContext, Hooks, Task};
+use crate::graph::{FitsContext, Task};
 use crate::state::{Channel, Contains, Open, SharesWith, State, Values, WritableChannel};
-use futures_core::future::BoxFuture;
 
 /// What a graph says of itself as a member of a hierarchy, while compiling.
 #[derive(Clone, Copy, Debug)]
@@ -57,14 +58,14 @@ impl<S: Values, C: 'static> MemberCode<S, C> {
     /// What runs when the graph is entered.
     #[must_use]
     pub fn on_entry(mut self, hook: HookFn<S, C>) -> Self {
-        self.hooks.on_entry = Some(crate::graph::body(hook));
+        self.hooks.on_entry = Some(crate::engine::program::body(hook));
         self
     }
 
     /// What runs when the graph is left.
     #[must_use]
     pub fn on_exit(mut self, hook: HookFn<S, C>) -> Self {
-        self.hooks.on_exit = Some(crate::graph::body(hook));
+        self.hooks.on_exit = Some(crate::engine::program::body(hook));
         self
     }
 

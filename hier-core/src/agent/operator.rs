@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use futures_core::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -15,7 +16,6 @@ use crate::error::NodeError;
 use crate::graph::{Command, Task};
 use crate::message::{Message, ToolCall};
 use crate::state::{Contains, State, Values};
-use futures_core::future::BoxFuture;
 
 /// What an operator is asked before a call that needs approval is made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

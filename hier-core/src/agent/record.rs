@@ -6,13 +6,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures_core::future::BoxFuture;
 use futures_util::StreamExt;
 
 use super::model::{ChatModel, ChatRequest, ChatStream, ModelError};
 use super::record_tape::{Line, Tape};
 use super::scripted::in_words;
 use crate::message::{ChatChunk, ChatResponse, Message};
-use futures_core::future::BoxFuture;
 
 /// A model whose answers are kept in a file, or come from one: real conversations in tests, without a network and
 /// without costs.

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures_core::future::BoxFuture;
 use futures_util::stream;
 
 use super::model::{ChatModel, ChatRequest, ChatStream, ModelError};
 use crate::message::{Body, ChatChunk, ChatResponse, Content, Message};
-use futures_core::future::BoxFuture;
 
 /// A model that answers from a list, in its order, whoever asks, or from a function. A clone is another handle to the
 /// same model, so a test can keep one and look at what was asked.

@@ -13,8 +13,8 @@ use super::context::BaseContext;
 use super::policy::SubagentPolicy;
 use super::react::{ArgsSpec, Card};
 use crate::channel::ChannelSpec;
-use crate::engine::Shares;
-use crate::graph::{Attached, Child, CompiledGraph, ContextFn, NodeDef, SpecRef, Task, body};
+use crate::engine::program::{Attached, ContextFn, Shares, SpecRef, body};
+use crate::graph::{Child, CompiledGraph, NodeDef, Task};
 use crate::state::{Contains, SharesWith, Values};
 
 /// A graph on its way to being a subagent or a stage of an agent over `S`.

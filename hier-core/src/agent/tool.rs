@@ -1,11 +1,12 @@
 //! Tools: what a model can call, and what comes of it.
 
+use futures_core::future::BoxFuture;
+
 use super::model::ToolSpec;
 use crate::error::NodeError;
 use crate::graph::{Command, Task};
 use crate::message::{Content, Message, ToolCall};
 use crate::state::Values;
-use futures_core::future::BoxFuture;
 
 /// Something that a model can call, in graphs over `S` with the context `C`. `#[tool]` implements it.
 ///

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use crate::engine::program::Run;
 use crate::error::{NodeError, NodeErrorKind, TimeoutKind};
 use crate::graph::Retry;
-use crate::run::Run;
 
 /// Calls a tool until an attempt succeeds, fails for good, or was the last. Each has the answers that the one before was
 /// given. Used by `#[tool]`.

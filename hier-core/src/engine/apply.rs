@@ -5,9 +5,8 @@ use std::panic::AssertUnwindSafe;
 use fixedbitset::FixedBitSet;
 
 use super::durable::Notes;
-use super::exec::Done;
-use super::plan::Plan;
 use crate::channel::ChannelSpec;
+use crate::engine::program::{Done, Plan};
 use crate::error::{RunError, panic_text};
 use crate::reducer::ReduceError;
 use crate::state::{ChannelWrite, Values, Writes};

@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::{Context, Poll, Waker};
 
+use futures_core::future::BoxFuture;
 use futures_util::task::AtomicWaker;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
-use super::crew::{Counted, Crew};
 use super::watch;
+use crate::engine::program::{Counted, Crew};
 use crate::sync::lock;
-use futures_core::future::BoxFuture;
 
 /// The tasks of one superstep, each made when its turn comes, with results of type `T`.
 pub(crate) struct Batch<T> {

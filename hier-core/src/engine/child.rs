@@ -1,25 +1,17 @@
 //! A graph as a node of another: shares channels by name, has steps of its own, hands back what it wrote.
 
 use std::any::Any;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
+use futures_core::future::BoxFuture;
 use serde_json::Value;
 
 use super::run::{finish_child, open_child};
 use super::runner::Runner;
 use crate::channel::ChannelSpec;
+use crate::engine::program::{Attached, Checkpoints, NodeResult, Parcel, Subgraph, Task};
 use crate::error::NodeError;
-use crate::graph::{Attached, Checkpoints, NodeResult, Parcel, Task};
 use crate::state::{ChannelWrite, DynState, Update, Values, Writes};
-use futures_core::future::BoxFuture;
-
-/// A graph that can be run as a node of a graph over `S`.
-pub(crate) trait Subgraph<S: Values, C>: Send + Sync {
-    fn run<'a>(&'a self, task: &'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>;
-
-    /// Whether it asks a model, itself or in a graph within it.
-    fn asks_model(&self) -> bool;
-}
 
 impl<S, C, T, D> Subgraph<S, C> for Attached<T, C, D>
 where
@@ -72,9 +64,6 @@ impl<T: Values, C, D: Send + Sync + 'static> Attached<T, C, D> {
         Ok(output)
     }
 }
-
-/// For each channel of the inner state, the index of the outer channel with the same name.
-pub(crate) type Shares = OnceLock<Vec<Option<usize>>>;
 
 impl<T: Values, C, D> Attached<T, C, D> {
     fn shared(&self, outer: &[ChannelSpec]) -> &[Option<usize>] {

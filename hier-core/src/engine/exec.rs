@@ -6,61 +6,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
+use futures_core::future::BoxFuture;
 use futures_util::FutureExt;
 use hier_spec::did_you_mean;
 use tracing::Instrument;
 
-use super::cache::CacheKey;
-use super::heartbeat::{self, Heartbeat};
-use super::plan::Allowed;
 use super::report::{is_traced, report, task_span};
 use super::stream::Emitter;
+use crate::engine::program::heartbeat::{self, Heartbeat};
+use crate::engine::program::{
+    Allowed, Body, By, CacheKey, Done, Failure, Inner, Jump, Leads, NodeDef, NodeResult, Orders, Output, RouteFn,
+    Routing, Task,
+};
 use crate::error::{NodeError, NodeErrorKind, TimeoutKind, panic_text};
-use crate::graph::handler::Failure;
-use crate::graph::{Body, Inner, Jump, NodeDef, NodeResult, Orders, Output, Parcel, ParentCommand, RouteFn};
-use crate::graph::{Routing, Task};
 use crate::state::{ChannelWrite, Values, Writes};
-use futures_core::future::BoxFuture;
-
-/// What a task did: its writes, and where it leads beside the plain edges.
-pub(crate) struct Done<S: Values> {
-    pub(crate) writes: Writes<S>,
-    /// Boxed, since most tasks have none and results are moved often.
-    pub(crate) leads: Option<Box<Leads>>,
-    /// Whose result it is.
-    pub(crate) by: By,
-}
-
-/// Where commands and routes lead. Nodes are ranks.
-#[derive(Default)]
-pub(crate) struct Leads {
-    pub(crate) go: Vec<usize>,
-    pub(crate) sends: Vec<(usize, Parcel)>,
-    pub(crate) parent: Option<Box<dyn ParentCommand>>,
-}
-
-/// Who produced a result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum By {
-    /// The node: its own edges are followed.
-    Node,
-    /// The node, at an earlier time: its own edges are followed.
-    Cache,
-    /// The node's error handler: its own edges are not followed.
-    Handler,
-}
-
-impl<S: Values> Done<S> {
-    /// What applying an input does.
-    pub(crate) fn input(writes: Writes<S>) -> Self {
-        Self { writes, leads: None, by: By::Node }
-    }
-
-    /// Whether it is a command for the parent graph.
-    pub(crate) fn is_for_parent(&self) -> bool {
-        self.leads.as_ref().is_some_and(|leads| leads.parent.is_some())
-    }
-}
 
 /// Runs the task's node.
 pub(crate) async fn execute<S, C>(task: &Task<S, C>) -> Result<Done<S>, NodeError>

@@ -6,8 +6,8 @@
 
 use fixedbitset::FixedBitSet;
 
-use super::plan::{Exit, Join, Plan};
 use crate::checkpoint::{Agenda, JoinRecord};
+use crate::engine::program::{Exit, Join, Plan};
 
 /// Which nodes were set off by the last step, how full the joins are, and which deferred nodes wait.
 #[derive(Clone, Debug)]

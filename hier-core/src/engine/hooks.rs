@@ -6,8 +6,8 @@ use uuid::Uuid;
 
 use super::exec::{call, with_writes};
 use super::runner::Runner;
+use crate::engine::program::{Body, Task};
 use crate::error::{NodeError, NodeErrorKind, RunError};
-use crate::graph::{Body, Task};
 use crate::state::{Values, Writes};
 
 const ON_ENTRY: &str = "on_entry";

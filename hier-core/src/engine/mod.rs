@@ -1,20 +1,16 @@
 //! The engine: a pure scheduler ([`plan`] and [`frontier`]), the application of writes, and the tokio runner around
 //! them.
 
-mod apart;
 mod apply;
 mod batch;
-mod cache;
 mod child;
-mod crew;
 mod durable;
 mod event;
 mod exec;
 mod frontier;
-mod heartbeat;
 mod hooks;
 mod outcome;
-mod plan;
+pub(crate) mod program;
 mod report;
 mod run;
 mod runner;
@@ -29,12 +25,6 @@ pub use event::{
 pub use outcome::{Interrupted, Outcome, StopReason, Stopped};
 pub use stream::EventStream;
 
-pub(crate) use apart::{LEVELS, apart};
-pub(crate) use cache::NodeCache;
-pub(crate) use child::{Shares, Subgraph};
-pub(crate) use crew::Crew;
-pub(crate) use durable::{Book, history, revise, snapshot};
-pub(crate) use heartbeat::Heartbeat;
-pub(crate) use plan::{Plan, TaskKey};
+pub(crate) use durable::{history, revise, snapshot};
 pub(crate) use run::{claim, open_child, run, stream};
 pub(crate) use stream::Outlet;

@@ -4,10 +4,9 @@ use serde_json::{Map, Value};
 use tracing::Span;
 
 use super::event::{Event, NodeUpdate, StreamMode, TaskFinished, TaskStarted, state_json};
-use super::exec::{By, Done};
 use super::stream::Emitter;
+use crate::engine::program::{By, Done, Task};
 use crate::error::{NodeError, NodeErrorKind};
-use crate::graph::Task;
 use crate::state::{Update, Values};
 
 /// Whether anybody wants spans of steps and tasks: they are made only then.

@@ -5,7 +5,6 @@ use std::sync::{Arc, OnceLock};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
-use super::crew::Crew;
 use super::durable::{self, Book, Committer};
 use super::event::{Event, Modes};
 use super::outcome::{Interrupted, Outcome, Stopped};
@@ -13,9 +12,10 @@ use super::runner::{Breakpoints, End, Runner};
 use super::stream::{CloseOnDrop, Emitter, EventStream, Outlet, Ring};
 use crate::checkpoint::Checkpointer;
 use crate::config::Config;
+use crate::engine::program::{
+    Attachments, Checkpoints, Crew, GraphOutput, Inner, Input, NodeResult, Output, Shared, Task,
+};
 use crate::error::{NodeError, NodeErrorKind, RunError};
-use crate::graph::{Attachments, Checkpoints, GraphOutput, Inner, Input, NodeResult, Output, Task};
-use crate::run::Shared;
 use crate::state::{Values, Writes};
 
 /// Runs a graph to its end.

@@ -8,16 +8,14 @@ use tracing::Instrument;
 use super::apply::{Applied, Ledger, path_order};
 use super::durable::{Journal, Last, Opened};
 use super::event::{Event, StreamMode};
-use super::exec::{By, Done, call, execute, execute_and_route, resolve, route};
+use super::exec::{call, execute, execute_and_route, resolve, route};
 use super::frontier::Frontier;
 use super::outcome::StopReason;
-use super::plan::TaskKey;
 use super::report::{is_traced, report, started, step_span, task_span};
 use super::stream::Emitter;
+use crate::engine::program::{By, Done, Inner, Output, Parcel, ParentCommand, Routing, Run, Shared, Task, TaskKey};
 use crate::error::{NodeError, NodeErrorKind, RunError};
-use crate::graph::{Inner, Output, Parcel, ParentCommand, Routing, Task};
 use crate::question::Question;
-use crate::run::{Run, Shared};
 use crate::state::{Steps, Values, Writes};
 
 /// One run of one graph.

@@ -5,13 +5,11 @@ use std::sync::Arc;
 use super::apply::Applied;
 use super::batch::Batch;
 use super::durable::{Last, Reuse};
-use super::exec::{Done, in_batch, safely, with_routes};
-use super::plan::TaskKey;
+use super::exec::{in_batch, safely, with_routes};
 use super::report::started;
 use super::runner::{End, Runner, TaskResult};
+use crate::engine::program::{Done, Inbox, Parcel, Task, TaskKey};
 use crate::error::{NodeErrorKind, RunError};
-use crate::graph::{Parcel, Task};
-use crate::run::Inbox;
 use crate::state::Values;
 
 /// A task of a step, before it runs.

@@ -4,13 +4,10 @@ use std::sync::Arc;
 
 use hier_spec::{EdgeSpec, Finding, Goto, GraphSpec, Nested, NodeSpec, Rule, Site, Source, Target, Text, did_you_mean};
 
-use super::attach::{Attached, Child};
 use super::builder::{Place, source};
-use super::compiled::{CompiledGraph, Parts, RouteFn, SpecRef};
-use super::hooks::Hooks;
-use super::options::{NodeDef, body};
+use super::compiled::{CompiledGraph, Parts};
 use crate::channel::ChannelSpec;
-use crate::engine::Shares;
+use crate::engine::program::{Attached, Child, Hooks, NodeDef, RouteFn, Shares, SpecRef, Task, body};
 use crate::error::BuildError;
 use crate::state::Values;
 
@@ -229,7 +226,7 @@ where
     let attached = Attached { graph: graph.inner.clone(), context: Arc::clone, shares: Shares::new() };
     let child = Child::new(attached);
     let runs = child.clone();
-    let code = body(move |task: &super::Task<S, C>| {
+    let code = body(move |task: &Task<S, C>| {
         let (runs, task) = (runs.clone(), task.clone());
         Box::pin(async move { runs.run(&task).await })
     });

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use hier_spec::GraphSpec;
 
-use super::compiled::{CompiledGraph, Graph, Inner};
-use super::handler::{Attach, BoxFuture, NodeResult, SubgraphArgs};
-use super::task::Task;
-use crate::engine::{LEVELS, Shares, Subgraph, apart};
+use super::compiled::{CompiledGraph, Graph};
+use super::handler::{Attach, SubgraphArgs};
+use crate::engine::program::{Attached, Child, Shares};
 use crate::state::{SharesWith, Values};
 
 /// A graph whose context can be had from the context `C` of the graph around it: the same, or none.
@@ -19,54 +18,6 @@ use crate::state::{SharesWith, Values};
 pub trait FitsContext<C>: Graph {
     /// The inner graph's context.
     fn context(outer: &Arc<C>) -> Arc<Self::Context>;
-}
-
-/// A graph that is attached to a node of another graph over `S`.
-pub struct Child<S: Values, C>(Arc<dyn Subgraph<S, C>>);
-
-impl<S: Values, C> Clone for Child<S, C> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
-
-impl<S: Values, C> std::fmt::Debug for Child<S, C> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Child").finish_non_exhaustive()
-    }
-}
-
-impl<S: Values, C> Child<S, C> {
-    pub(crate) fn new(child: impl Subgraph<S, C> + 'static) -> Self {
-        Self(Arc::new(child))
-    }
-
-    pub(crate) fn asks_model(&self) -> bool {
-        self.0.asks_model()
-    }
-
-    /// Runs it as this task.
-    pub(crate) fn run<'a>(&'a self, task: &'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>
-    where
-        C: Send + Sync + 'static,
-    {
-        let level = task.run.shared.namespace.len() + 1;
-        if !level.is_multiple_of(LEVELS) {
-            return self.0.run(task);
-        }
-        let (child, own) = (self.0.clone(), task.clone());
-        Box::pin(apart(&task.run.shared.crew, Box::pin(async move { child.run(&own).await })))
-    }
-}
-
-/// How the context of an inner graph is had from that of the outer one.
-pub(crate) type ContextFn<C, D> = fn(&Arc<C>) -> Arc<D>;
-
-/// An inner graph and how to give it its context.
-pub(crate) struct Attached<T: Values, C, D> {
-    pub(crate) graph: Arc<Inner<T, D>>,
-    pub(crate) context: ContextFn<C, D>,
-    pub(crate) shares: Shares,
 }
 
 impl<S, C, G> Attach<S, C, G> for SubgraphArgs<'_, S, C, G>

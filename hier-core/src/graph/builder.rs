@@ -6,13 +6,10 @@ use std::sync::Arc;
 
 use hier_spec::{ArmSpec, ArmTarget, EdgeSpec, NodeSpec, Source, Target as SpecTarget};
 
-use super::Routing;
 use super::assemble::{self, Draft};
-use super::command::{End, Parcel, Payload, Start};
-use super::compiled::{CompiledGraph, RouteFn};
+use super::compiled::CompiledGraph;
 use super::handler::IntoOutput;
-use super::options::{Checkpoints, NodeDef, body};
-use super::task::Task;
+use crate::engine::program::{Checkpoints, End, NodeDef, Parcel, Payload, RouteFn, Routing, Start, Task, body};
 use crate::error::{BuildError, NodeError};
 use crate::state::{DynState, Schema, SharesWith, State, Values};
 

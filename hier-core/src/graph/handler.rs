@@ -8,14 +8,12 @@ use std::marker::PhantomData;
 
 pub use futures_core::future::BoxFuture;
 
-use super::command::{Command, Output};
-use super::{Child, Graph, Task};
-use crate::error::NodeError;
-use crate::run::Run;
-use crate::state::{DynState, DynUpdate, Values};
+pub use crate::engine::program::{Failure, NodeResult};
 
-/// What a node's future resolves to.
-pub type NodeResult<S> = std::result::Result<Output<S>, NodeError>;
+use super::Graph;
+use crate::engine::program::{Child, Command, Output, Payload, Run, Task};
+use crate::error::NodeError;
+use crate::state::{DynState, DynUpdate, Values};
 
 /// Something that a node can take: the state, a view of it, what it was sent, the run.
 #[diagnostic::on_unimplemented(
@@ -61,7 +59,7 @@ impl<'a, S: Values, C> Extract<'a, S, C> for &'a Run<C> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent<T>(pub T);
 
-impl<'a, S: Values, C, T: super::Payload> Extract<'a, S, C> for Sent<T> {
+impl<'a, S: Values, C, T: Payload> Extract<'a, S, C> for Sent<T> {
     type Wants = Exactly<T>;
 
     fn extract(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {
@@ -69,21 +67,12 @@ impl<'a, S: Values, C, T: super::Payload> Extract<'a, S, C> for Sent<T> {
     }
 }
 
-impl<'a, S: Values, C, T: super::Payload> Extract<'a, S, C> for Option<Sent<T>> {
+impl<'a, S: Values, C, T: Payload> Extract<'a, S, C> for Option<Sent<T>> {
     type Wants = Perhaps<T>;
 
     fn extract(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {
         if task.was_sent() { task.sent().map(|item| Some(Sent(item))) } else { Ok(None) }
     }
-}
-
-/// The failure that an `on_error` handler is called for: which node, and its last error.
-#[derive(Clone, Debug)]
-pub struct Failure {
-    /// The node that failed, after all its attempts.
-    pub node: String,
-    /// The error of its last attempt.
-    pub error: NodeError,
 }
 
 impl<'a, S: Values, C> Extract<'a, S, C> for Failure {

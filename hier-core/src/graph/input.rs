@@ -1,9 +1,7 @@
-//! What a run starts with, and what it returns.
+//! What can be given to a run.
 
-use std::fmt;
-
-use super::command::Command;
-use crate::state::{DynState, DynUpdate, Update, Values, Writes};
+use crate::engine::program::{Command, Input};
+use crate::state::{DynState, DynUpdate, Update, Values};
 
 /// Marks a graph without an `input:` view: it takes a whole state or an update of it.
 #[derive(Clone, Copy, Debug)]
@@ -23,26 +21,6 @@ pub trait GraphInput<S: Values, I> {
     fn into_input(self) -> Input<S>;
 }
 
-/// What a run starts with.
-pub enum Input<S: Values> {
-    /// A new input: what it writes.
-    New(Writes<S>),
-    /// Nothing: the thread goes on where it was.
-    Continue,
-    /// Answers, an update, where to go: the thread goes on with these.
-    Command(Box<Command<S>>),
-}
-
-impl<S: Values> fmt::Debug for Input<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::New(writes) => f.debug_tuple("New").field(writes).finish(),
-            Self::Continue => f.write_str("Continue"),
-            Self::Command(command) => f.debug_tuple("Command").field(command).finish(),
-        }
-    }
-}
-
 impl<S: Values, I> GraphInput<S, I> for () {
     fn into_input(self) -> Input<S> {
         Input::Continue
@@ -58,34 +36,5 @@ impl<S: Values, I> GraphInput<S, I> for Command<S> {
 impl GraphInput<DynState, Whole> for DynUpdate {
     fn into_input(self) -> Input<DynState> {
         Input::New(self.into_writes())
-    }
-}
-
-/// What a run returns: the graph's state, or its `output:` view.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be the output of a graph over `{S}`",
-    label = "no output of this graph",
-    note = "an output is a `#[derive(View)] #[view(of = {S})]` struct that owns its fields"
-)]
-pub trait GraphOutput<S: Values>: Send + Sync + 'static {
-    /// The output of a run that ended in this state.
-    fn from_state(state: &S) -> Self;
-
-    /// The same from a state that nobody else holds.
-    fn from_owned(state: S) -> Self
-    where
-        Self: Sized,
-    {
-        Self::from_state(&state)
-    }
-}
-
-impl<S: Values> GraphOutput<S> for S {
-    fn from_state(state: &S) -> Self {
-        state.clone()
-    }
-
-    fn from_owned(state: S) -> Self {
-        state
     }
 }

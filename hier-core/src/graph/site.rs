@@ -5,9 +5,9 @@ use std::marker::PhantomData;
 
 use hier_spec::{GraphSpec, Nested};
 
-use super::Child;
-use super::handler::{Arguments, Attach, BoxFuture, Node, NodeFuture, NodeResult, TakesPlain, TakesSent};
-use super::task::{Task, boxed};
+use super::handler::{Arguments, Attach, BoxFuture, Node, NodeFuture, TakesPlain, TakesSent};
+use super::task::boxed;
+use crate::engine::program::{Child, NodeResult, Task};
 use crate::error::NodeError;
 use crate::state::{MayHaveTwoWriters, Values, WritableChannel};
 

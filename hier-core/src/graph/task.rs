@@ -1,103 +1,12 @@
-//! One task: a node, the state it sees, and what it was sent.
+//! How a task calls its node.
 
-use std::any::type_name;
-use std::fmt;
-use std::sync::Arc;
-
-use serde_json::Value;
-
-use super::command::{Parcel, Payload, StoredPayload};
-use super::handler::{Arguments, BoxFuture, Failure, Node, NodeFuture, NodeResult};
-use super::{Child, Graph, Inner, SubgraphArgs};
-use crate::checkpoint::codec;
-use crate::engine::TaskKey;
+use super::Graph;
+use super::handler::{Arguments, BoxFuture, Node, NodeFuture, SubgraphArgs};
+use crate::engine::program::{Child, NodeResult, Task};
 use crate::error::NodeError;
-use crate::run::Run;
 use crate::state::Values;
 
-/// One execution of one node in one superstep. The node borrows what it takes from here; nodes of graphs that are built
-/// at run time get the task itself.
-pub struct Task<S: Values, C = ()> {
-    pub(crate) graph: Arc<Inner<S, C>>,
-    pub(crate) state: Arc<S>,
-    pub(crate) run: Run<C>,
-    pub(crate) parcel: Option<Parcel>,
-    pub(crate) failure: Option<Box<Failure>>,
-}
-
-impl<S: Values, C> Clone for Task<S, C> {
-    fn clone(&self) -> Self {
-        Self {
-            graph: self.graph.clone(),
-            state: self.state.clone(),
-            run: self.run.clone(),
-            parcel: self.parcel.clone(),
-            failure: self.failure.clone(),
-        }
-    }
-}
-
-impl<S: Values, C> fmt::Debug for Task<S, C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Task").field("run", &self.run).field("sent", &self.was_sent()).finish_non_exhaustive()
-    }
-}
-
 impl<S: Values, C> Task<S, C> {
-    /// Another task of the same step.
-    pub(crate) fn sibling(&self, key: TaskKey, parcel: Option<Parcel>) -> Self {
-        let Run { shared, remaining, base, .. } = &self.run;
-        let (shared, remaining, base) = (shared.clone(), *remaining, *base);
-        let run = Run { shared, key, attempt: 1, remaining, heartbeat: None, base, inbox: None, hook: None };
-        Self { graph: self.graph.clone(), state: self.state.clone(), run, parcel, failure: None }
-    }
-
-    /// The state as of the start of the step.
-    pub fn state(&self) -> &S {
-        &self.state
-    }
-
-    /// The run that the task is part of.
-    pub fn run(&self) -> &Run<C> {
-        &self.run
-    }
-
-    /// Whether a Send started the task.
-    pub fn was_sent(&self) -> bool {
-        self.parcel.is_some()
-    }
-
-    /// What the Send carried.
-    pub fn sent<T: Payload>(&self) -> Result<T, NodeError> {
-        let Some(parcel) = &self.parcel else {
-            return Err(NodeError::permanent(format!(
-                "wants to be sent a `{}` and was reached by a plain edge or goto; reach it with a Send",
-                type_name::<T>()
-            )));
-        };
-        if let Some(StoredPayload(bytes)) = parcel.as_any().downcast_ref() {
-            return codec::decode(bytes).map_err(|error| {
-                NodeError::permanent(format!(
-                    "takes a `{}` and what was stored for it is none: {error}",
-                    type_name::<T>()
-                ))
-            });
-        }
-        parcel.as_any().downcast_ref::<T>().cloned().ok_or_else(|| {
-            NodeError::permanent(format!("takes a `{}` and was sent a `{}`", type_name::<T>(), parcel.type_name()))
-        })
-    }
-
-    /// What the Send carried, as JSON; none if no Send started the task.
-    pub fn sent_json(&self) -> Result<Option<Value>, NodeError> {
-        Ok(self.parcel.as_ref().map(|parcel| parcel.to_json()).transpose()?)
-    }
-
-    /// The failure that this task handles, in a handler of `on_error`.
-    pub fn failure(&self) -> Option<Failure> {
-        self.failure.as_deref().cloned()
-    }
-
     /// Calls a node function with what it takes from this task. Used by the macro, and by `node` closures that reuse
     /// such a function: `|task| task.call(assess)`.
     pub fn call<'a, F, Args>(&'a self, function: F) -> BoxFuture<'a, NodeResult<S>>

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{CompiledGraph, GraphOutput};
+use super::CompiledGraph;
 use crate::checkpoint::{Checkpointer, ListQuery};
 use crate::config::Config;
+use crate::engine::program::GraphOutput;
 use crate::engine::{self, StateSnapshot, StateUpdate};
 use crate::error::RunError;
 use crate::state::Values;

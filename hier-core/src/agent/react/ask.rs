@@ -7,11 +7,11 @@ use super::{Agent, budget};
 use crate::agent::base::BaseState;
 use crate::agent::context::BaseContext;
 use crate::agent::model::{ChatModel, ChatOptions, ChatRequest, ModelError};
+use crate::engine::program::Run;
 use crate::engine::{Outlet, Spoken};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::graph::Task;
 use crate::message::{Body, ChatChunk, ChatResponse, Message, Messages, Usage};
-use crate::run::Run;
 use crate::state::{Contains, Values};
 
 /// Why no model is asked any more, if none is.

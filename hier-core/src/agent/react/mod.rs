@@ -19,16 +19,18 @@ pub(super) use tool::call_of;
 pub use toolbox::ToolErrors;
 pub(crate) use toolbox::{ArgsSpec, Card};
 
+use futures_core::future::BoxFuture;
+
 use super::base::BaseState;
 use super::budget::Budget;
 use super::context::BaseContext;
 use super::model::ToolSpec;
 use super::tool::Tool;
+use crate::engine::program::body;
 use crate::error::NodeError;
-use crate::graph::{Command, NodeDef, Output, Task, body};
+use crate::graph::{Command, NodeDef, Output, Task};
 use crate::message::ToolCall;
 use crate::state::{Contains, Update, Values, Writes};
-use futures_core::future::BoxFuture;
 
 /// How often an agent may ask its model, unless it says itself.
 pub const DEFAULT_MAX_ITERATIONS: u32 = 50;

@@ -11,13 +11,10 @@ use super::pending::Failed;
 use crate::checkpoint::{Agenda, CodecError, Record, Source, TaskWrites};
 use crate::config::Config;
 use crate::engine::event::{CheckpointEvent, Event, NodeUpdate, StreamMode};
-use crate::engine::exec::{By, Done};
 use crate::engine::outcome::StopReason;
-use crate::engine::plan::{Plan, TaskKey};
+use crate::engine::program::{By, Done, Inbox, Jump, Plan, TaskKey};
 use crate::engine::runner::{Breakpoints, End, Runner, TaskResult};
 use crate::error::RunError;
-use crate::graph::Jump;
-use crate::run::Inbox;
 use crate::state::{Update, Values, Writes};
 
 impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {

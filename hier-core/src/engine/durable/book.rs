@@ -8,11 +8,9 @@ use super::Committer;
 use super::pending::{self, Failed};
 use crate::checkpoint::{PendingWrite, Record, SaverError, TaskWrites, slot};
 use crate::config::Durability;
-use crate::engine::exec::Done;
+use crate::engine::program::{Done, Inbox, Run, Task};
 use crate::error::{NodeError, NodeErrorKind};
-use crate::graph::Task;
 use crate::question::Question;
-use crate::run::{Inbox, Run};
 use crate::state::Values;
 use crate::sync::lock;
 

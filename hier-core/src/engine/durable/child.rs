@@ -9,9 +9,9 @@ use super::load::{Loaded, Reader};
 use super::open::Opened;
 use super::{Book, Known, Notes, input, load};
 use crate::checkpoint::{ListQuery, Saved, SaverError};
+use crate::engine::program::{Checkpoints, Task};
 use crate::engine::runner::{End, Runner};
 use crate::error::RunError;
-use crate::graph::{Checkpoints, Task};
 use crate::state::{Values, Writes};
 
 /// The metadata by which a subgraph that keeps its state knows which call it is in.

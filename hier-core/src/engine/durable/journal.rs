@@ -13,8 +13,8 @@ use super::load::Known;
 use super::scratch::Scratch;
 use crate::checkpoint::delta;
 use crate::checkpoint::{Agenda, Chain, Checkpoint, CodecError, Piece, Record, SaverError, Schema, Source};
+use crate::engine::program::Inner;
 use crate::error::RunError;
-use crate::graph::Inner;
 use crate::state::{ChannelWrite, Values, Writes};
 
 /// The channel of the engine's own that holds an input until it is applied.

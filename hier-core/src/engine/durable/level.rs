@@ -5,8 +5,8 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::checkpoint::{Checkpointer, SaverError};
+use crate::engine::program::{Checkpoints, Inner, Task};
 use crate::error::RunError;
-use crate::graph::{Checkpoints, Inner, Task};
 use crate::state::Values;
 
 /// The part of a namespace that stands for the graph which a task runs.

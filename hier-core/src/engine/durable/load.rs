@@ -11,9 +11,8 @@ use super::journal::{RETURNED, START, schema, unpack_writes};
 use super::pending::{RESUME, read_writes};
 use crate::checkpoint::{Chain, Checkpoint, CodecError, LastRan, Saved, SendRecord, chain_json, codec, slot};
 use crate::engine::frontier::Frontier;
-use crate::engine::plan::Plan;
+use crate::engine::program::{Inner, Parcel, Plan, StoredPayload};
 use crate::error::RunError;
-use crate::graph::{Inner, Parcel, StoredPayload};
 use crate::state::{Values, Writes};
 
 /// What a journal has to know of what is stored.

@@ -10,9 +10,9 @@ use super::load::{Last, Loaded, Reader};
 use super::pending::{self, RoutingRecord};
 use super::{Book, Committer, Known, Notes, Pending, input, load};
 use crate::checkpoint::{CodecError, ListQuery, PendingWrite, Record, SaverError, Source, TaskWrites, slot};
+use crate::engine::program::{Answers, Command, Inner, Input};
 use crate::engine::runner::{Breakpoints, Runner};
 use crate::error::RunError;
-use crate::graph::{Answers, Command, Inner, Input};
 use crate::question::Question;
 use crate::state::{Values, Writes};
 
@@ -96,16 +96,16 @@ fn first_input<S: Values, C>(graph: &Inner<S, C>, input: Input<S>) -> Result<Wri
 }
 
 /// Where a caller's command leads: nodes, and what is sent to which.
-pub(super) type Routes = (Vec<usize>, Vec<(usize, crate::graph::Parcel)>);
+pub(super) type Routes = (Vec<usize>, Vec<(usize, crate::engine::program::Parcel)>);
 
 /// Where commands of callers led.
 fn read_routes<S: Values, C>(reader: &Reader<'_, S, C>, routes: Vec<RoutingRecord>) -> Result<Vec<Routes>, CodecError> {
     let mut read = Vec::new();
     for route in routes {
         let go = route.go.iter().map(|node| reader.node(node)).collect::<Result<_, _>>()?;
-        let mut sends: Vec<(usize, crate::graph::Parcel)> = Vec::new();
+        let mut sends: Vec<(usize, crate::engine::program::Parcel)> = Vec::new();
         for send in route.sends {
-            sends.push((reader.node(&send.node)?, Arc::new(crate::graph::StoredPayload(send.payload))));
+            sends.push((reader.node(&send.node)?, Arc::new(crate::engine::program::StoredPayload(send.payload))));
         }
         read.push((go, sends));
     }
@@ -288,7 +288,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         &mut self,
         state: S,
         frontier: crate::engine::frontier::Frontier,
-        sends: Vec<(usize, crate::graph::Parcel)>,
+        sends: Vec<(usize, crate::engine::program::Parcel)>,
         last: Last,
         recent: &[usize],
     ) {

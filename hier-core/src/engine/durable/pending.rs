@@ -8,12 +8,9 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::checkpoint::{CodecError, PendingWrite, SendRecord, TaskWrites, codec, slot};
-use crate::engine::exec::{By, Done, Leads};
-use crate::engine::plan::{PULLED, Plan};
+use crate::engine::program::{By, Done, Inbox, Leads, PULLED, Parcel, Plan, StoredPayload};
 use crate::error::NodeError;
-use crate::graph::{Parcel, StoredPayload};
 use crate::question::Question;
-use crate::run::Inbox;
 use crate::state::{ChannelWrite, Values, Writes};
 
 /// Where a task leads. It is stored last, and with the writes: who finds it knows that the task is done.

@@ -10,11 +10,10 @@ use super::{Book, Committer, Known, Notes, Pending, load, pending};
 use crate::checkpoint::{Agenda, Checkpoint, Checkpointer, CodecError, Record, Saved, Source};
 use crate::config::Config;
 use crate::engine::apply::{Applied, Ledger};
-use crate::engine::exec::{By, Done, Leads, safely, with_routes};
+use crate::engine::exec::{safely, with_routes};
 use crate::engine::frontier::Frontier;
-use crate::engine::plan::TaskKey;
+use crate::engine::program::{By, Command, Done, Inner, Leads, Parcel, TaskKey};
 use crate::error::RunError;
-use crate::graph::{Command, Inner, Parcel};
 use crate::state::{Update, Values, Writes};
 
 /// An update of a thread's state from outside its runs, as if a node had returned it.

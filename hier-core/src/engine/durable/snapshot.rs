@@ -12,10 +12,8 @@ use super::load::{Loaded, Reader};
 use crate::checkpoint::{Checkpointer, CodecError, ListQuery, Saved, Source};
 use crate::config::Config;
 use crate::engine::apply::{Applied, Ledger};
-use crate::engine::exec::Done;
-use crate::engine::plan::TaskKey;
+use crate::engine::program::{Done, Inner, TaskKey};
 use crate::error::RunError;
-use crate::graph::Inner;
 use crate::question::Question;
 use crate::state::{Update, Values};
 
@@ -225,7 +223,7 @@ fn view<S: Values, C>(
             sends.clear();
         }
         for send in route.sends {
-            let parcel: crate::graph::Parcel = Arc::new(crate::graph::StoredPayload(send.payload));
+            let parcel: crate::engine::program::Parcel = Arc::new(crate::engine::program::StoredPayload(send.payload));
             sends.push((reader.node(&send.node)?, parcel));
         }
     }

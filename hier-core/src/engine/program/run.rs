@@ -11,8 +11,10 @@ use serde_json::Value;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 use uuid::Uuid;
 
+use super::{Crew, Heartbeat, Plan, TaskKey};
 use crate::config::Config;
-use crate::engine::{Book, Crew, Heartbeat, Outlet, Plan, TaskKey};
+use crate::engine::durable::Book;
+use crate::engine::stream::Outlet;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::question::{Asker, Question};
 use crate::store::Store;

@@ -7,9 +7,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::exec::{By, Done, Leads};
+use super::{By, Done, Leads, Parcel, Task};
 use crate::error::NodeError;
-use crate::graph::{Parcel, Task};
 use crate::state::{Values, Writes};
 use crate::sync::lock;
 

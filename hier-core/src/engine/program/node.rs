@@ -4,10 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Child;
-use super::handler::{BoxFuture, NodeResult};
-use super::task::Task;
+use futures_core::future::BoxFuture;
+
+use super::{Child, Output, Task};
+use crate::error::NodeError;
 use crate::state::Values;
+
+/// What a node's future resolves to.
+pub type NodeResult<S> = std::result::Result<Output<S>, NodeError>;
 
 /// Which checkpoints a graph has that a node runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

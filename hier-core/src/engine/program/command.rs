@@ -226,7 +226,7 @@ impl<S: Values> Command<S> {
         Self { writes: update.into_writes(), ..Self::default() }
     }
 
-    /// Answers the question that the thread waits with: for [`invoke`](super::CompiledGraph::invoke), not for nodes.
+    /// Answers the question that the thread waits with: for [`invoke`](crate::graph::CompiledGraph::invoke), not for nodes.
     ///
     /// If several questions are open, answer them by id ([`Self::answers`]). If none is open, as at a breakpoint, the first
     /// question of the nodes that run next gets the answer.
@@ -242,7 +242,7 @@ impl<S: Values> Command<S> {
         Self { answers: Some(Answers::One(answer_json(&answer))), ..Self::default() }
     }
 
-    /// Answers questions by their ids ([`Question::id`](crate::Question::id)): for [`invoke`](super::CompiledGraph::invoke),
+    /// Answers questions by their ids ([`Question::id`](crate::Question::id)): for [`invoke`](crate::graph::CompiledGraph::invoke),
     /// not for nodes. Those that are not answered are asked again.
     pub fn answers<Id: Into<String>, A: Serialize>(answers: impl IntoIterator<Item = (Id, A)>) -> Self {
         let answers = answers.into_iter().map(|(id, answer)| (id.into(), answer_json(&answer))).collect();
@@ -250,7 +250,7 @@ impl<S: Values> Command<S> {
     }
 
     /// The same with an update. It is applied before any node runs, if the command is given to
-    /// [`invoke`](super::CompiledGraph::invoke).
+    /// [`invoke`](crate::graph::CompiledGraph::invoke).
     pub fn with_update<U: Update<State = S>>(mut self, update: U) -> Self {
         self.writes = update.into_writes();
         self

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
+use futures_core::future::BoxFuture;
 use tokio::task::AbortHandle;
 use tracing::Instrument;
 
 use super::crew::{Counted, Crew};
 use crate::error::NodeError;
-use futures_core::future::BoxFuture;
 
 /// Every so many levels a graph within a graph goes on apart.
 pub(crate) const LEVELS: usize = 16;

@@ -1,6 +1,6 @@
 //! Code that runs when a graph is entered and left, beside its nodes.
 
-use super::options::Body;
+use super::Body;
 use crate::state::Values;
 
 /// What runs when a graph is entered and left.

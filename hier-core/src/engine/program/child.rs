@@ -1,0 +1,67 @@
+//! A graph as a node of another: what is attached. How it is run is said in `engine::child`.
+
+use std::sync::{Arc, OnceLock};
+
+use futures_core::future::BoxFuture;
+
+use super::{Inner, LEVELS, NodeResult, Task, apart};
+use crate::state::Values;
+
+/// A graph that can be run as a node of a graph over `S`.
+pub(crate) trait Subgraph<S: Values, C>: Send + Sync {
+    fn run<'a>(&'a self, task: &'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>;
+
+    /// Whether it asks a model, itself or in a graph within it.
+    fn asks_model(&self) -> bool;
+}
+
+/// A graph that is attached to a node of another graph over `S`.
+pub struct Child<S: Values, C>(Arc<dyn Subgraph<S, C>>);
+
+impl<S: Values, C> Clone for Child<S, C> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<S: Values, C> std::fmt::Debug for Child<S, C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Child").finish_non_exhaustive()
+    }
+}
+
+impl<S: Values, C> Child<S, C> {
+    pub(crate) fn new(child: impl Subgraph<S, C> + 'static) -> Self {
+        Self(Arc::new(child))
+    }
+
+    pub(crate) fn asks_model(&self) -> bool {
+        self.0.asks_model()
+    }
+
+    /// Runs it as this task.
+    pub(crate) fn run<'a>(&'a self, task: &'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>
+    where
+        C: Send + Sync + 'static,
+    {
+        let level = task.run.shared.namespace.len() + 1;
+        if !level.is_multiple_of(LEVELS) {
+            return self.0.run(task);
+        }
+        let (child, own) = (self.0.clone(), task.clone());
+        Box::pin(apart(&task.run.shared.crew, Box::pin(async move { child.run(&own).await })))
+    }
+}
+
+/// How the context of an inner graph is had from that of the outer one.
+pub(crate) type ContextFn<C, D> = fn(&Arc<C>) -> Arc<D>;
+
+/// An inner graph and how to give it its context.
+pub(crate) struct Attached<T: Values, C, D> {
+    pub(crate) graph: Arc<Inner<T, D>>,
+    pub(crate) context: ContextFn<C, D>,
+    pub(crate) shares: Shares,
+}
+
+/// For each channel of the inner state, the index of the outer channel with the same name.
+pub(crate) type Shares = OnceLock<Vec<Option<usize>>>;

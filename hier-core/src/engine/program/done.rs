@@ -1,0 +1,44 @@
+//! What came of a task.
+
+use super::{Parcel, ParentCommand};
+use crate::state::{Values, Writes};
+
+/// What a task did: its writes, and where it leads beside the plain edges.
+pub(crate) struct Done<S: Values> {
+    pub(crate) writes: Writes<S>,
+    /// Boxed, since most tasks have none and results are moved often.
+    pub(crate) leads: Option<Box<Leads>>,
+    /// Whose result it is.
+    pub(crate) by: By,
+}
+
+/// Where commands and routes lead. Nodes are ranks.
+#[derive(Default)]
+pub(crate) struct Leads {
+    pub(crate) go: Vec<usize>,
+    pub(crate) sends: Vec<(usize, Parcel)>,
+    pub(crate) parent: Option<Box<dyn ParentCommand>>,
+}
+
+/// Who produced a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// The node: its own edges are followed.
+    Node,
+    /// The node, at an earlier time: its own edges are followed.
+    Cache,
+    /// The node's error handler: its own edges are not followed.
+    Handler,
+}
+
+impl<S: Values> Done<S> {
+    /// What applying an input does.
+    pub(crate) fn input(writes: Writes<S>) -> Self {
+        Self { writes, leads: None, by: By::Node }
+    }
+
+    /// Whether it is a command for the parent graph.
+    pub(crate) fn is_for_parent(&self) -> bool {
+        self.leads.as_ref().is_some_and(|leads| leads.parent.is_some())
+    }
+}

@@ -1,0 +1,84 @@
+//! What is run: the nodes and routes of a compiled graph, in the order of its plan.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use hier_spec::GraphSpec;
+
+use super::{Child, Hooks, NodeCache, NodeDef, Plan, Routing};
+use crate::channel::ChannelSpec;
+use crate::checkpoint::Checkpointer;
+use crate::error::NodeError;
+use crate::state::Values;
+use crate::store::Store;
+
+/// A function that routes: reads the state, says where to go.
+pub(crate) type RouteFn<S> = Arc<dyn Fn(&S, &mut Routing) -> Result<(), NodeError> + Send + Sync>;
+
+/// The spec of a graph that was declared in a macro or built at run time.
+#[derive(Clone)]
+pub(crate) enum SpecRef {
+    Static(&'static GraphSpec),
+    Owned(Arc<GraphSpec>),
+}
+
+impl Deref for SpecRef {
+    type Target = GraphSpec;
+
+    fn deref(&self) -> &GraphSpec {
+        match self {
+            Self::Static(spec) => spec,
+            Self::Owned(spec) => spec,
+        }
+    }
+}
+
+/// What a compiled graph was given.
+#[derive(Clone, Default)]
+pub(crate) struct Attachments {
+    pub(crate) saver: Option<Arc<dyn Checkpointer>>,
+    pub(crate) store: Option<Arc<dyn Store>>,
+}
+
+/// What a compiled graph is made of. Nodes and routes are in the order of the plan.
+pub(crate) struct Inner<S: Values, C> {
+    pub(crate) spec: SpecRef,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) nodes: Vec<NodeDef<S, C>>,
+    pub(crate) routes: Vec<RouteFn<S>>,
+    pub(crate) hooks: Hooks<S, C>,
+    pub(crate) channels: Vec<ChannelSpec>,
+    pub(crate) initial: Arc<dyn Fn() -> S + Send + Sync>,
+    pub(crate) cache: NodeCache<S>,
+    /// What nodes and the graph were called when older threads were stored, and what they are called now.
+    pub(crate) renamed: Vec<(String, String)>,
+    /// Whether it asks a model what to do.
+    pub(crate) is_agent: bool,
+}
+
+impl<S: Values, C> Inner<S, C> {
+    /// The same graph with an empty cache.
+    pub(crate) fn copy(&self) -> Self {
+        Self {
+            spec: self.spec.clone(),
+            plan: self.plan.clone(),
+            nodes: self.nodes.clone(),
+            routes: self.routes.clone(),
+            hooks: self.hooks.clone(),
+            channels: self.channels.clone(),
+            initial: self.initial.clone(),
+            cache: NodeCache::default(),
+            renamed: self.renamed.clone(),
+            is_agent: self.is_agent,
+        }
+    }
+
+    /// Whether it asks a model, itself or in a graph within it.
+    pub(crate) fn asks_model(&self) -> bool {
+        self.is_agent || self.nodes.iter().filter_map(|node| node.child.as_ref()).any(Child::asks_model)
+    }
+
+    pub(crate) fn child(&self, node: usize) -> Option<&Child<S, C>> {
+        self.nodes.get(node).and_then(|node| node.child.as_ref())
+    }
+}

@@ -1,0 +1,55 @@
+//! What a run starts with, and what it returns.
+
+use std::fmt;
+
+use super::Command;
+use crate::state::{Values, Writes};
+
+/// What a run starts with.
+pub enum Input<S: Values> {
+    /// A new input: what it writes.
+    New(Writes<S>),
+    /// Nothing: the thread goes on where it was.
+    Continue,
+    /// Answers, an update, where to go: the thread goes on with these.
+    Command(Box<Command<S>>),
+}
+
+impl<S: Values> fmt::Debug for Input<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::New(writes) => f.debug_tuple("New").field(writes).finish(),
+            Self::Continue => f.write_str("Continue"),
+            Self::Command(command) => f.debug_tuple("Command").field(command).finish(),
+        }
+    }
+}
+
+/// What a run returns: the graph's state, or its `output:` view.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the output of a graph over `{S}`",
+    label = "no output of this graph",
+    note = "an output is a `#[derive(View)] #[view(of = {S})]` struct that owns its fields"
+)]
+pub trait GraphOutput<S: Values>: Send + Sync + 'static {
+    /// The output of a run that ended in this state.
+    fn from_state(state: &S) -> Self;
+
+    /// The same from a state that nobody else holds.
+    fn from_owned(state: S) -> Self
+    where
+        Self: Sized,
+    {
+        Self::from_state(&state)
+    }
+}
+
+impl<S: Values> GraphOutput<S> for S {
+    fn from_state(state: &S) -> Self {
+        state.clone()
+    }
+
+    fn from_owned(state: S) -> Self {
+        state
+    }
+}
