@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hier_core::agent::{Body, ChatModel, ChatRequest, ChatResponse, Content, ModelError};
-use hier_core::graph::BoxFuture;
+use hier_core::async_trait;
 use hier_core::prelude::*;
 use serde_json::{Value, json};
 
@@ -136,6 +136,7 @@ pub(crate) struct Noting {
     pub(crate) log: Option<Mutex<File>>,
 }
 
+#[async_trait]
 impl ChatModel for Noting {
     fn name(&self) -> &str {
         self.model.name()
@@ -145,17 +146,15 @@ impl ChatModel for Noting {
         self.model.provider()
     }
 
-    fn chat(&self, request: ChatRequest) -> BoxFuture<'_, Result<ChatResponse, ModelError>> {
-        Box::pin(async move {
-            if !self.pace.is_zero() {
-                tokio::time::sleep(self.pace).await;
-            }
-            let told = request.messages.get(0).and_then(Message::content).map(Content::text).unwrap_or_default();
-            let answer = self.model.chat(request).await?;
-            self.note(&told, &answer.message)
-                .map_err(|error| ModelError::Recording { file: "--log".to_owned(), reason: error.to_string() })?;
-            Ok(answer)
-        })
+    async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {
+        if !self.pace.is_zero() {
+            tokio::time::sleep(self.pace).await;
+        }
+        let told = request.messages.get(0).and_then(Message::content).map(Content::text).unwrap_or_default();
+        let answer = self.model.chat(request).await?;
+        self.note(&told, &answer.message)
+            .map_err(|error| ModelError::Recording { file: "--log".to_owned(), reason: error.to_string() })?;
+        Ok(answer)
     }
 }
 

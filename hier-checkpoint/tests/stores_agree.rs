@@ -4,8 +4,9 @@
 mod kit;
 
 use hier_checkpoint::{Sqlite, SqliteStore};
+use hier_core::async_trait;
 use hier_core::store::{
-    BoxFuture, Embedder, Index, Item, MemoryStore, Namespaces, Op, OpResult, Search, Store, StoreError, StoreOptions,
+    Embedder, Index, Item, MemoryStore, Namespaces, Op, OpResult, Search, Store, StoreError, StoreOptions,
 };
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
 use proptest::sample::select;
@@ -14,12 +15,13 @@ use serde_json::{Value, json};
 /// Counts letters.
 struct Letters;
 
+#[async_trait]
 impl Embedder for Letters {
-    fn embed(&self, texts: Vec<String>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, StoreError>> {
+    async fn embed(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, StoreError> {
         let count = |text: &String, letter: u8| text.bytes().filter(|byte| *byte == letter).count();
         let small = |count: usize| f32::from(u16::try_from(count).unwrap_or(u16::MAX));
         let vectors = texts.iter().map(|text| b"abc\0".iter().map(|letter| small(count(text, *letter))).collect());
-        Box::pin(std::future::ready(Ok(vectors.collect())))
+        Ok(vectors.collect())
     }
 }
 

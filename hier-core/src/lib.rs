@@ -66,6 +66,7 @@ mod sync;
 #[allow(unused_extern_crates)]
 extern crate self as hier_core;
 
+pub use async_trait::async_trait;
 pub use config::{Config, DEFAULT_RECURSION_LIMIT, DEFAULT_STREAM_CAPACITY, Durability, RunControl};
 pub use engine::program::Run;
 pub use engine::{

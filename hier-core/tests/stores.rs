@@ -1,9 +1,10 @@
 //! The store in memory keeps the contract, and the suite notices stores that do not.
 
 use futures_util::FutureExt;
+use hier_core::async_trait;
 use hier_core::prelude::*;
 use hier_core::store::{
-    BoxFuture, Embedder, Index, MemoryStore, Op, OpResult, Search, Store, StoreError, StoreExt, StoreOptions, suite,
+    Embedder, Index, MemoryStore, Op, OpResult, Search, Store, StoreError, StoreExt, StoreOptions, suite,
 };
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use serde_json::{Value, json};
@@ -18,8 +19,9 @@ async fn the_store_in_memory_keeps_the_contract() {
 /// Loses every third put.
 struct Forgetful(MemoryStore, std::sync::atomic::AtomicUsize);
 
+#[async_trait]
 impl Store for Forgetful {
-    fn batch(&self, mut ops: Vec<Op>) -> BoxFuture<'_, Result<Vec<OpResult>, StoreError>> {
+    async fn batch(&self, mut ops: Vec<Op>) -> Result<Vec<OpResult>, StoreError> {
         for op in &mut ops {
             if let Op::Put { value, .. } = op
                 && self.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % 3 == 2
@@ -27,11 +29,11 @@ impl Store for Forgetful {
                 *value = None;
             }
         }
-        self.0.batch(ops)
+        self.0.batch(ops).await
     }
 
-    fn sweep(&self) -> BoxFuture<'_, Result<u64, StoreError>> {
-        self.0.sweep()
+    async fn sweep(&self) -> Result<u64, StoreError> {
+        self.0.sweep().await
     }
 }
 
@@ -141,10 +143,11 @@ proptest! {
 
 struct Lengths;
 
+#[async_trait]
 impl Embedder for Lengths {
-    fn embed(&self, texts: Vec<String>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, StoreError>> {
+    async fn embed(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, StoreError> {
         let vectors = texts.iter().map(|text| vec![1.0, f32::from(u16::try_from(text.len()).unwrap_or(u16::MAX))]);
-        Box::pin(std::future::ready(Ok(vectors.collect())))
+        Ok(vectors.collect())
     }
 }
 
@@ -154,9 +157,10 @@ struct Wrong(WrongAnswer);
 /// Vectors for so many texts.
 type WrongAnswer = fn(usize) -> Vec<Vec<f32>>;
 
+#[async_trait]
 impl Embedder for Wrong {
-    fn embed(&self, texts: Vec<String>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, StoreError>> {
-        Box::pin(std::future::ready(Ok((self.0)(texts.len()))))
+    async fn embed(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, StoreError> {
+        Ok((self.0)(texts.len()))
     }
 }
 

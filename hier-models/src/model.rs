@@ -11,7 +11,8 @@ use genai::chat::{ChatOptions, ChatStreamEvent};
 use genai::resolver::{AuthData, Endpoint};
 use genai::{Client, ModelIden, ServiceTarget, WebConfig};
 use hier_core::agent::{ChatModel, ChatRequest, ChatResponse, ChatStream, ModelError};
-use hier_core::graph::{BoxFuture, Retry};
+use hier_core::async_trait;
+use hier_core::graph::Retry;
 use tracing::instrument::{WithDispatch, WithSubscriber};
 use tracing::subscriber::NoSubscriber;
 
@@ -242,6 +243,7 @@ impl Inner {
     }
 }
 
+#[async_trait]
 impl ChatModel for Model {
     fn name(&self) -> &str {
         &self.0.name
@@ -251,18 +253,14 @@ impl ChatModel for Model {
         self.0.dialect.name()
     }
 
-    fn chat(&self, request: ChatRequest) -> BoxFuture<'_, Result<ChatResponse, ModelError>> {
-        Box::pin(async move {
-            let inner = &self.0;
-            attempt::attempts(&inner.name, inner.retry, || inner.answer(&request)).await
-        })
+    async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {
+        let inner = &self.0;
+        attempt::attempts(&inner.name, inner.retry, || inner.answer(&request)).await
     }
 
-    fn stream(&self, request: ChatRequest) -> BoxFuture<'_, Result<ChatStream, ModelError>> {
-        Box::pin(async move {
-            let inner = &self.0;
-            attempt::attempts(&inner.name, inner.retry, || pieces::open(inner.clone(), request.clone())).await
-        })
+    async fn stream(&self, request: ChatRequest) -> Result<ChatStream, ModelError> {
+        let inner = &self.0;
+        attempt::attempts(&inner.name, inner.retry, || pieces::open(inner.clone(), request.clone())).await
     }
 }
 

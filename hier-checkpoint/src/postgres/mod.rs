@@ -14,13 +14,12 @@ pub(crate) mod text;
 mod tls;
 
 use std::fmt;
-use std::future::ready;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use hier_core::async_trait;
 use hier_core::checkpoint::{
-    Checkpointer, Claim, Deletion, Lease, ListQuery, Listed, Prune, Record, Saved, SaverError, Saving, ThreadInfo,
-    WhenRunning,
+    Checkpointer, Claim, Deletion, Lease, ListQuery, Listed, Prune, Record, Saved, SaverError, ThreadInfo, WhenRunning,
 };
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -208,158 +207,131 @@ impl fmt::Debug for Postgres {
     }
 }
 
+#[async_trait]
 impl Checkpointer for Postgres {
-    fn acquire<'a>(&'a self, thread: &'a str, claim: Claim) -> Saving<'a, Lease> {
-        Box::pin(async move {
-            match claim.when_running {
-                WhenRunning::Wait(at_most) => self.wait_and_claim(thread, &claim, at_most).await,
-                WhenRunning::TakeOver | WhenRunning::Reject => self.try_claim(thread, &claim).await,
-            }
-        })
+    async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
+        match claim.when_running {
+            WhenRunning::Wait(at_most) => self.wait_and_claim(thread, &claim, at_most).await,
+            WhenRunning::TakeOver | WhenRunning::Reject => self.try_claim(thread, &claim).await,
+        }
     }
 
-    fn renew<'a>(&'a self, lease: &'a Lease) -> Saving<'a, ()> {
-        Box::pin(async move {
-            let session = &self.0.session;
-            session.ready().await?;
-            let (name, token) = (escape(&lease.thread), i64::try_from(lease.token).unwrap_or(-1));
-            let lasts = millis(lease.lasts);
-            let with = [(&name as _, Type::TEXT), (&token as _, Type::INT8), (&lasts as _, Type::INT8)];
-            let rows = retrying!(session, client => session.query(&client, &session.statements.renew, &with).await)?;
-            let superseded = || SaverError::Superseded { thread: lease.thread.to_string() };
-            rows.first().map(|_| ()).ok_or_else(superseded)
-        })
+    async fn renew(&self, lease: &Lease) -> Result<(), SaverError> {
+        let session = &self.0.session;
+        session.ready().await?;
+        let (name, token) = (escape(&lease.thread), i64::try_from(lease.token).unwrap_or(-1));
+        let lasts = millis(lease.lasts);
+        let with = [(&name as _, Type::TEXT), (&token as _, Type::INT8), (&lasts as _, Type::INT8)];
+        let rows = retrying!(session, client => session.query(&client, &session.statements.renew, &with).await)?;
+        let superseded = || SaverError::Superseded { thread: lease.thread.to_string() };
+        rows.first().map(|_| ()).ok_or_else(superseded)
     }
 
-    fn release<'a>(&'a self, lease: &'a Lease) -> Saving<'a, ()> {
-        Box::pin(async move {
-            let session = &self.0.session;
-            session.ready().await?;
-            let (name, token) = (escape(&lease.thread), i64::try_from(lease.token).unwrap_or(-1));
-            let with = [(&name as _, Type::TEXT), (&token as _, Type::INT8)];
-            retrying!(session, client => session.query(&client, &session.statements.release, &with).await)?;
-            self.0.released.notify_waiters();
-            Ok(())
-        })
+    async fn release(&self, lease: &Lease) -> Result<(), SaverError> {
+        let session = &self.0.session;
+        session.ready().await?;
+        let (name, token) = (escape(&lease.thread), i64::try_from(lease.token).unwrap_or(-1));
+        let with = [(&name as _, Type::TEXT), (&token as _, Type::INT8)];
+        retrying!(session, client => session.query(&client, &session.statements.release, &with).await)?;
+        self.0.released.notify_waiters();
+        Ok(())
     }
 
-    fn commit<'a>(&'a self, lease: &'a Lease, records: Vec<Record>) -> Saving<'a, ()> {
-        let batch = match Batch::of(&self.0.vault, &lease.thread, records) {
-            Ok(batch) => batch,
-            Err(error) => return Box::pin(ready(Err(error))),
-        };
+    async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
+        let batch = Batch::of(&self.0.vault, &lease.thread, records)?;
         let (idle, stored) = self.0.queue.add(&lease.thread, lease.token, batch);
         if idle {
             self.0.runtime.spawn(self.clone().work(lease.thread.clone()));
         }
-        Box::pin(async move {
-            let stopped = |_| SaverError::Unusable {
-                place: self.0.session.place.clone(),
-                reason: "the runtime that wrote to it has stopped".to_owned(),
-            };
-            stored.await.map_err(stopped)?
-        })
+        let stopped = |_| SaverError::Unusable {
+            place: self.0.session.place.clone(),
+            reason: "the runtime that wrote to it has stopped".to_owned(),
+        };
+        stored.await.map_err(stopped)?
     }
 
-    fn get<'a>(&'a self, thread: &'a str, namespace: &'a str, id: Option<Uuid>) -> Saving<'a, Option<Saved>> {
-        Box::pin(async move {
-            let (session, vault) = (&self.0.session, &self.0.vault);
-            session.ready().await?;
-            retrying!(session, client => read::Space { session, client: &client, vault, thread, namespace }.saved(id).await)
-        })
+    async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
+        let (session, vault) = (&self.0.session, &self.0.vault);
+        session.ready().await?;
+        retrying!(session, client => read::Space { session, client: &client, vault, thread, namespace }.saved(id).await)
     }
 
-    fn list(&self, query: ListQuery) -> Saving<'_, Vec<Listed>> {
-        Box::pin(async move {
-            let session = &self.0.session;
-            session.ready().await?;
-            retrying!(session, client => read::list(session, &client, &self.0.vault, &query).await)
-        })
+    async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
+        let session = &self.0.session;
+        session.ready().await?;
+        retrying!(session, client => read::list(session, &client, &self.0.vault, &query).await)
     }
 
-    fn threads(&self, limit: Option<usize>) -> Saving<'_, Vec<ThreadInfo>> {
-        Box::pin(async move {
-            let session = &self.0.session;
-            session.ready().await?;
-            retrying!(session, client => read::threads(session, &client, &self.0.vault, limit).await)
-        })
+    async fn threads(&self, limit: Option<usize>) -> Result<Vec<ThreadInfo>, SaverError> {
+        let session = &self.0.session;
+        session.ready().await?;
+        retrying!(session, client => read::threads(session, &client, &self.0.vault, limit).await)
     }
 
-    fn delete_thread<'a>(&'a self, thread: &'a str) -> Saving<'a, ()> {
-        Box::pin(async move {
-            let (session, vault) = (&self.0.session, &self.0.vault);
-            session.ready().await?;
-            retrying!(session, client => {
-                let transaction = Transaction::begin(client).await?;
-                let change = Change { session, client: transaction.client(), vault };
-                let changed = change.delete_thread(thread).await;
-                transaction.end(changed).await
-            })?;
-            self.0.released.notify_waiters();
-            Ok(())
-        })
+    async fn delete_thread(&self, thread: &str) -> Result<(), SaverError> {
+        let (session, vault) = (&self.0.session, &self.0.vault);
+        session.ready().await?;
+        retrying!(session, client => {
+            let transaction = Transaction::begin(client).await?;
+            let change = Change { session, client: transaction.client(), vault };
+            let changed = change.delete_thread(thread).await;
+            transaction.end(changed).await
+        })?;
+        self.0.released.notify_waiters();
+        Ok(())
     }
 
-    fn copy_thread<'a>(&'a self, from: &'a str, to: &'a str) -> Saving<'a, ()> {
-        Box::pin(async move {
-            let (session, vault) = (&self.0.session, &self.0.vault);
-            session.ready().await?;
-            if from == to {
-                return Ok(());
+    async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError> {
+        let (session, vault) = (&self.0.session, &self.0.vault);
+        session.ready().await?;
+        if from == to {
+            return Ok(());
+        }
+        retrying!(session, client => {
+            let transaction = Transaction::begin(client).await?;
+            let change = Change { session, client: transaction.client(), vault };
+            let changed = change.copy_thread(from, to).await;
+            transaction.end(changed).await
+        })?;
+        self.0.released.notify_waiters();
+        Ok(())
+    }
+
+    async fn delete_for_runs(&self, runs: &[String]) -> Result<(), SaverError> {
+        for thread in self.names().await? {
+            let all = ListQuery { namespace: None, ..ListQuery::thread(&*thread) };
+            let history: History = self.list(all).await?.into_iter().map(|it| (it.namespace, it.checkpoint)).collect();
+            let plan = |history: &History| Deletion::by_runs(history.iter().map(|(name, it)| (name, it)), runs);
+            // Most threads have none of them, and need not be held.
+            if !plan(&history).is_empty() {
+                self.delete_some(&thread, plan).await?;
             }
-            retrying!(session, client => {
-                let transaction = Transaction::begin(client).await?;
-                let change = Change { session, client: transaction.client(), vault };
-                let changed = change.copy_thread(from, to).await;
-                transaction.end(changed).await
-            })?;
-            self.0.released.notify_waiters();
-            Ok(())
-        })
+        }
+        Ok(())
     }
 
-    fn delete_for_runs<'a>(&'a self, runs: &'a [String]) -> Saving<'a, ()> {
-        Box::pin(async move {
-            for thread in self.names().await? {
-                let all = ListQuery { namespace: None, ..ListQuery::thread(&*thread) };
-                let history: History =
-                    self.list(all).await?.into_iter().map(|it| (it.namespace, it.checkpoint)).collect();
-                let plan = |history: &History| Deletion::by_runs(history.iter().map(|(name, it)| (name, it)), runs);
-                // Most threads have none of them, and need not be held.
-                if !plan(&history).is_empty() {
-                    self.delete_some(&thread, plan).await?;
-                }
-            }
-            Ok(())
-        })
+    async fn prune(&self, prune: Prune) -> Result<u64, SaverError> {
+        let all = self.names().await?;
+        let threads = prune.threads.clone().unwrap_or(all);
+        let now = SystemTime::now();
+        let plan = |history: &History| Deletion::by_prune(history.iter().map(|(name, it)| (name, it)), &prune, now);
+        let mut pruned = 0;
+        for thread in threads {
+            pruned += self.delete_some(&thread, plan).await?;
+        }
+        Ok(pruned)
     }
 
-    fn prune(&self, prune: Prune) -> Saving<'_, u64> {
-        Box::pin(async move {
-            let all = self.names().await?;
-            let threads = prune.threads.clone().unwrap_or(all);
-            let now = SystemTime::now();
-            let plan = |history: &History| Deletion::by_prune(history.iter().map(|(name, it)| (name, it)), &prune, now);
-            let mut pruned = 0;
-            for thread in threads {
-                pruned += self.delete_some(&thread, plan).await?;
-            }
-            Ok(pruned)
-        })
-    }
-
-    fn sweep(&self) -> Saving<'_, u64> {
-        Box::pin(async move {
-            let (session, vault) = (&self.0.session, &self.0.vault);
-            session.ready().await?;
-            let swept = retrying!(session, client => {
-                let transaction = Transaction::begin(client).await?;
-                let change = Change { session, client: transaction.client(), vault };
-                let changed = change.sweep().await;
-                transaction.end(changed).await
-            })?;
-            self.0.released.notify_waiters();
-            Ok(swept)
-        })
+    async fn sweep(&self) -> Result<u64, SaverError> {
+        let (session, vault) = (&self.0.session, &self.0.vault);
+        session.ready().await?;
+        let swept = retrying!(session, client => {
+            let transaction = Transaction::begin(client).await?;
+            let change = Change { session, client: transaction.client(), vault };
+            let changed = change.sweep().await;
+            transaction.end(changed).await
+        })?;
+        self.0.released.notify_waiters();
+        Ok(swept)
     }
 }

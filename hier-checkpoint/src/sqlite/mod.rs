@@ -11,14 +11,13 @@ mod store;
 mod writer;
 
 use std::fmt;
-use std::future::ready;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use hier_core::async_trait;
 use hier_core::checkpoint::{
-    Checkpointer, Claim, Deletion, Lease, ListQuery, Listed, Prune, Record, Saved, SaverError, Saving, ThreadInfo,
-    WhenRunning,
+    Checkpointer, Claim, Deletion, Lease, ListQuery, Listed, Prune, Record, Saved, SaverError, ThreadInfo, WhenRunning,
 };
 use rusqlite::Connection;
 use tokio::sync::Notify;
@@ -228,103 +227,92 @@ impl fmt::Debug for Sqlite {
     }
 }
 
+#[async_trait]
 impl Checkpointer for Sqlite {
-    fn acquire<'a>(&'a self, thread: &'a str, claim: Claim) -> Saving<'a, Lease> {
-        Box::pin(async move {
-            match claim.when_running {
-                WhenRunning::Wait(at_most) => self.wait_and_claim(thread, &claim, at_most).await,
-                WhenRunning::TakeOver | WhenRunning::Reject => self.claim(thread, &claim).await,
-            }
-        })
+    async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
+        match claim.when_running {
+            WhenRunning::Wait(at_most) => self.wait_and_claim(thread, &claim, at_most).await,
+            WhenRunning::TakeOver | WhenRunning::Reject => self.claim(thread, &claim).await,
+        }
     }
 
-    fn renew<'a>(&'a self, lease: &'a Lease) -> Saving<'a, ()> {
+    async fn renew(&self, lease: &Lease) -> Result<(), SaverError> {
         let lease = lease.clone();
-        Box::pin(self.0.writer.submit(Work::Short, move |connection| lease::renew(connection, &lease)))
+        self.0.writer.submit(Work::Short, move |connection| lease::renew(connection, &lease)).await
     }
 
-    fn release<'a>(&'a self, lease: &'a Lease) -> Saving<'a, ()> {
+    async fn release(&self, lease: &Lease) -> Result<(), SaverError> {
         let lease = lease.clone();
         let releasing = self.0.writer.submit(Work::Short, move |connection| lease::release(connection, &lease));
-        Box::pin(async move {
-            let released = releasing.await;
-            self.0.released.notify_waiters();
-            released
-        })
+        let released = releasing.await;
+        self.0.released.notify_waiters();
+        released
     }
 
-    fn commit<'a>(&'a self, lease: &'a Lease, records: Vec<Record>) -> Saving<'a, ()> {
-        let batch = match Batch::of(&self.0.vault, &lease.thread, records) {
-            Ok(batch) => batch,
-            Err(error) => return Box::pin(ready(Err(error))),
-        };
+    async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
+        let batch = Batch::of(&self.0.vault, &lease.thread, records)?;
         let (thread, token) = (lease.thread.clone(), lease.token);
         let (rows, bytes) = batch.size();
         let work = if rows <= SHORT_ROWS && bytes <= SHORT_BYTES { Work::Short } else { Work::Long };
-        Box::pin(self.0.writer.submit(work, move |connection| store::commit(connection, &thread, token, &batch)))
+        self.0.writer.submit(work, move |connection| store::commit(connection, &thread, token, &batch)).await
     }
 
-    fn get<'a>(&'a self, thread: &'a str, namespace: &'a str, id: Option<Uuid>) -> Saving<'a, Option<Saved>> {
+    async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
         let (vault, thread, namespace) = (self.0.vault.clone(), thread.to_owned(), namespace.to_owned());
-        Box::pin(self.read(move |connection| {
+        self.read(move |connection| {
             let space = read::Space::find(connection, &vault, &thread, &namespace)?;
             space.map_or(Ok(None), |space| space.saved(id))
-        }))
-    }
-
-    fn list(&self, query: ListQuery) -> Saving<'_, Vec<Listed>> {
-        let vault = self.0.vault.clone();
-        Box::pin(self.read(move |connection| read::list(connection, &vault, &query)))
-    }
-
-    fn threads(&self, limit: Option<usize>) -> Saving<'_, Vec<ThreadInfo>> {
-        let vault = self.0.vault.clone();
-        Box::pin(self.read(move |connection| read::threads(connection, &vault, limit)))
-    }
-
-    fn delete_thread<'a>(&'a self, thread: &'a str) -> Saving<'a, ()> {
-        Box::pin(async move {
-            let thread = thread.to_owned();
-            let deleted =
-                self.0.writer.submit(Work::Alone, move |connection| delete::delete_thread(connection, &thread)).await;
-            self.0.released.notify_waiters();
-            deleted
         })
+        .await
     }
 
-    fn copy_thread<'a>(&'a self, from: &'a str, to: &'a str) -> Saving<'a, ()> {
+    async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
+        let vault = self.0.vault.clone();
+        self.read(move |connection| read::list(connection, &vault, &query)).await
+    }
+
+    async fn threads(&self, limit: Option<usize>) -> Result<Vec<ThreadInfo>, SaverError> {
+        let vault = self.0.vault.clone();
+        self.read(move |connection| read::threads(connection, &vault, limit)).await
+    }
+
+    async fn delete_thread(&self, thread: &str) -> Result<(), SaverError> {
+        let thread = thread.to_owned();
+        let deleted =
+            self.0.writer.submit(Work::Alone, move |connection| delete::delete_thread(connection, &thread)).await;
+        self.0.released.notify_waiters();
+        deleted
+    }
+
+    async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError> {
         if from == to {
-            return Box::pin(ready(Ok(())));
+            return Ok(());
         }
-        Box::pin(async move {
-            let (vault, from, to) = (self.0.vault.clone(), from.to_owned(), to.to_owned());
-            let work = move |connection: &Connection| delete::copy_thread(connection, &vault, &from, &to);
-            let copied = self.0.writer.submit(Work::Alone, work).await;
-            self.0.released.notify_waiters();
-            copied
-        })
+        let (vault, from, to) = (self.0.vault.clone(), from.to_owned(), to.to_owned());
+        let work = move |connection: &Connection| delete::copy_thread(connection, &vault, &from, &to);
+        let copied = self.0.writer.submit(Work::Alone, work).await;
+        self.0.released.notify_waiters();
+        copied
     }
 
-    fn delete_for_runs<'a>(&'a self, runs: &'a [String]) -> Saving<'a, ()> {
-        Box::pin(async move {
-            let (vault, all) = (self.0.vault.clone(), runs.to_vec());
-            let threads = self.read(move |connection| delete::threads_of_runs(connection, &vault, &all)).await?;
-            for thread in threads {
-                let runs = runs.to_vec();
-                let plan = move |history: &delete::History| {
-                    Deletion::by_runs(history.iter().map(|(namespace, it)| (namespace, it)), &runs)
-                };
-                self.delete_some(thread, plan).await?;
-            }
-            Ok(())
-        })
+    async fn delete_for_runs(&self, runs: &[String]) -> Result<(), SaverError> {
+        let (vault, all) = (self.0.vault.clone(), runs.to_vec());
+        let threads = self.read(move |connection| delete::threads_of_runs(connection, &vault, &all)).await?;
+        for thread in threads {
+            let runs = runs.to_vec();
+            let plan = move |history: &delete::History| {
+                Deletion::by_runs(history.iter().map(|(namespace, it)| (namespace, it)), &runs)
+            };
+            self.delete_some(thread, plan).await?;
+        }
+        Ok(())
     }
 
-    fn prune(&self, prune: Prune) -> Saving<'_, u64> {
-        Box::pin(self.prune_threads(prune))
+    async fn prune(&self, prune: Prune) -> Result<u64, SaverError> {
+        self.prune_threads(prune).await
     }
 
-    fn sweep(&self) -> Saving<'_, u64> {
-        Box::pin(self.0.writer.submit(Work::Alone, delete::sweep))
+    async fn sweep(&self) -> Result<u64, SaverError> {
+        self.0.writer.submit(Work::Alone, delete::sweep).await
     }
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use deadpool_postgres::Object;
+use hier_core::async_trait;
 use hier_core::checkpoint::SaverError;
 use hier_core::store::plan::{Finder, Plan, Read, list_namespaces};
-use hier_core::store::{BoxFuture, Item, Op, OpResult, Store, StoreError, StoreOptions};
+use hier_core::store::{Item, Op, OpResult, Store, StoreError, StoreOptions};
 use tokio_postgres::Row as SqlRow;
 use tokio_postgres::types::Type;
 
@@ -126,24 +127,21 @@ impl fmt::Debug for PostgresStore {
     }
 }
 
+#[async_trait]
 impl Store for PostgresStore {
-    fn batch(&self, ops: Vec<Op>) -> BoxFuture<'_, Result<Vec<OpResult>, StoreError>> {
-        Box::pin(async move {
-            let plan = Plan::of(&self.0.options, ops).await?;
-            Ok(self.apply(&plan).await?)
-        })
+    async fn batch(&self, ops: Vec<Op>) -> Result<Vec<OpResult>, StoreError> {
+        let plan = Plan::of(&self.0.options, ops).await?;
+        Ok(self.apply(&plan).await?)
     }
 
-    fn sweep(&self) -> BoxFuture<'_, Result<u64, StoreError>> {
-        Box::pin(async move {
-            self.ready().await?;
-            let session = &self.0.session;
-            Ok(retrying!(session, client => {
-                let transaction = Transaction::begin(client).await?;
-                let swept = sweep(session, transaction.client()).await;
-                transaction.end(swept).await
-            })?)
-        })
+    async fn sweep(&self) -> Result<u64, StoreError> {
+        self.ready().await?;
+        let session = &self.0.session;
+        Ok(retrying!(session, client => {
+            let transaction = Transaction::begin(client).await?;
+            let swept = sweep(session, transaction.client()).await;
+            transaction.end(swept).await
+        })?)
     }
 }
 

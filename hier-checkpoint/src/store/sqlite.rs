@@ -4,9 +4,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use hier_core::async_trait;
 use hier_core::checkpoint::SaverError;
 use hier_core::store::plan::Plan;
-use hier_core::store::{BoxFuture, Op, OpResult, Store, StoreError, StoreOptions};
+use hier_core::store::{Op, OpResult, Store, StoreError, StoreOptions};
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::sqlite_rows::{Touched, migrate, read_all, refresh, sweep, write_all};
@@ -146,15 +147,14 @@ impl fmt::Debug for SqliteStore {
     }
 }
 
+#[async_trait]
 impl Store for SqliteStore {
-    fn batch(&self, ops: Vec<Op>) -> BoxFuture<'_, Result<Vec<OpResult>, StoreError>> {
-        Box::pin(async move {
-            let plan = Plan::of(&self.0.options, ops).await?;
-            self.run(move |store| store.apply(&plan)).await
-        })
+    async fn batch(&self, ops: Vec<Op>) -> Result<Vec<OpResult>, StoreError> {
+        let plan = Plan::of(&self.0.options, ops).await?;
+        self.run(move |store| store.apply(&plan)).await
     }
 
-    fn sweep(&self) -> BoxFuture<'_, Result<u64, StoreError>> {
-        Box::pin(self.run(|store| store.write(sweep)))
+    async fn sweep(&self) -> Result<u64, StoreError> {
+        self.run(|store| store.write(sweep)).await
     }
 }

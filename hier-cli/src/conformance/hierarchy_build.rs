@@ -7,7 +7,8 @@ use hier_core::agent::{
     AgentBuilder, BaseContext, BaseState, BaseStateUpdate, DynBaseState, DynBaseUpdate, Subagent, SubagentPolicy, Tool,
     ToolCall, ToolOutput, ToolSpec,
 };
-use hier_core::graph::{BoxFuture, CompiledGraph, GraphBuilder, Task};
+use hier_core::async_trait;
+use hier_core::graph::{CompiledGraph, GraphBuilder, Task};
 use hier_core::state::{Builtin, Schema, State, Values};
 use hier_core::{BuildError, NodeError};
 use serde_json::{Map, Value, json};
@@ -209,21 +210,22 @@ impl Utensil {
     }
 }
 
+#[async_trait]
 impl Tool<DynBaseState, BaseContext> for Utensil {
     fn spec(&self) -> ToolSpec {
         let (name, description) = (self.name().to_owned(), self.name().to_owned());
         ToolSpec { name, description, parameters: json!({"type": "object"}) }
     }
 
-    fn call<'a>(
-        &'a self,
-        call: &'a ToolCall,
-        _task: &'a Task<DynBaseState, BaseContext>,
-    ) -> BoxFuture<'a, Result<ToolOutput<DynBaseState>, NodeError>> {
+    async fn call(
+        &self,
+        call: &ToolCall,
+        _task: &Task<DynBaseState, BaseContext>,
+    ) -> Result<ToolOutput<DynBaseState>, NodeError> {
         let output = match self.run(&call.args) {
             Some(text) => ToolOutput::Content(text.into()),
             None => ToolOutput::Invalid("an argument is missing or is no text".to_owned()),
         };
-        Box::pin(std::future::ready(Ok(output)))
+        Ok(output)
     }
 }

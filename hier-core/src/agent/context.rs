@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use futures_core::future::BoxFuture;
+use async_trait::async_trait;
 
 use super::budget::Budget;
 use super::model::ChatModel;
@@ -89,10 +89,11 @@ impl fmt::Debug for BaseContext {
 }
 
 /// Where the content of files is kept. The state only has [`FileRef`](super::FileRef)s.
+#[async_trait]
 pub trait FileStore: Send + Sync + 'static {
     /// The content of the file with this id.
-    fn read<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Vec<u8>, NodeError>>;
+    async fn read(&self, id: &str) -> Result<Vec<u8>, NodeError>;
 
     /// Keeps a content under this id.
-    fn write<'a>(&'a self, id: &'a str, content: Vec<u8>) -> BoxFuture<'a, Result<(), NodeError>>;
+    async fn write(&self, id: &str, content: Vec<u8>) -> Result<(), NodeError>;
 }

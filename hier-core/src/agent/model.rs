@@ -4,12 +4,11 @@ use std::error::Error;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use futures_core::Stream;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-use futures_core::future::BoxFuture;
 
 use crate::message::{ChatChunk, ChatResponse, Content, Messages};
 
@@ -89,7 +88,36 @@ impl ChatResponse {
 /// An answer that is being made: pieces of text, then the whole answer.
 pub type ChatStream = Pin<Box<dyn Stream<Item = Result<ChatChunk, ModelError>> + Send>>;
 
-/// A model that answers conversations. Object-safe: contexts hold an `Arc<dyn ChatModel>`.
+/// A model that answers conversations. Object-safe: contexts hold an `Arc<dyn ChatModel>`. Written with
+/// [`async_trait`](crate::async_trait).
+///
+/// ```
+/// use hier_core::agent::{ChatModel, ChatRequest, ChatResponse, ModelError};
+/// use hier_core::async_trait;
+/// use hier_core::prelude::*;
+///
+/// struct Echo;
+///
+/// #[async_trait]
+/// impl ChatModel for Echo {
+///     fn name(&self) -> &str {
+///         "echo"
+///     }
+///
+///     async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {
+///         let said = request.messages.last().and_then(Message::content).cloned();
+///         let message = Message::assistant(said.unwrap_or_default());
+///         Ok(ChatResponse { message, model: None })
+///     }
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), ModelError> {
+/// # let request = ChatRequest { messages: [Message::user("Hello?")].into(), ..ChatRequest::default() };
+/// # assert_eq!(Echo.chat(request).await?.text(), "Hello?");
+/// # Ok(())
+/// # }
+/// ```
+#[async_trait]
 pub trait ChatModel: Send + Sync + 'static {
     /// The model's name, for traces.
     fn name(&self) -> &str;
@@ -101,16 +129,14 @@ pub trait ChatModel: Send + Sync + 'static {
     }
 
     /// Answers.
-    fn chat(&self, request: ChatRequest) -> BoxFuture<'_, Result<ChatResponse, ModelError>>;
+    async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError>;
 
     /// Answers piece by piece. A model that cannot gives the whole answer as one piece.
-    fn stream(&self, request: ChatRequest) -> BoxFuture<'_, Result<ChatStream, ModelError>> {
-        Box::pin(async move {
-            let response = self.chat(request).await?;
-            let text = response.message.content().map(Content::text).filter(|text| !text.is_empty());
-            let chunks = text.map(ChatChunk::Text).into_iter().chain([ChatChunk::Done(response)]).map(Ok);
-            Ok(Box::pin(futures_util::stream::iter(chunks)) as ChatStream)
-        })
+    async fn stream(&self, request: ChatRequest) -> Result<ChatStream, ModelError> {
+        let response = self.chat(request).await?;
+        let text = response.message.content().map(Content::text).filter(|text| !text.is_empty());
+        let chunks = text.map(ChatChunk::Text).into_iter().chain([ChatChunk::Done(response)]).map(Ok);
+        Ok(Box::pin(futures_util::stream::iter(chunks)) as ChatStream)
     }
 }
 

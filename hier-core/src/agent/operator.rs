@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use futures_core::future::BoxFuture;
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -108,6 +108,7 @@ static SPEC: LazyLock<ToolSpec> = LazyLock::new(|| ToolSpec {
     parameters: ToolSchema::default().required::<String>(QUESTION, "What you want to know.").finish(),
 });
 
+#[async_trait]
 impl<S, C> Tool<S, C> for ask_operator
 where
     S: Values + Contains<BaseState>,
@@ -117,22 +118,20 @@ where
         SPEC.clone()
     }
 
-    fn call<'a>(&'a self, call: &'a ToolCall, task: &'a Task<S, C>) -> BoxFuture<'a, Result<ToolOutput<S>, NodeError>> {
-        Box::pin(async move {
-            let mut arguments = ToolArguments::new(call, &[QUESTION]);
-            let question = arguments.required::<String>(QUESTION);
-            let (true, Some(question)) = (arguments.fit(), question) else {
-                return Ok(ToolOutput::Invalid(arguments.report()));
-            };
-            let run = task.run();
-            let asked = OperatorQuestion { agent: run.graph().to_owned(), question };
-            let answer: String = run.interrupt(&asked).await?;
-            let channels = BaseState::channels();
-            let chat = [Message::assistant(asked.question), Message::user(answer.clone())];
-            let mut command = Command::new();
-            command.writes.push(channels.chat_with_operator.write::<S>(chat));
-            command.writes.push(channels.messages.write::<S>([words::answer(call, answer)]));
-            Ok(ToolOutput::Command(command))
-        })
+    async fn call(&self, call: &ToolCall, task: &Task<S, C>) -> Result<ToolOutput<S>, NodeError> {
+        let mut arguments = ToolArguments::new(call, &[QUESTION]);
+        let question = arguments.required::<String>(QUESTION);
+        let (true, Some(question)) = (arguments.fit(), question) else {
+            return Ok(ToolOutput::Invalid(arguments.report()));
+        };
+        let run = task.run();
+        let asked = OperatorQuestion { agent: run.graph().to_owned(), question };
+        let answer: String = run.interrupt(&asked).await?;
+        let channels = BaseState::channels();
+        let chat = [Message::assistant(asked.question), Message::user(answer.clone())];
+        let mut command = Command::new();
+        command.writes.push(channels.chat_with_operator.write::<S>(chat));
+        command.writes.push(channels.messages.write::<S>([words::answer(call, answer)]));
+        Ok(ToolOutput::Command(command))
     }
 }

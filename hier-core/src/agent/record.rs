@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures_core::future::BoxFuture;
+use async_trait::async_trait;
 use futures_util::StreamExt;
 
 use super::model::{ChatModel, ChatRequest, ChatStream, ModelError};
@@ -139,6 +139,7 @@ fn unusable(path: &Path, reason: &dyn fmt::Display) -> ModelError {
     ModelError::Recording { file: path.display().to_string(), reason: reason.to_string() }
 }
 
+#[async_trait]
 impl ChatModel for RecordedModel {
     fn name(&self) -> &str {
         &self.0.name
@@ -148,36 +149,32 @@ impl ChatModel for RecordedModel {
         &self.0.provider
     }
 
-    fn chat(&self, request: ChatRequest) -> BoxFuture<'_, Result<ChatResponse, ModelError>> {
-        Box::pin(async move {
-            match self.0.find(&request)? {
-                Found::Answer(response) => Ok(response),
-                Found::Ask(model, line) => {
-                    let response = model.chat(request).await?;
-                    self.0.keep(line, &response)?;
-                    Ok(response)
-                }
+    async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {
+        match self.0.find(&request)? {
+            Found::Answer(response) => Ok(response),
+            Found::Ask(model, line) => {
+                let response = model.chat(request).await?;
+                self.0.keep(line, &response)?;
+                Ok(response)
             }
-        })
+        }
     }
 
-    fn stream(&self, request: ChatRequest) -> BoxFuture<'_, Result<ChatStream, ModelError>> {
-        Box::pin(async move {
-            let (model, line) = match self.0.find(&request)? {
-                Found::Answer(response) => return Ok(in_words(response)),
-                Found::Ask(model, line) => (model, line),
-            };
-            let (shared, mut line) = (self.0.clone(), Some(line));
-            let chunks = model.stream(request).await?.map(move |chunk| {
-                if let Ok(ChatChunk::Done(response)) = &chunk
-                    && let Some(line) = line.take()
-                {
-                    shared.keep(line, response)?;
-                }
-                chunk
-            });
-            Ok(Box::pin(chunks) as ChatStream)
-        })
+    async fn stream(&self, request: ChatRequest) -> Result<ChatStream, ModelError> {
+        let (model, line) = match self.0.find(&request)? {
+            Found::Answer(response) => return Ok(in_words(response)),
+            Found::Ask(model, line) => (model, line),
+        };
+        let (shared, mut line) = (self.0.clone(), Some(line));
+        let chunks = model.stream(request).await?.map(move |chunk| {
+            if let Ok(ChatChunk::Done(response)) = &chunk
+                && let Some(line) = line.take()
+            {
+                shared.keep(line, response)?;
+            }
+            chunk
+        });
+        Ok(Box::pin(chunks) as ChatStream)
     }
 }
 

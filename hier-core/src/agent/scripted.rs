@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures_core::future::BoxFuture;
+use async_trait::async_trait;
 use futures_util::stream;
 
 use super::model::{ChatModel, ChatRequest, ChatStream, ModelError};
@@ -139,6 +139,7 @@ impl Log {
     }
 }
 
+#[async_trait]
 impl ChatModel for ScriptedModel {
     fn name(&self) -> &str {
         &self.name
@@ -148,12 +149,12 @@ impl ChatModel for ScriptedModel {
         "scripted"
     }
 
-    fn chat(&self, request: ChatRequest) -> BoxFuture<'_, Result<ChatResponse, ModelError>> {
-        Box::pin(std::future::ready(self.answer(request)))
+    async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {
+        self.answer(request)
     }
 
-    fn stream(&self, request: ChatRequest) -> BoxFuture<'_, Result<ChatStream, ModelError>> {
-        Box::pin(std::future::ready(self.answer(request).map(in_words)))
+    async fn stream(&self, request: ChatRequest) -> Result<ChatStream, ModelError> {
+        self.answer(request).map(in_words)
     }
 }
 

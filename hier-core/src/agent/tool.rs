@@ -1,6 +1,6 @@
 //! Tools: what a model can call, and what comes of it.
 
-use futures_core::future::BoxFuture;
+use async_trait::async_trait;
 
 use super::model::ToolSpec;
 use crate::error::NodeError;
@@ -8,7 +8,8 @@ use crate::graph::{Command, Task};
 use crate::message::{Content, Message, ToolCall};
 use crate::state::Values;
 
-/// Something that a model can call, in graphs over `S` with the context `C`. `#[tool]` implements it.
+/// Something that a model can call, in graphs over `S` with the context `C`. `#[tool]` implements it; by hand it is
+/// written with [`async_trait`](crate::async_trait).
 ///
 /// # The attribute
 ///
@@ -73,6 +74,7 @@ use crate::state::Values;
     label = "no tool for agents over `{S}` with the context `{C}`",
     note = "a tool's `&Run<…>` must be of the agent's context, and the agent's state must contain what the tool reads"
 )]
+#[async_trait]
 pub trait Tool<S: Values, C>: Send + Sync + 'static {
     /// What the model is told about it.
     fn spec(&self) -> ToolSpec;
@@ -83,7 +85,7 @@ pub trait Tool<S: Values, C>: Send + Sync + 'static {
     }
 
     /// Calls it. An error is the tool's own failure; arguments that do not fit are [`ToolOutput::Invalid`].
-    fn call<'a>(&'a self, call: &'a ToolCall, task: &'a Task<S, C>) -> BoxFuture<'a, Result<ToolOutput<S>, NodeError>>;
+    async fn call(&self, call: &ToolCall, task: &Task<S, C>) -> Result<ToolOutput<S>, NodeError>;
 }
 
 /// A tool whose name the compiler knows, so that it can refuse two of one name. `#[tool]` implements it.

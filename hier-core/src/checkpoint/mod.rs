@@ -20,6 +20,7 @@ pub mod suite;
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 pub use futures_core::future::BoxFuture;
 use uuid::Uuid;
 
@@ -34,26 +35,27 @@ pub use record::{
 };
 pub use retention::{Deletion, Sweeper, is_per_call, sweep_every};
 
-/// What a saver's method returns.
-pub type Saving<'a, T> = BoxFuture<'a, Result<T, SaverError>>;
-
 /// Keeps the checkpoints of threads. Object-safe: graphs hold an `Arc<dyn Checkpointer>`.
 ///
 /// A checkpoint is addressed by thread, namespace (of a subgraph; the root's is empty) and id. Ids are UUIDs of version 6:
 /// their order is the order of time, and *latest* means the greatest id of the thread and namespace.
 ///
 /// Everything is committed under a [`Lease`]: the proof that its holder was the last to claim the thread.
+///
+/// The trait is written with [`async_trait`](crate::async_trait), and so is an implementation. A call counts from when its
+/// future is first polled: where the order of calls matters, it is the order of those polls.
+#[async_trait]
 pub trait Checkpointer: Send + Sync + 'static {
     /// Claims a thread for a run. The thread need not exist. Every claim that succeeds has a greater token than all claims
     /// of the thread before it, also after the thread was deleted.
-    fn acquire<'a>(&'a self, thread: &'a str, claim: Claim) -> Saving<'a, Lease>;
+    async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError>;
 
     /// Tells that the holder is still alive: the lease runs for another [`Claim::lasts`].
     /// [`SaverError::Superseded`] if somebody else has taken the thread over.
-    fn renew<'a>(&'a self, lease: &'a Lease) -> Saving<'a, ()>;
+    async fn renew(&self, lease: &Lease) -> Result<(), SaverError>;
 
     /// Gives the thread free. Does nothing if somebody else has taken it over.
-    fn release<'a>(&'a self, lease: &'a Lease) -> Saving<'a, ()>;
+    async fn release(&self, lease: &Lease) -> Result<(), SaverError>;
 
     /// Stores these records: all of them or none, in order, and not before the records of earlier calls. When the future
     /// resolves they survive a crash.
@@ -61,37 +63,37 @@ pub trait Checkpointer: Send + Sync + 'static {
     /// [`SaverError::Superseded`] if somebody else has taken the thread over; then nothing is stored. A checkpoint with the
     /// id of an existing one replaces it. Of pending writes, a slot from 0 on is written once: a second write of the
     /// same slot of the same task is ignored; a slot below 0 is overwritten.
-    fn commit<'a>(&'a self, lease: &'a Lease, records: Vec<Record>) -> Saving<'a, ()>;
+    async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError>;
 
     /// The checkpoint with this id, or the latest, with its values and pending writes; none if there is none.
     ///
     /// Pending writes are in the order of (path, task, slot).
-    fn get<'a>(&'a self, thread: &'a str, namespace: &'a str, id: Option<Uuid>) -> Saving<'a, Option<Saved>>;
+    async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError>;
 
     /// Checkpoints without their values, newest first.
-    fn list(&self, query: ListQuery) -> Saving<'_, Vec<Listed>>;
+    async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError>;
 
     /// The threads that have a checkpoint, those with the newest first.
-    fn threads(&self, limit: Option<usize>) -> Saving<'_, Vec<ThreadInfo>>;
+    async fn threads(&self, limit: Option<usize>) -> Result<Vec<ThreadInfo>, SaverError>;
 
     /// Deletes a thread: checkpoints, values and pending writes of all namespaces. An unknown thread is no error.
-    fn delete_thread<'a>(&'a self, thread: &'a str) -> Saving<'a, ()>;
+    async fn delete_thread(&self, thread: &str) -> Result<(), SaverError>;
 
     /// Copies the whole history of a thread, all namespaces and pending writes included, to another, whose own history is
     /// replaced. The source is not touched; an unknown source leaves the target without a history.
-    fn copy_thread<'a>(&'a self, from: &'a str, to: &'a str) -> Saving<'a, ()>;
+    async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError>;
 
     /// Deletes the checkpoints whose metadata has one of these as `run_id`, in all threads and namespaces, with their
     /// pending writes. Values that other checkpoints still need stay. Unknown ids are no error.
-    fn delete_for_runs<'a>(&'a self, runs: &'a [String]) -> Saving<'a, ()>;
+    async fn delete_for_runs(&self, runs: &[String]) -> Result<(), SaverError>;
 
     /// Deletes what is no longer wanted, and returns how many checkpoints that were. Every checkpoint that stays can be
     /// read as before; its parent link is cut if the parent is gone.
-    fn prune(&self, prune: Prune) -> Saving<'_, u64>;
+    async fn prune(&self, prune: Prune) -> Result<u64, SaverError>;
 
     /// Deletes the threads whose time to live has passed ([`Claim::time_to_live`]) and that nobody holds, and returns
     /// how many those were.
-    fn sweep(&self) -> Saving<'_, u64>;
+    async fn sweep(&self) -> Result<u64, SaverError>;
 
     /// Whether leases run out by themselves, so that a run that takes long has to renew its own. Not so for a saver that
     /// only this process can see.
@@ -100,53 +102,38 @@ pub trait Checkpointer: Send + Sync + 'static {
     }
 }
 
+/// Passes calls on to what an `Arc` holds. Written as `async_trait` writes them, since an `async fn` would put the future
+/// that the saver has boxed already into a box of its own.
+macro_rules! forward {
+    ($($method:ident $(<$($lifetime:lifetime),+>)? ($($argument:ident: $type:ty),*) -> $output:ty;)+) => {$(
+        fn $method<'life0, $($($lifetime,)+)? 'async_trait>(
+            &'life0 self,
+            $($argument: $type),*
+        ) -> BoxFuture<'async_trait, Result<$output, SaverError>>
+        where
+            'life0: 'async_trait,
+            $($($lifetime: 'async_trait,)+)?
+            Self: 'async_trait,
+        {
+            (**self).$method($($argument),*)
+        }
+    )+};
+}
+
 impl<T: Checkpointer + ?Sized> Checkpointer for Arc<T> {
-    fn acquire<'a>(&'a self, thread: &'a str, claim: Claim) -> Saving<'a, Lease> {
-        (**self).acquire(thread, claim)
-    }
-
-    fn renew<'a>(&'a self, lease: &'a Lease) -> Saving<'a, ()> {
-        (**self).renew(lease)
-    }
-
-    fn release<'a>(&'a self, lease: &'a Lease) -> Saving<'a, ()> {
-        (**self).release(lease)
-    }
-
-    fn commit<'a>(&'a self, lease: &'a Lease, records: Vec<Record>) -> Saving<'a, ()> {
-        (**self).commit(lease, records)
-    }
-
-    fn get<'a>(&'a self, thread: &'a str, namespace: &'a str, id: Option<Uuid>) -> Saving<'a, Option<Saved>> {
-        (**self).get(thread, namespace, id)
-    }
-
-    fn list(&self, query: ListQuery) -> Saving<'_, Vec<Listed>> {
-        (**self).list(query)
-    }
-
-    fn threads(&self, limit: Option<usize>) -> Saving<'_, Vec<ThreadInfo>> {
-        (**self).threads(limit)
-    }
-
-    fn delete_thread<'a>(&'a self, thread: &'a str) -> Saving<'a, ()> {
-        (**self).delete_thread(thread)
-    }
-
-    fn copy_thread<'a>(&'a self, from: &'a str, to: &'a str) -> Saving<'a, ()> {
-        (**self).copy_thread(from, to)
-    }
-
-    fn delete_for_runs<'a>(&'a self, runs: &'a [String]) -> Saving<'a, ()> {
-        (**self).delete_for_runs(runs)
-    }
-
-    fn prune(&self, prune: Prune) -> Saving<'_, u64> {
-        (**self).prune(prune)
-    }
-
-    fn sweep(&self) -> Saving<'_, u64> {
-        (**self).sweep()
+    forward! {
+        acquire<'life1>(thread: &'life1 str, claim: Claim) -> Lease;
+        renew<'life1>(lease: &'life1 Lease) -> ();
+        release<'life1>(lease: &'life1 Lease) -> ();
+        commit<'life1>(lease: &'life1 Lease, records: Vec<Record>) -> ();
+        get<'life1, 'life2>(thread: &'life1 str, namespace: &'life2 str, id: Option<Uuid>) -> Option<Saved>;
+        list(query: ListQuery) -> Vec<Listed>;
+        threads(limit: Option<usize>) -> Vec<ThreadInfo>;
+        delete_thread<'life1>(thread: &'life1 str) -> ();
+        copy_thread<'life1, 'life2>(from: &'life1 str, to: &'life2 str) -> ();
+        delete_for_runs<'life1>(runs: &'life1 [String]) -> ();
+        prune(prune: Prune) -> u64;
+        sweep() -> u64;
     }
 
     fn leases_expire(&self) -> bool {

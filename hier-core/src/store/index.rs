@@ -2,29 +2,28 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::path::Path;
 use super::rules::invalid;
-use super::{BoxFuture, Index, StoreError};
+use super::{Index, StoreError};
 
-/// Turns texts into vectors. Object-safe.
+/// Turns texts into vectors. Object-safe; written with [`async_trait`](crate::async_trait).
 ///
 /// How near two texts are is the cosine of the angle between their vectors.
+#[async_trait]
 pub trait Embedder: Send + Sync + 'static {
     /// A vector for each of these texts, in their order, all of the same length. They are what items say.
-    fn embed(&self, texts: Vec<String>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, StoreError>>;
+    async fn embed(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, StoreError>;
 
     /// A vector for what a search looks for; the same as for an item unless the model makes a difference.
-    fn embed_query(&self, text: String) -> BoxFuture<'_, Result<Vec<f32>, StoreError>> {
-        let vectors = self.embed(vec![text]);
-        Box::pin(async move {
-            let mut vectors = vectors.await?;
-            match (vectors.pop(), vectors.is_empty()) {
-                (Some(vector), true) => Ok(vector),
-                _ => Err(StoreError::Embedding("there is not one vector for one text".to_owned())),
-            }
-        })
+    async fn embed_query(&self, text: String) -> Result<Vec<f32>, StoreError> {
+        let mut vectors = self.embed(vec![text]).await?;
+        match (vectors.pop(), vectors.is_empty()) {
+            (Some(vector), true) => Ok(vector),
+            _ => Err(StoreError::Embedding("there is not one vector for one text".to_owned())),
+        }
     }
 }
 

@@ -5,10 +5,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::plan::{Finder, Plan, Put, Read, Write, list_namespaces};
-use super::{BoxFuture, Item, Op, OpResult, Store, StoreError, StoreOptions};
+use super::{Item, Op, OpResult, Store, StoreError, StoreOptions};
 
 /// Keeps items in memory. A clone shares what is kept; it lasts as long as the process.
 ///
@@ -69,17 +70,16 @@ impl fmt::Debug for MemoryStore {
     }
 }
 
+#[async_trait]
 impl Store for MemoryStore {
-    fn batch(&self, ops: Vec<Op>) -> BoxFuture<'_, Result<Vec<OpResult>, StoreError>> {
-        Box::pin(async move {
-            let plan = Plan::of(&self.0.options, ops).await?;
-            Ok(self.spaces().apply(plan, SystemTime::now()))
-        })
+    async fn batch(&self, ops: Vec<Op>) -> Result<Vec<OpResult>, StoreError> {
+        let plan = Plan::of(&self.0.options, ops).await?;
+        Ok(self.spaces().apply(plan, SystemTime::now()))
     }
 
-    fn sweep(&self) -> BoxFuture<'_, Result<u64, StoreError>> {
+    async fn sweep(&self) -> Result<u64, StoreError> {
         let swept = self.spaces().sweep(SystemTime::now());
-        Box::pin(std::future::ready(Ok(swept)))
+        Ok(swept)
     }
 }
 

@@ -33,6 +33,7 @@ pub mod suite;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use async_trait::async_trait;
 pub use futures_core::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -165,22 +166,35 @@ pub enum StoreError {
     Embedding(String),
 }
 
-/// Keeps items by namespace and key. Object-safe.
+/// Keeps items by namespace and key. Object-safe; written with [`async_trait`](crate::async_trait).
+#[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// Does these operations. Reads see what was there before the writes of the same batch; of several puts of one key the
     /// last wins.
-    fn batch(&self, ops: Vec<Op>) -> BoxFuture<'_, Result<Vec<OpResult>, StoreError>>;
+    async fn batch(&self, ops: Vec<Op>) -> Result<Vec<OpResult>, StoreError>;
 
     /// Deletes the items whose time to live has passed, and returns how many those were.
-    fn sweep(&self) -> BoxFuture<'_, Result<u64, StoreError>>;
+    async fn sweep(&self) -> Result<u64, StoreError>;
 }
 
+// Written as `async_trait` writes them, since an `async fn` would box the store's boxed future once more.
 impl<T: Store + ?Sized> Store for Arc<T> {
-    fn batch(&self, ops: Vec<Op>) -> BoxFuture<'_, Result<Vec<OpResult>, StoreError>> {
+    fn batch<'life0, 'async_trait>(
+        &'life0 self,
+        ops: Vec<Op>,
+    ) -> BoxFuture<'async_trait, Result<Vec<OpResult>, StoreError>>
+    where
+        'life0: 'async_trait,
+        Self: 'async_trait,
+    {
         (**self).batch(ops)
     }
 
-    fn sweep(&self) -> BoxFuture<'_, Result<u64, StoreError>> {
+    fn sweep<'life0, 'async_trait>(&'life0 self) -> BoxFuture<'async_trait, Result<u64, StoreError>>
+    where
+        'life0: 'async_trait,
+        Self: 'async_trait,
+    {
         (**self).sweep()
     }
 }

@@ -3,8 +3,9 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use hier_core::async_trait;
 use hier_core::checkpoint::{
-    Checkpointer, Claim, Lease, ListQuery, Listed, MemorySaver, Prune, Record, Saved, SaverError, Saving, ThreadInfo,
+    Checkpointer, Claim, Lease, ListQuery, Listed, MemorySaver, Prune, Record, Saved, SaverError, ThreadInfo,
 };
 use uuid::Uuid;
 
@@ -22,59 +23,60 @@ impl Faulty {
     }
 }
 
+#[async_trait]
 impl Checkpointer for Faulty {
-    fn acquire<'a>(&'a self, thread: &'a str, claim: Claim) -> Saving<'a, Lease> {
-        self.memory.acquire(thread, claim)
+    async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
+        self.memory.acquire(thread, claim).await
     }
 
-    fn renew<'a>(&'a self, lease: &'a Lease) -> Saving<'a, ()> {
-        self.memory.renew(lease)
+    async fn renew(&self, lease: &Lease) -> Result<(), SaverError> {
+        self.memory.renew(lease).await
     }
 
-    fn release<'a>(&'a self, lease: &'a Lease) -> Saving<'a, ()> {
-        self.memory.release(lease)
+    async fn release(&self, lease: &Lease) -> Result<(), SaverError> {
+        self.memory.release(lease).await
     }
 
-    fn commit<'a>(&'a self, lease: &'a Lease, records: Vec<Record>) -> Saving<'a, ()> {
+    async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
         let alive = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
         if alive {
             self.records.lock().expect("no test panics here").extend(records.iter().cloned());
-            return self.memory.commit(lease, records);
+            return self.memory.commit(lease, records).await;
         }
         let error = SaverError::database("storing", std::io::Error::other("the process has died"));
-        Box::pin(std::future::ready(Err(error)))
+        Err(error)
     }
 
-    fn get<'a>(&'a self, thread: &'a str, namespace: &'a str, id: Option<Uuid>) -> Saving<'a, Option<Saved>> {
-        self.memory.get(thread, namespace, id)
+    async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
+        self.memory.get(thread, namespace, id).await
     }
 
-    fn list(&self, query: ListQuery) -> Saving<'_, Vec<Listed>> {
-        self.memory.list(query)
+    async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
+        self.memory.list(query).await
     }
 
-    fn threads(&self, limit: Option<usize>) -> Saving<'_, Vec<ThreadInfo>> {
-        self.memory.threads(limit)
+    async fn threads(&self, limit: Option<usize>) -> Result<Vec<ThreadInfo>, SaverError> {
+        self.memory.threads(limit).await
     }
 
-    fn delete_thread<'a>(&'a self, thread: &'a str) -> Saving<'a, ()> {
-        self.memory.delete_thread(thread)
+    async fn delete_thread(&self, thread: &str) -> Result<(), SaverError> {
+        self.memory.delete_thread(thread).await
     }
 
-    fn copy_thread<'a>(&'a self, from: &'a str, to: &'a str) -> Saving<'a, ()> {
-        self.memory.copy_thread(from, to)
+    async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError> {
+        self.memory.copy_thread(from, to).await
     }
 
-    fn delete_for_runs<'a>(&'a self, runs: &'a [String]) -> Saving<'a, ()> {
-        self.memory.delete_for_runs(runs)
+    async fn delete_for_runs(&self, runs: &[String]) -> Result<(), SaverError> {
+        self.memory.delete_for_runs(runs).await
     }
 
-    fn prune(&self, prune: Prune) -> Saving<'_, u64> {
-        self.memory.prune(prune)
+    async fn prune(&self, prune: Prune) -> Result<u64, SaverError> {
+        self.memory.prune(prune).await
     }
 
-    fn sweep(&self) -> Saving<'_, u64> {
-        self.memory.sweep()
+    async fn sweep(&self) -> Result<u64, SaverError> {
+        self.memory.sweep().await
     }
 
     // So that what is stored in the background is stored in the background here too.

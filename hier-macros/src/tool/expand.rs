@@ -47,18 +47,28 @@ fn nothing(ident: &Ident) -> TokenStream {
             fn spec(&self) -> __hier::ToolSpec {
                 ::core::unreachable!("the tool does not compile")
             }
-            fn call<'__a>(
-                &'__a self,
-                _: &'__a __hier::ToolCall,
-                _: &'__a __hier::Task<__State, __Context>,
-            ) -> __hier::BoxFuture<'__a, ::core::result::Result<__hier::ToolOutput<__State>, __hier::NodeError>> {
+            fn call<'life0, 'life1, 'life2, 'async_trait>(
+                &'life0 self,
+                _: &'life1 __hier::ToolCall,
+                _: &'life2 __hier::Task<__State, __Context>,
+            ) -> __hier::BoxFuture<
+                'async_trait,
+                ::core::result::Result<__hier::ToolOutput<__State>, __hier::NodeError>,
+            >
+            where
+                'life0: 'async_trait,
+                'life1: 'async_trait,
+                'life2: 'async_trait,
+                Self: 'async_trait,
+            {
                 ::core::unreachable!("the tool does not compile")
             }
         }
     }
 }
 
-/// `impl Tool`, for every state and context that the function's parameters and result allow.
+/// `impl Tool`, for every state and context that the function's parameters and result allow. `call` is written as
+/// `async_trait` writes it, by hand: its attribute would move the compiler's messages from the function to the macro.
 fn implementation(tool: &Tool) -> TokenStream {
     let ident = &tool.function.sig.ident;
     let runs: Vec<_> = tool
@@ -88,11 +98,20 @@ fn implementation(tool: &Tool) -> TokenStream {
             fn needs_approval(&self) -> ::core::primitive::bool {
                 #needs_approval
             }
-            fn call<'__a>(
-                &'__a self,
-                __call: &'__a __hier::ToolCall,
-                __task: &'__a __hier::Task<__State, #context>,
-            ) -> __hier::BoxFuture<'__a, ::core::result::Result<__hier::ToolOutput<__State>, __hier::NodeError>> {
+            fn call<'life0, 'life1, 'life2, 'async_trait>(
+                &'life0 self,
+                __call: &'life1 __hier::ToolCall,
+                __task: &'life2 __hier::Task<__State, #context>,
+            ) -> __hier::BoxFuture<
+                'async_trait,
+                ::core::result::Result<__hier::ToolOutput<__State>, __hier::NodeError>,
+            >
+            where
+                'life0: 'async_trait,
+                'life1: 'async_trait,
+                'life2: 'async_trait,
+                Self: 'async_trait,
+            {
                 #call
             }
         }

@@ -4,19 +4,18 @@ mod namespace;
 mod thread;
 
 use std::collections::HashMap;
-use std::future::ready;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use async_trait::async_trait;
 use uuid::Uuid;
 use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
 use super::record::check;
 use super::{
-    Checkpointer, Claim, Deletion, Lease, ListQuery, Listed, Prune, Record, Saved, SaverError, Saving, ThreadInfo,
-    WhenRunning,
+    Checkpointer, Claim, Deletion, Lease, ListQuery, Listed, Prune, Record, Saved, SaverError, ThreadInfo, WhenRunning,
 };
 use thread::Thread;
 
@@ -164,52 +163,51 @@ impl MemorySaver {
     }
 }
 
+#[async_trait]
 impl Checkpointer for MemorySaver {
-    fn acquire<'a>(&'a self, thread: &'a str, claim: Claim) -> Saving<'a, Lease> {
-        Box::pin(async move {
-            match claim.when_running {
-                WhenRunning::Wait(at_most) => self.wait_and_claim(thread, &claim, at_most).await,
-                WhenRunning::TakeOver | WhenRunning::Reject => self
-                    .try_claim(thread, &claim)
-                    .map_err(|taken| SaverError::Busy { thread: thread.to_owned(), holder: taken.holder }),
-            }
-        })
+    async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
+        match claim.when_running {
+            WhenRunning::Wait(at_most) => self.wait_and_claim(thread, &claim, at_most).await,
+            WhenRunning::TakeOver | WhenRunning::Reject => self
+                .try_claim(thread, &claim)
+                .map_err(|taken| SaverError::Busy { thread: thread.to_owned(), holder: taken.holder }),
+        }
     }
 
-    fn renew<'a>(&'a self, lease: &'a Lease) -> Saving<'a, ()> {
-        Box::pin(ready(Self::held(&mut self.shard(&lease.thread), lease).map(|_| ())))
+    async fn renew(&self, lease: &Lease) -> Result<(), SaverError> {
+        Self::held(&mut self.shard(&lease.thread), lease).map(|_| ())
     }
 
-    fn release<'a>(&'a self, lease: &'a Lease) -> Saving<'a, ()> {
+    async fn release(&self, lease: &Lease) -> Result<(), SaverError> {
         if let Ok(thread) = Self::held(&mut self.shard(&lease.thread), lease) {
             thread.free();
         }
-        Box::pin(ready(Ok(())))
+        Ok(())
     }
 
-    fn commit<'a>(&'a self, lease: &'a Lease, records: Vec<Record>) -> Saving<'a, ()> {
-        Box::pin(ready(self.commit_now(lease, records)))
+    async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
+        self.commit_now(lease, records)
     }
 
-    fn get<'a>(&'a self, thread: &'a str, namespace: &'a str, id: Option<Uuid>) -> Saving<'a, Option<Saved>> {
-        Box::pin(ready(Ok(self.shard(thread).get(thread).and_then(|thread| thread.get(namespace, id)))))
+    async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
+        Ok(self.shard(thread).get(thread).and_then(|thread| thread.get(namespace, id)))
     }
 
-    fn list(&self, query: ListQuery) -> Saving<'_, Vec<Listed>> {
-        Box::pin(ready(Ok(self.list_now(&query))))
+    async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
+        Ok(self.list_now(&query))
     }
 
-    fn threads(&self, limit: Option<usize>) -> Saving<'_, Vec<ThreadInfo>> {
-        Box::pin(ready(Ok(self.threads_now(limit))))
+    async fn threads(&self, limit: Option<usize>) -> Result<Vec<ThreadInfo>, SaverError> {
+        Ok(self.threads_now(limit))
     }
 
-    fn delete_thread<'a>(&'a self, thread: &'a str) -> Saving<'a, ()> {
+    async fn delete_thread(&self, thread: &str) -> Result<(), SaverError> {
         // A run that holds the thread has no token left, and those that wait for it are woken when it is dropped.
         self.shard(thread).remove(thread);
-        Box::pin(ready(Ok(())))
+        Ok(())
     }
 
-    fn copy_thread<'a>(&'a self, from: &'a str, to: &'a str) -> Saving<'a, ()> {
+    async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError> {
         if from != to {
             let history = self.shard(from).get(from).map(Thread::history);
             let mut shard = self.shard(to);
@@ -218,22 +216,22 @@ impl Checkpointer for MemorySaver {
                 shard.insert(Arc::from(to), history);
             }
         }
-        Box::pin(ready(Ok(())))
+        Ok(())
     }
 
-    fn delete_for_runs<'a>(&'a self, runs: &'a [String]) -> Saving<'a, ()> {
+    async fn delete_for_runs(&self, runs: &[String]) -> Result<(), SaverError> {
         self.delete(None, |thread| Deletion::by_runs(thread.newest_first(), runs));
-        Box::pin(ready(Ok(())))
+        Ok(())
     }
 
-    fn prune(&self, prune: Prune) -> Saving<'_, u64> {
+    async fn prune(&self, prune: Prune) -> Result<u64, SaverError> {
         let now = SystemTime::now();
         let plan = |thread: &Thread| Deletion::by_prune(thread.newest_first(), &prune, now);
-        Box::pin(ready(Ok(self.delete(prune.threads.as_deref(), plan))))
+        Ok(self.delete(prune.threads.as_deref(), plan))
     }
 
-    fn sweep(&self) -> Saving<'_, u64> {
-        Box::pin(ready(Ok(self.sweep_now())))
+    async fn sweep(&self) -> Result<u64, SaverError> {
+        Ok(self.sweep_now())
     }
 
     fn leases_expire(&self) -> bool {

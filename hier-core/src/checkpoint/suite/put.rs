@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use serde_json::json;
 
 use super::kit::Change::{Drop, Set};
@@ -249,7 +250,7 @@ async fn an_empty_commit_is_no_error(saver: Subject) -> Outcome {
     same("what was stored", &saver.get("t", "", None).await?, &None)
 }
 
-/// The futures are awaited the other way round: what counts is when `commit` was called.
+/// The futures are awaited the other way round: what counts is when each was polled for the first time.
 async fn commits_keep_the_order_of_their_calls(saver: Subject) -> Outcome {
     let lease = claim(&saver, "t").await?;
     let mut line = Line::root();
@@ -258,7 +259,11 @@ async fn commits_keep_the_order_of_their_calls(saver: Subject) -> Outcome {
     for number in 0..50_u8 {
         pieces[0].bytes = vec![number];
         let (namespace, checkpoint, pieces) = (namespace.clone(), checkpoint.clone(), pieces.clone());
-        waiting.push(saver.commit(&lease, vec![Record::Checkpoint { namespace, checkpoint, pieces }]));
+        let mut commit = saver.commit(&lease, vec![Record::Checkpoint { namespace, checkpoint, pieces }]);
+        match (&mut commit).now_or_never() {
+            Some(stored) => stored?,
+            None => waiting.push(commit),
+        }
     }
     for commit in waiting.into_iter().rev() {
         commit.await?;

@@ -1,5 +1,6 @@
 //! What tasks have done.
 
+use futures_util::future::join_all;
 use uuid::Uuid;
 
 use super::kit::Change::Set;
@@ -200,8 +201,8 @@ async fn a_thousand_tasks_of_one_step(saver: Subject) -> Outcome {
         let record = writes("", id, task, &format!("{number:06}"), &[(0, "x", &number.to_le_bytes())]);
         waiting.push(saver.commit(&lease, vec![record]));
     }
-    for commit in waiting {
-        commit.await?;
+    for stored in join_all(waiting).await {
+        stored?;
     }
     let found = flat(&get(&saver, "t", "", None).await?);
     same("the number of writes", &found.len(), &1_000)?;

@@ -1,10 +1,11 @@
 //! Searching by meaning.
 
+use async_trait::async_trait;
 use serde_json::json;
 
 use super::Subject;
 use super::kit::{Outcome, cases, holds, invalid, keys, keys_of, object, same};
-use crate::store::{BoxFuture, Embedder, Index, Op, Search, StoreError, StoreExt, StoreOptions};
+use crate::store::{Embedder, Index, Op, Search, StoreError, StoreExt, StoreOptions};
 
 cases! { "meaning", options;
     the_nearest_come_first,
@@ -21,13 +22,14 @@ cases! { "meaning", options;
 /// Counts letters: near are texts with the same ones.
 struct Letters;
 
+#[async_trait]
 impl Embedder for Letters {
-    fn embed(&self, texts: Vec<String>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, StoreError>> {
+    async fn embed(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, StoreError> {
         let vectors = texts.iter().map(|text| match text.as_str() {
             "unembeddable" => Err(StoreError::Embedding("the model refuses it".to_owned())),
             text => Ok(vector(text)),
         });
-        Box::pin(std::future::ready(vectors.collect()))
+        vectors.collect()
     }
 }
 
