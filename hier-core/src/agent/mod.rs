@@ -86,6 +86,7 @@ mod extended;
 mod frame;
 mod member;
 mod model;
+mod nesting;
 mod operator;
 mod policy;
 mod policy_spec;

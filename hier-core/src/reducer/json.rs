@@ -56,6 +56,11 @@ impl Builtin {
         })
     }
 
+    /// The reducer's name, as in `#[reducer(…)]`.
+    pub(crate) fn name(self) -> &'static str {
+        NAMES.iter().find(|(_, reducer)| *reducer == self).map_or("", |(name, _)| name)
+    }
+
     pub(crate) fn initial(self) -> Value {
         match self {
             Self::Append | Self::ById => Value::Array(Vec::new()),
@@ -86,8 +91,7 @@ impl Builtin {
             (Self::Min, Value::Number(old), Value::Number(new)) if less(&new, old) => *old = new,
             (Self::Max | Self::Min, Value::Number(_), Value::Number(_)) => {}
             (_, old, new) => {
-                let name = NAMES.iter().find(|(_, reducer)| *reducer == self).map_or("", |(name, _)| name);
-                return Err(ReduceError::new(format!("`{name}` cannot merge {new} into {old}")));
+                return Err(ReduceError::new(format!("`{}` cannot merge {new} into {old}", self.name())));
             }
         }
         Ok(())
@@ -117,7 +121,8 @@ fn less(a: &Number, b: &Number) -> bool {
 
 fn upsert(old: &mut Vec<Value>, new: Vec<Value>) -> Result<(), ReduceError> {
     for item in new {
-        let Some(id) = item.get("id") else {
+        // What stands for nothing names no item: two of them would be one.
+        let Some(id) = item.get("id").filter(|id| !id.is_null()) else {
             return Err(ReduceError::new(format!("`by_id` needs items with an `id`, and {item} has none")));
         };
         match old.iter_mut().find(|known| known.get("id") == Some(id)) {

@@ -60,7 +60,11 @@ impl Schema {
     /// A channel with a built-in reducer, which starts at the empty value of its type.
     #[must_use]
     pub fn reduced(self, name: impl Into<String>, reducer: Builtin) -> Self {
-        self.with(name, Kind::Reduced, Some(reducer.reducer()), Some(reducer.initial()))
+        let mut schema = self.with(name, Kind::Reduced, Some(reducer.reducer()), Some(reducer.initial()));
+        if let Some(DynChannel { spec, .. }) = schema.channels.last_mut() {
+            spec.reducer = Some(Cow::Borrowed(reducer.name()));
+        }
+        schema
     }
 
     /// A channel with a reducer of your own, and the value that it starts at.

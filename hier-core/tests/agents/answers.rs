@@ -43,6 +43,48 @@ async fn reply(id: ToolCallId) -> Command<Filing> {
     Command::update(Filing::update().messages(Message::tool(&call, "as you wish")))
 }
 
+#[tool]
+async fn file(form: serde_json::Value) -> String {
+    format!("filed {form}")
+}
+
+/// Lists in lists, so many.
+fn nested(depth: usize) -> serde_json::Value {
+    (1..depth).fold(json!([]), |inner, _| json!([inner]))
+}
+
+/// A conversation is stored, and nothing that could not be read again is: a call that would be too deep in it is refused
+/// where it comes in, and the run goes on.
+#[tokio::test]
+async fn arguments_that_are_nested_too_deep_are_refused() {
+    for depth in [100, 125, 400] {
+        let deep = call("file", json!({ "form": nested(depth) }));
+        let told = call("Looper", json!({ "task": "count", "more": nested(depth) }));
+        let model = ScriptedModel::new([deep, told, finish("done")]);
+        let saver = hier_core::checkpoint::MemorySaver::new();
+        let desk = Archive::compile_as_root().checkpointer(saver);
+        let context = BaseContext::new(model);
+        let end = desk.invoke(Filing::update(), Config::thread("t"), context).await.unwrap();
+        let answers = end.state().base.messages.iter().filter(|message| message.tool_call_id().is_some());
+        let answers: Vec<String> = answers.map(|answer| answer.content().unwrap().text()).collect();
+        for (answer, name) in answers.iter().zip(["file", "Looper"]) {
+            let refused = format!("Error: the arguments of `{name}` are nested more than 100 deep");
+            assert!(answer.starts_with(&refused), "{depth}: {answer}");
+        }
+        assert_eq!(answers.len(), 3);
+        let stored = desk.state(Config::thread("t")).await.unwrap().values;
+        assert!(stored.base.messages.iter().flat_map(Message::tool_calls).all(|call| call.args.is_object()));
+    }
+    let model = ScriptedModel::new([call("file", json!({ "form": nested(99) })), finish("done")]);
+    let end = Archive::compile_as_root().invoke(Filing::update(), Config::default(), BaseContext::new(model)).await.unwrap();
+    let filed = |message: &Message| message.content().is_some_and(|content| content.text().starts_with("filed [["));
+    assert!(end.state().base.messages.iter().any(filed), "what is just deep enough is filed");
+}
+
+graph! {
+    Archive<Filing> = ReactGraph { tools: [file], subagents: [Looper { max_iterations: 7 }] }
+}
+
 async fn said(name: &str) -> Vec<String> {
     let model = ScriptedModel::new([call(name, json!({})), finish("done")]);
     let context = BaseContext::new(model);

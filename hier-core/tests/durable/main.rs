@@ -16,6 +16,7 @@ mod nested;
 mod own_parts;
 mod properties;
 mod redeployed;
+mod sizes;
 mod snapshots;
 mod step_failures;
 mod streaming;

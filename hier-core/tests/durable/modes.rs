@@ -47,6 +47,43 @@ async fn a_synchronous_run_stops_where_it_cannot_store() {
     }
 }
 
+/// A graph that keeps its state, or stops, has handed nothing back yet: what it wrote in several steps is kept with it.
+#[tokio::test]
+async fn what_a_subgraph_wrote_in_several_steps_is_kept_until_the_end_too() {
+    for checkpoints in [Checkpoints::PerCall, Checkpoints::PerThread] {
+        for durability in [Durability::Sync, Durability::Exit] {
+            let mut inner = marks(&["a", "b", "c"]);
+            inner.node("ask", asks(&["q"])).edge(START, "a").edge("a", "b").edge("b", "ask").edge("ask", "c");
+            let mut outer = marks(&["z"]);
+            outer.subgraph("sub", &compile(inner)).checkpoints("sub", checkpoints).edge(START, "sub").edge("sub", "z");
+            let mut bench = Bench::new(outer);
+            bench.config = bench.config.durability(durability);
+            assert_eq!(asked(bench.start(json!({ "x": 1 })).await.unwrap()), ["q"], "{durability:?} {checkpoints:?}");
+            let end = bench.answer("yes").await.unwrap();
+            assert_eq!(log(end), json!(["a", "b", "yes", "c", "z"]), "{durability:?} {checkpoints:?}");
+            let ran = json!({ "a": 1, "b": 1, "ask": 2, "c": 1, "z": 1 });
+            assert_eq!(bench.tally.all(), ran, "{durability:?} {checkpoints:?}");
+        }
+    }
+}
+
+/// The error of a node in a subgraph is what is told, whatever was stored before it.
+#[tokio::test]
+async fn the_error_of_a_node_inside_is_told() {
+    for durability in [Durability::Sync, Durability::Exit] {
+        let mut inner = marks(&["a", "b"]);
+        inner.node("fails", fails(1)).edge(START, "a").edge("a", "b").edge("b", "fails");
+        let mut outer = builder();
+        outer.subgraph("sub", &compile(inner)).edge(START, "sub");
+        let mut bench = Bench::new(outer);
+        bench.config = bench.config.durability(durability);
+        let error = bench.start(json!({ "x": 1 })).await.unwrap_err();
+        assert!(error.to_string().contains("boom"), "{durability:?}: {error}");
+        assert_eq!(log(bench.go_on().await.unwrap()), json!(["a", "b", "fails"]), "{durability:?}");
+        assert_eq!(bench.tally.all(), json!({ "a": 1, "b": 1, "fails": 2 }), "{durability:?}");
+    }
+}
+
 /// At the end of a run everything is stored, whatever the mode; and the threads are the same but for their history.
 #[tokio::test]
 async fn at_the_end_the_modes_agree() {

@@ -60,6 +60,25 @@ async fn a_renamed_node_that_is_done_does_not_run_again() {
     assert_eq!(log, ["collected", "yes", "beside", "ran again"]);
 }
 
+/// Names are texts of any letters, and so are those that nodes had.
+#[tokio::test]
+async fn names_of_other_letters() {
+    let graph = |name: &'static str| {
+        let mut graph = super::kit::marks(&[]);
+        graph.node(name, super::kit::asks(&["?"])).edge(START, name);
+        graph
+    };
+    let mut bench = super::kit::Bench::new(graph("审核"));
+    let _ = bench.start(serde_json::json!({ "x": 1 })).await.unwrap();
+    bench.graph = bench.graph.renamed("ab", "x").renamed("核", "y").renamed("é", "审核");
+    assert_eq!(bench.state().await.next, ["审核"]);
+    assert_eq!(super::kit::log(bench.answer("yes").await.unwrap()), serde_json::json!(["yes"]));
+    let mut bench = super::kit::Bench::new(graph("审核"));
+    let _ = bench.start(serde_json::json!({ "x": 1 })).await.unwrap();
+    bench.graph = super::kit::compile(graph("check")).checkpointer(bench.saver.clone()).renamed("审核", "check");
+    assert_eq!(super::kit::log(bench.answer("yes").await.unwrap()), serde_json::json!(["yes"]));
+}
+
 /// An edge that is new changes nothing of the tasks that are open, though it is another thing that sets the nodes off.
 #[tokio::test]
 async fn new_edges_into_the_nodes_of_an_open_step() {

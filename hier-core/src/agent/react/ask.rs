@@ -7,6 +7,7 @@ use super::{Agent, budget};
 use crate::agent::base::BaseState;
 use crate::agent::context::BaseContext;
 use crate::agent::model::{ChatModel, ChatOptions, ChatRequest, ModelError};
+use crate::agent::nesting;
 use crate::engine::program::Run;
 use crate::engine::{Outlet, Spoken};
 use crate::error::{NodeError, NodeErrorKind};
@@ -48,7 +49,8 @@ where
     let options = ChatOptions { max_tokens, ..ChatOptions::default() };
     let request = ChatRequest { messages, tools: agent.specs.clone(), output: None, options };
     let span = span(&**model);
-    let response = speak(&**model, request, task.run()).instrument(span.clone()).await.map_err(failed)?;
+    let mut response = speak(&**model, request, task.run()).instrument(span.clone()).await.map_err(failed)?;
+    nesting::cut(&mut response.message);
     let usage = usage(&response.message).unwrap_or_default();
     record(&span, &response, usage);
     if let Some(budget) = budget {

@@ -7,6 +7,7 @@ use tracing::Instrument;
 use super::{Agent, Callee, toolbox, words, writing};
 use crate::agent::base::BaseState;
 use crate::agent::context::BaseContext;
+use crate::agent::nesting;
 use crate::agent::operator::{Approval, ApprovalRequest};
 use crate::agent::tool::{Tool, ToolOutput};
 use crate::checkpoint::codec;
@@ -22,6 +23,9 @@ where
 {
     let call = call_of(task)?;
     let said = |message: Message| writing([BaseState::channels().messages.write::<S>([message])]);
+    if let Some(mistake) = nesting::mistake(&call) {
+        return Ok(said(words::refusal(&call, &mistake)));
+    }
     Ok(match agent.callee(&call.name) {
         Callee::Tool(number) => match approved(agent, &*agent.tools[number], call.clone(), task).await? {
             Ok(call) => made(agent, &*agent.tools[number], &call, task).await?,

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::{Agent, Callee};
 use crate::agent::base::BaseState;
 use crate::agent::model::ToolSpec;
+use crate::agent::nesting;
 use crate::agent::react::words;
 use crate::agent::todo_list::TodoList;
 use crate::agent::tool_arguments::ToolArguments;
@@ -76,6 +77,9 @@ impl Card {
     pub(super) fn mistake(&self, call: &ToolCall) -> Option<String> {
         if !call.args.is_object() {
             return Some(format!("the arguments of `{}` must be an object", self.name));
+        }
+        if let Some(mistake) = nesting::mistake(call) {
+            return Some(mistake);
         }
         self.args.check.and_then(|check| check(call, &self.args.schema))
     }

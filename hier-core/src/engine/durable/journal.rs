@@ -255,7 +255,7 @@ impl Journal {
         };
         checkpoint.parent = held.checkpoint.parent;
         for piece in pieces {
-            held.put(piece);
+            held.put(piece, self.channels.len() - 1);
         }
         held.pieces.retain(|piece| !checkpoint.versions[piece.channel].is_nil());
         for piece in &held.pieces {
@@ -297,13 +297,16 @@ impl Journal {
 }
 
 impl Held {
-    /// Takes in what a later step stores of a channel.
-    fn put(&mut self, piece: Piece) {
+    /// Takes in what a later step stores of a channel. `returned` is the channel of what a subgraph hands back: a list of
+    /// writes, of which the whole is no value either but only the writes before.
+    fn put(&mut self, piece: Piece, returned: usize) {
         // The byte of the reducer stands once.
         let added = || piece.bytes.get(1..).unwrap_or_default();
         let old = self.pieces.iter_mut().find(|old| old.channel == piece.channel);
         match (old, piece.base) {
-            (Some(old), Some(_)) if old.base.is_some() => old.bytes.extend_from_slice(added()),
+            (Some(old), Some(_)) if old.base.is_some() || piece.channel == returned => {
+                old.bytes.extend_from_slice(added());
+            }
             (Some(_), Some(_)) => match self.tails.iter_mut().find(|(channel, _)| *channel == piece.channel) {
                 Some((_, tail)) => tail.extend_from_slice(added()),
                 None => self.tails.push((piece.channel, piece.bytes)),

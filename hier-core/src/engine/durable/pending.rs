@@ -131,11 +131,9 @@ impl Pending {
 
     /// The place of a task as this program names it.
     fn place(&self, path: &Arc<str>) -> Arc<str> {
-        let renamed = |(old, new): &(String, String)| {
-            let (start, node) = path.split_at(path.len().checked_sub(old.len())?);
-            (node == old && start == PULLED).then(|| format!("{PULLED}{new}").into())
-        };
-        self.renamed.iter().find_map(renamed).unwrap_or_else(|| path.clone())
+        let Some(node) = path.strip_prefix(PULLED) else { return path.clone() };
+        let renamed = self.renamed.iter().find(|(old, _)| old == node);
+        renamed.map_or_else(|| path.clone(), |(_, new)| format!("{PULLED}{new}").into())
     }
 
     /// The id under which a task has stored something.
