@@ -76,7 +76,8 @@ async fn arguments_that_are_nested_too_deep_are_refused() {
         assert!(stored.base.messages.iter().flat_map(Message::tool_calls).all(|call| call.args.is_object()));
     }
     let model = ScriptedModel::new([call("file", json!({ "form": nested(99) })), finish("done")]);
-    let end = Archive::compile_as_root().invoke(Filing::update(), Config::default(), BaseContext::new(model)).await.unwrap();
+    let end =
+        Archive::compile_as_root().invoke(Filing::update(), Config::default(), BaseContext::new(model)).await.unwrap();
     let filed = |message: &Message| message.content().is_some_and(|content| content.text().starts_with("filed [["));
     assert!(end.state().base.messages.iter().any(filed), "what is just deep enough is filed");
 }

@@ -33,12 +33,20 @@ async fn lists_of_a_dynamic_state_are_stored_in_parts() {
         (Builtin::Extend, |turn| json!({ format!("{turn}"): format!("{turn:01000}") })),
     ] {
         let mut graph = over(Schema::new().reduced("list", reducer).last("turn"));
-        graph.node("add", does(move |task| {
-            let turn = task.run().context().of("add");
-            Ok(json!({ "list": item(turn), "turn": turn }))
-        }));
+        graph.node(
+            "add",
+            does(move |task| {
+                let turn = task.run().context().of("add");
+                Ok(json!({ "list": item(turn), "turn": turn }))
+            }),
+        );
         let more = |state: &DynState| if state.get("turn") == Some(&json!(100)) { "end" } else { "more" };
-        graph.route("add", "more", [("end", vec![hier_core::graph::Place::from(END)]), ("more", vec!["add".into()])], more);
+        graph.route(
+            "add",
+            "more",
+            [("end", vec![hier_core::graph::Place::from(END)]), ("more", vec!["add".into()])],
+            more,
+        );
         graph.edge(START, "add");
         let mut bench = bench(graph);
         bench.config = bench.config.recursion_limit(200);
