@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::checkpoint::SaverError;
@@ -35,6 +36,8 @@ pub struct NodeError(Arc<Inner>);
 struct Inner {
     kind: NodeErrorKind,
     transient: bool,
+    /// Whether a handler failed that had taken over.
+    of_handler: AtomicBool,
 }
 
 /// What happened to a node.
@@ -97,7 +100,17 @@ impl NodeError {
     }
 
     pub(crate) fn from_kind(kind: NodeErrorKind, transient: bool) -> Self {
-        Self(Arc::new(Inner { kind, transient }))
+        Self(Arc::new(Inner { kind, transient, of_handler: AtomicBool::new(false) }))
+    }
+
+    /// The failure of a handler that had taken over.
+    pub(crate) fn of_handler(self) -> Self {
+        self.0.of_handler.store(true, Ordering::Relaxed);
+        self
+    }
+
+    pub(crate) fn is_of_handler(&self) -> bool {
+        self.0.of_handler.load(Ordering::Relaxed)
     }
 
     /// What happened.

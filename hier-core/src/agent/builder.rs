@@ -366,7 +366,7 @@ where
         let mut code = Arc::new(self).nodes();
         code.extend(subagents.into_iter().map(|subagent| subagent.node(Role::Tool)));
         code.extend(front.into_iter().chain(back).map(|stage| stage.node(Role::Stage)));
-        Parts { spec, nodes: code, routes: Vec::new(), hooks: Hooks::default(), is_agent: true }
+        Parts { spec, nodes: code, routes: Vec::new(), hooks: Hooks::default(), is_agent: true, lenient: false }
     }
 }
 

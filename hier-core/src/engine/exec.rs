@@ -109,6 +109,10 @@ where
             if let Some(book) = &task.run.shared.book {
                 book.handled(&task.run, &error).await?;
             }
+            if let Some(inbox) = &task.run.inbox {
+                // The answers that there are were given to the node.
+                inbox.asked.store(inbox.answered(), Ordering::Relaxed);
+            }
             handle(task, handler, error).await
         }
         _ => Err(error),
@@ -127,7 +131,12 @@ where
 {
     let failure = Box::new(Failure { node: task.run.node().to_owned(), error });
     let task = Task { failure: Some(failure), ..task.clone() };
-    Ok(Done { by: By::Handler, ..attempt(&task, handler).await? })
+    match attempt(&task, handler).await {
+        Ok(done) => Ok(Done { by: By::Handler, ..done }),
+        Err(error) if is_signal(&error) => Err(error),
+        // What is stored stays: the node has failed, and its handler is to take over.
+        Err(error) => Err(error.of_handler()),
+    }
 }
 
 async fn retried<S, C>(task: &Task<S, C>, node: &NodeDef<S, C>) -> Result<Done<S>, NodeError>

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::apply::Applied;
 use super::batch::Batch;
-use super::durable::{Last, Reuse};
+use super::durable::{Before, Last, Reuse};
 use super::exec::{in_batch, safely, with_routes};
 use super::report::started;
 use super::runner::{End, Runner, TaskResult};
 use crate::engine::program::{Done, Inbox, Parcel, Task, TaskKey};
-use crate::error::{NodeErrorKind, RunError};
+use crate::error::{NodeError, NodeErrorKind, RunError};
 use crate::state::Values;
 
 /// A task of a step, before it runs.
@@ -43,8 +43,11 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             for ((task, result), slot) in tasks.iter_mut().zip(&mut results).zip(&mut slots) {
                 *slot = reuse.free_slot(self, task.key);
                 match reuse.task(self, task.key)? {
-                    Ok(done) => *result = Some(Ok(done)),
-                    Err(inbox) => task.inbox = Some(Arc::new(inbox)),
+                    Before::Done(done) => *result = Some(Ok(done)),
+                    Before::Waits(questions) => {
+                        *result = Some(Err(NodeError::from_kind(NodeErrorKind::Interrupt(questions), false)));
+                    }
+                    Before::Open(inbox) => task.inbox = Some(Arc::new(inbox)),
                 }
             }
         }

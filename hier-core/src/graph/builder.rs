@@ -167,7 +167,8 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
     }
 
     /// Accepts what the reference accepts: nodes that cannot be reached or have no way on, joins that cannot fire,
-    /// doubled edges, and commands that go to any node unless [`goto`](Self::goto) says otherwise.
+    /// doubled edges, commands that go to any node unless [`goto`](Self::goto) says otherwise, and answers to threads that
+    /// ask nothing: one that has finished stays as it is, one that is unknown begins with an empty input.
     pub fn lenient(&mut self) -> &mut Self {
         self.draft.lenient = true;
         self

@@ -104,6 +104,8 @@ pub struct Parts<S: Values, C = ()> {
     pub(crate) routes: Vec<RouteFn<S>>,
     pub(crate) hooks: Hooks<S, C>,
     pub(crate) is_agent: bool,
+    /// Whether it does as the reference where that accepts more.
+    pub(crate) lenient: bool,
 }
 
 impl<S: Values, C> fmt::Debug for Parts<S, C> {
@@ -116,7 +118,7 @@ impl<S: Values, C> Parts<S, C> {
     /// A graph without code yet.
     pub fn new(spec: &'static GraphSpec) -> Self {
         let (nodes, routes, hooks) = (Vec::new(), Vec::new(), Hooks::default());
-        Self { spec: SpecRef::Static(spec), nodes, routes, hooks, is_agent: false }
+        Self { spec: SpecRef::Static(spec), nodes, routes, hooks, is_agent: false, lenient: false }
     }
 
     /// The code of the next node of the spec.
@@ -166,9 +168,11 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
     ) -> Self {
         let plan = Arc::new(Plan::new(&parts.spec));
         let nodes = plan.in_order(parts.nodes);
-        let Parts { spec, routes, hooks, is_agent, .. } = parts;
+        let Parts { spec, routes, hooks, is_agent, lenient, .. } = parts;
         let (cache, renamed) = (NodeCache::default(), Vec::new());
-        let inner = Arc::new(Inner { spec, plan, nodes, routes, hooks, channels, initial, cache, renamed, is_agent });
+        let inner =
+            Inner { spec, plan, nodes, routes, hooks, channels, initial, cache, renamed, is_agent, lenient };
+        let inner = Arc::new(inner);
         Self { inner, attached: Attachments::default(), types: PhantomData }
     }
 

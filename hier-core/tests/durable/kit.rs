@@ -51,6 +51,11 @@ pub(crate) fn over(schema: Schema) -> Builder {
     builder
 }
 
+/// A graph of the rules that users get: what only the reference accepts is refused.
+pub(crate) fn strict() -> Builder {
+    GraphBuilder::dynamic("case", schema())
+}
+
 /// A graph of nodes that put down their names.
 pub(crate) fn marks(names: &[&str]) -> Builder {
     let mut builder = builder();

@@ -1,6 +1,7 @@
 //! Durable threads through the public API: what is stored when, what is run again and what is not, what is asked and
 //! answered, how a thread goes back in time, and how it is read by another program than the one that wrote it.
 
+mod answered;
 mod answers;
 mod breakpoints;
 mod crashes;

@@ -15,6 +15,7 @@ use crate::engine::outcome::StopReason;
 use crate::engine::program::{By, Done, Inbox, Jump, Plan, TaskKey};
 use crate::engine::runner::{Breakpoints, End, Runner, TaskResult};
 use crate::error::RunError;
+use crate::question::Question;
 use crate::state::{Update, Values, Writes};
 
 impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
@@ -89,7 +90,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         for (key, slot) in keys.iter().zip(slots) {
             let task = self.task.sibling(*key, None);
             let message = "its writes could not be applied".to_owned();
-            let entry = failed(&Failed { message, void: Some(*slot), handled: false })
+            let entry = failed(&Failed { message, void: Some(*slot), ..Failed::default() })
                 .map_err(|error| self.failed(key.node, error))?;
             let (path, writes) = (plan.path(*key).into(), vec![entry]);
             let writes = TaskWrites { checkpoint, task: task.run.task_id(), path, writes };
@@ -208,12 +209,12 @@ impl Reuse {
         self.pending.free_slot(&runner.task.graph.plan.path(key))
     }
 
-    /// What a task has done, or what it has to know to go on.
+    /// What is known of a task: what it has done, or what it has to know to go on.
     pub(in crate::engine) fn task<S: Values, C: Send + Sync + 'static>(
         &mut self,
         runner: &Runner<S, C>,
         key: TaskKey,
-    ) -> Result<Result<Done<S>, Inbox>, RunError> {
+    ) -> Result<Before<S>, RunError> {
         let graph = &*runner.task.graph;
         let thread = runner.task.run.shared.config.thread_id().unwrap_or_default();
         let reader = Reader { graph, thread };
@@ -225,16 +226,35 @@ impl Reuse {
                 self.pending.done(place, runner.task.state(), find, |name| reader.channel(name)).map_err(unfit)?;
             if let Some(done) = done {
                 tell_cached(runner, key.node, &done);
-                return Ok(Ok(done));
+                return Ok(Before::Done(done));
             }
         }
         let mut inbox = self.pending.inbox(place).map_err(unfit)?;
+        if let Some(open) = &self.opened.open {
+            inbox.questions.iter_mut().for_each(|question| question.answered = !open.contains(&question.id));
+            if !inbox.questions.is_empty() && inbox.questions.iter().all(|question| !question.answered) {
+                if let Some(emitter) = &runner.emitter {
+                    emitter.interrupted(&inbox.questions);
+                }
+                return Ok(Before::Waits(inbox.questions));
+            }
+        }
         if !self.trusts {
             inbox.failure = None;
         }
         inbox.anyone.clone_from(&self.opened.anyone);
-        Ok(Err(inbox))
+        Ok(Before::Open(inbox))
     }
+}
+
+/// What is known of a task when its step is taken up again.
+pub(crate) enum Before<S: Values> {
+    /// It is done.
+    Done(Done<S>),
+    /// It waits for the answers to these: others have been answered, and it does not run before it is.
+    Waits(Vec<Question>),
+    /// It runs.
+    Open(Inbox),
 }
 
 /// Tells what a task has done before.

@@ -50,26 +50,36 @@ impl Book {
                     vec![asks(std::slice::from_ref(question))?, pending::no_answer(number)]
                 }
                 NodeErrorKind::Saver(_) => return Ok(()),
+                _ if error.is_of_handler() => Vec::new(),
                 _ => failure(inbox, error)?,
             },
         };
-        let taken = inbox.and_then(|inbox| inbox.taken.get()).filter(|_| result.is_err());
-        let Some((number, answer)) = taken else { return self.task(&task.run, writes).await };
-        // The answer for whoever asks first is this task's now, whatever became of the task.
-        if !result.as_ref().is_err_and(|error| matches!(error.kind(), NodeErrorKind::WrongAnswer { .. })) {
-            writes.push(pending::answer(*number, answer)?);
+        let is_wrong =
+            result.as_ref().is_err_and(|error| matches!(error.kind(), NodeErrorKind::WrongAnswer { .. }));
+        if !is_wrong {
+            writes.extend(took(inbox)?);
         }
         self.task(&task.run, writes).await?;
-        let Some(checkpoint) = task.run.base else { return Ok(()) };
+        self.nobody_elses(&task.run).await
+    }
+
+    /// The answer for whoever asks first has been taken by this task: it is no other's, whatever becomes of the task.
+    async fn nobody_elses<C>(&self, run: &Run<C>) -> Result<(), NodeError> {
+        let is_taken = run.inbox.as_ref().is_some_and(|inbox| inbox.taken.get().is_some());
+        let Some(checkpoint) = run.base.filter(|_| is_taken) else { return Ok(()) };
         let writes = vec![pending::no_answer_for_anyone()];
         self.write(TaskWrites { checkpoint, task: Uuid::nil(), path: "~".into(), writes }).await.map_err(unsaved)
     }
 
     /// A task has failed, and its handler takes over.
     pub(crate) async fn handled<C>(&self, run: &Run<C>, error: &NodeError) -> Result<(), NodeError> {
-        let void = run.inbox.as_ref().and_then(|inbox| inbox.void);
-        let record = failed(&Failed { message: error.to_string(), handled: true, void })?;
-        self.task(run, vec![record]).await
+        let inbox = run.inbox.as_deref();
+        let (message, void) = (error.to_string(), inbox.and_then(|inbox| inbox.void));
+        let asked = inbox.map_or(0, Inbox::answered);
+        let mut writes = vec![failed(&Failed { message, handled: true, void, asked })?];
+        writes.extend(took(inbox)?);
+        self.task(run, writes).await?;
+        self.nobody_elses(run).await
     }
 
     async fn task<C>(&self, run: &Run<C>, writes: Vec<PendingWrite>) -> Result<(), NodeError> {
@@ -108,6 +118,12 @@ fn failure(inbox: Option<&Inbox>, error: &NodeError) -> Result<Vec<PendingWrite>
         writes.push(asks(&questions)?);
     }
     Ok(writes)
+}
+
+/// The answer for whoever asks first, if the task has taken it.
+fn took(inbox: Option<&Inbox>) -> Result<Option<PendingWrite>, NodeError> {
+    let taken = inbox.and_then(|inbox| inbox.taken.get());
+    taken.map(|(number, answer)| pending::answer(*number, answer)).transpose()
 }
 
 /// What a task asks, as it is stored.

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::journal::{Journal, RETURNED};
 use super::load::{Loaded, Reader};
 use super::open::Opened;
-use super::{Book, Known, Notes, input, load};
+use super::{Book, Known, Notes, Open, input, load};
 use crate::checkpoint::{ListQuery, Saved, SaverError};
 use crate::engine::program::{Checkpoints, Task};
 use crate::engine::runner::{End, Runner};
@@ -93,10 +93,18 @@ where
     if let Some(breakpoints) = &mut runner.breakpoints {
         breakpoints.armed = false;
     }
-    runner.opened = Some(Box::new(Opened { pending, reuse: true, anyone: None }));
+    let open = open_inside(task);
+    runner.opened = Some(Box::new(Opened { pending, reuse: true, anyone: None, open }));
     runner.emit_values();
     runner.emit_checkpoint(checkpoint.step, checkpoint.source);
     Ok(())
+}
+
+/// The questions of a subgraph that are open beside others that have their answers.
+fn open_inside<S: Values, C>(task: &Task<S, C>) -> Option<Open> {
+    let questions = &task.run.inbox.as_ref()?.questions;
+    let open = questions.iter().filter(|question| !question.answered);
+    questions.iter().any(|question| question.answered).then(|| open.map(|question| question.id.clone()).collect())
 }
 
 /// What is stored of a subgraph.

@@ -304,13 +304,13 @@ impl Pending {
         slots.max().unwrap_or(-1).max(-1) + 1
     }
 
-    /// An answer for whoever asks first.
+    /// An answer for whoever asks first, as long as nobody has asked.
     pub(super) fn anyone(&self) -> Result<Option<Value>, CodecError> {
-        let found = self
-            .null
-            .iter()
-            .flat_map(|null| &null.writes)
-            .find(|write| write.slot == slot::RESUME && &*write.channel == RESUME);
+        if !self.nobody_asked()? {
+            return Ok(None);
+        }
+        let mut given = self.null.iter().flat_map(|null| &null.writes);
+        let found = given.find(|write| write.slot == slot::RESUME && &*write.channel == RESUME);
         found.map(|write| codec::decode_json(&write.value)).transpose()
     }
 }

@@ -5,6 +5,7 @@
 //! [`open`] decides how a run begins.
 
 mod advance;
+mod answer;
 mod book;
 mod child;
 mod committer;
@@ -19,7 +20,8 @@ mod revise;
 mod scratch;
 mod snapshot;
 
-pub(crate) use advance::Reuse;
+pub(crate) use advance::{Before, Reuse};
+pub(crate) use answer::Open;
 pub(crate) use book::Book;
 pub(crate) use child::{begin_child, close_child};
 pub(crate) use committer::Committer;

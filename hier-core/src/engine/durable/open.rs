@@ -5,15 +5,15 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
+use super::answer::{self, Asked, Given, Open, Standing};
 use super::journal::{Journal, Stride};
 use super::load::{Last, Loaded, Reader};
 use super::pending::{self, RoutingRecord};
 use super::{Book, Committer, Known, Notes, Pending, input, load};
-use crate::checkpoint::{CodecError, ListQuery, PendingWrite, Record, SaverError, Source, TaskWrites, slot};
-use crate::engine::program::{Answers, Command, Inner, Input};
+use crate::checkpoint::{CodecError, ListQuery, Record, SaverError, Source, TaskWrites, slot};
+use crate::engine::program::{Command, Input};
 use crate::engine::runner::{Breakpoints, Runner};
 use crate::error::RunError;
-use crate::question::Question;
 use crate::state::{Values, Writes};
 
 /// What is known of the tasks of the first step, if the run goes on where it stopped.
@@ -23,6 +23,8 @@ pub(crate) struct Opened {
     pub(crate) reuse: bool,
     /// An answer for whoever asks first.
     pub(crate) anyone: Option<Arc<Mutex<Option<Value>>>>,
+    /// The questions that are open beside others that have their answers: who asked them waits.
+    pub(crate) open: Option<Open>,
 }
 
 /// Takes up a thread, or begins it, and applies what the run starts with.
@@ -52,7 +54,8 @@ where
             return Err(RunError::NoCheckpoint { thread: thread.to_string(), checkpoint: id.to_string() });
         }
         runner.journal = Some(journal(Known { newest, ..Known::default() }));
-        return runner.begin_durably(first_input(&graph, given)?, -1).await;
+        let given = first_input(&Reader { graph: &graph, thread: &thread }, given)?;
+        return runner.begin_durably(given, -1).await;
     };
     input::complete(&committer.saver, &thread, "", &mut saved).await.map_err(fail)?;
     let reader = Reader { graph: &graph, thread: &thread };
@@ -87,11 +90,16 @@ async fn newest(committer: &Committer, addressed: bool) -> Result<Option<uuid::U
 }
 
 /// What a thread that has nothing yet starts with. A command's update is its input.
-fn first_input<S: Values, C>(graph: &Inner<S, C>, input: Input<S>) -> Result<Writes<S>, RunError> {
+fn first_input<S: Values, C>(reader: &Reader<'_, S, C>, input: Input<S>) -> Result<Writes<S>, RunError> {
     match input {
         Input::New(writes) => Ok(writes),
-        Input::Command(command) if !command.writes.is_empty() => Ok(command.writes),
-        Input::Continue | Input::Command(_) => Err(RunError::EmptyInput { graph: graph.plan.graph().to_owned() }),
+        Input::Command(command) if command.answers.is_some() && !reader.graph.lenient => {
+            Err(answer::unknown_thread(reader))
+        }
+        Input::Command(command) if !command.writes.is_empty() || command.answers.is_some() => Ok(command.writes),
+        Input::Continue | Input::Command(_) => {
+            Err(RunError::EmptyInput { graph: reader.graph.plan.graph().to_owned() })
+        }
     }
 }
 
@@ -129,16 +137,30 @@ where
     let replays = config.checkpoint.is_some() && command.answers.is_none();
     let forks = replays && !(is_newest && matches!(checkpoint.source, Source::Update | Source::Fork));
     let Command { writes, jumps, answers, .. } = command;
-    let anyone = match answers {
-        Some(answers) => answer(runner, &mut pending, answers).await?,
-        None => pending.anyone().map_err(|error| runner.unreadable(&error))?,
+    let standing = match config.checkpoint {
+        _ if runner.is_over() => Standing::Over(checkpoint.step),
+        Some(_) if !is_newest => Standing::Past,
+        _ => Standing::Open,
+    };
+    let given = match &answers {
+        Some(answers) => runner.asked(&pending, standing).give(answers)?,
+        None => Given::default(),
     };
     let routes = runner.resolve_command(jumps)?;
     let commands = !writes.is_empty() || !routes.0.is_empty() || !routes.1.is_empty();
-    if commands && !forks {
-        store_command(runner, &pending, checkpoint.id, &writes, &routes).await?;
+    let mut records: Vec<Record> = Vec::new();
+    if let Some(journal) = &runner.journal {
+        for (namespace, writes) in given.writes {
+            if *namespace == *journal.book.namespace {
+                pending.absorb(writes.clone());
+            }
+            records.push(Record::Writes { namespace, writes });
+        }
     }
+    let command = (commands && !forks).then_some((&writes, &routes));
+    records.extend(caller_record(runner, &pending, checkpoint.id, given.anyone.as_ref(), command)?);
     runner.apply_command(writes, std::slice::from_ref(&routes))?;
+    store_now(runner, records).await?;
     runner.step = checkpoint.step + 1;
     if forks {
         runner.fork(checkpoint.step + 1).await?;
@@ -155,85 +177,16 @@ where
     }
     if !replays {
         let reuse = config.checkpoint.is_none() || is_newest;
+        let unreadable = |error| runner.unreadable(&error);
+        let anyone = match (given.anyone, answers) {
+            (None, None) => pending.anyone().map_err(unreadable)?,
+            (anyone, _) => anyone,
+        };
         let anyone = anyone.map(|answer| Arc::new(Mutex::new(Some(answer))));
-        runner.opened = Some(Box::new(Opened { pending, reuse, anyone }));
+        let open = pending.open_beside_answered().map_err(unreadable)?;
+        runner.opened = Some(Box::new(Opened { pending, reuse, anyone, open }));
     }
     Ok(())
-}
-
-/// Stores answers with the tasks that asked; an answer that no question waits for is returned.
-async fn answer<S, C>(runner: &Runner<S, C>, pending: &mut Pending, answers: Answers) -> Result<Option<Value>, RunError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
-    let Some(journal) = &runner.journal else { return Ok(None) };
-    let unreadable = |error| runner.unreadable(&error);
-    let mut open = pending.open().map_err(unreadable)?;
-    let questions: Vec<&Question> =
-        open.iter().flat_map(|(_, questions)| questions).filter(|question| !question.answered).collect();
-    let refuse = |reason: String| {
-        let pending = questions.iter().map(|question| (*question).clone()).collect();
-        Err(RunError::Answer { graph: runner.graph_name(), reason, pending })
-    };
-    let given: Vec<(String, Value)> = match answers {
-        Answers::One(value) => match questions.as_slice() {
-            [] => {
-                let write =
-                    pending::entry(slot::RESUME, pending::RESUME, &value).map_err(|error| runner.unsaved(&error))?;
-                let null = null_writes(runner, vec![write]);
-                store_now(runner, vec![journal.book.record(null)]).await?;
-                return Ok(Some(value));
-            }
-            [question] => vec![(question.id.clone(), value)],
-            several => {
-                return refuse(format!("one answer was given, and {} questions are open: answer by id", several.len()));
-            }
-        },
-        Answers::ById(answers) if answers.is_empty() => return refuse("no answer was given".to_owned()),
-        Answers::ById(answers) => answers,
-    };
-    if let Some((unknown, _)) = given.iter().find(|(id, _)| !questions.iter().any(|question| question.id == *id)) {
-        return refuse(format!("no question with the id `{unknown}` is open"));
-    }
-    let mut records = Vec::new();
-    for (record, asked) in &mut open {
-        let mut changed = false;
-        for question in asked.iter_mut() {
-            let Some((_, value)) = given.iter().find(|(id, _)| *id == question.id) else { continue };
-            (question.answered, changed) = (true, true);
-            let Some(asker) = &question.asker else { continue };
-            let write = pending::answer(asker.number, value).map_err(|error| runner.unsaved(&error))?;
-            records.push(Record::Writes {
-                namespace: asker.namespace.as_str().into(),
-                writes: TaskWrites {
-                    checkpoint: asker.checkpoint,
-                    task: asker.task,
-                    path: asker.path.as_str().into(),
-                    writes: vec![write],
-                },
-            });
-        }
-        if changed {
-            let asked =
-                pending::entry(slot::INTERRUPT, pending::INTERRUPT, asked).map_err(|error| runner.unsaved(&error))?;
-            records.push(journal.book.record(TaskWrites { writes: vec![asked], ..(*record).clone() }));
-        }
-    }
-    let own: Vec<TaskWrites> = records.iter().filter_map(|record| own_writes(&journal.book, record)).collect();
-    store_now(runner, records).await?;
-    for writes in own {
-        pending.absorb(writes);
-    }
-    Ok(None)
-}
-
-/// What a record says of a task of this graph.
-fn own_writes(book: &Book, record: &Record) -> Option<TaskWrites> {
-    match record {
-        Record::Writes { namespace, writes } if *namespace == book.namespace => Some(writes.clone()),
-        _ => None,
-    }
 }
 
 /// Stores what came from the caller: it is not to be lost, whatever the run's durability.
@@ -246,40 +199,42 @@ async fn store_now<S: Values, C: Send + Sync + 'static>(
     committer.saver.commit(&committer.lease, records).await.map_err(|error| journal.saver(error))
 }
 
-fn null_writes<S: Values, C: Send + Sync + 'static>(runner: &Runner<S, C>, writes: Vec<PendingWrite>) -> TaskWrites {
-    let checkpoint = runner.journal.as_ref().and_then(|journal| journal.base).unwrap_or_default();
-    TaskWrites { checkpoint, task: uuid::Uuid::nil(), path: "~".into(), writes }
-}
-
-/// Stores a caller's command beside the checkpoint, which stays as it is.
-async fn store_command<S, C>(
+/// What a caller gave that is no task's, to be stored beside the checkpoint, which stays as it is: a command, and an answer
+/// for the first task that asks.
+fn caller_record<S, C>(
     runner: &Runner<S, C>,
     pending: &Pending,
     checkpoint: uuid::Uuid,
-    writes: &Writes<S>,
-    (go, sends): &Routes,
-) -> Result<(), RunError>
+    anyone: Option<&Value>,
+    command: Option<(&Writes<S>, &Routes)>,
+) -> Result<Option<Record>, RunError>
 where
     S: Values,
     C: Send + Sync + 'static,
 {
-    let Some(journal) = &runner.journal else { return Ok(()) };
+    let Some(journal) = &runner.journal else { return Ok(None) };
     let plan = &runner.task.graph.plan;
-    let first = pending.null_slot();
     let entries = || {
-        let mut list = pending::writes(first, writes)?;
-        let routing = RoutingRecord {
-            go: go.iter().map(|node| plan.shared_name(*node).clone()).collect(),
-            sends: sends.iter().map(|send| pending::send_record(plan, send)).collect::<Result<_, _>>()?,
-            handler: false,
-        };
-        let end = first.saturating_add(i32::try_from(writes.len()).unwrap_or(i32::MAX));
-        list.push(pending::entry(end, pending::ROUTING, &routing)?);
+        let mut list = Vec::new();
+        if let Some(answer) = anyone {
+            list.push(pending::entry(slot::RESUME, pending::RESUME, answer)?);
+        }
+        if let Some((writes, (go, sends))) = command {
+            let first = pending.null_slot();
+            list.append(&mut pending::writes(first, writes)?);
+            let routing = RoutingRecord {
+                go: go.iter().map(|node| plan.shared_name(*node).clone()).collect(),
+                sends: sends.iter().map(|send| pending::send_record(plan, send)).collect::<Result<_, _>>()?,
+                handler: false,
+            };
+            let end = first.saturating_add(i32::try_from(writes.len()).unwrap_or(i32::MAX));
+            list.push(pending::entry(end, pending::ROUTING, &routing)?);
+        }
         Ok(list)
     };
     let writes = entries().map_err(|error| runner.unsaved(&error))?;
-    let writes = TaskWrites { checkpoint, ..null_writes(runner, writes) };
-    store_now(runner, vec![journal.book.record(writes)]).await
+    let writes = TaskWrites { checkpoint, task: uuid::Uuid::nil(), path: "~".into(), writes };
+    Ok((!writes.writes.is_empty()).then(|| journal.book.record(writes)))
 }
 
 impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
@@ -343,6 +298,12 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         self.commit(record.into_iter().collect()).await?;
         self.step = now;
         Ok(())
+    }
+
+    /// The thread as one that is given answers.
+    fn asked<'a>(&'a self, pending: &'a Pending, standing: Standing) -> Asked<'a, S, C> {
+        let thread = self.task.run.shared.config.thread_id().unwrap_or_default();
+        Asked { reader: Reader { graph: &self.task.graph, thread }, pending, standing }
     }
 
     fn unreadable(&self, error: &CodecError) -> RunError {

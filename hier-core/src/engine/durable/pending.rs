@@ -45,6 +45,14 @@ pub(super) struct Failed {
     /// The task was done and its writes could not be applied: those in slots below this one do not count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) void: Option<i32>,
+    /// How many of the task's answers are the node's: the handler's questions are counted from there.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) asked: usize,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // as serde wants it
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// An entry of the engine's own.
@@ -180,10 +188,12 @@ impl Pending {
         let Some(record) = self.tasks.get(place) else { return Ok(Inbox::default()) };
         let failed = record.failed()?;
         let void = failed.as_ref().and_then(|failed| failed.void);
+        let asked = failed.as_ref().map_or(0, |failed| failed.asked).into();
         let failure = failed.filter(|failed| failed.handled).map(|failed| failed.message);
         let (answers, questions) = (record.answers()?, self.questions(place)?);
         let known = Some((record.task, record.path.clone()));
-        Ok(Inbox { known, answers, questions, failure, void, free_slot: record.free_slot(), ..Inbox::default() })
+        let free_slot = record.free_slot();
+        Ok(Inbox { known, answers, questions, failure, void, asked, free_slot, ..Inbox::default() })
     }
 
     /// The first slot that a task has not written.
@@ -191,11 +201,14 @@ impl Pending {
         self.tasks.get(place).map_or(0, TaskWrites::free_slot)
     }
 
+    /// What is stored of each task.
+    pub(super) fn records(&self) -> impl Iterator<Item = &TaskWrites> {
+        self.tasks.values()
+    }
+
     /// What a task asked last, if it did.
     pub(crate) fn questions(&self, place: &str) -> Result<Vec<Question>, CodecError> {
-        let record = self.tasks.get(place);
-        let asked = record.and_then(|record| record.writes.iter().find(|write| write.slot == slot::INTERRUPT));
-        asked.map_or(Ok(Vec::new()), |asked| codec::decode(&asked.value))
+        self.tasks.get(place).map_or(Ok(Vec::new()), asked)
     }
 
     /// Why a task failed, if it did.
@@ -218,6 +231,12 @@ impl Pending {
         open.sort_by(|(a, _), (b, _)| a.path.cmp(&b.path));
         Ok(open)
     }
+}
+
+/// What a task asked last, if it did.
+pub(super) fn asked(record: &TaskWrites) -> Result<Vec<Question>, CodecError> {
+    let asked = record.writes.iter().find(|write| write.slot == slot::INTERRUPT);
+    asked.map_or(Ok(Vec::new()), |asked| codec::decode(&asked.value))
 }
 
 impl TaskWrites {

@@ -196,7 +196,7 @@ pub struct Command<S: Values> {
 /// What a caller answers.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Answers {
-    /// To the only question, or (where none is open) to the next.
+    /// To the only question, or (where nobody has asked) to the first.
     One(Value),
     /// To these questions, by their ids.
     ById(Vec<(String, Value)>),
@@ -228,8 +228,9 @@ impl<S: Values> Command<S> {
 
     /// Answers the question that the thread waits with: for [`invoke`](crate::graph::CompiledGraph::invoke), not for nodes.
     ///
-    /// If several questions are open, answer them by id ([`Self::answers`]). If none is open, as at a breakpoint, the first
-    /// question of the nodes that run next gets the answer.
+    /// If several questions are open, or if the same answer may be given twice (a person clicks again), answer by id
+    /// ([`Self::answers`]). If nobody has asked in the step, as at a breakpoint, the first question of the nodes that run next
+    /// gets the answer. An answer that no question waits for is refused.
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -243,7 +244,7 @@ impl<S: Values> Command<S> {
     }
 
     /// Answers questions by their ids ([`Question::id`](crate::Question::id)): for [`invoke`](crate::graph::CompiledGraph::invoke),
-    /// not for nodes. Those that are not answered are asked again.
+    /// not for nodes. Those that are not answered stay open, and who asked them waits.
     pub fn answers<Id: Into<String>, A: Serialize>(answers: impl IntoIterator<Item = (Id, A)>) -> Self {
         let answers = answers.into_iter().map(|(id, answer)| (id.into(), answer_json(&answer))).collect();
         Self { answers: Some(Answers::ById(answers)), ..Self::default() }

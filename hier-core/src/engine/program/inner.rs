@@ -54,6 +54,8 @@ pub(crate) struct Inner<S: Values, C> {
     pub(crate) renamed: Vec<(String, String)>,
     /// Whether it asks a model what to do.
     pub(crate) is_agent: bool,
+    /// Whether it does as the reference where that accepts more.
+    pub(crate) lenient: bool,
 }
 
 impl<S: Values, C> Inner<S, C> {
@@ -70,6 +72,7 @@ impl<S: Values, C> Inner<S, C> {
             cache: NodeCache::default(),
             renamed: self.renamed.clone(),
             is_agent: self.is_agent,
+            lenient: self.lenient,
         }
     }
 

@@ -274,6 +274,11 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
+    /// How many questions of the task have their answers.
+    pub(crate) fn answered(&self) -> usize {
+        self.answers.len() + usize::from(self.taken.get().is_some())
+    }
+
     /// The number of the next question, and its answer.
     fn next(&self) -> (usize, Option<Value>) {
         let number = self.asked.fetch_add(1, Ordering::Relaxed);

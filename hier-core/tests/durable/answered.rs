@@ -1,0 +1,225 @@
+//! An answer belongs to the question that it was given for, and what is refused has changed nothing.
+
+use hier_core::prelude::*;
+use serde_json::{Value, json};
+
+use super::kit::*;
+
+fn reason(error: &RunError) -> String {
+    let RunError::Answer { .. } = error else { panic!("no refusal of an answer: {error}") };
+    error.to_string()
+}
+
+/// The node fails after its first answer; the client sends that answer once more.
+#[tokio::test]
+async fn the_same_answer_after_a_failure_is_no_answer_to_the_next_question() {
+    let mut graph = builder();
+    let node = NodeDef::task(|task: NodeTask| async move {
+        let one: Value = task.run().interrupt(&"one").await?;
+        if task.run().context().hit("answered") == 1 {
+            return Err(NodeError::permanent("the line broke"));
+        }
+        let two: Value = task.run().interrupt(&"two").await?;
+        task.state().update(json!({ "log": [one, two] }))
+    });
+    graph.node("ask", node).edge(START, "ask");
+    let bench = Bench::new(graph);
+    let _ = bench.start(json!({ "x": 1 })).await.unwrap();
+    bench.answer("yes").await.unwrap_err();
+    let before = bench.stored().await;
+    let text = reason(&bench.answer("yes").await.unwrap_err());
+    assert!(text.contains("thread `t`") && text.contains("answer already"), "{text}");
+    assert_eq!(bench.stored().await, before);
+    assert_eq!(asked(bench.go_on().await.unwrap()), ["two"]);
+    assert_eq!(log(bench.answer("no").await.unwrap()), json!(["yes", "no"]));
+}
+
+/// All of a command is checked before anything of it is stored.
+#[tokio::test]
+async fn a_command_that_is_refused_has_not_taken_its_answer() {
+    let mut graph = builder();
+    graph.node("ask", asks(&["one", "two"])).edge(START, "ask");
+    let bench = Bench::new(graph);
+    let open = questions(bench.start(json!({ "x": 1 })).await.unwrap());
+    let before = bench.stored().await;
+    let refused = [
+        Command::resume("yes").goto("typo"),
+        Command::answers([(open[0].id.clone(), "yes")]).send("typo", 1),
+        Command::answers([(open[0].id.clone(), "yes"), (open[0].id.clone(), "no")]),
+    ];
+    for command in refused {
+        bench.command(command).await.unwrap_err();
+        assert_eq!(bench.stored().await, before);
+    }
+    assert_eq!(asked(bench.command(Command::resume("yes").goto("ask")).await.unwrap()), ["two"]);
+}
+
+/// An update that a reducer refuses is refused before the answer beside it is stored.
+#[tokio::test]
+async fn an_update_that_does_not_fit_leaves_the_question_open() {
+    let mut graph = over(Schema::new().last("x").reduced("log", hier_core::state::Builtin::Append).reduced(
+        "sum",
+        hier_core::state::Builtin::Sum,
+    ));
+    graph.node("ask", asks(&["one"])).edge(START, "ask");
+    let bench = Bench::new(graph);
+    let open = questions(bench.start(json!({ "x": 1 })).await.unwrap());
+    let before = bench.stored().await;
+    let update = bench.update(json!({ "sum": "no number" }));
+    bench.command(Command::resume("yes").with_update(update)).await.unwrap_err();
+    assert_eq!((bench.stored().await, bench.state().await.questions), (before, open));
+}
+
+/// Two tasks stop at a breakpoint and get one answer. The one that asks first takes it, for good.
+#[tokio::test]
+async fn an_answer_that_waited_is_not_taken_twice() {
+    let mut graph = marks(&["a"]);
+    let late = NodeDef::task(|task: NodeTask| async move {
+        if task.run().context().hit("late") == 1 {
+            return Err(NodeError::permanent("not yet"));
+        }
+        let answer: Value = task.run().interrupt(&"late?").await?;
+        task.state().update(json!({ "log": [answer] }))
+    });
+    graph.node("early", asks(&["early?"])).node("late", late);
+    graph.edge(START, "a").edge("a", "early").edge("a", "late").interrupt_before(["early"]);
+    let bench = Bench::new(graph);
+    assert!(matches!(bench.start(json!({ "x": 1 })).await.unwrap(), Outcome::Stopped(_)));
+    bench.answer("first").await.unwrap_err();
+    reason(&bench.answer("again").await.unwrap_err());
+    assert_eq!(asked(bench.go_on().await.unwrap()), ["late?"]);
+    assert_eq!(log(bench.answer("second").await.unwrap()), json!(["a", "first", "second"]));
+}
+
+/// Of two open questions one is answered: who asked the other waits, whatever becomes of the first.
+#[tokio::test]
+async fn a_node_whose_question_is_open_does_not_run_before_it_is_answered() {
+    for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
+        let mut graph = marks(&["j"]);
+        let node = NodeDef::task(|task: NodeTask| async move {
+            let answer: Value = task.run().interrupt(&"one").await?;
+            if task.run().context().hit("one") == 1 {
+                return Err(NodeError::permanent("after its answer"));
+            }
+            task.state().update(json!({ "log": [answer] }))
+        });
+        graph.node("one", node).node("two", asks(&["two"]));
+        graph.edge(START, "one").edge(START, "two").join(["one", "two"], "j");
+        let mut bench = Bench::new(graph);
+        bench.config = bench.config.durability(durability);
+        let open = questions(bench.start(json!({ "x": 1 })).await.unwrap());
+        bench.command(Command::answers([(&*open[0].id, "1!")])).await.unwrap_err();
+        let left = questions(bench.go_on().await.unwrap());
+        assert_eq!(left, [open[1].clone()], "it stays as it was shown");
+        assert_eq!(bench.tally.of("two"), 1, "{durability:?}: it has not run again");
+        assert_eq!(bench.state().await.questions, left);
+        assert_eq!(log(bench.answer("2!").await.unwrap()), json!(["1!", "2!", "j"]));
+        assert_eq!(bench.tally.of("two"), 2, "{durability:?}");
+    }
+}
+
+/// The same inside graphs in graphs, at each level.
+#[tokio::test]
+async fn nodes_inside_subgraphs_wait_for_their_own_answers() {
+    let mut inner = builder();
+    inner.node("p", asks(&["p?"])).node("q", asks(&["q?"])).edge(START, "p").edge(START, "q");
+    let mut middle = builder();
+    middle.subgraph("inner", &compile(inner)).node("m", asks(&["m?"])).edge(START, "inner").edge(START, "m");
+    let mut outer = builder();
+    outer.subgraph("middle", &compile(middle)).node("o", asks(&["o?"])).edge(START, "middle").edge(START, "o");
+    let bench = Bench::new(outer);
+    let mut open = questions(bench.start(json!({ "x": 1 })).await.unwrap());
+    assert_eq!(open.iter().map(|question| question.value.as_str().unwrap()).collect::<Vec<_>>(), ["p?", "q?", "m?", "o?"]);
+    for (answer, runs) in [("q", [1, 2, 1, 1]), ("o", [1, 2, 1, 2]), ("m", [1, 2, 2, 2])] {
+        let place = open.iter().position(|question| question.value == json!(format!("{answer}?"))).unwrap();
+        let left = questions(bench.command(Command::answers([(&*open[place].id, answer)])).await.unwrap());
+        open.remove(place);
+        assert_eq!(left, open);
+        assert_eq!(["p", "q", "m", "o"].map(|node| bench.tally.of(node)), runs, "after the answer to {answer}");
+    }
+    assert_eq!(log(bench.answer("p").await.unwrap()), json!(["p", "q", "m", "o"]));
+}
+
+/// A thread that asks nothing says so, and is not changed.
+#[tokio::test]
+async fn answers_to_nothing_are_refused_and_name_the_thread() {
+    let mut graph = strict();
+    graph.node("ask", asks(&["q"])).edge(START, "ask").edge("ask", END);
+    let bench = Bench::new(graph);
+    let nothing = bench.answer("yes").await.unwrap_err();
+    assert!(reason(&nothing).contains("thread `t`") && reason(&nothing).contains("nothing is stored"), "{nothing}");
+    let update = bench.update(json!({ "x": 1 }));
+    reason(&bench.command(Command::resume("yes").with_update(update)).await.unwrap_err());
+    reason(&bench.command(Command::answers([("0123", "yes")])).await.unwrap_err());
+    assert_eq!(bench.stored().await, None);
+    let open = questions(bench.start(json!({ "x": 1 })).await.unwrap());
+    assert_eq!(log(bench.answer("yes").await.unwrap()), json!(["yes"]));
+    let before = bench.stored().await;
+    for command in [Command::resume("again"), Command::answers([(&*open[0].id, "again")])] {
+        let text = reason(&bench.command(command).await.unwrap_err());
+        assert!(text.contains("thread `t` has finished (step 1)"), "{text}");
+    }
+    assert_eq!(bench.stored().await, before);
+}
+
+/// A graph that does as the reference drops an answer to a finished thread, and begins an unknown one.
+#[tokio::test]
+async fn a_lenient_graph_takes_answers_to_nothing_as_the_reference_does() {
+    let bench = Bench::new(row(&["a"]));
+    assert_eq!(log(bench.answer("yes").await.unwrap()), json!(["a"]));
+    let before = bench.stored().await;
+    assert_eq!(log(bench.answer("yes").await.unwrap()), json!(["a"]));
+    assert_eq!(bench.stored().await, before);
+}
+
+/// An old checkpoint whose question has its answer takes no other; a replay asks again.
+#[tokio::test]
+async fn a_question_of_the_past_is_answered_once() {
+    let mut graph = strict();
+    graph.node("ask", asks(&["q"])).edge(START, "ask").edge("ask", END);
+    let bench = Bench::new(graph);
+    let _ = bench.start(json!({ "x": 1 })).await.unwrap();
+    let open = bench.state().await.config;
+    let _ = bench.answer("yes").await.unwrap();
+    let again: Command<DynState> = Command::resume("no");
+    let error = bench.graph.invoke(again, open.clone(), bench.tally.clone()).await.unwrap_err();
+    assert!(reason(&error).contains("has gone on from this checkpoint"), "{error}");
+    assert_eq!(asked(bench.go_on_with(open).await.unwrap()), ["q"]);
+    assert_eq!(log(bench.answer("no").await.unwrap()), json!(["no"]));
+}
+
+/// A handler's questions are its own, also where the node had asked, in several attempts or without.
+#[tokio::test(start_paused = true)]
+async fn a_handler_is_not_given_the_answers_of_its_node() {
+    for retries in [1, 2] {
+        let mut graph = builder();
+        let node = NodeDef::task(|task: NodeTask| async move {
+            task.run().context().hit("node");
+            let _: Value = task.run().interrupt(&"send the money?").await?;
+            let attempt = task.run().context().hit("asked once");
+            if attempt == 1 {
+                let _: Value = task.run().interrupt(&"really?").await?;
+            }
+            Err::<DynUpdate, _>(NodeError::new("the bank refused"))
+        });
+        let handler = |task: NodeTask| async move {
+            let first: Value = task.run().interrupt(&"write it off?").await?;
+            let second: Value = task.run().interrupt(&"tell the boss?").await?;
+            if task.run().context().hit("handler") == 1 {
+                return Err(NodeError::permanent("the handler too"));
+            }
+            task.state().update(json!({ "log": [first, second] }))
+        };
+        graph.node("ask", node.retry(retries).on_failure(handler)).edge(START, "ask");
+        let bench = Bench::new(graph);
+        let _ = bench.start(json!({ "x": 1 })).await.unwrap();
+        assert_eq!(asked(bench.answer("YES SEND").await.unwrap()), ["really?"]);
+        assert_eq!(asked(bench.answer("YES REALLY").await.unwrap()), ["write it off?"]);
+        assert_eq!(asked(bench.answer("no, never").await.unwrap()), ["tell the boss?"]);
+        let runs = bench.tally.of("node");
+        let error = bench.answer("no").await.unwrap_err();
+        assert!(error.to_string().contains("the handler too"), "{error}");
+        assert_eq!(log(bench.go_on().await.unwrap()), json!(["no, never", "no"]));
+        assert_eq!(bench.tally.of("node"), runs, "only the handler ran again");
+    }
+}
