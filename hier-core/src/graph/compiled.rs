@@ -170,8 +170,7 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
         let nodes = plan.in_order(parts.nodes);
         let Parts { spec, routes, hooks, is_agent, lenient, .. } = parts;
         let (cache, renamed) = (NodeCache::default(), Vec::new());
-        let inner =
-            Inner { spec, plan, nodes, routes, hooks, channels, initial, cache, renamed, is_agent, lenient };
+        let inner = Inner { spec, plan, nodes, routes, hooks, channels, initial, cache, renamed, is_agent, lenient };
         let inner = Arc::new(inner);
         Self { inner, attached: Attachments::default(), types: PhantomData }
     }

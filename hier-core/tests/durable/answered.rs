@@ -57,10 +57,12 @@ async fn a_command_that_is_refused_has_not_taken_its_answer() {
 /// An update that a reducer refuses is refused before the answer beside it is stored.
 #[tokio::test]
 async fn an_update_that_does_not_fit_leaves_the_question_open() {
-    let mut graph = over(Schema::new().last("x").reduced("log", hier_core::state::Builtin::Append).reduced(
-        "sum",
-        hier_core::state::Builtin::Sum,
-    ));
+    let mut graph = over(
+        Schema::new()
+            .last("x")
+            .reduced("log", hier_core::state::Builtin::Append)
+            .reduced("sum", hier_core::state::Builtin::Sum),
+    );
     graph.node("ask", asks(&["one"])).edge(START, "ask");
     let bench = Bench::new(graph);
     let open = questions(bench.start(json!({ "x": 1 })).await.unwrap());
@@ -129,7 +131,10 @@ async fn nodes_inside_subgraphs_wait_for_their_own_answers() {
     outer.subgraph("middle", &compile(middle)).node("o", asks(&["o?"])).edge(START, "middle").edge(START, "o");
     let bench = Bench::new(outer);
     let mut open = questions(bench.start(json!({ "x": 1 })).await.unwrap());
-    assert_eq!(open.iter().map(|question| question.value.as_str().unwrap()).collect::<Vec<_>>(), ["p?", "q?", "m?", "o?"]);
+    assert_eq!(
+        open.iter().map(|question| question.value.as_str().unwrap()).collect::<Vec<_>>(),
+        ["p?", "q?", "m?", "o?"]
+    );
     for (answer, runs) in [("q", [1, 2, 1, 1]), ("o", [1, 2, 1, 2]), ("m", [1, 2, 2, 2])] {
         let place = open.iter().position(|question| question.value == json!(format!("{answer}?"))).unwrap();
         let left = questions(bench.command(Command::answers([(&*open[place].id, answer)])).await.unwrap());

@@ -9,8 +9,8 @@ use super::Pending;
 use super::load::Reader;
 use super::pending;
 use crate::checkpoint::{CodecError, TaskWrites, slot};
-use crate::error::{NodeError, RunError};
 use crate::engine::program::Answers;
+use crate::error::{NodeError, RunError};
 use crate::question::Question;
 use crate::state::Values;
 
@@ -84,18 +84,22 @@ impl<S: Values, C> Asked<'_, S, C> {
             // As in the reference: the answer is dropped.
             Standing::Over(_) | Standing::Past if is_lenient => return Ok(Given::default()),
             Standing::Over(step) => format!("has finished (step {step}): nothing is asked"),
-            Standing::Past => "has gone on from this checkpoint, and what was asked there has been answered: to answer \
+            Standing::Past => {
+                "has gone on from this checkpoint, and what was asked there has been answered: to answer \
                                otherwise, run the checkpoint again with `()`, which asks again"
-                .to_owned(),
+                    .to_owned()
+            }
             Standing::Open if self.pending.is_anyone_answered() => {
                 "has an answer already that waits for the first question: go on with `()`".to_owned()
             }
             Standing::Open if nobody_asked => {
                 return Ok(Given { anyone: Some(value.clone()), ..Given::default() });
             }
-            Standing::Open => "has no question left to answer in this step: each has its answer already, and the tasks that \
+            Standing::Open => {
+                "has no question left to answer in this step: each has its answer already, and the tasks that \
                                are not done go on with `()`"
-                .to_owned(),
+                    .to_owned()
+            }
         };
         Err(self.refused(&reason, &[]))
     }
@@ -109,8 +113,12 @@ impl<S: Values, C> Asked<'_, S, C> {
         let known: HashMap<&str, &Question> = open.iter().map(|question| (question.id.as_str(), *question)).collect();
         if let Some(unknown) = given.keys().find(|id| !known.contains_key(*id)) {
             let reason = match self.standing {
-                Standing::Over(step) => format!("has finished (step {step}): no question with the id `{unknown}` is open"),
-                _ => format!("has no open question with the id `{unknown}`: it is another's, or has its answer already"),
+                Standing::Over(step) => {
+                    format!("has finished (step {step}): no question with the id `{unknown}` is open")
+                }
+                _ => {
+                    format!("has no open question with the id `{unknown}`: it is another's, or has its answer already")
+                }
             };
             return Err(self.refused(&reason, open));
         }

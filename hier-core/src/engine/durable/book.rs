@@ -54,8 +54,7 @@ impl Book {
                 _ => failure(inbox, error)?,
             },
         };
-        let is_wrong =
-            result.as_ref().is_err_and(|error| matches!(error.kind(), NodeErrorKind::WrongAnswer { .. }));
+        let is_wrong = result.as_ref().is_err_and(|error| matches!(error.kind(), NodeErrorKind::WrongAnswer { .. }));
         if !is_wrong {
             writes.extend(took(inbox)?);
         }
