@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::sync::Arc;
 
+use uuid::Uuid;
+
 /// Why a saver could not do what it was asked for.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -15,6 +17,20 @@ pub enum SaverError {
     Superseded {
         /// The thread.
         thread: String,
+    },
+    /// What a commit builds on has been deleted meanwhile. Nothing was stored.
+    #[error(
+        "thread `{thread}` has version {version} of channel `{channel}` no longer, on which a commit builds: it was deleted \
+         meanwhile, and nothing was stored; read the thread's state and go on from there, and prune threads while nobody \
+         goes on from their older checkpoints"
+    )]
+    Gone {
+        /// The thread.
+        thread: String,
+        /// The channel.
+        channel: String,
+        /// The checkpoint that had brought the value.
+        version: Uuid,
     },
     /// Somebody else runs the thread.
     #[error(

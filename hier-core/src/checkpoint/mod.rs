@@ -31,7 +31,7 @@ pub use memory::MemorySaver;
 pub use query::{ListQuery, Listed, Prune, Strategy, ThreadInfo};
 pub use record::{
     Agenda, Chain, Checkpoint, JoinRecord, LastRan, PendingWrite, Piece, Record, Saved, Schema, SendRecord, Source,
-    TaskWrites, check, slot,
+    TaskWrites, builds_on, check, slot,
 };
 pub use retention::{Deletion, Sweeper, is_per_call, sweep_every};
 
@@ -60,7 +60,9 @@ pub trait Checkpointer: Send + Sync + 'static {
     /// Stores these records: all of them or none, in order, and not before the records of earlier calls. When the future
     /// resolves they survive a crash.
     ///
-    /// [`SaverError::Superseded`] if somebody else has taken the thread over; then nothing is stored. A checkpoint with the
+    /// [`SaverError::Superseded`] if somebody else has taken the thread over; [`SaverError::Gone`] if a checkpoint names a
+    /// version of a channel, or a piece of it a base, that is neither stored in its namespace nor brought by an earlier record
+    /// (see [`builds_on`]): it was deleted while a run went on from it. Then nothing is stored. A checkpoint with the
     /// id of an existing one replaces it. Of pending writes, a slot from 0 on is written once: a second write of the
     /// same slot of the same task is ignored; a slot below 0 is overwritten.
     async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError>;

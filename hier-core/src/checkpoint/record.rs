@@ -209,6 +209,25 @@ pub fn check(record: &Record) -> Result<(), SaverError> {
     Ok(())
 }
 
+/// The values that must be there before a record is stored: the channel, by its index, and the version. Each is one that the
+/// checkpoint names and does not bring itself, or one that a piece of it adds to.
+///
+/// A saver refuses a record of which one is neither stored nor brought by an earlier record of the same commit
+/// ([`SaverError::Gone`]): what is read would lack it.
+pub fn builds_on(record: &Record) -> impl Iterator<Item = (usize, Uuid)> {
+    let (checkpoint, pieces) = match record {
+        Record::Checkpoint { checkpoint, pieces, .. } => (Some(checkpoint), pieces.as_slice()),
+        Record::Writes { .. } => (None, [].as_slice()),
+    };
+    let named = checkpoint.into_iter().flat_map(move |checkpoint| {
+        let brought =
+            move |channel, version| version == checkpoint.id && pieces.iter().any(|piece| piece.channel == channel);
+        let versions = checkpoint.versions.iter().copied().enumerate();
+        versions.filter(move |(channel, version)| !version.is_nil() && !brought(*channel, *version))
+    });
+    named.chain(pieces.iter().filter_map(|piece| Some((piece.channel, piece.base?))))
+}
+
 /// What a task has done, kept beside the checkpoint that its step started from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskWrites {

@@ -17,6 +17,7 @@ mod nested;
 mod own_parts;
 mod properties;
 mod redeployed;
+mod retention;
 mod sizes;
 mod snapshots;
 mod step_failures;

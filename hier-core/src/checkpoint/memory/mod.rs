@@ -103,7 +103,9 @@ impl MemorySaver {
             check(record)?;
         }
         let mut shard = self.shard(&lease.thread);
-        Self::held(&mut shard, lease)?.store(records);
+        let thread = Self::held(&mut shard, lease)?;
+        thread.check_bases(&lease.thread, &records)?;
+        thread.store(records);
         Ok(())
     }
 

@@ -100,6 +100,18 @@ impl Namespace {
         self.drop_unneeded();
     }
 
+    /// The checkpoint that this one follows, if both have the same channels: then the one's versions are the other's too.
+    pub(super) fn parent_of(&self, checkpoint: &Checkpoint) -> Option<&Checkpoint> {
+        let place = self.place(checkpoint.parent?).ok()?;
+        let parent = &*self.entries[place].checkpoint;
+        Arc::ptr_eq(&parent.channels, &checkpoint.channels).then_some(parent)
+    }
+
+    /// Whether a channel's value of this version is there.
+    pub(super) fn has(&self, channel: &str, version: Uuid) -> bool {
+        self.piece(channel, version).is_some()
+    }
+
     fn place(&self, id: Uuid) -> Result<usize, usize> {
         self.entries.binary_search_by(|entry| entry.checkpoint.id.cmp(&id))
     }

@@ -10,7 +10,9 @@ use uuid::Uuid;
 use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
 use super::namespace::Namespace;
-use crate::checkpoint::{Checkpoint, Claim, Deletion, ListQuery, Listed, Record, Saved, ThreadInfo};
+use crate::checkpoint::{
+    Checkpoint, Claim, Deletion, ListQuery, Listed, Piece, Record, Saved, SaverError, ThreadInfo, builds_on,
+};
 
 /// A thread.
 #[derive(Debug, Default)]
@@ -63,6 +65,27 @@ impl Thread {
     pub(super) fn free(&mut self) {
         self.holder = None;
         self.freed.0.notify_waiters();
+    }
+
+    /// Refuses records that build on what is not there.
+    pub(super) fn check_bases(&self, name: &str, records: &[Record]) -> Result<(), SaverError> {
+        for (place, record) in records.iter().enumerate() {
+            let Record::Checkpoint { namespace, checkpoint, .. } = record else { continue };
+            let space = self.namespace(namespace);
+            let follows = space.and_then(|space| space.parent_of(checkpoint));
+            for (channel, version) in builds_on(record) {
+                // What the checkpoint before it has is there.
+                if follows.is_some_and(|before| before.versions.get(channel) == Some(&version)) {
+                    continue;
+                }
+                let channel = &*checkpoint.channels[channel];
+                let is_there = space.is_some_and(|space| space.has(channel, version));
+                if !is_there && !records[..place].iter().any(|record| brings(record, namespace, channel, version)) {
+                    return Err(SaverError::Gone { thread: name.to_owned(), channel: channel.to_owned(), version });
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Stores records that have been checked.
@@ -172,6 +195,13 @@ impl Thread {
     fn namespace_mut(&mut self, name: Arc<str>) -> &mut Namespace {
         if name.is_empty() { &mut self.root } else { self.children.entry(name).or_default() }
     }
+}
+
+/// Whether a record has this value.
+fn brings(record: &Record, within: &str, channel: &str, version: Uuid) -> bool {
+    let Record::Checkpoint { namespace, checkpoint, pieces } = record else { return false };
+    let named = |piece: &Piece| &*checkpoint.channels[piece.channel] == channel;
+    **namespace == *within && checkpoint.id == version && pieces.iter().any(named)
 }
 
 /// The root's namespace.

@@ -11,7 +11,6 @@ cases!("chains":
     a_whole_value_starts_anew,
     forks_have_their_own,
     forks_of_forks_stay_apart,
-    a_missing_part_is_seen,
     chains_in_namespaces_do_not_mix,
     chains_survive_a_prune,
     chains_survive_a_prune_of_the_branch_they_started_on,
@@ -97,16 +96,6 @@ async fn forks_of_forks_stay_apart(saver: Subject) -> Outcome {
 }
 
 /// The engine calls it damage; a saver must neither hide it nor hang.
-async fn a_missing_part_is_seen(saver: Subject) -> Outcome {
-    let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    let _never_stored = line.next(&[Set("log", b"0"), Set("x", b"x")]);
-    saver.commit(&lease, vec![line.next(&[Add("log", b"1")])]).await?;
-    let found = get(&saver, "t", "", None).await?;
-    let whole: Vec<_> = found.values.iter().map(|(channel, chain)| (*channel, chain.full.is_some())).collect();
-    same("the channels, and whether they have a whole value", &whole, &vec![(0, false), (1, false)])
-}
-
 async fn chains_in_namespaces_do_not_mix(saver: Subject) -> Outcome {
     let lease = claim(&saver, "t").await?;
     let mut root = Line::root();

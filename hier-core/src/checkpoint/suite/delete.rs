@@ -1,9 +1,11 @@
 //! Deleting threads and runs.
 
+use uuid::Uuid;
+
 use super::Subject;
 use super::kit::Change::Set;
 use super::kit::{Line, Outcome, cases, claim, get, has_values, holds, ids, new_id, same, superseded, writes};
-use crate::checkpoint::{Checkpointer, ListQuery};
+use crate::checkpoint::{Checkpointer, ListQuery, Record, SaverError};
 
 cases!("delete":
     a_thread_is_gone_with_all_it_had,
@@ -40,12 +42,15 @@ async fn a_thread_is_gone_with_all_it_had(saver: Subject) -> Outcome {
     // The same checkpoint again has neither the old values nor the old writes.
     let lease = claim(&saver, "t").await?;
     root.tip.as_mut().map(|tip| tip.parent.take());
-    let checkpoint = Box::new(root.tip()?.clone());
-    let record = crate::checkpoint::Record::Checkpoint { namespace: "".into(), checkpoint, pieces: Vec::new() };
-    saver.commit(&lease, vec![record]).await?;
+    let mut checkpoint = Box::new(root.tip()?.clone());
+    let record = |checkpoint| Record::Checkpoint { namespace: "".into(), checkpoint, pieces: Vec::new() };
+    let refused = saver.commit(&lease, vec![record(checkpoint.clone())]).await;
+    holds("the old value is gone", matches!(refused, Err(SaverError::Gone { .. })))?;
+    checkpoint.versions = [Uuid::nil()].into();
+    saver.commit(&lease, vec![record(checkpoint)]).await?;
     let found = get(&saver, "t", "", None).await?;
     holds("there are no old writes", found.writes.is_empty())?;
-    holds("there is no old value", found.values.iter().all(|(_, chain)| chain.full.is_none()))
+    holds("there is no old value", found.values.is_empty())
 }
 
 async fn other_threads_stay(saver: Subject) -> Outcome {

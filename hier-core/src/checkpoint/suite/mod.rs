@@ -25,6 +25,7 @@ mod lifetime;
 mod list;
 mod prune;
 mod put;
+mod references;
 mod writes;
 
 use std::fmt;
@@ -87,6 +88,7 @@ pub fn cases() -> impl Iterator<Item = Case> {
         delete::CASES,
         copy::CASES,
         prune::CASES,
+        references::CASES,
         lifetime::CASES,
         hostile::CASES,
     ];

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::kit::Change::Set;
 use super::kit::{LONG_AGO, Line, Outcome, cases, claim, get, has_values, ids, new_id, same, superseded, writes};
 use super::{Failure, Subject};
-use crate::checkpoint::{Checkpointer, Prune, Strategy};
+use crate::checkpoint::{Checkpointer, Prune, Record, SaverError, Strategy};
 
 cases!("prune":
     keeps_the_latest,
@@ -206,18 +206,23 @@ async fn a_run_whose_base_is_gone_is_superseded(saver: Subject) -> Outcome {
     same("the latest", &saver.get("t", "", None).await?, &None)
 }
 
-/// Seen through a checkpoint that points to them: it is no error that they are missing, but they must be.
+/// Seen through a checkpoint that points to them: it is refused for the one that is gone, and taken with the other.
 async fn values_that_nobody_needs_are_gone(saver: Subject) -> Outcome {
     let lease = claim(&saver, "t").await?;
     let mut line = Line::root();
     let first = line.next(&[Set("x", b"old"), Set("y", b"kept")]);
     saver.commit(&lease, vec![first.clone(), line.next(&[Set("x", b"new")])]).await?;
     saver.prune(Prune::default()).await?;
-    let crate::checkpoint::Record::Checkpoint { namespace, checkpoint, .. } = first else { return Ok(()) };
+    let Record::Checkpoint { namespace, mut checkpoint, .. } = first else { return Ok(()) };
     let id = checkpoint.id;
-    let bare = crate::checkpoint::Record::Checkpoint { namespace, checkpoint, pieces: Vec::new() };
-    saver.commit(&lease, vec![bare]).await?;
-    let found = get(&saver, "t", "", Some(id)).await?;
-    let whole: Vec<_> = found.values.iter().map(|(_, chain)| chain.full.clone()).collect();
-    same("the values of x and y", &whole, &vec![None, Some(b"kept".to_vec())])
+    let bare = |checkpoint| vec![Record::Checkpoint { namespace: namespace.clone(), checkpoint, pieces: Vec::new() }];
+    match saver.commit(&lease, bare(checkpoint.clone())).await {
+        Err(SaverError::Gone { channel, version, .. }) => {
+            same("what is gone", &(channel.as_str(), version), &("x", id))?;
+        }
+        other => return Err(Failure(format!("a checkpoint whose value is gone: {other:?} instead of `Gone`"))),
+    }
+    checkpoint.versions = [Uuid::nil(), id].into();
+    saver.commit(&lease, bare(checkpoint)).await?;
+    has_values("what another needs", &get(&saver, "t", "", Some(id)).await?, &[("y", &[b"kept"])])
 }
