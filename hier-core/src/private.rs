@@ -13,7 +13,7 @@ pub use crate::agent::tool_arguments::ToolArguments;
 pub use crate::agent::tool_attempts::attempts;
 pub use crate::agent::tool_schema::ToolSchema;
 pub use crate::agent::{
-    AgentBuilder, BaseContext, FieldsSpec, Member, MemberCode, MemberSpec, PolicySpec, agent, crosses, first_doubled,
+    AgentBuilder, ArgsSpec, BaseContext, FieldsSpec, Member, Membership, PolicySpec, agent, crosses, first_doubled,
     is_reserved, returnable,
 };
 pub use crate::agent::{IntoToolOutput, NamedTool, Tool, ToolCall, ToolCallId, ToolOutput, ToolSpec, schema_of};
@@ -22,8 +22,8 @@ pub use crate::checkpoint::CodecError;
 pub use crate::graph::handler::{BoxFuture, Extract, IntoOutput, Nothing};
 pub use crate::graph::site::{Facts, Site, choose, deepest, needs_reducer, writable};
 pub use crate::graph::{
-    Cache, Checkpoints, FitsContext, Graph, GraphInput, GraphOutput, Input, NodeDef, NodeResult, Output, Parts, Retry,
-    Routing, Target, Task, Whole,
+    Cache, Checkpoints, FitsContext, Graph, GraphInput, GraphOutput, Hooks, Input, NodeDef, NodeResult, Output, Parts,
+    Retry, Routing, Target, Task, Whole,
 };
 pub use crate::reducer::{ReduceError, builtin, reduce};
 pub use crate::state::derived::{

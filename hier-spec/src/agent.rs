@@ -24,6 +24,9 @@ pub const FORCED_EXIT: &str = "forced_exit";
 /// Refuses a report while there is something to do. Of a `TodoGraph` only.
 pub const TODO_INCOMPLETE: &str = "todo_incomplete";
 
+/// The channel that holds the calls which lead to a subagent.
+pub const STACK: &str = "__subagent_stack__";
+
 /// The nodes that every agent has, in the order of its spec.
 pub const NODES: [&str; 9] =
     [SYSTEM, REASONING, TOOL, EMPTY_BACK, FINAL_BACK, INVALID_REPORT, INVALID_PARALLEL, REJECT, FORCED_EXIT];

@@ -5,75 +5,26 @@ use std::marker::PhantomData;
 
 use futures_core::future::BoxFuture;
 use hier_spec::{GraphSpec, Nested};
-use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
 
 use super::base::BaseState;
 use super::policy_spec::PolicySpec;
 use super::react::ArgsSpec;
 use super::subagent::Subagent;
 use crate::channel::Table;
-use crate::engine::program::Hooks;
 use crate::graph::handler::{Arguments, NodeResult};
 use crate::graph::site::Site;
-use crate::graph::{FitsContext, Task};
+use crate::graph::{FitsContext, Graph, Task};
 use crate::state::{Channel, Contains, Open, SharesWith, State, Values, WritableChannel};
 
-/// What a graph says of itself as a member of a hierarchy, while compiling.
-#[derive(Clone, Copy, Debug)]
-pub struct MemberSpec {
+/// What a graph says of itself as a member of a hierarchy. `graph!` implements it for every graph.
+#[diagnostic::on_unimplemented(message = "`{Self}` is not a graph", note = "declare graphs with `graph!`")]
+pub trait Membership: Graph {
     /// Its own policy.
-    pub policy: Option<PolicySpec>,
-    /// Whether it, or a graph within it, asks a model.
-    pub asks_model: bool,
-}
+    const POLICY: Option<PolicySpec> = None;
 
-impl MemberSpec {
-    /// Says nothing.
-    pub const NONE: Self = Self { policy: None, asks_model: false };
-}
-
-/// What a graph is as a member of a hierarchy, at run time.
-pub struct MemberCode<S: Values, C> {
-    pub(crate) hooks: Hooks<S, C>,
-    pub(crate) args: Option<ArgsSpec>,
-}
-
-impl<S: Values, C> Default for MemberCode<S, C> {
-    fn default() -> Self {
-        Self { hooks: Hooks::default(), args: None }
-    }
-}
-
-impl<S: Values, C> fmt::Debug for MemberCode<S, C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemberCode").finish_non_exhaustive()
-    }
-}
-
-/// Code that runs when a graph is entered or left.
-type HookFn<S, C> = for<'a> fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>;
-
-impl<S: Values, C: 'static> MemberCode<S, C> {
-    /// What runs when the graph is entered.
-    #[must_use]
-    pub fn on_entry(mut self, hook: HookFn<S, C>) -> Self {
-        self.hooks.on_entry = Some(crate::engine::program::body(hook));
-        self
-    }
-
-    /// What runs when the graph is left.
-    #[must_use]
-    pub fn on_exit(mut self, hook: HookFn<S, C>) -> Self {
-        self.hooks.on_exit = Some(crate::engine::program::body(hook));
-        self
-    }
-
-    /// The type of the arguments with which the graph is called.
-    #[must_use]
-    pub fn args<T: JsonSchema + DeserializeOwned>(mut self) -> Self {
-        self.args = Some(ArgsSpec::of::<T>());
-        self
+    /// The type of the arguments with which it is called, unless these are the usual ones.
+    fn args() -> Option<ArgsSpec> {
+        None
     }
 }
 
@@ -100,7 +51,7 @@ impl<S: Values, C: Send + Sync + 'static> Site<S, C> {
     pub const fn member<G>(&self, policy: Option<PolicySpec>) -> Member<S, C>
     where
         S: Contains<BaseState>,
-        G: FitsContext<C>,
+        G: FitsContext<C> + Membership,
         G::State: SharesWith<S>,
     {
         Member {
@@ -108,8 +59,8 @@ impl<S: Values, C: Send + Sync + 'static> Site<S, C> {
             spec: || G::SPEC,
             depth: 1 + G::DEPTH,
             channels: <G::State as State>::CHANNELS,
-            policy: PolicySpec::resolve(policy, G::MEMBER.policy),
-            asks_model: G::MEMBER.asks_model,
+            policy: PolicySpec::resolve(policy, G::POLICY),
+            asks_model: G::ASKS_MODEL,
             make: made::<S, C, G>,
             context: PhantomData,
         }
@@ -120,10 +71,10 @@ fn made<S, C, G>(policy: Option<PolicySpec>) -> Subagent<S, C>
 where
     S: Values + Contains<BaseState>,
     C: Send + Sync + 'static,
-    G: FitsContext<C>,
+    G: FitsContext<C> + Membership,
     G::State: SharesWith<S>,
 {
-    let subagent = Subagent::with(&G::compile(), G::context).typed_args(G::member().args);
+    let subagent = Subagent::with(&G::compile(), G::context).typed_args(G::args());
     match policy {
         Some(policy) => subagent.policy(policy.policy()),
         None => subagent,

@@ -135,11 +135,11 @@ pub use tool_schema::{ToolArgument, schema_of};
 #[doc(hidden)]
 pub use builder::agent;
 #[doc(hidden)]
-pub use member::{
-    HookOutput, Member, MemberCode, MemberSpec, Returnable, crosses, first_doubled, is_reserved, returnable,
-};
+pub use member::{HookOutput, Member, Membership, Returnable, crosses, first_doubled, is_reserved, returnable};
 #[doc(hidden)]
 pub use policy_spec::{FieldsSpec, PolicySpec};
+#[doc(hidden)]
+pub use react::ArgsSpec;
 
 /// The channel that holds the frames.
-pub(crate) const STACK: &str = "__subagent_stack__";
+pub(crate) use hier_spec::agent::STACK;

@@ -66,7 +66,7 @@ impl<S: Values, C: Send + Sync + 'static> Draft<S, C> {
             if channels[..index].iter().any(|other| other.name == *name) {
                 mistakes.push(format!("the channel `{name}` is declared twice: rename one"));
             }
-            if (name.starts_with("__") && name != crate::agent::STACK) || name.is_empty() {
+            if (name.starts_with("__") && name != hier_spec::agent::STACK) || name.is_empty() {
                 mistakes
                     .push(format!("the channel name `{name}` is reserved: choose one that does not start with `__`"));
             }

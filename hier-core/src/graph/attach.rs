@@ -34,7 +34,7 @@ where
 
     const SPEC: Option<fn() -> &'static GraphSpec> = Some(|| G::SPEC);
     const DEPTH: usize = 1 + G::DEPTH;
-    const ASKS_MODEL: bool = G::MEMBER.asks_model;
+    const ASKS_MODEL: bool = G::ASKS_MODEL;
 }
 
 macro_rules! functions {

@@ -8,7 +8,6 @@ use hier_spec::GraphSpec;
 
 use super::draw;
 use super::input::GraphInput;
-use crate::agent::{MemberCode, MemberSpec};
 use crate::channel::ChannelSpec;
 use crate::checkpoint::Checkpointer;
 use crate::config::Config;
@@ -49,14 +48,14 @@ pub trait Graph: Copy + Send + Sync + 'static {
         Self::parts()
     }
 
-    /// What the graph says of itself as a member of a hierarchy.
+    /// Whether the graph, or one within it, asks a model.
     #[doc(hidden)]
-    const MEMBER: MemberSpec = MemberSpec::NONE;
+    const ASKS_MODEL: bool = false;
 
-    /// What the graph does as a member of a hierarchy.
+    /// The code that runs when the graph is entered and left.
     #[doc(hidden)]
-    fn member() -> MemberCode<Self::State, Self::Context> {
-        MemberCode::default()
+    fn hooks() -> Hooks<Self::State, Self::Context> {
+        Hooks::default()
     }
 
     /// The graph, ready to run.
@@ -89,7 +88,7 @@ pub trait Graph: Copy + Send + Sync + 'static {
 }
 
 fn compiled<G: Graph>(mut parts: Parts<G::State, G::Context>) -> Compiled<G> {
-    parts.hooks = G::member().hooks;
+    parts.hooks = G::hooks();
     CompiledGraph::new(parts, Arc::new(G::State::default), G::State::CHANNELS.iter().cloned().collect())
 }
 

@@ -19,6 +19,8 @@ pub use compiled::{Compiled, CompiledGraph, Graph, Parts};
 pub use handler::{BoxFuture, Sent, SubgraphArgs};
 pub use input::{GraphInput, Whole};
 
+#[doc(hidden)]
+pub use crate::engine::program::Hooks;
 pub use crate::engine::program::{
     Cache, Checkpoints, Child, Command, END, End, Failure, GraphOutput, Input, IntoTarget, JumpTo, NodeDef, NodeResult,
     Output, Payload, Retry, Routing, START, Start, Target, Task,

@@ -61,7 +61,8 @@ fn graph(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStream {
     let depth = quote_spanned! {name.span()=>
         const DEPTH: usize = ::hier_core::__private::deepest(&[#depth]);
     };
-    let member = agent::expand::membership(&model.member, state, &context, &asks_model);
+    let hooks = agent::expand::hooks(&model.member, state, &context);
+    let membership = agent::expand::membership(name, &model.member, state);
     // Each is shown where it is written: a private type in a public graph is refused there.
     let types = [quote!(State = #state), quote!(Context = #context), quote!(Input = #input), quote!(Output = #output)];
     let types = types.into_iter().map(|ty| {
@@ -80,9 +81,11 @@ fn graph(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStream {
                 const NAME: &'static str = #graph;
                 const SPEC: &'static ::hier_core::__private::GraphSpec = #spec;
                 #depth
-                #member
+                const ASKS_MODEL: bool = #asks_model;
+                #hooks
                 #methods
             }
+            #membership
         };
     }
 }

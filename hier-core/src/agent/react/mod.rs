@@ -16,8 +16,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 pub(super) use tool::call_of;
+#[doc(hidden)]
+pub use toolbox::ArgsSpec;
+pub(crate) use toolbox::Card;
 pub use toolbox::ToolErrors;
-pub(crate) use toolbox::{ArgsSpec, Card};
 
 use futures_core::future::BoxFuture;
 

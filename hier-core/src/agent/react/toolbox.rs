@@ -36,8 +36,8 @@ impl ToolErrors {
 }
 
 /// The arguments of a subagent.
-#[derive(Clone)]
-pub(crate) struct ArgsSpec {
+#[derive(Clone, Debug)]
+pub struct ArgsSpec {
     /// Their JSON schema: an object.
     schema: Value,
     /// Says what is wrong with those of a call; none if they fit.
@@ -46,7 +46,7 @@ pub(crate) struct ArgsSpec {
 
 impl ArgsSpec {
     /// The fields of this type.
-    pub(crate) fn of<T: JsonSchema + DeserializeOwned>() -> Self {
+    pub fn of<T: JsonSchema + DeserializeOwned>() -> Self {
         let check = |call: &ToolCall, schema: &Value| {
             let mut arguments = ToolArguments::of_schema(call, schema);
             let fit = arguments.whole::<T>().is_some() && arguments.fit();

@@ -1,10 +1,17 @@
 //! Code that runs when a graph is entered and left, beside its nodes.
 
-use super::Body;
+use std::fmt;
+
+use futures_core::future::BoxFuture;
+
+use super::{Body, NodeResult, Task, body};
 use crate::state::Values;
 
-/// What runs when a graph is entered and left.
-pub(crate) struct Hooks<S: Values, C> {
+/// Code that runs when a graph is entered or left, as the macro gives it.
+type HookFn<S, C> = for<'a> fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>;
+
+/// The code that runs when a graph is entered and when it is left. Made by the macro.
+pub struct Hooks<S: Values, C> {
     pub(crate) on_entry: Option<Body<S, C>>,
     pub(crate) on_exit: Option<Body<S, C>>,
 }
@@ -18,5 +25,30 @@ impl<S: Values, C> Default for Hooks<S, C> {
 impl<S: Values, C> Clone for Hooks<S, C> {
     fn clone(&self) -> Self {
         Self { on_entry: self.on_entry.clone(), on_exit: self.on_exit.clone() }
+    }
+}
+
+impl<S: Values, C> fmt::Debug for Hooks<S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hooks")
+            .field("on_entry", &self.on_entry.is_some())
+            .field("on_exit", &self.on_exit.is_some())
+            .finish()
+    }
+}
+
+impl<S: Values, C: 'static> Hooks<S, C> {
+    /// Runs this code when the graph is entered.
+    #[must_use]
+    pub fn on_entry(mut self, hook: HookFn<S, C>) -> Self {
+        self.on_entry = Some(body(hook));
+        self
+    }
+
+    /// Runs this code when the graph is left.
+    #[must_use]
+    pub fn on_exit(mut self, hook: HookFn<S, C>) -> Self {
+        self.on_exit = Some(body(hook));
+        self
     }
 }

@@ -18,6 +18,7 @@ mod task;
 
 pub use child::Child;
 pub use command::{Command, END, End, IntoTarget, JumpTo, Output, Payload, START, Start, Target};
+pub use hooks::Hooks;
 pub use input::{GraphOutput, Input};
 pub use node::{Cache, Checkpoints, NodeDef, NodeResult, Retry};
 pub use routing::Routing;
@@ -31,7 +32,6 @@ pub(crate) use command::{Answers, Jump, Orders, Parcel, ParentCommand, StoredPay
 pub(crate) use crew::{Counted, Crew};
 pub(crate) use done::{By, Done, Leads};
 pub(crate) use heartbeat::Heartbeat;
-pub(crate) use hooks::Hooks;
 pub(crate) use inner::{Attachments, Inner, RouteFn, SpecRef};
 pub(crate) use node::{Body, body};
 pub(crate) use plan::{Allowed, Exit, Join, PULLED, Plan, TaskKey};

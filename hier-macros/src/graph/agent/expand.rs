@@ -249,14 +249,8 @@ fn policy(policy: Option<&Policy>, state: &Type, inner: Option<&Path>) -> TokenS
     }
 }
 
-/// What a graph is as a subagent: the items of `impl Graph` that say it.
-pub(in super::super) fn membership(
-    member: &Membership,
-    state: &Type,
-    context: &TokenStream,
-    asks_model: &TokenStream,
-) -> TokenStream {
-    let policy = policy(member.policy.as_ref(), state, None);
+/// The code that runs when a graph is entered and left: an item of `impl Graph`.
+pub(in super::super) fn hooks(member: &Membership, state: &Type, context: &TokenStream) -> Option<TokenStream> {
     let hook = |method: &str, path: &Path| {
         let here = span(path);
         let (method, site) = (Ident::new(method, here), code::site_at(here));
@@ -264,18 +258,30 @@ pub(in super::super) fn membership(
     };
     let entry = member.on_entry.as_ref().map(|path| hook("on_entry", path));
     let exit = member.on_exit.as_ref().map(|path| hook("on_exit", path));
-    let args = member.args.as_ref().map(|args| quote_spanned!(args.span()=> .args::<#args>()));
-    let code = (entry.is_some() || exit.is_some() || args.is_some()).then(|| {
+    (entry.is_some() || exit.is_some()).then(|| {
         quote! {
-            fn member() -> ::hier_core::__private::MemberCode<#state, #context> {
-                ::hier_core::__private::MemberCode::default() #entry #exit #args
+            fn hooks() -> ::hier_core::__private::Hooks<#state, #context> {
+                ::hier_core::__private::Hooks::default() #entry #exit
+            }
+        }
+    })
+}
+
+/// What a graph is as a subagent.
+pub(in super::super) fn membership(name: &Ident, member: &Membership, state: &Type) -> TokenStream {
+    let policy = policy(member.policy.as_ref(), state, None);
+    let args = member.args.as_ref().map(|args| {
+        quote_spanned! {args.span()=>
+            fn args() -> ::core::option::Option<::hier_core::__private::ArgsSpec> {
+                ::core::option::Option::Some(::hier_core::__private::ArgsSpec::of::<#args>())
             }
         }
     });
     quote! {
-        const MEMBER: ::hier_core::__private::MemberSpec =
-            ::hier_core::__private::MemberSpec { policy: #policy, asks_model: #asks_model };
-        #code
+        impl ::hier_core::__private::Membership for #name {
+            const POLICY: ::core::option::Option<::hier_core::__private::PolicySpec> = #policy;
+            #args
+        }
     }
 }
 
