@@ -3,6 +3,7 @@
 pub use hier_macros::{State, View, graph, tool};
 pub use schemars::JsonSchema;
 pub use serde::{Deserialize, Serialize};
+pub use tokio_util::sync::CancellationToken;
 
 pub use crate::agent::{BaseContext, BaseState, BaseStateSetters, Json, Message, Messages, ToolCall, ToolCallId};
 pub use crate::graph::{
@@ -14,6 +15,6 @@ pub use crate::state::{
     DynState, DynUpdate, IsLastStep, Overwrite, RemainingSteps, Schema, State, Update, Values, Write,
 };
 pub use crate::{
-    CancellationToken, Config, Durability, Event, EventStream, NodeError, Outcome, Result, Run, RunControl, RunError,
+    Config, Durability, Event, EventStream, NodeError, Outcome, Result, Run, RunControl, RunError,
     StateUpdate, StreamMode,
 };

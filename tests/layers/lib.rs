@@ -1,0 +1,9 @@
+//! What may import what. The table is in `table.rs`; the test that holds the workspace to it is `layers.rs`.
+
+mod resolve;
+mod source;
+mod table;
+
+pub use resolve::{Upward, Workspace};
+pub use source::File;
+pub use table::{Order, TABLE};

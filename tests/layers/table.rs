@@ -1,0 +1,34 @@
+//! The layers: what stands left may not import what stands right of it. `ARCHITECTURE.md` says what each is for.
+
+/// The order of the modules in a folder, the lowest first.
+#[derive(Debug)]
+pub struct Order {
+    /// The path of the module whose children these are; empty for the crates of the workspace.
+    pub folder: &'static str,
+    /// Their names. `self` stands for what the folder's own file defines, if they may import that.
+    pub modules: &'static str,
+}
+
+impl Order {
+    /// The place of a module in the order.
+    pub(crate) fn place(&self, module: &str) -> Option<usize> {
+        self.modules.split_whitespace().position(|placed| placed == module)
+    }
+}
+
+const fn order(folder: &'static str, modules: &'static str) -> Order {
+    Order { folder, modules }
+}
+
+/// The orders of the workspace.
+pub const TABLE: &[Order] = &[
+    order("", "hier_spec hier_macros hier_core hier_checkpoint hier_models hier_cli"),
+    order("hier_spec", "suggest self reach together declare check agent"),
+    order("hier_macros", "diag symbol testing state view graph tool"),
+    order(
+        "hier_core",
+        "contract sync channel reducer message checkpoint question error state store config engine graph agent prelude private",
+    ),
+    order("hier_checkpoint", "key place cipher compression vault rows retention sqlite postgres store"),
+    order("hier_cli", "conformance threads main"),
+];
