@@ -15,6 +15,6 @@ pub use crate::state::{
     DynState, DynUpdate, IsLastStep, Overwrite, RemainingSteps, Schema, State, Update, Values, Write,
 };
 pub use crate::{
-    Config, Durability, Event, EventStream, NodeError, Outcome, Result, Run, RunControl, RunError,
-    StateUpdate, StreamMode,
+    Config, Durability, Event, EventStream, NodeError, Outcome, Result, Run, RunControl, RunError, StateUpdate,
+    StreamMode,
 };
