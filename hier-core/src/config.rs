@@ -118,8 +118,8 @@ impl Config {
         self
     }
 
-    /// How many events of a stream may wait for a slow consumer. When there are more, the oldest are dropped and an
-    /// event says how many. At least 1; the default is [`DEFAULT_STREAM_CAPACITY`].
+    /// How many events of a stream may wait for a slow consumer. When there are more, or they hold more than about 64 MiB,
+    /// the oldest are dropped and an event says how many. At least 1; the default is [`DEFAULT_STREAM_CAPACITY`].
     #[must_use]
     pub fn stream_capacity(mut self, events: usize) -> Self {
         self.stream_capacity = events;

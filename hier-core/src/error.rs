@@ -348,9 +348,21 @@ pub enum RunError {
         /// What is wrong, and how to mend it.
         reason: String,
     },
-    /// Tasks had to wait or to be spread over cores, and no tokio runtime was there.
-    #[error("graph `{graph}` must be run inside a tokio runtime: use `#[tokio::main]` or `Runtime::block_on`")]
+    /// Tasks had to wait or to be spread over cores, and no tokio runtime was there, or it had been shut down.
+    #[error(
+        "graph `{graph}` must be run inside a tokio runtime that is not shut down: use `#[tokio::main]` or \
+         `Runtime::block_on`"
+    )]
     NoRuntime {
+        /// The graph.
+        graph: String,
+    },
+    /// The leases of the saver expire, and the tokio runtime has no timers by which a run could renew its own.
+    #[error(
+        "graph `{graph}` has a checkpointer whose leases must be renewed in time, and the tokio runtime has no timers: \
+         enable them with `Builder::enable_time` or `Builder::enable_all`"
+    )]
+    NoTimers {
         /// The graph.
         graph: String,
     },

@@ -185,6 +185,50 @@ mod by_token {
         let _ = run.await.unwrap();
         desk.until(0).await;
     }
+
+    /// The first of two waits once and is a task of the runtime from then on, which goes on with the second. That keeps its
+    /// thread until its gate is opened.
+    async fn waits_then_blocks(Sent(n): Sent<u8>, run: &Run<Desk>) {
+        if n == 1 {
+            return tokio::task::yield_now().await;
+        }
+        let _guest = Guest::new(run.context());
+        while !run.context().gates[0].load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+    }
+
+    fn two(_: &Trace) -> [u8; 2] {
+        [1, 2]
+    }
+
+    graph! { Queue<Trace, Desk> = Graph {
+        nodes: [waits_then_blocks],
+        edges: [START >> for n in two { waits_then_blocks(n) }, waits_then_blocks >> END],
+    } }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_cancelled_run_returns_when_its_last_task_is_gone() {
+        let (desk, token) = (Desk::default(), CancellationToken::new());
+        let config = Config::default().cancel(token.clone()).max_concurrency(1);
+        let run = tokio::spawn({
+            let desk = desk.clone();
+            async move { (Queue::compile().invoke(Trace::update(), config, desk.clone()).await, desk.count()) }
+        });
+        desk.until(1).await;
+        token.cancel();
+        let early = tokio::time::timeout(Duration::from_millis(100), async {
+            while !run.is_finished() {
+                tokio::task::yield_now().await;
+            }
+        });
+        let early = early.await.is_ok();
+        desk.gates[0].store(true, Ordering::SeqCst);
+        assert!(!early, "the run has returned and its task runs on");
+        let (ended, alive) = run.await.unwrap();
+        assert!(matches!(ended, Err(RunError::Cancelled { .. })), "{ended:?}");
+        assert_eq!(alive, 0);
+    }
 }
 
 mod by_timeout {

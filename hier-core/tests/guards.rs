@@ -66,6 +66,16 @@ fn assert_times(times: &[f64], expected: &[f64]) {
 mod retries {
     use super::*;
 
+    #[test]
+    fn a_pause_is_the_wait_and_a_random_part_of_it() {
+        let retry = Retry { interval: SECOND, factor: 2.0, jitter: 0.5, ..Retry::default() };
+        let pauses: Vec<Duration> = (0..100).map(|_| retry.pause(3)).collect();
+        assert!(pauses.iter().all(|pause| (4 * SECOND..=6 * SECOND).contains(pause)), "{pauses:?}");
+        assert!(pauses.iter().any(|pause| *pause != pauses[0]), "they are random");
+        let endless = Retry { interval: Duration::MAX, cap: Duration::MAX, jitter: f64::MAX, ..Retry::default() };
+        assert_eq!(endless.pause(u32::MAX), Duration::MAX);
+    }
+
     async fn fails(run: &Run<Desk>) -> Result<()> {
         run.context().note();
         assert_eq!(usize::try_from(run.attempt()).unwrap(), run.context().times().len());
@@ -200,6 +210,10 @@ mod timeouts {
         nodes: [InnerIdles { idle_timeout: 3s }],
         edges: [START >> InnerIdles >> END],
     } }
+    graph! { Patient<Trace, Desk> = Graph {
+        nodes: [naps { idle_timeout: Duration::MAX, timeout: Duration::MAX }],
+        edges: [START >> naps >> END],
+    } }
     graph! { Both<Trace, Desk> = Graph {
         nodes: [hangs { idle_timeout: 3s, timeout: 1m }, node],
         edges: [START >> [hangs, node] >> END],
@@ -248,6 +262,12 @@ mod timeouts {
         let (time, kind, limit) = expires::<Idles>(&Desk::new()).await;
         assert_times(&[time], &[4.0]);
         assert_eq!((kind, limit), (TimeoutKind::Idle, 3 * SECOND));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_timeout_of_any_length_is_one() {
+        let out = Patient::compile().invoke(Trace::update(), Config::default(), Desk::new()).await.unwrap();
+        assert!(out.is_finished());
     }
 
     #[tokio::test(start_paused = true)]

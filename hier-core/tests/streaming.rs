@@ -297,6 +297,55 @@ mod consumers {
         assert!(events.outcome().await.unwrap().is_finished());
     }
 
+    const HUNDRED_KB: usize = 100 << 10;
+    /// What a stream may hold for a consumer, and the one event on top of it that made it too much.
+    const BOUND: usize = (64 << 20) + 20 * HUNDRED_KB;
+
+    async fn grows(run: &Run<Arc<Notify>>) -> TraceUpdate {
+        run.emit("x".repeat(20 * HUNDRED_KB));
+        says("x".repeat(HUNDRED_KB))
+    }
+
+    fn on(state: &Trace) -> bool {
+        state.log.len() < 50
+    }
+
+    graph! { Grows<Trace, Arc<Notify>> = Graph {
+        nodes: [grows, last],
+        edges: [START >> grows >> if on { grows } else { last }, last >> END],
+    } }
+
+    /// How many events of how many bytes are left for a consumer that comes when the run is over, and how many are missing.
+    async fn left(mode: StreamMode) -> (usize, usize, usize) {
+        let done = Arc::new(Notify::new());
+        let mut events = Grows::compile().stream(Trace::update(), Config::default(), done.clone(), [mode]);
+        done.notified().await;
+        let (mut missed, mut bytes, mut count) = (0, 0, 0);
+        while let Some(event) = events.next().await {
+            count += 1;
+            match event.unwrap() {
+                Event::Lagged(events) => (missed, count) = (missed + events, count - 1),
+                Event::Values(state) => bytes += state.log.iter().map(String::len).sum::<usize>(),
+                Event::Updates(_) => bytes += HUNDRED_KB,
+                Event::Custom { value, .. } => bytes += value.as_str().unwrap().len(),
+                other => panic!("{other:?}"),
+            }
+        }
+        (missed, count, bytes)
+    }
+
+    #[tokio::test]
+    async fn what_nobody_reads_is_bounded_in_bytes() {
+        // 50 states of 0.1 MB to 5 MB, 127 MB in all; and 50 texts of 2 MB.
+        for (mode, events) in [(StreamMode::Values, 51), (StreamMode::Custom, 50)] {
+            let (missed, count, bytes) = left(mode).await;
+            assert_eq!(missed + count, events, "{mode:?}: every event was told or counted");
+            assert!((BOUND / 2..BOUND).contains(&bytes), "{mode:?}: {bytes} bytes in {count} events");
+        }
+        // 50 updates of 0.1 MB are not too much.
+        assert_eq!(left(StreamMode::Updates).await.0, 0);
+    }
+
     #[tokio::test]
     async fn a_consumer_that_keeps_up_misses_nothing() {
         let graph = Talks::compile();

@@ -23,8 +23,7 @@ where
         if !error.is_transient() || failures >= retry.attempts {
             return Err(error);
         }
-        let ours = retry.wait(failures);
-        let ours = ours.saturating_add(ours.mul_f64((retry.jitter.max(0.0) * fastrand::f64()).min(1e6)));
+        let ours = retry.pause(failures);
         let wait = wait.map_or(ours, |theirs| theirs.min(retry.cap).max(ours));
         tracing::debug!(model, attempt = failures, %error, ?wait, "a model did not answer and will be asked again");
         tokio::time::sleep(wait).await;

@@ -42,10 +42,9 @@ where
         if !error.is_transient() || failures >= retry.attempts {
             return Err(error);
         }
-        let wait = retry.wait(failures);
-        let jitter = wait.mul_f64((retry.jitter.max(0.0) * fastrand::f64()).min(1e6));
+        let wait = retry.pause(failures);
         tracing::debug!(tool, attempt = failures, %error, ?wait, "a tool failed and will be called again");
-        tokio::time::sleep(wait.saturating_add(jitter)).await;
+        tokio::time::sleep(wait).await;
     }
 }
 

@@ -67,6 +67,12 @@ pub enum SaverError {
         /// What the database said.
         source: Arc<dyn Error + Send + Sync>,
     },
+    /// The saver panicked.
+    #[error("the checkpointer panicked: {message}")]
+    Panicked {
+        /// What it said.
+        message: String,
+    },
     /// What was asked for makes no sense.
     #[error("{0}")]
     Invalid(String),

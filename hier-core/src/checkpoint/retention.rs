@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
 use super::query::Prune;
@@ -107,7 +108,7 @@ pub fn is_per_call(namespace: &str) -> bool {
 /// ```
 #[must_use = "the sweeper stops when its guard is dropped"]
 pub fn sweep_every(saver: impl Checkpointer, every: Duration) -> Sweeper {
-    Sweeper(tokio::spawn(sweep_forever(saver, every)))
+    Sweeper { _task: AbortOnDropHandle::new(tokio::spawn(sweep_forever(saver, every))) }
 }
 
 async fn sweep_forever(saver: impl Checkpointer, every: Duration) {
@@ -124,10 +125,6 @@ async fn sweep_forever(saver: impl Checkpointer, every: Duration) {
 
 /// A sweeper in the background; it stops when this is dropped.
 #[derive(Debug)]
-pub struct Sweeper(tokio::task::JoinHandle<()>);
-
-impl Drop for Sweeper {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+pub struct Sweeper {
+    _task: AbortOnDropHandle<()>,
 }

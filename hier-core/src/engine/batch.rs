@@ -16,9 +16,9 @@ use futures_core::future::BoxFuture;
 use futures_util::task::AtomicWaker;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
+use tokio_util::task::TaskTracker;
 
 use super::watch;
-use crate::engine::program::{Counted, Crew};
 use crate::sync::lock;
 
 /// The tasks of one superstep, each made when its turn comes, with results of type `T`.
@@ -28,7 +28,7 @@ pub(crate) struct Batch<T> {
     taken: AtomicUsize,
     waker: AtomicWaker,
     handle: Option<Handle>,
-    crew: Arc<Crew>,
+    tracker: TaskTracker,
     limit: usize,
 }
 
@@ -56,8 +56,25 @@ struct State<T> {
 /// Makes the next task.
 type Start<T> = Box<dyn FnMut() -> Option<BoxFuture<'static, T>> + Send>;
 
-/// A batch needs a runtime and there is none.
+/// A batch needs a runtime and there is none, or it has been shut down.
 pub(crate) struct Stranded;
+
+/// A task that the runtime drives.
+struct Turn<T> {
+    batch: Arc<Batch<T>>,
+    ended: bool,
+}
+
+impl<T> Drop for Turn<T> {
+    /// A task that was dropped before it has ended, by a runtime that shuts down, hands in nothing any more: who waits for
+    /// the batch is told.
+    fn drop(&mut self) {
+        if !self.ended {
+            lock(&self.batch.state).stranded = true;
+            self.batch.waker.wake();
+        }
+    }
+}
 
 impl<T: Send + 'static> Batch<T> {
     /// Runs `count` tasks, at most `limit` at once, and returns their results in order: none is missing. Dropping the future cancels those
@@ -66,7 +83,7 @@ impl<T: Send + 'static> Batch<T> {
         count: usize,
         start: impl FnMut() -> Option<BoxFuture<'static, T>> + Send + 'static,
         limit: usize,
-        crew: &Arc<Crew>,
+        tracker: &TaskTracker,
     ) -> Result<Vec<Option<T>>, Stranded> {
         let batch = Arc::new(Self {
             state: Mutex::new(State {
@@ -84,7 +101,7 @@ impl<T: Send + 'static> Batch<T> {
             taken: AtomicUsize::new(0),
             waker: AtomicWaker::new(),
             handle: Handle::try_current().ok(),
-            crew: crew.clone(),
+            tracker: tracker.clone(),
             limit,
         });
         let guard = CancelOnDrop(&batch);
@@ -157,22 +174,29 @@ impl<T: Send + 'static> Batch<T> {
     fn hand_over(self: &Arc<Self>, mut state: MutexGuard<'_, State<T>>) {
         let Some(handle) = &self.handle else { return };
         for (place, task) in std::mem::take(&mut state.waiting) {
-            let batch = self.clone();
-            let task = Counted::new(task, self.crew.join());
-            let spawned = handle.spawn(async move {
+            let turn = Turn { batch: self.clone(), ended: false };
+            // Tracked as a whole: it goes on with other tasks when its own has ended.
+            let spawned = handle.spawn(self.tracker.track_future(async move {
+                let mut turn = turn;
                 let result = task.await;
-                let more = {
-                    let mut state = lock(&batch.state);
-                    state.finish(place, result);
-                    state.queued > 0
-                };
-                if more {
-                    batch.drive();
-                }
-                batch.waker.wake();
-            });
+                turn.ended = true;
+                turn.batch.hand_in(place, result);
+            }));
             state.aborts.push(spawned.abort_handle());
         }
+    }
+
+    /// Hands in the result of a task that had to wait, and goes on with those for which there was no room.
+    fn hand_in(self: &Arc<Self>, place: usize, result: T) {
+        let more = {
+            let mut state = lock(&self.state);
+            state.finish(place, result);
+            state.queued > 0
+        };
+        if more {
+            self.drive();
+        }
+        self.waker.wake();
     }
 
     fn poll_done(&self, context: &mut Context<'_>) -> Poll<Result<(), Stranded>> {
@@ -236,12 +260,10 @@ impl<T: Send + 'static> watch::Watched for Batch<T> {
         while state.helpers < wanted {
             state.helpers += 1;
             let batch = self.clone();
-            let spawned = handle.spawn(async move {
-                let member = batch.crew.join();
+            let spawned = handle.spawn(self.tracker.track_future(async move {
                 batch.drive();
                 lock(&batch.state).helpers -= 1;
-                drop(member);
-            });
+            }));
             state.aborts.push(spawned.abort_handle());
         }
     }

@@ -154,10 +154,9 @@ where
         let Some(retry) = node.retry.filter(|retry| error.is_transient() && failures < retry.attempts) else {
             return Err(error);
         };
-        let wait = retry.wait(failures);
-        let jitter = retry.jitter.max(0.0) * fastrand::f64();
+        let wait = retry.pause(failures);
         tracing::debug!(node = task.run.node(), attempt = failures, %error, ?wait, "a node failed and will be run again");
-        tokio::time::sleep(wait.saturating_add(wait.mul_f64(jitter.min(1e6)))).await;
+        tokio::time::sleep(wait).await;
         task.run.attempt += 1;
     }
 }
@@ -336,7 +335,8 @@ where
     C: Send + Sync + 'static,
 {
     if emitter.is_none() && !is_traced() && task.run.shared.book.is_none() {
-        return Box::pin(async move { execute_and_route(&task).await });
+        // A panic may still come from what is dropped with the task.
+        return Box::pin(caught(async move { execute_and_route(&task).await }));
     }
     let span = task_span(&task);
     let told = async move {
@@ -353,5 +353,5 @@ where
             result
         })
     };
-    Box::pin(told.instrument(span))
+    Box::pin(caught(told).instrument(span))
 }

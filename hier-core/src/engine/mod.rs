@@ -12,11 +12,13 @@ mod hooks;
 mod outcome;
 pub(crate) mod program;
 mod report;
+mod ring;
 mod run;
 mod runner;
 mod step;
 mod stream;
 mod watch;
+mod weight;
 
 pub use durable::{StateSnapshot, StateUpdate, TaskSnapshot};
 pub use event::{

@@ -1,20 +1,22 @@
 //! Starts and ends runs: of a root, of a stream, of a subgraph.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tracing::{Instrument, Span};
 
 use super::durable::{self, Book, Committer};
-use super::event::{Event, Modes};
+use super::event::Modes;
 use super::outcome::{Interrupted, Outcome, Stopped};
+use super::ring::Ring;
 use super::runner::{Breakpoints, End, Runner};
-use super::stream::{CloseOnDrop, Emitter, EventStream, Outlet, Ring};
-use crate::checkpoint::Checkpointer;
+use super::stream::{CloseOnDrop, Emitter, EventStream, Outlet};
+use crate::checkpoint::{Checkpointer, SaverError};
 use crate::config::Config;
-use crate::engine::program::{
-    Attachments, Checkpoints, Crew, GraphOutput, Inner, Input, NodeResult, Output, Shared, Task,
-};
+use crate::engine::program::{Attachments, Checkpoints, GraphOutput, Inner, Input, NodeResult, Output, Shared, Task};
 use crate::error::{NodeError, NodeErrorKind, RunError};
 use crate::state::{Values, Writes};
 
@@ -36,12 +38,13 @@ where
     let cancel = config.cancel.clone();
     let span = span(&name, config.thread_id(), graph.is_agent);
     let state = Arc::new((graph.initial)());
-    let crew = Arc::new(Crew::default());
-    let mut shared = shared(&graph, context, config.clone(), Vec::new(), emitter.as_ref(), crew.clone());
+    let tracker = TaskTracker::new();
+    let mut shared = shared(&graph, context, config.clone(), Vec::new(), emitter.as_ref(), tracker.clone());
     let committer = match &attached.saver {
-        Some(saver) => Some(Box::pin(claim(saver, &config, &name)).await?),
+        Some(saver) => Some(unless_cancelled(cancel.as_ref(), &name, Box::pin(claim(saver, &config, &name))).await?),
         None => None,
     };
+    let mut renewal = committer.as_deref().and_then(renewal);
     shared.book = committer.clone().map(|committer| Arc::new(Book::new(committer, "".into())));
     shared.store = attached.store;
     let mut runner = Runner::new(graph, state, shared, emitter, false);
@@ -50,17 +53,13 @@ where
         runner.drive().await
     };
     let work = work.instrument(span);
-    let mut ended = match cancel {
-        None => until_lost(&name, committer.as_deref(), work).await,
-        Some(token) => {
-            let work = until_lost(&name, committer.as_deref(), work);
-            until_cancelled(&token, work).await.unwrap_or(Err(RunError::Cancelled { graph: name.clone() }))
-        }
-    };
+    let work = until_lost(&name, renewal.as_mut(), work);
+    let mut ended = unless_cancelled(cancel.as_ref(), &name, work).await;
     // Tasks that were cancelled, by the token or by a timeout, are still being dropped by the runtime.
-    crew.gone().await;
+    tracker.close();
+    tracker.wait().await;
     if let Some(committer) = committer {
-        ended = Box::pin(close(&mut runner, &committer, ended)).await;
+        ended = Box::pin(close(&mut runner, &committer, renewal, ended)).await;
     }
     conclude(runner, ended?)
 }
@@ -114,30 +113,49 @@ pub(crate) async fn claim(
     graph: &str,
 ) -> Result<Arc<Committer>, RunError> {
     let thread = config.thread_id().ok_or_else(|| RunError::NoThread { graph: graph.to_owned() })?;
+    if saver.leases_expire() && Handle::try_current().is_ok() && !has_timers() {
+        return Err(RunError::NoTimers { graph: graph.to_owned() });
+    }
     let lease = saver.acquire(thread, config.claim.clone()).await;
     let lease = lease.map_err(|error| RunError::Saver { graph: graph.to_owned(), error })?;
     Ok(Arc::new(Committer::new(saver.clone(), lease, config.durability)))
 }
 
-/// Keeps the lease while the work goes on; ends it if somebody else has taken the thread.
+/// Whether the runtime has timers. It tells only those who try one.
+fn has_timers() -> bool {
+    std::panic::catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok()
+}
+
+/// Keeps the lease, in a task of its own: also while a node keeps its thread.
+fn renewal(committer: &Committer) -> Option<AbortOnDropHandle<SaverError>> {
+    let runtime = Handle::try_current().ok().filter(|_| committer.saver.leases_expire())?;
+    let renewal = durable::keep_alive(committer.saver.clone(), committer.lease.clone());
+    Some(AbortOnDropHandle::new(runtime.spawn(renewal)))
+}
+
+/// Ends the work if somebody else has taken the thread, or nobody can keep the lease any more.
 async fn until_lost<T>(
     graph: &str,
-    committer: Option<&Committer>,
+    renewal: Option<&mut AbortOnDropHandle<SaverError>>,
     work: impl Future<Output = Result<T, RunError>>,
 ) -> Result<T, RunError> {
-    let alive = committer.filter(|committer| committer.saver.leases_expire());
-    let (Some(committer), Ok(_)) = (alive, tokio::runtime::Handle::try_current()) else { return work.await };
+    let Some(renewal) = renewal else { return work.await };
+    let graph = || graph.to_owned();
     tokio::select! {
         biased;
         ended = work => ended,
-        error = committer.keep_alive() => Err(RunError::Saver { graph: graph.to_owned(), error }),
+        lost = renewal => Err(match lost {
+            Ok(error) => RunError::Saver { graph: graph(), error },
+            Err(_) => RunError::NoRuntime { graph: graph() },
+        }),
     }
 }
 
-/// Stores what is still to be stored, and gives the thread free.
+/// Stores what is still to be stored, and releases the thread's lease.
 async fn close<S, C>(
     runner: &mut Runner<S, C>,
-    committer: &Arc<Committer>,
+    committer: &Committer,
+    renewal: Option<AbortOnDropHandle<SaverError>>,
     ended: Result<End, RunError>,
 ) -> Result<End, RunError>
 where
@@ -146,13 +164,25 @@ where
 {
     let stored = runner.store_held().await;
     let flushed = committer.flush().await.map_err(|error| RunError::Saver { graph: runner.graph_name(), error });
+    if let Some(renewal) = renewal.filter(|renewal| !renewal.is_finished()) {
+        // Until it is gone it holds the saver.
+        renewal.abort();
+        let _ = renewal.await;
+    }
     committer.release().await;
     let ended = ended?;
     stored.and(flushed).map(|()| ended)
 }
 
-async fn until_cancelled<T>(token: &CancellationToken, work: impl Future<Output = T>) -> Option<T> {
-    token.run_until_cancelled(work).await
+/// Does the work, unless the token is cancelled before it has ended.
+async fn unless_cancelled<T>(
+    cancel: Option<&CancellationToken>,
+    graph: &str,
+    work: impl Future<Output = Result<T, RunError>>,
+) -> Result<T, RunError> {
+    let Some(token) = cancel else { return work.await };
+    let ended = token.run_until_cancelled(work).await;
+    ended.unwrap_or_else(|| Err(RunError::Cancelled { graph: graph.to_owned() }))
 }
 
 fn conclude<S, C>(runner: Runner<S, C>, end: End) -> Result<Outcome<S>, RunError>
@@ -192,7 +222,7 @@ where
     O: GraphOutput<S>,
 {
     let name = graph.plan.graph().to_owned();
-    let ring: Arc<Ring<Event<S>>> = Arc::new(Ring::new(config.stream_capacity));
+    let ring: Arc<Ring<S>> = Arc::new(Ring::new(config.stream_capacity));
     let Ok(runtime) = tokio::runtime::Handle::try_current() else {
         return EventStream::new(name.clone(), ring, Err(RunError::NoRuntime { graph: name }));
     };
@@ -225,7 +255,7 @@ where
     namespace.push(durable::level_of(task).await.map_err(subgraph_error)?);
     let emitter = outer.outlet.as_deref().and_then(Outlet::for_subgraphs);
     let emitter = emitter.map(|(root, modes)| Arc::new(Emitter::nested(root, modes, namespace.clone())));
-    let mut shared = shared(graph, context, outer.config.clone(), namespace, emitter.as_ref(), outer.crew.clone());
+    let mut shared = shared(graph, context, outer.config.clone(), namespace, emitter.as_ref(), outer.tracker.clone());
     shared.heartbeat = task.run.any_heartbeat().cloned();
     shared.store.clone_from(&outer.store);
     if let Some(book) = outer.book.as_ref().filter(|_| checkpoints != Checkpoints::None) {
@@ -309,9 +339,9 @@ fn shared<S: Values, C>(
     config: Arc<Config>,
     namespace: Vec<String>,
     emitter: Option<&Arc<Emitter<S>>>,
-    crew: Arc<Crew>,
+    tracker: TaskTracker,
 ) -> Shared<C> {
     let outlet = emitter.map(|emitter| emitter.clone() as Arc<dyn Outlet>);
     let (plan, heartbeat, id) = (graph.plan.clone(), None, OnceLock::new());
-    Shared { context, config, plan, namespace, outlet, crew, heartbeat, id, book: None, parents: None, store: None }
+    Shared { context, config, plan, namespace, outlet, tracker, heartbeat, id, book: None, parents: None, store: None }
 }

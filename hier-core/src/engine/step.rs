@@ -104,7 +104,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             Some(in_batch(task, emitter.clone()))
         };
         let limit = self.task.run.shared.config.max_concurrency.unwrap_or(usize::MAX);
-        let results = Batch::run(count, start, limit, &self.task.run.shared.crew).await;
+        let results = Batch::run(count, start, limit, &self.task.run.shared.tracker).await;
         results.map_err(|_| RunError::NoRuntime { graph: self.graph_name() })
     }
 

@@ -1,78 +1,22 @@
 //! The way of events from a run to who listens: bounded, and never in the way of the run.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
-use futures_util::task::AtomicWaker;
 use serde_json::Value;
 use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::event::{DebugEvent, Event, Modes, Nested, Spoken, StreamMode, TaskFinished, TaskStarted};
 use super::outcome::Outcome;
+use super::ring::Ring;
 use crate::error::RunError;
 use crate::question::Question;
 use crate::state::Values;
-use crate::sync::lock;
-
-/// Events on their way: at most `capacity` wait; when there are more, the oldest are dropped and counted.
-pub(crate) struct Ring<E> {
-    queue: Mutex<Queue<E>>,
-    waker: AtomicWaker,
-    capacity: usize,
-}
-
-struct Queue<E> {
-    events: VecDeque<E>,
-    missed: usize,
-    closed: bool,
-}
-
-impl<E> Ring<E> {
-    pub(crate) fn new(capacity: usize) -> Self {
-        let queue = Queue { events: VecDeque::new(), missed: 0, closed: false };
-        Self { queue: Mutex::new(queue), waker: AtomicWaker::new(), capacity }
-    }
-
-    fn push(&self, event: E) {
-        let mut queue = lock(&self.queue);
-        if queue.events.len() == self.capacity {
-            queue.events.pop_front();
-            queue.missed += 1;
-        }
-        queue.events.push_back(event);
-        drop(queue);
-        self.waker.wake();
-    }
-
-    fn close(&self) {
-        lock(&self.queue).closed = true;
-        self.waker.wake();
-    }
-
-    /// Whether a consumer that keeps up would want the run to yield now.
-    fn is_crowded(&self) -> bool {
-        lock(&self.queue).events.len() * 2 > self.capacity
-    }
-
-    /// The next event; none if the run has ended and all were taken.
-    fn poll_pop(&self, context: &mut Context<'_>, lagged: impl FnOnce(usize) -> E) -> Poll<Option<E>> {
-        self.waker.register(context.waker());
-        let mut queue = lock(&self.queue);
-        if queue.missed > 0 {
-            return Poll::Ready(Some(lagged(std::mem::take(&mut queue.missed))));
-        }
-        match queue.events.pop_front() {
-            Some(event) => Poll::Ready(Some(event)),
-            None if queue.closed => Poll::Ready(None),
-            None => Poll::Pending,
-        }
-    }
-}
 
 /// Where the events of subgraphs go, whatever the root's types are.
 pub(crate) trait NestedSink: Send + Sync {
@@ -80,7 +24,7 @@ pub(crate) trait NestedSink: Send + Sync {
     fn spoken(&self, event: Spoken);
 }
 
-impl<S: Values> NestedSink for Ring<Event<S>> {
+impl<S: Values> NestedSink for Ring<S> {
     fn nested(&self, event: Nested) {
         self.push(Event::Nested(event));
     }
@@ -101,7 +45,7 @@ pub(crate) trait Outlet: Send + Sync {
 }
 
 enum Sink<S: Values> {
-    Root { ring: Arc<Ring<Event<S>>>, subgraphs: bool },
+    Root { ring: Arc<Ring<S>>, subgraphs: bool },
     Nested { root: Arc<dyn NestedSink>, namespace: Vec<String> },
 }
 
@@ -112,7 +56,7 @@ pub(crate) struct Emitter<S: Values> {
 }
 
 impl<S: Values> Emitter<S> {
-    pub(crate) fn root(ring: Arc<Ring<Event<S>>>, modes: Modes, subgraphs: bool) -> Self {
+    pub(crate) fn root(ring: Arc<Ring<S>>, modes: Modes, subgraphs: bool) -> Self {
         Self { modes, sink: Sink::Root { ring, subgraphs } }
     }
 
@@ -202,9 +146,9 @@ impl<S: Values> Outlet for Emitter<S> {
 }
 
 /// Closes the ring when the run has ended in any way, a panic included.
-pub(crate) struct CloseOnDrop<E>(pub(crate) Arc<Ring<E>>);
+pub(crate) struct CloseOnDrop<S: Values>(pub(crate) Arc<Ring<S>>);
 
-impl<E> Drop for CloseOnDrop<E> {
+impl<S: Values> Drop for CloseOnDrop<S> {
     fn drop(&mut self) {
         self.0.close();
     }
@@ -213,12 +157,12 @@ impl<E> Drop for CloseOnDrop<E> {
 /// The events of a run, as they come: a [`Stream`]. If the run fails, its error is the last item.
 ///
 /// The run is a task of its own. Events wait for a slow consumer in a buffer of bounded size
-/// ([`Config::stream_capacity`](crate::Config::stream_capacity)); when it is full the oldest are dropped, and
-/// [`Event::Lagged`] says how many. Dropping the stream cancels the run.
+/// ([`Config::stream_capacity`](crate::Config::stream_capacity) events, and about 64 MiB of what they hold); when it is full
+/// the oldest are dropped, and [`Event::Lagged`] says how many. Dropping the stream cancels the run.
 #[must_use = "dropping the stream cancels the run"]
 pub struct EventStream<S: Values, O = S> {
-    ring: Arc<Ring<Event<S>>>,
-    run: Option<JoinHandle<Result<Outcome<O>, RunError>>>,
+    ring: Arc<Ring<S>>,
+    run: Option<AbortOnDropHandle<Result<Outcome<O>, RunError>>>,
     outcome: Option<Result<Outcome<O>, RunError>>,
     graph: String,
 }
@@ -232,11 +176,11 @@ impl<S: Values, O> fmt::Debug for EventStream<S, O> {
 impl<S: Values, O> EventStream<S, O> {
     pub(crate) fn new(
         graph: String,
-        ring: Arc<Ring<Event<S>>>,
+        ring: Arc<Ring<S>>,
         run: Result<JoinHandle<Result<Outcome<O>, RunError>>, RunError>,
     ) -> Self {
         let (run, outcome) = match run {
-            Ok(run) => (Some(run), None),
+            Ok(run) => (Some(AbortOnDropHandle::new(run)), None),
             Err(error) => {
                 ring.close();
                 (None, Some(Err(error)))
@@ -295,18 +239,10 @@ impl<S: Values, O: Unpin> Stream for EventStream<S, O> {
     type Item = Result<Event<S>, RunError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        match self.ring.poll_pop(context, Event::Lagged) {
+        match self.ring.poll_pop(context) {
             Poll::Ready(Some(event)) => Poll::Ready(Some(Ok(event))),
             Poll::Ready(None) => self.poll_end(context),
             Poll::Pending => Poll::Pending,
-        }
-    }
-}
-
-impl<S: Values, O> Drop for EventStream<S, O> {
-    fn drop(&mut self) {
-        if let Some(run) = &self.run {
-            run.abort();
         }
     }
 }

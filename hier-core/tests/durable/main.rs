@@ -4,11 +4,13 @@
 mod answered;
 mod answers;
 mod breakpoints;
+mod committing;
 mod crashes;
 mod faulty;
 mod fencing;
 mod golden;
 mod handlers;
+mod hooked;
 mod interrupts;
 mod kit;
 mod laws;

@@ -1,48 +1,71 @@
 //! Gives records to the saver: at once, or in the background.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex};
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::task::JoinHandle;
 
 use crate::checkpoint::{Checkpointer, Lease, Record, SaverError};
 use crate::config::Durability;
+use crate::error::panic_text;
 use crate::sync::lock;
 
-/// How many records may wait in the background before the run waits for them.
-const CROWD: usize = 4096;
+/// How many bytes may wait in the background before the run waits for them. One commit has at most as many, unless one
+/// record alone has more.
+const ROOM: u32 = 32 << 20;
+/// What a record costs beside its values.
+const OVERHEAD: usize = 256;
+/// How many jobs are stored as one commit at most.
+const GROUP: usize = 4096;
 
 /// The saver of a run, and the lease under which it writes. All graphs of the run's tree share it.
 pub(crate) struct Committer {
     pub(crate) saver: Arc<dyn Checkpointer>,
     pub(crate) lease: Lease,
     pub(crate) durability: Durability,
-    background: Arc<Background>,
-}
-
-/// What is stored in the background.
-#[derive(Default)]
-struct Background {
-    queue: Mutex<Queue>,
-    idle: Notify,
-}
-
-#[derive(Default)]
-struct Queue {
-    records: Vec<Record>,
-    writing: bool,
-    error: Option<SaverError>,
-    released: bool,
+    /// Stores in the background, once something has been stored so.
+    writer: Mutex<Option<Writer>>,
+    /// The bytes that may still wait in the background.
+    room: Arc<Semaphore>,
+    /// What went wrong in the background.
+    failure: Arc<OnceLock<SaverError>>,
+    released: AtomicBool,
     /// The namespaces of subgraphs that have been read in this run.
-    used: HashSet<Arc<str>>,
+    used: Mutex<HashSet<Arc<str>>>,
+}
+
+/// The task that stores in the background. It ends when nobody can give it jobs any more.
+struct Writer {
+    jobs: mpsc::UnboundedSender<Job>,
+    task: JoinHandle<()>,
+}
+
+enum Job {
+    /// Stores these records. What they take of the room is given back when they are stored, or dropped.
+    Store(Vec<Record>, OwnedSemaphorePermit),
+    /// Tells that everything before has been stored.
+    Flush(oneshot::Sender<()>),
 }
 
 impl Committer {
     pub(crate) fn new(saver: Arc<dyn Checkpointer>, lease: Lease, durability: Durability) -> Self {
-        Self { saver, lease, durability, background: Arc::default() }
+        Self {
+            saver,
+            lease,
+            durability,
+            writer: Mutex::default(),
+            room: Arc::new(Semaphore::new(ROOM as usize)),
+            failure: Arc::default(),
+            released: AtomicBool::new(false),
+            used: Mutex::default(),
+        }
     }
 
     /// Stores these records, now or soon. An error of earlier ones that were stored in the background is found here too.
@@ -54,110 +77,152 @@ impl Committer {
         {
             return self.enqueue(records, &runtime).await;
         }
-        self.saver.commit(&self.lease, records).await
+        guarded(async { self.saver.commit(&self.lease, records).await }).await
     }
 
-    async fn enqueue(&self, mut records: Vec<Record>, runtime: &Handle) -> Result<(), SaverError> {
-        let crowded = {
-            let mut queue = lock(&self.background.queue);
-            if let Some(error) = &queue.error {
-                return Err(error.clone());
-            }
-            queue.records.append(&mut records);
-            if !queue.writing {
-                queue.writing = true;
-                runtime.spawn(self.background.clone().write(self.saver.clone(), self.lease.clone()));
-            }
-            queue.records.len() > CROWD
-        };
-        if crowded { self.flush().await } else { Ok(()) }
+    async fn enqueue(&self, records: Vec<Record>, runtime: &Handle) -> Result<(), SaverError> {
+        if let Some(error) = self.failure.get() {
+            return Err(error.clone());
+        }
+        let bytes = records.iter().map(size).sum::<usize>();
+        let bytes = u32::try_from(bytes).unwrap_or(ROOM).min(ROOM);
+        let room = self.room.clone().acquire_many_owned(bytes).await.map_err(|_| self.failed())?;
+        self.jobs(runtime).send(Job::Store(records, room)).map_err(|_| self.failed())
+    }
+
+    /// The queue of the writer, which is started if there is none yet.
+    fn jobs(&self, runtime: &Handle) -> mpsc::UnboundedSender<Job> {
+        let mut writer = lock(&self.writer);
+        let writer = writer.get_or_insert_with(|| {
+            let (jobs, queue) = mpsc::unbounded_channel();
+            let task = write(queue, self.saver.clone(), self.lease.clone(), self.failure.clone());
+            Writer { jobs, task: runtime.spawn(task) }
+        });
+        writer.jobs.clone()
     }
 
     /// Waits until everything is stored.
     pub(crate) async fn flush(&self) -> Result<(), SaverError> {
-        loop {
-            let idle = self.background.idle.notified();
-            {
-                let queue = lock(&self.background.queue);
-                if !queue.writing {
-                    return queue.error.clone().map_or(Ok(()), Err);
-                }
-            }
-            idle.await;
-        }
+        let Some(jobs) = lock(&self.writer).as_ref().map(|writer| writer.jobs.clone()) else { return Ok(()) };
+        let (stored, told) = oneshot::channel();
+        // Whatever ends the writer drops what waits in its queue.
+        jobs.send(Job::Flush(stored)).map_err(|_| self.failed())?;
+        told.await.map_err(|_| self.failed())
+    }
+
+    /// Why the writer has ended.
+    fn failed(&self) -> SaverError {
+        self.failure.get().cloned().unwrap_or_else(|| {
+            let reason = std::io::Error::other("the tokio runtime of the run was shut down");
+            SaverError::database(format!("storing thread `{}` in the background", self.lease.thread), reason)
+        })
     }
 
     /// Whether this is the first time in the run that a subgraph's namespace is read.
     pub(crate) fn is_first_use(&self, namespace: &Arc<str>) -> bool {
-        lock(&self.background.queue).used.insert(namespace.clone())
+        lock(&self.used).insert(namespace.clone())
     }
 
-    /// Keeps the lease from running out, for ever; returns what went wrong.
-    pub(crate) async fn keep_alive(&self) -> SaverError {
-        let pause = (self.lease.lasts / 3).max(Duration::from_millis(10));
-        loop {
-            tokio::time::sleep(pause).await;
-            match self.saver.renew(&self.lease).await {
-                Ok(()) => {}
-                Err(error @ SaverError::Superseded { .. }) => return error,
-                // The lease runs for another while; the next commit tells.
-                Err(error) => tracing::warn!(thread = %self.lease.thread, %error, "a lease could not be renewed"),
-            }
-        }
-    }
-
-    /// Gives the thread free.
+    /// Releases the thread's lease, once nothing is being written any more.
     pub(crate) async fn release(&self) {
-        lock(&self.background.queue).released = true;
-        if let Err(error) = self.saver.release(&self.lease).await {
-            tracing::warn!(thread = %self.lease.thread, %error, "a thread could not be given free");
-        }
-    }
-}
-
-impl Background {
-    /// Stores what waits, and what comes meanwhile, as few commits.
-    async fn write(self: Arc<Self>, saver: Arc<dyn Checkpointer>, lease: Lease) {
-        let mut saver = Some(saver);
-        while let Some(records) = self.next(&mut saver) {
-            let Some(saver) = &saver else { return };
-            if let Err(error) = saver.commit(&lease, records).await {
-                let mut queue = lock(&self.queue);
-                queue.error = Some(error);
-                queue.records.clear();
-            }
-        }
-        self.idle.notify_waiters();
-    }
-
-    /// What is to be stored next. If nothing is, the saver is let go before anybody is told: who waits may want to close it.
-    fn next(&self, saver: &mut Option<Arc<dyn Checkpointer>>) -> Option<Vec<Record>> {
-        let mut queue = lock(&self.queue);
-        if queue.records.is_empty() {
-            *saver = None;
-            queue.writing = false;
-            return None;
-        }
-        Some(std::mem::take(&mut queue.records))
+        let writer = lock(&self.writer).take();
+        release(writer, &*self.saver, &self.lease).await;
+        self.released.store(true, Ordering::Release);
     }
 }
 
 impl Drop for Committer {
-    /// A run that was dropped gives its thread free too.
+    /// A run that was dropped, also while it released its lease, releases it too.
     fn drop(&mut self) {
-        if lock(&self.background.queue).released {
+        if self.released.load(Ordering::Acquire) {
             return;
         }
-        let (saver, lease) = (self.saver.clone(), self.lease.clone());
-        let mut release = Box::pin(async move {
-            if let Err(error) = saver.release(&lease).await {
-                tracing::warn!(thread = %lease.thread, %error, "a thread could not be given free");
-            }
-        });
-        if release.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending()
+        let (saver, lease, writer) = (self.saver.clone(), self.lease.clone(), lock(&self.writer).take());
+        let mut work = Box::pin(async move { release(writer, &*saver, &lease).await });
+        if work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending()
             && let Ok(runtime) = Handle::try_current()
         {
-            runtime.spawn(release);
+            runtime.spawn(work);
         }
     }
+}
+
+/// Stores what waits, and what comes meanwhile, as few commits. The saver is let go before anybody is told of the end: who
+/// waits may want to close it.
+async fn write(
+    mut queue: mpsc::UnboundedReceiver<Job>,
+    saver: Arc<dyn Checkpointer>,
+    lease: Lease,
+    failure: Arc<OnceLock<SaverError>>,
+) {
+    let mut jobs = Vec::new();
+    while queue.recv_many(&mut jobs, GROUP).await > 0 {
+        let (mut records, mut rooms, mut waiting) = (Vec::new(), Vec::new(), Vec::new());
+        for job in jobs.drain(..) {
+            match job {
+                Job::Store(mut more, room) => {
+                    records.append(&mut more);
+                    rooms.push(room);
+                }
+                Job::Flush(told) => waiting.push(told),
+            }
+        }
+        if !records.is_empty()
+            && let Err(error) = guarded(async { saver.commit(&lease, records).await }).await
+        {
+            // Nobody else sets it.
+            let _ = failure.set(error);
+            return;
+        }
+        // Who waits may be gone.
+        for told in waiting {
+            let _ = told.send(());
+        }
+    }
+}
+
+/// Releases a lease once its writer has ended.
+async fn release(writer: Option<Writer>, saver: &dyn Checkpointer, lease: &Lease) {
+    if let Some(Writer { jobs, task }) = writer {
+        drop(jobs);
+        // It fails only if the runtime is shut down: then nothing is written any more either.
+        let _ = task.await;
+    }
+    if let Err(error) = guarded(async { saver.release(lease).await }).await {
+        tracing::warn!(thread = %lease.thread, %error, "failed to release the thread's lease");
+    }
+}
+
+/// Keeps a lease from running out, for ever; returns what went wrong.
+pub(crate) async fn keep_alive(saver: Arc<dyn Checkpointer>, lease: Lease) -> SaverError {
+    let pause = (lease.lasts / 3).max(Duration::from_millis(10));
+    loop {
+        tokio::time::sleep(pause).await;
+        match guarded(async { saver.renew(&lease).await }).await {
+            Ok(()) => {}
+            Err(error @ SaverError::Superseded { .. }) => return error,
+            // The lease runs for another while; the next commit tells.
+            Err(error) => tracing::warn!(thread = %lease.thread, %error, "failed to renew the thread's lease"),
+        }
+    }
+}
+
+/// What a saver does: its panics become errors.
+async fn guarded<T>(work: impl Future<Output = Result<T, SaverError>>) -> Result<T, SaverError> {
+    AssertUnwindSafe(work)
+        .catch_unwind()
+        .await
+        .unwrap_or_else(|payload| Err(SaverError::Panicked { message: panic_text(&*payload) }))
+}
+
+/// What a record takes of the room, about.
+fn size(record: &Record) -> usize {
+    let values = match record {
+        Record::Checkpoint { checkpoint, pieces, .. } => {
+            let sent = checkpoint.agenda.sends.iter().map(|send| send.payload.len()).sum::<usize>();
+            sent + pieces.iter().map(|piece| piece.bytes.len()).sum::<usize>() + size_of_val(&*checkpoint.versions)
+        }
+        Record::Writes { writes, .. } => writes.writes.iter().map(|write| write.value.len()).sum(),
+    };
+    OVERHEAD + values
 }

@@ -13,7 +13,7 @@ use super::load::Known;
 use super::scratch::Scratch;
 use crate::checkpoint::delta;
 use crate::checkpoint::{Agenda, Chain, Checkpoint, CodecError, Piece, Record, SaverError, Schema, Source};
-use crate::engine::program::Inner;
+use crate::engine::program::{Inner, random_node};
 use crate::error::RunError;
 use crate::state::{ChannelWrite, Values, Writes};
 
@@ -65,11 +65,7 @@ impl Clock {
     /// A clock whose ids are greater than this one.
     fn after(floor: Option<Uuid>) -> Self {
         let ticks = floor.and_then(|id| id.get_timestamp()).map_or(0, |time| time.to_gregorian().0);
-        let mut node = [0; 6];
-        fastrand::fill(&mut node);
-        // The bit for addresses that no network card has.
-        node[0] |= 1;
-        Self { ticks, node }
+        Self { ticks, node: random_node() }
     }
 
     fn id(&mut self, step: i64) -> Uuid {

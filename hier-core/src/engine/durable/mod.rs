@@ -24,7 +24,7 @@ pub(crate) use advance::{Before, Reuse};
 pub(crate) use answer::Open;
 pub(crate) use book::Book;
 pub(crate) use child::{begin_child, close_child};
-pub(crate) use committer::Committer;
+pub(crate) use committer::{Committer, keep_alive};
 pub(crate) use delta::Notes;
 pub(crate) use journal::Journal;
 pub(crate) use level::level_of;

@@ -49,7 +49,7 @@ impl<S: Values, C> Child<S, C> {
             return self.0.run(task);
         }
         let (child, own) = (self.0.clone(), task.clone());
-        Box::pin(apart(&task.run.shared.crew, Box::pin(async move { child.run(&own).await })))
+        Box::pin(apart(&task.run.shared.tracker, Box::pin(async move { child.run(&own).await })))
     }
 }
 

@@ -34,7 +34,8 @@ impl Heartbeat {
 pub(crate) async fn watch<T>(work: impl Future<Output = T>, heartbeat: &Heartbeat, limit: Duration) -> Option<T> {
     tokio::pin!(work);
     loop {
-        let deadline = *lock(&heartbeat.last) + limit;
+        // A limit beyond what the clock can tell is none.
+        let Some(deadline) = lock(&heartbeat.last).checked_add(limit) else { return Some(work.await) };
         if deadline <= Instant::now() {
             return None;
         }

@@ -64,6 +64,12 @@ impl Retry {
         Self { attempts, ..Self::default() }
     }
 
+    /// How long to wait after this many failures: [`Self::wait`], and a random part of up to [`Self::jitter`] times that.
+    pub fn pause(&self, failures: u32) -> Duration {
+        let factor = 1.0 + self.jitter.max(0.0) * fastrand::f64();
+        Duration::try_from_secs_f64(self.wait(failures).as_secs_f64() * factor).unwrap_or(Duration::MAX)
+    }
+
     /// The wait after this many failures, without jitter.
     pub fn wait(&self, failures: u32) -> Duration {
         let exponent = i32::try_from(failures.saturating_sub(1)).unwrap_or(i32::MAX);

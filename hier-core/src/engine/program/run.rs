@@ -9,9 +9,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
+use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-use super::{Crew, Heartbeat, Plan, TaskKey};
+use super::{Heartbeat, Plan, TaskKey};
 use crate::config::Config;
 use crate::engine::durable::Book;
 use crate::engine::stream::Outlet;
@@ -42,7 +43,9 @@ pub(crate) struct Shared<C> {
     pub(crate) plan: Arc<Plan>,
     pub(crate) namespace: Vec<String>,
     pub(crate) outlet: Option<Arc<dyn Outlet>>,
-    pub(crate) crew: Arc<Crew>,
+    /// The tasks of the whole tree of graphs that the runtime drives by themselves. To abort one is to ask the runtime to drop
+    /// it, which happens a moment later: the run waits for that moment before it ends, so that no task outlives it.
+    pub(crate) tracker: TaskTracker,
     /// That of the node that this graph is, or is in.
     pub(crate) heartbeat: Option<Arc<Heartbeat>>,
     pub(crate) id: OnceLock<Uuid>,
@@ -298,9 +301,18 @@ impl Inbox {
 impl<C> Shared<C> {
     /// The id that the checkpoint at the start of this step has: ordered like the steps.
     pub(crate) fn checkpoint_id(&self, step: i64) -> Uuid {
-        let base = self.id.get_or_init(|| Uuid::now_v6(&[0; 6])).as_u128();
+        let base = self.id.get_or_init(|| Uuid::now_v6(&random_node())).as_u128();
         // The reference keeps the step, modulo 2^14, in the clock sequence of the id.
         let sequence = u128::from(step.rem_euclid(1 << 14).unsigned_abs());
         Uuid::from_u128((base & !(0x3fff << 48)) | (sequence << 48))
     }
+}
+
+/// The part of a time-ordered id that tells apart what is made at the same moment, on any number of machines.
+pub(crate) fn random_node() -> [u8; 6] {
+    let mut node = [0; 6];
+    fastrand::fill(&mut node);
+    // The bit for addresses that no network card has.
+    node[0] |= 1;
+    node
 }
