@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hier_core::checkpoint::{Checkpoint, PendingWrite, Record, SaverError, TaskWrites, check, codec};
+use hier_core::checkpoint::{Checkpoint, PendingWrite, Record, SaverError, TaskWrites, codec};
 use uuid::Uuid;
 
 use crate::place::Place;
@@ -14,6 +14,22 @@ pub(crate) struct Batch {
     pub(crate) checkpoints: Vec<CheckpointRow>,
     pub(crate) pieces: Vec<PieceRow>,
     pub(crate) writes: Vec<WriteRow>,
+}
+
+/// About how many rows and bytes these records will have.
+#[cfg(feature = "postgres")]
+pub(crate) fn size(records: &[Record]) -> (usize, usize) {
+    let sizes = records.iter().map(|record| match record {
+        Record::Checkpoint { checkpoint, pieces, .. } => {
+            let values = pieces.iter().map(|piece| piece.bytes.len()).sum::<usize>();
+            let sends = checkpoint.agenda.sends.iter().map(|send| send.payload.len()).sum::<usize>();
+            (1 + pieces.len(), values + sends)
+        }
+        Record::Writes { writes, .. } => {
+            (writes.writes.len(), writes.writes.iter().map(|write| write.value.len()).sum::<usize>())
+        }
+    });
+    sizes.fold((0, 0), |(rows, bytes), (more_rows, more_bytes)| (rows + more_rows, bytes + more_bytes))
 }
 
 /// A checkpoint.
@@ -48,18 +64,16 @@ pub(crate) struct WriteRow {
 
 impl Batch {
     /// How many rows and bytes it has.
-    #[cfg(feature = "sqlite")]
     pub(crate) fn size(&self) -> (usize, usize) {
         let bodies = self.checkpoints.iter().map(|row| row.body.len());
         let values = self.pieces.iter().map(|row| row.value.len()).chain(self.writes.iter().map(|row| row.value.len()));
         bodies.chain(values).fold((0, 0), |(rows, bytes), length| (rows + 1, bytes + length))
     }
 
-    /// The rows of these records of a thread, sealed.
+    /// The rows of these records of a thread, sealed. The records have been checked.
     pub(crate) fn of(vault: &Vault, thread: &str, records: Vec<Record>) -> Result<Self, SaverError> {
         let mut batch = Self::default();
         for record in records {
-            check(&record)?;
             match record {
                 Record::Checkpoint { namespace, checkpoint, pieces } => {
                     let body = seal_body(vault, thread, &namespace, &checkpoint)?;

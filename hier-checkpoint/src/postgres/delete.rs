@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use deadpool_postgres::Object;
 use hier_core::checkpoint::{Checkpoint, Deletion};
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
+use super::client::Client;
 use super::fault::Fault;
 use super::read::write;
 use super::session::{Parameter, Session};
@@ -24,7 +24,7 @@ pub(super) type History = Vec<(Arc<str>, Checkpoint)>;
 #[derive(Clone, Copy)]
 pub(super) struct Change<'a> {
     pub(super) session: &'a Session,
-    pub(super) client: &'a Object,
+    pub(super) client: &'a Client,
     pub(super) vault: &'a Vault,
 }
 

@@ -1,9 +1,10 @@
 //! What can go wrong inside, what is worth another attempt, and how it is told.
 
 use std::error::Error;
+use std::time::Duration;
 use std::{fmt, io};
 
-use deadpool_postgres::PoolError;
+use deadpool_postgres::{PoolError, TimeoutType};
 use hier_core::checkpoint::SaverError;
 use tokio_postgres::error::SqlState;
 
@@ -14,6 +15,8 @@ use super::address::unusable;
 pub(crate) enum Fault {
     Sql(tokio_postgres::Error),
     NoConnection(String),
+    /// There was no answer in this time.
+    Silent(Duration),
     Saver(SaverError),
 }
 
@@ -27,6 +30,13 @@ impl From<PoolError> for Fault {
     fn from(error: PoolError) -> Self {
         match error {
             PoolError::Backend(error) => Self::Sql(error),
+            PoolError::Timeout(TimeoutType::Wait) => Self::NoConnection(
+                "all connections are in use: allow more with `PostgresOptions::connections`".to_owned(),
+            ),
+            PoolError::Timeout(TimeoutType::Create) => Self::NoConnection(
+                "the server accepts no connection in time: check that it runs, or give more by `connect_timeout` in the URL"
+                    .to_owned(),
+            ),
             other => Self::NoConnection(other.to_string()),
         }
     }
@@ -43,11 +53,20 @@ impl Fault {
     pub(crate) fn is_passing(&self) -> bool {
         match self {
             Self::Saver(_) => false,
-            Self::NoConnection(_) => true,
+            Self::NoConnection(_) | Self::Silent(_) => true,
             Self::Sql(error) => match error.code() {
                 Some(code) => is_passing(code),
                 None => error.is_closed() || (is_io(error) && certificate(error).is_none()),
             },
+        }
+    }
+
+    /// Whether it ends the connection, or makes it useless.
+    pub(crate) fn is_of_connection(&self) -> bool {
+        match self {
+            Self::Saver(_) | Self::NoConnection(_) => false,
+            Self::Silent(_) => true,
+            Self::Sql(error) => error.code().is_none_or(|code| *code == READ_ONLY || is_of_class(code, &["08", "57P"])),
         }
     }
 
@@ -56,15 +75,30 @@ impl Fault {
         match self {
             Self::Saver(error) => error,
             Self::NoConnection(reason) => SaverError::database(place, io::Error::other(reason)),
+            Self::Silent(limit) => {
+                let reason = format!(
+                    "no answer within {limit:?}: check the server and the way to it; give what takes long more time with \
+                    `PostgresOptions::statement_timeout`"
+                );
+                SaverError::database(place, io::Error::new(io::ErrorKind::TimedOut, reason))
+            }
             Self::Sql(error) => tell(error, place),
         }
     }
 }
 
+/// What a standby says, as after a failover.
+const READ_ONLY: SqlState = SqlState::READ_ONLY_SQL_TRANSACTION;
+
+fn is_of_class(code: &SqlState, classes: &[&str]) -> bool {
+    classes.iter().any(|class| code.code().starts_with(class))
+}
+
 fn is_passing(code: &SqlState) -> bool {
     // Connections (08), too little of something (53), the administrator (57P), and calls that were in each other's way.
-    ["08", "53", "57P"].iter().any(|class| code.code().starts_with(class))
+    is_of_class(code, &["08", "53", "57P"])
         || [&SqlState::T_R_SERIALIZATION_FAILURE, &SqlState::T_R_DEADLOCK_DETECTED].contains(&code)
+        || [&SqlState::LOCK_NOT_AVAILABLE, &SqlState::QUERY_CANCELED, &READ_ONLY].contains(&code)
         // Somebody else made the tables at the same time: the server may see a new schema late, even under a lock.
         || [&SqlState::UNIQUE_VIOLATION, &SqlState::DUPLICATE_SCHEMA, &SqlState::DUPLICATE_TABLE].contains(&code)
 }
@@ -101,10 +135,26 @@ fn tell(error: tokio_postgres::Error, place: &str) -> SaverError {
     if causes(&error).any(|cause| cause.to_string() == "server does not support TLS") {
         return unusable(place, "the server does not encrypt: set `ssl = on` in it, or remove `sslmode` from the URL");
     }
+    if let Some(mend) = error.code().and_then(mend_of_passing) {
+        return SaverError::database(format!("{place}: {mend}"), Told(error));
+    }
     match reason(&error) {
         Some(reason) => unusable(place, reason),
         None => SaverError::database(place, Told(error)),
     }
+}
+
+/// What to do about what has not passed in all the time.
+fn mend_of_passing(code: &SqlState) -> Option<&'static str> {
+    let mends = [
+        (SqlState::QUERY_CANCELED, "raise the user's `statement_timeout` in the server (`alter role … set …`)"),
+        (SqlState::LOCK_NOT_AVAILABLE, "raise the user's `lock_timeout` in the server, or end whoever holds the lock"),
+        (
+            READ_ONLY,
+            "this server only reads: name the primary in the URL, or all of them and `target_session_attrs=read-write`",
+        ),
+    ];
+    mends.into_iter().find_map(|(passing, mend)| (passing == *code).then_some(mend))
 }
 
 /// What to do about what the server said, where there is something to do.

@@ -1,8 +1,10 @@
 //! The saver in Postgres.
 
 mod address;
+pub(crate) mod client;
 mod delete;
 pub(crate) mod fault;
+mod lease;
 mod options;
 mod queue;
 mod read;
@@ -12,33 +14,26 @@ mod store;
 pub(crate) mod text;
 #[cfg(feature = "tls")]
 mod tls;
+mod turns;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use hier_core::async_trait;
 use hier_core::checkpoint::{
-    Checkpointer, Claim, Deletion, Lease, ListQuery, Listed, Prune, Record, Saved, SaverError, ThreadInfo, WhenRunning,
+    Checkpointer, Claim, Deletion, Lease, ListQuery, Listed, Prune, Record, Saved, SaverError, ThreadInfo, check,
 };
-use tokio::runtime::Handle;
 use tokio::sync::Notify;
-use tokio::time::Instant;
-use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use crate::rows::Batch;
 use crate::vault::Vault;
 use delete::{Change, History};
-use fault::Fault;
 pub use options::PostgresOptions;
-use queue::{Group, Queue};
-use session::{Session, Transaction, first, retrying};
+use queue::{Group, Queue, Worker};
+use session::{Session, Transaction, retrying};
 use store::Owner;
-use text::escape;
-
-/// How often to look whether another process has released a thread.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+use turns::Turns;
 
 /// Keeps checkpoints in a Postgres database. A clone shares the connections.
 ///
@@ -67,10 +62,10 @@ pub struct Postgres(Arc<Inner>);
 struct Inner {
     session: Session,
     vault: Vault,
-    queue: Queue,
+    queue: Arc<Queue>,
+    turns: Arc<Turns>,
     /// Wakes those of this process that wait for a thread.
     released: Notify,
-    runtime: Handle,
 }
 
 impl Postgres {
@@ -95,80 +90,31 @@ impl Postgres {
 
     async fn start(url: &str, options: PostgresOptions) -> Result<Self, SaverError> {
         let session = Session::start(url, &options).await?;
-        let (queue, released) = (Queue::default(), Notify::new());
-        Ok(Self(Arc::new(Inner { session, vault: options.vault, queue, released, runtime: Handle::current() })))
-    }
-
-    async fn try_claim(&self, thread: &str, claim: &Claim) -> Result<Lease, SaverError> {
-        let session = &self.0.session;
-        session.ready().await?;
-        let (name, holder) = (escape(thread), text::claimed_by(&claim.holder));
-        let (lasts, lives) = (millis(claim.lasts), claim.time_to_live.map(millis));
-        let take_over = claim.when_running == WhenRunning::TakeOver;
-        let with = [
-            (&name as _, Type::TEXT),
-            (&holder as _, Type::TEXT),
-            (&lasts as _, Type::INT8),
-            (&lives as _, Type::INT8),
-            (&take_over as _, Type::BOOL),
-        ];
-        // Whoever held it may have released it between the two statements.
-        loop {
-            let claimed = retrying!(session, client => session.query(&client, &session.statements.claim, &with).await)?;
-            if !claimed.is_empty() {
-                let token: i64 = first(&claimed).map_err(|fault| fault.tell(&session.place))?;
-                let token = u64::try_from(token).unwrap_or_default();
-                return Ok(Lease { thread: thread.into(), token, lasts: claim.lasts });
-            }
-            if let Some(holder) = self.holder(thread).await? {
-                return Err(SaverError::Busy { thread: thread.to_owned(), holder });
-            }
-        }
-    }
-
-    async fn holder(&self, thread: &str) -> Result<Option<String>, SaverError> {
-        let session = &self.0.session;
-        let name = escape(thread);
-        let with = [(&name as _, Type::TEXT)];
-        let rows = retrying!(session, client => session.query(&client, &session.statements.holder, &with).await)?;
-        let holder = rows.first().map(|row| row.try_get::<_, &str>(0)).transpose();
-        let holder = holder.map_err(|error| Fault::from(error).tell(&session.place))?;
-        Ok(holder.map(text::holder))
-    }
-
-    async fn wait_and_claim(&self, thread: &str, claim: &Claim, at_most: Duration) -> Result<Lease, SaverError> {
-        let end = Instant::now().checked_add(at_most);
-        loop {
-            let released = self.0.released.notified();
-            tokio::pin!(released);
-            released.as_mut().enable();
-            let busy = match self.try_claim(thread, claim).await {
-                Err(busy @ SaverError::Busy { .. }) => busy,
-                result => return result,
-            };
-            if end.is_some_and(|end| Instant::now() >= end) {
-                return Err(busy);
-            }
-            // Another process tells nobody.
-            let again = Instant::now() + LOOK_AGAIN;
-            let _ = tokio::time::timeout_at(end.map_or(again, |end| end.min(again)), released).await;
-        }
+        let (queue, turns) = (Arc::default(), Arc::default());
+        Ok(Self(Arc::new(Inner { session, vault: options.vault, queue, turns, released: Notify::new() })))
     }
 
     /// Stores what waits for a thread, until nothing does.
-    async fn work(self, thread: Arc<str>) {
-        while let Some(group) = self.0.queue.next(&thread) {
-            let stored = self.store(&thread, &group).await;
+    async fn work(self, mut worker: Worker) {
+        while let Some(mut group) = worker.next() {
+            let stored = self.store(worker.thread(), &mut group).await;
             group.answer(&stored);
         }
     }
 
-    async fn store(&self, thread: &Arc<str>, group: &Group) -> Result<(), SaverError> {
+    async fn store(&self, thread: &Arc<str>, group: &mut Group) -> Result<(), SaverError> {
         let session = &self.0.session;
         session.ready().await?;
+        let batch = group.take_batch(&self.0.vault, thread)?;
         let owner = Owner::Held(thread, group.token);
-        let held = retrying!(session, client => store::store(session, &client, &owner, &group.batch).await)?;
+        let held = retrying!(session, client => store::store(session, &client, &owner, &batch).await)?;
         if held { Ok(()) } else { Err(SaverError::Superseded { thread: thread.to_string() }) }
+    }
+
+    /// What is said to those whose work was dropped.
+    fn stopped(&self) -> SaverError {
+        let reason = "the runtime in which it was at work has ended, or something in it panicked: try again";
+        SaverError::database(&*self.0.session.place, std::io::Error::other(reason))
     }
 
     /// Deletes what the plan says of a thread, and returns how many checkpoints that were.
@@ -195,12 +141,6 @@ impl Postgres {
     }
 }
 
-fn millis(duration: Duration) -> i64 {
-    // A hundred years are for ever, and a time that Postgres can count.
-    const MOST: i64 = 100 * 365 * 24 * 60 * 60 * 1_000;
-    i64::try_from(duration.as_millis()).unwrap_or(MOST).min(MOST)
-}
-
 impl fmt::Debug for Postgres {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Postgres({})", self.0.session.place)
@@ -210,44 +150,25 @@ impl fmt::Debug for Postgres {
 #[async_trait]
 impl Checkpointer for Postgres {
     async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
-        match claim.when_running {
-            WhenRunning::Wait(at_most) => self.wait_and_claim(thread, &claim, at_most).await,
-            WhenRunning::TakeOver | WhenRunning::Reject => self.try_claim(thread, &claim).await,
-        }
+        self.claim(thread, &claim).await
     }
 
     async fn renew(&self, lease: &Lease) -> Result<(), SaverError> {
-        let session = &self.0.session;
-        session.ready().await?;
-        let (name, token) = (escape(&lease.thread), i64::try_from(lease.token).unwrap_or(-1));
-        let lasts = millis(lease.lasts);
-        let with = [(&name as _, Type::TEXT), (&token as _, Type::INT8), (&lasts as _, Type::INT8)];
-        let rows = retrying!(session, client => session.query(&client, &session.statements.renew, &with).await)?;
-        let superseded = || SaverError::Superseded { thread: lease.thread.to_string() };
-        rows.first().map(|_| ()).ok_or_else(superseded)
+        self.renew_lease(lease).await
     }
 
     async fn release(&self, lease: &Lease) -> Result<(), SaverError> {
-        let session = &self.0.session;
-        session.ready().await?;
-        let (name, token) = (escape(&lease.thread), i64::try_from(lease.token).unwrap_or(-1));
-        let with = [(&name as _, Type::TEXT), (&token as _, Type::INT8)];
-        retrying!(session, client => session.query(&client, &session.statements.release, &with).await)?;
-        self.0.released.notify_waiters();
-        Ok(())
+        self.release_lease(lease).await
     }
 
     async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
-        let batch = Batch::of(&self.0.vault, &lease.thread, records)?;
-        let (idle, stored) = self.0.queue.add(&lease.thread, lease.token, batch);
-        if idle {
-            self.0.runtime.spawn(self.clone().work(lease.thread.clone()));
+        records.iter().try_for_each(check)?;
+        let (worker, stored) = self.0.queue.add(&lease.thread, lease.token, records);
+        if let Some(worker) = worker {
+            // On the runtime of the caller: the one that the saver was made in may have ended.
+            tokio::spawn(self.clone().work(worker));
         }
-        let stopped = |_| SaverError::Unusable {
-            place: self.0.session.place.clone(),
-            reason: "the runtime that wrote to it has stopped".to_owned(),
-        };
-        stored.await.map_err(stopped)?
+        stored.await.map_err(|_| self.stopped())?
     }
 
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {

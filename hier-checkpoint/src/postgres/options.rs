@@ -7,6 +7,10 @@ use hier_core::checkpoint::SaverError;
 use super::Postgres;
 use crate::vault::Vault;
 
+/// How long a statement may take at least and at most, unless it is said.
+const SHORTEST: Duration = Duration::from_secs(5);
+const LONGEST: Duration = Duration::from_secs(30);
+
 /// How a Postgres store is reached, see [`Postgres::options`].
 #[derive(Clone, Debug)]
 #[must_use = "options do nothing until a database is reached with them"]
@@ -14,12 +18,19 @@ pub struct PostgresOptions {
     pub(super) schema: String,
     pub(super) connections: usize,
     pub(super) retry_for: Duration,
+    pub(super) statement_timeout: Option<Duration>,
     pub(crate) vault: Vault,
 }
 
 impl Default for PostgresOptions {
     fn default() -> Self {
-        Self { schema: "hier".to_owned(), connections: 8, retry_for: Duration::from_secs(30), vault: Vault::default() }
+        Self {
+            schema: "hier".to_owned(),
+            connections: 8,
+            retry_for: Duration::from_secs(30),
+            statement_timeout: None,
+            vault: Vault::default(),
+        }
     }
 }
 
@@ -42,6 +53,18 @@ impl PostgresOptions {
     pub fn retry_for(mut self, time: Duration) -> Self {
         self.retry_for = time;
         self
+    }
+
+    /// How long a statement may wait for its answer, and a call for a connection: the connection is closed then, and the call
+    /// tried again as [`PostgresOptions::retry_for`] says. By default as long as calls are tried again, but at least
+    /// 5 seconds and at most 30. Give more if pruning or listing very long threads takes longer.
+    pub fn statement_timeout(mut self, time: Duration) -> Self {
+        self.statement_timeout = Some(time);
+        self
+    }
+
+    pub(super) fn limit(&self) -> Duration {
+        self.statement_timeout.unwrap_or_else(|| self.retry_for.clamp(SHORTEST, LONGEST))
     }
 
     /// Compresses what is stored from now on, where it gets smaller. What is there already can be read as before.

@@ -4,75 +4,126 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hier_core::checkpoint::SaverError;
+use hier_core::checkpoint::{Record, SaverError};
 use tokio::sync::oneshot;
 
-use crate::rows::Batch;
+use crate::rows::{Batch, size};
+use crate::vault::Vault;
 
 /// How many rows share a statement at most.
 const MOST: usize = 2_000;
+/// How many bytes share a statement. One commit may have more.
+const MOST_BYTES: usize = 16 << 20;
+/// What the server takes in one statement, with some room for what is around it.
+const LIMIT: usize = 1_000_000_000;
+
+type Answer = Result<(), SaverError>;
 
 /// A commit that waits.
-pub(super) struct Job {
+struct Job {
     token: u64,
-    batch: Batch,
-    answer: oneshot::Sender<Result<(), SaverError>>,
+    records: Vec<Record>,
+    answer: oneshot::Sender<Answer>,
 }
 
-/// What waits, by thread. A thread is in here as long as somebody is at work for it.
+type Threads = HashMap<Arc<str>, VecDeque<Job>>;
+
+/// What waits, by thread. A thread is in here as long as it has a worker.
 #[derive(Default)]
-pub(super) struct Queue(Mutex<HashMap<Arc<str>, VecDeque<Job>>>);
+pub(super) struct Queue(Mutex<Threads>);
+
+/// Works for one thread. If it is dropped before everything is done, since the runtime has ended or something panicked, the
+/// commits that wait are dropped with it, which tells their callers.
+pub(super) struct Worker {
+    queue: Arc<Queue>,
+    thread: Arc<str>,
+    is_done: bool,
+}
 
 /// Commits of one thread under one token, as one.
 pub(super) struct Group {
     pub(super) token: u64,
-    pub(super) batch: Batch,
-    answers: Vec<oneshot::Sender<Result<(), SaverError>>>,
+    records: Vec<Record>,
+    answers: Vec<oneshot::Sender<Answer>>,
 }
 
 impl Queue {
-    /// Adds a commit, and says whether somebody has to start to work for the thread.
+    /// Adds a commit; with a worker, which has to be started, if the thread has none.
     pub(super) fn add(
-        &self,
+        self: &Arc<Self>,
         thread: &Arc<str>,
         token: u64,
-        batch: Batch,
-    ) -> (bool, oneshot::Receiver<Result<(), SaverError>>) {
+        records: Vec<Record>,
+    ) -> (Option<Worker>, oneshot::Receiver<Answer>) {
         let (answer, answered) = oneshot::channel();
         let mut threads = self.lock();
-        let idle = !threads.contains_key(thread);
-        threads.entry(thread.clone()).or_default().push_back(Job { token, batch, answer });
-        (idle, answered)
-    }
-
-    /// What is to be done next for a thread; none if that was all.
-    pub(super) fn next(&self, thread: &Arc<str>) -> Option<Group> {
-        let mut threads = self.lock();
-        let jobs = threads.get_mut(thread)?;
-        let Some(first) = jobs.pop_front() else {
-            threads.remove(thread);
-            return None;
-        };
-        let mut group = Group { token: first.token, batch: first.batch, answers: vec![first.answer] };
-        while group.batch.len() < MOST
-            && jobs.front().is_some_and(|job| job.token == group.token)
-            && let Some(job) = jobs.pop_front()
-        {
-            group.batch.append(job.batch);
-            group.answers.push(job.answer);
-        }
+        let is_idle = !threads.contains_key(thread);
+        threads.entry(thread.clone()).or_default().push_back(Job { token, records, answer });
         drop(threads);
-        group.batch.settle();
-        Some(group)
+        let worker = is_idle.then(|| Worker { queue: self.clone(), thread: thread.clone(), is_done: false });
+        (worker, answered)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, VecDeque<Job>>> {
+    fn lock(&self) -> MutexGuard<'_, Threads> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+impl Worker {
+    pub(super) fn thread(&self) -> &Arc<str> {
+        &self.thread
+    }
+
+    /// What is to be done next; none if that was all, and the worker has to end.
+    pub(super) fn next(&mut self) -> Option<Group> {
+        let mut threads = self.queue.lock();
+        let jobs = threads.get_mut(&self.thread)?;
+        let Some(first) = jobs.pop_front() else {
+            threads.remove(&self.thread);
+            self.is_done = true;
+            return None;
+        };
+        let (mut rows, mut bytes) = size(&first.records);
+        let mut group = Group { token: first.token, records: first.records, answers: vec![first.answer] };
+        while let Some(job) = jobs.front() {
+            let (more_rows, more_bytes) = size(&job.records);
+            (rows, bytes) = (rows + more_rows, bytes + more_bytes);
+            if job.token != group.token || rows > MOST || bytes > MOST_BYTES {
+                break;
+            }
+            let Some(job) = jobs.pop_front() else { break };
+            group.records.extend(job.records);
+            group.answers.push(job.answer);
+        }
+        Some(group)
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if !self.is_done {
+            let dropped = self.queue.lock().remove(&self.thread);
+            // Without the lock: who is told may want it.
+            drop(dropped);
+        }
+    }
+}
+
 impl Group {
-    pub(super) fn answer(self, result: &Result<(), SaverError>) {
+    /// The rows, sealed. [`SaverError::Invalid`] if they are more than the server takes in a statement.
+    pub(super) fn take_batch(&mut self, vault: &Vault, thread: &str) -> Result<Batch, SaverError> {
+        let mut batch = Batch::of(vault, thread, std::mem::take(&mut self.records))?;
+        let (_, bytes) = batch.size();
+        if bytes > LIMIT {
+            let mend = "keep long values elsewhere, or store each step by itself (`Durability::Sync` or `Async`)";
+            let reason = format!("a commit of thread `{thread}` has {bytes} bytes, and Postgres takes {LIMIT} at once");
+            return Err(SaverError::Invalid(format!("{reason}: {mend}")));
+        }
+        batch.settle();
+        Ok(batch)
+    }
+
+    pub(super) fn answer(self, result: &Answer) {
         for answer in self.answers {
             // A call that was dropped waits for no answer.
             let _ = answer.send(result.clone());
@@ -81,16 +132,6 @@ impl Group {
 }
 
 impl Batch {
-    fn len(&self) -> usize {
-        self.checkpoints.len() + self.pieces.len() + self.writes.len()
-    }
-
-    fn append(&mut self, mut other: Self) {
-        self.checkpoints.append(&mut other.checkpoints);
-        self.pieces.append(&mut other.pieces);
-        self.writes.append(&mut other.writes);
-    }
-
     /// Leaves of each row what would be left if they were stored one after the other: a statement may not change a row twice.
     fn settle(&mut self) {
         keep_last(&mut self.checkpoints, |row| (row.namespace.clone(), row.id));
@@ -116,5 +157,62 @@ fn keep_last<T, K: Eq + Hash>(rows: &mut Vec<T>, key: impl Fn(&T) -> K) {
         rows.reverse();
         keep_first(rows, key);
         rows.reverse();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use hier_core::checkpoint::{PendingWrite, Record, TaskWrites};
+    use uuid::Uuid;
+
+    use super::{MOST_BYTES, Queue};
+
+    fn record(bytes: usize) -> Vec<Record> {
+        let write = PendingWrite { slot: 0, channel: "c".into(), value: vec![0; bytes] };
+        let (checkpoint, task) = (Uuid::nil(), Uuid::nil());
+        vec![Record::Writes {
+            namespace: "".into(),
+            writes: TaskWrites { checkpoint, task, path: "".into(), writes: vec![write] },
+        }]
+    }
+
+    #[test]
+    fn groups_are_bounded_in_bytes() {
+        let (queue, thread) = (Arc::new(Queue::default()), Arc::from("t"));
+        let (worker, _first) = queue.add(&thread, 1, record(MOST_BYTES * 2));
+        let mut worker = worker.expect("the first");
+        let mut others = Vec::new();
+        for _ in 0..8 {
+            let (other, answered) = queue.add(&thread, 1, record(MOST_BYTES / 4));
+            assert!(other.is_none(), "one worker a thread");
+            others.push(answered);
+        }
+        let sizes: Vec<usize> = std::iter::from_fn(|| worker.next()).map(|group| group.records.len()).collect();
+        assert_eq!(sizes, [1, 4, 4], "one that is too long goes alone, the others as far as they fit");
+    }
+
+    /// The runtime has ended, or storing has panicked: also before the worker was ever polled.
+    #[test]
+    fn a_worker_that_is_dropped_tells_those_who_wait() {
+        let (queue, thread) = (Arc::new(Queue::default()), Arc::from("t"));
+        for has_begun in [false, true] {
+            let (worker, mut first) = queue.add(&thread, 1, record(1));
+            let (_, mut second) = queue.add(&thread, 2, record(1));
+            let mut worker = worker.expect("a worker of its own, as nobody is at work");
+            let group = has_begun.then(|| worker.next());
+            drop((group, worker));
+            assert!(first.try_recv().is_err_and(|error| error == tokio::sync::oneshot::error::TryRecvError::Closed));
+            assert!(second.try_recv().is_err_and(|error| error == tokio::sync::oneshot::error::TryRecvError::Closed));
+        }
+        // One that has ended takes nothing from the one after it.
+        let (worker, _) = queue.add(&thread, 1, record(1));
+        let mut ended = worker.expect("a worker");
+        assert!(ended.next().is_some() && ended.next().is_none());
+        let (next, mut waits) = queue.add(&thread, 1, record(1));
+        drop(ended);
+        assert!(waits.try_recv().is_err_and(|error| error == tokio::sync::oneshot::error::TryRecvError::Empty));
+        drop(next);
     }
 }

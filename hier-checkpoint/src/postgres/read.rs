@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use deadpool_postgres::Object;
 use hier_core::checkpoint::{Chain, Checkpoint, ListQuery, Listed, Saved, ThreadInfo};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
+use super::client::Client;
 use super::fault::Fault;
 use super::session::Session;
 use super::text::{escape, holder, unescape};
@@ -19,7 +19,7 @@ use crate::vault::Vault;
 #[derive(Clone, Copy)]
 pub(super) struct Space<'a> {
     pub(super) session: &'a Session,
-    pub(super) client: &'a Object,
+    pub(super) client: &'a Client,
     pub(super) vault: &'a Vault,
     pub(super) thread: &'a str,
     pub(super) namespace: &'a str,
@@ -118,7 +118,7 @@ pub(super) fn write(row: &Row, column: usize, namespace: Arc<str>) -> Result<Wri
 /// Newest first.
 pub(super) async fn list(
     session: &Session,
-    client: &Object,
+    client: &Client,
     vault: &Vault,
     query: &ListQuery,
 ) -> Result<Vec<Listed>, Fault> {
@@ -147,7 +147,7 @@ pub(super) async fn list(
 
 pub(super) async fn threads(
     session: &Session,
-    client: &Object,
+    client: &Client,
     vault: &Vault,
     limit: Option<usize>,
 ) -> Result<Vec<ThreadInfo>, Fault> {

@@ -3,24 +3,29 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use hier_core::checkpoint::SaverError;
 use tokio::time::{Instant, sleep};
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::types::Type;
 use tokio_postgres::{Config, NoTls, Row};
 
 use super::address::{Address, Roots, unusable};
+use super::client::Client;
+pub(crate) use super::client::{Parameter, Transaction};
 use super::fault::Fault;
 use super::options::PostgresOptions;
 use super::statements::{MIGRATIONS, Statements};
 
 /// At most so much of [`PostgresOptions::retry_for`] is spent on the first connection, where the URL may be wrong.
 const CONNECTING: Duration = Duration::from_secs(5);
+/// What the system can count.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// After so long without a word a connection is asked whether it is still there.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+/// What the driver has where the URL says nothing.
+const NO_IDLE: Duration = Duration::from_secs(2 * 60 * 60);
 const FIRST_WAIT: Duration = Duration::from_millis(20);
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
-
-/// A parameter with its type, so that the server need not be asked for it.
-pub(crate) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// The way to the database.
 pub(crate) struct Session {
@@ -28,6 +33,8 @@ pub(crate) struct Session {
     pub(crate) place: String,
     pub(crate) statements: Statements,
     pool: Pool,
+    /// How long a statement may take, and how long a call waits for a connection.
+    limit: Duration,
     retry_for: Duration,
     /// Whether the tables are known to be of this version.
     ready: AtomicBool,
@@ -35,9 +42,12 @@ pub(crate) struct Session {
 
 /// Does something with a connection, and again with a new one while the server cannot be reached.
 macro_rules! retrying {
-    ($session:expr, $client:ident => $work:expr) => {{
+    ($session:expr, $client:ident => $work:expr) => {
+        $crate::postgres::session::retrying!($session, $session.attempts(), $client => $work)
+    };
+    ($session:expr, $attempts:expr, $client:ident => $work:expr) => {{
         let session: &$crate::postgres::session::Session = $session;
-        let mut attempts = session.attempts();
+        let mut attempts = $attempts;
         loop {
             let attempt = async {
                 let $client = session.client().await?;
@@ -61,22 +71,19 @@ impl Session {
     pub(crate) async fn start(url: &str, options: &PostgresOptions) -> Result<Self, SaverError> {
         let statements = Statements::of(&options.schema)?;
         let Address { mut config, place, roots } = Address::parse(url)?;
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(CONNECTING);
-        }
-        if config.get_application_name().is_none() {
-            config.application_name("hier");
-        }
+        let limit = options.limit();
+        let connecting = set_defaults(&mut config, limit);
         let pool = Pool::builder(manager(config, roots.as_ref(), &place)?)
             .max_size(options.connections)
             // A peer that accepts and says nothing is none.
-            .create_timeout(Some(CONNECTING))
+            .create_timeout(Some(connecting))
+            .wait_timeout(Some(limit))
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|error| SaverError::database(&place, error))?;
         let ready = AtomicBool::new(false);
         let retry_for = options.retry_for.min(CONNECTING);
-        let mut session = Self { place, statements, pool, retry_for, ready };
+        let mut session = Self { place, statements, pool, limit, retry_for, ready };
         let version = retrying!(&session, client => session.version(&client).await)?;
         session.ready = AtomicBool::new(version == Some(MIGRATIONS.len()));
         session.retry_for = options.retry_for;
@@ -84,11 +91,18 @@ impl Session {
     }
 
     pub(crate) fn attempts(&self) -> Attempts<'_> {
-        Attempts { place: &self.place, end: Instant::now() + self.retry_for, wait: FIRST_WAIT }
+        self.attempts_for(self.retry_for)
     }
 
-    pub(crate) async fn client(&self) -> Result<Object, Fault> {
-        Ok(self.pool.get().await?)
+    /// Attempts that end earlier.
+    pub(crate) fn attempts_for(&self, time: Duration) -> Attempts<'_> {
+        // What cannot be counted is for ever.
+        let end = Instant::now().checked_add(time.min(self.retry_for));
+        Attempts { session: self, end, wait: FIRST_WAIT }
+    }
+
+    pub(crate) async fn client(&self) -> Result<Client, Fault> {
+        Ok(Client::new(self.pool.get().await?, self.limit))
     }
 
     /// Fails unless the tables are there.
@@ -107,7 +121,7 @@ impl Session {
     }
 
     /// How many migrations the tables have been through, if there are any.
-    async fn version(&self, client: &Object) -> Result<Option<usize>, Fault> {
+    async fn version(&self, client: &Client) -> Result<Option<usize>, Fault> {
         let encoding = client.simple_query("show server_encoding").await?;
         let is_utf8 = encoding.iter().any(|message| match message {
             tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0) == Some("UTF8"),
@@ -117,11 +131,11 @@ impl Session {
             return Err(self.unusable("its encoding is not UTF8: use a database that was created with it").into());
         }
         let versions = format!("{}.version", self.statements.schema);
-        let there = client.query_typed("select to_regclass($1) is not null", &[(&versions, Type::TEXT)]).await?;
+        let there = client.query("select to_regclass($1) is not null", &[(&versions, Type::TEXT)]).await?;
         if !first::<bool>(&there)? {
             return Ok(None);
         }
-        let rows = client.query_typed(&format!("select version from {versions}"), &[]).await?;
+        let rows = client.query(&format!("select version from {versions}"), &[]).await?;
         match usize::try_from(first::<i32>(&rows)?) {
             Ok(version) if version <= MIGRATIONS.len() => Ok(Some(version)),
             _ => Err(self.unusable("its tables are of a newer version of hier: update this program").into()),
@@ -135,7 +149,7 @@ impl Session {
         Ok(())
     }
 
-    async fn migrate_once(&self, client: Object) -> Result<(), Fault> {
+    async fn migrate_once(&self, client: Client) -> Result<(), Fault> {
         if self.version(&client).await? == Some(MIGRATIONS.len()) {
             return Ok(());
         }
@@ -144,29 +158,52 @@ impl Session {
         transaction.end(migrated).await
     }
 
-    async fn migrate_in(&self, client: &Object) -> Result<(), Fault> {
+    async fn migrate_in(&self, client: &Client) -> Result<(), Fault> {
         // One at a time; whoever waited finds the work done.
-        client.batch_execute("select pg_advisory_xact_lock(7523375889364021618)").await?;
+        client.batch("select pg_advisory_xact_lock(7523375889364021618)").await?;
         let begin =
             "create schema if not exists {s}; create table if not exists {s}.version (version integer not null);
             insert into {s}.version select 0 where not exists (select 1 from {s}.version)";
-        client.batch_execute(&self.statements.with_schema(begin)).await?;
+        client.batch(&self.statements.with_schema(begin)).await?;
         let version = self.version(client).await?.unwrap_or_default();
         for migration in &MIGRATIONS[version..] {
-            client.batch_execute(&self.statements.with_schema(migration)).await?;
+            client.batch(&self.statements.with_schema(migration)).await?;
         }
         let end = format!("update {{s}}.version set version = {}", MIGRATIONS.len());
-        Ok(client.batch_execute(&self.statements.with_schema(&end)).await?)
+        client.batch(&self.statements.with_schema(&end)).await
     }
 
     /// Runs a statement in one round trip. Nothing is left behind in the connection: a pooler may give it to somebody else.
-    pub(crate) async fn query(&self, client: &Object, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
-        Ok(client.query_typed(sql, with).await?)
+    pub(crate) async fn query(&self, client: &Client, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+        client.query(sql, with).await
     }
 
     fn unusable(&self, reason: &str) -> SaverError {
         unusable(&self.place, reason)
     }
+}
+
+/// Sets what the URL leaves open: names, and how a connection is noticed that is dead. Returns how long connecting may take.
+fn set_defaults(config: &mut Config, limit: Duration) -> Duration {
+    let each = *config.get_connect_timeout().unwrap_or(&CONNECTING);
+    config.connect_timeout(each);
+    if config.get_application_name().is_none() {
+        config.application_name("hier");
+    }
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(limit.min(DAY));
+    }
+    if config.get_keepalives_idle() == NO_IDLE {
+        config.keepalives_idle(KEEPALIVE);
+    }
+    if config.get_keepalives_interval().is_none() {
+        config.keepalives_interval(KEEPALIVE / 3);
+    }
+    if config.get_keepalives_retries().is_none() {
+        config.keepalives_retries(3);
+    }
+    let hosts = config.get_hosts().len().max(config.get_hostaddrs().len()).max(1);
+    each.saturating_mul(u32::try_from(hosts).unwrap_or(u32::MAX))
 }
 
 /// What makes connections.
@@ -182,39 +219,6 @@ fn manager(config: Config, roots: Option<&Roots>, place: &str) -> Result<Manager
     ))
 }
 
-/// A transaction. If the call is dropped before its end, the connection is closed, and with it the transaction.
-pub(crate) struct Transaction(Option<Object>);
-
-impl Transaction {
-    pub(crate) async fn begin(client: Object) -> Result<Self, Fault> {
-        let transaction = Self(Some(client));
-        transaction.client().batch_execute("begin").await?;
-        Ok(transaction)
-    }
-
-    pub(crate) fn client(&self) -> &Object {
-        self.0.as_ref().expect("only `end` takes it, and takes all")
-    }
-
-    /// Commits if all went well.
-    pub(crate) async fn end<T>(mut self, result: Result<T, Fault>) -> Result<T, Fault> {
-        let ended = self.client().batch_execute(if result.is_ok() { "commit" } else { "rollback" }).await;
-        if ended.is_ok() {
-            // Back to the others.
-            self.0.take();
-        }
-        result.and_then(|value| Ok(ended.map(|()| value)?))
-    }
-}
-
-impl Drop for Transaction {
-    fn drop(&mut self) {
-        if let Some(client) = self.0.take() {
-            drop(Object::take(client));
-        }
-    }
-}
-
 /// The first column of the first row.
 pub(crate) fn first<T: for<'a> tokio_postgres::types::FromSql<'a>>(rows: &[Row]) -> Result<T, Fault> {
     match rows.first() {
@@ -225,16 +229,20 @@ pub(crate) fn first<T: for<'a> tokio_postgres::types::FromSql<'a>>(rows: &[Row])
 
 /// How often something has been tried.
 pub(crate) struct Attempts<'a> {
-    place: &'a str,
-    end: Instant,
+    session: &'a Session,
+    end: Option<Instant>,
     wait: Duration,
 }
 
 impl Attempts<'_> {
     /// Waits before the next attempt; or says what went wrong if there is none.
     pub(crate) async fn after(&mut self, fault: Fault) -> Result<(), SaverError> {
-        if !fault.is_passing() || Instant::now() >= self.end {
-            return Err(fault.tell(self.place));
+        if fault.is_of_connection() {
+            // What befell this connection has befallen those that are idle, as a rule.
+            self.session.pool.retain(|_, _| false);
+        }
+        if !fault.is_passing() || self.end.is_some_and(|end| Instant::now() >= end) {
+            return Err(fault.tell(&self.session.place));
         }
         sleep(self.wait).await;
         self.wait = (self.wait * 2).min(LONGEST_WAIT);

@@ -113,6 +113,7 @@ pub(super) const MIGRATIONS: &[&str] = &[r#"
 /// The statements for one schema.
 #[derive(Debug)]
 pub(crate) struct Statements {
+    /// Quoted.
     pub(super) schema: String,
     pub(super) commit: String,
     pub(super) claim: String,
@@ -128,7 +129,7 @@ pub(crate) struct Statements {
 }
 
 impl Statements {
-    /// [`SaverError::Invalid`] for a schema whose name would have to be quoted.
+    /// [`SaverError::Invalid`] for a schema with another name than `PostgresOptions::schema` allows.
     pub(super) fn of(schema: &str) -> Result<Self, SaverError> {
         let good = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';
         let starts = |letter: char| letter.is_ascii_lowercase() || letter == '_';
@@ -136,9 +137,10 @@ impl Statements {
             let reason = "use at most 63 small letters, digits and `_`, a letter first";
             return Err(SaverError::Invalid(format!("`{schema}` cannot be the name of a schema: {reason}")));
         }
-        let for_schema = |text: &str| text.replace("{s}", schema);
+        // `user`, `order` and others are words of SQL.
+        let schema = format!("\"{schema}\"");
+        let for_schema = |text: &str| text.replace("{s}", &schema);
         Ok(Self {
-            schema: schema.to_owned(),
             commit: for_schema(COMMIT),
             claim: for_schema(CLAIM),
             holder: for_schema(HOLDER),
@@ -150,6 +152,7 @@ impl Statements {
             writes: for_schema(WRITES),
             list: for_schema(LIST),
             threads: for_schema(THREADS),
+            schema: schema.clone(),
         })
     }
 

@@ -1,9 +1,9 @@
 //! Storing a batch with one statement.
 
-use deadpool_postgres::Object;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
+use super::client::Client;
 use super::fault::Fault;
 use super::session::{Session, first};
 use super::text::escape;
@@ -83,7 +83,7 @@ pub(super) enum Owner<'a> {
 }
 
 /// Stores a batch, and says whether the thread was found.
-pub(super) async fn store(session: &Session, client: &Object, owner: &Owner<'_>, batch: &Batch) -> Result<bool, Fault> {
+pub(super) async fn store(session: &Session, client: &Client, owner: &Owner<'_>, batch: &Batch) -> Result<bool, Fault> {
     let columns = Columns::of(batch);
     let Columns { checkpoints: c, pieces: p, writes: w } = &columns;
     let (name, token, key) = match owner {

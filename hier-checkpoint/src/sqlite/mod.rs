@@ -18,12 +18,13 @@ use std::time::{Duration, SystemTime};
 use hier_core::async_trait;
 use hier_core::checkpoint::{
     Checkpointer, Claim, Deletion, Lease, ListQuery, Listed, Prune, Record, Saved, SaverError, ThreadInfo, WhenRunning,
+    check,
 };
 use rusqlite::Connection;
 use tokio::sync::Notify;
-use tokio::time::Instant;
 use uuid::Uuid;
 
+use crate::lease::{Claimed, wait_for};
 use crate::rows::Batch;
 use crate::vault::Vault;
 use fault::Fault;
@@ -155,32 +156,23 @@ impl Sqlite {
         run().map_err(|fault| fault.tell(&self.0.place))
     }
 
+    /// If the call is dropped, the lease is released before anybody else's call is served.
     async fn claim(&self, thread: &str, claim: &Claim) -> Result<Lease, SaverError> {
-        let (thread, claim) = (thread.to_owned(), claim.clone());
-        self.0.writer.submit(Work::Short, move |connection| lease::claim(connection, &thread, &claim)).await
+        let (name, claim, undo) = (thread.to_owned(), claim.clone(), self.0.writer.head());
+        let work = move |connection: &Connection| {
+            let release = move |lease: Lease| undo.submit(move |connection| lease::release(connection, &lease));
+            Ok(Claimed::new(lease::claim(connection, &name, &claim)?, release))
+        };
+        let claimed = self.0.writer.submit(Work::Last, work).await?;
+        claimed.take().ok_or_else(|| SaverError::Invalid(format!("the claim of thread `{thread}` was dropped")))
     }
 
-    async fn wait_and_claim(&self, thread: &str, claim: &Claim, at_most: Duration) -> Result<Lease, SaverError> {
-        let end = Instant::now().checked_add(at_most);
-        loop {
-            let released = self.0.released.notified();
-            tokio::pin!(released);
-            released.as_mut().enable();
-            // Looked at first without a transaction, so that those who wait do not keep those who write.
-            let own = thread.to_owned();
-            let busy = match self.read(move |connection| lease::holder(connection, &own)).await? {
-                Some(holder) => SaverError::Busy { thread: thread.to_owned(), holder },
-                None => match self.claim(thread, claim).await {
-                    Err(busy @ SaverError::Busy { .. }) => busy,
-                    result => return result,
-                },
-            };
-            if end.is_some_and(|end| Instant::now() >= end) {
-                return Err(busy);
-            }
-            // Another process tells nobody.
-            let again = Instant::now() + LOOK_AGAIN;
-            let _ = tokio::time::timeout_at(end.map_or(again, |end| end.min(again)), released).await;
+    /// Looked at first without a transaction, so that those who wait do not keep those who write.
+    async fn look_and_claim(&self, thread: &str, claim: &Claim) -> Result<Lease, SaverError> {
+        let own = thread.to_owned();
+        match self.read(move |connection| lease::holder(connection, &own)).await? {
+            Some(holder) => Err(SaverError::Busy { thread: thread.to_owned(), holder }),
+            None => self.claim(thread, claim).await,
         }
     }
 
@@ -231,8 +223,10 @@ impl fmt::Debug for Sqlite {
 impl Checkpointer for Sqlite {
     async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
         match claim.when_running {
-            WhenRunning::Wait(at_most) => self.wait_and_claim(thread, &claim, at_most).await,
             WhenRunning::TakeOver | WhenRunning::Reject => self.claim(thread, &claim).await,
+            WhenRunning::Wait(at_most) => {
+                wait_for(&self.0.released, LOOK_AGAIN, at_most, || self.look_and_claim(thread, &claim)).await
+            }
         }
     }
 
@@ -250,6 +244,7 @@ impl Checkpointer for Sqlite {
     }
 
     async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
+        records.iter().try_for_each(check)?;
         let batch = Batch::of(&self.0.vault, &lease.thread, records)?;
         let (thread, token) = (lease.thread.clone(), lease.token);
         let (rows, bytes) = batch.size();

@@ -19,6 +19,9 @@ pub enum Survives {
     PowerLoss,
 }
 
+/// What SQLite can count, in milliseconds: 24 days.
+const LONGEST_WAIT: Duration = Duration::from_millis(i32::MAX as u64);
+
 /// How a SQLite store is opened, see [`Sqlite::options`].
 ///
 /// ```
@@ -55,7 +58,7 @@ impl SqliteOptions {
 
     /// How long to wait for another process that is writing to the same file; 10 seconds by default.
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
-        self.busy_timeout = timeout;
+        self.busy_timeout = timeout.min(LONGEST_WAIT);
         self
     }
 

@@ -102,11 +102,15 @@ pub(crate) fn open_ours(path: Option<&Path>, options: &SqliteOptions) -> Result<
 
 /// Has the file written by way of a log. Returns the mode that it is in then.
 fn use_log(connection: &Connection, busy_timeout: Duration) -> Result<String, rusqlite::Error> {
-    let end = Instant::now() + busy_timeout;
+    // What cannot be counted is for ever.
+    let end = Instant::now().checked_add(busy_timeout);
     loop {
         match connection.query_row("pragma journal_mode = wal", [], |row| row.get(0)) {
             // If two open a new file at once, SQLite lets one of them fail without a wait.
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && Instant::now() < end => {
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                    && end.is_none_or(|end| Instant::now() < end) =>
+            {
                 std::thread::sleep(Duration::from_millis(1));
             }
             mode => return mode,

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -56,15 +56,27 @@ struct Queue {
     closed: bool,
 }
 
-/// What is said of something to be done.
+/// How a queued job may be scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
-    /// It is short, and fails, if it does, before it changes anything.
+    /// With others in one transaction, by whoever comes first.
     Short,
-    /// The same, of some length.
+    /// As a short one, and the last of its transaction: those after it see what has become of it.
+    Last,
+    /// With others in one transaction, by the thread.
     Long,
-    /// It has a transaction of its own, since it may fail after it has changed something.
+    /// In a transaction of its own, by the thread.
     Alone,
+}
+
+impl Work {
+    const fn is_short(self) -> bool {
+        matches!(self, Self::Short | Self::Last)
+    }
+
+    const fn ends_transaction(self) -> bool {
+        matches!(self, Self::Last | Self::Alone)
+    }
 }
 
 /// Something to be done in a transaction.
@@ -73,15 +85,38 @@ struct Job {
     run: Box<Run>,
 }
 
-/// Is given the error if there is no transaction.
+/// Receives `Err` if no transaction could be started.
 type Run = dyn FnOnce(Result<&Connection, SaverError>) -> Ran + Send;
+
+/// Tells the caller what has become of the job, once it is known whether the transaction was committed.
+type Reply = Box<dyn FnOnce(Result<(), SaverError>) + Send>;
 
 /// What was done and not yet committed.
 struct Ran {
-    /// Whether the transaction can be committed.
-    good: bool,
-    /// Tells the caller, once it is known whether it was.
-    reply: Box<dyn FnOnce(Result<(), SaverError>) + Send>,
+    /// Why it must not be committed.
+    failed: Option<SaverError>,
+    reply: Reply,
+}
+
+impl Job {
+    /// A job, and what it will answer.
+    fn new<T: Send + 'static>(
+        place: String,
+        work: Work,
+        run: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
+    ) -> (Self, oneshot::Receiver<Result<T, SaverError>>) {
+        let (answer, answered) = oneshot::channel();
+        let run = move |connection: Result<&Connection, SaverError>| {
+            let result = connection.map_err(Fault::Saver).and_then(run).map_err(|fault| fault.tell(&place));
+            let failed = result.as_ref().err().cloned();
+            // A call that was dropped waits for no answer.
+            let reply = move |committed: Result<(), SaverError>| {
+                let _ = answer.send(result.and_then(|value| committed.map(|()| value)));
+            };
+            Ran { failed, reply: Box::new(reply) }
+        };
+        (Self { work, run: Box::new(run) }, answered)
+    }
 }
 
 impl Writer {
@@ -129,28 +164,12 @@ impl Writer {
         work: Work,
         run: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
     ) -> impl Future<Output = Result<T, SaverError>> + Send + 'static {
-        let (answer, answered) = oneshot::channel();
         let shared = self.shared.clone();
-        let run = move |connection: Result<&Connection, SaverError>, place: &str| {
-            let result = connection.map_err(Fault::Saver).and_then(run);
-            let good = match &result {
-                Ok(_) => true,
-                Err(Fault::Saver(_)) => work != Work::Alone,
-                Err(Fault::Sql(_)) => false,
-            };
-            let result = result.map_err(|fault| fault.tell(place));
-            // A call that was dropped waits for no answer.
-            let reply = move |committed: Result<(), SaverError>| {
-                let _ = answer.send(result.and_then(|value| committed.map(|()| value)));
-            };
-            Ran { good, reply: Box::new(reply) }
-        };
-        let place = shared.place.clone();
-        let job = Job { work, run: Box::new(move |connection| run(connection, &place)) };
+        let (job, answered) = Job::new(shared.place.clone(), work, run);
         shared.queue().jobs.push_back(job);
         let call = Call { shared, is_open: true };
         async move {
-            if work == Work::Short && !call.shared.manner.waits_for_disk {
+            if work.is_short() && !call.shared.manner.waits_for_disk {
                 call.shared.write_now();
             } else {
                 call.shared.wake();
@@ -159,6 +178,11 @@ impl Writer {
             call.end();
             answer?
         }
+    }
+
+    /// The head of the queue, for what must be undone before anybody else is served.
+    pub(super) fn head(&self) -> Head {
+        Head(Arc::downgrade(&self.shared))
     }
 
     /// Waits until all that was queued is done and the file is closed.
@@ -174,6 +198,21 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         self.shared.close();
+    }
+}
+
+/// The head of the queue.
+pub(super) struct Head(Weak<Shared>);
+
+impl Head {
+    /// Queues something before everything that waits; the thread does it.
+    pub(super) fn submit(&self, run: impl FnOnce(&Connection) -> Result<(), Fault> + Send + 'static) {
+        // Once the file is closed there is nothing to undo it in.
+        if let Some(shared) = self.0.upgrade() {
+            let (job, _) = Job::new(shared.place.clone(), Work::Short, run);
+            shared.queue().jobs.push_front(job);
+            shared.wake();
+        }
     }
 }
 
@@ -278,20 +317,19 @@ impl Shared {
     /// Writes what is queued; if it is not the thread, only what is short.
     fn write(&self, connection: &Connection, is_thread: bool) -> Did {
         let patience = if is_thread { self.manner.busy_timeout } else { Duration::ZERO };
-        // It only sets a number.
+        // Cannot fail in practice: it only stores the timeout.
         let _ = connection.busy_timeout(patience);
         loop {
             let next = self.queue().jobs.front().map(|job| job.work);
             match next {
-                Some(Work::Short) => {}
-                Some(_) if is_thread => {}
+                Some(work) if is_thread || work.is_short() => {}
                 _ => return Did::All,
             }
             if let Err(error) = begin(connection) {
                 if !is_thread && error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) {
                     return Did::Busy;
                 }
-                self.refuse(Fault::from(error).tell(&self.place));
+                self.refuse(self.tell(error));
                 continue;
             }
             self.transaction(connection, is_thread);
@@ -319,25 +357,59 @@ impl Shared {
 
     /// Does what is queued in the transaction that has begun, and ends it.
     fn transaction(&self, connection: &Connection, is_thread: bool) {
-        let (mut replies, mut good) = (Vec::new(), true);
+        let (mut replies, mut ended) = (Vec::new(), Ok(()));
         while let Some(job) = self.take(replies.len(), is_thread) {
-            let work = job.work;
-            let ran = run(job, connection);
-            good &= ran.as_ref().is_some_and(|ran| ran.good);
-            replies.extend(ran.map(|ran| ran.reply));
-            if work == Work::Alone || !good {
+            let is_last = job.work.ends_transaction();
+            let is_first = replies.is_empty();
+            match self.attempt(job, connection, is_first) {
+                Ok(reply) => replies.extend(reply),
+                Err(error) => ended = Err(error),
+            }
+            if is_last || replies.is_empty() || ended.is_err() {
                 break;
             }
         }
-        let ended = if good { execute(connection, "commit") } else { Err(rolled_back()) };
-        if ended.is_err() && !connection.is_autocommit() {
+        if ended.is_ok() && !replies.is_empty() {
+            ended = execute(connection, "commit").map_err(|error| self.tell(error));
+        }
+        if !connection.is_autocommit() {
             // If even this fails, the next `begin` says so.
             let _ = execute(connection, "rollback");
         }
-        let ended = ended.map_err(|error| Fault::from(error).tell(&self.place));
         for reply in replies {
             reply(ended.clone());
         }
+    }
+
+    /// Does a job in the transaction. If it fails it is undone, its caller is told, and there is no reply; an error if the
+    /// whole transaction has been undone with it. The first needs no savepoint, as there is nobody else to be spared.
+    fn attempt(&self, job: Job, connection: &Connection, is_first: bool) -> Result<Option<Reply>, SaverError> {
+        let savepoint = |sql: &str| {
+            let done = if is_first { Ok(()) } else { execute(connection, sql) };
+            done.map_err(|error| self.tell(error))
+        };
+        let begun = savepoint("savepoint job");
+        // If it panics, the reply is dropped with it, which tells the caller.
+        let ran = run(job, begun.map(|()| connection));
+        let (failed, reply) = match ran {
+            Some(Ran { failed, reply }) => (failed, Some(reply)),
+            None => (Some(given_up(&self.place)), None),
+        };
+        let Some(error) = failed else { return savepoint("release job").map(|()| reply) };
+        let undone = if connection.is_autocommit() {
+            // SQLite has undone everything, as it does when the disk is full.
+            Err(error)
+        } else {
+            savepoint("rollback to job").and_then(|()| savepoint("release job"))
+        };
+        if let Some(reply) = reply {
+            reply(Ok(()));
+        }
+        undone.map(|()| None)
+    }
+
+    fn tell(&self, error: rusqlite::Error) -> SaverError {
+        Fault::from(error).tell(&self.place)
     }
 
     /// The next that may share a transaction with so many others.
@@ -345,7 +417,7 @@ impl Shared {
         let most = if is_thread { MOST } else { MOST_FOR_OTHERS };
         let mut queue = self.queue();
         let fits = match queue.jobs.front()?.work {
-            Work::Short => others < most,
+            Work::Short | Work::Last => others < most,
             Work::Long => others < most && is_thread,
             Work::Alone => others == 0 && is_thread,
         };
@@ -353,9 +425,9 @@ impl Shared {
     }
 }
 
-/// Does a job. If it panics nothing is committed, and its caller is told that it was given up.
-fn run(job: Job, connection: &Connection) -> Option<Ran> {
-    std::panic::catch_unwind(AssertUnwindSafe(|| (job.run)(Ok(connection)))).ok()
+/// Does a job; nothing comes of it if it panics.
+fn run(job: Job, connection: Result<&Connection, SaverError>) -> Option<Ran> {
+    std::panic::catch_unwind(AssertUnwindSafe(|| (job.run)(connection))).ok()
 }
 
 fn given_up(place: &str) -> SaverError {
@@ -363,12 +435,6 @@ fn given_up(place: &str) -> SaverError {
         place: place.to_owned(),
         reason: "the call was given up: it was closed meanwhile, or something in it panicked".to_owned(),
     }
-}
-
-/// What those are told whose transaction somebody else has spoilt.
-fn rolled_back() -> rusqlite::Error {
-    let error = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_ABORT);
-    rusqlite::Error::SqliteFailure(error, Some("another call in the same transaction failed: try again".to_owned()))
 }
 
 fn begin(connection: &Connection) -> Result<(), rusqlite::Error> {

@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use deadpool_postgres::Object;
 use hier_core::async_trait;
 use hier_core::checkpoint::SaverError;
 use hier_core::store::plan::{Finder, Plan, Read, list_namespaces};
@@ -15,6 +14,7 @@ use tokio_postgres::types::Type;
 use super::postgres_write::{migrate, refresh, sweep, version, write_all};
 use super::row::{Columns, Row, join, picked, split};
 use crate::PostgresOptions;
+use crate::postgres::client::Client;
 use crate::postgres::fault::Fault;
 use crate::postgres::session::{Parameter, Session, Transaction, retrying};
 use crate::postgres::text::{escape, unescape};
@@ -149,7 +149,7 @@ impl Store for PostgresStore {
 #[derive(Clone, Copy)]
 struct Reader<'a> {
     session: &'a Session,
-    client: &'a Object,
+    client: &'a Client,
     vault: &'a Vault,
 }
 

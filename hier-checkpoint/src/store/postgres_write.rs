@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use deadpool_postgres::Object;
 use hier_core::checkpoint::SaverError;
 use hier_core::store::plan::{Put, Write};
 use tokio_postgres::types::Type;
 
 use super::row::{join, lives, seal};
+use crate::postgres::client::Client;
 use crate::postgres::fault::Fault;
 use crate::postgres::session::{Parameter, Session, first};
 use crate::postgres::text::{escape, unescape};
@@ -40,7 +40,7 @@ const MIGRATIONS: &[&str] = &[r#"
 "#];
 
 /// How many migrations the tables have been through, if there are any, and how many there are.
-pub(super) async fn version(session: &Session, client: &Object) -> Result<(Option<usize>, usize), Fault> {
+pub(super) async fn version(session: &Session, client: &Client) -> Result<(Option<usize>, usize), Fault> {
     let sql = session.statements.with_schema("select to_regclass('{s}.store_version') is not null");
     if !first::<bool>(&session.query(client, &sql, &[]).await?)? {
         return Ok((None, MIGRATIONS.len()));
@@ -51,8 +51,8 @@ pub(super) async fn version(session: &Session, client: &Object) -> Result<(Optio
 }
 
 /// Brings the tables to this version, in a transaction.
-pub(super) async fn migrate(session: &Session, client: &Object) -> Result<(), Fault> {
-    let run = async |sql: &str| client.batch_execute(&session.statements.with_schema(sql)).await;
+pub(super) async fn migrate(session: &Session, client: &Client) -> Result<(), Fault> {
+    let run = async |sql: &str| client.batch(&session.statements.with_schema(sql)).await;
     // One at a time; whoever waited finds the work done. The saver's migrations wait, too: they make the same schema.
     run("select pg_advisory_xact_lock(7523375889364021618)").await?;
     if version(session, client).await?.0 == Some(MIGRATIONS.len()) {
@@ -76,7 +76,7 @@ pub(super) async fn migrate(session: &Session, client: &Object) -> Result<(), Fa
 
 /// Starts the time to live of these items anew, unless it has passed meanwhile. Those that somebody else is changing are left
 /// to them.
-pub(super) async fn refresh(session: &Session, client: &Object, places: &[i64]) -> Result<(), Fault> {
+pub(super) async fn refresh(session: &Session, client: &Client, places: &[i64]) -> Result<(), Fault> {
     if places.is_empty() {
         return Ok(());
     }
@@ -91,7 +91,7 @@ pub(super) async fn refresh(session: &Session, client: &Object, places: &[i64]) 
 /// not wait for each other in a circle, and that none goes while an item comes.
 pub(super) async fn write_all(
     session: &Session,
-    client: &Object,
+    client: &Client,
     vault: &Vault,
     writes: &[Write],
 ) -> Result<(), Fault> {
@@ -161,7 +161,7 @@ impl Gone {
 #[derive(Clone, Copy)]
 struct Runner<'a> {
     session: &'a Session,
-    client: &'a Object,
+    client: &'a Client,
 }
 
 impl Runner<'_> {
@@ -231,7 +231,7 @@ fn by_name(rows: &[tokio_postgres::Row]) -> Result<HashMap<String, i64>, Fault> 
 }
 
 /// Deletes what has expired, and says how many items that were. In a transaction, with the namespaces locked first.
-pub(super) async fn sweep(session: &Session, client: &Object) -> Result<u64, Fault> {
+pub(super) async fn sweep(session: &Session, client: &Client) -> Result<u64, Fault> {
     let run = Runner { session, client };
     let sql = "select s.key from {s}.store_spaces s where exists (select 1 from {s}.store_items i
         where i.space = s.key and i.expires <= {s}.store_now()) order by s.name for update";

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 
 /// The server for tests; says so if there is none.
 pub(crate) fn server() -> Option<String> {
@@ -62,10 +63,22 @@ impl Drop for Server {
     }
 }
 
-/// The way to a server, on which one answer can be lost.
+/// The way to a server, on which things go wrong.
 pub(crate) struct Road {
     pub(crate) url: String,
-    loses: Arc<AtomicBool>,
+    state: Arc<State>,
+}
+
+/// What is wrong with the way.
+#[derive(Default)]
+struct State {
+    loses_answer: AtomicBool,
+    /// Connections before this number carry nothing any more, and are not closed.
+    silent_before: AtomicUsize,
+    connections: AtomicUsize,
+    holds_answers: AtomicBool,
+    held: Notify,
+    goes_on: Notify,
 }
 
 impl Road {
@@ -75,35 +88,76 @@ impl Road {
         let (address, _) = address.split_once('/').expect("a URL");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let here = listener.local_addr().expect("an address").to_string();
-        let (url, loses) = (url.replace(address, &here), Arc::new(AtomicBool::new(false)));
-        let (address, lose) = (address.to_owned(), loses.clone());
+        let (url, state) = (url.replace(address, &here), Arc::new(State::default()));
+        let (address, own) = (address.to_owned(), state.clone());
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let server = TcpStream::connect(&address).await.expect("the server");
-                tokio::spawn(carry(client, server, lose.clone()));
+                let number = own.connections.fetch_add(1, Ordering::SeqCst);
+                tokio::spawn(carry(client, server, number, own.clone()));
             }
         });
-        Self { url, loses }
+        Self { url, state }
     }
 
     /// The next answer does not arrive, and the connection is closed.
     pub(crate) fn lose_one_answer(&self) {
-        self.loses.store(true, Ordering::SeqCst);
+        self.state.loses_answer.store(true, Ordering::SeqCst);
+    }
+
+    /// Connections that there are carry nothing any more, and are not closed. New ones do.
+    pub(crate) fn silence_connections(&self) {
+        let all = self.state.connections.load(Ordering::SeqCst);
+        self.state.silent_before.store(all, Ordering::SeqCst);
+    }
+
+    /// No connection carries anything.
+    pub(crate) fn silence(&self) {
+        self.state.silent_before.store(usize::MAX, Ordering::SeqCst);
+    }
+
+    /// From now on answers wait.
+    pub(crate) fn hold_answers(&self) {
+        self.state.holds_answers.store(true, Ordering::SeqCst);
+    }
+
+    /// Until the server has done something and its answer waits.
+    pub(crate) async fn answer_is_held(&self) {
+        self.state.held.notified().await;
+    }
+
+    /// Answers arrive again, first those that waited.
+    pub(crate) fn let_answers_go(&self) {
+        self.state.holds_answers.store(false, Ordering::SeqCst);
+        self.state.goes_on.notify_waiters();
     }
 }
 
-async fn carry(mut client: TcpStream, mut server: TcpStream, loses: Arc<AtomicBool>) {
+async fn carry(mut client: TcpStream, mut server: TcpStream, number: usize, state: Arc<State>) {
     let (mut asks, mut answers) = (vec![0; 65_536], vec![0; 65_536]);
     loop {
+        if number < state.silent_before.load(Ordering::SeqCst) {
+            // Both ends stay open.
+            return std::future::pending().await;
+        }
         tokio::select! {
             Ok(length) = client.read(&mut asks) => match length {
                 0 => return,
-                _ => server.write_all(&asks[..length]).await.expect("the server"),
+                _ if number < state.silent_before.load(Ordering::SeqCst) => {}
+                // A server that was killed.
+                _ => if server.write_all(&asks[..length]).await.is_err() { return },
             },
-            Ok(length) = server.read(&mut answers) => match length {
-                0 => return,
-                _ if loses.swap(false, Ordering::SeqCst) => return,
-                _ => client.write_all(&answers[..length]).await.expect("the client"),
+            Ok(length) = server.read(&mut answers) => {
+                if length == 0 || state.loses_answer.swap(false, Ordering::SeqCst) {
+                    return;
+                }
+                let goes_on = state.goes_on.notified();
+                if state.holds_answers.load(Ordering::SeqCst) {
+                    state.held.notify_one();
+                    goes_on.await;
+                }
+                // Who asked may be gone.
+                if client.write_all(&answers[..length]).await.is_err() { return }
             },
             else => return,
         }

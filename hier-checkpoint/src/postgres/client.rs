@@ -1,0 +1,112 @@
+//! A connection that is borrowed from the pool. Each statement has a time limit, and a connection that may still be busy, or
+//! in a transaction, is closed instead of being given back.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use deadpool_postgres::Object;
+use tokio::time::timeout;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Row, SimpleQueryMessage};
+
+use super::fault::Fault;
+
+/// A parameter with its type, so that the server need not be asked for it.
+pub(crate) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// A borrowed connection.
+pub(crate) struct Client {
+    /// `Some` until it is dropped.
+    object: Option<Object>,
+    /// Statements without an answer, and transactions without an end.
+    open: AtomicUsize,
+    limit: Duration,
+}
+
+impl Client {
+    pub(super) fn new(object: Object, limit: Duration) -> Self {
+        Self { object: Some(object), open: AtomicUsize::new(0), limit }
+    }
+
+    /// The same connection with less time for each statement.
+    pub(crate) fn within(mut self, limit: Duration) -> Self {
+        self.limit = self.limit.min(limit);
+        self
+    }
+
+    /// Runs a statement in one round trip.
+    pub(crate) async fn query(&self, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+        self.limited(async |object| object.query_typed(sql, with).await).await
+    }
+
+    /// Runs statements without parameters.
+    pub(crate) async fn batch(&self, sql: &str) -> Result<(), Fault> {
+        self.limited(async |object| object.batch_execute(sql).await).await
+    }
+
+    /// Runs statements without parameters that answer in texts.
+    pub(crate) async fn simple_query(&self, sql: &str) -> Result<Vec<SimpleQueryMessage>, Fault> {
+        self.limited(async |object| object.simple_query(sql).await).await
+    }
+
+    /// A call that is dropped here, or has no answer in time, leaves the connection open for an answer that nobody reads.
+    async fn limited<T>(
+        &self,
+        statement: impl AsyncFnOnce(&Object) -> Result<T, tokio_postgres::Error>,
+    ) -> Result<T, Fault> {
+        let Some(object) = &self.object else { return Err(Fault::NoConnection("it was closed".to_owned())) };
+        self.begin();
+        let answer = timeout(self.limit, statement(object)).await;
+        let result = answer.map_err(|_| Fault::Silent(self.limit)).and_then(|result| Ok(result?));
+        if !result.as_ref().is_err_and(Fault::is_of_connection) {
+            self.end();
+        }
+        result
+    }
+
+    fn begin(&self) {
+        self.open.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn end(&self) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        if self.open.load(Ordering::Relaxed) > 0
+            && let Some(object) = self.object.take()
+        {
+            // Ends the task that reads from it, too.
+            drop(Object::take(object));
+        }
+    }
+}
+
+/// A transaction. If the call is dropped before its end, the connection is closed, and with it the transaction.
+pub(crate) struct Transaction(Client);
+
+impl Transaction {
+    /// The server ends it, too, if nothing is heard of it for so long: else a connection that was lost on the way would hold
+    /// its locks until the server notices.
+    pub(crate) async fn begin(client: Client) -> Result<Self, Fault> {
+        client.begin();
+        let idle = i32::try_from(client.limit.as_millis()).unwrap_or(i32::MAX).max(1);
+        client.batch(&format!("begin; set local idle_in_transaction_session_timeout = {idle}")).await?;
+        Ok(Self(client))
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.0
+    }
+
+    /// Commits if all went well.
+    pub(crate) async fn end<T>(self, result: Result<T, Fault>) -> Result<T, Fault> {
+        let ended = self.0.batch(if result.is_ok() { "commit" } else { "rollback" }).await;
+        if ended.is_ok() {
+            self.0.end();
+        }
+        result.and_then(|value| ended.map(|()| value))
+    }
+}

@@ -1,0 +1,101 @@
+//! Calls that share a transaction of SQLite: what befalls one befalls no other.
+#![cfg(feature = "sqlite")]
+
+mod kit;
+
+use std::path::Path;
+use std::time::Duration;
+
+use hier_checkpoint::Sqlite;
+use hier_core::checkpoint::{Checkpointer, Claim, Lease, Record, SaverError, WhenRunning};
+use rusqlite::Connection;
+use tokio::time::timeout;
+
+fn record(value: &[u8]) -> Vec<Record> {
+    vec![kit::next(None, &[(0, false, value.to_vec())], 1).1]
+}
+
+/// Somebody else writes to the file, so that calls queue up.
+fn hold(path: &Path) -> Connection {
+    let file = Connection::open(path).expect("the file");
+    file.execute_batch("begin immediate").expect("a transaction");
+    file
+}
+
+async fn claimed(saver: &Sqlite, threads: &[&str]) -> Vec<Lease> {
+    let mut leases = Vec::new();
+    for thread in threads {
+        leases.push(saver.acquire(thread, Claim::default()).await.expect("the thread"));
+    }
+    leases
+}
+
+/// The database refuses some values, as it does those of a billion bytes, at each place in the queue.
+#[tokio::test]
+async fn a_commit_that_is_refused_spares_the_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for bad in 0..4 {
+        let path = folder.path().join(format!("{bad}.db"));
+        let saver = Sqlite::open(&path).await.expect("a new file");
+        let trigger = "create trigger refuse before insert on writes when new.value = x'6e6f00'
+            begin select raise(fail, 'refused'); end";
+        Connection::open(&path).and_then(|file| file.execute_batch(trigger)).expect("a trigger");
+        let leases = claimed(&saver, &["0", "1", "2", "3"]).await;
+        let other = hold(&path);
+        let mut commits = Vec::new();
+        for (number, lease) in leases.into_iter().enumerate() {
+            let saver = saver.clone();
+            commits.push(tokio::spawn(async move {
+                let (checkpoint, record) = kit::next(None, &[(0, false, b"value".to_vec())], 1);
+                let value: &[u8] = if number == bad { b"no" } else { b"yes" };
+                saver.commit(&lease, vec![record, kit::write(checkpoint.id, 0, value)]).await
+            }));
+        }
+        // All of them wait in the queue by then.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        other.execute_batch("commit").expect("an end");
+        for (number, commit) in commits.into_iter().enumerate() {
+            let result = commit.await.expect("no panic");
+            let stored = saver.get(&number.to_string(), "", None).await.expect("a read");
+            if number == bad {
+                let error = result.expect_err("a refusal").to_string();
+                assert!(error.contains("refused"), "{error}");
+                assert_eq!(stored, None, "nothing of what was refused is there");
+            } else {
+                result.expect("a commit of another thread");
+                assert_eq!(stored.expect("a checkpoint").writes.len(), 1);
+            }
+        }
+    }
+}
+
+/// The call is dropped while it waits in the queue, and the next one for the thread waits behind it.
+#[tokio::test]
+async fn a_claim_that_is_dropped_holds_nothing() {
+    let reject = || Claim { when_running: WhenRunning::Reject, ..Claim::default() };
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("desk.db");
+    let saver = Sqlite::open(&path).await.expect("a new file");
+    let other = hold(&path);
+    let first = timeout(Duration::from_millis(20), saver.acquire("t", reject())).await;
+    assert!(first.is_err(), "somebody else writes");
+    let own = saver.clone();
+    let second = tokio::spawn(async move { own.acquire("t", reject()).await });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    other.execute_batch("commit").expect("an end");
+    second.await.expect("no panic").expect("the thread, which nobody holds");
+    let busy = saver.acquire("t", reject()).await.expect_err("it is held");
+    assert!(matches!(busy, SaverError::Busy { .. }), "{busy:?}");
+}
+
+#[tokio::test]
+async fn times_can_be_for_ever() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let saver = Sqlite::options().busy_timeout(Duration::MAX).open(folder.path().join("desk.db")).await;
+    let saver = saver.expect("a new file");
+    let claim = Claim { lasts: Duration::MAX, time_to_live: Some(Duration::MAX), ..Claim::default() };
+    let lease = saver.acquire("t", claim).await.expect("the thread");
+    saver.commit(&lease, record(b"value")).await.expect("a commit");
+    saver.renew(&lease).await.expect("the lease");
+    assert_eq!(saver.sweep().await.expect("a sweep"), 0);
+}
