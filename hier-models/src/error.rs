@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use genai::webc;
 use hier_core::agent::ModelError;
+use serde_json::Value;
+
+use crate::secret::Secrets;
 
 /// A text that names no model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,97 +17,98 @@ pub struct ParseModelError {
     pub reason: String,
 }
 
-/// The longest piece of an answer that an error repeats, in characters.
-const LONGEST: usize = 500;
-
 /// A failed call.
+#[derive(Debug)]
 pub(crate) struct Failure {
-    pub(crate) error: ModelError,
+    pub(crate) kind: Kind,
+    pub(crate) reason: String,
     /// How long the provider asks to be left alone.
     pub(crate) wait: Option<Duration>,
 }
 
-/// A failure of this model, whose key, and the query of whose address, are left out wherever they might stand.
-pub(crate) fn failure(model: &str, key: Option<&str>, url: &str, error: &genai::Error) -> Failure {
-    let error = inner(error);
-    let wait = error.headers().and_then(|headers| headers.get("retry-after")).and_then(|value| {
-        let seconds: f64 = value.to_str().ok()?.trim().parse().ok()?;
-        Duration::try_from_secs_f64(seconds).ok()
-    });
-    let (kind, reason) = explain(error);
-    let reason = clean(&reason, key, url);
-    let model = model.to_owned();
-    let error = match kind {
-        Kind::Unavailable => ModelError::Unavailable { model, reason, source: None },
-        Kind::Refused => ModelError::Refused { model, reason },
-        Kind::BadAnswer => ModelError::BadAnswer { model, reason },
-    };
-    Failure { error, wait }
-}
-
-enum Kind {
+/// The kinds of [`ModelError`] that a server can cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
     Unavailable,
     Refused,
     BadAnswer,
 }
 
-/// The error that a stream wraps, where it does.
-fn inner(error: &genai::Error) -> &genai::Error {
-    match error {
-        genai::Error::WebStream { error: boxed, .. } => boxed.downcast_ref().unwrap_or(error),
-        other => other,
+impl Failure {
+    pub(crate) fn new(kind: Kind, reason: impl Into<String>) -> Self {
+        Self { kind, reason: reason.into(), wait: None }
     }
-}
 
-fn explain(error: &genai::Error) -> (Kind, String) {
-    use genai::Error as E;
-    if let Some(status) = error.status() {
+    pub(crate) fn unavailable(reason: impl Into<String>) -> Self {
+        Self::new(Kind::Unavailable, reason)
+    }
+
+    pub(crate) fn refused(reason: impl Into<String>) -> Self {
+        Self::new(Kind::Refused, reason)
+    }
+
+    pub(crate) fn bad_answer(reason: impl Into<String>) -> Self {
+        Self::new(Kind::BadAnswer, reason)
+    }
+
+    /// A stream or a connection that ended before the answer did.
+    pub(crate) fn cut_off() -> Self {
+        Self::unavailable("the stream ended before the answer did")
+    }
+
+    /// A call that the transport failed.
+    pub(crate) fn transport(error: &reqwest::Error, timeout: Duration) -> Self {
+        if error.is_builder() {
+            return Self::refused(format!("the request cannot be made: {}", chain(error)));
+        }
+        if error.is_connect() {
+            return Self::unavailable(format!("no connection: {}", chain(error)));
+        }
+        if error.is_timeout() {
+            let limit = format!("no answer within {timeout:?}, the limit that `Model::timeout` sets");
+            return Self::unavailable(limit);
+        }
+        Self::unavailable(chain(error))
+    }
+
+    /// A status that is no success, with what the server said about it.
+    pub(crate) fn status(status: reqwest::StatusCode, body: &str, wait: Option<Duration>) -> Self {
         let passes = status.is_server_error() || [408, 409, 425, 429].contains(&status.as_u16());
         let kind = if passes { Kind::Unavailable } else { Kind::Refused };
-        return (
-            kind,
-            format!("HTTP status {status}{}", body(error).map_or_else(String::new, |text| format!(": {text}"))),
-        );
+        let said = serde_json::from_str(body).ok().and_then(|body| message(&body));
+        let said = said.unwrap_or_else(|| body.trim().to_owned());
+        let said = if said.is_empty() { said } else { format!(": {said}") };
+        Self { kind, reason: format!("HTTP status {status}{said}"), wait }
     }
-    match error {
-        E::WebModelCall { webc_error, .. } | E::WebAdapterCall { webc_error, .. } => match webc_error {
-            // Also what breaks off in the middle: whether it is JSON is looked at later.
-            webc::Error::Reqwest(error) => (Kind::Unavailable, chain(error)),
-            webc::Error::ResponseFailedNotJson { content_type, .. } => {
-                (Kind::BadAnswer, format!("it is `{content_type}` and not JSON"))
-            }
-            other => (Kind::BadAnswer, other.to_string()),
-        },
-        E::WebStream { error, .. } => (Kind::Unavailable, chain(&**error)),
-        E::ChatResponse { body, .. } => (Kind::Unavailable, message(body).unwrap_or_else(|| body.to_string())),
-        // Its own text repeats the whole request.
-        E::ChatResponseGeneration { cause, .. } => (Kind::BadAnswer, cause.clone()),
-        E::NoChatResponse { .. } | E::InvalidJsonResponseElement { .. } | E::StreamParse { .. } => {
-            (Kind::BadAnswer, error.to_string())
+
+    /// What a server says is wrong, in the place of an answer.
+    pub(crate) fn said(error: &Value) -> Self {
+        let text = message(error).unwrap_or_else(|| error.to_string());
+        let inner = error.get("error").unwrap_or(error);
+        let code = inner.get("code").and_then(Value::as_u64).unwrap_or_default();
+        let name = ["type", "code", "status"].iter().find_map(|field| inner.get(field)?.as_str()).unwrap_or_default();
+        let passes = PASSING.iter().any(|passing| name.to_ascii_lowercase().contains(passing));
+        let passes = passes || code == 429 || (500..600).contains(&code);
+        Self::new(if passes { Kind::Unavailable } else { Kind::Refused }, text)
+    }
+
+    /// The error as users see it.
+    pub(crate) fn told(self, model: &str, secrets: &Secrets) -> ModelError {
+        let (model, reason) = (model.to_owned(), secrets.clean(&self.reason));
+        match self.kind {
+            Kind::Unavailable => ModelError::Unavailable { model, reason, source: None },
+            Kind::Refused => ModelError::Refused { model, reason },
+            Kind::BadAnswer => ModelError::BadAnswer { model, reason },
         }
-        other => (Kind::Refused, other.to_string()),
     }
 }
 
-/// What the provider said, if it said something.
-fn body(error: &genai::Error) -> Option<String> {
-    let text = match error {
-        genai::Error::HttpError { body, .. } => body,
-        genai::Error::WebModelCall { webc_error, .. } | genai::Error::WebAdapterCall { webc_error, .. } => {
-            match webc_error {
-                webc::Error::ResponseFailedStatus { body, .. } => body,
-                _ => return None,
-            }
-        }
-        _ => return None,
-    };
-    let said = serde_json::from_str(text).ok().and_then(|body| message(&body));
-    Some(said.unwrap_or_else(|| text.trim().to_owned())).filter(|text| !text.is_empty())
-}
+/// Parts of the names that providers give to errors which pass.
+const PASSING: [&str; 6] = ["overloaded", "rate_limit", "server_error", "api_error", "timeout", "unavailable"];
 
 /// The message in what providers send as an error.
-fn message(body: &serde_json::Value) -> Option<String> {
-    let text = |value: &serde_json::Value| value.as_str().map(str::to_owned);
+fn message(body: &Value) -> Option<String> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
     body.pointer("/error/message")
         .and_then(text)
         .or_else(|| body.get("error").and_then(text))
@@ -113,7 +116,7 @@ fn message(body: &serde_json::Value) -> Option<String> {
 }
 
 /// An error with all that caused it: the outermost alone says only that a request failed.
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -124,18 +127,4 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> String {
         cause = error.source();
     }
     text
-}
-
-/// The text without the key and without the query, where others keep theirs; and not too long.
-fn clean(text: &str, key: Option<&str>, url: &str) -> String {
-    let query = url.split_once('?').map_or("", |(_, query)| query);
-    let text = if query.is_empty() { text.to_owned() } else { text.replace(query, "…") };
-    let text = match key {
-        Some(key) if !key.is_empty() => text.replace(key, "[the key]"),
-        _ => text,
-    };
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
 }

@@ -17,13 +17,16 @@
 //! unreachable server), reports the rest as [`ModelError`](hier_core::agent::ModelError), and keeps its key to itself:
 //! neither `Debug` nor an error nor a log line has it.
 
-mod answer;
-mod ask;
+mod address;
 mod attempt;
-mod dialect;
+mod conversation;
+mod draft;
 mod error;
 mod model;
 mod pieces;
+mod secret;
+mod transport;
+mod wire;
 
 pub use error::ParseModelError;
 pub use model::Model;

@@ -76,7 +76,7 @@ async fn a_stream_of_ollama_that_ends_early_is_no_answer() {
     assert_eq!(answer.message.content().unwrap().text(), "Hello");
 }
 
-/// What the client does not say to a server of Ollama's is said in words, and what it would leave out is refused.
+/// A schema is told to a server of Ollama's and to its model, and images that it could not fetch are refused.
 #[tokio::test]
 async fn schemas_and_images_in_other_dialects() {
     let body = json!({ "model": "m", "message": { "role": "assistant", "content": "{\"a\": 1}" }, "done": true });
@@ -87,17 +87,21 @@ async fn schemas_and_images_in_other_dialects() {
     let model = Model::ollama("m").url(url);
     model.chat(ChatRequest { output, ..ask("hello") }).await.unwrap();
     let asked = &server.asked()[0].body;
-    assert_eq!(asked["format"], "json");
+    assert_eq!(asked["format"], schema);
     let last = asked["messages"].as_array().and_then(|all| all.last()).unwrap();
     assert!(last["content"].as_str().unwrap().contains(&schema.to_string()), "{last}");
 
     let image = Part::Image { url: "https://papers.example/w2.png".to_owned() };
     let request =
         ChatRequest { messages: [Message::user(Content::Parts(vec![image]))].into(), ..ChatRequest::default() };
-    for model in [model, Model::anthropic("m").key("k")] {
-        let error = model.chat(request.clone()).await.unwrap_err();
-        assert!(matches!(error, ModelError::Refused { .. }) && error.to_string().contains("base64"), "{error:?}");
-    }
+    let error = model.chat(request.clone()).await.unwrap_err();
+    assert!(matches!(error, ModelError::Refused { .. }) && error.to_string().contains("base64"), "{error:?}");
+
+    let answer = json!({ "model": "m", "content": [{ "type": "text", "text": "W-2" }], "stop_reason": "end_turn" });
+    let server = Server::start([Reply::Whole(200, "", answer.to_string())]).await;
+    Model::anthropic("m").url(&server.url).key("k").chat(request).await.unwrap();
+    let source = &server.asked()[0].body["messages"][0]["content"][0]["source"];
+    assert_eq!(*source, json!({ "type": "url", "url": "https://papers.example/w2.png" }));
 }
 
 #[tokio::test]

@@ -107,7 +107,7 @@ pub(crate) mod tool_schema;
 pub use schemars;
 
 pub use crate::message::{
-    Body, ChatChunk, ChatResponse, Content, Message, Messages, Part, ToolCall, ToolStatus, Usage,
+    Body, ChatChunk, ChatResponse, Content, FinishReason, Message, Messages, Part, ToolCall, ToolStatus, Usage,
 };
 
 pub use base::{

@@ -126,7 +126,7 @@ impl ScriptedModel {
             let reason = "it is no message of the assistant; make it with `Message::assistant` or `Message::calls`";
             return Err(ModelError::BadAnswer { model: self.name.to_string(), reason: reason.to_owned() });
         }
-        Ok(ChatResponse { message, model: Some(self.name.to_string()) })
+        Ok(ChatResponse::new(message).with_model(self.name.to_string()))
     }
 }
 

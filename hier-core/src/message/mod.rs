@@ -11,7 +11,7 @@ use std::ops::{Add, AddAssign};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use chunk::{ChatChunk, ChatResponse};
+pub use chunk::{ChatChunk, ChatResponse, FinishReason};
 pub use list::Messages;
 
 pub(crate) use index::Places;

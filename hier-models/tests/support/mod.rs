@@ -20,6 +20,10 @@ pub(crate) enum Reply {
     CutBody(String),
     /// A stream of lines, which ends in order.
     Lines(String),
+    /// These bytes, head and all.
+    Raw(Vec<u8>),
+    /// A body of this head that does not end, of this many bytes at the most.
+    Endless(&'static str, usize),
     /// It hangs up.
     Nothing,
 }
@@ -80,6 +84,21 @@ async fn answer(mut stream: TcpStream, reply: Reply, asked: &Mutex<Vec<Asked>>) 
             "HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{lines}",
             lines.len()
         ),
+        Reply::Raw(bytes) => {
+            let _ = stream.write_all(&bytes).await;
+            let _ = stream.shutdown().await;
+            return;
+        }
+        Reply::Endless(head, most) => {
+            let _ = stream.write_all(head.as_bytes()).await;
+            let block = [b'a'; 1 << 16];
+            for _ in 0..most / block.len() {
+                if stream.write_all(&block).await.is_err() {
+                    break;
+                }
+            }
+            return;
+        }
         Reply::Nothing => String::new(),
     };
     let _ = stream.write_all(text.as_bytes()).await;

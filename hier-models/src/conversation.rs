@@ -1,0 +1,165 @@
+//! A conversation as any provider takes it: instructions first, each call with an id of its own and a name that fits, and
+//! each call followed by its result.
+//!
+//! Providers refuse a conversation in which a tool call has no result, or a result no call, and they refuse it again each
+//! time it is sent: what cannot be sent is therefore mended here, for the provider only.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use hier_core::agent::{Body, ChatRequest, Content, Message, Part, ToolCall, ToolStatus};
+use serde_json::Value;
+
+/// The result that a call is given which has none yet.
+const OPEN: &str = "There is no result yet.";
+/// The name that stands for one which no provider takes.
+const UNKNOWN: &str = "unknown_tool";
+/// The longest name that providers take, in bytes.
+const LONGEST_NAME: usize = 64;
+
+/// A conversation, ready to be written down in a dialect.
+pub(crate) struct Conversation<'a> {
+    /// What the model is told to be, each text once.
+    pub(crate) system: Vec<String>,
+    pub(crate) turns: Vec<Turn<'a>>,
+}
+
+/// What one side says.
+pub(crate) enum Turn<'a> {
+    User(Cow<'a, Content>),
+    Model(Said<'a>),
+}
+
+/// What the model said, with the results of what it called.
+pub(crate) struct Said<'a> {
+    /// The text; none if it is blank, which providers refuse.
+    pub(crate) text: Option<String>,
+    pub(crate) calls: Vec<Call<'a>>,
+}
+
+/// A call, with its result.
+pub(crate) struct Call<'a> {
+    /// Different from the ids of all other calls of the conversation.
+    pub(crate) id: String,
+    pub(crate) name: &'a str,
+    /// An object, also where the model gave none.
+    pub(crate) args: Cow<'a, Value>,
+    pub(crate) result: Cow<'a, Content>,
+    pub(crate) failed: bool,
+}
+
+impl<'a> Conversation<'a> {
+    pub(crate) fn new(request: &'a ChatRequest) -> Self {
+        let list: Vec<&Message> = request.messages.iter().collect();
+        let mut conversation = Self { system: Vec::new(), turns: Vec::with_capacity(list.len()) };
+        let mut results = Results { list: &list, taken: vec![false; list.len()], ids: HashSet::new() };
+        for (place, message) in list.iter().enumerate() {
+            match &message.body {
+                Body::System { content } => conversation.instruct(content.text()),
+                Body::User { content } => conversation.turns.push(Turn::User(Cow::Borrowed(content))),
+                Body::Assistant { content, calls, .. } => {
+                    let calls = calls.iter().map(|call| results.complete(place, call)).collect();
+                    conversation.say(content.text(), calls);
+                }
+                Body::Tool { content, .. } if !results.taken[place] => {
+                    let told = format!("The result of a tool call: {}", content.text());
+                    conversation.turns.push(Turn::User(Cow::Owned(Content::Text(told))));
+                }
+                _ => {}
+            }
+        }
+        conversation
+    }
+
+    fn instruct(&mut self, text: String) {
+        if !text.trim().is_empty() && !self.system.contains(&text) {
+            self.system.push(text);
+        }
+    }
+
+    /// Adds what the model said; nothing if it said nothing and called nothing, which providers refuse.
+    fn say(&mut self, text: String, calls: Vec<Call<'a>>) {
+        let text = Some(text).filter(|text| !text.trim().is_empty());
+        if text.is_some() || !calls.is_empty() {
+            self.turns.push(Turn::Model(Said { text, calls }));
+        }
+    }
+}
+
+/// Finds the results of calls, and ids that nothing else has.
+struct Results<'a, 'l> {
+    list: &'l [&'a Message],
+    taken: Vec<bool>,
+    ids: HashSet<String>,
+}
+
+impl<'a> Results<'a, '_> {
+    /// The call with the first result behind it that no other call has.
+    fn complete(&mut self, place: usize, call: &'a ToolCall) -> Call<'a> {
+        let answers = |at: &usize| !self.taken[*at] && self.list[*at].tool_call_id() == Some(&*call.id);
+        let result = (place + 1..self.list.len()).find(answers);
+        let (result, failed) = match result.map(|at| (at, &self.list[at].body)) {
+            Some((at, Body::Tool { content, status, .. })) => {
+                self.taken[at] = true;
+                (Cow::Borrowed(content), *status == ToolStatus::Error)
+            }
+            _ => (Cow::Owned(Content::Text(OPEN.to_owned())), false),
+        };
+        let id = self.own_id(&call.id);
+        let name = if is_name(&call.name) { &*call.name } else { UNKNOWN };
+        let args =
+            if call.args.is_object() { Cow::Borrowed(&call.args) } else { Cow::Owned(serde_json::json!({})) };
+        Call { id, name, args, result, failed }
+    }
+
+    fn own_id(&mut self, id: &str) -> String {
+        let mut own = if is_name(id) { id.to_owned() } else { String::new() };
+        let mut number = self.ids.len();
+        while own.is_empty() || self.ids.contains(&own) {
+            own = format!("call_{number}");
+            number += 1;
+        }
+        self.ids.insert(own.clone());
+        own
+    }
+}
+
+/// Whether all providers take this as a name or an id.
+fn is_name(text: &str) -> bool {
+    let fits = |letter: u8| letter.is_ascii_alphanumeric() || letter == b'_' || letter == b'-';
+    !text.is_empty() && text.len() <= LONGEST_NAME && text.bytes().all(fits)
+}
+
+/// An image as providers take it: its bytes, or where they are.
+pub(crate) enum Image<'a> {
+    Data { media_type: &'a str, base64: &'a str },
+    Address(&'a str),
+}
+
+impl<'a> Image<'a> {
+    pub(crate) fn new(url: &'a str) -> Self {
+        let data = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
+        match data {
+            Some((media_type, base64)) => Self::Data { media_type, base64 },
+            None => Self::Address(url),
+        }
+    }
+}
+
+/// The images of what is said.
+pub(crate) fn images(content: &Content) -> impl Iterator<Item = Image<'_>> {
+    let parts = match content {
+        Content::Text(_) => &[],
+        Content::Parts(parts) => parts.as_slice(),
+    };
+    parts.iter().filter_map(|part| match part {
+        Part::Image { url } => Some(Image::new(url)),
+        Part::Text { .. } => None,
+    })
+}
+
+/// Whether an image is given by its address.
+pub(crate) fn has_addresses(request: &ChatRequest) -> bool {
+    let contents = request.messages.iter().filter_map(|message| message.content());
+    contents.flat_map(images).any(|image| matches!(image, Image::Address(_)))
+}

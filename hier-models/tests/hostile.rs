@@ -1,0 +1,199 @@
+//! Servers that send what no server should: elsewhere, too much, nothing, or something else.
+
+mod support;
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use hier_core::agent::{ChatChunk, ChatModel, ChatRequest, FinishReason, Message, ModelError, ToolCall};
+use hier_models::Model;
+use serde_json::{Value, json};
+use support::{Reply, Server, ask, failed, quick};
+
+const KEY: &str = "sk-very-secret-1234";
+
+fn choice(message: &Value, finish: &str) -> Reply {
+    Reply::Whole(
+        200,
+        "",
+        json!({ "model": "m", "choices": [{ "message": message, "finish_reason": finish }] }).to_string(),
+    )
+}
+
+fn in_all_dialects(url: &str) -> [Model; 3] {
+    [Model::at(url, "m"), Model::anthropic("m").url(url), Model::ollama("m").url(url)].map(|model| model.key(KEY).retry(quick()))
+}
+
+/// The key and the conversation go to the address that was given, and nowhere else.
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    for (number, status) in [301, 302, 303, 307, 308].into_iter().enumerate() {
+        let other = Server::start([]).await;
+        let head = format!("HTTP/1.1 {status} x\r\nlocation: {}/elsewhere\r\ncontent-length: 0\r\nconnection: close\r\n\r\n", other.url);
+        let server = Server::start((0..2).map(|_| Reply::Raw(head.clone().into_bytes()))).await;
+        let model = in_all_dialects(&server.url)[number % 3].clone();
+        let error = model.chat(ask("a secret plan")).await.unwrap_err();
+        assert!(matches!(error, ModelError::Refused { .. }), "{error:?}");
+        assert!(error.to_string().contains("has moved to") && error.to_string().contains("/elsewhere"), "{error}");
+        let Err(error) = model.stream(ask("a secret plan")).await else { panic!("it is refused") };
+        assert!(matches!(error, ModelError::Refused { .. }), "{error:?}");
+        assert!(other.asked().is_empty(), "nothing was sent there");
+        assert_eq!(server.asked().len(), 2);
+    }
+}
+
+/// A body that does not end is given up: an error's at once, an answer's at its limit.
+#[tokio::test]
+async fn what_a_server_sends_is_bounded() {
+    let wrong = "HTTP/1.1 400 x\r\ncontent-type: application/json\r\n\r\n";
+    let right = "HTTP/1.1 200 x\r\ncontent-type: application/json\r\n\r\n";
+    let server = Server::start([Reply::Endless(wrong, 1 << 30), Reply::Endless(right, 1 << 30)]).await;
+    let model = Model::at(&server.url, "m").retry(quick());
+    let error = model.chat(ask("hello")).await.unwrap_err();
+    assert!(matches!(error, ModelError::Refused { .. }) && error.to_string().len() < 3_000, "{error:?}");
+    let error = model.chat(ask("hello")).await.unwrap_err();
+    assert!(matches!(error, ModelError::BadAnswer { .. }) && error.to_string().contains("longer than 64 MB"), "{error:?}");
+}
+
+/// Nothing is asked for compressed, so that a small answer stays small.
+#[tokio::test]
+async fn no_compression_is_asked_for() {
+    let server = Server::start([choice(&json!({ "content": "hi" }), "stop")]).await;
+    Model::at(&server.url, "m").chat(ask("hello")).await.unwrap();
+    assert!(!server.asked()[0].head.to_ascii_lowercase().contains("accept-encoding"), "{}", server.asked()[0].head);
+}
+
+#[tokio::test]
+async fn one_large_event_costs_as_much_as_it_is_long() {
+    let text = "x".repeat(8 << 20);
+    let event = json!({ "choices": [{ "delta": { "content": text }, "finish_reason": "stop" }] });
+    let body = format!("data: {event}\n\ndata: [DONE]\n\n");
+    let head = format!("HTTP/1.1 200 x\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\r\n", body.len());
+    let server = Server::start([Reply::Raw((head + &body).into_bytes())]).await;
+    let stream = Model::at(&server.url, "m").stream(ask("hello")).await.unwrap();
+    let pieces: Vec<_> = tokio::time::timeout(Duration::from_secs(60), stream.collect()).await.expect("it ends soon");
+    let Some(Ok(ChatChunk::Done(answer))) = pieces.last() else { panic!("it ends") };
+    assert_eq!(answer.text().len(), 8 << 20);
+}
+
+/// An answer in which something else stands than an answer is an error, with what the server said.
+#[tokio::test]
+async fn what_is_no_answer_is_told() {
+    let cases = [
+        (json!({ "error": { "message": "No credits left", "code": 402 } }), "No credits left"),
+        (json!({ "error": "out of memory" }), "out of memory"),
+        (json!({}), "no choice"),
+        (json!({ "choices": [] }), "no choice"),
+        (json!({ "choices": [{ "message": null }] }), "neither text nor a call"),
+        (json!({ "choices": [{ "message": { "content": 5 } }] }), "neither text nor a call"),
+        (json!("hello"), "no choice"),
+        (json!({ "choices": [{ "message": { "content": "" }, "finish_reason": "content_filter" }] }), "filter"),
+        (json!({ "choices": [{ "message": { "content": "" }, "finish_reason": "length" }] }), "limit of tokens"),
+    ];
+    for (body, told) in cases {
+        let server = Server::start([Reply::Whole(200, "", body.to_string()), Reply::Whole(200, "", body.to_string())]).await;
+        let model = Model::at(&server.url, "m").retry(quick());
+        let error = model.chat(ask("hello")).await.unwrap_err();
+        assert!(error.to_string().contains(told) && !error.is_transient(), "{body}: {error:?}");
+        // The same where a stream was asked for.
+        let Err(error) = model.stream(ask("hello")).await else { panic!("{body} is no answer") };
+        assert!(error.to_string().contains(told), "{body}: {error:?}");
+        assert_eq!(server.asked().len(), 2, "{body}: asked once each");
+    }
+}
+
+#[tokio::test]
+async fn a_whole_answer_to_a_request_for_a_stream_is_taken() {
+    let server = Server::start([choice(&json!({ "content": "hi" }), "stop")]).await;
+    let stream = Model::at(&server.url, "m").retry(quick()).stream(ask("hello")).await.unwrap();
+    let pieces: Vec<_> = stream.map(Result::unwrap).collect().await;
+    assert_eq!(pieces[0], ChatChunk::Text("hi".to_owned()));
+    assert!(matches!(&pieces[1], ChatChunk::Done(answer) if answer.finish == Some(FinishReason::Stop)), "{pieces:?}");
+}
+
+/// Ids that are empty or known already are replaced, and what is sent back later is what providers take.
+#[tokio::test]
+async fn odd_calls_do_not_spoil_the_conversation() {
+    let call = |id: &str, name: &str| json!({ "id": id, "type": "function", "function": { "name": name, "arguments": "{}" } });
+    let odd = json!({ "content": null, "tool_calls": [call("", "multi_tool_use.parallel"), call("same", "look"), call("same", "look"), call("old", "look")] });
+    let server = Server::start([choice(&odd, "tool_calls"), choice(&json!({ "content": "done" }), "stop")]).await;
+    let old = ToolCall { name: "look".to_owned(), args: json!({}), id: "old".to_owned() };
+    let model = Model::at(&server.url, "m");
+    let so_far = [Message::user("go"), Message::calls("", [old.clone()]), Message::tool(&old, "seen")];
+    let request = ChatRequest { messages: so_far.clone().into(), ..ChatRequest::default() };
+    let answer = model.chat(request).await.unwrap();
+    let calls = answer.message.tool_calls().to_vec();
+    let mut ids: Vec<_> = calls.iter().map(|call| call.id.clone()).chain([old.id]).collect();
+    ids.sort();
+    ids.dedup();
+    assert!(ids.len() == 5 && ids.iter().all(|id| !id.is_empty()), "{calls:?}");
+
+    let results = calls.iter().map(|call| Message::tool(call, "ok"));
+    let all: Vec<_> = so_far.into_iter().chain([answer.message.clone()]).chain(results).collect();
+    model.chat(ChatRequest { messages: all.into_iter().collect(), ..ChatRequest::default() }).await.unwrap();
+    let sent = &server.asked()[1].body["messages"];
+    let sent_calls = sent[3]["tool_calls"].as_array().unwrap();
+    let is_name = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    assert!(sent_calls.iter().all(|call| is_name(call["function"]["name"].as_str().unwrap())), "{sent:#}");
+    for (call, result) in sent_calls.iter().zip(sent.as_array().unwrap().iter().skip(4)) {
+        assert_eq!(call["id"], result["tool_call_id"]);
+    }
+}
+
+/// Instructions stand first, each once, wherever they stand in the conversation.
+#[tokio::test]
+async fn instructions_stand_first_and_once() {
+    let answers = [
+        choice(&json!({ "content": "ok" }), "stop"),
+        Reply::Whole(200, "", json!({ "content": [{ "type": "text", "text": "ok" }], "stop_reason": "end_turn" }).to_string()),
+    ];
+    let server = Server::start(answers).await;
+    let messages = [Message::user("one"), Message::system("Be kind."), Message::assistant("1"), Message::user("two"), Message::system("Be kind.")];
+    let request = ChatRequest { messages: messages.into(), ..ChatRequest::default() };
+    Model::at(&server.url, "m").chat(request.clone()).await.unwrap();
+    Model::anthropic("m").url(&server.url).key("k").chat(request).await.unwrap();
+    let asked = server.asked();
+    let roles: Vec<_> = asked[0].body["messages"].as_array().unwrap().iter().map(|m| m["role"].as_str().unwrap()).collect();
+    assert_eq!(roles, ["system", "user", "assistant", "user"]);
+    assert_eq!(asked[1].body["system"], "Be kind.");
+}
+
+/// Secrets of the address, in every form in which a server may repeat them.
+#[tokio::test]
+async fn secrets_of_the_address_are_not_told() {
+    let said = |text: &str| failed(400, "", text);
+    let server = Server::start([said("the key QUERY SECRET is not known"), said("QUERY%20SECRET"), said("basic dXNlcjpQQVNTU0VDUkVU")]).await;
+    let model = Model::at(format!("{}?api-version=1&key=QUERY%20SECRET", server.url), "m");
+    for _ in 0..2 {
+        let error = model.chat(ask("hello")).await.unwrap_err().to_string();
+        assert!(!error.contains("SECRET") && error.contains('…'), "{error}");
+    }
+    let with_user = server.url.replace("http://", "http://user:PASSSECRET@");
+    let error = Model::at(with_user, "m").chat(ask("hello")).await.unwrap_err().to_string();
+    assert!(!error.contains("dXNlcjpQQVNTU0VDUkVU"), "{error}");
+}
+
+/// What a terminal would obey is shown, not obeyed.
+#[tokio::test]
+async fn control_characters_of_a_server_are_escaped() {
+    let server = Server::start([failed(400, "", "m \u{1b}[31m red \u{202e} back")]).await;
+    let error = Model::at(&server.url, "m").chat(ask("hello")).await.unwrap_err().to_string();
+    assert!(error.contains("\\u{1b}[31m") && error.contains("\\u{202e}"), "{error}");
+}
+
+#[tokio::test]
+async fn a_key_that_cannot_be_sent_is_said_to_be_it() {
+    let server = Server::start([choice(&json!({ "content": "hi" }), "stop")]).await;
+    let error = Model::at(&server.url, "m").key("sk-1\nsk-2").retry(quick()).chat(ask("hello")).await.unwrap_err();
+    assert!(matches!(error, ModelError::Refused { .. }) && error.to_string().contains("key"), "{error:?}");
+    Model::at(&server.url, "m").key(" sk-1\n").chat(ask("hello")).await.unwrap();
+    assert!(server.asked()[0].head.contains("Bearer sk-1\r\n"), "{}", server.asked()[0].head);
+}
+
+#[tokio::test]
+async fn a_limit_of_time_is_named() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let error = Model::at(url, "m").retry(1).timeout(Duration::from_millis(50)).chat(ask("hello")).await.unwrap_err();
+    assert!(error.to_string().contains("`Model::timeout`") && error.to_string().contains("50ms"), "{error}");
+}
