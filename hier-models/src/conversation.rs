@@ -107,8 +107,7 @@ impl<'a> Results<'a, '_> {
         };
         let id = self.own_id(&call.id);
         let name = if is_name(&call.name) { &*call.name } else { UNKNOWN };
-        let args =
-            if call.args.is_object() { Cow::Borrowed(&call.args) } else { Cow::Owned(serde_json::json!({})) };
+        let args = if call.args.is_object() { Cow::Borrowed(&call.args) } else { Cow::Owned(serde_json::json!({})) };
         Call { id, name, args, result, failed }
     }
 

@@ -195,8 +195,9 @@ impl Inner {
         };
         let mut headers = HeaderMap::new();
         for (name, value) in self.wire.headers(key) {
-            let mut value = HeaderValue::try_from(value)
-                .map_err(|_| Failure::refused("its key has letters that no key has: look at what `Model::key` is given"))?;
+            let mut value = HeaderValue::try_from(value).map_err(|_| {
+                Failure::refused("its key has letters that no key has: look at what `Model::key` is given")
+            })?;
             value.set_sensitive(true);
             headers.insert(HeaderName::from_static(name), value);
         }

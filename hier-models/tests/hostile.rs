@@ -21,7 +21,8 @@ fn choice(message: &Value, finish: &str) -> Reply {
 }
 
 fn in_all_dialects(url: &str) -> [Model; 3] {
-    [Model::at(url, "m"), Model::anthropic("m").url(url), Model::ollama("m").url(url)].map(|model| model.key(KEY).retry(quick()))
+    [Model::at(url, "m"), Model::anthropic("m").url(url), Model::ollama("m").url(url)]
+        .map(|model| model.key(KEY).retry(quick()))
 }
 
 /// The key and the conversation go to the address that was given, and nowhere else.
@@ -29,7 +30,10 @@ fn in_all_dialects(url: &str) -> [Model; 3] {
 async fn a_redirect_is_not_followed() {
     for (number, status) in [301, 302, 303, 307, 308].into_iter().enumerate() {
         let other = Server::start([]).await;
-        let head = format!("HTTP/1.1 {status} x\r\nlocation: {}/elsewhere\r\ncontent-length: 0\r\nconnection: close\r\n\r\n", other.url);
+        let head = format!(
+            "HTTP/1.1 {status} x\r\nlocation: {}/elsewhere\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
+            other.url
+        );
         let server = Server::start((0..2).map(|_| Reply::Raw(head.clone().into_bytes()))).await;
         let model = in_all_dialects(&server.url)[number % 3].clone();
         let error = model.chat(ask("a secret plan")).await.unwrap_err();
@@ -52,7 +56,10 @@ async fn what_a_server_sends_is_bounded() {
     let error = model.chat(ask("hello")).await.unwrap_err();
     assert!(matches!(error, ModelError::Refused { .. }) && error.to_string().len() < 3_000, "{error:?}");
     let error = model.chat(ask("hello")).await.unwrap_err();
-    assert!(matches!(error, ModelError::BadAnswer { .. }) && error.to_string().contains("longer than 64 MB"), "{error:?}");
+    assert!(
+        matches!(error, ModelError::BadAnswer { .. }) && error.to_string().contains("longer than 64 MB"),
+        "{error:?}"
+    );
 }
 
 /// Nothing is asked for compressed, so that a small answer stays small.
@@ -91,7 +98,8 @@ async fn what_is_no_answer_is_told() {
         (json!({ "choices": [{ "message": { "content": "" }, "finish_reason": "length" }] }), "limit of tokens"),
     ];
     for (body, told) in cases {
-        let server = Server::start([Reply::Whole(200, "", body.to_string()), Reply::Whole(200, "", body.to_string())]).await;
+        let server =
+            Server::start([Reply::Whole(200, "", body.to_string()), Reply::Whole(200, "", body.to_string())]).await;
         let model = Model::at(&server.url, "m").retry(quick());
         let error = model.chat(ask("hello")).await.unwrap_err();
         assert!(error.to_string().contains(told) && !error.is_transient(), "{body}: {error:?}");
@@ -114,7 +122,8 @@ async fn a_whole_answer_to_a_request_for_a_stream_is_taken() {
 /// Ids that are empty or known already are replaced, and what is sent back later is what providers take.
 #[tokio::test]
 async fn odd_calls_do_not_spoil_the_conversation() {
-    let call = |id: &str, name: &str| json!({ "id": id, "type": "function", "function": { "name": name, "arguments": "{}" } });
+    let call =
+        |id: &str, name: &str| json!({ "id": id, "type": "function", "function": { "name": name, "arguments": "{}" } });
     let odd = json!({ "content": null, "tool_calls": [call("", "multi_tool_use.parallel"), call("same", "look"), call("same", "look"), call("old", "look")] });
     let server = Server::start([choice(&odd, "tool_calls"), choice(&json!({ "content": "done" }), "stop")]).await;
     let old = ToolCall { name: "look".to_owned(), args: json!({}), id: "old".to_owned() };
@@ -133,7 +142,8 @@ async fn odd_calls_do_not_spoil_the_conversation() {
     model.chat(ChatRequest { messages: all.into_iter().collect(), ..ChatRequest::default() }).await.unwrap();
     let sent = &server.asked()[1].body["messages"];
     let sent_calls = sent[3]["tool_calls"].as_array().unwrap();
-    let is_name = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    let is_name =
+        |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
     assert!(sent_calls.iter().all(|call| is_name(call["function"]["name"].as_str().unwrap())), "{sent:#}");
     for (call, result) in sent_calls.iter().zip(sent.as_array().unwrap().iter().skip(4)) {
         assert_eq!(call["id"], result["tool_call_id"]);
@@ -145,15 +155,26 @@ async fn odd_calls_do_not_spoil_the_conversation() {
 async fn instructions_stand_first_and_once() {
     let answers = [
         choice(&json!({ "content": "ok" }), "stop"),
-        Reply::Whole(200, "", json!({ "content": [{ "type": "text", "text": "ok" }], "stop_reason": "end_turn" }).to_string()),
+        Reply::Whole(
+            200,
+            "",
+            json!({ "content": [{ "type": "text", "text": "ok" }], "stop_reason": "end_turn" }).to_string(),
+        ),
     ];
     let server = Server::start(answers).await;
-    let messages = [Message::user("one"), Message::system("Be kind."), Message::assistant("1"), Message::user("two"), Message::system("Be kind.")];
+    let messages = [
+        Message::user("one"),
+        Message::system("Be kind."),
+        Message::assistant("1"),
+        Message::user("two"),
+        Message::system("Be kind."),
+    ];
     let request = ChatRequest { messages: messages.into(), ..ChatRequest::default() };
     Model::at(&server.url, "m").chat(request.clone()).await.unwrap();
     Model::anthropic("m").url(&server.url).key("k").chat(request).await.unwrap();
     let asked = server.asked();
-    let roles: Vec<_> = asked[0].body["messages"].as_array().unwrap().iter().map(|m| m["role"].as_str().unwrap()).collect();
+    let roles: Vec<_> =
+        asked[0].body["messages"].as_array().unwrap().iter().map(|m| m["role"].as_str().unwrap()).collect();
     assert_eq!(roles, ["system", "user", "assistant", "user"]);
     assert_eq!(asked[1].body["system"], "Be kind.");
 }
@@ -162,7 +183,12 @@ async fn instructions_stand_first_and_once() {
 #[tokio::test]
 async fn secrets_of_the_address_are_not_told() {
     let said = |text: &str| failed(400, "", text);
-    let server = Server::start([said("the key QUERY SECRET is not known"), said("QUERY%20SECRET"), said("basic dXNlcjpQQVNTU0VDUkVU")]).await;
+    let server = Server::start([
+        said("the key QUERY SECRET is not known"),
+        said("QUERY%20SECRET"),
+        said("basic dXNlcjpQQVNTU0VDUkVU"),
+    ])
+    .await;
     let model = Model::at(format!("{}?api-version=1&key=QUERY%20SECRET", server.url), "m");
     for _ in 0..2 {
         let error = model.chat(ask("hello")).await.unwrap_err().to_string();

@@ -59,6 +59,18 @@ async fn a_tool_that_is_tried_again_asks_nothing_twice() {
     assert!(prompt(&model, 1).contains(&"sent to the office".to_owned()), "{:?}", prompt(&model, 1));
 }
 
+/// Arguments that are no object, such as those of an answer that was cut off, are the model's to mend: nobody is asked to
+/// approve such a call, and it is not made.
+#[tokio::test]
+async fn a_call_without_arguments_that_can_be_read_is_not_put_to_the_operator() {
+    let model = ScriptedModel::new([call("transfer", json!("{\"to\": \"the off")), finish("done")]);
+    let bank = Bank::compile_as_root().checkpointer(MemorySaver::new());
+    let end = bank.invoke(Filing::update(), Config::thread("t"), BaseContext::new(model.clone())).await.unwrap();
+    assert!(matches!(end, Outcome::Finished(_)), "{end:?}");
+    let told = prompt(&model, 1);
+    assert!(told.iter().any(|text| text.contains("`{\"to\": \"the off`. If your answer was cut off")), "{told:?}");
+}
+
 /// Pays.
 #[tool(needs_approval)]
 async fn pay(amount: u32) -> Command<Filing> {

@@ -33,7 +33,8 @@ fn read(wire: &'static dyn Wire, pieces: &[&[u8]]) -> Result<ChatResponse, Failu
 
 fn events(values: &[Value]) -> String {
     let event = |value: &Value| {
-        let kind = value.get("type").and_then(Value::as_str).map_or_else(String::new, |kind| format!("event: {kind}\n"));
+        let kind =
+            value.get("type").and_then(Value::as_str).map_or_else(String::new, |kind| format!("event: {kind}\n"));
         format!("{kind}data: {value}\n\n")
     };
     values.iter().map(event).collect()
@@ -51,9 +52,7 @@ fn openai_calls(calls: &[Value], finish: &str) -> String {
 
 /// The same answer in each dialect: text of several bytes a letter, and two calls.
 fn recorded() -> [(&'static dyn Wire, String); 3] {
-    let call = |index: u8, id: &str, name: &str, args: &str| {
-        json!({ "index": index, "id": id, "function": { "name": name, "arguments": args } })
-    };
+    let call = |index: u8, id: &str, name: &str, args: &str| json!({ "index": index, "id": id, "function": { "name": name, "arguments": args } });
     let openai = events(&[
         openai_delta(&json!({ "role": "assistant", "content": "grüß" }), None),
         openai_delta(&json!({ "content": "€🎉" }), None),
@@ -64,7 +63,8 @@ fn recorded() -> [(&'static dyn Wire, String); 3] {
         json!({ "model": "m", "choices": [], "usage": { "prompt_tokens": 7, "completion_tokens": 5 } }),
     ]) + "data: [DONE]\n\n";
     let start = json!({ "type": "message_start", "message": { "model": "m", "usage": { "input_tokens": 7, "output_tokens": 1 } } });
-    let block = |index: u8, block: Value| json!({ "type": "content_block_start", "index": index, "content_block": block });
+    let block =
+        |index: u8, block: Value| json!({ "type": "content_block_start", "index": index, "content_block": block });
     let delta = |index: u8, delta: Value| json!({ "type": "content_block_delta", "index": index, "delta": delta });
     let anthropic = events(&[
         start,
@@ -120,7 +120,9 @@ fn a_stream_that_ends_early_is_an_error_or_whole() {
     for (wire, text) in recorded() {
         for end in 0..text.len() {
             match read(wire, &[&text.as_bytes()[..end]]) {
-                Err(failure) => assert_eq!(failure.kind, crate::error::Kind::Unavailable, "{}: {failure:?}", wire.name()),
+                Err(failure) => {
+                    assert_eq!(failure.kind, crate::error::Kind::Unavailable, "{}: {failure:?}", wire.name())
+                }
                 // Why it ends was said: only what comes behind that is missing.
                 Ok(answer) => assert_eq!(answer.message.tool_calls().len(), 2, "{}", wire.name()),
             }
@@ -184,13 +186,37 @@ fn pieces_of_calls_find_their_call() {
     };
     type Case<'a> = (&'a str, Vec<Value>, Vec<(&'a str, Value)>);
     let cases: Vec<Case<'_>> = vec![
-        ("no number", vec![piece(None, "a", "pay", "{\"eur\":"), piece(None, "", "", "5}")], vec![("pay", json!({ "eur": 5 }))]),
-        ("number 1 only", vec![piece(Some(1), "a", "pay", "{\"eur\":"), piece(Some(1), "", "", "5}")], vec![("pay", json!({ "eur": 5 }))]),
+        (
+            "no number",
+            vec![piece(None, "a", "pay", "{\"eur\":"), piece(None, "", "", "5}")],
+            vec![("pay", json!({ "eur": 5 }))],
+        ),
+        (
+            "number 1 only",
+            vec![piece(Some(1), "a", "pay", "{\"eur\":"), piece(Some(1), "", "", "5}")],
+            vec![("pay", json!({ "eur": 5 }))],
+        ),
         ("number 1 only, whole", vec![piece(Some(1), "a", "pay", "{\"eur\":5}")], vec![("pay", json!({ "eur": 5 }))]),
-        ("number 1 first", vec![piece(Some(1), "b", "look", "{}"), piece(Some(0), "a", "pay", "{\"eur\":5}")], vec![("pay", json!({ "eur": 5 })), ("look", json!({}))]),
-        ("one number for two ids", vec![piece(Some(0), "a", "pay", "{\"eur\":5}"), piece(Some(0), "b", "look", "{}")], vec![("pay", json!({ "eur": 5 })), ("look", json!({}))]),
-        ("id and name each time", vec![piece(Some(0), "a", "pay", "{\"eur\":"), piece(Some(0), "a", "pay", "5}")], vec![("pay", json!({ "eur": 5 }))]),
-        ("two names and nothing else", vec![piece(None, "", "pay", "{}"), piece(None, "", "look", "{}")], vec![("pay", json!({})), ("look", json!({}))]),
+        (
+            "number 1 first",
+            vec![piece(Some(1), "b", "look", "{}"), piece(Some(0), "a", "pay", "{\"eur\":5}")],
+            vec![("pay", json!({ "eur": 5 })), ("look", json!({}))],
+        ),
+        (
+            "one number for two ids",
+            vec![piece(Some(0), "a", "pay", "{\"eur\":5}"), piece(Some(0), "b", "look", "{}")],
+            vec![("pay", json!({ "eur": 5 })), ("look", json!({}))],
+        ),
+        (
+            "id and name each time",
+            vec![piece(Some(0), "a", "pay", "{\"eur\":"), piece(Some(0), "a", "pay", "5}")],
+            vec![("pay", json!({ "eur": 5 }))],
+        ),
+        (
+            "two names and nothing else",
+            vec![piece(None, "", "pay", "{}"), piece(None, "", "look", "{}")],
+            vec![("pay", json!({})), ("look", json!({}))],
+        ),
         ("a number beyond all bounds", vec![piece(Some(u32::MAX), "a", "pay", "{}")], vec![("pay", json!({}))]),
         ("no arguments", vec![piece(Some(0), "a", "pay", "")], vec![("pay", json!({}))]),
     ];
@@ -217,7 +243,11 @@ fn what_a_server_says_is_wrong_is_told() {
     let cases: [(&dyn Wire, String, &str); 4] = [
         (OPENAI, events(&[json!({ "error": { "message": "no credits" } })]), "no credits"),
         (OPENAI, "data: [DONE]\n\n".to_owned(), "neither text nor a call"),
-        (ANTHROPIC, events(&[json!({ "type": "error", "error": { "type": "overloaded_error", "message": "busy" } })]), "busy"),
+        (
+            ANTHROPIC,
+            events(&[json!({ "type": "error", "error": { "type": "overloaded_error", "message": "busy" } })]),
+            "busy",
+        ),
         (OLLAMA, "{\"error\":\"out of memory\"}\n".to_owned(), "out of memory"),
     ];
     for (wire, text, told) in cases {

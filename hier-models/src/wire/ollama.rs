@@ -102,9 +102,7 @@ fn messages(request: &ChatRequest) -> Vec<Value> {
             Turn::Model(said) => {
                 let mut message = json!({ "role": "assistant", "content": said.text.as_deref().unwrap_or_default() });
                 if !said.calls.is_empty() {
-                    let call = |call: &crate::conversation::Call<'_>| {
-                        json!({ "id": call.id, "function": { "name": call.name, "arguments": call.args } })
-                    };
+                    let call = |call: &crate::conversation::Call<'_>| json!({ "id": call.id, "function": { "name": call.name, "arguments": call.args } });
                     message["tool_calls"] = said.calls.iter().map(call).collect();
                 }
                 messages.push(message);

@@ -26,7 +26,11 @@ where
     if let Some(mistake) = nesting::mistake(&call) {
         return Ok(said(words::refusal(&call, &mistake)));
     }
-    Ok(match agent.callee(&call.name) {
+    let callee = agent.callee(&call.name);
+    if let (Callee::Tool(_), Some(mistake)) = (callee, no_object(&call)) {
+        return Ok(said(words::refusal(&call, &mistake)));
+    }
+    Ok(match callee {
         Callee::Tool(number) => match approved(agent, &*agent.tools[number], call.clone(), task).await? {
             Ok(call) => made(agent, &*agent.tools[number], &call, task).await?,
             Err(reason) => said(words::refusal(&call, &reason)),
@@ -41,6 +45,18 @@ where
             None => said(words::refusal(&call, &words::unknown_tool(&call.name, agent.tool_names()))),
         },
     })
+}
+
+/// The longest piece of what a model gave for arguments that it is shown again, in characters.
+const SHOWN: usize = 200;
+
+/// Why a call is not made whose arguments are text: the model made a mistake, or its answer was cut off. The operator is
+/// not asked to approve such a call.
+fn no_object(call: &ToolCall) -> Option<String> {
+    let shown: String = call.args.as_str()?.chars().take(SHOWN).collect();
+    Some(format!(
+        "the arguments are a text that is no JSON, and must be a JSON object: `{shown}`. If your answer was cut off, say it shorter"
+    ))
 }
 
 /// The call that this task is for: what it was sent, or the only one of the last message.
