@@ -20,5 +20,5 @@ mkdir "$fresh/graphs" "$fresh/hierarchies"
 "$python" tests/conformance/filter.py "$fresh/graphs"
 "$python" tests/conformance/record_hierarchy.py --random "$seed" $((count / 2)) "$fresh/hierarchies" >/dev/null 2>&1
 # With everything that `cargo test` compiles it with: then there is nothing to compile.
-cargo build --quiet --locked --workspace --all-features --bin hier
-"${CARGO_TARGET_DIR:-target}/debug/hier" conformance "$fresh"
+cargo build --quiet --locked --workspace --all-features --bin hier-conformance
+"${CARGO_TARGET_DIR:-target}/debug/hier-conformance" "$fresh"

@@ -29,10 +29,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use clap::Parser;
-use hier_core::agent::{ChatModel, ScriptedModel};
+use hier_core::agent::ChatModel;
+
 use hier_core::prelude::*;
 use hier_examples::database;
 use hier_models::Model;
+use hier_testkit::ScriptedModel;
 
 use agents::{Desk, TaxDesk};
 use case::End;

@@ -6,8 +6,8 @@
 mod kit;
 
 use hier_checkpoint::{Postgres, PostgresOptions};
-use hier_core::checkpoint::suite::{self, Report};
 use hier_core::checkpoint::{Checkpointer, Claim, SaverError, WhenRunning};
+use hier_testkit::checkpoint::{self as suite, Report};
 use kit::server::{Road, Server, server};
 
 /// A schema for each case.

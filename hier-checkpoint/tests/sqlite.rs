@@ -2,7 +2,7 @@
 #![cfg(feature = "sqlite")]
 
 use hier_checkpoint::{Sqlite, SqliteOptions};
-use hier_core::checkpoint::suite::{self, Report};
+use hier_testkit::checkpoint::{self as suite, Report};
 
 async fn report(options: SqliteOptions) -> Report {
     let folder = tempfile::tempdir().expect("a folder");

@@ -9,8 +9,8 @@ use std::path::Path;
 
 use hier_checkpoint::{Sqlite, SqliteOptions, SqliteStore};
 use hier_core::checkpoint::{Checkpointer, Claim, SaverError};
-use hier_core::store::suite::{self, Report};
 use hier_core::store::{Search, StoreError, StoreExt};
+use hier_testkit::store::{self as suite, Report};
 use serde_json::json;
 
 async fn report(sqlite: SqliteOptions) -> Report {

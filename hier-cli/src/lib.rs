@@ -1,4 +1,3 @@
 //! What the `hier` command does, as a library.
 
-pub mod conformance;
 pub mod threads;

@@ -50,7 +50,6 @@ pub mod agent;
 pub mod channel;
 pub mod checkpoint;
 mod config;
-mod contract;
 mod engine;
 mod error;
 pub mod graph;

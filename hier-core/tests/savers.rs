@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use hier_core::checkpoint::suite;
 use hier_core::checkpoint::{Checkpointer, MemorySaver};
+use hier_testkit::checkpoint as suite;
 
 #[tokio::test]
 async fn memory_keeps_the_contract() {

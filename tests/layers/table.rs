@@ -22,13 +22,14 @@ const fn order(folder: &'static str, modules: &'static str) -> Order {
 
 /// The orders of the workspace.
 pub const TABLE: &[Order] = &[
-    order("", "hier_spec hier_macros hier_core hier_checkpoint hier_models hier_cli"),
+    order("", "hier_spec hier_macros hier_core hier_checkpoint hier_models hier_testkit hier_cli"),
     order("hier_spec", "suggest self reach together declare check agent"),
     order("hier_macros", "diag symbol testing state view graph tool"),
     order(
         "hier_core",
-        "contract sync channel reducer message checkpoint question error state store config engine graph agent prelude private",
+        "sync channel reducer message checkpoint question error state store config engine graph agent prelude private",
     ),
     order("hier_checkpoint", "key place cipher compression vault rows retention sqlite postgres store"),
-    order("hier_cli", "conformance threads main"),
+    order("hier_testkit", "contract checkpoint store model conformance main"),
+    order("hier_cli", "threads main"),
 ];

@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use hier_checkpoint::Sqlite;
-use hier_core::agent::{Approval, ScriptedModel, ask_operator};
+use hier_core::agent::{Approval, ask_operator};
+
 use hier_core::graph::{GraphInput, Whole};
 use hier_core::prelude::*;
+use hier_testkit::ScriptedModel;
 use serde_json::{Value, json};
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]

@@ -21,7 +21,9 @@ const SHORT_ANSWER: u64 = 4_096;
 /// It belongs to one run: put a fresh one into the [`BaseContext`](super::BaseContext) of each.
 ///
 /// ```
-/// use hier_core::agent::{Budget, ScriptedModel};
+/// use hier_core::agent::Budget;
+
+/// use hier_testkit::ScriptedModel;
 /// use hier_core::prelude::*;
 ///
 /// let budget = Budget::new().model_calls(200).tokens(1_000_000);

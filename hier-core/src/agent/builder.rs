@@ -22,7 +22,9 @@ use crate::state::{Contains, State, Values, WritableChannel, Writes};
 /// compile errors.
 ///
 /// ```
-/// use hier_core::agent::{AgentBuilder, ScriptedModel};
+/// use hier_core::agent::AgentBuilder;
+
+/// use hier_testkit::ScriptedModel;
 /// use hier_core::prelude::*;
 /// use serde_json::json;
 ///

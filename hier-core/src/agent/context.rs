@@ -13,7 +13,7 @@ use crate::error::NodeError;
 /// says where: `impl AsRef<BaseContext> for Desk`.
 ///
 /// ```
-/// use hier_core::agent::ScriptedModel;
+/// use hier_testkit::ScriptedModel;
 /// use hier_core::prelude::*;
 ///
 /// struct Desk {

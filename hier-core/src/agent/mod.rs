@@ -5,7 +5,7 @@
 //! time.
 //!
 //! ```
-//! use hier_core::agent::ScriptedModel;
+//! use hier_testkit::ScriptedModel;
 //! use hier_core::prelude::*;
 //! use serde_json::json;
 //!
@@ -92,9 +92,6 @@ mod policy;
 mod policy_spec;
 mod progress;
 mod react;
-mod record;
-mod record_tape;
-mod scripted;
 mod stuck;
 mod subagent;
 mod todo_list;
@@ -123,8 +120,6 @@ pub use operator::{Approval, ApprovalRequest, OperatorQuestion, ask_operator};
 pub use policy::SubagentPolicy;
 pub use progress::{Calls, Progress};
 pub use react::{DEFAULT_MAX_ITERATIONS, IntoPrompt, ToolErrors};
-pub use record::RecordedModel;
-pub use scripted::ScriptedModel;
 pub use stuck::AgentStuck;
 pub use subagent::Subagent;
 pub use todo_list::{TodoList, TodoLists};

@@ -63,7 +63,9 @@ pub struct OperatorQuestion {
 /// merges that channel.
 ///
 /// ```
-/// use hier_core::agent::{ScriptedModel, ask_operator};
+/// use hier_core::agent::ask_operator;
+
+/// use hier_testkit::ScriptedModel;
 /// use hier_core::checkpoint::MemorySaver;
 /// use hier_core::prelude::*;
 /// use serde_json::json;

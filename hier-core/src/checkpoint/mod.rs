@@ -5,7 +5,7 @@
 //! also hands over what each task did as soon as it has ended ([`TaskWrites`]), so that it is never done again.
 //!
 //! A saver stores bytes and knows nothing of states: the engine encodes the values (see [`codec`]). Whoever writes a saver
-//! implements [`Checkpointer`] and runs the [`suite`] against it.
+//! implements [`Checkpointer`] and runs the suite of `hier-testkit` against it.
 
 pub mod codec;
 mod codec_shape;
@@ -16,7 +16,6 @@ mod memory;
 mod query;
 mod record;
 mod retention;
-pub mod suite;
 
 use std::sync::Arc;
 

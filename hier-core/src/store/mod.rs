@@ -18,7 +18,8 @@
 //! # }
 //! ```
 //!
-//! Whoever writes a store implements [`Store`] with the help of [`plan`], and runs the [`suite`] against it.
+//! Whoever writes a store implements [`Store`] with the help of [`plan`], and runs the suite of
+//! `hier-testkit` against it.
 
 mod ext;
 mod filter;
@@ -28,7 +29,6 @@ mod options;
 mod path;
 pub mod plan;
 mod rules;
-pub mod suite;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

@@ -1,7 +1,9 @@
 //! Every call of a tool has one answer, right behind it, whatever the tool gives.
 
-use hier_core::agent::{AgentBuilder, Content, ScriptedModel, Subagent, SubagentPolicy};
+use hier_core::agent::{AgentBuilder, Content, Subagent, SubagentPolicy};
+
 use hier_core::prelude::*;
+use hier_testkit::ScriptedModel;
 use serde_json::json;
 
 use crate::support::{Filing, FilingUpdate, call, finish};

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use hier_core::agent::{AgentStuck, Body, Budget, ScriptedModel, Spent, Usage};
+use hier_core::agent::{AgentStuck, Body, Budget, Spent, Usage};
+
 use hier_core::prelude::*;
+use hier_testkit::ScriptedModel;
 use serde_json::json;
 
 use crate::support::{Filing, FilingUpdate, call, finish, prompt};

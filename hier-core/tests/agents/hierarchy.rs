@@ -1,7 +1,7 @@
 //! A supervisor with subagents and stages: what crosses the boundary between them, and what does not.
 
-use hier_core::agent::ScriptedModel;
 use hier_core::prelude::*;
+use hier_testkit::ScriptedModel;
 use serde_json::json;
 
 use crate::support::{Filing, FilingUpdate, call, finish, offered, prompt, report};

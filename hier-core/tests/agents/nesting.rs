@@ -1,7 +1,9 @@
 //! Hierarchies that are deep: what a call costs does not depend on the history around it, and no stack overflows.
 
-use hier_core::agent::{AgentBuilder, ScriptedModel, Subagent, SubagentPolicy};
+use hier_core::agent::{AgentBuilder, Subagent, SubagentPolicy};
+
 use hier_core::prelude::*;
+use hier_testkit::ScriptedModel;
 use serde_json::json;
 
 use crate::support::{Filing, FilingUpdate, call, finish, prompt, report};

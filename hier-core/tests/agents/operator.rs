@@ -2,9 +2,11 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hier_core::agent::{Approval, OperatorQuestion, ScriptedModel, ask_operator};
+use hier_core::agent::{Approval, OperatorQuestion, ask_operator};
+
 use hier_core::checkpoint::MemorySaver;
 use hier_core::prelude::*;
+use hier_testkit::ScriptedModel;
 use serde_json::json;
 
 use crate::support::{Filing, call, calls, finish, prompt, report};

@@ -1,7 +1,9 @@
 //! Subagents that run side by side.
 
-use hier_core::agent::{ScriptedModel, ToolErrors};
+use hier_core::agent::ToolErrors;
+
 use hier_core::prelude::*;
+use hier_testkit::ScriptedModel;
 use serde_json::json;
 
 use crate::support::{Filing, FilingUpdate, call, calls, finish, prompt, report};

@@ -1,7 +1,9 @@
 //! What models say is streamed with the path of the agent that speaks, and traced.
 
-use hier_core::agent::{ChatChunk, ScriptedModel};
+use hier_core::agent::ChatChunk;
+
 use hier_core::prelude::*;
+use hier_testkit::ScriptedModel;
 use serde_json::json;
 
 use crate::support::{Filing, call, calls, finish, report};

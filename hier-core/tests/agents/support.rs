@@ -1,7 +1,7 @@
 //! What the tests share: a state, and short ways to say what a model answers.
 
-use hier_core::agent::ScriptedModel;
 use hier_core::prelude::*;
+use hier_testkit::ScriptedModel;
 use serde_json::{Value, json};
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]

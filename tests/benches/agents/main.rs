@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use hier_core::agent::{AgentBuilder, Messages, ScriptedModel, Subagent, SubagentPolicy};
+use hier_core::agent::{AgentBuilder, Messages, Subagent, SubagentPolicy};
+
 use hier_core::prelude::*;
+use hier_testkit::ScriptedModel;
 use serde_json::json;
 
 /// How often the subagent is called in a run.

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hier_checkpoint::Sqlite;
-use hier_core::agent::ScriptedModel;
 use hier_core::checkpoint::{Checkpointer, MemorySaver};
 use hier_core::prelude::*;
+use hier_testkit::ScriptedModel;
 use serde_json::{Value, json};
 
 use agents::{Tax, TaxRoot};

@@ -1,0 +1,185 @@
+//! Values that are stored as what was added to them.
+
+use super::Subject;
+use super::kit::Change::{Add, Drop, Set};
+use super::kit::{LONG_AGO, Line, Outcome, cases, claim, get, has_values, ids, same};
+use hier_core::checkpoint::{Checkpointer, Prune, Record, Strategy};
+
+cases!("chains":
+    what_was_added_comes_back_in_order,
+    each_checkpoint_has_what_was_added_until_then,
+    a_whole_value_starts_anew,
+    forks_have_their_own,
+    forks_of_forks_stay_apart,
+    chains_in_namespaces_do_not_mix,
+    chains_survive_a_prune,
+    chains_survive_a_prune_of_the_branch_they_started_on,
+    chains_survive_a_copy,
+    chains_survive_the_deletion_of_runs,
+    a_dropped_chain_can_start_again,
+);
+
+async fn what_was_added_comes_back_in_order(saver: Subject) -> Outcome {
+    let lease = claim(&saver, "t").await?;
+    let mut line = Line::root();
+    saver.commit(&lease, vec![line.next(&[Set("log", b"0"), Set("x", b"x")])]).await?;
+    saver.commit(&lease, vec![line.next(&[Add("log", b"1")])]).await?;
+    // A checkpoint in between that adds nothing.
+    saver.commit(&lease, vec![line.next(&[Set("x", b"y")])]).await?;
+    saver.commit(&lease, vec![line.next(&[Add("log", b"2")]), line.next(&[Add("log", b"")])]).await?;
+    let found = get(&saver, "t", "", None).await?;
+    has_values("the values", &found, &[("log", &[b"0", b"1", b"2", b""]), ("x", &[b"y"])])
+}
+
+async fn each_checkpoint_has_what_was_added_until_then(saver: Subject) -> Outcome {
+    let lease = claim(&saver, "t").await?;
+    let mut line = Line::root();
+    saver.commit(&lease, vec![line.next(&[Set("log", &[0])])]).await?;
+    for number in 1..100_u8 {
+        saver.commit(&lease, vec![line.next(&[Add("log", &[number])])]).await?;
+    }
+    let all = ids(&saver, "t", "").await?;
+    same("the number of checkpoints", &all.len(), &100)?;
+    let numbers: Vec<[u8; 1]> = (0..100).map(|number| [number]).collect();
+    for (place, id) in all.iter().rev().enumerate() {
+        let parts: Vec<&[u8]> = numbers[..=place].iter().map(<[u8; 1]>::as_slice).collect();
+        has_values("the value", &get(&saver, "t", "", Some(*id)).await?, &[("log", &parts)])?;
+    }
+    Ok(())
+}
+
+async fn a_whole_value_starts_anew(saver: Subject) -> Outcome {
+    let lease = claim(&saver, "t").await?;
+    let mut line = Line::root();
+    for change in [Set("log", b"0"), Add("log", b"1"), Set("log", b"01"), Add("log", b"2")] {
+        saver.commit(&lease, vec![line.next(&[change])]).await?;
+    }
+    has_values("the value", &get(&saver, "t", "", None).await?, &[("log", &[b"01", b"2"])])
+}
+
+async fn forks_have_their_own(saver: Subject) -> Outcome {
+    let lease = claim(&saver, "t").await?;
+    let mut line = Line::root();
+    saver.commit(&lease, vec![line.next(&[Set("log", b"0")]), line.next(&[Add("log", b"1")])]).await?;
+    let mut fork = line.fork(line.tip()?);
+    saver.commit(&lease, vec![line.next(&[Add("log", b"main")])]).await?;
+    saver.commit(&lease, vec![fork.next(&[Add("log", b"fork")])]).await?;
+    saver.commit(&lease, vec![line.next(&[Add("log", b"main 2")])]).await?;
+    let main = get(&saver, "t", "", Some(line.tip()?.id)).await?;
+    has_values("the main line", &main, &[("log", &[b"0", b"1", b"main", b"main 2"])])?;
+    let forked = get(&saver, "t", "", Some(fork.tip()?.id)).await?;
+    has_values("the fork", &forked, &[("log", &[b"0", b"1", b"fork"])])
+}
+
+async fn forks_of_forks_stay_apart(saver: Subject) -> Outcome {
+    let lease = claim(&saver, "t").await?;
+    let mut line = Line::root();
+    saver.commit(&lease, vec![line.next(&[Set("log", b"0")])]).await?;
+    let mut tips = vec![(line, vec![b"0".to_vec()])];
+    for depth in 1..6_u8 {
+        let mut next = Vec::new();
+        for (line, parts) in &tips {
+            for side in [b'l', b'r'] {
+                let mut fork = line.fork(line.tip()?);
+                let part = vec![side, depth];
+                saver.commit(&lease, vec![fork.next(&[Add("log", &part)])]).await?;
+                next.push((fork, parts.iter().cloned().chain([part]).collect()));
+            }
+        }
+        tips = next;
+    }
+    for (line, parts) in tips {
+        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+        has_values("a leaf", &get(&saver, "t", "", Some(line.tip()?.id)).await?, &[("log", &parts)])?;
+    }
+    Ok(())
+}
+
+/// The engine calls it damage; a saver must neither hide it nor hang.
+async fn chains_in_namespaces_do_not_mix(saver: Subject) -> Outcome {
+    let lease = claim(&saver, "t").await?;
+    let mut root = Line::root();
+    saver.commit(&lease, vec![root.next(&[Set("log", b"root")])]).await?;
+    let mut child = Line::within("child");
+    child.tip.clone_from(&root.tip);
+    // The same ids in another namespace are other checkpoints.
+    let Record::Checkpoint { checkpoint, mut pieces, .. } = root.fork(root.tip()?).next(&[Set("log", b"child")]) else {
+        return Ok(());
+    };
+    let mut checkpoint = checkpoint;
+    checkpoint.id = root.tip()?.id;
+    checkpoint.versions = [checkpoint.id].into();
+    pieces.truncate(1);
+    let namespace = child.namespace.clone();
+    saver.commit(&lease, vec![Record::Checkpoint { namespace, checkpoint, pieces }]).await?;
+    saver.commit(&lease, vec![child.next(&[Add("log", b"1")]), root.next(&[Add("log", b"2")])]).await?;
+    has_values("the root's", &get(&saver, "t", "", None).await?, &[("log", &[b"root", b"2"])])?;
+    has_values("the child's", &get(&saver, "t", "child", None).await?, &[("log", &[b"child", b"1"])])
+}
+
+async fn chains_survive_a_prune(saver: Subject) -> Outcome {
+    let lease = claim(&saver, "t").await?;
+    let mut line = Line::root();
+    saver.commit(&lease, vec![line.next(&[Set("log", b"0"), Set("x", b"x")])]).await?;
+    for part in [b"1", b"2", b"3"] {
+        saver.commit(&lease, vec![line.next(&[Add("log", part)])]).await?;
+    }
+    let pruned = saver.prune(Prune::default()).await?;
+    same("the number of those pruned", &pruned, &3)?;
+    let found = get(&saver, "t", "", None).await?;
+    has_values("the value", &found, &[("log", &[b"0", b"1", b"2", b"3"]), ("x", &[b"x"])])?;
+    // And the run that goes on builds on it.
+    saver.commit(&lease, vec![line.next(&[Add("log", b"4")])]).await?;
+    saver.prune(Prune::default()).await?;
+    let found = get(&saver, "t", "", None).await?;
+    has_values("the value", &found, &[("log", &[b"0", b"1", b"2", b"3", b"4"]), ("x", &[b"x"])])
+}
+
+async fn chains_survive_a_prune_of_the_branch_they_started_on(saver: Subject) -> Outcome {
+    let lease = claim(&saver, "t").await?;
+    let mut line = Line::root().aged(LONG_AGO);
+    saver.commit(&lease, vec![line.next(&[Set("log", b"0")]), line.next(&[Add("log", b"1")])]).await?;
+    let mut fork = line.fork(line.tip()?).aged(std::time::Duration::ZERO);
+    saver.commit(&lease, vec![line.next(&[Add("log", b"main")]), line.next(&[Set("log", b"main")])]).await?;
+    saver.commit(&lease, vec![fork.next(&[Add("log", b"fork")])]).await?;
+    let old = Prune { older_than: Some(LONG_AGO / 2), ..Prune::default() };
+    same("the number of those pruned", &saver.prune(old).await?, &4)?;
+    has_values("the fork", &get(&saver, "t", "", None).await?, &[("log", &[b"0", b"1", b"fork"])])
+}
+
+async fn chains_survive_a_copy(saver: Subject) -> Outcome {
+    let lease = claim(&saver, "t").await?;
+    let mut line = Line::root();
+    saver.commit(&lease, vec![line.next(&[Set("log", b"0")]), line.next(&[Add("log", b"1")])]).await?;
+    saver.prune(Prune { strategy: Strategy::Keep(1), ..Prune::default() }).await?;
+    saver.copy_thread("t", "copy").await?;
+    saver.delete_thread("t").await?;
+    has_values("the copy", &get(&saver, "copy", "", None).await?, &[("log", &[b"0", b"1"])])?;
+    let lease = claim(&saver, "copy").await?;
+    saver.commit(&lease, vec![line.next(&[Add("log", b"2")])]).await?;
+    has_values("the copy", &get(&saver, "copy", "", None).await?, &[("log", &[b"0", b"1", b"2"])])
+}
+
+async fn chains_survive_the_deletion_of_runs(saver: Subject) -> Outcome {
+    let lease = claim(&saver, "t").await?;
+    let mut line = Line::root().of_run("one");
+    saver.commit(&lease, vec![line.next(&[Set("log", b"0"), Set("x", b"x")])]).await?;
+    let mut line = line.of_run("two");
+    saver.commit(&lease, vec![line.next(&[Add("log", b"1")])]).await?;
+    let mut line = line.of_run("three");
+    saver.commit(&lease, vec![line.next(&[Add("log", b"2")])]).await?;
+    saver.delete_for_runs(&["one".to_owned(), "two".to_owned()]).await?;
+    same("the checkpoints", &ids(&saver, "t", "").await?, &vec![line.tip()?.id])?;
+    let found = get(&saver, "t", "", None).await?;
+    has_values("the values", &found, &[("log", &[b"0", b"1", b"2"]), ("x", &[b"x"])])
+}
+
+async fn a_dropped_chain_can_start_again(saver: Subject) -> Outcome {
+    let lease = claim(&saver, "t").await?;
+    let mut line = Line::root();
+    let changes = [Set("log", b"0"), Add("log", b"1"), Drop("log"), Set("log", b"new"), Add("log", b"2")];
+    for change in changes {
+        saver.commit(&lease, vec![line.next(&[change])]).await?;
+    }
+    has_values("the value", &get(&saver, "t", "", None).await?, &[("log", &[b"new", b"2"])])
+}

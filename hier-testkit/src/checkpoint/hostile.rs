@@ -1,0 +1,170 @@
+//! Names and filters that were made to do harm.
+
+use serde_json::{Map, Value, json};
+
+use super::Subject;
+use super::kit::Change::{Add, Set};
+use super::kit::{Line, Outcome, cases, claim, get, has_values, ids, new_id, same, writes};
+use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, Prune};
+
+cases!("hostile":
+    names_of_threads,
+    names_of_namespaces,
+    names_of_channels_and_paths,
+    names_of_runs_and_holders,
+    keys_of_filters,
+    values_of_filters,
+    many_channels,
+);
+
+const NAMES: [&str; 16] = [
+    "'; drop table checkpoints; --",
+    "\" or 1=1 --",
+    "' or '1'='1",
+    "%",
+    "_",
+    "\\",
+    "\\0",
+    "nul\0inside",
+    "\0",
+    "line\nbreak\ttab\r",
+    "../../etc/passwd",
+    "$1",
+    "?1",
+    ":name",
+    "ünïcödé 🦀 \u{202e}",
+    "{\"$gt\": \"\"}",
+];
+
+async fn names_of_threads(saver: Subject) -> Outcome {
+    let long = "x".repeat(2_000);
+    let names = || NAMES.into_iter().chain([long.as_str()]);
+    for name in names() {
+        let lease = claim(&saver, name).await?;
+        saver.commit(&lease, vec![Line::root().next(&[Set("x", name.as_bytes())])]).await?;
+    }
+    for name in names() {
+        has_values("the value", &get(&saver, name, "", None).await?, &[("x", &[name.as_bytes()])])?;
+        same("how many checkpoints it has", &ids(&saver, name, "").await?.len(), &1)?;
+    }
+    let mut listed: Vec<_> = saver.threads(None).await?.into_iter().map(|it| it.thread.to_string()).collect();
+    listed.sort();
+    let mut wanted: Vec<_> = names().map(str::to_owned).collect();
+    wanted.sort();
+    same("the threads", &listed, &wanted)?;
+    saver.copy_thread(NAMES[0], NAMES[3]).await?;
+    has_values("the copy", &get(&saver, NAMES[3], "", None).await?, &[("x", &[NAMES[0].as_bytes()])])?;
+    let threads = Some(vec!["%".to_owned(), "' or '1'='1".to_owned()]);
+    saver.prune(Prune { threads, strategy: hier_core::checkpoint::Strategy::Delete, ..Prune::default() }).await?;
+    saver.delete_thread("_").await?;
+    same("how many are left", &saver.threads(None).await?.len(), &(wanted.len() - 3))
+}
+
+async fn names_of_namespaces(saver: Subject) -> Outcome {
+    let lease = claim(&saver, "t").await?;
+    for name in NAMES {
+        let mut line = Line::within(name);
+        let records = vec![line.next(&[Set("log", name.as_bytes())]), line.next(&[Add("log", b"+")])];
+        saver.commit(&lease, records).await?;
+        saver.commit(&lease, vec![writes(name, line.tip()?.id, new_id(), name, &[(0, name, b"v")])]).await?;
+    }
+    for name in NAMES {
+        let found = get(&saver, "t", name, None).await?;
+        has_values("the value", &found, &[("log", &[name.as_bytes(), b"+"])])?;
+        same("the paths", &found.writes.iter().map(|task| &*task.path).collect(), &vec![name])?;
+        same("how many checkpoints it has", &ids(&saver, "t", name).await?.len(), &2)?;
+    }
+    Ok(())
+}
+
+async fn names_of_channels_and_paths(saver: Subject) -> Outcome {
+    let lease = claim(&saver, "t").await?;
+    let mut line = Line::root();
+    let changes: Vec<_> = NAMES.iter().map(|name| Set(name, name.as_bytes())).collect();
+    saver.commit(&lease, vec![line.next(&changes)]).await?;
+    let changes: Vec<_> = NAMES.iter().map(|name| Add(name, b"+")).collect();
+    saver.commit(&lease, vec![line.next(&changes)]).await?;
+    let found = get(&saver, "t", "", None).await?;
+    let parts = NAMES.map(|name| [name.as_bytes(), b"+".as_slice()]);
+    let wanted: Vec<(&str, &[&[u8]])> =
+        NAMES.iter().zip(&parts).map(|(name, parts)| (*name, parts.as_slice())).collect();
+    has_values("the values", &found, &wanted)?;
+    saver.prune(Prune::default()).await?;
+    has_values("the values after a prune", &get(&saver, "t", "", None).await?, &wanted)
+}
+
+async fn names_of_runs_and_holders(saver: Subject) -> Outcome {
+    for (number, name) in NAMES.into_iter().enumerate() {
+        let claim = Claim { holder: name.to_owned(), ..Claim::default() };
+        let lease = saver.acquire("t", claim).await?;
+        let mut line = Line::within(&format!("n{number}")).of_run(name);
+        saver.commit(&lease, vec![line.next(&[])]).await?;
+        let holder = saver.threads(None).await?.into_iter().next().and_then(|it| it.holder);
+        same("the holder", &holder.as_deref(), &Some(name))?;
+    }
+    saver.delete_for_runs(&[NAMES[2].to_owned(), "%".to_owned()]).await?;
+    let left = saver.list(ListQuery { namespace: None, ..ListQuery::thread("t") }).await?.len();
+    same("how many are left", &left, &(NAMES.len() - 2))
+}
+
+async fn keys_of_filters(saver: Subject) -> Outcome {
+    let lease = claim(&saver, "t").await?;
+    let mut made = Vec::new();
+    for name in NAMES {
+        let mut line = Line::root();
+        line.metadata.insert(name.to_owned(), json!("here"));
+        saver.commit(&lease, vec![line.next(&[])]).await?;
+        made.push(line.tip()?.id);
+    }
+    for (name, id) in NAMES.iter().zip(made) {
+        let filter: Map<String, Value> = [((*name).to_owned(), json!("here"))].into_iter().collect();
+        let found = saver.list(ListQuery { filter, ..ListQuery::thread("t") }).await?;
+        same(name, &found.iter().map(|it| it.checkpoint.id).collect(), &vec![id])?;
+    }
+    for key in ["'] or 1=1 --", "$.source", "source' or '1'='1", "metadata", "1"] {
+        let filter: Map<String, Value> = [(key.to_owned(), json!("here"))].into_iter().collect();
+        same(key, &saver.list(ListQuery { filter, ..ListQuery::thread("t") }).await?, &Vec::new())?;
+    }
+    Ok(())
+}
+
+async fn values_of_filters(saver: Subject) -> Outcome {
+    let lease = claim(&saver, "t").await?;
+    let mut values: Vec<Value> = NAMES.iter().map(|name| json!(name)).collect();
+    values.extend([json!(null), json!(true), json!(0), json!(-1), json!(u64::MAX), json!(0.5), json!([]), json!({})]);
+    values.push(json!({"$ne": null, "nested": ["'", {"deep": "%"}]}));
+    let mut made = Vec::new();
+    for value in &values {
+        let mut line = Line::root();
+        line.metadata.insert("key".to_owned(), value.clone());
+        saver.commit(&lease, vec![line.next(&[])]).await?;
+        made.push(line.tip()?.id);
+    }
+    for (value, id) in values.iter().zip(made) {
+        let filter: Map<String, Value> = [("key".to_owned(), value.clone())].into_iter().collect();
+        let found = saver.list(ListQuery { filter, ..ListQuery::thread("t") }).await?;
+        same(&value.to_string(), &found.iter().map(|it| it.checkpoint.id).collect(), &vec![id])?;
+    }
+    for value in [json!({"$ne": null}), json!({"$gt": ""}), json!("%' or 1=1 --")] {
+        let filter: Map<String, Value> = [("key".to_owned(), value.clone())].into_iter().collect();
+        let found = saver.list(ListQuery { filter, ..ListQuery::thread("t") }).await?;
+        same(&value.to_string(), &found, &Vec::new())?;
+    }
+    Ok(())
+}
+
+async fn many_channels(saver: Subject) -> Outcome {
+    let lease = claim(&saver, "t").await?;
+    let mut line = Line::root();
+    let names: Vec<String> = (0..2_000).map(|number| format!("channel {number}")).collect();
+    let changes: Vec<_> = names.iter().map(|name| Set(name, name.as_bytes())).collect();
+    saver.commit(&lease, vec![line.next(&changes)]).await?;
+    saver.commit(&lease, vec![line.next(&[Set(&names[7], b"new")])]).await?;
+    let found = get(&saver, "t", "", None).await?;
+    same("how many values there are", &found.values.len(), &names.len())?;
+    for (channel, chain) in &found.values {
+        let wanted = if *channel == 7 { b"new".to_vec() } else { names[*channel].clone().into_bytes() };
+        same(&names[*channel], &chain.full, &Some(wanted))?;
+    }
+    Ok(())
+}

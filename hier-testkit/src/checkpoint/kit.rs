@@ -1,0 +1,211 @@
+//! What the cases are written with.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Map, Value};
+use uuid::{Timestamp, Uuid};
+
+use super::{Failure, Subject};
+pub(super) use crate::contract::{Outcome, holds, same, some};
+use hier_core::checkpoint::{
+    Agenda, Checkpoint, Claim, Lease, ListQuery, PendingWrite, Piece, Record, Saved, SaverError, Schema, Source,
+    TaskWrites,
+};
+
+/// The cases of a group, from async functions that take the saver.
+macro_rules! cases {
+    ($group:literal: $($name:ident),+ $(,)?) => {
+        pub(super) const CASES: &[$crate::checkpoint::Case] = &[$($crate::checkpoint::Case {
+            group: $group,
+            name: stringify!($name),
+            run: |saver| Box::pin($name(saver)),
+        }),+];
+    };
+}
+pub(super) use cases;
+
+/// Fails unless the call was refused since somebody else has taken the thread over.
+pub(super) fn superseded<T: Debug>(what: &str, result: &Result<T, SaverError>) -> Outcome {
+    match result {
+        Err(SaverError::Superseded { .. }) => Ok(()),
+        other => Err(Failure(format!("{what}: {other:?} instead of `Superseded`"))),
+    }
+}
+
+/// Ids grow from call to call, as if they were all made now.
+pub(super) fn new_id() -> Uuid {
+    new_id_at(SystemTime::now())
+}
+
+/// An id as if made at this time; greater than those that were made before as if at this time or earlier.
+pub(super) fn new_id_at(time: SystemTime) -> Uuid {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    // Ticks of 100 ns since 1582; a number of ours takes the place of the last ones, so that ids of one instant differ.
+    let seconds = since.as_secs() + 12_219_292_800;
+    let number = LAST.fetch_add(1, Ordering::Relaxed) % 10_000_000;
+    let ticks = seconds * 10_000_000 + number;
+    Uuid::new_v6(Timestamp::from_gregorian_time(ticks, 0), &[1, 2, 3, 4, 5, 6])
+}
+
+pub(super) const LONG_AGO: Duration = Duration::from_secs(60 * 60 * 24 * 365);
+
+/// A series of checkpoints in a namespace, each after the one before.
+#[derive(Clone)]
+pub(super) struct Line {
+    pub(super) namespace: Arc<str>,
+    pub(super) tip: Option<Checkpoint>,
+    pub(super) metadata: Map<String, Value>,
+    pub(super) parents: BTreeMap<String, Uuid>,
+    /// How old the ids say that the checkpoints are.
+    pub(super) age: Duration,
+}
+
+/// What a checkpoint changes.
+#[derive(Clone, Debug)]
+pub(super) enum Change<'a> {
+    /// The channel's whole value.
+    Set(&'a str, &'a [u8]),
+    /// Something that is added to the channel's value.
+    Add(&'a str, &'a [u8]),
+    /// The channel has no value any more.
+    Drop(&'a str),
+}
+
+impl Line {
+    pub(super) fn root() -> Self {
+        Self::within("")
+    }
+
+    pub(super) fn within(namespace: &str) -> Self {
+        Self {
+            namespace: Arc::from(namespace),
+            tip: None,
+            metadata: Map::new(),
+            parents: BTreeMap::new(),
+            age: Duration::ZERO,
+        }
+    }
+
+    pub(super) fn of_run(mut self, run: &str) -> Self {
+        self.metadata.insert("run_id".to_owned(), run.into());
+        self
+    }
+
+    pub(super) fn called_from(mut self, root: Uuid) -> Self {
+        self.parents.insert(String::new(), root);
+        self
+    }
+
+    pub(super) fn aged(mut self, age: Duration) -> Self {
+        self.age = age;
+        self
+    }
+
+    /// The line that goes on from this checkpoint of the same namespace.
+    pub(super) fn fork(&self, from: &Checkpoint) -> Self {
+        Self { tip: Some(from.clone()), ..self.clone() }
+    }
+
+    /// The next checkpoint.
+    pub(super) fn next(&mut self, changes: &[Change<'_>]) -> Record {
+        let id = new_id_at(SystemTime::now() - self.age);
+        let tip = self.tip.as_ref();
+        let mut channels = tip.map(|tip| tip.channels.to_vec()).unwrap_or_default();
+        let mut versions = tip.map(|tip| tip.versions.to_vec()).unwrap_or_default();
+        let mut pieces = Vec::new();
+        for change in changes {
+            let (Change::Set(name, _) | Change::Add(name, _) | Change::Drop(name)) = *change;
+            let known = channels.iter().position(|channel| &**channel == name);
+            let channel = known.unwrap_or_else(|| {
+                channels.push(Arc::from(name));
+                versions.push(Uuid::nil());
+                channels.len() - 1
+            });
+            let before = std::mem::replace(&mut versions[channel], id);
+            match change {
+                Change::Set(_, bytes) => pieces.push(Piece { channel, base: None, bytes: bytes.to_vec() }),
+                Change::Add(_, bytes) => pieces.push(Piece { channel, base: Some(before), bytes: bytes.to_vec() }),
+                Change::Drop(_) => versions[channel] = Uuid::nil(),
+            }
+        }
+        let checkpoint = Checkpoint {
+            id,
+            parent: tip.map(|tip| tip.id),
+            step: tip.map_or(-1, |tip| tip.step + 1),
+            source: if tip.is_none() { Source::Input } else { Source::Loop },
+            channels: channels.into(),
+            versions: versions.into(),
+            agenda: Agenda { ready: [Arc::from("next")].into_iter().collect(), ..Agenda::default() },
+            schema: Arc::new(Schema { graph: "Suite".to_owned(), version: 1, fingerprint: u64::MAX }),
+            metadata: Arc::new(self.metadata.clone()),
+            parents: Arc::new(self.parents.clone()),
+        };
+        self.tip = Some(checkpoint.clone());
+        Record::Checkpoint { namespace: self.namespace.clone(), checkpoint: Box::new(checkpoint), pieces }
+    }
+
+    /// The last checkpoint that was made.
+    pub(super) fn tip(&self) -> Result<&Checkpoint, Failure> {
+        some("the line's last checkpoint", self.tip.as_ref())
+    }
+}
+
+/// Writes of a task.
+pub(super) fn writes(
+    namespace: &str,
+    checkpoint: Uuid,
+    task: Uuid,
+    path: &str,
+    slots: &[(i32, &str, &[u8])],
+) -> Record {
+    let writes = slots.iter().map(|(slot, channel, value)| PendingWrite {
+        slot: *slot,
+        channel: Arc::from(*channel),
+        value: value.to_vec(),
+    });
+    let writes = TaskWrites { checkpoint, task, path: Arc::from(path), writes: writes.collect() };
+    Record::Writes { namespace: Arc::from(namespace), writes }
+}
+
+pub(super) async fn claim(saver: &Subject, thread: &str) -> Result<Lease, Failure> {
+    Ok(saver.acquire(thread, Claim::default()).await?)
+}
+
+/// The checkpoint with its values and writes.
+pub(super) async fn get(saver: &Subject, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Saved, Failure> {
+    some("the checkpoint", saver.get(thread, namespace, id).await?)
+}
+
+/// The ids of all checkpoints of a thread's namespace, newest first.
+pub(super) async fn ids(saver: &Subject, thread: &str, namespace: &str) -> Result<Vec<Uuid>, Failure> {
+    let query = ListQuery { namespace: Some(namespace.to_owned()), ..ListQuery::thread(thread) };
+    Ok(saver.list(query).await?.into_iter().map(|listed| listed.checkpoint.id).collect())
+}
+
+/// The value of each channel that has one, as its parts: the whole value, then what was added.
+pub(super) fn parts(saved: &Saved) -> Result<BTreeMap<String, Vec<Vec<u8>>>, Failure> {
+    let mut found = BTreeMap::new();
+    for (channel, chain) in &saved.values {
+        let name = some("the name of a channel that has a value", saved.checkpoint.channels.get(*channel))?;
+        let whole = some(&format!("the whole value of channel `{name}`"), chain.full.clone())?;
+        let parts = std::iter::once(whole).chain(chain.deltas.iter().cloned()).collect();
+        if found.insert(name.to_string(), parts).is_some() {
+            return Err(Failure(format!("channel `{name}` has two values")));
+        }
+    }
+    Ok(found)
+}
+
+/// Fails unless exactly these channels have these values.
+pub(super) fn has_values(what: &str, saved: &Saved, wanted: &[(&str, &[&[u8]])]) -> Outcome {
+    let wanted = wanted.iter().map(|(name, parts)| {
+        let parts: Vec<Vec<u8>> = parts.iter().map(|part| part.to_vec()).collect();
+        ((*name).to_owned(), parts)
+    });
+    same(what, &parts(saved)?, &wanted.collect())
+}

@@ -1,0 +1,232 @@
+//! One writer a thread.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use super::kit::Change::{Add, Set};
+use super::kit::{Line, Outcome, cases, claim, get, has_values, holds, ids, new_id, same, superseded, writes};
+use super::{Failure, Subject};
+use hier_core::checkpoint::{Checkpointer, Claim, SaverError, WhenRunning};
+
+cases!("leases":
+    tokens_grow,
+    tokens_grow_over_a_deletion,
+    whoever_was_superseded_stores_nothing,
+    a_superseded_commit_among_others,
+    renewing_tells_who_was_superseded,
+    releasing_what_was_taken_over_does_nothing,
+    reject_says_who_runs_it,
+    reject_is_content_with_a_free_thread,
+    wait_gets_the_thread_when_it_is_released,
+    wait_gives_up,
+    wait_does_not_wait_for_a_free_thread,
+    several_that_wait_get_it_one_after_the_other,
+    whoever_died_is_waited_for_until_the_lease_runs_out,
+    leases_of_other_threads_do_not_matter,
+    claims_at_once_leave_one_writer,
+);
+
+fn claiming(holder: &str, when_running: WhenRunning) -> Claim {
+    Claim { holder: holder.to_owned(), when_running, ..Claim::default() }
+}
+
+const SOON: Duration = Duration::from_millis(20);
+const LATE: Duration = Duration::from_secs(30);
+
+async fn tokens_grow(saver: Subject) -> Outcome {
+    let mut last = 0;
+    for _ in 0..5 {
+        let lease = claim(&saver, "t").await?;
+        same("the thread of the lease", &&*lease.thread, &"t")?;
+        same("how long it runs", &lease.lasts, &Claim::default().lasts)?;
+        holds("the token is greater than the last", lease.token > last)?;
+        last = lease.token;
+        saver.release(&lease).await?;
+    }
+    Ok(())
+}
+
+async fn tokens_grow_over_a_deletion(saver: Subject) -> Outcome {
+    let old = claim(&saver, "t").await?;
+    saver.commit(&old, vec![Line::root().next(&[])]).await?;
+    saver.delete_thread("t").await?;
+    superseded("a commit after the deletion", &saver.commit(&old, vec![Line::root().next(&[])]).await)?;
+    let new = claim(&saver, "t").await?;
+    holds("the token is greater than before the deletion", new.token > old.token)?;
+    superseded("a commit with the old lease", &saver.commit(&old, vec![Line::root().next(&[])]).await)?;
+    same("what was stored", &saver.get("t", "", None).await?, &None)
+}
+
+async fn whoever_was_superseded_stores_nothing(saver: Subject) -> Outcome {
+    let mut line = Line::root();
+    let old = claim(&saver, "t").await?;
+    saver.commit(&old, vec![line.next(&[Set("x", b"old")])]).await?;
+    let first = line.tip()?.id;
+    let new = claim(&saver, "t").await?;
+    let mut stale = line.clone();
+    let records = vec![writes("", first, new_id(), "a", &[(0, "x", b"stale")]), stale.next(&[Set("x", b"stale")])];
+    superseded("the old run's commit", &saver.commit(&old, records).await)?;
+    superseded("its empty commit", &saver.commit(&old, Vec::new()).await)?;
+    same("the checkpoints", &ids(&saver, "t", "").await?, &vec![first])?;
+    holds("no write was stored", get(&saver, "t", "", None).await?.writes.is_empty())?;
+    saver.commit(&new, vec![line.next(&[Set("x", b"new")])]).await?;
+    has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"new"])])
+}
+
+/// Savers may store several calls at once: those that are refused must not take the others with them.
+async fn a_superseded_commit_among_others(saver: Subject) -> Outcome {
+    let stale = claim(&saver, "t").await?;
+    let fresh = claim(&saver, "t").await?;
+    let other = claim(&saver, "other").await?;
+    let (mut line, mut elsewhere) = (Line::root(), Line::root());
+    let mut good = Vec::new();
+    let mut bad = Vec::new();
+    for number in 0..10_u8 {
+        bad.push(saver.commit(&stale, vec![Line::root().next(&[Set("x", b"stale")])]));
+        let change = if number == 0 { Set("log", b"0") } else { Add("log", b"+") };
+        good.push(saver.commit(&fresh, vec![line.next(&[change])]));
+        good.push(saver.commit(&other, vec![elsewhere.next(&[Set("x", &[number])])]));
+    }
+    for result in join_all(bad).await {
+        superseded("a stale commit", &result)?;
+    }
+    for result in join_all(good).await {
+        result?;
+    }
+    same("the checkpoints", &ids(&saver, "t", "").await?.len(), &10)?;
+    let parts: Vec<&[u8]> = std::iter::once(&b"0"[..]).chain([&b"+"[..]; 9]).collect();
+    has_values("the value", &get(&saver, "t", "", None).await?, &[("log", &parts)])?;
+    has_values("the other's value", &get(&saver, "other", "", None).await?, &[("x", &[&[9]])])
+}
+
+async fn renewing_tells_who_was_superseded(saver: Subject) -> Outcome {
+    let old = claim(&saver, "t").await?;
+    saver.renew(&old).await?;
+    let new = claim(&saver, "t").await?;
+    superseded("renewing the old lease", &saver.renew(&old).await)?;
+    saver.renew(&new).await?;
+    Ok(())
+}
+
+async fn releasing_what_was_taken_over_does_nothing(saver: Subject) -> Outcome {
+    let old = claim(&saver, "t").await?;
+    let new = saver.acquire("t", claiming("new", WhenRunning::TakeOver)).await?;
+    saver.release(&old).await?;
+    match saver.acquire("t", claiming("third", WhenRunning::Reject)).await {
+        Err(SaverError::Busy { .. }) => {}
+        other => return Err(Failure(format!("{other:?} instead of `Busy`: the old release freed the thread"))),
+    }
+    saver.commit(&new, vec![Line::root().next(&[])]).await?;
+    Ok(())
+}
+
+async fn reject_says_who_runs_it(saver: Subject) -> Outcome {
+    let lease = saver.acquire("t", claiming("Ada's run", WhenRunning::Reject)).await?;
+    match saver.acquire("t", claiming("second", WhenRunning::Reject)).await {
+        Err(SaverError::Busy { thread, holder }) => {
+            same("the thread", &thread.as_str(), &"t")?;
+            same("the holder", &holder.as_str(), &"Ada's run")?;
+        }
+        other => return Err(Failure(format!("{other:?} instead of `Busy`"))),
+    }
+    // Whoever was refused has changed nothing.
+    saver.commit(&lease, vec![Line::root().next(&[])]).await?;
+    Ok(())
+}
+
+async fn reject_is_content_with_a_free_thread(saver: Subject) -> Outcome {
+    let first = saver.acquire("t", claiming("first", WhenRunning::Reject)).await?;
+    saver.commit(&first, vec![Line::root().next(&[])]).await?;
+    saver.release(&first).await?;
+    let second = saver.acquire("t", claiming("second", WhenRunning::Reject)).await?;
+    holds("the token is greater", second.token > first.token)?;
+    superseded("a commit after the release and a claim", &saver.commit(&first, vec![Line::root().next(&[])]).await)
+}
+
+async fn wait_gets_the_thread_when_it_is_released(saver: Subject) -> Outcome {
+    let first = claim(&saver, "t").await?;
+    let second = saver.acquire("t", claiming("second", WhenRunning::Wait(LATE)));
+    let release = async {
+        saver.commit(&first, vec![Line::root().next(&[])]).await?;
+        saver.release(&first).await
+    };
+    let (second, released) = tokio::join!(second, release);
+    released?;
+    let second = second?;
+    holds("the token is greater", second.token > first.token)?;
+    saver.commit(&second, vec![Line::root().next(&[])]).await?;
+    Ok(())
+}
+
+async fn wait_gives_up(saver: Subject) -> Outcome {
+    let first = saver.acquire("t", claiming("first", WhenRunning::TakeOver)).await?;
+    match saver.acquire("t", claiming("second", WhenRunning::Wait(SOON))).await {
+        Err(SaverError::Busy { holder, .. }) => same("the holder", &holder.as_str(), &"first")?,
+        other => return Err(Failure(format!("{other:?} instead of `Busy`"))),
+    }
+    saver.commit(&first, vec![Line::root().next(&[])]).await?;
+    Ok(())
+}
+
+async fn wait_does_not_wait_for_a_free_thread(saver: Subject) -> Outcome {
+    let lease = saver.acquire("t", claiming("first", WhenRunning::Wait(Duration::ZERO))).await?;
+    saver.release(&lease).await?;
+    saver.acquire("t", claiming("second", WhenRunning::Wait(Duration::ZERO))).await?;
+    Ok(())
+}
+
+async fn several_that_wait_get_it_one_after_the_other(saver: Subject) -> Outcome {
+    let first = claim(&saver, "t").await?;
+    let waiting = (0..5).map(|number| {
+        let saver = saver.clone();
+        async move {
+            let claim = claiming(&format!("waiter {number}"), WhenRunning::Wait(LATE));
+            let lease = saver.acquire("t", claim).await?;
+            saver.commit(&lease, vec![Line::root().next(&[])]).await?;
+            saver.release(&lease).await?;
+            Ok::<_, SaverError>(lease.token)
+        }
+    });
+    let (tokens, released) = tokio::join!(join_all(waiting), saver.release(&first));
+    released?;
+    let mut tokens = tokens.into_iter().collect::<Result<Vec<_>, _>>()?;
+    tokens.sort_unstable();
+    tokens.dedup();
+    same("how many got it", &tokens.len(), &5)
+}
+
+async fn whoever_died_is_waited_for_until_the_lease_runs_out(saver: Subject) -> Outcome {
+    if !saver.leases_expire() {
+        return Ok(());
+    }
+    let dead = saver.acquire("t", Claim { lasts: SOON, ..claiming("dead", WhenRunning::TakeOver) }).await?;
+    let next = saver.acquire("t", claiming("next", WhenRunning::Wait(LATE))).await?;
+    holds("the token is greater", next.token > dead.token)?;
+    superseded("a commit of the one that was thought dead", &saver.commit(&dead, vec![Line::root().next(&[])]).await)
+}
+
+async fn leases_of_other_threads_do_not_matter(saver: Subject) -> Outcome {
+    let first = claim(&saver, "t").await?;
+    let second = saver.acquire("other", claiming("second", WhenRunning::Reject)).await?;
+    saver.commit(&first, vec![Line::root().next(&[])]).await?;
+    saver.commit(&second, vec![Line::root().next(&[])]).await?;
+    saver.release(&second).await?;
+    saver.renew(&first).await?;
+    Ok(())
+}
+
+async fn claims_at_once_leave_one_writer(saver: Subject) -> Outcome {
+    let claims = (0..8).map(|_| saver.acquire("t", Claim::default()));
+    let leases = join_all(claims).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let last = leases.iter().map(|lease| lease.token).max().unwrap_or_default();
+    for lease in &leases {
+        let result = saver.commit(lease, vec![Line::root().next(&[])]).await;
+        if lease.token == last {
+            result?;
+        } else {
+            superseded("a commit without the last token", &result)?;
+        }
+    }
+    same("the number of checkpoints", &ids(&saver, "t", "").await?.len(), &1)
+}

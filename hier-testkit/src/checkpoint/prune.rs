@@ -1,0 +1,228 @@
+//! Deleting what is no longer wanted.
+
+use uuid::Uuid;
+
+use super::kit::Change::Set;
+use super::kit::{LONG_AGO, Line, Outcome, cases, claim, get, has_values, ids, new_id, same, superseded, writes};
+use super::{Failure, Subject};
+use hier_core::checkpoint::{Checkpointer, Prune, Record, SaverError, Strategy};
+
+cases!("prune":
+    keeps_the_latest,
+    keeps_so_many,
+    deletes_all,
+    keeps_the_latest_of_each_namespace,
+    only_these_threads,
+    of_no_threads_and_of_unknown_ones,
+    only_what_is_old,
+    writes_stay_with_what_stays,
+    cuts_links_to_what_is_gone,
+    calls_go_with_the_checkpoint_they_were_made_from,
+    calls_of_what_stays_stay,
+    a_run_goes_on_after_it,
+    a_run_whose_base_is_gone_is_superseded,
+    values_that_nobody_needs_are_gone,
+);
+
+/// Commits so many checkpoints to a new thread, and returns their ids, newest first.
+async fn thread_of(saver: &Subject, thread: &str, count: usize) -> Result<Vec<Uuid>, Failure> {
+    let lease = claim(saver, thread).await?;
+    let mut line = Line::root();
+    let mut made = Vec::new();
+    for _ in 0..count {
+        saver.commit(&lease, vec![line.next(&[Set("x", thread.as_bytes())])]).await?;
+        made.insert(0, line.tip()?.id);
+    }
+    saver.release(&lease).await?;
+    Ok(made)
+}
+
+fn keep(strategy: Strategy) -> Prune {
+    Prune { strategy, ..Prune::default() }
+}
+
+async fn keeps_the_latest(saver: Subject) -> Outcome {
+    let first = thread_of(&saver, "t", 4).await?;
+    let second = thread_of(&saver, "other", 2).await?;
+    same("how many were pruned", &saver.prune(Prune::default()).await?, &4)?;
+    same("what is left", &ids(&saver, "t", "").await?, &first[..1].to_vec())?;
+    same("what is left of the other", &ids(&saver, "other", "").await?, &second[..1].to_vec())?;
+    has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"t"])])?;
+    same("how many were pruned the second time", &saver.prune(Prune::default()).await?, &0)
+}
+
+async fn keeps_so_many(saver: Subject) -> Outcome {
+    let made = thread_of(&saver, "t", 5).await?;
+    same("how many were pruned", &saver.prune(keep(Strategy::Keep(3))).await?, &2)?;
+    same("what is left", &ids(&saver, "t", "").await?, &made[..3].to_vec())?;
+    same("how many were pruned", &saver.prune(keep(Strategy::Keep(10))).await?, &0)?;
+    same("how many were pruned", &saver.prune(keep(Strategy::Keep(0))).await?, &3)?;
+    same("what is left", &ids(&saver, "t", "").await?, &Vec::new())
+}
+
+async fn deletes_all(saver: Subject) -> Outcome {
+    thread_of(&saver, "t", 3).await?;
+    same("how many were pruned", &saver.prune(keep(Strategy::Delete)).await?, &3)?;
+    same("the latest", &saver.get("t", "", None).await?, &None)?;
+    same("the threads", &saver.threads(None).await?, &Vec::new())?;
+    let again = thread_of(&saver, "t", 1).await?;
+    same("what is there after a new start", &ids(&saver, "t", "").await?, &again)
+}
+
+async fn keeps_the_latest_of_each_namespace(saver: Subject) -> Outcome {
+    let lease = claim(&saver, "t").await?;
+    let mut latest = Vec::new();
+    for namespace in ["", "a", "a|b", "a:1"] {
+        let mut line = Line::within(namespace);
+        saver.commit(&lease, vec![line.next(&[Set("x", b"0")]), line.next(&[Set("y", b"1")])]).await?;
+        latest.push((namespace, line.tip()?.id));
+    }
+    same("how many were pruned", &saver.prune(Prune::default()).await?, &4)?;
+    for (namespace, id) in latest {
+        same("what is left", &ids(&saver, "t", namespace).await?, &vec![id])?;
+        let found = get(&saver, "t", namespace, None).await?;
+        has_values("the values", &found, &[("x", &[b"0"]), ("y", &[b"1"])])?;
+    }
+    Ok(())
+}
+
+async fn only_these_threads(saver: Subject) -> Outcome {
+    for thread in ["a", "b", "c"] {
+        thread_of(&saver, thread, 3).await?;
+    }
+    let threads = Some(vec!["a".to_owned(), "c".to_owned(), "a".to_owned()]);
+    same("how many were pruned", &saver.prune(Prune { threads, ..Prune::default() }).await?, &4)?;
+    for (thread, left) in [("a", 1), ("b", 3), ("c", 1)] {
+        same(thread, &ids(&saver, thread, "").await?.len(), &left)?;
+    }
+    Ok(())
+}
+
+async fn of_no_threads_and_of_unknown_ones(saver: Subject) -> Outcome {
+    thread_of(&saver, "t", 3).await?;
+    for threads in [vec![], vec!["unknown".to_owned()], vec!["%".to_owned()]] {
+        let prune = Prune { threads: Some(threads), strategy: Strategy::Delete, ..Prune::default() };
+        same("how many were pruned", &saver.prune(prune).await?, &0)?;
+    }
+    same("what is left", &ids(&saver, "t", "").await?.len(), &3)
+}
+
+async fn only_what_is_old(saver: Subject) -> Outcome {
+    let lease = claim(&saver, "t").await?;
+    let mut line = Line::root().aged(LONG_AGO);
+    for _ in 0..3 {
+        saver.commit(&lease, vec![line.next(&[Set("x", b"old")])]).await?;
+    }
+    let mut line = line.fork(line.tip()?).aged(std::time::Duration::ZERO);
+    let mut kept = Vec::new();
+    for _ in 0..2 {
+        saver.commit(&lease, vec![line.next(&[Set("y", b"new")])]).await?;
+        kept.insert(0, line.tip()?.id);
+    }
+    let old = |strategy| Prune { strategy, older_than: Some(LONG_AGO / 2), ..Prune::default() };
+    same("how many were pruned", &saver.prune(old(Strategy::Keep(4))).await?, &1)?;
+    same("how many were pruned", &saver.prune(old(Strategy::Delete)).await?, &2)?;
+    same("what is left", &ids(&saver, "t", "").await?, &kept)?;
+    let found = get(&saver, "t", "", None).await?;
+    has_values("the values", &found, &[("x", &[b"old"]), ("y", &[b"new"])])
+}
+
+async fn writes_stay_with_what_stays(saver: Subject) -> Outcome {
+    let lease = claim(&saver, "t").await?;
+    let mut line = Line::root();
+    let mut records = Vec::new();
+    for value in [b"old", b"new"] {
+        records.push(line.next(&[]));
+        records.push(writes("", line.tip()?.id, new_id(), "a", &[(0, "x", value)]));
+    }
+    let first = records[0].clone();
+    saver.commit(&lease, records).await?;
+    saver.prune(Prune::default()).await?;
+    let found = get(&saver, "t", "", None).await?;
+    same("the writes", &found.writes.first().map(|task| task.writes[0].value.clone()), &Some(b"new".to_vec()))?;
+    saver.commit(&lease, vec![first]).await?;
+    let oldest = ids(&saver, "t", "").await?[1];
+    same("the writes of what was gone", &get(&saver, "t", "", Some(oldest)).await?.writes, &Vec::new())
+}
+
+async fn cuts_links_to_what_is_gone(saver: Subject) -> Outcome {
+    let made = thread_of(&saver, "t", 4).await?;
+    saver.prune(keep(Strategy::Keep(2))).await?;
+    for (id, parent) in [(made[0], Some(made[1])), (made[1], None)] {
+        same("the parent", &get(&saver, "t", "", Some(id)).await?.checkpoint.parent, &parent)?;
+    }
+    let listed = saver.list(hier_core::checkpoint::ListQuery::thread("t")).await?;
+    same("the last one's parent in the list", &listed.last().and_then(|it| it.checkpoint.parent), &None)
+}
+
+async fn calls_go_with_the_checkpoint_they_were_made_from(saver: Subject) -> Outcome {
+    let lease = claim(&saver, "t").await?;
+    let mut root = Line::root();
+    for call in ["a:1", "a:2|b", "c:3|d:4"] {
+        saver.commit(&lease, vec![root.next(&[])]).await?;
+        let mut child = Line::within(call).called_from(root.tip()?.id);
+        saver.commit(&lease, vec![child.next(&[]), child.next(&[])]).await?;
+    }
+    saver.commit(&lease, vec![root.next(&[])]).await?;
+    same("how many were pruned", &saver.prune(keep(Strategy::Keep(2))).await?, &(2 + 4))?;
+    for (call, left) in [("a:1", 0), ("a:2|b", 0), ("c:3|d:4", 2)] {
+        same(call, &ids(&saver, "t", call).await?.len(), &left)?;
+    }
+    Ok(())
+}
+
+async fn calls_of_what_stays_stay(saver: Subject) -> Outcome {
+    let lease = claim(&saver, "t").await?;
+    let mut root = Line::root();
+    saver.commit(&lease, vec![root.next(&[])]).await?;
+    let mut lasting = Line::within("a").called_from(root.tip()?.id);
+    saver.commit(&lease, vec![lasting.next(&[Set("x", b"lasting")])]).await?;
+    saver.commit(&lease, vec![root.next(&[])]).await?;
+    let mut call = Line::within("a:1").called_from(root.tip()?.id);
+    saver.commit(&lease, vec![call.next(&[]), call.next(&[Set("x", b"call")])]).await?;
+    same("how many were pruned", &saver.prune(Prune::default()).await?, &2)?;
+    has_values("the call's", &get(&saver, "t", "a:1", None).await?, &[("x", &[b"call"])])?;
+    // What a subgraph keeps between calls does not go with an old checkpoint of the root.
+    has_values("the lasting subgraph's", &get(&saver, "t", "a", None).await?, &[("x", &[b"lasting"])])
+}
+
+async fn a_run_goes_on_after_it(saver: Subject) -> Outcome {
+    let lease = claim(&saver, "t").await?;
+    let mut line = Line::root();
+    saver.commit(&lease, vec![line.next(&[Set("x", b"0")])]).await?;
+    for _ in 0..3 {
+        saver.commit(&lease, vec![line.next(&[])]).await?;
+        saver.prune(Prune::default()).await?;
+    }
+    has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"0"])])
+}
+
+async fn a_run_whose_base_is_gone_is_superseded(saver: Subject) -> Outcome {
+    let lease = claim(&saver, "t").await?;
+    let mut line = Line::root();
+    saver.commit(&lease, vec![line.next(&[Set("x", b"0")])]).await?;
+    saver.prune(keep(Strategy::Delete)).await?;
+    superseded("the next commit of the run", &saver.commit(&lease, vec![line.next(&[])]).await)?;
+    same("the latest", &saver.get("t", "", None).await?, &None)
+}
+
+/// Seen through a checkpoint that points to them: it is refused for the one that is gone, and taken with the other.
+async fn values_that_nobody_needs_are_gone(saver: Subject) -> Outcome {
+    let lease = claim(&saver, "t").await?;
+    let mut line = Line::root();
+    let first = line.next(&[Set("x", b"old"), Set("y", b"kept")]);
+    saver.commit(&lease, vec![first.clone(), line.next(&[Set("x", b"new")])]).await?;
+    saver.prune(Prune::default()).await?;
+    let Record::Checkpoint { namespace, mut checkpoint, .. } = first else { return Ok(()) };
+    let id = checkpoint.id;
+    let bare = |checkpoint| vec![Record::Checkpoint { namespace: namespace.clone(), checkpoint, pieces: Vec::new() }];
+    match saver.commit(&lease, bare(checkpoint.clone())).await {
+        Err(SaverError::Gone { channel, version, .. }) => {
+            same("what is gone", &(channel.as_str(), version), &("x", id))?;
+        }
+        other => return Err(Failure(format!("a checkpoint whose value is gone: {other:?} instead of `Gone`"))),
+    }
+    checkpoint.versions = [Uuid::nil(), id].into();
+    saver.commit(&lease, bare(checkpoint)).await?;
+    has_values("what another needs", &get(&saver, "t", "", Some(id)).await?, &[("y", &[b"kept"])])
+}

@@ -1,0 +1,63 @@
+//! Holds the engine to what the reference did.
+//!
+//! A scenario is a graph as data with calls of it, and what the reference answered. Each is read and checked (`files`,
+//! `check`), built with the dynamic builder (`build`, `node`) and run (`run`), and the answers are compared (`compare`).
+//! What the reference answered takes part in nothing but the comparison: the types of a `scenario` have no place for it.
+
+mod build;
+mod check;
+mod compare;
+mod files;
+mod hierarchy;
+mod hierarchy_build;
+mod hierarchy_run;
+mod node;
+mod python;
+mod report;
+mod run;
+mod scenario;
+mod shapes;
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use files::{File, Kind, Trouble};
+pub use report::Totals;
+use report::{Report, Verdict};
+use run::Answer;
+
+/// Runs all scenarios in these files and folders: a line a scenario into `out`, what is wrong with files into `err`.
+/// The error is one of writing.
+pub fn run(paths: &[PathBuf], out: &mut dyn Write, err: &mut dyn Write) -> io::Result<Totals> {
+    let mut report = Report::new(out, err);
+    for path in paths {
+        match files::find(path) {
+            Ok(files) => files.iter().try_for_each(|file| one(file, &mut report))?,
+            Err(trouble) => report.bad(&trouble)?,
+        }
+    }
+    report.end()
+}
+
+fn one(path: &Path, report: &mut Report<'_>) -> io::Result<()> {
+    let judged = files::read(path).and_then(|file| Ok((judge(&file)?, file.name)));
+    match judged {
+        Ok((verdict, name)) => report.line(&name, &verdict),
+        Err(trouble) => report.bad(&trouble),
+    }
+}
+
+/// Runs a scenario and compares.
+fn judge(file: &File) -> Result<Verdict, Trouble> {
+    let scenario = match &file.kind {
+        Kind::Graph(scenario) => scenario,
+        Kind::Hierarchy(scenario) => {
+            let answers = hierarchy_run::run(scenario).map_err(|text| Trouble::new(&file.path, text))?;
+            return Ok(report::of(compare::answers(&file.expect, &answers)));
+        }
+    };
+    Ok(match run::run(scenario).map_err(|text| Trouble::new(&file.path, text))? {
+        Answer::Refused(message) => report::of(compare::refused(&file.expect, &message)),
+        Answer::Calls(calls) => report::of(compare::calls(&file.expect, calls)),
+    })
+}

@@ -1,0 +1,60 @@
+//! What the cases are written with.
+
+use std::fmt::Debug;
+
+use serde_json::{Map, Value};
+
+use super::{Failure, Subject};
+pub(super) use crate::contract::{Outcome, holds, same, some};
+use hier_core::store::{Index, Item, Op, Search, StoreError, StoreExt, StoreOptions};
+
+/// The cases of a group, from async functions that take the store.
+macro_rules! cases {
+    ($group:literal, $options:expr; $($name:ident),+ $(,)?) => {
+        pub(super) const CASES: &[$crate::store::Case] = &[$($crate::store::Case {
+            group: $group,
+            name: stringify!($name),
+            options: $options,
+            run: |store| Box::pin($name(store)),
+        }),+];
+    };
+}
+pub(super) use cases;
+
+/// A store as it comes.
+#[allow(clippy::unnecessary_wraps)] // others fail
+pub(super) fn plain() -> Result<StoreOptions, StoreError> {
+    Ok(StoreOptions::default())
+}
+
+/// Fails unless the call was refused as making no sense.
+pub(super) fn invalid<T: Debug>(what: &str, result: &Result<T, StoreError>) -> Outcome {
+    match result {
+        Err(StoreError::Invalid(_)) => Ok(()),
+        other => Err(Failure(format!("{what}: {other:?} instead of `Invalid`"))),
+    }
+}
+
+/// A put as an operation.
+pub(super) fn put(namespace: &[&str], key: &str, value: &Value) -> Op {
+    Op::Put {
+        namespace: namespace.iter().map(|label| (*label).to_owned()).collect(),
+        key: key.to_owned(),
+        value: Some(object(value)),
+        index: Index::Configured,
+        time_to_live: None,
+    }
+}
+
+pub(super) fn object(value: &Value) -> Map<String, Value> {
+    value.as_object().cloned().unwrap_or_default()
+}
+
+/// The keys of what a search finds, in order.
+pub(super) async fn keys(store: &Subject, search: Search) -> Result<Vec<String>, Failure> {
+    Ok(store.search(search).await?.into_iter().map(|item| item.key).collect())
+}
+
+pub(super) fn keys_of(items: &[Item]) -> Vec<&str> {
+    items.iter().map(|item| item.key.as_str()).collect()
+}

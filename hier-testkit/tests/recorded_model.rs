@@ -1,0 +1,130 @@
+//! Recorded conversations: what is kept, what is found again, and what a miss says.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use hier_core::agent::{ChatChunk, ChatModel, ChatOptions, ChatRequest, ModelError, Usage};
+
+use hier_core::prelude::*;
+use hier_testkit::{RecordedModel, ScriptedModel};
+use serde_json::json;
+
+/// A file that is gone when the test is over.
+struct Tape(PathBuf);
+
+impl Tape {
+    fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("hier-{}-{name}.jsonl", std::process::id())))
+    }
+}
+
+impl Drop for Tape {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn ask(texts: &[&str]) -> ChatRequest {
+    ChatRequest { messages: texts.iter().map(|text| Message::user(*text)).collect(), ..ChatRequest::default() }
+}
+
+fn script(replies: &[Message]) -> Arc<ScriptedModel> {
+    Arc::new(ScriptedModel::new(replies.to_vec()).named("clerk"))
+}
+
+#[tokio::test]
+async fn what_was_recorded_is_played_again_without_the_model() {
+    let tape = Tape::new("plays");
+    let call = ToolCall { name: "look".to_owned(), args: json!({ "q": "ü" }), id: "c1".to_owned() };
+    let first = Message::calls("let me see", [call.clone()]).with_usage(Usage::new(3, 4));
+    let model = RecordedModel::record(script(&[first.clone(), Message::assistant("done")]), &tape.0).unwrap();
+    let answer = model.chat(ask(&["hello"])).await.unwrap();
+    let second = ChatRequest {
+        messages: [Message::user("hello"), answer.message.clone(), Message::tool(&call, "7 %")].into(),
+        ..ChatRequest::default()
+    };
+    model.chat(second.clone()).await.unwrap();
+    assert_eq!(model.len(), 2);
+
+    let replay = RecordedModel::replay(&tape.0).unwrap();
+    assert_eq!((replay.name(), replay.provider(), replay.len()), ("clerk", "scripted", 2));
+    let reordered = ChatRequest {
+        messages: second.messages.iter().cloned().map(|m| Message { id: None, ..m }).collect(),
+        ..second
+    };
+    assert_eq!(
+        replay.chat(reordered).await.unwrap().message,
+        Message::assistant("done"),
+        "the ids of messages do not count"
+    );
+    assert_eq!(replay.chat(ask(&["hello"])).await.unwrap().message, first);
+}
+
+#[tokio::test]
+async fn equal_requests_get_their_answers_in_order() {
+    let tape = Tape::new("order");
+    let model = RecordedModel::record(script(&[Message::assistant("1"), Message::assistant("2")]), &tape.0).unwrap();
+    for _ in 0..2 {
+        model.chat(ask(&["again"])).await.unwrap();
+    }
+    let replay = RecordedModel::replay(&tape.0).unwrap();
+    for text in ["1", "2", "2"] {
+        assert_eq!(replay.chat(ask(&["again"])).await.unwrap().text(), text);
+    }
+}
+
+#[tokio::test]
+async fn a_miss_names_the_nearest_request() {
+    let tape = Tape::new("miss");
+    let model = RecordedModel::record(script(&[Message::assistant("1"), Message::assistant("2")]), &tape.0).unwrap();
+    model.chat(ask(&["far away"])).await.unwrap();
+    model.chat(ask(&["one", "two", "three"])).await.unwrap();
+    let replay = RecordedModel::replay(&tape.0).unwrap();
+    let miss = async |request| replay.chat(request).await.unwrap_err().to_string();
+    let told = miss(ask(&["one", "zwei", "three"])).await;
+    assert!(told.contains("in line 2, differs in message 2: recorded was `{\"content\":\"two\""), "{told}");
+    assert!(told.contains("zwei"), "{told}");
+    let told = miss(ask(&["one", "two"])).await;
+    assert!(told.contains("in line 2, goes on with message 3"), "{told}");
+    let told = miss(ask(&["one", "two", "three", "four"])).await;
+    assert!(told.contains("in line 2, ends before message 4"), "{told}");
+    let hotter = ChatOptions { temperature: Some(1.0), ..ChatOptions::default() };
+    let told = miss(ChatRequest { options: hotter, ..ask(&["far away"]) }).await;
+    assert!(told.contains("in line 1, has the same messages and differs in its options"), "{told}");
+}
+
+#[tokio::test]
+async fn a_recording_can_be_completed() {
+    let tape = Tape::new("complete");
+    let first = RecordedModel::complete(script(&[Message::assistant("1")]), &tape.0).unwrap();
+    assert!(first.is_empty());
+    first.chat(ask(&["a"])).await.unwrap();
+    let model = script(&[Message::assistant("2")]);
+    let second = RecordedModel::complete(model.clone(), &tape.0).unwrap();
+    assert_eq!(second.chat(ask(&["a"])).await.unwrap().text(), "1");
+    assert_eq!(model.asked(), 0, "what is recorded is not asked again");
+    assert_eq!(second.chat(ask(&["b"])).await.unwrap().text(), "2");
+    assert_eq!(RecordedModel::replay(&tape.0).unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn streams_are_recorded_and_played() {
+    let tape = Tape::new("streams");
+    let model = RecordedModel::record(script(&[Message::assistant("to be")]), &tape.0).unwrap();
+    let recorded: Vec<_> = model.stream(ask(&["?"])).await.unwrap().map(Result::unwrap).collect().await;
+    let replay = RecordedModel::replay(&tape.0).unwrap();
+    let played: Vec<_> = replay.stream(ask(&["?"])).await.unwrap().map(Result::unwrap).collect().await;
+    assert_eq!(recorded, played);
+    assert_eq!(played[..2], ["to ", "be"].map(|word| ChatChunk::Text(word.to_owned())));
+}
+
+#[tokio::test]
+async fn what_cannot_be_used_is_told() {
+    let missing = RecordedModel::replay("/nowhere/at/all.jsonl").unwrap_err();
+    assert!(matches!(missing, ModelError::Recording { .. }), "{missing:?}");
+    let tape = Tape::new("torn");
+    std::fs::write(&tape.0, "{\"key\": \"x\", \"requ").unwrap();
+    let torn = RecordedModel::replay(&tape.0).unwrap_err().to_string();
+    assert!(torn.contains("line 1 is no recorded answer"), "{torn}");
+}
