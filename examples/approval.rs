@@ -2,8 +2,11 @@
 //!
 //! ```text
 //! cargo run --example approval -- start       begins the case, and dies while it waits for the answer
-//! cargo run --example approval -- pending     lists the open question, from another process
+//! cargo run --example approval -- pending     lists the open question with its id, from another process
 //! cargo run --example approval -- answer yes  answers it, and finishes the case
+//!
+//! A service that shows the question to a person hands its id out with it and takes the answer by that id (`--question ID`):
+//! whoever clicks twice, or late, is refused, and nothing is paid twice.
 //! ```
 //!
 //! The thread is kept in the file `approval.db`, or in the one that `--db` names.
@@ -37,6 +40,9 @@ enum Action {
     Answer {
         /// Whether the invoice is to be paid.
         decision: Decision,
+        /// The id of the question, as `pending` shows it; unless given, that of the open one.
+        #[arg(long)]
+        question: Option<String>,
     },
 }
 
@@ -126,8 +132,18 @@ async fn run(Arguments { db, case, command }: Arguments) -> Result<()> {
                 println!("nothing is asked");
             }
         }
-        Action::Answer { decision } => {
-            let outcome = graph.invoke(Command::resume(decision), config, ()).await?;
+        Action::Answer { decision, question } => {
+            let id = match question {
+                Some(id) => id,
+                None => {
+                    let open = graph.state(config.clone()).await?.questions;
+                    open.first()
+                        .map(|question| question.id.clone())
+                        .ok_or_else(|| NodeError::new("nothing is asked"))?
+                }
+            };
+            // By its id: the answer is for this question and no other, however often it is given.
+            let outcome = graph.invoke(Command::answers([(id, decision)]), config, ()).await?;
             outcome.state().log.iter().for_each(|line| println!("{line}"));
         }
     }

@@ -36,7 +36,9 @@ pub struct Config {
     pub(crate) checkpoint: Option<Uuid>,
     pub(crate) namespace: String,
     pub(crate) durability: Durability,
-    pub(crate) claim: Claim,
+    claim: Claim,
+    /// What happens if somebody else runs the thread, if it was said.
+    when_running: Option<WhenRunning>,
     pub(crate) metadata: Map<String, Value>,
     pub(crate) interrupt_before: Option<Vec<String>>,
     pub(crate) interrupt_after: Option<Vec<String>>,
@@ -70,6 +72,7 @@ impl Default for Config {
             namespace: String::new(),
             durability: Durability::default(),
             claim: Claim::default(),
+            when_running: None,
             metadata: Map::new(),
             interrupt_before: None,
             interrupt_after: None,
@@ -166,11 +169,17 @@ impl Config {
         self
     }
 
-    /// What happens if the thread is being run by somebody else: unless said otherwise it is taken over.
+    /// What happens if the thread is being run by somebody else. Unless said otherwise a new input, and `()`, take the thread
+    /// over; an answer, another command and an update of the state are refused ([`WhenRunning::Reject`]).
     #[must_use]
     pub fn when_running(mut self, when: WhenRunning) -> Self {
-        self.claim.when_running = when;
+        self.when_running = Some(when);
         self
+    }
+
+    /// The claim on the thread, with what happens if somebody else runs it unless that was said.
+    pub(crate) fn claim(&self, unless_said: WhenRunning) -> Claim {
+        Claim { when_running: self.when_running.unwrap_or(unless_said), ..self.claim.clone() }
     }
 
     /// Who runs the thread, in words for people: they stand in the error of whoever is refused meanwhile.

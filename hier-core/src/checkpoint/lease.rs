@@ -11,10 +11,14 @@ const LASTS: Duration = Duration::from_secs(30);
 pub enum WhenRunning {
     /// The new run takes the thread over. The other one is refused its next commit
     /// ([`SaverError::Superseded`](super::SaverError::Superseded)) and changes nothing any more.
+    ///
+    /// The default of runs that begin with a new input, or go on with `()`.
     #[default]
     TakeOver,
     /// The new run fails ([`SaverError::Busy`](super::SaverError::Busy)). A process that died holds its threads until
     /// their leases have run out.
+    ///
+    /// The default of answers, commands and updates of the state.
     Reject,
     /// The new run waits until the thread is free, at most this long; then it fails.
     Wait(Duration),

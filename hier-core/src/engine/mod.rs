@@ -27,6 +27,7 @@ pub use event::{
 pub use outcome::{Interrupted, Outcome, StopReason, Stopped};
 pub use stream::EventStream;
 
+pub(crate) use durable::check_updates;
 pub(crate) use durable::{history, revise, snapshot};
 pub(crate) use run::{claim, open_child, run, stream};
 pub(crate) use stream::Outlet;

@@ -14,7 +14,7 @@ use super::outcome::{Interrupted, Outcome, Stopped};
 use super::ring::Ring;
 use super::runner::{Breakpoints, End, Runner};
 use super::stream::{CloseOnDrop, Emitter, EventStream, Outlet};
-use crate::checkpoint::{Checkpointer, SaverError};
+use crate::checkpoint::{Checkpointer, SaverError, WhenRunning};
 use crate::config::Config;
 use crate::engine::program::{Attachments, Checkpoints, GraphOutput, Inner, Input, NodeResult, Output, Shared, Task};
 use crate::error::{NodeError, NodeErrorKind, RunError};
@@ -41,7 +41,10 @@ where
     let tracker = TaskTracker::new();
     let mut shared = shared(&graph, context, config.clone(), Vec::new(), emitter.as_ref(), tracker.clone());
     let committer = match &attached.saver {
-        Some(saver) => Some(unless_cancelled(cancel.as_ref(), &name, Box::pin(claim(saver, &config, &name))).await?),
+        Some(saver) => {
+            let admitted = Box::pin(admit(&graph, saver, &config, &input));
+            Some(unless_cancelled(cancel.as_ref(), &name, admitted).await?)
+        }
         None => None,
     };
     let mut renewal = committer.as_deref().and_then(renewal);
@@ -106,17 +109,38 @@ where
     }
 }
 
+/// Checks what the thread is given, and claims it.
+async fn admit<S, C>(
+    graph: &Inner<S, C>,
+    saver: &Arc<dyn Checkpointer>,
+    config: &Config,
+    input: &Input<S>,
+) -> Result<Arc<Committer>, RunError>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+{
+    durable::check_input(graph, saver, config, input).await?;
+    // A run that is going is not ended by a click.
+    let unless_said = match input {
+        Input::New(_) | Input::Continue => WhenRunning::TakeOver,
+        Input::Command(_) => WhenRunning::Reject,
+    };
+    claim(saver, config, unless_said, graph.plan.graph()).await
+}
+
 /// Claims the thread that the configuration names.
 pub(crate) async fn claim(
     saver: &Arc<dyn Checkpointer>,
     config: &Config,
+    unless_said: WhenRunning,
     graph: &str,
 ) -> Result<Arc<Committer>, RunError> {
     let thread = config.thread_id().ok_or_else(|| RunError::NoThread { graph: graph.to_owned() })?;
     if saver.leases_expire() && Handle::try_current().is_ok() && !has_timers() {
         return Err(RunError::NoTimers { graph: graph.to_owned() });
     }
-    let lease = saver.acquire(thread, config.claim.clone()).await;
+    let lease = saver.acquire(thread, config.claim(unless_said)).await;
     let lease = lease.map_err(|error| RunError::Saver { graph: graph.to_owned(), error })?;
     Ok(Arc::new(Committer::new(saver.clone(), lease, config.durability)))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::CompiledGraph;
-use crate::checkpoint::{Checkpointer, ListQuery};
+use crate::checkpoint::{Checkpointer, ListQuery, WhenRunning};
 use crate::config::Config;
 use crate::engine::program::GraphOutput;
 use crate::engine::{self, StateSnapshot, StateUpdate};
@@ -56,6 +56,9 @@ where
     /// The node is the one that ran last, unless the update names one; its edges are followed. What else was to run next is
     /// dropped, with what tasks of the open step have done (as in the reference). If the configuration addresses a checkpoint, the
     /// new one follows that, as another branch.
+    ///
+    /// A thread that is being run is not updated ([`SaverError::Busy`](crate::checkpoint::SaverError::Busy)), unless
+    /// [`Config::when_running`] says otherwise.
     pub async fn update_state(&self, config: Config, update: StateUpdate<S>) -> Result<Config, RunError> {
         self.bulk_update_state(config, [[update]]).await
     }
@@ -69,8 +72,10 @@ where
     where
         U: IntoIterator<Item = StateUpdate<S>>,
     {
-        let supersteps = supersteps.into_iter().map(|updates| updates.into_iter().collect()).collect();
-        let committer = engine::claim(self.saver("update")?, &config, self.inner.plan.graph()).await?;
+        let supersteps: Vec<Vec<_>> = supersteps.into_iter().map(|updates| updates.into_iter().collect()).collect();
+        let saver = self.saver("update")?;
+        engine::check_updates(&self.inner, saver, &config, &supersteps).await?;
+        let committer = engine::claim(saver, &config, WhenRunning::Reject, self.inner.plan.graph()).await?;
         let revised = engine::revise(&self.inner, &committer, &config, supersteps).await;
         committer.release().await;
         revised

@@ -1,13 +1,63 @@
 //! An answer belongs to the question that it was given for, and what is refused has changed nothing.
 
+use std::sync::Arc;
+
+use hier_core::checkpoint::WhenRunning;
 use hier_core::prelude::*;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use super::kit::*;
+
+/// A node that asks, pays, and asks about more.
+fn pays(reached: &Arc<Notify>, paid: &Arc<Notify>) -> Node {
+    let (reached, paid) = (reached.clone(), paid.clone());
+    NodeDef::task(move |task: NodeTask| {
+        let (reached, paid) = (reached.clone(), paid.clone());
+        async move {
+            let one: Value = task.run().interrupt(&"pay 1?").await?;
+            task.run().context().hit("pay");
+            reached.notify_one();
+            paid.notified().await;
+            let two: Value = task.run().interrupt(&"pay 1000000?").await?;
+            task.state().update(json!({ "log": [one, two] }))
+        }
+    })
+}
 
 fn reason(error: &RunError) -> String {
     let RunError::Answer { .. } = error else { panic!("no refusal of an answer: {error}") };
     error.to_string()
+}
+
+/// A double click, whatever the second call may do with a thread that is being run.
+#[tokio::test]
+async fn a_double_click_answers_one_question() {
+    for when in [None, Some(WhenRunning::TakeOver), Some(WhenRunning::Reject)] {
+        for by_id in [false, true] {
+            let (reached, paid) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+            let mut graph = builder();
+            graph.node("ask", pays(&reached, &paid)).edge(START, "ask");
+            let mut bench = Bench::new(graph);
+            if let Some(when) = when {
+                bench.config = bench.config.when_running(when);
+            }
+            let open = questions(bench.start(json!({ "x": 1 })).await.unwrap());
+            let click = || {
+                bench.command(if by_id { Command::answers([(&*open[0].id, "yes")]) } else { Command::resume("yes") })
+            };
+            let (first, second) = tokio::join!(click(), async {
+                reached.notified().await;
+                let second = click().await;
+                paid.notify_one();
+                second
+            });
+            let text = reason(&second.unwrap_err());
+            assert!(text.contains("thread `t`"), "{text}");
+            assert_eq!(asked(first.unwrap()), ["pay 1000000?"], "{when:?} {by_id}");
+            assert_eq!(bench.tally.of("pay"), 1, "{when:?} {by_id}");
+        }
+    }
 }
 
 /// The node fails after its first answer; the client sends that answer once more.

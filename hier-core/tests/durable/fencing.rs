@@ -149,7 +149,7 @@ async fn an_update_from_outside_supersedes_a_run() {
     let second = async {
         gate.reached.notified().await;
         let update = StateUpdate::update(bench.update(json!({ "x": 9 }))).as_node("slow");
-        bench.graph.update_state(bench.config.clone(), update).await.unwrap();
+        bench.graph.update_state(bench.config.clone().when_running(WhenRunning::TakeOver), update).await.unwrap();
         gate.open.notify_one();
     };
     let (first, ()) = tokio::join!(bench.start(json!({ "x": 1 })), second);

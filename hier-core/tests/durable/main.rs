@@ -19,6 +19,7 @@ mod nested;
 mod own_parts;
 mod properties;
 mod redeployed;
+mod refused;
 mod retention;
 mod sizes;
 mod snapshots;

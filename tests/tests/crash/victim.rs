@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hier_core::checkpoint::MemorySaver;
+use hier_core::checkpoint::{MemorySaver, WhenRunning};
 use hier_core::prelude::*;
 
 /// How a victim is told what to do.
@@ -142,7 +142,8 @@ fn run() {
     runtime.expect("a runtime").block_on(async {
         let graph = CrashTree::compile().checkpointer(super::place::open(&told(PLACE)).await);
         let durability = if told(DURABILITY) == "async" { Durability::Async } else { Durability::Sync };
-        let config = Config::thread(told(THREAD)).durability(durability);
+        // Whoever ran the thread before was killed, and holds it until its lease has run out.
+        let config = Config::thread(told(THREAD)).durability(durability).when_running(WhenRunning::TakeOver);
         let delay = Duration::from_micros(told(DELAY).parse().expect("microseconds"));
         let site = Site { log: Some(told(LOG).into()), delay };
         let open = graph.state(config.clone()).await.expect("the thread can be read");

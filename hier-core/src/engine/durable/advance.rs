@@ -111,27 +111,6 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         self.start = None;
     }
 
-    /// Where a caller's command goes.
-    pub(super) fn resolve_command(&self, jumps: Vec<Jump>) -> Result<Routes, RunError> {
-        let plan = &self.task.graph.plan;
-        let (mut go, mut sends) = (Vec::new(), Vec::new());
-        for jump in jumps {
-            let Some(name) = jump.node else { continue };
-            let node = plan.find(&name).ok_or_else(|| RunError::Update {
-                graph: self.graph_name(),
-                reason: format!(
-                    "the command goes to `{name}`, which is no node{}",
-                    hier_spec::did_you_mean(&name, plan.names())
-                ),
-            })?;
-            match jump.parcel {
-                Some(parcel) => sends.push((node, parcel)),
-                None => go.push(node),
-            }
-        }
-        Ok((go, sends))
-    }
-
     /// Applies what callers' commands wrote, and follows where they led. What is to run next stays.
     pub(super) fn apply_command(&mut self, writes: Writes<S>, routes: &[Routes]) -> Result<(), RunError> {
         let graph = self.task.graph.clone();
@@ -184,6 +163,26 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         let state = self.task.state.clone();
         emitter.emit(Event::Checkpoint(CheckpointEvent { id, parent, step, source, state, next }));
     }
+}
+
+/// Where a caller's command goes.
+pub(super) fn resolve_jumps(plan: &Plan, jumps: &[Jump]) -> Result<Routes, RunError> {
+    let (mut go, mut sends) = (Vec::new(), Vec::new());
+    for jump in jumps {
+        let Some(name) = &jump.node else { continue };
+        let node = plan.find(name).ok_or_else(|| RunError::Update {
+            graph: plan.graph().to_owned(),
+            reason: format!(
+                "the command goes to `{name}`, which is no node{}",
+                hier_spec::did_you_mean(name, plan.names())
+            ),
+        })?;
+        match &jump.parcel {
+            Some(parcel) => sends.push((node, parcel.clone())),
+            None => go.push(node),
+        }
+    }
+    Ok((go, sends))
 }
 
 /// Gives tasks back what they have done before.

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::Pending;
 use super::load::Reader;
-use super::pending;
-use crate::checkpoint::{CodecError, TaskWrites, slot};
+use super::pending::{self, RoutingRecord};
+use crate::checkpoint::{Agenda, Checkpoint, CodecError, TaskWrites, codec, slot};
 use crate::engine::program::Answers;
 use crate::error::{NodeError, RunError};
 use crate::question::Question;
@@ -16,14 +16,14 @@ use crate::state::Values;
 
 /// A thread that is given answers.
 pub(super) struct Asked<'a, S: Values, C> {
-    pub(super) reader: Reader<'a, S, C>,
-    pub(super) pending: &'a Pending,
-    pub(super) standing: Standing,
+    reader: Reader<'a, S, C>,
+    pending: &'a Pending,
+    standing: Standing,
 }
 
 /// Where a thread stands that is given answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+enum Standing {
     /// A step is open.
     Open,
     /// A checkpoint is addressed that the thread has gone on from.
@@ -48,7 +48,24 @@ pub(super) fn unknown_thread<S: Values, C>(reader: &Reader<'_, S, C>) -> RunErro
     RunError::Answer { graph: reader.graph.plan.graph().to_owned(), reason, pending: Vec::new() }
 }
 
-impl<S: Values, C> Asked<'_, S, C> {
+impl<'a, S: Values, C> Asked<'a, S, C> {
+    /// A thread at this checkpoint, with what is pending there.
+    pub(super) fn new(
+        reader: Reader<'a, S, C>,
+        pending: &'a Pending,
+        checkpoint: &Checkpoint,
+        is_newest: bool,
+    ) -> Result<Self, RunError> {
+        let Agenda { start, ready, sends, .. } = &checkpoint.agenda;
+        let is_redirected = pending.is_redirected().map_err(|error| reader.unfit(error))?;
+        let standing = match (*start || !ready.is_empty() || !sends.is_empty() || is_redirected, is_newest) {
+            (false, _) => Standing::Over(checkpoint.step),
+            (true, false) => Standing::Past,
+            (true, true) => Standing::Open,
+        };
+        Ok(Self { reader, pending, standing })
+    }
+
     /// What these answers change, or why they are refused.
     pub(super) fn give(&self, answers: &Answers) -> Result<Given, RunError> {
         let asked = self.pending.open().map_err(|error| self.reader.unfit(error))?;
@@ -172,6 +189,18 @@ impl Pending {
             }
         }
         Ok(true)
+    }
+
+    /// Whether commands of callers have led anywhere.
+    fn is_redirected(&self) -> Result<bool, CodecError> {
+        let routes = self.null.iter().flat_map(|null| &null.writes);
+        for write in routes.filter(|write| &*write.channel == pending::ROUTING) {
+            let routing: RoutingRecord = codec::decode(&write.value)?;
+            if !routing.go.is_empty() || !routing.sends.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Whether there is, or was, an answer for the first task that asks.

@@ -9,7 +9,9 @@ use super::Pending;
 use super::delta::{Size, load_chain, put_together};
 use super::journal::{RETURNED, START, schema, unpack_writes};
 use super::pending::{RESUME, read_writes};
-use crate::checkpoint::{Chain, Checkpoint, CodecError, LastRan, Saved, SendRecord, chain_json, codec, slot};
+use crate::checkpoint::{
+    Chain, Checkpoint, CodecError, LastRan, Saved, SaverError, SendRecord, chain_json, codec, slot,
+};
 use crate::engine::frontier::Frontier;
 use crate::engine::program::{Inner, Parcel, Plan, StoredPayload};
 use crate::error::RunError;
@@ -78,6 +80,10 @@ impl<S: Values, C> Reader<'_, S, C> {
     pub(crate) fn unfit(&self, reason: impl ToString) -> RunError {
         let (graph, thread) = (self.graph.plan.graph().to_owned(), self.thread.to_owned());
         RunError::Incompatible { graph, thread, reason: reason.to_string() }
+    }
+
+    pub(crate) fn failed(&self, error: SaverError) -> RunError {
+        RunError::Saver { graph: self.graph.plan.graph().to_owned(), error }
     }
 
     /// The rank of a node that was stored by its name.

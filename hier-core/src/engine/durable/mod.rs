@@ -7,6 +7,7 @@
 mod advance;
 mod answer;
 mod book;
+mod check;
 mod child;
 mod committer;
 mod delta;
@@ -23,6 +24,7 @@ mod snapshot;
 pub(crate) use advance::{Before, Reuse};
 pub(crate) use answer::Open;
 pub(crate) use book::Book;
+pub(crate) use check::{check_input, check_updates};
 pub(crate) use child::{begin_child, close_child};
 pub(crate) use committer::{Committer, keep_alive};
 pub(crate) use delta::Notes;

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
-use super::answer::{self, Asked, Given, Open, Standing};
+use super::advance::resolve_jumps;
+use super::answer::{self, Asked, Given, Open};
 use super::journal::{Journal, Stride};
 use super::load::{Last, Loaded, Reader};
 use super::pending::{self, RoutingRecord};
@@ -137,16 +138,15 @@ where
     let replays = config.checkpoint.is_some() && command.answers.is_none();
     let forks = replays && !(is_newest && matches!(checkpoint.source, Source::Update | Source::Fork));
     let Command { writes, jumps, answers, .. } = command;
-    let standing = match config.checkpoint {
-        _ if runner.is_over() => Standing::Over(checkpoint.step),
-        Some(_) if !is_newest => Standing::Past,
-        _ => Standing::Open,
-    };
     let given = match &answers {
-        Some(answers) => runner.asked(&pending, standing).give(answers)?,
+        Some(answers) => {
+            let thread = config.thread_id().unwrap_or_default();
+            let reader = Reader { graph: &*runner.task.graph, thread };
+            Asked::new(reader, &pending, checkpoint, is_newest)?.give(answers)?
+        }
         None => Given::default(),
     };
-    let routes = runner.resolve_command(jumps)?;
+    let routes = resolve_jumps(&runner.task.graph.plan, &jumps)?;
     let commands = !writes.is_empty() || !routes.0.is_empty() || !routes.1.is_empty();
     let mut records: Vec<Record> = Vec::new();
     if let Some(journal) = &runner.journal {
@@ -298,12 +298,6 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         self.commit(record.into_iter().collect()).await?;
         self.step = now;
         Ok(())
-    }
-
-    /// The thread as one that is given answers.
-    fn asked<'a>(&'a self, pending: &'a Pending, standing: Standing) -> Asked<'a, S, C> {
-        let thread = self.task.run.shared.config.thread_id().unwrap_or_default();
-        Asked { reader: Reader { graph: &self.task.graph, thread }, pending, standing }
     }
 
     fn unreadable(&self, error: &CodecError) -> RunError {

@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::engine::apply::{Applied, Ledger};
 use crate::engine::exec::{safely, with_routes};
 use crate::engine::frontier::Frontier;
-use crate::engine::program::{By, Command, Done, Inner, Leads, Parcel, TaskKey};
+use crate::engine::program::{By, Command, Done, Inner, Leads, Parcel, Plan, TaskKey};
 use crate::error::RunError;
 use crate::state::{Update, Values, Writes};
 
@@ -38,6 +38,12 @@ pub(crate) enum Author {
 impl<S: Values> StateUpdate<S> {
     fn new(command: Command<S>, by: Author) -> Self {
         Self { command, by }
+    }
+
+    /// The same once more.
+    fn again(&self) -> Self {
+        let Command { writes, jumps, .. } = &self.command;
+        Self::new(Command { writes: writes.clone(), jumps: jumps.clone(), ..Command::default() }, self.by.clone())
     }
 
     /// An update as the node that ran last.
@@ -96,16 +102,46 @@ where
     S: Values,
     C: Send + Sync + 'static,
 {
-    let wrong = |reason: &str| RunError::Update { graph: graph.plan.graph().to_owned(), reason: reason.to_owned() };
-    if supersteps.is_empty() || supersteps.iter().any(Vec::is_empty) {
-        return Err(wrong("there is a superstep without an update, or none at all: give each at least one"));
-    }
     let mut config = config.clone();
     for updates in supersteps {
         let id = superstep(graph, committer, &config, updates).await?;
         config.checkpoint = Some(id);
     }
     Ok(config)
+}
+
+/// Refuses updates that cannot be made. Of those after the first superstep only the names are known before it is made.
+pub(super) async fn check<S, C>(
+    reader: Reader<'_, S, C>,
+    saver: &Arc<dyn Checkpointer>,
+    config: &Config,
+    supersteps: &[Vec<StateUpdate<S>>],
+) -> Result<(), RunError>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+{
+    let plan = &reader.graph.plan;
+    if supersteps.is_empty() || supersteps.iter().any(Vec::is_empty) {
+        let reason = "there is a superstep without an update, or none at all: give each at least one".to_owned();
+        return Err(RunError::Update { graph: plan.graph().to_owned(), reason });
+    }
+    for StateUpdate { command, by } in supersteps.iter().flatten() {
+        if let Author::Node(name) = by {
+            plan.find(name).ok_or_else(|| no_node(plan, name))?;
+        }
+        let mut targets = command.jumps.iter().filter_map(|jump| jump.node.as_deref());
+        if let Some(unknown) = targets.find(|name| plan.find(name).is_none()) {
+            return Err(no_node(plan, unknown));
+        }
+    }
+    let (mut revision, _) = read(reader, saver, config).await?;
+    revision.make(supersteps.iter().take(1).flatten().map(StateUpdate::again).collect()).map(|_| ())
+}
+
+fn no_node(plan: &Plan, name: &str) -> RunError {
+    let tail = hier_spec::did_you_mean(name, plan.names());
+    RunError::Update { graph: plan.graph().to_owned(), reason: format!("`{name}` is no node{tail}") }
 }
 
 /// A thread that is about to be updated.
@@ -133,33 +169,47 @@ where
     S: Values,
     C: Send + Sync + 'static,
 {
-    let fail = |error| RunError::Saver { graph: graph.plan.graph().to_owned(), error };
-    let thread = committer.lease.thread.clone();
-    let namespace: Arc<str> = config.namespace.as_str().into();
-    let mut found = committer.saver.get(&thread, &namespace, config.checkpoint).await.map_err(fail)?;
-    if let Some(found) = &mut found {
-        super::input::complete(&committer.saver, &thread, &namespace, found).await.map_err(fail)?;
-    }
-    if let (None, Some(id)) = (&found, config.checkpoint) {
-        return Err(RunError::NoCheckpoint { thread: thread.to_string(), checkpoint: id.to_string() });
-    }
-    let newest = committer.saver.get(&thread, &namespace, None).await.map_err(fail)?.map(|found| found.checkpoint.id);
-    let reader = Reader { graph, thread: &thread };
-    let (mut revision, mut known) = open(reader, &committer.saver, newest, found, !namespace.is_empty()).await?;
+    let reader = Reader { graph, thread: &committer.lease.thread };
+    let (mut revision, mut known) = read(reader, &committer.saver, config).await?;
     let source = revision.make(updates)?;
     let parents = revision.checkpoint.as_ref().map(|checkpoint| checkpoint.parents.clone()).unwrap_or_default();
     if source.0 == Source::Fork {
         known.base = revision.checkpoint.as_ref().and_then(|checkpoint| checkpoint.parent);
     }
-    let book = Arc::new(Book::new(committer.clone(), namespace));
+    let book = Arc::new(Book::new(committer.clone(), config.namespace.as_str().into()));
     let mut journal = Journal::new(graph, book, Arc::new(config.metadata.clone()), parents, known);
     let record = revision.record(&mut journal, source)?;
     let records = match record {
         Some(record) => vec![record],
         None => journal.take_held(|| (graph.initial)())?,
     };
+    let fail = |error| RunError::Saver { graph: graph.plan.graph().to_owned(), error };
     committer.saver.commit(&committer.lease, records).await.map_err(fail)?;
     Ok(journal.base.unwrap_or_default())
+}
+
+/// Reads the thread that the configuration addresses.
+async fn read<'a, S, C>(
+    reader: Reader<'a, S, C>,
+    saver: &Arc<dyn Checkpointer>,
+    config: &Config,
+) -> Result<(Revision<'a, S, C>, Known), RunError>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+{
+    let (thread, namespace) = (reader.thread, config.namespace.as_str());
+    let get = async |id| saver.get(thread, namespace, id).await.map_err(|error| reader.failed(error));
+    let mut found = get(config.checkpoint).await?;
+    if let Some(found) = &mut found {
+        let completed = super::input::complete(saver, thread, namespace, found).await;
+        completed.map_err(|error| reader.failed(error))?;
+    }
+    if let (None, Some(id)) = (&found, config.checkpoint) {
+        return Err(RunError::NoCheckpoint { thread: thread.to_owned(), checkpoint: id.to_string() });
+    }
+    let newest = get(None).await?.map(|found| found.checkpoint.id);
+    open(reader, saver, newest, found, !namespace.is_empty()).await
 }
 
 async fn open<'a, S, C>(
@@ -279,7 +329,7 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
             let mut leads = Leads::default();
             for jump in command.jumps {
                 let Some(name) = jump.node else { continue };
-                let target = plan.find(&name).ok_or_else(|| self.no_node(&name))?;
+                let target = plan.find(&name).ok_or_else(|| no_node(plan, &name))?;
                 match jump.parcel {
                     Some(parcel) => leads.sends.push((target, parcel)),
                     None => leads.go.push(target),
@@ -312,7 +362,7 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
     fn author(&self, by: Author) -> Result<Option<usize>, RunError> {
         let plan = &self.reader.graph.plan;
         match (by, self.last) {
-            (Author::Node(name), _) => plan.find(&name).map(Some).ok_or_else(|| self.no_node(&name)),
+            (Author::Node(name), _) => plan.find(&name).map(Some).ok_or_else(|| no_node(plan, &name)),
             (Author::Last, Last::Node(node)) => Ok(Some(node)),
             (Author::Last, _) if plan.len() == 1 && self.checkpoint.is_some() => Ok(Some(0)),
             (Author::Last, Last::Several) => {
@@ -320,11 +370,6 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
             }
             _ => Ok(None),
         }
-    }
-
-    fn no_node(&self, name: &str) -> RunError {
-        let tail = hier_spec::did_you_mean(name, self.reader.graph.plan.names());
-        self.wrong(format!("`{name}` is no node{tail}"))
     }
 
     fn record(mut self, journal: &mut Journal, (source, input): Made<Writes<S>>) -> Result<Option<Record>, RunError> {

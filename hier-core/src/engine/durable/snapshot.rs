@@ -258,7 +258,7 @@ fn view<S: Values, C>(
     Ok(StateSnapshot {
         values: state,
         next,
-        config: Config { checkpoint: Some(checkpoint.id), ..config.clone() },
+        config: config.clone().checkpoint(checkpoint.id),
         checkpoint: Some(checkpoint.id),
         parent: checkpoint.parent,
         step: checkpoint.step,

@@ -1,0 +1,109 @@
+//! What is given to a thread is checked before the thread is claimed: what is refused does not end the run of somebody else.
+//!
+//! All of it is checked again under the lease, where it counts.
+
+use std::sync::Arc;
+
+use super::advance::resolve_jumps;
+use super::answer::{self, Asked};
+use super::load::Reader;
+use super::pending::Pending;
+use super::revise::{self, StateUpdate};
+use crate::checkpoint::{Checkpointer, ListQuery, Saved};
+use crate::config::Config;
+use crate::engine::program::{Answers, Inner, Input};
+use crate::engine::runner::Breakpoints;
+use crate::error::RunError;
+use crate::state::Values;
+
+/// Refuses what a run cannot begin with.
+pub(crate) async fn check_input<S, C>(
+    graph: &Inner<S, C>,
+    saver: &Arc<dyn Checkpointer>,
+    config: &Config,
+    input: &Input<S>,
+) -> Result<(), RunError>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+{
+    Breakpoints::configured(&graph.plan, config)?;
+    let thread = config.thread_id().ok_or_else(|| RunError::NoThread { graph: graph.plan.graph().to_owned() })?;
+    let reader = Reader { graph, thread };
+    match input {
+        Input::New(_) if config.checkpoint.is_none() => Ok(()),
+        Input::New(_) => stored(&reader, saver, config).await.map(|_| ()),
+        Input::Continue if exists(&reader, saver, config).await? => Ok(()),
+        Input::Continue => Err(RunError::EmptyInput { graph: graph.plan.graph().to_owned() }),
+        Input::Command(command) => {
+            resolve_jumps(&graph.plan, &command.jumps)?;
+            match &command.answers {
+                Some(answers) => check_answers(reader, saver, config, answers).await,
+                None if exists(&reader, saver, config).await? || !command.writes.is_empty() => Ok(()),
+                None => Err(RunError::EmptyInput { graph: graph.plan.graph().to_owned() }),
+            }
+        }
+    }
+}
+
+/// Whether anything is stored; an error if the checkpoint that is addressed is not.
+async fn exists<S: Values, C>(
+    reader: &Reader<'_, S, C>,
+    saver: &Arc<dyn Checkpointer>,
+    config: &Config,
+) -> Result<bool, RunError> {
+    if config.checkpoint.is_some() {
+        return Ok(stored(reader, saver, config).await?.is_some());
+    }
+    let query = ListQuery { namespace: Some(String::new()), limit: Some(1), ..ListQuery::thread(reader.thread) };
+    Ok(!saver.list(query).await.map_err(|error| reader.failed(error))?.is_empty())
+}
+
+/// The checkpoint that is addressed, or the latest; an error if the one that is addressed is not there.
+async fn stored<S: Values, C>(
+    reader: &Reader<'_, S, C>,
+    saver: &Arc<dyn Checkpointer>,
+    config: &Config,
+) -> Result<Option<Saved>, RunError> {
+    let saved = saver.get(reader.thread, "", config.checkpoint).await.map_err(|error| reader.failed(error))?;
+    match (saved, config.checkpoint) {
+        (None, Some(id)) => {
+            Err(RunError::NoCheckpoint { thread: reader.thread.to_owned(), checkpoint: id.to_string() })
+        }
+        (saved, _) => Ok(saved),
+    }
+}
+
+async fn check_answers<S: Values, C>(
+    reader: Reader<'_, S, C>,
+    saver: &Arc<dyn Checkpointer>,
+    config: &Config,
+    answers: &Answers,
+) -> Result<(), RunError> {
+    let Some(Saved { checkpoint, writes, .. }) = stored(&reader, saver, config).await? else {
+        return if reader.graph.lenient { Ok(()) } else { Err(answer::unknown_thread(&reader)) };
+    };
+    let mut is_newest = true;
+    if config.checkpoint.is_some() {
+        let query = ListQuery { limit: Some(1), ..ListQuery::thread(reader.thread) };
+        let listed = saver.list(query).await.map_err(|error| reader.failed(error))?;
+        is_newest = listed.first().is_none_or(|listed| listed.checkpoint.id <= checkpoint.id);
+    }
+    let pending = Pending::new(writes, &reader.graph.renamed);
+    Asked::new(reader, &pending, &checkpoint, is_newest)?.give(answers).map(|_| ())
+}
+
+/// Refuses updates that cannot be made.
+pub(crate) async fn check_updates<S, C>(
+    graph: &Inner<S, C>,
+    saver: &Arc<dyn Checkpointer>,
+    config: &Config,
+    supersteps: &[Vec<StateUpdate<S>>],
+) -> Result<(), RunError>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+{
+    let thread = config.thread_id().ok_or_else(|| RunError::NoThread { graph: graph.plan.graph().to_owned() })?;
+    revise::check(Reader { graph, thread }, saver, config, supersteps).await
+}

@@ -1,0 +1,180 @@
+//! What is refused does not end the run of somebody else.
+
+use std::sync::Arc;
+
+use hier_core::checkpoint::{SaverError, WhenRunning};
+use hier_core::prelude::*;
+use serde_json::json;
+use tokio::sync::Notify;
+
+use super::kit::*;
+
+/// Runs `work`, then `z`; while `work` is at its work, `other` tries something. Returns what came of both.
+async fn beside<T>(
+    config: Config,
+    other: impl AsyncFnOnce(&Bench) -> T,
+) -> (Bench, Result<Outcome<DynState>, RunError>, T) {
+    let (reached, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (tell, wait) = (reached.clone(), go.clone());
+    let mut graph = marks(&["a", "z"]);
+    let work = NodeDef::task(move |task: NodeTask| {
+        let (tell, wait) = (tell.clone(), wait.clone());
+        async move {
+            task.run().context().hit("work");
+            tell.notify_one();
+            wait.notified().await;
+            task.state().update(json!({ "log": ["work"] }))
+        }
+    });
+    graph.node("work", work).edge(START, "a").edge("a", "work").edge("work", "z");
+    let mut bench = Bench::new(graph);
+    bench.config = config;
+    let (ended, tried) = tokio::join!(bench.start(json!({ "x": 1 })), async {
+        reached.notified().await;
+        let tried = other(&bench).await;
+        go.notify_one();
+        tried
+    });
+    (bench, ended, tried)
+}
+
+fn is_busy(error: &RunError) -> bool {
+    matches!(error, RunError::Saver { error: SaverError::Busy { .. }, .. })
+}
+
+/// Decision 37: unless said otherwise only a new input takes a thread over.
+#[tokio::test]
+async fn commands_and_updates_leave_a_thread_to_the_run_that_has_it() {
+    let config = || Config::thread("t").holder("Ada's run");
+    let (bench, ended, error) = beside(config(), async |bench| {
+        let update = StateUpdate::update(bench.update(json!({ "x": 2 })));
+        bench.graph.update_state(bench.config.clone(), update).await.unwrap_err()
+    })
+    .await;
+    assert!(is_busy(&error) && error.to_string().contains("Ada's run"), "{error}");
+    assert_eq!((log(ended.unwrap()), bench.tally.of("work")), (json!(["a", "work", "z"]), 1));
+    let commands: [fn(&Bench) -> Command<DynState>; 3] = [
+        |_| Command::new().goto("z"),
+        |bench| Command::update(bench.update(json!({ "x": 2 }))),
+        |_| Command::resume("whoever asks first"),
+    ];
+    for command in commands {
+        let (bench, ended, error) =
+            beside(config(), async |bench| bench.command(command(bench)).await.unwrap_err()).await;
+        assert!(is_busy(&error), "{error}");
+        assert_eq!((log(ended.unwrap()), bench.tally.of("work")), (json!(["a", "work", "z"]), 1));
+    }
+    let (_, ended, taken) = beside(config(), async |bench| {
+        bench
+            .graph
+            .invoke(bench.update(json!({ "x": 2 })), bench.config.clone().interrupt_before(["a"]), bench.tally.clone())
+            .await
+    })
+    .await;
+    assert!(matches!(taken, Ok(Outcome::Stopped(_))), "a new input takes it over");
+    assert!(matches!(ended, Err(RunError::Saver { error: SaverError::Superseded { .. }, .. })), "{ended:?}");
+}
+
+/// What was said always counts.
+#[tokio::test]
+async fn an_update_takes_a_thread_over_if_told_to() {
+    let (_, ended, updated) = beside(Config::thread("t"), async |bench| {
+        let update = StateUpdate::update(bench.update(json!({ "x": 2 })));
+        bench.graph.update_state(bench.config.clone().when_running(WhenRunning::TakeOver), update).await
+    })
+    .await;
+    updated.unwrap();
+    assert!(matches!(ended, Err(RunError::Saver { error: SaverError::Superseded { .. }, .. })), "{ended:?}");
+}
+
+/// Whoever may take the thread over does not, with something that is refused.
+#[tokio::test]
+async fn what_is_refused_is_refused_before_the_thread_is_taken() {
+    let config = || Config::thread("t").when_running(WhenRunning::TakeOver);
+    let commands: [fn(&Bench) -> (Command<DynState>, Config); 5] = [
+        |bench| (Command::resume("yes").goto("typo"), bench.config.clone()),
+        |bench| (Command::answers([("0123", "yes")]), bench.config.clone()),
+        |bench| (Command::new().goto("typo"), bench.config.clone()),
+        |bench| (Command::new(), bench.config.clone().interrupt_before(["typo"])),
+        |bench| (Command::resume("yes"), bench.config.clone().checkpoint(uuid::Uuid::nil())),
+    ];
+    for command in commands {
+        let (bench, ended, error) = beside(config(), async |bench| {
+            let (command, config) = command(bench);
+            bench.graph.invoke(command, config, bench.tally.clone()).await.unwrap_err()
+        })
+        .await;
+        assert_eq!((log(ended.unwrap()), bench.tally.of("work")), (json!(["a", "work", "z"]), 1), "{error}");
+    }
+    let inputs: [fn(&Bench) -> Config; 2] = [
+        |bench| bench.config.clone().checkpoint(uuid::Uuid::nil()),
+        |bench| bench.config.clone().interrupt_after(["typo"]),
+    ];
+    for config_of in inputs {
+        let (_, ended, _) = beside(config(), async |bench| {
+            bench.go_on_with(config_of(bench)).await.unwrap_err();
+            let input = bench.update(json!({ "x": 2 }));
+            bench.graph.invoke(input, config_of(bench), bench.tally.clone()).await.unwrap_err()
+        })
+        .await;
+        assert_eq!(log(ended.unwrap()), json!(["a", "work", "z"]));
+    }
+    let updates: [fn(&Bench) -> Vec<Vec<StateUpdate<DynState>>>; 5] = [
+        |_| Vec::new(),
+        |_| vec![vec![StateUpdate::skip("typo")]],
+        |_| vec![vec![StateUpdate::skip("a")], vec![StateUpdate::skip("typo")]],
+        |_| vec![vec![StateUpdate::command(Command::new().goto("typo"))]],
+        |bench| vec![vec![StateUpdate::update(bench.update(json!({ "x": 2 }))).as_node(END_NODE)]],
+    ];
+    for update in updates {
+        let (_, ended, error) = beside(config(), async |bench| {
+            bench.graph.bulk_update_state(bench.config.clone(), update(bench)).await.unwrap_err()
+        })
+        .await;
+        assert!(matches!(error, RunError::Update { .. }), "{error}");
+        assert_eq!(log(ended.unwrap()), json!(["a", "work", "z"]), "{error}");
+    }
+}
+
+/// The end as the author of an update, which writes nothing.
+const END_NODE: &str = "__end__";
+
+/// Nothing is stored of the first superstep if the second names a node that is not there.
+#[tokio::test]
+async fn several_updates_are_made_together_or_not_at_all() {
+    let bench = Bench::new(row(&["a", "b"]));
+    let _ = bench.start(json!({ "x": 1 })).await.unwrap();
+    let before = bench.tree().await;
+    let supersteps = [[StateUpdate::skip("a")], [StateUpdate::skip("typo")]];
+    let error = bench.graph.bulk_update_state(bench.config.clone(), supersteps).await.unwrap_err();
+    assert!(error.to_string().contains("`typo` is no node"), "{error}");
+    assert_eq!(bench.tree().await, before);
+}
+
+/// `()` on a thread of which nothing is stored yet, because its first run is only just beginning.
+#[tokio::test]
+async fn going_on_with_nothing_does_not_end_the_run_that_begins_the_thread() {
+    let (reached, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (tell, wait) = (reached.clone(), go.clone());
+    let mut graph = builder();
+    let first = NodeDef::task(move |task: NodeTask| {
+        let (tell, wait) = (tell.clone(), wait.clone());
+        async move {
+            tell.notify_one();
+            wait.notified().await;
+            task.state().update(json!({ "log": ["first"] }))
+        }
+    });
+    graph.node("first", first).edge(START, "first");
+    let mut bench = Bench::new(graph);
+    // Nothing is stored before the end.
+    bench.config = bench.config.durability(Durability::Exit);
+    let (ended, error) = tokio::join!(bench.start(json!({ "x": 1 })), async {
+        reached.notified().await;
+        let error = bench.go_on().await.unwrap_err();
+        go.notify_one();
+        error
+    });
+    assert!(matches!(error, RunError::EmptyInput { .. }), "{error}");
+    assert_eq!(log(ended.unwrap()), json!(["first"]));
+}
