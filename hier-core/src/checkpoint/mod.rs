@@ -16,6 +16,7 @@ mod memory;
 mod query;
 mod record;
 mod retention;
+pub(crate) mod scratch;
 
 use std::sync::Arc;
 

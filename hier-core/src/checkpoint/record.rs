@@ -95,6 +95,9 @@ pub struct Agenda {
     /// Joins for which some of their sources have run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub joins: Vec<JoinRecord>,
+    /// Nodes of `ready` that several edges have set off at once, of which one was a join.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tied: Vec<Arc<str>>,
     /// Which node ran last.
     #[serde(skip_serializing_if = "LastRan::is_nothing")]
     pub last: LastRan,
@@ -133,8 +136,10 @@ pub enum LastRan {
     Start,
     /// This one.
     Node(Arc<str>),
-    /// Several in one step.
+    /// Several in one step; which is not known.
     Several,
+    /// These in one step, or one that several edges have set off at once: which ran last is ambiguous.
+    Among(Vec<Arc<str>>),
 }
 
 impl LastRan {

@@ -8,18 +8,16 @@ use std::task::{Context, Poll};
 
 use futures_core::future::BoxFuture;
 use futures_util::FutureExt;
-use hier_spec::did_you_mean;
 use tracing::Instrument;
 
 use super::report::{is_traced, report, task_span};
+use super::resolve;
+use super::route::{safely, with_routes};
 use super::stream::Emitter;
 use crate::engine::program::heartbeat::{self, Heartbeat};
-use crate::engine::program::{
-    Allowed, Body, By, CacheKey, Done, Failure, Inner, Jump, Leads, NodeDef, NodeResult, Orders, Output, RouteFn,
-    Routing, Task,
-};
-use crate::error::{NodeError, NodeErrorKind, TimeoutKind, panic_text};
-use crate::state::{ChannelWrite, Values, Writes};
+use crate::engine::program::{Body, By, CacheKey, Done, Failure, Leads, NodeDef, NodeResult, Orders, Output, Task};
+use crate::error::{NodeError, NodeErrorKind, TimeoutKind};
+use crate::state::Values;
 
 /// Runs the task's node.
 pub(crate) async fn execute<S, C>(task: &Task<S, C>) -> Result<Done<S>, NodeError>
@@ -39,11 +37,6 @@ where
 /// Makes a panic an error: of a `Clone` or `Serialize` of the user's types, of a timer where there is no runtime.
 async fn caught<T>(work: impl Future<Output = Result<T, NodeError>>) -> Result<T, NodeError> {
     AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|payload| Err(NodeError::panic(&*payload)))
-}
-
-/// The same for work that is done at once.
-pub(crate) fn safely<T>(work: impl FnOnce() -> Result<T, NodeError>) -> Result<T, NodeError> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| Err(NodeError::panic(&*payload)))
 }
 
 /// One attempt, without any option.
@@ -200,80 +193,12 @@ where
 {
     let mut done = Done::input(output.writes);
     if let Some(orders) = output.orders {
-        done.leads = Some(Box::new(follow_orders(task, *orders)?));
+        let Orders { jumps, parent } = *orders;
+        let leads = resolve::leads(&task.graph.plan, Some(task.run.key.node), jumps);
+        let leads = leads.map_err(|reason| NodeError::from_kind(NodeErrorKind::Goto(reason), false))?;
+        done.leads = Some(Box::new(Leads { parent, ..leads }));
     }
     Ok(done)
-}
-
-fn follow_orders<S, C>(task: &Task<S, C>, Orders { jumps, parent }: Orders) -> Result<Leads, NodeError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
-    let mut leads = Leads { parent, ..Leads::default() };
-    for jump in jumps {
-        target(task, jump, &mut leads)?;
-    }
-    Ok(leads)
-}
-
-fn target<S, C>(task: &Task<S, C>, jump: Jump, leads: &mut Leads) -> Result<(), NodeError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
-    let plan = &task.graph.plan;
-    let wrong = |text: String| Err(NodeError::from_kind(NodeErrorKind::Goto(text), false));
-    if let Some(graph) = jump.graph
-        && graph != plan.graph()
-    {
-        let node = jump.node.as_deref().unwrap_or(hier_spec::END);
-        return wrong(format!(
-            "its command goes to `{node}` of graph `{graph}`, but it runs in graph `{}`",
-            plan.graph()
-        ));
-    }
-    let allowed = &plan.allowed[task.run.key.node];
-    let Some(name) = jump.node else {
-        return match (allowed, jump.parcel) {
-            (_, Some(_)) => wrong("its command sends to END, which takes nothing: use `goto(END)`".to_owned()),
-            (Allowed::Any | Allowed::Only(_, true), None) => Ok(()),
-            _ => wrong(undeclared("END", task.run.node())),
-        };
-    };
-    let Some(node) = plan.find(&name) else {
-        return wrong(format!("its command goes to `{name}`, which is no node{}", did_you_mean(&name, plan.names())));
-    };
-    if let Allowed::Only(nodes, _) = allowed
-        && !nodes.contains(node)
-    {
-        return wrong(undeclared(&name, task.run.node()));
-    }
-    match jump.parcel {
-        Some(parcel) => leads.sends.push((node, parcel)),
-        None => leads.go.push(node),
-    }
-    Ok(())
-}
-
-fn undeclared(target: &str, node: &str) -> String {
-    format!(
-        "its command goes to `{target}`, which it does not declare: write `{node} {{ goto: [{target}] }}` in the graph, or \
-         `.goto(\"{node}\", …)` on its builder"
-    )
-}
-
-/// Asks these routes, which see the state that they are given.
-pub(crate) fn route<S: Values>(
-    routes: &[RouteFn<S>],
-    numbers: &[usize],
-    state: &S,
-    routing: &mut Routing,
-) -> Result<(), NodeError> {
-    let ask = || numbers.iter().try_for_each(|number| routes[*number](state, routing));
-    catch_unwind(AssertUnwindSafe(ask)).map_err(|payload| {
-        NodeError::from_kind(NodeErrorKind::Panic(format!("in its route: {}", panic_text(&*payload))), false)
-    })?
 }
 
 /// Runs a task that has siblings: its routes see the state of the step's start with its own writes.
@@ -288,41 +213,6 @@ where
         return Ok(done);
     }
     safely(|| with_routes(&task.graph, task.state(), routes, done))
-}
-
-/// Asks the routes of a task that has siblings.
-pub(crate) fn with_routes<S: Values, C>(
-    graph: &Inner<S, C>,
-    state: &S,
-    routes: &[usize],
-    mut done: Done<S>,
-) -> Result<Done<S>, NodeError> {
-    let plan = &graph.plan;
-    let mut routing = Routing::default();
-    if done.writes.is_empty() {
-        route(&graph.routes, routes, state, &mut routing)?;
-    } else {
-        route(&graph.routes, routes, &with_writes(state, &done.writes)?, &mut routing)?;
-    }
-    let leads = done.leads.get_or_insert_default();
-    leads.go.extend(routing.go.iter().map(|node| plan.rank(*node)));
-    leads.sends.extend(routing.sends.into_iter().map(|(node, parcel)| (plan.rank(node), parcel)));
-    Ok(done)
-}
-
-/// A copy of the state with these writes.
-pub(crate) fn with_writes<S: Values>(state: &S, writes: &Writes<S>) -> Result<S, NodeError> {
-    let mut state = state.clone();
-    for write in writes {
-        let merge = AssertUnwindSafe(|| state.reduce(write.clone()));
-        let refused = |reason: String| {
-            NodeError::permanent(format!("channel `{}` could not take what it wrote: {reason}", write.name()))
-        };
-        catch_unwind(merge)
-            .map_err(|payload| refused(format!("its reducer panicked: {}", panic_text(&*payload))))?
-            .map_err(|error| refused(error.to_string()))?;
-    }
-    Ok(state)
 }
 
 /// A task that has siblings, as a batch runs it.

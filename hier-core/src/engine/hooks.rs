@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::exec::{call, with_writes};
+use super::exec::call;
+use super::route::with_writes;
 use super::runner::Runner;
 use crate::engine::program::{Body, Task};
 use crate::error::{NodeError, NodeErrorKind, RunError};
@@ -71,16 +72,15 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
 
     /// What leaving a root adds to its last step, if this was it.
     pub(super) async fn leave_if_over(&mut self) -> Result<(), RunError> {
-        if !self.is_left || !self.is_over() {
+        if !self.is_left() || !self.position.is_over() {
             return Ok(());
         }
         let writes = self.leaving().await.map_err(|error| self.in_hook(ON_EXIT, error))?;
         if writes.is_empty() {
             return Ok(());
         }
-        let graph = &*self.task.graph;
-        let state = Arc::make_mut(&mut self.task.state);
-        self.ledger.apply_outside(&graph.plan, &graph.channels, state, writes)?;
+        let Task { graph, state, .. } = &mut self.task;
+        self.position.apply_outside(graph, Arc::make_mut(state), writes)?;
         self.emit_values();
         Ok(())
     }

@@ -1,20 +1,20 @@
-//! The engine: a pure scheduler ([`plan`] and [`frontier`]), the application of writes, and the tokio runner around
-//! them.
+//! The engine: where a thread stands and how it goes on ([`step`], pure), and the tokio runner around it.
 
-mod apply;
 mod batch;
 mod child;
 mod durable;
 mod event;
 mod exec;
-mod frontier;
 mod hooks;
 mod outcome;
 pub(crate) mod program;
 mod report;
+mod resolve;
 mod ring;
+mod route;
 mod run;
 mod runner;
+mod several;
 mod step;
 mod stream;
 mod watch;

@@ -12,7 +12,8 @@ use super::durable::{self, Book, Committer};
 use super::event::Modes;
 use super::outcome::{Interrupted, Outcome, Stopped};
 use super::ring::Ring;
-use super::runner::{Breakpoints, End, Runner};
+use super::runner::{End, Runner};
+use super::step::Breakpoints;
 use super::stream::{CloseOnDrop, Emitter, EventStream, Outlet};
 use crate::checkpoint::{Checkpointer, SaverError, WhenRunning};
 use crate::config::Config;
@@ -322,7 +323,7 @@ where
         End::Stopped(_) => Err(NodeError::from_kind(NodeErrorKind::Interrupt(Vec::new()), false)),
         End::Finished => {
             let graph = runner.task.graph.clone();
-            let returned = runner.ledger.returned(&graph.channels);
+            let returned = runner.position.ledger.returned(&graph.channels);
             let writes = leave(&runner.task.state, returned);
             Ok(Output { writes, orders: None })
         }

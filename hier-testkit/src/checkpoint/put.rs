@@ -62,7 +62,8 @@ async fn a_checkpoint_comes_back_as_it_was(saver: Subject) -> Outcome {
         waiting: vec![Arc::from("late")],
         released: vec![Arc::from("later")],
         joins: vec![JoinRecord { join: Arc::from("join:a+b:c"), seen: vec![Arc::from("a")], released: true }],
-        last: LastRan::Node(Arc::from("a")),
+        tied: vec![Arc::from("b")],
+        last: LastRan::Among(vec![Arc::from("a"), Arc::from("b")]),
     };
     let wanted = checkpoint.as_ref().clone();
     saver.commit(&lease, vec![Record::Checkpoint { namespace, checkpoint, pieces }]).await?;

@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use super::advance::resolve_jumps;
 use super::answer::{self, Asked};
 use super::load::Reader;
 use super::pending::Pending;
@@ -12,7 +11,8 @@ use super::revise::{self, StateUpdate};
 use crate::checkpoint::{Checkpointer, ListQuery, Saved};
 use crate::config::Config;
 use crate::engine::program::{Answers, Inner, Input};
-use crate::engine::runner::Breakpoints;
+use crate::engine::resolve;
+use crate::engine::step::Breakpoints;
 use crate::error::RunError;
 use crate::state::Values;
 
@@ -36,7 +36,7 @@ where
         Input::Continue if exists(&reader, saver, config).await? => Ok(()),
         Input::Continue => Err(RunError::EmptyInput { graph: graph.plan.graph().to_owned() }),
         Input::Command(command) => {
-            resolve_jumps(&graph.plan, &command.jumps)?;
+            resolve::from_outside(&graph.plan, command.jumps.iter().cloned())?;
             match &command.answers {
                 Some(answers) => check_answers(reader, saver, config, answers).await,
                 None if exists(&reader, saver, config).await? || !command.writes.is_empty() => Ok(()),

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::journal::{Journal, RETURNED};
 use super::load::{Loaded, Reader};
 use super::open::Opened;
-use super::{Book, Known, Notes, Open, input, load};
+use super::{Book, Known, Open, input, load};
 use crate::checkpoint::{ListQuery, Saved, SaverError};
 use crate::engine::program::{Checkpoints, Task};
 use crate::engine::runner::{End, Runner};
@@ -45,7 +45,7 @@ where
     let (graph, metadata) = (runner.task.graph.clone(), Arc::new(metadata));
     let parents = runner.task.run.shared.parents.clone().unwrap_or_default();
     let journal = |known| Box::new(Journal::new(&graph, book.clone(), metadata, parents, known));
-    runner.ledger.notes = Some(Box::new(Notes::new(&graph.channels)));
+    runner.position.ledger.keep_notes(&graph.channels, &[]);
     let Some(mut saved) = saved else {
         runner.journal = Some(journal(Known::default()));
         return runner.begin_durably(given, -1).await;
@@ -56,42 +56,33 @@ where
     let newest = Some(saved.checkpoint.id);
     let goes_on = !keeps || saved.checkpoint.metadata.get(CALL).is_some_and(|stored| *stored == call);
     // Of a call that goes on the channels which expire are as they were stored, once its first step has been.
-    let expiring: Vec<usize> =
-        (0..).zip(&graph.channels).filter(|(_, spec)| spec.kind.expires()).map(|(at, _)| at).collect();
     let is_entering = !keeps && saved.checkpoint.step <= 0;
     let mut entry = if keeps { (graph.initial)() } else { (*runner.task.state).clone() };
     if !is_entering {
-        for channel in &expiring {
-            entry.clear(*channel);
-        }
+        let expiring = (0..).zip(&graph.channels).filter(|(_, spec)| spec.kind.expires());
+        expiring.for_each(|(channel, _)| entry.clear(channel));
     }
-    let loaded = load(&Reader { graph: &*graph, thread: &thread }, entry, newest, saved)?;
-    let Loaded { checkpoint, state, frontier, sends, last, start, returned, mut recent, migrated, pending, mut known } =
-        loaded;
-    if let Some(notes) = &mut runner.ledger.notes {
-        notes.store_again(&migrated);
-    }
+    let loaded = load(&Reader { graph: &*graph, thread: &thread }, entry, newest, saved, true)?;
+    let Loaded { checkpoint, state, mut position, pending, mut known } = loaded;
     if is_entering {
-        recent.extend(expiring);
+        position.ledger.enter(&graph.channels);
     }
     if !goes_on {
         // What earlier calls have handed back is none of this one's.
         known.versions.retain(|(name, ..)| &**name != RETURNED);
+        position.ledger.forget_returns();
     }
     runner.journal = Some(journal(known));
-    runner.take_up(state, frontier, sends, last, &recent);
+    runner.task.state = Arc::new(state);
+    runner.position = position;
+    let step = checkpoint.step.saturating_add(1);
     if !goes_on {
-        runner.discard();
-        return runner.begin_durably(given, checkpoint.step + 1).await;
+        runner.discard()?;
+        return runner.begin_durably(given, step).await;
     }
-    runner.start = start;
-    runner.stored_returns = returned.len();
-    runner.ledger.take_returned(returned);
-    let limit = i64::try_from(runner.task.run.shared.config.recursion_limit).unwrap_or(i64::MAX / 2);
-    runner.step = checkpoint.step + 1;
-    runner.stop = runner.step + limit + 1;
+    runner.start_at(step);
     if let Some(breakpoints) = &mut runner.breakpoints {
-        breakpoints.armed = false;
+        breakpoints.disarm();
     }
     let open = open_inside(task);
     runner.opened = Some(Box::new(Opened { pending, reuse: true, anyone: None, open }));

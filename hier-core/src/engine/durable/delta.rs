@@ -6,11 +6,9 @@
 
 use serde_json::Value;
 
-use super::scratch::Scratch;
-use crate::channel::ChannelSpec;
-use crate::checkpoint::delta::{grows, unpack};
+use crate::checkpoint::delta::unpack;
 use crate::checkpoint::{Chain, CodecError, codec};
-use crate::state::{ChannelWrite, Values};
+use crate::state::Values;
 
 /// What a part costs, in bytes that could be read instead.
 const PART: usize = 256;
@@ -34,72 +32,6 @@ impl Size {
     pub(crate) fn of(chain: &Chain) -> Self {
         let deltas: usize = chain.deltas.iter().map(Vec::len).sum();
         Self { parts: chain.deltas.len(), bytes: deltas + chain.full.as_ref().map_or(0, Vec::len) }
-    }
-}
-
-/// What a step has written, noted while it is merged.
-#[derive(Debug, Default)]
-pub(crate) struct Notes {
-    /// The channels that changed, each once.
-    pub(crate) changed: Vec<usize>,
-    /// What was written to channels that are stored as what was added.
-    pub(crate) parts: Vec<Part>,
-    /// For each channel the byte of its reducer, if it is stored as what was added.
-    pub(crate) grows: Vec<Option<u8>>,
-    pub(crate) error: Option<(usize, CodecError)>,
-    scratch: Scratch,
-}
-
-/// One write of a channel that is stored as what was added.
-#[derive(Debug)]
-pub(crate) struct Part {
-    pub(crate) channel: usize,
-    pub(crate) overwrite: bool,
-    pub(crate) bytes: Vec<u8>,
-}
-
-impl Notes {
-    pub(crate) fn new(channels: &[ChannelSpec]) -> Self {
-        Self { grows: channels.iter().map(grows).collect(), ..Self::default() }
-    }
-
-    /// Notes a write. `first`: the first of this channel in this step.
-    #[inline]
-    pub(crate) fn write<W: ChannelWrite>(&mut self, write: &W, first: bool) {
-        let channel = write.channel();
-        if first {
-            self.changed.push(channel);
-        }
-        if self.grows[channel].is_some() {
-            self.part(channel, write);
-        }
-    }
-
-    fn part<W: ChannelWrite>(&mut self, channel: usize, write: &W) {
-        let encoded = write.stored().map_or(Ok(Vec::new()), |value| self.scratch.bytes(|bytes| value.encode(bytes)));
-        match encoded {
-            Ok(bytes) => self.parts.push(Part { channel, overwrite: write.is_overwrite(), bytes }),
-            Err(error) => self.error = Some((channel, error)),
-        }
-    }
-
-    /// Notes that a channel was cleared.
-    pub(crate) fn cleared(&mut self, channel: usize) {
-        if !self.changed.contains(&channel) {
-            self.changed.push(channel);
-        }
-    }
-
-    /// Notes channels whose values have to be stored again.
-    pub(crate) fn store_again(&mut self, channels: &[usize]) {
-        for channel in channels {
-            self.cleared(*channel);
-        }
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.changed.clear();
-        self.parts.clear();
     }
 }
 

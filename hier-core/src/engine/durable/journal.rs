@@ -8,12 +8,13 @@ use serde_json::{Map, Value};
 use uuid::{Builder, Uuid};
 
 use super::Book;
-use super::delta::{Notes, Size, load_chain};
+use super::delta::{Size, load_chain};
 use super::load::Known;
-use super::scratch::Scratch;
 use crate::checkpoint::delta;
+use crate::checkpoint::scratch::Scratch;
 use crate::checkpoint::{Agenda, Chain, Checkpoint, CodecError, Piece, Record, SaverError, Schema, Source};
 use crate::engine::program::{Inner, random_node};
+use crate::engine::step::Notes;
 use crate::error::RunError;
 use crate::state::{ChannelWrite, Values, Writes};
 

@@ -8,12 +8,10 @@ use uuid::Uuid;
 use super::Pending;
 use super::delta::{Size, load_chain, put_together};
 use super::journal::{RETURNED, START, schema, unpack_writes};
-use super::pending::{RESUME, read_writes};
-use crate::checkpoint::{
-    Chain, Checkpoint, CodecError, LastRan, Saved, SaverError, SendRecord, chain_json, codec, slot,
-};
-use crate::engine::frontier::Frontier;
-use crate::engine::program::{Inner, Parcel, Plan, StoredPayload};
+use super::pending::{RESUME, ROUTING, RoutingRecord, read_writes};
+use crate::checkpoint::{Chain, Checkpoint, CodecError, Saved, SaverError, chain_json, codec, slot};
+use crate::engine::program::{Inner, Leads};
+use crate::engine::step::Position;
 use crate::error::RunError;
 use crate::state::{Values, Writes};
 
@@ -33,40 +31,9 @@ pub(crate) struct Known {
 pub(crate) struct Loaded<S: Values> {
     pub(crate) checkpoint: Checkpoint,
     pub(crate) state: S,
-    pub(crate) frontier: Frontier,
-    pub(crate) sends: Vec<(usize, Parcel)>,
-    pub(crate) last: Last,
-    /// The input, if it has not been applied.
-    pub(crate) start: Option<Writes<S>>,
-    /// What a subgraph has to hand back.
-    pub(crate) returned: Vec<S::Write>,
-    /// The channels that were written in the last step.
-    pub(crate) recent: Vec<usize>,
-    /// The channels whose stored values are of an older version: the next checkpoint stores them again.
-    pub(crate) migrated: Vec<usize>,
+    pub(crate) position: Position<S>,
     pub(crate) pending: Pending,
     pub(crate) known: Known,
-}
-
-/// Which node ran last, by its rank.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Last {
-    #[default]
-    Nothing,
-    Start,
-    Node(usize),
-    Several,
-}
-
-impl Last {
-    pub(crate) fn record(self, plan: &Plan) -> LastRan {
-        match self {
-            Self::Nothing => LastRan::Nothing,
-            Self::Start => LastRan::Start,
-            Self::Node(node) => LastRan::Node(plan.shared_name(node).clone()),
-            Self::Several => LastRan::Several,
-        }
-    }
 }
 
 /// Says what does not fit.
@@ -84,18 +51,6 @@ impl<S: Values, C> Reader<'_, S, C> {
 
     pub(crate) fn failed(&self, error: SaverError) -> RunError {
         RunError::Saver { graph: self.graph.plan.graph().to_owned(), error }
-    }
-
-    /// The rank of a node that was stored by its name.
-    pub(crate) fn node(&self, name: &str) -> Result<usize, CodecError> {
-        let plan = &self.graph.plan;
-        let renamed = self.graph.renamed.iter().find(|(old, _)| old == name).map(|(_, new)| new.as_str());
-        plan.find(renamed.unwrap_or(name)).ok_or_else(|| {
-            CodecError::new(format!(
-                "the node `{name}` is to run next, which the graph has no longer: bring it back (`graph!` has \
-                 `{name} = function`), or say what it is called now with `.renamed(\"{name}\", …)` on the compiled graph"
-            ))
-        })
     }
 
     /// The index of a channel that was stored by its name.
@@ -116,6 +71,7 @@ pub(crate) fn load<S: Values, C>(
     mut state: S,
     newest: Option<Uuid>,
     saved: Saved,
+    is_child: bool,
 ) -> Result<Loaded<S>, RunError> {
     let graph = reader.graph;
     let Saved { checkpoint, values, writes } = saved;
@@ -145,6 +101,7 @@ pub(crate) fn load<S: Values, C>(
             }
         }
     }
+    // Channels whose stored values are of an older version: the next checkpoint stores them again.
     let mut migrated = Vec::new();
     if let Some(stored) = &mut stored {
         let is_stored = |name: &str| stored.contains_key(name);
@@ -154,15 +111,13 @@ pub(crate) fn load<S: Values, C>(
         known.versions.retain(|(name, ..)| matches!(&**name, START | RETURNED));
         recent.clear();
     }
-    let (frontier, sends) = agenda(reader, &checkpoint)?;
-    let last = match &checkpoint.agenda.last {
-        LastRan::Nothing => Last::Nothing,
-        LastRan::Start => Last::Start,
-        LastRan::Several => Last::Several,
-        LastRan::Node(name) => graph.plan.find(name).map_or(Last::Several, Last::Node),
-    };
+    let position = Position::restore(graph, &checkpoint.agenda, is_child);
+    let mut position = position.map_err(|error| reader.unfit(error))?;
+    position.set_input(start);
+    position.ledger.go_on(&graph.channels, &recent, returned);
+    position.ledger.keep_notes(&graph.channels, &migrated);
     let pending = Pending::new(writes, &graph.renamed);
-    Ok(Loaded { checkpoint, state, frontier, sends, last, start, returned, recent, migrated, pending, known })
+    Ok(Loaded { checkpoint, state, position, pending, known })
 }
 
 const MIGRATE: &str = "; if the type was changed, raise `#[state(version = …)]` and give it a `migrate`";
@@ -264,40 +219,19 @@ fn handed_back<S: Values, C>(reader: &Reader<'_, S, C>, state: &S, chain: &Chain
     Ok(writes)
 }
 
-/// What is to run next.
-#[allow(clippy::type_complexity)] // the two halves of what the runner keeps
-fn agenda<S: Values, C>(
-    reader: &Reader<'_, S, C>,
-    checkpoint: &Checkpoint,
-) -> Result<(Frontier, Vec<(usize, Parcel)>), RunError> {
-    let agenda = &checkpoint.agenda;
-    let no_join = |name: &str| {
-        CodecError::new(format!(
-            "it waits for `{name}`, which the graph has no longer: bring the join back, or update the thread's state as the \
-             node that is to follow"
-        ))
-    };
-    let frontier = Frontier::read(&reader.graph.plan, agenda, |name| reader.node(name), no_join);
-    let frontier = frontier.map_err(|error| reader.unfit(error))?;
-    let send = |SendRecord { node, payload }: &SendRecord| {
-        Ok((reader.node(node)?, Arc::new(StoredPayload(payload.clone())) as Parcel))
-    };
-    let sends: Result<_, CodecError> = agenda.sends.iter().map(send).collect();
-    Ok((frontier, sends.map_err(|error| reader.unfit(error))?))
-}
-
 impl Pending {
     /// What commands of callers have written to the state, and where they led.
     pub(super) fn null_writes<S: Values, C>(
         &self,
         reader: &Reader<'_, S, C>,
         state: &S,
-    ) -> Result<(Writes<S>, Vec<super::pending::RoutingRecord>), CodecError> {
+    ) -> Result<(Writes<S>, Vec<Leads>), CodecError> {
         let Some(null) = &self.null else { return Ok((Writes::new(), Vec::new())) };
         let (mut writes, mut routes) = (Vec::new(), Vec::new());
-        let own = |name: &str| matches!(name, super::pending::ROUTING | RESUME);
-        for write in null.writes.iter().filter(|write| &*write.channel == super::pending::ROUTING) {
-            routes.push(codec::decode(&write.value)?);
+        let own = |name: &str| matches!(name, ROUTING | RESUME);
+        for write in null.writes.iter().filter(|write| &*write.channel == ROUTING) {
+            let route: RoutingRecord = codec::decode(&write.value)?;
+            routes.push(route.leads(|name| reader.graph.node(name))?);
         }
         let stored = null.writes.iter().filter(|write| write.slot >= 0 && !own(&write.channel));
         writes.extend(read_writes(state, stored, |name| reader.channel(name))?);

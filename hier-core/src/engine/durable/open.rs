@@ -5,15 +5,16 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
-use super::advance::resolve_jumps;
 use super::answer::{self, Asked, Given, Open};
 use super::journal::{Journal, Stride};
-use super::load::{Last, Loaded, Reader};
+use super::load::{Loaded, Reader};
 use super::pending::{self, RoutingRecord};
-use super::{Book, Committer, Known, Notes, Pending, input, load};
-use crate::checkpoint::{CodecError, ListQuery, Record, SaverError, Source, TaskWrites, slot};
-use crate::engine::program::{Command, Input};
-use crate::engine::runner::{Breakpoints, Runner};
+use super::{Book, Committer, Known, Pending, input, load};
+use crate::checkpoint::{Agenda, CodecError, ListQuery, Record, SaverError, Source, TaskWrites, slot};
+use crate::engine::program::{Command, Input, Leads, Task};
+use crate::engine::resolve;
+use crate::engine::runner::Runner;
+use crate::engine::step::Breakpoints;
 use crate::error::RunError;
 use crate::state::{Values, Writes};
 
@@ -49,7 +50,7 @@ where
     let metadata = Arc::new(config.metadata.clone());
     let journal = |known| Box::new(Journal::new(&graph, book.clone(), metadata, Arc::new(BTreeMap::new()), known));
     runner.breakpoints = Breakpoints::configured(&graph.plan, &config)?;
-    runner.ledger.notes = Some(Box::new(Notes::new(&graph.channels)));
+    runner.position.ledger.keep_notes(&graph.channels, &[]);
     let Some(mut saved) = saved else {
         if let Some(id) = config.checkpoint {
             return Err(RunError::NoCheckpoint { thread: thread.to_string(), checkpoint: id.to_string() });
@@ -60,21 +61,18 @@ where
     };
     input::complete(&committer.saver, &thread, "", &mut saved).await.map_err(fail)?;
     let reader = Reader { graph: &graph, thread: &thread };
-    let loaded = load(&reader, (graph.initial)(), newest, saved)?;
-    let Loaded { checkpoint, state, frontier, sends, last, start, recent, migrated, pending, known, .. } = loaded;
+    let Loaded { checkpoint, state, position, pending, known } =
+        load(&reader, (graph.initial)(), newest, saved, false)?;
     runner.journal = Some(journal(known));
-    if let Some(notes) = &mut runner.ledger.notes {
-        notes.store_again(&migrated);
-    }
-    runner.take_up(state, frontier, sends, last, &recent);
-    runner.start = start;
+    runner.task.state = Arc::new(state);
+    runner.position = position;
     let unfit = |error: CodecError| reader.unfit(error);
     let (writes, routes) = pending.null_writes(&reader, &runner.task.state).map_err(unfit)?;
-    runner.apply_command(writes, &read_routes(&reader, routes).map_err(unfit)?)?;
+    runner.apply_command(writes, routes)?;
     match given {
         Input::New(writes) => {
-            runner.discard();
-            runner.begin_durably(writes, checkpoint.step + 1).await
+            runner.discard()?;
+            runner.begin_durably(writes, checkpoint.step.saturating_add(1)).await
         }
         Input::Continue => go_on(runner, Command::default(), pending, &checkpoint).await,
         Input::Command(command) => go_on(runner, *command, pending, &checkpoint).await,
@@ -104,23 +102,6 @@ fn first_input<S: Values, C>(reader: &Reader<'_, S, C>, input: Input<S>) -> Resu
     }
 }
 
-/// Where a caller's command leads: nodes, and what is sent to which.
-pub(super) type Routes = (Vec<usize>, Vec<(usize, crate::engine::program::Parcel)>);
-
-/// Where commands of callers led.
-fn read_routes<S: Values, C>(reader: &Reader<'_, S, C>, routes: Vec<RoutingRecord>) -> Result<Vec<Routes>, CodecError> {
-    let mut read = Vec::new();
-    for route in routes {
-        let go = route.go.iter().map(|node| reader.node(node)).collect::<Result<_, _>>()?;
-        let mut sends: Vec<(usize, crate::engine::program::Parcel)> = Vec::new();
-        for send in route.sends {
-            sends.push((reader.node(&send.node)?, Arc::new(crate::engine::program::StoredPayload(send.payload))));
-        }
-        read.push((go, sends));
-    }
-    Ok(read)
-}
-
 /// Goes on where the thread stopped, with answers, an update or another direction.
 async fn go_on<S, C>(
     runner: &mut Runner<S, C>,
@@ -134,7 +115,6 @@ where
 {
     let config = runner.task.run.shared.config.clone();
     let is_newest = runner.journal.as_ref().is_none_or(|journal| journal.is_newest(checkpoint.id));
-    let limit = i64::try_from(config.recursion_limit).unwrap_or(i64::MAX / 2);
     let replays = config.checkpoint.is_some() && command.answers.is_none();
     let forks = replays && !(is_newest && matches!(checkpoint.source, Source::Update | Source::Fork));
     let Command { writes, jumps, answers, .. } = command;
@@ -146,8 +126,8 @@ where
         }
         None => Given::default(),
     };
-    let routes = resolve_jumps(&runner.task.graph.plan, &jumps)?;
-    let commands = !writes.is_empty() || !routes.0.is_empty() || !routes.1.is_empty();
+    let leads = resolve::from_outside(&runner.task.graph.plan, jumps)?;
+    let commands = !writes.is_empty() || !leads.go.is_empty() || !leads.sends.is_empty();
     let mut records: Vec<Record> = Vec::new();
     if let Some(journal) = &runner.journal {
         for (namespace, writes) in given.writes {
@@ -157,23 +137,19 @@ where
             records.push(Record::Writes { namespace, writes });
         }
     }
-    let command = (commands && !forks).then_some((&writes, &routes));
+    let command = (commands && !forks).then_some((&writes, &leads));
     records.extend(caller_record(runner, &pending, checkpoint.id, given.anyone.as_ref(), command)?);
-    runner.apply_command(writes, std::slice::from_ref(&routes))?;
+    runner.apply_command(writes, vec![leads])?;
     store_now(runner, records).await?;
-    runner.step = checkpoint.step + 1;
+    runner.start_at(checkpoint.step.saturating_add(1));
     if forks {
-        runner.fork(checkpoint.step + 1).await?;
-        runner.step += 1;
-        runner.stop = checkpoint.step + limit + 2;
-    } else {
-        runner.stop = runner.step + limit + 1;
+        runner.fork().await?;
     }
     runner.emit_values();
     let source = if forks { Source::Fork } else { checkpoint.source };
     runner.emit_checkpoint(runner.step - 1, source);
     if let Some(breakpoints) = &mut runner.breakpoints {
-        breakpoints.armed = false;
+        breakpoints.disarm();
     }
     if !replays {
         let reuse = config.checkpoint.is_none() || is_newest;
@@ -206,7 +182,7 @@ fn caller_record<S, C>(
     pending: &Pending,
     checkpoint: uuid::Uuid,
     anyone: Option<&Value>,
-    command: Option<(&Writes<S>, &Routes)>,
+    command: Option<(&Writes<S>, &Leads)>,
 ) -> Result<Option<Record>, RunError>
 where
     S: Values,
@@ -219,16 +195,11 @@ where
         if let Some(answer) = anyone {
             list.push(pending::entry(slot::RESUME, pending::RESUME, answer)?);
         }
-        if let Some((writes, (go, sends))) = command {
+        if let Some((writes, leads)) = command {
             let first = pending.null_slot();
             list.append(&mut pending::writes(first, writes)?);
-            let routing = RoutingRecord {
-                go: go.iter().map(|node| plan.shared_name(*node).clone()).collect(),
-                sends: sends.iter().map(|send| pending::send_record(plan, send)).collect::<Result<_, _>>()?,
-                handler: false,
-            };
             let end = first.saturating_add(i32::try_from(writes.len()).unwrap_or(i32::MAX));
-            list.push(pending::entry(end, pending::ROUTING, &routing)?);
+            list.push(pending::entry(end, pending::ROUTING, &RoutingRecord::of(plan, leads, false)?)?);
         }
         Ok(list)
     };
@@ -238,40 +209,31 @@ where
 }
 
 impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
-    /// Takes the place that was stored.
-    pub(super) fn take_up(
-        &mut self,
-        state: S,
-        frontier: crate::engine::frontier::Frontier,
-        sends: Vec<(usize, crate::engine::program::Parcel)>,
-        last: Last,
-        recent: &[usize],
-    ) {
-        self.task.state = Arc::new(state);
-        (self.frontier, self.sends, self.last) = (frontier, sends, last);
-        self.ledger.take_up(&self.task.graph.channels, recent);
+    /// Applies what callers' commands wrote, and follows where they led. What is to run next stays.
+    fn apply_command(&mut self, writes: Writes<S>, leads: Vec<Leads>) -> Result<(), RunError> {
+        let Task { graph, state, .. } = &mut self.task;
+        self.position.apply_outside(graph, Arc::make_mut(state), writes)?;
+        leads.into_iter().for_each(|leads| self.position.follow(&graph.plan, leads));
+        Ok(())
     }
 
     /// A new input follows step `step − 1`: it is stored, then applied.
     pub(super) async fn begin_durably(&mut self, input: Writes<S>, step: i64) -> Result<(), RunError> {
-        let limit = i64::try_from(self.task.run.shared.config.recursion_limit).unwrap_or(i64::MAX / 2);
-        (self.step, self.stop) = (step, step + limit + 1);
+        self.start_at(step);
         let input = self.entered(input).await?;
-        let stride = Stride { step, source: Source::Input, agenda: self.agenda(true)? };
-        let (Some(journal), Some(notes)) = (&mut self.journal, &mut self.ledger.notes) else { return Ok(()) };
+        let agenda = Agenda { start: true, ..self.position.agenda(&self.task.graph.plan)? };
+        let stride = Stride { step, source: Source::Input, agenda };
+        let (Some(journal), Some(notes)) = (&mut self.journal, &mut self.position.ledger.notes) else { return Ok(()) };
         let record = journal.input(&input, &*self.task.state, notes, stride)?;
+        self.position.set_input(Some(input));
         self.emit_checkpoint(step, Source::Input);
         self.step += 1;
-        self.apply_start(input, record).await
+        self.apply_start(record).await
     }
 
     /// Follows START, and stores the input before and the step after in one go.
-    pub(in crate::engine) async fn apply_start(
-        &mut self,
-        input: Writes<S>,
-        record: Option<Record>,
-    ) -> Result<(), RunError> {
-        let mut applied = self.begin_step(input);
+    pub(in crate::engine) async fn apply_start(&mut self, record: Option<Record>) -> Result<(), RunError> {
+        let mut applied = self.begin_step();
         if applied.is_ok() {
             applied = self.leave_if_over().await;
         }
@@ -292,11 +254,10 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     }
 
     /// Branches off.
-    async fn fork(&mut self, step: i64) -> Result<(), RunError> {
-        let now = std::mem::replace(&mut self.step, step);
+    async fn fork(&mut self) -> Result<(), RunError> {
         let record = self.step_record(Source::Fork)?;
         self.commit(record.into_iter().collect()).await?;
-        self.step = now;
+        self.step += 1;
         Ok(())
     }
 

@@ -34,6 +34,29 @@ pub(super) struct RoutingRecord {
     pub(super) handler: bool,
 }
 
+impl RoutingRecord {
+    /// Where it leads in this program.
+    pub(super) fn leads(self, find: impl Fn(&str) -> Result<usize, CodecError>) -> Result<Leads, CodecError> {
+        let mut leads = Leads::default();
+        for node in &self.go {
+            leads.go.push(find(node)?);
+        }
+        for send in self.sends {
+            leads.sends.push((find(&send.node)?, Arc::new(StoredPayload(send.payload))));
+        }
+        Ok(leads)
+    }
+
+    /// Where that leads, by name.
+    pub(super) fn of(plan: &Plan, leads: &Leads, handler: bool) -> Result<Self, CodecError> {
+        let go = leads.go.iter().map(|node| plan.shared_name(*node).clone()).collect();
+        let send = |(node, parcel): &(usize, Parcel)| {
+            Ok(SendRecord { node: plan.shared_name(*node).clone(), payload: parcel.encode()? })
+        };
+        Ok(Self { go, sends: leads.sends.iter().map(send).collect::<Result<_, CodecError>>()?, handler })
+    }
+}
+
 /// Why a task failed.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -96,19 +119,11 @@ pub(super) fn writes<S: Values>(first: i32, writes: &Writes<S>) -> Result<Vec<Pe
 /// What a task has done.
 pub(super) fn done<S: Values>(plan: &Plan, first: i32, done: &Done<S>) -> Result<Vec<PendingWrite>, NodeError> {
     let mut list = writes(first, &done.writes)?;
-    let mut routing = RoutingRecord { handler: done.by == By::Handler, ..RoutingRecord::default() };
-    if let Some(leads) = &done.leads {
-        routing.go = leads.go.iter().map(|node| plan.shared_name(*node).clone()).collect();
-        routing.sends = leads.sends.iter().map(|send| send_record(plan, send)).collect::<Result<_, _>>()?;
-    }
+    let nowhere = Leads::default();
+    let routing = RoutingRecord::of(plan, done.leads.as_deref().unwrap_or(&nowhere), done.by == By::Handler)?;
     let end = first.saturating_add(i32::try_from(done.writes.len()).unwrap_or(i32::MAX));
     list.push(entry(end, ROUTING, &routing)?);
     Ok(list)
-}
-
-/// A Send as it is stored.
-pub(super) fn send_record(plan: &Plan, (node, parcel): &(usize, Parcel)) -> Result<SendRecord, CodecError> {
-    Ok(SendRecord { node: plan.shared_name(*node).clone(), payload: parcel.encode()? })
 }
 
 /// What is known of the tasks of a step.
@@ -172,15 +187,8 @@ impl Pending {
         let routing: RoutingRecord = codec::decode(&routing.value)?;
         let stored = valid().filter(|write| &*write.channel != ROUTING);
         let writes = read_writes(state, stored, channel)?;
-        let mut leads = Leads::default();
-        for node in &routing.go {
-            leads.go.push(find(node)?);
-        }
-        for send in routing.sends {
-            leads.sends.push((find(&send.node)?, Arc::new(StoredPayload(send.payload))));
-        }
         let by = if routing.handler { By::Handler } else { By::Node };
-        Ok(Some(Done { writes, leads: Some(Box::new(leads)), by }))
+        Ok(Some(Done { writes, leads: Some(Box::new(routing.leads(find)?)), by }))
     }
 
     /// What a task that is not done is to know when it runs again.

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::journal::{Journal, Stride};
-use super::load::{Last, Loaded, Reader};
-use super::{Book, Committer, Known, Notes, Pending, load, pending};
-use crate::checkpoint::{Agenda, Checkpoint, Checkpointer, CodecError, Record, Saved, Source};
+use super::load::{Loaded, Reader};
+use super::{Book, Committer, Known, Pending, load};
+use crate::checkpoint::{Checkpoint, Checkpointer, CodecError, Record, Saved, Source};
 use crate::config::Config;
-use crate::engine::apply::{Applied, Ledger};
-use crate::engine::exec::{safely, with_routes};
-use crate::engine::frontier::Frontier;
-use crate::engine::program::{By, Command, Done, Inner, Leads, Parcel, Plan, TaskKey};
+use crate::engine::program::{By, Command, Done, Inner, Plan};
+use crate::engine::resolve;
+use crate::engine::route::{safely, with_routes};
+use crate::engine::step::{Applied, Last, Position};
 use crate::error::RunError;
-use crate::state::{Update, Values, Writes};
+use crate::state::{Update, Values};
 
 /// An update of a thread's state from outside its runs, as if a node had returned it.
 #[derive(Debug)]
@@ -130,10 +130,7 @@ where
         if let Author::Node(name) = by {
             plan.find(name).ok_or_else(|| no_node(plan, name))?;
         }
-        let mut targets = command.jumps.iter().filter_map(|jump| jump.node.as_deref());
-        if let Some(unknown) = targets.find(|name| plan.find(name).is_none()) {
-            return Err(no_node(plan, unknown));
-        }
+        resolve::from_outside(plan, command.jumps.iter().cloned())?;
     }
     let (mut revision, _) = read(reader, saver, config).await?;
     revision.make(supersteps.iter().take(1).flatten().map(StateUpdate::again).collect()).map(|_| ())
@@ -148,14 +145,10 @@ fn no_node(plan: &Plan, name: &str) -> RunError {
 struct Revision<'a, S: Values, C> {
     reader: Reader<'a, S, C>,
     state: S,
-    frontier: Frontier,
-    sends: Vec<(usize, Parcel)>,
-    last: Last,
+    position: Position<S>,
     pending: Pending,
-    ledger: Ledger<S>,
     /// The checkpoint that the update follows; none if nothing is stored.
     checkpoint: Option<Checkpoint>,
-    start: Option<Writes<S>>,
 }
 
 /// One superstep from outside.
@@ -173,7 +166,7 @@ where
     let (mut revision, mut known) = read(reader, &committer.saver, config).await?;
     let source = revision.make(updates)?;
     let parents = revision.checkpoint.as_ref().map(|checkpoint| checkpoint.parents.clone()).unwrap_or_default();
-    if source.0 == Source::Fork {
+    if source == Source::Fork {
         known.base = revision.checkpoint.as_ref().and_then(|checkpoint| checkpoint.parent);
     }
     let book = Arc::new(Book::new(committer.clone(), config.namespace.as_str().into()));
@@ -224,46 +217,41 @@ where
     C: Send + Sync + 'static,
 {
     let graph = reader.graph;
-    // What is changed in a subgraph is handed back with what its nodes write.
-    let mut ledger = Ledger::new(&graph.channels, is_child);
-    ledger.notes = Some(Box::new(Notes::new(&graph.channels)));
     let Some(mut found) = found else {
-        let (state, frontier) = ((graph.initial)(), Frontier::new(&graph.plan));
-        let (sends, last, pending) = (Vec::new(), Last::Nothing, Pending::default());
-        let revision =
-            Revision { reader, state, frontier, sends, last, pending, ledger, checkpoint: None, start: None };
-        return Ok((revision, Known { newest, ..Known::default() }));
+        let mut position = Position::new(graph, is_child);
+        position.ledger.keep_notes(&graph.channels, &[]);
+        let (state, pending) = ((graph.initial)(), Pending::default());
+        return Ok((
+            Revision { reader, state, position, pending, checkpoint: None },
+            Known { newest, ..Known::default() },
+        ));
     };
     super::snapshot::inherited(graph, saver, reader.thread, &mut found).await?;
-    let loaded = load(&reader, (graph.initial)(), newest, found)?;
-    let Loaded { checkpoint, state, frontier, sends, last, start, recent, migrated, pending, known, .. } = loaded;
-    if let Some(notes) = &mut ledger.notes {
-        notes.store_again(&migrated);
-    }
-    ledger.take_up(&graph.channels, &recent);
-    let checkpoint = Some(checkpoint);
-    let mut revision = Revision { reader, state, frontier, sends, last, pending, ledger, checkpoint, start };
+    // What is changed in a subgraph is handed back with what its nodes write.
+    let loaded = load(&reader, (graph.initial)(), newest, found, is_child)?;
+    let Loaded { checkpoint, state, position, pending, known } = loaded;
+    let mut revision = Revision { reader, state, position, pending, checkpoint: Some(checkpoint) };
     revision.apply_commands()?;
     Ok((revision, known))
 }
-
-/// What makes the checkpoint, and the input that it is to have.
-type Made<W> = (Source, Option<W>);
 
 impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
     fn wrong(&self, reason: impl Into<String>) -> RunError {
         RunError::Update { graph: self.reader.graph.plan.graph().to_owned(), reason: reason.into() }
     }
 
-    /// What commands of callers have written belongs to the state.
+    /// What commands of callers have written belongs to the state, and where they led to what runs next.
     fn apply_commands(&mut self) -> Result<(), RunError> {
         let graph = self.reader.graph;
         let unfit = |error: CodecError| self.reader.unfit(error);
-        let (writes, _) = self.pending.null_writes(&self.reader, &self.state).map_err(unfit)?;
-        self.ledger.apply_outside(&graph.plan, &graph.channels, &mut self.state, writes)
+        let (writes, leads) = self.pending.null_writes(&self.reader, &self.state).map_err(unfit)?;
+        self.position.apply_outside(graph, &mut self.state, writes)?;
+        leads.into_iter().for_each(|leads| self.position.follow(&graph.plan, leads));
+        Ok(())
     }
 
-    fn make(&mut self, updates: Vec<StateUpdate<S>>) -> Result<Made<Writes<S>>, RunError> {
+    /// Makes the updates. Returns what makes the checkpoint.
+    fn make(&mut self, updates: Vec<StateUpdate<S>>) -> Result<Source, RunError> {
         let several = updates.len() > 1;
         let special = |by: &Author| matches!(by, Author::Input | Author::End | Author::Copy);
         if several && updates.iter().any(|update| update.by == Author::Last || special(&update.by)) {
@@ -276,7 +264,10 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
             mut one if one.len() == 1 && special(&one[0].by) => {
                 let StateUpdate { command, by } = one.remove(0);
                 match by {
-                    Author::Input => Ok((Source::Input, Some(command.writes))),
+                    Author::Input => {
+                        self.position.set_input(Some(command.writes));
+                        Ok(Source::Input)
+                    }
                     Author::Copy if self.checkpoint.is_some() => self.copy(command),
                     Author::Copy => Err(self.wrong("there is no checkpoint to copy: the thread is empty")),
                     _ => self.finish(&command),
@@ -287,109 +278,81 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
     }
 
     /// A copy, with what the command writes.
-    fn copy(&mut self, command: Command<S>) -> Result<Made<Writes<S>>, RunError> {
-        let graph = self.reader.graph;
-        self.ledger.apply_outside(&graph.plan, &graph.channels, &mut self.state, command.writes)?;
-        Ok((Source::Fork, None))
+    fn copy(&mut self, command: Command<S>) -> Result<Source, RunError> {
+        self.position.apply_outside(self.reader.graph, &mut self.state, command.writes)?;
+        Ok(Source::Fork)
     }
 
     /// What the tasks of the open step have done is applied, what is left is dropped.
-    fn finish(&mut self, command: &Command<S>) -> Result<Made<Writes<S>>, RunError> {
+    fn finish(&mut self, command: &Command<S>) -> Result<Source, RunError> {
         if !command.writes.is_empty() {
             return Err(self.wrong("END writes nothing: update the state as the node that is to have written it"));
         }
-        let Some(checkpoint) = &self.checkpoint else { return Ok((Source::Update, None)) };
-        let graph = self.reader.graph;
-        let (plan, step) = (&graph.plan, checkpoint.step + 1);
-        let pushed =
-            self.sends.iter().enumerate().map(|(send, (node, _))| TaskKey { node: *node, step, send: Some(send) });
-        let pulled = self.frontier.ready().iter().map(|node| TaskKey { node: *node, step, send: None });
+        let (reader, graph) = (&self.reader, self.reader.graph);
         let mut ended = Vec::new();
-        for key in pushed.chain(pulled) {
-            let reader = &self.reader;
-            let done =
-                self.pending.done(&plan.path(key), &self.state, |name| reader.node(name), |name| reader.channel(name));
+        for key in self.position.tasks(self.step()) {
+            let (node, channel) = (|name: &str| graph.node(name), |name: &str| reader.channel(name));
+            let done = self.pending.done(&graph.plan.path(key), &self.state, node, channel);
             let done = done.map_err(|error| reader.unfit(error))?;
             ended.extend(done.map(|done| Applied { node: Some(key.node), pushed: key.send.is_some(), done }));
         }
-        self.ledger.apply(plan, &graph.channels, &mut self.state, &mut ended)?;
-        self.frontier.discard(plan);
-        self.sends.clear();
-        self.start = None;
-        Ok((Source::Update, None))
+        self.position.discard(graph, &mut self.state, &mut ended)?;
+        Ok(Source::Update)
     }
 
     /// As nodes: their edges are followed; what else was to run next is dropped.
-    fn update(&mut self, updates: Vec<StateUpdate<S>>) -> Result<Made<Writes<S>>, RunError> {
+    fn update(&mut self, updates: Vec<StateUpdate<S>>) -> Result<Source, RunError> {
         let graph = self.reader.graph;
         let plan = &graph.plan;
         let mut applied = Vec::new();
         for StateUpdate { command, by } in updates {
             let node = self.author(by)?;
-            let mut leads = Leads::default();
-            for jump in command.jumps {
-                let Some(name) = jump.node else { continue };
-                let target = plan.find(&name).ok_or_else(|| no_node(plan, &name))?;
-                match jump.parcel {
-                    Some(parcel) => leads.sends.push((target, parcel)),
-                    None => leads.go.push(target),
-                }
-            }
+            let leads = resolve::from_outside(plan, command.jumps)?;
             let done = Done { writes: command.writes, leads: Some(Box::new(leads)), by: By::Node };
             let routes = &plan.exit(node).routes;
             let done = safely(|| with_routes(graph, &self.state, routes, done))
                 .map_err(|error| self.wrong(error.to_string()))?;
             applied.push(Applied { node, pushed: false, done });
         }
-        self.ledger.apply(plan, &graph.channels, &mut self.state, &mut applied)?;
-        self.frontier.begin();
-        self.sends.clear();
-        self.start = None;
-        for task in &mut applied {
-            if let Some(leads) = &mut task.done.leads {
-                leads.go.iter().for_each(|node| self.frontier.signal(plan, *node));
-                self.sends.append(&mut leads.sends);
-            }
-            self.frontier.follow(plan, plan.exit(task.node));
-        }
-        self.frontier.sort();
-        self.frontier.end(plan);
-        self.frontier.keep_survivors(plan);
-        Ok((Source::Update, None))
+        self.position.revise(graph, &mut self.state, &mut applied)?;
+        Ok(Source::Update)
+    }
+
+    /// The superstep that the update makes. On a fresh thread the first has number 0.
+    fn step(&self) -> i64 {
+        self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.step.saturating_add(1))
     }
 
     /// The node as which an update is made; none is START.
     fn author(&self, by: Author) -> Result<Option<usize>, RunError> {
         let plan = &self.reader.graph.plan;
-        match (by, self.last) {
+        match (by, self.position.last()) {
             (Author::Node(name), _) => plan.find(&name).map(Some).ok_or_else(|| no_node(plan, &name)),
-            (Author::Last, Last::Node(node)) => Ok(Some(node)),
-            (Author::Last, _) if plan.len() == 1 && self.checkpoint.is_some() => Ok(Some(0)),
-            (Author::Last, Last::Several) => {
-                Err(self.wrong("several nodes ran in the last step: say as which the update is made, with `as_node`"))
-            }
+            (Author::Last, Last::Node(node)) => Ok(Some(*node)),
+            (Author::Last, Last::Several(nodes)) => Err(self.wrong(ambiguous(plan, nodes))),
             _ => Ok(None),
         }
     }
 
-    fn record(mut self, journal: &mut Journal, (source, input): Made<Writes<S>>) -> Result<Option<Record>, RunError> {
-        let plan = &self.reader.graph.plan;
-        let mut agenda = Agenda { start: input.is_some() || self.start.is_some(), ..Agenda::default() };
-        agenda.last = self.last.record(plan);
-        self.frontier.note(plan, &mut agenda);
-        for send in &self.sends {
-            let record = pending::send_record(plan, send).map_err(|error| journal.unfit("what was sent", &error))?;
-            agenda.sends.push(record);
+    fn record(mut self, journal: &mut Journal, source: Source) -> Result<Option<Record>, RunError> {
+        let agenda = self.position.agenda(&self.reader.graph.plan)?;
+        let stride = Stride { step: self.step(), source, agenda };
+        let returned = self.position.ledger.fresh_returns();
+        let mut notes = self.position.ledger.notes.take().unwrap_or_default();
+        match self.position.input().filter(|_| source == Source::Input) {
+            Some(input) => journal.input(input, &self.state, &mut notes, stride),
+            None => journal.step(&self.state, &mut notes, &returned, stride),
         }
-        // On a fresh thread the first update has step 0.
-        let step = self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.step + 1);
-        let stride = Stride { step, source, agenda };
-        let mut notes = self.ledger.notes.take().unwrap_or_default();
-        if let Some(input) = input {
-            return journal.input(&input, &self.state, &mut notes, stride);
-        }
-        let returned: Vec<S::Write> =
-            self.ledger.returned.take().unwrap_or_default().into_iter().map(|(_, write)| write).collect();
-        journal.step(&self.state, &mut notes, &returned, stride)
     }
+}
+
+/// Why an update has to say as which node it is made.
+fn ambiguous(plan: &Plan, nodes: &[usize]) -> String {
+    let names: Vec<String> = nodes.iter().map(|node| format!("`{}`", plan.name(*node))).collect();
+    let why = match &*names {
+        [] => "several nodes ran in the last step".to_owned(),
+        [node] => format!("{node} ran last, and several edges had set it off at once"),
+        several => format!("{} ran in the last step", several.join(", ")),
+    };
+    format!("{why}: say as which node the update is made, with `as_node`")
 }

@@ -11,8 +11,8 @@ use super::load;
 use super::load::{Loaded, Reader};
 use crate::checkpoint::{Checkpointer, CodecError, ListQuery, Saved, Source};
 use crate::config::Config;
-use crate::engine::apply::{Applied, Ledger};
-use crate::engine::program::{Done, Inner, TaskKey};
+use crate::engine::program::{Done, Inner};
+use crate::engine::step::Applied;
 use crate::error::RunError;
 use crate::question::Question;
 use crate::state::{Update, Values};
@@ -183,7 +183,7 @@ where
     completed.map_err(|error| RunError::Saver { graph: graph.plan.graph().to_owned(), error })?;
     inherited(graph, saver, thread, &mut found).await?;
     let newest = Some(found.checkpoint.id);
-    let loaded = load(&reader, (graph.initial)(), newest, found)?;
+    let loaded = load(&reader, (graph.initial)(), newest, found, false)?;
     let mut snapshot = view(&reader, config, loaded, live).map_err(|error| reader.unfit(error))?;
     let namespace = levels(&config.namespace);
     for task in &mut snapshot.tasks {
@@ -207,38 +207,20 @@ fn view<S: Values, C>(
     loaded: Loaded<S>,
     live: bool,
 ) -> Result<StateSnapshot<S>, CodecError> {
-    let Loaded { checkpoint, mut state, mut frontier, mut sends, start, pending, .. } = loaded;
-    let plan = &reader.graph.plan;
-    let (writes, routes) = pending.null_writes(reader, &state)?;
-    let mut ledger: Ledger<S> = Ledger::new(&reader.graph.channels, false);
-    ledger.preview(
-        plan,
-        &reader.graph.channels,
-        &mut state,
-        &mut [Applied { node: None, pushed: false, done: Done::input(writes) }],
-    );
-    for route in routes {
-        route.go.iter().try_for_each(|node| reader.node(node).map(|node| frontier.signal(plan, node)))?;
-        if !route.sends.is_empty() {
-            sends.clear();
-        }
-        for send in route.sends {
-            let parcel: crate::engine::program::Parcel = Arc::new(crate::engine::program::StoredPayload(send.payload));
-            sends.push((reader.node(&send.node)?, parcel));
-        }
-    }
-    frontier.sort();
-    let step = checkpoint.step + 1;
-    let pushed = sends.iter().enumerate().map(|(send, (node, _))| TaskKey { node: *node, step, send: Some(send) });
-    let pulled = frontier.ready().iter().map(|node| TaskKey { node: *node, step, send: None });
-    let mut next: Vec<String> = start.iter().map(|_| hier_spec::START.to_owned()).collect();
+    let Loaded { checkpoint, mut state, mut position, pending, .. } = loaded;
+    let graph = reader.graph;
+    let plan = &graph.plan;
+    let (writes, leads) = pending.null_writes(reader, &state)?;
+    position.preview(graph, &mut state, &mut [Applied { node: None, pushed: false, done: Done::input(writes) }]);
+    leads.into_iter().for_each(|leads| position.follow(plan, leads));
+    let mut next: Vec<String> = position.has_input().then(|| hier_spec::START.to_owned()).into_iter().collect();
     let (mut tasks, mut questions, mut ended) = (Vec::new(), Vec::new(), Vec::new());
     let namespace = levels(&config.namespace);
-    for key in pushed.chain(pulled) {
+    for key in position.tasks(checkpoint.step.saturating_add(1)) {
         let place = &*plan.path(key);
         let id = pending.id(place).unwrap_or_else(|| plan.task_id(checkpoint.id, &namespace, key));
         let node = plan.name(key.node).to_owned();
-        let done = pending.done(place, &state, |name| reader.node(name), |name| reader.channel(name))?;
+        let done = pending.done(place, &state, |name| graph.node(name), |name| reader.channel(name))?;
         let mut asked = pending.questions(place)?;
         if live {
             asked.retain(|question| !question.answered && done.is_none());
@@ -253,7 +235,7 @@ fn view<S: Values, C>(
         tasks.push(TaskSnapshot { id, node, send: key.send, result, error, questions: asked, state: None });
     }
     if live {
-        ledger.preview(plan, &reader.graph.channels, &mut state, &mut ended);
+        position.preview(graph, &mut state, &mut ended);
     }
     Ok(StateSnapshot {
         values: state,

@@ -7,7 +7,7 @@ use hier_spec::GraphSpec;
 
 use super::{Child, Hooks, NodeCache, NodeDef, Plan, Routing};
 use crate::channel::ChannelSpec;
-use crate::checkpoint::Checkpointer;
+use crate::checkpoint::{Checkpointer, CodecError};
 use crate::error::NodeError;
 use crate::state::Values;
 use crate::store::Store;
@@ -79,6 +79,17 @@ impl<S: Values, C> Inner<S, C> {
     /// Whether it asks a model, itself or in a graph within it.
     pub(crate) fn asks_model(&self) -> bool {
         self.is_agent || self.nodes.iter().filter_map(|node| node.child.as_ref()).any(Child::asks_model)
+    }
+
+    /// The rank of a node that was stored by its name.
+    pub(crate) fn node(&self, name: &str) -> Result<usize, CodecError> {
+        let renamed = self.renamed.iter().find(|(old, _)| old == name).map(|(_, new)| new.as_str());
+        self.plan.find(renamed.unwrap_or(name)).ok_or_else(|| {
+            CodecError::new(format!(
+                "the node `{name}` is to run next, which the graph has no longer: bring it back (`graph!` has \
+                 `{name} = function`), or say what it is called now with `.renamed(\"{name}\", …)` on the compiled graph"
+            ))
+        })
     }
 
     pub(crate) fn child(&self, node: usize) -> Option<&Child<S, C>> {

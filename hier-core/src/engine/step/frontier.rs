@@ -19,6 +19,32 @@ pub(crate) struct Frontier {
     /// Deferred nodes whose signal has been released.
     released: FixedBitSet,
     joins: Vec<JoinState>,
+    /// What the last step set off of the nodes that joins lead to; none if the graph has no joins.
+    triggers: Option<Box<Triggers>>,
+}
+
+/// Which triggers of the nodes that joins lead to were changed by the last step. Such a node has several; where two of them
+/// changed at once, the reference finds that it is not clear who ran last once the node has run.
+#[derive(Clone, Debug)]
+struct Triggers {
+    /// Nodes that were signalled.
+    signalled: FixedBitSet,
+    /// Nodes whose signal of the step before expired.
+    expired: FixedBitSet,
+    /// Joins that took in a source or were emptied.
+    joins: FixedBitSet,
+    /// Nodes of which more than one trigger was changed.
+    tied: FixedBitSet,
+}
+
+impl Triggers {
+    /// A step is applied: signals last for one step.
+    fn begin(&mut self) {
+        std::mem::swap(&mut self.signalled, &mut self.expired);
+        self.signalled.clear();
+        self.joins.clear();
+        self.tied.clear();
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -36,11 +62,19 @@ impl Frontier {
             missing: join.from.len(),
             released: false,
         };
+        let nodes = || FixedBitSet::with_capacity(plan.len());
+        let triggers = || Triggers {
+            signalled: nodes(),
+            expired: nodes(),
+            joins: FixedBitSet::with_capacity(plan.joins.len()),
+            tied: nodes(),
+        };
         Self {
             ready: Vec::new(),
-            waiting: FixedBitSet::with_capacity(plan.len()),
-            released: FixedBitSet::with_capacity(plan.len()),
+            waiting: nodes(),
+            released: nodes(),
             joins: plan.joins.iter().map(join).collect(),
+            triggers: (!plan.joins.is_empty()).then(|| Box::new(triggers())),
         }
     }
 
@@ -54,6 +88,9 @@ impl Frontier {
     #[inline]
     pub(crate) fn begin(&mut self) {
         self.ready.clear();
+        if let Some(triggers) = &mut self.triggers {
+            triggers.begin();
+        }
     }
 
     /// A node has run because an edge led to it: what triggered it is used up.
@@ -71,6 +108,9 @@ impl Frontier {
                 state.seen.clear();
                 state.missing = plan.joins[*join].from.len();
                 state.released = false;
+                if let Some(triggers) = &mut self.triggers {
+                    triggers.joins.insert(*join);
+                }
             }
         }
         if plan.is_deferred(node) && self.released.contains(node) {
@@ -98,6 +138,9 @@ impl Frontier {
             self.ready.clear();
             self.ready.extend_from_slice(&exit.signals);
         }
+        if let Some(triggers) = &mut self.triggers {
+            triggers.begin();
+        }
     }
 
     fn follow_all(&mut self, plan: &Plan, exit: &Exit) {
@@ -108,6 +151,9 @@ impl Frontier {
             let state = &mut self.joins[*join];
             if !state.seen.put(*place) {
                 state.missing -= 1;
+                if let Some(triggers) = &mut self.triggers {
+                    triggers.joins.insert(*join);
+                }
                 let target = plan.joins[*join].target;
                 if state.missing == 0 && !plan.is_deferred(target) {
                     self.ready.push(target);
@@ -119,6 +165,9 @@ impl Frontier {
     /// Signals a node.
     #[inline]
     pub(crate) fn signal(&mut self, plan: &Plan, node: usize) {
+        if let Some(triggers) = &mut self.triggers {
+            triggers.signalled.insert(node);
+        }
         if plan.is_deferred(node) {
             self.waiting.insert(node);
             self.released.remove(node);
@@ -133,6 +182,26 @@ impl Frontier {
         if self.ready.len() != 1 {
             self.put_in_order(plan);
         }
+        if self.triggers.is_some() {
+            self.find_ties(plan);
+        }
+    }
+
+    /// Finds the nodes of which more than one trigger was changed.
+    fn find_ties(&mut self, plan: &Plan) {
+        let Some(triggers) = &mut self.triggers else { return };
+        for node in &self.ready {
+            let joins = plan.joins_into[*node].iter().filter(|join| triggers.joins.contains(**join)).count();
+            let expired = triggers.expired.contains(*node) && !plan.is_deferred(*node);
+            if joins + usize::from(triggers.signalled.contains(*node) || expired) > 1 {
+                triggers.tied.insert(*node);
+            }
+        }
+    }
+
+    /// Whether more than one trigger of a node that is ready was changed by the last step.
+    pub(crate) fn is_tied(&self, node: usize) -> bool {
+        self.triggers.as_ref().is_some_and(|triggers| triggers.tied.contains(node))
     }
 
     fn put_in_order(&mut self, plan: &Plan) {
@@ -151,15 +220,18 @@ impl Frontier {
     }
 
     fn release(&mut self, plan: &Plan) {
+        let mut triggers = self.triggers.as_mut();
         for node in self.waiting.ones() {
             if !self.released.put(node) {
                 self.ready.push(node);
+                triggers.iter_mut().for_each(|triggers| triggers.signalled.insert(node));
             }
         }
-        for (join, state) in plan.joins.iter().zip(&mut self.joins) {
+        for (number, (join, state)) in plan.joins.iter().zip(&mut self.joins).enumerate() {
             if state.missing == 0 && !state.released && plan.is_deferred(join.target) {
                 state.released = true;
                 self.ready.push(join.target);
+                triggers.iter_mut().for_each(|triggers| triggers.joins.insert(number));
             }
         }
     }
@@ -193,6 +265,7 @@ impl Frontier {
             let seen = state.seen.ones().map(|place| name(join.from[place])).collect();
             agenda.joins.push(JoinRecord { join: join.name.clone(), seen, released: state.released });
         }
+        agenda.tied.extend(self.ready.iter().filter(|node| self.is_tied(**node)).map(|node| name(*node)));
     }
 
     /// Reads what was written down. `find` gives the rank of a node by its name.
@@ -216,7 +289,23 @@ impl Frontier {
         for record in &agenda.joins {
             frontier.read_join(plan, record, &find, &no_join)?;
         }
+        for name in &agenda.tied {
+            let node = find(name)?;
+            frontier.triggers.iter_mut().for_each(|triggers| triggers.tied.insert(node));
+        }
+        frontier.find_signals(plan);
         Ok(frontier)
+    }
+
+    /// Which of the nodes that were read edges have signalled: those that no full join accounts for, or not alone.
+    fn find_signals(&mut self, plan: &Plan) {
+        let Some(triggers) = &mut self.triggers else { return };
+        for node in &self.ready {
+            let is_joined = plan.joins_into[*node].iter().any(|join| self.joins[*join].missing == 0);
+            if !is_joined || triggers.tied.contains(*node) {
+                triggers.signalled.insert(*node);
+            }
+        }
     }
 
     fn read_join<E>(

@@ -1,6 +1,6 @@
 //! Memory that is used again for each value that is encoded, so that what is kept takes one allocation of its own length.
 
-use crate::checkpoint::CodecError;
+use super::CodecError;
 
 /// What is longer is kept as it is, rather than copied.
 const LONG: usize = 64 << 10;

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::apply::Applied;
 use super::batch::Batch;
-use super::durable::{Before, Last, Reuse};
-use super::exec::{in_batch, safely, with_routes};
+use super::durable::{Before, Reuse};
+use super::exec::in_batch;
 use super::report::started;
 use super::runner::{End, Runner, TaskResult};
-use crate::engine::program::{Done, Inbox, Parcel, Task, TaskKey};
+use super::step::Applied;
+use crate::engine::program::{Inbox, Parcel, Task, TaskKey};
 use crate::error::{NodeError, NodeErrorKind, RunError};
 use crate::state::Values;
 
@@ -22,19 +22,9 @@ struct Planned {
 impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     /// A step of any number of tasks.
     pub(super) async fn several(&mut self) -> Result<Option<End>, RunError> {
-        let sends = std::mem::take(&mut self.sends);
-        let step = self.step;
-        let pushed = sends.into_iter().enumerate().map(|(send, (node, parcel))| Planned {
-            key: TaskKey { node, step, send: Some(send) },
-            parcel: Some(parcel),
-            inbox: None,
-        });
-        let pulled = self.frontier.ready().iter().map(|node| Planned {
-            key: TaskKey { node: *node, step, send: None },
-            parcel: None,
-            inbox: None,
-        });
-        let mut tasks: Vec<Planned> = pushed.chain(pulled).collect();
+        let keys: Vec<TaskKey> = self.position.tasks(self.step).collect();
+        let plan = |key: &TaskKey| Planned { key: *key, parcel: self.position.take_parcel(*key), inbox: None };
+        let mut tasks: Vec<Planned> = keys.iter().map(plan).collect();
         let mut results: Vec<Option<TaskResult<S>>> = std::iter::repeat_with(|| None).take(tasks.len()).collect();
         let mut slots = vec![0; tasks.len()];
         self.tell_started(&tasks);
@@ -51,8 +41,6 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
                 }
             }
         }
-        let keys: Vec<TaskKey> = tasks.iter().map(|task| task.key).collect();
-        self.note_ran(&keys);
         let open: Vec<usize> = (0..keys.len()).filter(|place| results[*place].is_none()).collect();
         let run = tasks.into_iter().enumerate().filter(|(place, _)| results[*place].is_none()).map(|(_, task)| task);
         for (place, result) in open.into_iter().zip(self.run_all(run.collect()).await?) {
@@ -68,18 +56,6 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             self.void(&keys, &slots).await?;
         }
         concluded
-    }
-
-    /// Remembers which nodes run in this step.
-    fn note_ran(&mut self, keys: &[TaskKey]) {
-        self.ran = keys.iter().map(|key| key.node).collect();
-        let mut pulled = keys.iter().filter(|key| key.send.is_none());
-        match (pulled.next(), pulled.next(), &self.start) {
-            (Some(key), None, None) => self.last = Last::Node(key.node),
-            (None, None, Some(_)) => self.last = Last::Start,
-            (None, None, None) => {}
-            _ => self.last = Last::Several,
-        }
     }
 
     fn tell_started(&self, tasks: &[Planned]) {
@@ -137,32 +113,14 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             return Ok(parent);
         }
         if !interrupted {
-            self.start_too(&mut ended)?;
-            let written = self.apply_routed(&mut ended)?;
+            let written = self.apply(&mut ended)?;
             self.emit_values_of(written, &ended);
             return Ok(None);
         }
         // Whoever asks for the state sees what the other tasks have done meanwhile, as in the reference.
-        let graph = self.task.graph.clone();
-        let state = Arc::make_mut(&mut self.task.state);
-        let written = self.ledger.preview(&graph.plan, &graph.channels, state, &mut ended);
+        let Task { graph, state, .. } = &mut self.task;
+        let written = self.position.preview(graph, Arc::make_mut(state), &mut ended);
         self.emit_values_of(written, &ended);
         Ok(Some(if questions.is_empty() { self.stopped_inside() } else { End::Interrupted(questions) }))
-    }
-
-    /// An input that waits to be applied is applied with the step.
-    fn start_too(&mut self, ended: &mut Vec<Applied<S>>) -> Result<(), RunError> {
-        let Some(input) = self.start.take() else { return Ok(()) };
-        let task = &self.task;
-        let graph = &*task.graph;
-        let done = safely(|| with_routes(graph, task.state(), &graph.plan.exit(None).routes, Done::input(input)))
-            .map_err(|error| RunError::Node {
-                graph: graph.plan.graph().to_owned(),
-                node: hier_spec::START.to_owned(),
-                error,
-            })?;
-        let place = ended.iter().take_while(|task| task.pushed).count();
-        ended.insert(place, Applied { node: None, pushed: false, done });
-        Ok(())
     }
 }

@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 
 use fixedbitset::FixedBitSet;
 
-use super::durable::Notes;
+use super::notes::Notes;
 use crate::channel::ChannelSpec;
 use crate::engine::program::{Done, Plan};
 use crate::error::{RunError, panic_text};
@@ -30,13 +30,15 @@ pub(crate) fn path_order<S: Values>(tasks: &mut [Applied<S>]) -> impl Iterator<I
 /// The bookkeeping of channels: what changed when, what has to expire, what a subgraph hands back.
 pub(crate) struct Ledger<S: Values> {
     /// For each channel the number of the last step that changed it; the first is 1.
-    pub(crate) versions: Vec<u64>,
+    versions: Vec<u64>,
     version: u64,
     /// Expiring channels that hold a value.
     live: FixedBitSet,
     expires: bool,
     /// What a subgraph hands back to its parent, with the versions of the writes; none for a root.
-    pub(crate) returned: Option<Vec<(u64, S::Write)>>,
+    returned: Option<Vec<(u64, S::Write)>>,
+    /// How much of that has been stored.
+    stored_returns: usize,
     /// What the next checkpoint has to store, if the run is durable.
     pub(crate) notes: Option<Box<Notes>>,
     scratch: Vec<Writers>,
@@ -52,18 +54,24 @@ struct Writers {
 
 impl<S: Values> Ledger<S> {
     pub(crate) fn new(channels: &[ChannelSpec], is_child: bool) -> Self {
-        let mut live = FixedBitSet::with_capacity(channels.len());
-        // What a subgraph starts with may hold values that expire with its first step.
-        live.extend(channels.iter().enumerate().filter(|(_, spec)| spec.kind.expires()).map(|(channel, _)| channel));
-        Self {
+        let mut ledger = Self {
             versions: vec![0; channels.len()],
             version: 0,
-            expires: !live.is_clear(),
-            live,
+            expires: channels.iter().any(|spec| spec.kind.expires()),
+            live: FixedBitSet::with_capacity(channels.len()),
             returned: is_child.then(Vec::new),
+            stored_returns: 0,
             notes: None,
             scratch: Vec::new(),
-        }
+        };
+        // What a subgraph starts with may hold values that expire with its first step.
+        ledger.enter(channels);
+        ledger
+    }
+
+    /// Whether it is that of a subgraph, which hands back what it wrote.
+    pub(crate) fn is_child(&self) -> bool {
+        self.returned.is_some()
     }
 
     /// Whether a channel holds a value that expires when the step ends.
@@ -96,7 +104,7 @@ impl<S: Values> Ledger<S> {
     }
 
     /// Clears the channels whose values go when a step ends.
-    pub(crate) fn expire(&mut self, state: &mut S) {
+    fn expire(&mut self, state: &mut S) {
         for channel in self.live.ones() {
             state.clear(channel);
             if let Some(notes) = &mut self.notes {
@@ -144,19 +152,47 @@ impl<S: Values> Ledger<S> {
         written
     }
 
-    /// Goes on from what was stored: `recent` are the channels that the last step wrote.
-    pub(crate) fn take_up(&mut self, channels: &[ChannelSpec], recent: &[usize]) {
+    /// Goes on from what was stored: `recent` are the channels that the last step wrote, `returned` what a subgraph had written
+    /// before it stopped.
+    pub(crate) fn go_on(&mut self, channels: &[ChannelSpec], recent: &[usize], returned: Vec<S::Write>) {
         self.live.clear();
         self.live.extend(recent.iter().copied().filter(|channel| channels[*channel].kind.expires()));
-    }
-
-    /// A subgraph goes on: what it had written before it stopped.
-    pub(crate) fn take_returned(&mut self, writes: Vec<S::Write>) {
-        for write in &writes {
+        if self.returned.is_none() {
+            return;
+        }
+        for write in &returned {
             self.version += 1;
             self.versions[write.channel()] = self.version;
         }
-        self.returned = Some((1..).zip(writes).collect());
+        self.stored_returns = returned.len();
+        self.returned = Some((1..).zip(returned).collect());
+    }
+
+    /// A subgraph has been entered: what it starts with expires with its first step.
+    pub(crate) fn enter(&mut self, channels: &[ChannelSpec]) {
+        self.live.extend((0..).zip(channels).filter(|(_, spec)| spec.kind.expires()).map(|(channel, _)| channel));
+    }
+
+    /// What a subgraph has handed back is none of this call's.
+    pub(crate) fn forget_returns(&mut self) {
+        self.stored_returns = 0;
+        self.returned.iter_mut().for_each(Vec::clear);
+    }
+
+    /// Notes from now on what the next checkpoint has to store, and these channels in any case.
+    pub(crate) fn keep_notes(&mut self, channels: &[ChannelSpec], again: &[usize]) {
+        let mut notes = Box::new(Notes::new(channels));
+        notes.store_again(again);
+        self.notes = Some(notes);
+    }
+
+    /// What a subgraph has to hand back and has not stored yet.
+    pub(crate) fn fresh_returns(&mut self) -> Vec<S::Write> {
+        let returned = self.returned.as_deref().unwrap_or_default();
+        let fresh =
+            returned[self.stored_returns.min(returned.len())..].iter().map(|(_, write)| write.clone()).collect();
+        self.stored_returns = returned.len();
+        fresh
     }
 
     /// Merges the writes of one task.

@@ -1,0 +1,69 @@
+//! Where commands lead.
+
+use hier_spec::did_you_mean;
+
+use crate::engine::program::{Allowed, Jump, Leads, Plan};
+use crate::error::RunError;
+
+/// Finds the nodes that a command names. `by` is the node that returned it, which may only go where it declares to; none if it
+/// comes from outside. The error is what is wrong, in words.
+pub(crate) fn leads(plan: &Plan, by: Option<usize>, jumps: impl IntoIterator<Item = Jump>) -> Result<Leads, String> {
+    let mut leads = Leads::default();
+    for jump in jumps {
+        follow(plan, by, jump, &mut leads)?;
+    }
+    Ok(leads)
+}
+
+/// The same for a command from outside, which may go anywhere.
+pub(crate) fn from_outside(plan: &Plan, jumps: impl IntoIterator<Item = Jump>) -> Result<Leads, RunError> {
+    leads(plan, None, jumps).map_err(|reason| RunError::Update { graph: plan.graph().to_owned(), reason })
+}
+
+fn follow(plan: &Plan, by: Option<usize>, jump: Jump, leads: &mut Leads) -> Result<(), String> {
+    let its = if by.is_some() { "its" } else { "the" };
+    if let Some(graph) = jump.graph
+        && graph != plan.graph()
+    {
+        let node = jump.node.as_deref().unwrap_or(hier_spec::END);
+        let here = plan.graph();
+        return Err(match by {
+            Some(_) => format!("its command goes to `{node}` of graph `{graph}`, but it runs in graph `{here}`"),
+            None => format!("the command goes to `{node}` of graph `{graph}`, but is given to graph `{here}`"),
+        });
+    }
+    let Some(name) = jump.node else {
+        if jump.parcel.is_some() {
+            return Err(format!("{its} command sends to END, which takes nothing: use `goto(END)`"));
+        }
+        return allowed(plan, by, None);
+    };
+    let Some(node) = plan.find(&name) else {
+        let tail = did_you_mean(&name, plan.names());
+        return Err(format!("{its} command goes to `{name}`, which is no node{tail}"));
+    };
+    allowed(plan, by, Some(node))?;
+    match jump.parcel {
+        Some(parcel) => leads.sends.push((node, parcel)),
+        None => leads.go.push(node),
+    }
+    Ok(())
+}
+
+/// Refuses a target that the node does not declare. None is END.
+fn allowed(plan: &Plan, by: Option<usize>, target: Option<usize>) -> Result<(), String> {
+    let Some(by) = by else { return Ok(()) };
+    let is_declared = match (&plan.allowed[by], target) {
+        (Allowed::Any, _) => true,
+        (Allowed::Only(nodes, _), Some(node)) => nodes.contains(node),
+        (Allowed::Only(_, end), None) => *end,
+    };
+    if is_declared {
+        return Ok(());
+    }
+    let (node, target) = (plan.name(by), target.map_or("END", |node| plan.name(node)));
+    Err(format!(
+        "its command goes to `{target}`, which it does not declare: write `{node} {{ goto: [{target}] }}` in the graph, or \
+         `.goto(\"{node}\", …)` on its builder"
+    ))
+}

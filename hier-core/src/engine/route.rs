@@ -1,0 +1,60 @@
+//! Asks routes where to go on.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::engine::program::{Done, Inner, RouteFn, Routing};
+use crate::error::{NodeError, NodeErrorKind, panic_text};
+use crate::state::{ChannelWrite, Values, Writes};
+
+/// Makes a panic an error: of the user's types and routes.
+pub(crate) fn safely<T>(work: impl FnOnce() -> Result<T, NodeError>) -> Result<T, NodeError> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| Err(NodeError::panic(&*payload)))
+}
+
+/// Asks these routes, which see the state that they are given.
+pub(crate) fn route<S: Values>(
+    routes: &[RouteFn<S>],
+    numbers: &[usize],
+    state: &S,
+    routing: &mut Routing,
+) -> Result<(), NodeError> {
+    let ask = || numbers.iter().try_for_each(|number| routes[*number](state, routing));
+    catch_unwind(AssertUnwindSafe(ask)).map_err(|payload| {
+        NodeError::from_kind(NodeErrorKind::Panic(format!("in its route: {}", panic_text(&*payload))), false)
+    })?
+}
+
+/// Asks the routes of a task that has siblings.
+pub(crate) fn with_routes<S: Values, C>(
+    graph: &Inner<S, C>,
+    state: &S,
+    routes: &[usize],
+    mut done: Done<S>,
+) -> Result<Done<S>, NodeError> {
+    let plan = &graph.plan;
+    let mut routing = Routing::default();
+    if done.writes.is_empty() {
+        route(&graph.routes, routes, state, &mut routing)?;
+    } else {
+        route(&graph.routes, routes, &with_writes(state, &done.writes)?, &mut routing)?;
+    }
+    let leads = done.leads.get_or_insert_default();
+    leads.go.extend(routing.go.iter().map(|node| plan.rank(*node)));
+    leads.sends.extend(routing.sends.into_iter().map(|(node, parcel)| (plan.rank(node), parcel)));
+    Ok(done)
+}
+
+/// A copy of the state with these writes.
+pub(crate) fn with_writes<S: Values>(state: &S, writes: &Writes<S>) -> Result<S, NodeError> {
+    let mut state = state.clone();
+    for write in writes {
+        let merge = AssertUnwindSafe(|| state.reduce(write.clone()));
+        let refused = |reason: String| {
+            NodeError::permanent(format!("channel `{}` could not take what it wrote: {reason}", write.name()))
+        };
+        catch_unwind(merge)
+            .map_err(|payload| refused(format!("its reducer panicked: {}", panic_text(&*payload))))?
+            .map_err(|error| refused(error.to_string()))?;
+    }
+    Ok(state)
+}

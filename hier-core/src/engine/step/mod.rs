@@ -1,0 +1,13 @@
+//! One superstep after another: where a thread stands, and what follows from what its tasks did. Pure: no runtime, no clock, no
+//! I/O, no randomness.
+
+mod breakpoints;
+mod frontier;
+mod ledger;
+mod notes;
+mod position;
+
+pub(crate) use breakpoints::Breakpoints;
+pub(crate) use ledger::Applied;
+pub(crate) use notes::Notes;
+pub(crate) use position::{Last, Position};

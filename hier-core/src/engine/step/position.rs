@@ -1,0 +1,426 @@
+//! Where a thread stands between two supersteps, and how it gets to the next place.
+//!
+//! Whoever drives a thread asks [`Position::tasks`] what the step is made of, has these tasks run in any way it likes, and hands
+//! over what they did to [`Position::apply`]. Between two steps a position is data: [`Position::agenda`] and
+//! [`Position::restore`].
+
+use std::sync::Arc;
+
+use super::frontier::Frontier;
+use super::ledger::{Applied, Ledger, path_order};
+use crate::checkpoint::{Agenda, CodecError, LastRan, SendRecord};
+use crate::engine::program::{By, Done, Inner, Leads, Parcel, Plan, Routing, StoredPayload, TaskKey};
+use crate::engine::route::{route, safely, with_routes};
+use crate::error::{NodeError, RunError};
+use crate::state::{Values, Writes};
+
+/// Where a thread stands between two supersteps. The state is passed in, since the nodes of a step borrow it.
+pub(crate) struct Position<S: Values> {
+    frontier: Frontier,
+    /// What was sent, to which nodes. A payload is taken out when its task is begun.
+    sends: Vec<(usize, Option<Parcel>)>,
+    /// The number of the first Send. What a command sends replaces what was sent before, and does not get its numbers: what
+    /// the replaced tasks have done is theirs.
+    first_send: usize,
+    /// An input that waits to be applied.
+    start: Option<Writes<S>>,
+    last: Last,
+    /// Nodes that commands have set off since the last step.
+    commanded: Vec<usize>,
+    pub(crate) ledger: Ledger<S>,
+}
+
+/// Which nodes ran last because edges led to them, by their ranks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Last {
+    #[default]
+    Nothing,
+    Start,
+    Node(usize),
+    /// It is not clear which; a node that several edges set off at once is not clear by itself.
+    Several(Vec<usize>),
+}
+
+impl<S: Values> Position<S> {
+    /// Nothing has run yet.
+    pub(crate) fn new<C>(graph: &Inner<S, C>, is_child: bool) -> Self {
+        Self {
+            frontier: Frontier::new(&graph.plan),
+            sends: Vec::new(),
+            first_send: 0,
+            start: None,
+            last: Last::Nothing,
+            commanded: Vec::new(),
+            ledger: Ledger::new(&graph.channels, is_child),
+        }
+    }
+
+    /// Whether it is that of a subgraph.
+    #[inline]
+    pub(crate) fn is_child(&self) -> bool {
+        self.ledger.is_child()
+    }
+
+    /// Whether nothing is left to do.
+    #[inline]
+    pub(crate) fn is_over(&self) -> bool {
+        self.frontier.ready().is_empty() && self.sends.is_empty() && self.start.is_none()
+    }
+
+    /// The node, if the step has one task and an edge led to it.
+    #[inline]
+    pub(crate) fn single(&self) -> Option<usize> {
+        match *self.frontier.ready() {
+            [node] if self.sends.is_empty() && self.start.is_none() => Some(node),
+            _ => None,
+        }
+    }
+
+    /// The tasks of a step, in order: what was sent, then the nodes that edges led to, by name.
+    pub(crate) fn tasks(&self, step: i64) -> impl Iterator<Item = TaskKey> {
+        let sent = (self.first_send..).zip(&self.sends);
+        let pushed = sent.map(move |(send, (node, _))| TaskKey { node: *node, step, send: Some(send) });
+        pushed.chain(self.frontier.ready().iter().map(move |node| TaskKey { node: *node, step, send: None }))
+    }
+
+    /// Takes what a task was sent, if it was.
+    pub(crate) fn take_parcel(&mut self, key: TaskKey) -> Option<Parcel> {
+        let place = key.send?.checked_sub(self.first_send)?;
+        self.sends.get_mut(place)?.1.take()
+    }
+
+    /// The nodes of the step, as often as they run.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = usize> {
+        self.tasks(0).map(|key| key.node)
+    }
+
+    /// The same by name.
+    pub(crate) fn next(&self, plan: &Plan) -> Vec<String> {
+        self.nodes().map(|node| plan.name(node).to_owned()).collect()
+    }
+
+    /// Which nodes ran last.
+    pub(crate) fn last(&self) -> &Last {
+        &self.last
+    }
+
+    /// The input that waits to be applied.
+    pub(crate) fn input(&self) -> Option<&Writes<S>> {
+        self.start.as_ref()
+    }
+
+    /// Whether an input waits to be applied.
+    pub(crate) fn has_input(&self) -> bool {
+        self.start.is_some()
+    }
+
+    /// An input waits to be applied.
+    pub(crate) fn set_input(&mut self, input: Option<Writes<S>>) {
+        self.start = input;
+    }
+
+    /// Whether a node's routes have to be asked before its writes are applied: what expires with the step is there for them
+    /// too.
+    #[inline]
+    pub(crate) fn routes_first(&self, plan: &Plan, node: usize) -> bool {
+        self.ledger.is_expiring() && !plan.exits[node].routes.is_empty()
+    }
+
+    /// Whether a step of this node alone changes nothing but the values of channels and which nodes are next.
+    #[inline]
+    pub(crate) fn is_simple(&self, plan: &Plan, node: usize) -> bool {
+        plan.exits[node].plain && self.ledger.is_simple()
+    }
+
+    /// The same as [`Self::apply_one`] for a step of which [`Self::is_simple`] holds: the way of most steps.
+    #[inline]
+    pub(crate) fn apply_simply<C>(
+        &mut self,
+        graph: &Inner<S, C>,
+        state: &mut S,
+        node: usize,
+        writes: Writes<S>,
+        routing: &mut Routing,
+    ) -> Result<(), RunError> {
+        let exit = &graph.plan.exits[node];
+        self.ledger.merge_simply(&graph.plan, &graph.channels, state, node, writes)?;
+        self.last = Last::Node(node);
+        self.frontier.go_on(exit);
+        if exit.routes.is_empty() { Ok(()) } else { self.choose(graph, state, Some(node), routing) }
+    }
+
+    /// Applies a step of one task, or START, whose routes are asked here: they see the state as the step leaves it.
+    pub(crate) fn apply_one<C>(
+        &mut self,
+        graph: &Inner<S, C>,
+        state: &mut S,
+        task: Applied<S>,
+        routing: &mut Routing,
+    ) -> Result<bool, RunError> {
+        let (plan, mut tasks) = (&*graph.plan, [task]);
+        let written = self.ledger.apply(plan, &graph.channels, state, &mut tasks)?;
+        self.use_up(plan, &tasks);
+        self.lead(plan, &mut tasks);
+        let [Applied { node, done, .. }] = tasks;
+        if plan.exit(node).routes.is_empty() || done.by == By::Handler {
+            self.frontier.end(plan);
+        } else {
+            self.choose(graph, state, node, routing)?;
+        }
+        Ok(written)
+    }
+
+    /// Applies the input that waits, alone.
+    pub(crate) fn begin<C>(
+        &mut self,
+        graph: &Inner<S, C>,
+        state: &mut S,
+        routing: &mut Routing,
+    ) -> Result<bool, RunError> {
+        let done = Done::input(self.start.take().unwrap_or_default());
+        self.apply_one(graph, state, Applied { node: None, pushed: false, done }, routing)
+    }
+
+    /// Applies a step: what its tasks did, in the order of the tasks, and the input that waits. Their routes have been asked.
+    /// Returns whether anything was written.
+    pub(crate) fn apply<C>(
+        &mut self,
+        graph: &Inner<S, C>,
+        state: &mut S,
+        tasks: &mut Vec<Applied<S>>,
+    ) -> Result<bool, RunError> {
+        let plan = &*graph.plan;
+        if let Some(input) = self.start.take() {
+            let done = safely(|| with_routes(graph, state, &plan.exit(None).routes, Done::input(input)))
+                .map_err(|error| route_failed(plan, None, error))?;
+            let is_before =
+                |task: &Applied<S>| task.pushed || task.node.is_some_and(|n| plan.name(n) < hier_spec::START);
+            let place = tasks.iter().take_while(|task| is_before(task)).count();
+            tasks.insert(place, Applied { node: None, pushed: false, done });
+        }
+        let written = self.ledger.apply(plan, &graph.channels, state, tasks)?;
+        self.use_up(plan, tasks);
+        self.lead(plan, tasks);
+        self.frontier.end(plan);
+        Ok(written)
+    }
+
+    /// Merges what those tasks have done that are done into a copy of the state that nothing else follows from.
+    pub(crate) fn preview<C>(&mut self, graph: &Inner<S, C>, state: &mut S, tasks: &mut [Applied<S>]) -> bool {
+        self.ledger.preview(&graph.plan, &graph.channels, state, tasks)
+    }
+
+    /// Merges what comes from outside the steps: nothing expires, and what is to run next stays.
+    pub(crate) fn apply_outside<C>(
+        &mut self,
+        graph: &Inner<S, C>,
+        state: &mut S,
+        writes: Writes<S>,
+    ) -> Result<(), RunError> {
+        if writes.is_empty() {
+            return Ok(());
+        }
+        self.ledger.apply_outside(&graph.plan, &graph.channels, state, writes)
+    }
+
+    /// Follows where a command from outside leads. What is to run next stays, but for what was sent: new Sends take the place of
+    /// old ones, as in the reference.
+    pub(crate) fn follow(&mut self, plan: &Plan, leads: Leads) {
+        for node in leads.go {
+            self.frontier.signal(plan, node);
+            self.commanded.push(node);
+        }
+        if !leads.sends.is_empty() {
+            self.first_send += self.sends.len();
+            self.sends.clear();
+            self.send(leads.sends);
+        }
+        self.frontier.sort();
+    }
+
+    /// Drops what is to run next, as if it had run. `done` is what has been done of it, in the order of the tasks: it is
+    /// applied, and not followed.
+    pub(crate) fn discard<C>(
+        &mut self,
+        graph: &Inner<S, C>,
+        state: &mut S,
+        done: &mut [Applied<S>],
+    ) -> Result<(), RunError> {
+        if self.is_over() {
+            return Ok(());
+        }
+        let plan = &*graph.plan;
+        self.ledger.apply(plan, &graph.channels, state, done)?;
+        let pulled = self.frontier.ready().to_vec();
+        let has_input = self.start.take().is_some();
+        self.note_last(has_input, pulled);
+        self.frontier.discard(plan);
+        self.clear_sends();
+        Ok(())
+    }
+
+    /// Applies updates from outside as if these nodes had returned them, in their order. What else was to run next is dropped;
+    /// full joins and deferred nodes that were released stay, as in the reference.
+    pub(crate) fn revise<C>(
+        &mut self,
+        graph: &Inner<S, C>,
+        state: &mut S,
+        updates: &mut [Applied<S>],
+    ) -> Result<(), RunError> {
+        let plan = &*graph.plan;
+        self.ledger.apply(plan, &graph.channels, state, updates)?;
+        self.start = None;
+        self.commanded.clear();
+        self.frontier.begin();
+        self.lead(plan, updates);
+        self.frontier.end(plan);
+        self.frontier.keep_survivors(plan);
+        Ok(())
+    }
+
+    /// What is to run next, by name: with the state and the input that waits all that has to be stored.
+    pub(crate) fn agenda(&self, plan: &Plan) -> Result<Agenda, RunError> {
+        let mut agenda = Agenda { start: self.start.is_some(), last: self.last.record(plan), ..Agenda::default() };
+        self.frontier.note(plan, &mut agenda);
+        for (node, parcel) in &self.sends {
+            let running = || CodecError::new("its task is running");
+            let payload = parcel.as_ref().ok_or_else(running).and_then(|parcel| parcel.encode());
+            let payload = payload.map_err(|error| RunError::Encode {
+                graph: plan.graph().to_owned(),
+                what: format!("what was sent to node `{}`", plan.name(*node)),
+                reason: error.to_string(),
+            })?;
+            agenda.sends.push(SendRecord { node: plan.shared_name(*node).clone(), payload });
+        }
+        Ok(agenda)
+    }
+
+    /// The position has been stored as it is: what was sent is numbered as whoever reads it will.
+    pub(crate) fn stored(&mut self) {
+        self.first_send = 0;
+        self.commanded.clear();
+    }
+
+    /// Goes on from what was stored.
+    pub(crate) fn restore<C>(graph: &Inner<S, C>, agenda: &Agenda, is_child: bool) -> Result<Self, CodecError> {
+        let plan = &graph.plan;
+        let no_join = |name: &str| {
+            CodecError::new(format!(
+                "it waits for `{name}`, which the graph has no longer: bring the join back, or update the thread's state as the \
+                 node that is to follow"
+            ))
+        };
+        let mut position = Self::new(graph, is_child);
+        position.frontier = Frontier::read(plan, agenda, |name| graph.node(name), no_join)?;
+        for SendRecord { node, payload } in &agenda.sends {
+            let parcel: Parcel = Arc::new(StoredPayload(payload.clone()));
+            position.sends.push((graph.node(node)?, Some(parcel)));
+        }
+        position.last = Last::read(plan, &agenda.last);
+        Ok(position)
+    }
+
+    /// A step of these tasks is applied: what triggered them is used up.
+    fn use_up(&mut self, plan: &Plan, tasks: &[Applied<S>]) {
+        let mut pulled = tasks.iter().filter(|task| !task.pushed).map(|task| task.node);
+        match (pulled.next(), pulled.next()) {
+            (None, _) => {}
+            // The usual step, without a list.
+            (Some(Some(node)), None) if !self.frontier.is_tied(node) => self.last = Last::Node(node),
+            _ => {
+                let pulled = tasks.iter().filter(|task| !task.pushed);
+                let has_input = pulled.clone().any(|task| task.node.is_none());
+                self.note_last(has_input, pulled.filter_map(|task| task.node).collect());
+            }
+        }
+        self.frontier.begin();
+        for node in tasks.iter().filter(|task| !task.pushed).filter_map(|task| task.node) {
+            self.frontier.consume(plan, node);
+        }
+    }
+
+    /// Remembers who ran last, as the reference finds it: by the versions of what triggered the tasks. Commands are newer than an
+    /// input, and that than edges; equal versions are ambiguous.
+    fn note_last(&mut self, has_input: bool, pulled: Vec<usize>) {
+        let commanded: Vec<usize> = pulled.iter().copied().filter(|node| self.commanded.contains(node)).collect();
+        let newest = match (commanded.is_empty(), has_input) {
+            (false, _) => commanded,
+            (true, true) => Vec::new(),
+            (true, false) => pulled,
+        };
+        self.last = match *newest {
+            [] if has_input => Last::Start,
+            [] => return,
+            [node] if !self.frontier.is_tied(node) || self.commanded.contains(&node) => Last::Node(node),
+            _ => Last::Several(newest),
+        };
+    }
+
+    /// Follows the edges and commands of what has run. The caller adds what routes choose, and ends the frontier.
+    fn lead(&mut self, plan: &Plan, tasks: &mut [Applied<S>]) {
+        self.clear_sends();
+        for task in path_order(tasks) {
+            if let Some(leads) = &mut task.done.leads {
+                leads.go.iter().for_each(|node| self.frontier.signal(plan, *node));
+                self.send(std::mem::take(&mut leads.sends));
+            }
+            if task.done.by != By::Handler {
+                self.frontier.follow(plan, plan.exit(task.node));
+            }
+        }
+    }
+
+    /// Asks the routes of a node or of START about the state as it is now, and follows what they choose.
+    fn choose<C>(
+        &mut self,
+        graph: &Inner<S, C>,
+        state: &S,
+        node: Option<usize>,
+        routing: &mut Routing,
+    ) -> Result<(), RunError> {
+        let plan = &*graph.plan;
+        route(&graph.routes, &plan.exit(node).routes, state, routing)
+            .map_err(|error| route_failed(plan, node, error))?;
+        routing.go.drain(..).for_each(|node| self.frontier.signal(plan, plan.rank(node)));
+        self.sends.extend(routing.sends.drain(..).map(|(node, parcel)| (plan.rank(node), Some(parcel))));
+        self.frontier.end(plan);
+        Ok(())
+    }
+
+    fn send(&mut self, sends: Vec<(usize, Parcel)>) {
+        self.sends.extend(sends.into_iter().map(|(node, parcel)| (node, Some(parcel))));
+    }
+
+    fn clear_sends(&mut self) {
+        self.sends.clear();
+        self.first_send = 0;
+        self.commanded.clear();
+    }
+}
+
+fn route_failed(plan: &Plan, node: Option<usize>, error: NodeError) -> RunError {
+    let name = node.map_or(hier_spec::START, |node| plan.name(node));
+    RunError::Node { graph: plan.graph().to_owned(), node: name.to_owned(), error }
+}
+
+impl Last {
+    fn record(&self, plan: &Plan) -> LastRan {
+        match self {
+            Self::Nothing => LastRan::Nothing,
+            Self::Start => LastRan::Start,
+            Self::Node(node) => LastRan::Node(plan.shared_name(*node).clone()),
+            Self::Several(nodes) if nodes.is_empty() => LastRan::Several,
+            Self::Several(nodes) => LastRan::Among(nodes.iter().map(|node| plan.shared_name(*node).clone()).collect()),
+        }
+    }
+
+    fn read(plan: &Plan, record: &LastRan) -> Self {
+        match record {
+            LastRan::Nothing => Self::Nothing,
+            LastRan::Start => Self::Start,
+            LastRan::Several => Self::Several(Vec::new()),
+            LastRan::Node(name) => plan.find(name).map_or(Self::Several(Vec::new()), Self::Node),
+            LastRan::Among(names) => Self::Several(names.iter().filter_map(|name| plan.find(name)).collect()),
+        }
+    }
+}
