@@ -197,6 +197,34 @@ impl fmt::Debug for NodeError {
     }
 }
 
+/// What several tasks of one step did with a channel that they may not do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConflictKind {
+    /// They wrote a channel without a reducer.
+    Writes,
+    /// They overwrote one channel.
+    Overwrites,
+}
+
+impl ConflictKind {
+    fn help(self) -> &'static str {
+        match self {
+            Self::Writes => "it has no reducer; give it one, or let the nodes run in different steps",
+            Self::Overwrites => "let only one node overwrite it",
+        }
+    }
+}
+
+impl fmt::Display for ConflictKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Writes => "written more than once in one step",
+            Self::Overwrites => "overwritten more than once in one step",
+        })
+    }
+}
+
 /// Why a run failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -227,7 +255,7 @@ pub enum RunError {
         next: Vec<String>,
     },
     /// Several tasks of one step wrote a channel that has one writer a step, or overwrote one channel.
-    #[error("channel `{channel}` of graph `{graph}` was {what} in one step, by {}: {mend}", names(nodes))]
+    #[error("channel `{channel}` of graph `{graph}` was {kind}, by {}: {}", names(nodes), kind.help())]
     Conflict {
         /// The graph.
         graph: String,
@@ -236,10 +264,12 @@ pub enum RunError {
         /// The nodes that wrote it.
         nodes: Vec<String>,
         /// What they did.
-        what: &'static str,
-        /// How to mend it.
-        mend: &'static str,
+        kind: ConflictKind,
     },
+    /// [`EventStream::outcome`](crate::EventStream::outcome) was asked for after the stream had told the error that ended
+    /// the run.
+    #[error("the run ended with an error that `EventStream::next` has returned already: keep it where it is returned")]
+    OutcomeTaken,
     /// A reducer refused a write, or panicked. Nothing of the step was kept.
     #[error("channel `{channel}` of graph `{graph}` could not take what node `{node}` wrote: {message}")]
     Reduce {

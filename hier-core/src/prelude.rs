@@ -1,11 +1,12 @@
 //! Everything a program needs: `use hier_core::prelude::*;`
 
 pub use hier_macros::{State, View, graph, tool};
-pub use schemars::JsonSchema;
+// The derive of `JsonSchema` names its crate by this name.
+pub use schemars::{self, JsonSchema};
 pub use serde::{Deserialize, Serialize};
 pub use tokio_util::sync::CancellationToken;
 
-pub use crate::agent::{BaseContext, BaseState, BaseStateSetters, Json, Message, Messages, ToolCall, ToolCallId};
+pub use crate::agent::{BaseContext, BaseState, BaseStateSetters, Message, Messages, ToolCall, ToolCallId};
 pub use crate::graph::{
     Cache, Checkpoints, Command, CompiledGraph, END, Failure, Graph, GraphBuilder, NodeDef, Payload, Retry, START,
     Sent, Target, Task,

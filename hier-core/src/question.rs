@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 /// What a node asks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Question {
     /// The id of the question: 32 hexadecimal digits.
     pub id: String,

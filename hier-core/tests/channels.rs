@@ -263,4 +263,6 @@ async fn a_conflict_leaves_nothing_and_the_graph_can_run_again() {
     assert_eq!(*state, given);
     assert!(matches!(events.next().await, Some(Err(RunError::Conflict { .. }))), "no values of the step that failed");
     assert!(events.next().await.is_none());
+    let taken = events.outcome().await.unwrap_err();
+    assert!(matches!(taken, RunError::OutcomeTaken), "{taken}");
 }

@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use hier_core::agent::Json;
 use hier_core::agent::{Content, NamedTool, Tool, ToolOutput, ToolSpec};
 use hier_core::prelude::*;
 use serde_json::{Value, json};

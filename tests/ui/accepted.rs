@@ -80,6 +80,7 @@ programs! {
     state_words_words: "state_words/ok_words.rs",
     subgraph_state_channels_agree: "subgraph_state/ok_channels_agree.rs",
     syntax_both_spellings: "syntax/ok_both_spellings.rs",
+    tools_json_schema: "tools/ok_json_schema.rs",
     tools_tools: "tools/ok_tools.rs",
     two_writers_reduced_or_apart: "two_writers/ok_reduced_or_apart.rs",
     unknown_node_known_node: "unknown_node/ok_known_node.rs",

@@ -89,6 +89,7 @@ pub enum Event<S: Values> {
 
 /// A checkpoint has been made, or the run goes on from it.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct CheckpointEvent<S: Values> {
     /// The id of the checkpoint.
     pub id: Uuid,
@@ -106,6 +107,7 @@ pub struct CheckpointEvent<S: Values> {
 
 /// A node has ended.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct NodeUpdate<S: Values> {
     /// The node; `__error_handler__` and the node's name if its handler took over.
     pub node: String,
@@ -117,6 +119,7 @@ pub struct NodeUpdate<S: Values> {
 
 /// A task begins.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct TaskStarted {
     /// The id of the task.
     pub id: Uuid,
@@ -132,6 +135,7 @@ pub struct TaskStarted {
 
 /// A task has ended.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct TaskFinished {
     /// The id of the task.
     pub id: Uuid,
@@ -149,6 +153,7 @@ pub struct TaskFinished {
 
 /// A task begins or has ended, with step and time.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct DebugEvent {
     /// Milliseconds since 1970.
     pub timestamp: u64,
@@ -169,6 +174,7 @@ impl DebugEvent {
 
 /// A piece of what the model of an agent says.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Spoken {
     /// The path of the agent: the nodes from the root down to it. Empty for the root.
     pub path: Vec<String>,

@@ -18,6 +18,7 @@ pub enum Outcome<S> {
 
 /// A run that waits for answers.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Interrupted<S> {
     /// The state as of the last step that was completed.
     pub state: S,
@@ -27,6 +28,7 @@ pub struct Interrupted<S> {
 
 /// A run that was stopped between two steps.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Stopped<S> {
     /// The state as of the last step that was completed.
     pub state: S,

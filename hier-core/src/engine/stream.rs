@@ -207,9 +207,7 @@ impl<S: Values, O> EventStream<S, O> {
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Err(error),
                 None => {
-                    let gone =
-                        RunError::Config("the outcome of this run was an error, and it was taken already".to_owned());
-                    return self.outcome.take().unwrap_or(Err(gone));
+                    return self.outcome.take().unwrap_or(Err(RunError::OutcomeTaken));
                 }
             }
         }

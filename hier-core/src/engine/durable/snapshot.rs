@@ -23,6 +23,7 @@ use crate::state::{Update, Values};
 /// done already, and only what is still to run or to be answered. The *record* (of a checkpoint by its id, and in a history) shows the
 /// state at the start of the step, all of its tasks, and what came of each.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct StateSnapshot<S: Values> {
     /// The state.
     pub values: S,
@@ -51,6 +52,7 @@ pub struct StateSnapshot<S: Values> {
 
 /// A task of an open step.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct TaskSnapshot<S: Values> {
     /// The id.
     pub id: Uuid,

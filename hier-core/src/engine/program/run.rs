@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
@@ -194,7 +194,7 @@ impl<C> Run<C> {
     }
 
     /// Resolves when the run is cancelled; `None` if it has no cancellation token.
-    pub fn cancelled(&self) -> Option<WaitForCancellationFuture<'_>> {
+    pub fn cancelled(&self) -> Option<impl Future<Output = ()> + Send> {
         self.token().map(CancellationToken::cancelled)
     }
 

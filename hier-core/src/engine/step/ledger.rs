@@ -7,7 +7,7 @@ use fixedbitset::FixedBitSet;
 use super::notes::Notes;
 use crate::channel::ChannelSpec;
 use crate::engine::program::{Done, Plan};
-use crate::error::{RunError, panic_text};
+use crate::error::{ConflictKind, RunError, panic_text};
 use crate::reducer::ReduceError;
 use crate::state::{ChannelWrite, Values, Writes};
 
@@ -284,14 +284,14 @@ impl<S: Values> Ledger<S> {
                 }
                 if channels[channel].kind.single_writer() && seen.writer != number {
                     let first = &tasks[seen.writer];
-                    return Err(conflict(plan, &channels[channel], [first, task], SEVERAL_WRITERS));
+                    return Err(conflict(plan, &channels[channel], [first, task], ConflictKind::Writes));
                 }
                 if write.is_overwrite() {
                     overwritten = true;
                     match seen.overwriter.replace(number) {
                         Some(first) if first != number => {
                             let first = &tasks[first];
-                            return Err(conflict(plan, &channels[channel], [first, task], SEVERAL_OVERWRITES));
+                            return Err(conflict(plan, &channels[channel], [first, task], ConflictKind::Overwrites));
                         }
                         _ => {}
                     }
@@ -349,22 +349,12 @@ fn refused(
     }
 }
 
-/// What several tasks of a step may not do with a channel, and how to mend it.
-#[derive(Clone, Copy)]
-struct Breach(&'static str, &'static str);
-
-const SEVERAL_WRITERS: Breach =
-    Breach("written more than once", "it has no reducer; give it one, or let the nodes run in different steps");
-const SEVERAL_OVERWRITES: Breach = Breach("overwritten more than once", "let only one node overwrite it");
-
-fn conflict<S: Values>(plan: &Plan, channel: &ChannelSpec, tasks: [&Applied<S>; 2], breach: Breach) -> RunError {
-    let Breach(what, mend) = breach;
+fn conflict<S: Values>(plan: &Plan, channel: &ChannelSpec, tasks: [&Applied<S>; 2], kind: ConflictKind) -> RunError {
     let nodes = tasks.map(|task| task.node.map_or(hier_spec::START, |node| plan.name(node)).to_owned());
     RunError::Conflict {
         graph: plan.graph().to_owned(),
         channel: channel.name.clone().into_owned(),
         nodes: nodes.to_vec(),
-        what,
-        mend,
+        kind,
     }
 }

@@ -1,0 +1,16 @@
+// `JsonSchema` of the prelude can be derived in a package that does not depend on schemars.
+
+use hier_core::prelude::*;
+
+#[derive(Deserialize, JsonSchema)]
+struct Verdict {
+    accepted: bool,
+    reasons: Vec<String>,
+}
+
+fn main() {
+    let schema = hier_core::agent::OutputSpec::of::<Verdict>("verdict").schema;
+    assert_eq!(schema["properties"]["accepted"]["type"], "boolean");
+    let Verdict { accepted, reasons } = Verdict { accepted: true, reasons: Vec::new() };
+    assert!(accepted && reasons.is_empty());
+}
