@@ -9,9 +9,9 @@ pub use hier_spec::{
 pub use serde_json::{self, Value};
 
 pub use crate::NodeError;
-pub use crate::agent::tool_arguments::ToolArguments;
-pub use crate::agent::tool_attempts::attempts;
-pub use crate::agent::tool_schema::ToolSchema;
+pub use crate::agent::schema::ToolSchema;
+pub use crate::agent::tool::arguments::ToolArguments;
+pub use crate::agent::tool::attempts::attempts;
 pub use crate::agent::{
     AgentBuilder, ArgsSpec, BaseContext, FieldsSpec, Member, Membership, PolicySpec, agent, crosses, first_doubled,
     is_reserved, returnable,

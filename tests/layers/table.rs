@@ -29,6 +29,7 @@ pub const TABLE: &[Order] = &[
         "hier_core",
         "sync channel reducer message checkpoint question error state store config engine graph agent prelude private",
     ),
+    order("hier_core::agent", "nesting schema words model record_tape record scripted state stuck tool operator react hierarchy builder"),
     order("hier_checkpoint", "key place cipher compression vault rows retention sqlite postgres store"),
     order("hier_testkit", "contract checkpoint store model conformance main"),
     order("hier_cli", "threads main"),

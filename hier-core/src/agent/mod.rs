@@ -77,29 +77,17 @@
 //! see [`SubagentPolicy`]. `Worker {}` has the defaults; `Worker` alone, without a policy of its own, shares its
 //! supervisor's state.
 
-mod base;
-mod budget;
 mod builder;
-mod child;
-mod context;
-mod extended;
-mod frame;
-mod member;
+mod hierarchy;
 mod model;
 mod nesting;
 mod operator;
-mod policy;
-mod policy_spec;
-mod progress;
 mod react;
+pub(crate) mod schema;
+mod state;
 mod stuck;
-mod subagent;
-mod todo_list;
-mod tool;
-pub(crate) mod tool_arguments;
-pub(crate) mod tool_attempts;
-mod tool_output;
-pub(crate) mod tool_schema;
+pub(crate) mod tool;
+mod words;
 
 pub use schemars;
 
@@ -107,34 +95,33 @@ pub use crate::message::{
     Body, ChatChunk, ChatResponse, Content, FinishReason, Message, Messages, Part, ToolCall, ToolStatus, Usage,
 };
 
-pub use base::{
-    BaseState, BaseStateChannels, BaseStateSetters, BaseStateUpdate, BaseStateWrite, DEFAULT_STATE_ITERATIONS, FileRef,
-};
-pub use budget::{Budget, Spent};
 pub use builder::AgentBuilder;
-pub use context::{BaseContext, FileStore};
-pub use extended::{DynBaseState, DynBaseUpdate, DynBaseWrite};
-pub use frame::{Frame, SubagentStack};
+pub use hierarchy::policy::SubagentPolicy;
+pub use hierarchy::subagent::Subagent;
 pub use model::{ChatModel, ChatOptions, ChatRequest, ChatStream, ModelError, OutputSpec, ToolSpec};
 pub use operator::{Approval, ApprovalRequest, OperatorQuestion, ask_operator};
-pub use policy::SubagentPolicy;
-pub use progress::{Calls, Progress};
 pub use react::{DEFAULT_MAX_ITERATIONS, IntoPrompt, ToolErrors};
+pub use schema::{ToolArgument, schema_of};
+pub use state::base::{
+    BaseState, BaseStateChannels, BaseStateSetters, BaseStateUpdate, BaseStateWrite, DEFAULT_STATE_ITERATIONS, FileRef,
+};
+pub use state::budget::{Budget, Spent};
+pub use state::context::{BaseContext, FileStore};
+pub use state::dynamic::{DynBaseState, DynBaseUpdate, DynBaseWrite};
+pub use state::frame::{Frame, SubagentStack};
+pub use state::progress::{Calls, Progress};
+pub use state::todo::{TodoList, TodoLists};
 pub use stuck::AgentStuck;
-pub use subagent::Subagent;
-pub use todo_list::{TodoList, TodoLists};
+pub use tool::output::{IntoToolOutput, Json, ToolCallId};
 pub use tool::{NamedTool, Tool, ToolOutput};
-pub use tool_output::{IntoToolOutput, Json, ToolCallId};
-pub use tool_schema::{ToolArgument, schema_of};
 
 #[doc(hidden)]
 pub use builder::agent;
 #[doc(hidden)]
-pub use member::{HookOutput, Member, Membership, Returnable, crosses, first_doubled, is_reserved, returnable};
+pub use hierarchy::member::{
+    HookOutput, Member, Membership, Returnable, crosses, first_doubled, is_reserved, returnable,
+};
 #[doc(hidden)]
-pub use policy_spec::{FieldsSpec, PolicySpec};
+pub use hierarchy::policy_spec::{FieldsSpec, PolicySpec};
 #[doc(hidden)]
 pub use react::ArgsSpec;
-
-/// The channel that holds the frames.
-pub(crate) use hier_spec::agent::STACK;

@@ -46,7 +46,7 @@ impl OutputSpec {
     /// assert_eq!(output.schema["properties"]["accepted"]["type"], "boolean");
     /// ```
     pub fn of<T: schemars::JsonSchema>(name: impl Into<String>) -> Self {
-        Self { name: name.into(), schema: super::tool_schema::schema_of::<T>() }
+        Self { name: name.into(), schema: crate::agent::schema::schema_of::<T>() }
     }
 }
 

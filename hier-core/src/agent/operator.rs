@@ -6,12 +6,12 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::base::BaseState;
-use super::model::ToolSpec;
-use super::react::words;
-use super::tool::{NamedTool, Tool, ToolOutput};
-use super::tool_arguments::ToolArguments;
-use super::tool_schema::ToolSchema;
+use crate::agent::model::ToolSpec;
+use crate::agent::schema::ToolSchema;
+use crate::agent::state::base::BaseState;
+use crate::agent::tool::arguments::ToolArguments;
+use crate::agent::tool::{NamedTool, Tool, ToolOutput};
+use crate::agent::words;
 use crate::error::NodeError;
 use crate::graph::{Command, Task};
 use crate::message::{Message, ToolCall};

@@ -4,10 +4,10 @@ use futures_util::StreamExt;
 use tracing::{Instrument, Span, field};
 
 use super::{Agent, budget};
-use crate::agent::base::BaseState;
-use crate::agent::context::BaseContext;
 use crate::agent::model::{ChatModel, ChatOptions, ChatRequest, ModelError};
 use crate::agent::nesting;
+use crate::agent::state::base::BaseState;
+use crate::agent::state::context::BaseContext;
 use crate::engine::program::Run;
 use crate::engine::{Outlet, Spoken};
 use crate::error::{NodeError, NodeErrorKind};

@@ -1,10 +1,11 @@
 //! The nodes that refuse calls, and those that end an agent.
 
 use super::ask::over;
-use super::{Agent, words, writing};
-use crate::agent::base::BaseState;
-use crate::agent::context::BaseContext;
-use crate::agent::todo_list::TodoLists;
+use super::{Agent, writing};
+use crate::agent::state::base::BaseState;
+use crate::agent::state::context::BaseContext;
+use crate::agent::state::todo::TodoLists;
+use crate::agent::words;
 use crate::graph::{Command, Task};
 use crate::message::Message;
 use crate::state::{Contains, State, Values};

@@ -10,7 +10,6 @@ mod route;
 mod system;
 mod tool;
 mod toolbox;
-pub(super) mod words;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,11 +22,12 @@ pub use toolbox::ToolErrors;
 
 use futures_core::future::BoxFuture;
 
-use super::base::BaseState;
-use super::budget::Budget;
-use super::context::BaseContext;
-use super::model::ToolSpec;
-use super::tool::Tool;
+use crate::agent::model::ToolSpec;
+use crate::agent::state::base::BaseState;
+use crate::agent::state::budget::Budget;
+use crate::agent::state::context::BaseContext;
+use crate::agent::tool::Tool;
+use crate::agent::words;
 use crate::engine::program::body;
 use crate::error::NodeError;
 use crate::graph::{Command, NodeDef, Output, Task};
@@ -152,7 +152,7 @@ impl<S: Values + Contains<BaseState>, C> Agent<S, C> {
         let task = base.current_agent_args.get("task_iterations").and_then(serde_json::Value::as_u64);
         let task = task.filter(|task| *task > 0).map(|task| u32::try_from(task).unwrap_or(u32::MAX));
         let frame = base.subagent_stack.top().filter(|frame| frame.agent_name() == &*self.name);
-        let policy = frame.and_then(super::frame::Frame::max_iterations);
+        let policy = frame.and_then(crate::agent::state::frame::Frame::max_iterations);
         [task, policy].into_iter().flatten().fold(self.max_iterations, u32::min)
     }
 }

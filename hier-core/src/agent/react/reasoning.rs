@@ -7,10 +7,11 @@ use hier_spec::agent as names;
 
 use super::ask::ask;
 use super::route::{self, Way};
-use super::{Agent, Callee, words, writing};
-use crate::agent::base::BaseState;
-use crate::agent::context::BaseContext;
-use crate::agent::progress::{Calls, Progress};
+use super::{Agent, Callee, writing};
+use crate::agent::state::base::BaseState;
+use crate::agent::state::context::BaseContext;
+use crate::agent::state::progress::{Calls, Progress};
+use crate::agent::words;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::graph::{Command, Task};
 use crate::message::{Message, Messages, ToolCall};

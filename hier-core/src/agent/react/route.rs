@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
-use super::{Agent, Callee, words};
-use crate::agent::base::BaseState;
+use super::{Agent, Callee};
+use crate::agent::state::base::BaseState;
 use crate::agent::stuck::AgentStuck;
+use crate::agent::words;
 use crate::message::ToolCall;
 use crate::state::{Contains, Values};
 

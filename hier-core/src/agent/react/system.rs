@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
-use super::{Agent, words, writing};
-use crate::agent::base::BaseState;
+use super::{Agent, writing};
+use crate::agent::state::base::BaseState;
+use crate::agent::words;
 use crate::graph::{Command, Task};
 use crate::message::Message;
 use crate::state::{Contains, State, Values};

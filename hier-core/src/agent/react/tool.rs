@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use tracing::Instrument;
 
-use super::{Agent, Callee, toolbox, words, writing};
-use crate::agent::base::BaseState;
-use crate::agent::context::BaseContext;
-use crate::agent::nesting;
+use super::{Agent, Callee, toolbox, writing};
 use crate::agent::operator::{Approval, ApprovalRequest};
+use crate::agent::state::base::BaseState;
+use crate::agent::state::context::BaseContext;
 use crate::agent::tool::{Tool, ToolOutput};
+use crate::agent::{nesting, words};
 use crate::checkpoint::codec;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::graph::{Command, Task};

@@ -7,13 +7,13 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{Agent, Callee};
-use crate::agent::base::BaseState;
 use crate::agent::model::ToolSpec;
 use crate::agent::nesting;
-use crate::agent::react::words;
-use crate::agent::todo_list::TodoList;
-use crate::agent::tool_arguments::ToolArguments;
-use crate::agent::tool_schema::schema_of;
+use crate::agent::schema::schema_of;
+use crate::agent::state::base::BaseState;
+use crate::agent::state::todo::TodoList;
+use crate::agent::tool::arguments::ToolArguments;
+use crate::agent::words;
 use crate::error::NodeError;
 use crate::message::ToolCall;
 use crate::state::{Contains, State, Values};

@@ -1,8 +1,12 @@
 //! Tools: what a model can call, and what comes of it.
 
+pub(crate) mod arguments;
+pub(crate) mod attempts;
+pub(super) mod output;
+
 use async_trait::async_trait;
 
-use super::model::ToolSpec;
+use crate::agent::model::ToolSpec;
 use crate::error::NodeError;
 use crate::graph::{Command, Task};
 use crate::message::{Content, Message, ToolCall};
@@ -29,8 +33,8 @@ use crate::state::Values;
 /// | `call: &ToolCall`, `id: ToolCallId` | the call that is being made |
 ///
 /// Arguments that do not fit, are missing or are not known are all reported to the model at once, each with its path; the
-/// function is not called. It returns something that becomes the answer (see [`IntoToolOutput`](super::IntoToolOutput)):
-/// text, a number, [`Json`](super::Json), messages, a [`Command`] over the state or a part of it, or a `Result` of these.
+/// function is not called. It returns something that becomes the answer (see [`IntoToolOutput`](crate::agent::IntoToolOutput)):
+/// text, a number, [`Json`](crate::agent::Json), messages, a [`Command`] over the state or a part of it, or a `Result` of these.
 ///
 /// Options: `#[tool(name = "look-up", description = "…", needs_approval, timeout = 5s, retry = 3)]`. With `retry`, a call
 /// whose error is [transient](NodeError::is_transient) is made again, this often in all; `timeout` bounds each attempt.

@@ -129,7 +129,7 @@ impl SubagentPolicy {
             for (place, field) in fields.iter().enumerate() {
                 if fields[..place].contains(field) {
                     mistakes.push(format!("`{option}` names `{field}` twice: remove one"));
-                } else if field == super::STACK {
+                } else if field == hier_spec::agent::STACK {
                     mistakes.push(format!("`{option}` names `{field}`, which is the hierarchy's own: remove it"));
                 } else if let Some((whose, known)) =
                     [("supervisor", outer), ("subagent", inner)].iter().find(|(_, known)| !known.contains(&&**field))

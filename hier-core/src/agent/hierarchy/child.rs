@@ -6,11 +6,12 @@ use std::sync::{Arc, OnceLock};
 use futures_core::future::BoxFuture;
 use tracing::Instrument;
 
-use super::base::BaseState;
-use super::frame::{FrameCall, SubagentStack};
-use super::policy::SubagentPolicy;
-use super::progress::{Calls, Progress};
-use super::react::{call_of, words};
+use crate::agent::hierarchy::policy::SubagentPolicy;
+use crate::agent::react::call_of;
+use crate::agent::state::base::BaseState;
+use crate::agent::state::frame::{FrameCall, SubagentStack};
+use crate::agent::state::progress::{Calls, Progress};
+use crate::agent::words;
 use crate::channel::ChannelSpec;
 use crate::engine::open_child;
 use crate::engine::program::{Attached, Subgraph};
@@ -76,7 +77,7 @@ impl<T: Values> Layout<T> {
             report: find(channel.current_agent_report.name()),
             args: find(channel.current_agent_args.name()),
             call: find(channel.current_tool_call.name()),
-            stack: find(super::STACK),
+            stack: find(hier_spec::agent::STACK),
             iteration: find(channel.iteration_number.name()),
             max_iterations: find(channel.max_iterations.name()),
             initial,

@@ -18,7 +18,7 @@ const SHORT_ANSWER: u64 = 4_096;
 /// it ends with what it has, as one does that exceeds its iterations, and its supervisor goes on; where the whole is used
 /// up, so do all, and the run ends.
 ///
-/// It belongs to one run: put a fresh one into the [`BaseContext`](super::BaseContext) of each.
+/// It belongs to one run: put a fresh one into the [`BaseContext`](crate::agent::BaseContext) of each.
 ///
 /// ```
 /// use hier_core::agent::Budget;
@@ -142,7 +142,7 @@ impl Budget {
     }
 
     /// The share of a subagent that is one of `among` which this answer of a model calls.
-    pub(super) fn share(self: &Arc<Self>, answer: Option<&Arc<str>>, among: u64) -> Arc<Self> {
+    pub(in crate::agent) fn share(self: &Arc<Self>, answer: Option<&Arc<str>>, among: u64) -> Arc<Self> {
         let share = match answer.filter(|_| among > 1) {
             None => self.shares(1),
             Some(answer) => {
@@ -178,12 +178,12 @@ impl Budget {
     }
 
     /// Counts a node.
-    pub(super) fn step(&self) {
+    pub(in crate::agent) fn step(&self) {
         self.levels().for_each(|budget| budget.steps.add(1));
     }
 
     /// Takes one call of a model, if there is one left and nothing else is used up.
-    pub(super) fn take_call(&self) -> bool {
+    pub(in crate::agent) fn take_call(&self) -> bool {
         if self.levels().any(|budget| budget.steps.left() == Some(0) || budget.tokens.left() == Some(0)) {
             return false;
         }
@@ -196,7 +196,7 @@ impl Budget {
     }
 
     /// What is used up.
-    pub(super) fn used_up(&self) -> Option<String> {
+    pub(in crate::agent) fn used_up(&self) -> Option<String> {
         self.levels().find_map(|budget| {
             let accounts = [("steps", &budget.steps), ("tokens", &budget.tokens), ("model calls", &budget.model_calls)];
             let (what, account) = accounts.into_iter().find(|(_, account)| account.left() == Some(0))?;
@@ -209,13 +209,13 @@ impl Budget {
 
     /// How long an answer may be, where so little is left that it has to be said: providers refuse a number that is greater
     /// than what their model can answer.
-    pub(super) fn longest_answer(&self) -> Option<u32> {
+    pub(in crate::agent) fn longest_answer(&self) -> Option<u32> {
         let left = self.levels().filter_map(|budget| budget.tokens.left()).min();
         left.filter(|left| *left <= SHORT_ANSWER).and_then(|left| u32::try_from(left).ok())
     }
 
     /// Counts what an answer cost.
-    pub(super) fn pay(&self, usage: Usage) {
+    pub(in crate::agent) fn pay(&self, usage: Usage) {
         self.levels().for_each(|budget| budget.tokens.add(usage.input_tokens + usage.output_tokens));
     }
 }

@@ -89,7 +89,7 @@ fn names(items: &Vector<(Arc<str>, bool)>) -> impl ExactSizeIterator<Item = Opti
 }
 
 /// The reducer of `todo_list`: by item, the right one wins.
-pub(super) fn merge(list: &mut TodoList, new: TodoList) {
+pub(in crate::agent) fn merge(list: &mut TodoList, new: TodoList) {
     if list.is_empty() {
         *list = new;
     } else {
@@ -183,7 +183,7 @@ impl TodoLists {
 }
 
 /// The reducer of `todo_lists`.
-pub(super) fn merge_lists(lists: &mut TodoLists, new: TodoLists) {
+pub(in crate::agent) fn merge_lists(lists: &mut TodoLists, new: TodoLists) {
     for (agent, new) in new.0 {
         let list = lists.0.entry(agent).or_default();
         for (item, done) in new.shared() {

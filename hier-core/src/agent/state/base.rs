@@ -4,9 +4,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::frame::SubagentStack;
-use super::progress::{self, Progress};
-use super::todo_list::{self, TodoList, TodoLists};
+use crate::agent::state::frame::SubagentStack;
+use crate::agent::state::progress::{self, Progress};
+use crate::agent::state::todo::{self, TodoList, TodoLists};
 use crate::error::NodeError;
 use crate::message::{Messages, ToolCall};
 use crate::reducer::Identified;
@@ -40,11 +40,11 @@ pub struct BaseState {
     #[reducer(messages)]
     pub chat_with_operator: Messages,
     /// What the agent has to do.
-    #[reducer(with = todo_list::merge)]
+    #[reducer(with = todo::merge)]
     #[channel(delta)]
     pub todo_list: TodoList,
     /// The lists of the agents below, by their names.
-    #[reducer(with = todo_list::merge_lists)]
+    #[reducer(with = todo::merge_lists)]
     #[channel(delta)]
     pub todo_lists: TodoLists,
     /// The arguments with which the agent was called.

@@ -12,26 +12,26 @@ pub(crate) const DEFAULT_REASONING: &str = "What should we do now?";
 pub(crate) const DEFAULT_TODO: &str = "You still have open TODO items; complete them before reporting.";
 
 /// The answers to calls that are not made.
-pub(super) const PARALLEL: &str = "Parallel tool calls that include a sub-agent are not supported. Call the sub-agent \
+pub(crate) const PARALLEL: &str = "Parallel tool calls that include a sub-agent are not supported. Call the sub-agent \
                                    alone in a separate step. None of the tools were executed. Re-issue them one by one.";
-pub(super) const REPORT_ALONE: &str = "Multiple tool calls detected alongside report_to_supervisor. Call other tools \
+pub(crate) const REPORT_ALONE: &str = "Multiple tool calls detected alongside report_to_supervisor. Call other tools \
                                        first, then report in a separate step.";
-pub(super) const REPORT_NOW: &str =
+pub(crate) const REPORT_NOW: &str =
     "Iteration budget exhausted. Stop working and call report_to_supervisor with your partial progress.";
 
 /// The answer to the call by which an agent ends.
-pub(super) const REPORTED: &str = "Reported.";
+pub(crate) const REPORTED: &str = "Reported.";
 
-pub(super) fn task(task: &str) -> String {
+pub(crate) fn task(task: &str) -> String {
     format!("[TASK FROM SUPERVISOR]\n{task}")
 }
 
-pub(super) fn scope(scope: &str) -> String {
+pub(crate) fn scope(scope: &str) -> String {
     format!("[TASK SCOPE]\nYour scope is LIMITED TO: {scope}\nDo NOT perform work outside this scope.")
 }
 
 /// How far the agent is, after what its model is asked.
-pub(super) fn iteration(asked: &str, iteration: u32, max: u32) -> String {
+pub(crate) fn iteration(asked: &str, iteration: u32, max: u32) -> String {
     let left = i64::from(max) - i64::from(iteration);
     if left <= 0 {
         format!(
@@ -45,12 +45,12 @@ pub(super) fn iteration(asked: &str, iteration: u32, max: u32) -> String {
 }
 
 /// The report of an agent that may not go on.
-pub(super) fn over(reason: &str, partial: &str) -> String {
+pub(crate) fn over(reason: &str, partial: &str) -> String {
     with_partial(format!("[FORCED EXIT] Agent was ended: {reason}."), partial)
 }
 
 /// The report of an agent that did not stop.
-pub(super) fn forced_exit(max: u32, used: u32, partial: &str) -> String {
+pub(crate) fn forced_exit(max: u32, used: u32, partial: &str) -> String {
     let spent = format!("(max_iterations={max}, iterations_used={used})");
     with_partial(format!("[FORCED EXIT] Agent exhausted iteration budget {spent}."), partial)
 }
@@ -60,11 +60,11 @@ fn with_partial(report: String, partial: &str) -> String {
 }
 
 /// What a report adds that asks for more time.
-pub(super) fn more_iterations(report: &str, iterations: u64) -> String {
+pub(crate) fn more_iterations(report: &str, iterations: u64) -> String {
     format!("{report}\n\n[REQUEST_ITERATIONS: {iterations}] This agent needs more iterations to complete its task.")
 }
 
-pub(super) fn unknown_tool(name: &str, known: impl Iterator<Item = impl AsRef<str>>) -> String {
+pub(crate) fn unknown_tool(name: &str, known: impl Iterator<Item = impl AsRef<str>>) -> String {
     let known: Vec<String> = known.map(|name| name.as_ref().to_owned()).collect();
     format!("{name} is not a valid tool, try one of [{}].", known.join(", "))
 }

@@ -7,7 +7,7 @@ use std::ops::Deref;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::tool::ToolOutput;
+use crate::agent::tool::ToolOutput;
 use crate::error::NodeError;
 use crate::graph::Command;
 use crate::message::{Content, Message};

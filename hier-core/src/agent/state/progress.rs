@@ -47,7 +47,7 @@ impl Progress {
 }
 
 /// The reducer of `progress`.
-pub(super) fn merge(progress: &mut Progress, new: Progress) {
+pub(in crate::agent) fn merge(progress: &mut Progress, new: Progress) {
     for (agent, new) in new.0 {
         let old = progress.0.entry(agent).or_default();
         if new.scheduled > old.scheduled || new.finished > old.finished {

@@ -7,11 +7,11 @@ use hier_spec::{GraphSpec, Nested, NodeSpec};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
-use super::base::BaseState;
-use super::child::{Called, Role};
-use super::context::BaseContext;
-use super::policy::SubagentPolicy;
-use super::react::{ArgsSpec, Card};
+use crate::agent::hierarchy::child::{Called, Role};
+use crate::agent::hierarchy::policy::SubagentPolicy;
+use crate::agent::react::{ArgsSpec, Card};
+use crate::agent::state::base::BaseState;
+use crate::agent::state::context::BaseContext;
 use crate::channel::ChannelSpec;
 use crate::engine::program::{Attached, ContextFn, Shares, SpecRef, body};
 use crate::graph::{Child, CompiledGraph, NodeDef, Task};
@@ -32,12 +32,12 @@ use crate::state::{Contains, SharesWith, Values};
 /// ```
 #[must_use = "a subagent does nothing until an agent has it"]
 pub struct Subagent<S: Values, C = BaseContext> {
-    pub(super) name: Arc<str>,
+    pub(in crate::agent) name: Arc<str>,
     description: Arc<str>,
-    pub(super) node: NodeSpec,
-    pub(super) channels: Vec<ChannelSpec>,
-    pub(super) asks_model: bool,
-    pub(super) policy: Option<SubagentPolicy>,
+    pub(in crate::agent) node: NodeSpec,
+    pub(in crate::agent) channels: Vec<ChannelSpec>,
+    pub(in crate::agent) asks_model: bool,
+    pub(in crate::agent) policy: Option<SubagentPolicy>,
     args: Option<ArgsSpec>,
     make: Make<S, C>,
 }
@@ -109,7 +109,7 @@ impl<S: Values, C> fmt::Debug for Subagent<S, C> {
 }
 
 impl<S: Values, C: Send + Sync + 'static> Subagent<S, C> {
-    pub(super) fn card(&self, node: &str) -> Card {
+    pub(in crate::agent) fn card(&self, node: &str) -> Card {
         Card {
             name: self.name.clone(),
             description: self.description.clone(),
@@ -118,7 +118,7 @@ impl<S: Values, C: Send + Sync + 'static> Subagent<S, C> {
         }
     }
 
-    pub(super) fn node(self, role: Role) -> NodeDef<S, C> {
+    pub(in crate::agent) fn node(self, role: Role) -> NodeDef<S, C> {
         let child = (self.make)(role, self.policy);
         let runs = child.clone();
         let code = body(move |task: &Task<S, C>| {

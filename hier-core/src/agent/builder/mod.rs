@@ -1,17 +1,20 @@
 //! Builds agents at run time, with the checks of the macro as errors.
 
+mod dynamic;
+
 use std::fmt;
 use std::sync::Arc;
 
 use hier_spec::GraphSpec;
 use hier_spec::agent::{AgentShape, NODES, TODO_INCOMPLETE, TOOLS};
 
-use super::base::BaseState;
-use super::child::Role;
-use super::context::BaseContext;
-use super::react::{Agent, DEFAULT_MAX_ITERATIONS, IntoPrompt, Prompt, Todo, ToolErrors, words};
-use super::subagent::Subagent;
-use super::tool::Tool;
+use crate::agent::hierarchy::child::Role;
+use crate::agent::hierarchy::subagent::Subagent;
+use crate::agent::react::{Agent, DEFAULT_MAX_ITERATIONS, IntoPrompt, Prompt, Todo, ToolErrors};
+use crate::agent::state::base::BaseState;
+use crate::agent::state::context::BaseContext;
+use crate::agent::tool::Tool;
+use crate::agent::words;
 use crate::channel::ChannelSpec;
 use crate::engine::program::{Hooks, SpecRef};
 use crate::error::BuildError;

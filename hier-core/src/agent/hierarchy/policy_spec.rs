@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::policy::SubagentPolicy;
+use crate::agent::hierarchy::policy::SubagentPolicy;
 
 /// A policy as a constant.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +57,7 @@ impl PolicySpec {
     };
 
     /// What is said where a graph is attached, completed by what the graph says itself.
-    pub(super) const fn resolve(here: Option<Self>, own: Option<Self>) -> Option<Self> {
+    pub(in crate::agent) const fn resolve(here: Option<Self>, own: Option<Self>) -> Option<Self> {
         match (here, own) {
             (Some(here), Some(own)) => Some(Self {
                 clear_messages: first!(here.clear_messages, own.clear_messages),
@@ -71,14 +71,14 @@ impl PolicySpec {
         }
     }
 
-    pub(super) const fn merged(&self) -> FieldsSpec {
+    pub(in crate::agent) const fn merged(&self) -> FieldsSpec {
         match self.merge_fields {
             Some(fields) => fields,
             None => FieldsSpec::NONE,
         }
     }
 
-    pub(super) const fn discarded(&self) -> FieldsSpec {
+    pub(in crate::agent) const fn discarded(&self) -> FieldsSpec {
         match self.discard_fields {
             Some(fields) => fields,
             None => FieldsSpec::NONE,
@@ -86,7 +86,7 @@ impl PolicySpec {
     }
 
     /// The same at run time.
-    pub(super) fn policy(self) -> SubagentPolicy {
+    pub(in crate::agent) fn policy(self) -> SubagentPolicy {
         let mut policy = SubagentPolicy::new();
         if let Some(clear) = self.clear_messages {
             policy = policy.clear_messages(clear);

@@ -8,7 +8,7 @@ use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::budget::Budget;
+use crate::agent::state::budget::Budget;
 use crate::state::Values;
 
 /// The states of the agents that wait for the one that is running: one frame for each call of a subagent with a policy,

@@ -6,10 +6,10 @@ use std::marker::PhantomData;
 use futures_core::future::BoxFuture;
 use hier_spec::{GraphSpec, Nested};
 
-use super::base::BaseState;
-use super::policy_spec::PolicySpec;
-use super::react::ArgsSpec;
-use super::subagent::Subagent;
+use crate::agent::hierarchy::policy_spec::PolicySpec;
+use crate::agent::hierarchy::subagent::Subagent;
+use crate::agent::react::ArgsSpec;
+use crate::agent::state::base::BaseState;
 use crate::channel::Table;
 use crate::graph::handler::{Arguments, NodeResult};
 use crate::graph::site::Site;

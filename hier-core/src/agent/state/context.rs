@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::budget::Budget;
-use super::model::ChatModel;
+use crate::agent::model::ChatModel;
+use crate::agent::state::budget::Budget;
 use crate::error::NodeError;
 
 /// What every agent finds in the context of its run: the models, the file store. A context of your own has one, and
@@ -88,7 +88,7 @@ impl fmt::Debug for BaseContext {
     }
 }
 
-/// Where the content of files is kept. The state only has [`FileRef`](super::FileRef)s.
+/// Where the content of files is kept. The state only has [`FileRef`](crate::agent::FileRef)s.
 #[async_trait]
 pub trait FileStore: Send + Sync + 'static {
     /// The content of the file with this id.

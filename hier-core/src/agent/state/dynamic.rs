@@ -5,14 +5,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::base::{BaseState, BaseStateUpdate, BaseStateWrite};
-use super::builder::AgentBuilder;
-use super::context::BaseContext;
+use crate::agent::state::base::{BaseState, BaseStateUpdate, BaseStateWrite};
 use crate::channel::ChannelSpec;
 use crate::checkpoint::CodecError;
 use crate::error::NodeError;
 use crate::graph::handler::IntoOutput;
-use crate::graph::{GraphBuilder, GraphInput, Input, NodeResult, Output, Whole};
+use crate::graph::{GraphInput, Input, NodeResult, Output, Whole};
 use crate::reducer::ReduceError;
 use crate::state::{
     ChannelWrite, Contains, DynState, DynUpdate, DynWrite, Schema, SharesWith, State, Steps, Stored, Update, Values,
@@ -62,12 +60,12 @@ impl DynBaseState {
     }
 
     /// An update of the channels that were declared at run time, from a JSON object. Those of the base state have
-    /// methods: [`BaseStateSetters`](super::BaseStateSetters).
+    /// methods: [`BaseStateSetters`](crate::agent::BaseStateSetters).
     pub fn update(&self, object: Value) -> Result<DynBaseUpdate, NodeError> {
         Ok(DynBaseUpdate::of(self.more.update(object)?))
     }
 
-    fn channels(schema: &Schema) -> Vec<ChannelSpec> {
+    pub(in crate::agent) fn channels(schema: &Schema) -> Vec<ChannelSpec> {
         BaseState::CHANNELS.iter().cloned().chain(schema.channels().cloned()).collect()
     }
 }
@@ -219,7 +217,7 @@ impl ChannelWrite for DynBaseWrite {
 pub struct DynBaseUpdate(Writes<DynBaseState>);
 
 impl DynBaseUpdate {
-    fn of(update: DynUpdate) -> Self {
+    pub(in crate::agent) fn of(update: DynUpdate) -> Self {
         Self(update.into_writes().into_iter().map(DynBaseWrite::More).collect())
     }
 
@@ -260,42 +258,5 @@ impl IntoOutput<DynBaseState> for DynBaseUpdate {
 impl GraphInput<DynBaseState, Whole> for DynBaseUpdate {
     fn into_input(self) -> Input<DynBaseState> {
         Input::New(self.0)
-    }
-}
-
-impl<C: AsRef<BaseContext> + Send + Sync + 'static> AgentBuilder<DynBaseState, C> {
-    /// An agent that asks its model what to do, over the base state and the channels of this schema.
-    pub fn dynamic_react(name: impl Into<Arc<str>>, schema: &Arc<Schema>) -> Self {
-        let (channels, schema) = (DynBaseState::channels(schema), schema.clone());
-        Self::over(name, channels, Arc::new(move || DynBaseState::initial(&schema)))
-    }
-
-    /// The same with a list of things to do, which must be done before it reports.
-    pub fn dynamic_todo(name: impl Into<Arc<str>>, schema: &Arc<Schema>) -> Self {
-        Self::dynamic_react(name, schema).with_todo()
-    }
-
-    /// Another channel of the schema, without a reducer, that the report is written to when the agent ends.
-    pub fn report_into_channel(self, schema: &Arc<Schema>, channel: &str) -> Self {
-        let report = |schema: &Schema, channel: &str, report| DynUpdate::default().write(schema, channel, report);
-        if let Err(error) = report(schema, channel, Value::Null) {
-            return self.mistaken(format!("`report_into`: {error}"));
-        }
-        let (schema, channel) = (schema.clone(), channel.to_owned());
-        self.report_with(move |text| {
-            // That there is such a channel was found out above.
-            let update = report(&schema, &channel, Value::from(text)).unwrap_or_default();
-            DynBaseUpdate::of(update).into_writes()
-        })
-    }
-}
-
-impl<C: Send + Sync + 'static> GraphBuilder<DynBaseState, C> {
-    /// A graph over the base state and the channels of this schema: for the parts of a hierarchy that ask no model.
-    pub fn dynamic_base(name: impl Into<String>, schema: &Arc<Schema>) -> Self {
-        let (channels, schema) = (DynBaseState::channels(schema), schema.clone());
-        Self {
-            draft: crate::graph::Draft::new(name.into(), channels, Arc::new(move || DynBaseState::initial(&schema))),
-        }
     }
 }

@@ -1,0 +1,46 @@
+//! Agents, and the graphs beside them, over a state whose channels are declared at run time.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::AgentBuilder;
+use crate::agent::state::context::BaseContext;
+use crate::agent::state::dynamic::{DynBaseState, DynBaseUpdate};
+use crate::graph::{Draft, GraphBuilder};
+use crate::state::{DynUpdate, Schema, Update};
+
+impl<C: AsRef<BaseContext> + Send + Sync + 'static> AgentBuilder<DynBaseState, C> {
+    /// An agent that asks its model what to do, over the base state and the channels of this schema.
+    pub fn dynamic_react(name: impl Into<Arc<str>>, schema: &Arc<Schema>) -> Self {
+        let (channels, schema) = (DynBaseState::channels(schema), schema.clone());
+        Self::over(name, channels, Arc::new(move || DynBaseState::initial(&schema)))
+    }
+
+    /// The same with a list of things to do, which must be done before it reports.
+    pub fn dynamic_todo(name: impl Into<Arc<str>>, schema: &Arc<Schema>) -> Self {
+        Self::dynamic_react(name, schema).with_todo()
+    }
+
+    /// Another channel of the schema, without a reducer, that the report is written to when the agent ends.
+    pub fn report_into_channel(self, schema: &Arc<Schema>, channel: &str) -> Self {
+        let report = |schema: &Schema, channel: &str, report| DynUpdate::default().write(schema, channel, report);
+        if let Err(error) = report(schema, channel, Value::Null) {
+            return self.mistaken(format!("`report_into`: {error}"));
+        }
+        let (schema, channel) = (schema.clone(), channel.to_owned());
+        self.report_with(move |text| {
+            // That there is such a channel was found out above.
+            let update = report(&schema, &channel, Value::from(text)).unwrap_or_default();
+            DynBaseUpdate::of(update).into_writes()
+        })
+    }
+}
+
+impl<C: Send + Sync + 'static> GraphBuilder<DynBaseState, C> {
+    /// A graph over the base state and the channels of this schema: for the parts of a hierarchy that ask no model.
+    pub fn dynamic_base(name: impl Into<String>, schema: &Arc<Schema>) -> Self {
+        let (channels, schema) = (DynBaseState::channels(schema), schema.clone());
+        Self { draft: Draft::new(name.into(), channels, Arc::new(move || DynBaseState::initial(&schema))) }
+    }
+}

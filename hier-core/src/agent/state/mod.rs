@@ -1,0 +1,9 @@
+//! What every agent's state and context have.
+
+pub(super) mod base;
+pub(super) mod budget;
+pub(super) mod context;
+pub(super) mod dynamic;
+pub(super) mod frame;
+pub(super) mod progress;
+pub(super) mod todo;
