@@ -21,6 +21,7 @@ mod address;
 mod attempt;
 mod conversation;
 mod draft;
+mod endpoint;
 mod error;
 mod model;
 mod pieces;

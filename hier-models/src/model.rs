@@ -7,14 +7,11 @@ use std::time::Duration;
 use hier_core::agent::{ChatModel, ChatRequest, ChatResponse, ChatStream, ModelError};
 use hier_core::async_trait;
 use hier_core::graph::Retry;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Response};
 
 use crate::address::{self, Address};
-use crate::draft::Draft;
-use crate::error::{Failure, ParseModelError};
-use crate::secret::{Secrets, shown};
-use crate::transport::{self, Destination};
+use crate::endpoint::{Endpoint, Key};
+use crate::error::ParseModelError;
+use crate::secret::shown;
 use crate::wire::{self, Wire};
 use crate::{attempt, pieces};
 
@@ -29,28 +26,7 @@ use crate::{attempt, pieces};
 /// assert_eq!(model.name(), "smollm2");
 /// ```
 #[derive(Clone)]
-pub struct Model(Arc<Inner>);
-
-#[derive(Clone)]
-pub(crate) struct Inner {
-    wire: &'static dyn Wire,
-    name: String,
-    url: String,
-    key: Key,
-    retry: Retry,
-    timeout: Duration,
-    /// Made when the model is first asked, so that a setting made after it counts.
-    client: OnceLock<Client>,
-}
-
-/// Where the key is.
-#[derive(Clone)]
-enum Key {
-    None,
-    Given(String),
-    /// In this environment variable, when the model was made.
-    Missing(&'static str),
-}
+pub struct Model(Arc<Endpoint>);
 
 /// How long an answer may take, unless set: long ones of slow models take minutes.
 const ANSWER: Duration = Duration::from_secs(600);
@@ -100,10 +76,10 @@ impl Model {
 
     fn make(wire: &'static dyn Wire, name: String, url: String, key: Key) -> Self {
         let (retry, timeout, client) = (Retry::default(), ANSWER, OnceLock::new());
-        Self(Arc::new(Inner { wire, name, url, key, retry, timeout, client }))
+        Self(Arc::new(Endpoint { wire, name, url, key, retry, timeout, client }))
     }
 
-    fn with(mut self, set: impl FnOnce(&mut Inner)) -> Self {
+    fn with(mut self, set: impl FnOnce(&mut Endpoint)) -> Self {
         let inner = Arc::make_mut(&mut self.0);
         set(inner);
         inner.client = OnceLock::new();
@@ -134,82 +110,6 @@ impl Model {
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
         self.with(|inner| inner.timeout = timeout)
-    }
-}
-
-impl Inner {
-    pub(crate) fn wire(&self) -> &'static dyn Wire {
-        self.wire
-    }
-
-    pub(crate) fn timeout(&self) -> Duration {
-        self.timeout
-    }
-
-    fn secrets(&self) -> Secrets {
-        let key = match &self.key {
-            Key::Given(key) => Some(&**key),
-            Key::None | Key::Missing(_) => None,
-        };
-        Secrets::new(key, &self.url)
-    }
-
-    /// A failure as users see it.
-    pub(crate) fn told(&self, failure: Failure) -> ModelError {
-        failure.told(&self.name, &self.secrets())
-    }
-
-    /// Sends a request, once.
-    pub(crate) async fn send(&self, request: &ChatRequest, streamed: bool) -> Result<Response, Failure> {
-        if let Some(reason) = self.wire.unfit(request) {
-            return Err(Failure::refused(reason));
-        }
-        let headers = self.headers()?;
-        let url = address::join(&self.url, self.wire.endpoint());
-        let to = Destination { url, headers, timeout: self.timeout };
-        transport::send(self.client()?, &to, &self.wire.body(&self.name, request, streamed)).await
-    }
-
-    /// Reads a whole answer.
-    pub(crate) async fn read(&self, request: &ChatRequest, answer: Response) -> Result<ChatResponse, Failure> {
-        let answer = transport::json(answer, self.timeout).await?;
-        let mut draft = Draft::default();
-        self.wire.whole(&mut draft, &answer)?;
-        draft.answer(request)
-    }
-
-    /// Asks, once.
-    async fn answer(&self, request: &ChatRequest) -> Result<ChatResponse, Failure> {
-        let answer = self.send(request, false).await?;
-        self.read(request, answer).await
-    }
-
-    fn headers(&self) -> Result<HeaderMap, Failure> {
-        let key = match &self.key {
-            Key::Given(key) => Some(&**key),
-            Key::None => None,
-            Key::Missing(variable) => {
-                let reason = format!("it needs a key: set `{variable}`, or give one with `Model::key`");
-                return Err(Failure::refused(reason));
-            }
-        };
-        let mut headers = HeaderMap::new();
-        for (name, value) in self.wire.headers(key) {
-            let mut value = HeaderValue::try_from(value).map_err(|_| {
-                Failure::refused("its key has letters that no key has: look at what `Model::key` is given")
-            })?;
-            value.set_sensitive(true);
-            headers.insert(HeaderName::from_static(name), value);
-        }
-        Ok(headers)
-    }
-
-    fn client(&self) -> Result<&Client, Failure> {
-        if let Some(client) = self.client.get() {
-            return Ok(client);
-        }
-        let client = transport::client(self.timeout).map_err(|error| Failure::transport(&error, self.timeout))?;
-        Ok(self.client.get_or_init(|| client))
     }
 }
 

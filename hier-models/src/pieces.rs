@@ -14,8 +14,8 @@ use tokio_util::codec::{AnyDelimiterCodec, AnyDelimiterCodecError, FramedRead};
 use tokio_util::io::StreamReader;
 
 use crate::draft::Draft;
+use crate::endpoint::Endpoint;
 use crate::error::{Failure, chain};
-use crate::model::Inner;
 use crate::transport;
 use crate::wire::{Framing, Wire};
 
@@ -27,16 +27,16 @@ const LONGEST_LINE: usize = 16 << 20;
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// Waits for the first piece, up to which a failed attempt can be made again, and hands over the stream from there on.
-pub(crate) async fn open(inner: Arc<Inner>, request: ChatRequest) -> Result<ChatStream, Failure> {
+pub(crate) async fn open(inner: Arc<Endpoint>, request: ChatRequest) -> Result<ChatStream, Failure> {
     let answer = inner.send(&request, true).await?;
     let media_type = transport::media_type(&answer);
-    let wire = inner.wire();
+    let wire = inner.wire;
     let values = match wire.framing() {
         // A server that does not stream gives the answer as a whole.
         Framing::Events if media_type.ends_with("json") || media_type == "text/html" => {
             return whole(&inner, request, answer).await;
         }
-        framing => cut(framing, transport::pieces(answer, inner.timeout())),
+        framing => cut(framing, transport::pieces(answer, inner.timeout)),
     };
     let mut pieces = Pieces { wire, request, values, draft: Draft::default(), ended: false };
     let first = pieces.next().await.unwrap_or_else(|| Err(Failure::cut_off()))?;
@@ -48,7 +48,7 @@ pub(crate) async fn open(inner: Arc<Inner>, request: ChatRequest) -> Result<Chat
 }
 
 /// A whole answer as a stream.
-async fn whole(inner: &Inner, request: ChatRequest, answer: Response) -> Result<ChatStream, Failure> {
+async fn whole(inner: &Endpoint, request: ChatRequest, answer: Response) -> Result<ChatStream, Failure> {
     let response = inner.read(&request, answer).await?;
     let text = Some(response.text()).filter(|text| !text.is_empty()).map(ChatChunk::Text);
     Ok(Box::pin(stream::iter(text.into_iter().chain([ChatChunk::Done(response)]).map(Ok))))
