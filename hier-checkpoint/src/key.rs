@@ -5,7 +5,7 @@ use std::fmt;
 use hier_core::checkpoint::SaverError;
 use zeroize::Zeroize;
 
-/// A key for AES-256-GCM: 32 bytes that nobody can guess. Keep it where the database is not.
+/// A key: 32 bytes that nobody can guess. Keep it where the database is not.
 ///
 /// It is wiped from memory when it is dropped, and never printed.
 ///

@@ -6,7 +6,7 @@
 //! | `postgres` | [`Postgres`]: one database for many machines |
 //! | `tls` | encrypted connections to Postgres, if the URL says so; brings `postgres` |
 //! | `compression` | `compress()` in the options of both: LZ4, where it pays |
-//! | `encryption` | `encrypt(key)` in the options of both: AES-256-GCM, [`Key`] |
+//! | `encryption` | `encrypt(key)` in the options of both: XChaCha20-Poly1305, [`Key`] |
 //!
 //! ```
 //! use hier_checkpoint::Sqlite;

@@ -1,9 +1,9 @@
-//! Which values nobody needs any more.
+//! Which values nobody needs any more, and going on past threads that cannot be read.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use hier_core::checkpoint::Checkpoint;
+use hier_core::checkpoint::{Checkpoint, SaverError};
 use uuid::Uuid;
 
 /// A stored value of a namespace: its channel, its version, and the version that it adds to.
@@ -29,3 +29,40 @@ pub(crate) fn unneeded<'a>(
     let all = pieces.iter().map(|(channel, version, _)| (channel.clone(), *version));
     all.filter(|(channel, version)| !needed.contains(&(&**channel, *version))).collect()
 }
+
+/// Threads that could not be read while the others were served.
+#[derive(Debug, Default)]
+pub(crate) struct Unread {
+    /// What is wrong with the first.
+    first: Option<(String, String)>,
+    others: Vec<String>,
+}
+
+impl Unread {
+    /// Goes on past a thread that cannot be read; every other error ends the work.
+    pub(crate) fn pass<T: Default>(&mut self, result: Result<T, SaverError>) -> Result<T, SaverError> {
+        match result {
+            Err(SaverError::Damaged { thread, reason }) => {
+                match &self.first {
+                    None => self.first = Some((thread, reason)),
+                    Some(_) => self.others.push(thread),
+                }
+                Ok(T::default())
+            }
+            result => result,
+        }
+    }
+
+    /// Says at the end what was passed over.
+    pub(crate) fn report(self) -> Result<(), SaverError> {
+        let Some((thread, mut reason)) = self.first else { return Ok(()) };
+        if !self.others.is_empty() {
+            let (count, names) = (self.others.len(), self.others[..self.others.len().min(MOST_NAMES)].join("`, `"));
+            reason = format!("{reason}; {count} more threads cannot be read either: `{names}`");
+        }
+        Err(SaverError::Damaged { thread, reason: format!("{reason} (the other threads were done)") })
+    }
+}
+
+/// How many threads are named at most.
+const MOST_NAMES: usize = 10;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hier_core::checkpoint::{Checkpoint, PendingWrite, Record, SaverError, TaskWrites, codec};
+use hier_core::checkpoint::{Checkpoint, PendingWrite, Record, SaverError, TaskWrites, builds_on, codec};
 use uuid::Uuid;
 
 use crate::place::Place;
@@ -14,6 +14,23 @@ pub(crate) struct Batch {
     pub(crate) checkpoints: Vec<CheckpointRow>,
     pub(crate) pieces: Vec<PieceRow>,
     pub(crate) writes: Vec<WriteRow>,
+    /// What has to be there already.
+    pub(crate) bases: Vec<Base>,
+}
+
+/// A channel's value on which a commit builds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Base {
+    pub(crate) namespace: Arc<str>,
+    pub(crate) channel: Arc<str>,
+    pub(crate) version: Uuid,
+}
+
+impl Base {
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn gone(&self, thread: &str) -> SaverError {
+        SaverError::Gone { thread: thread.to_owned(), channel: self.channel.to_string(), version: self.version }
+    }
 }
 
 /// About how many rows and bytes these records will have.
@@ -70,10 +87,41 @@ impl Batch {
         bodies.chain(values).fold((0, 0), |(rows, bytes), length| (rows + 1, bytes + length))
     }
 
+    /// The rows in batches of about so many bytes.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn split(self, most: usize) -> Vec<Self> {
+        let (mut parts, mut bytes) = (vec![Self::default()], 0);
+        let mut part = |size: usize| {
+            bytes += size;
+            if bytes > most && bytes > size {
+                bytes = size;
+                return true;
+            }
+            false
+        };
+        macro_rules! spread {
+            ($rows:ident, $value:ident) => {
+                for row in self.$rows {
+                    if part(row.$value.len()) {
+                        parts.push(Self::default());
+                    }
+                    if let Some(last) = parts.last_mut() {
+                        last.$rows.push(row);
+                    }
+                }
+            };
+        }
+        spread!(checkpoints, body);
+        spread!(pieces, value);
+        spread!(writes, value);
+        parts
+    }
+
     /// The rows of these records of a thread, sealed. The records have been checked.
     pub(crate) fn of(vault: &Vault, thread: &str, records: Vec<Record>) -> Result<Self, SaverError> {
         let mut batch = Self::default();
         for record in records {
+            batch.add_bases(&record);
             match record {
                 Record::Checkpoint { namespace, checkpoint, pieces } => {
                     let body = seal_body(vault, thread, &namespace, &checkpoint)?;
@@ -89,6 +137,21 @@ impl Batch {
             }
         }
         Ok(batch)
+    }
+
+    /// What a record builds on and no earlier one brings.
+    fn add_bases(&mut self, record: &Record) {
+        let Record::Checkpoint { namespace, checkpoint, .. } = record else { return };
+        for (channel, version) in builds_on(record) {
+            let base = Base { namespace: namespace.clone(), channel: checkpoint.channels[channel].clone(), version };
+            let brings = |piece: &PieceRow| {
+                piece.version == version && piece.channel == base.channel && piece.namespace == base.namespace
+            };
+            // Brought last, as a rule.
+            if !self.pieces.iter().rev().any(brings) && !self.bases.contains(&base) {
+                self.bases.push(base);
+            }
+        }
     }
 
     fn add_writes(

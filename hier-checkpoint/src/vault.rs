@@ -1,11 +1,14 @@
 //! How bytes are stored: plain, compressed or encrypted.
 //!
-//! The last byte says which. What is encrypted is bound to its place (thread, namespace, checkpoint, channel, …), so that a
-//! row that somebody moved elsewhere is refused; and a store with a key refuses what is not encrypted.
+//! The last byte says which. What is encrypted is bound to its database and its place (thread, namespace, checkpoint, channel,
+//! …), so that a row that somebody moved elsewhere is refused; and a store with a key refuses what is not encrypted. An earlier
+//! version of a row in the place of the present one is not noticed, nor that rows are missing.
 
 use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use hier_core::checkpoint::SaverError;
+use uuid::Uuid;
 
 #[cfg(feature = "encryption")]
 use crate::cipher::Cipher;
@@ -13,14 +16,22 @@ use crate::place::Place;
 
 const PLAIN: u8 = 0;
 const COMPRESSED: u8 = 1;
-const ENCRYPTED: u8 = 2;
+/// By an earlier version, which did not bind it to the database.
+const ENCRYPTED_EARLIER: u8 = 2;
+const ENCRYPTED: u8 = 3;
 
 /// Puts bytes into the form in which they are stored, and back.
 #[derive(Clone, Default)]
 pub(crate) struct Vault {
     #[cfg(feature = "compression")]
     compress: bool,
+    #[cfg(feature = "encryption")]
+    key: Option<crate::Key>,
+    #[cfg(feature = "encryption")]
+    earlier_keys: Vec<crate::Key>,
     cipher: Option<Cipher>,
+    /// Which database it is; known once its tables are there.
+    database: Arc<OnceLock<Uuid>>,
 }
 
 /// In a build without encryption there is none.
@@ -35,6 +46,10 @@ impl Cipher {
     }
 
     fn decrypt(&self, _: &[u8], _: &[u8]) -> Result<Vec<u8>, &'static str> {
+        match *self {}
+    }
+
+    fn decrypt_earlier(&self, _: &[u8], _: &[u8]) -> Result<Vec<u8>, &'static str> {
         match *self {}
     }
 }
@@ -53,14 +68,51 @@ impl Vault {
 
     #[cfg(feature = "encryption")]
     pub(crate) fn encrypt(&mut self, key: &crate::Key) {
-        self.cipher = Some(Cipher::new(key));
+        self.key = Some(key.clone());
+        self.set_cipher();
+    }
+
+    #[cfg(feature = "encryption")]
+    pub(crate) fn decrypt_with(&mut self, key: &crate::Key) {
+        self.earlier_keys.push(key.clone());
+        self.set_cipher();
+    }
+
+    #[cfg(feature = "encryption")]
+    fn set_cipher(&mut self) {
+        self.cipher = self.key.as_ref().map(|key| Cipher::new(key, &self.earlier_keys));
+    }
+
+    /// The same for a database that is still to be named.
+    pub(crate) fn of_a_database(&self) -> Self {
+        Self { database: Arc::default(), ..self.clone() }
+    }
+
+    /// Whether it has to know the database, and does not.
+    pub(crate) fn lacks_database(&self) -> bool {
+        self.cipher.is_some() && self.database.get().is_none()
+    }
+
+    /// Names the database. The first name stays.
+    pub(crate) fn set_database(&self, id: Uuid) {
+        self.database.get_or_init(|| id);
+    }
+
+    /// What the encryption is bound to.
+    fn bound_to(&self, place: Place<'_>) -> Vec<u8> {
+        let mut bytes = self.database.get().copied().unwrap_or_default().as_bytes().to_vec();
+        bytes.extend(place.bytes());
+        bytes
     }
 
     /// The bytes as they are stored in this place.
     pub(crate) fn seal(&self, place: Place<'_>, bytes: Vec<u8>) -> Result<Vec<u8>, SaverError> {
         let packed = self.pack(bytes);
         let Some(cipher) = &self.cipher else { return Ok(packed) };
-        let mut sealed = cipher.encrypt(&place.bytes(), &packed)?;
+        if self.lacks_database() {
+            return Err(SaverError::Invalid("nothing can be encrypted before its database is known".to_owned()));
+        }
+        let mut sealed = cipher.encrypt(&self.bound_to(place), &packed)?;
         sealed.push(ENCRYPTED);
         Ok(sealed)
     }
@@ -68,13 +120,12 @@ impl Vault {
     /// The bytes that were stored in this place; [`SaverError::Damaged`] if these are not.
     pub(crate) fn open(&self, place: Place<'_>, mut stored: Vec<u8>) -> Result<Vec<u8>, SaverError> {
         let Some(cipher) = &self.cipher else { return unpack(place, stored) };
-        match stored.pop() {
-            Some(ENCRYPTED) => {
-                let packed = cipher.decrypt(&place.bytes(), &stored).map_err(|reason| place.damaged(reason))?;
-                unpack(place, packed)
-            }
-            _ => Err(place.damaged("is not encrypted, though the store has a key")),
-        }
+        let packed = match stored.pop() {
+            Some(ENCRYPTED) => cipher.decrypt(&self.bound_to(place), &stored),
+            Some(ENCRYPTED_EARLIER) => cipher.decrypt_earlier(&place.bytes(), &stored),
+            _ => Err("is not encrypted, though the store has a key"),
+        };
+        unpack(place, packed.map_err(|reason| place.damaged(reason))?)
     }
 
     #[cfg(feature = "compression")]
@@ -102,7 +153,7 @@ fn unpack(place: Place<'_>, mut bytes: Vec<u8>) -> Result<Vec<u8>, SaverError> {
         Some(COMPRESSED) => crate::compression::decompress(place, &bytes),
         #[cfg(not(feature = "compression"))]
         Some(COMPRESSED) => Err(place.damaged("is compressed: build `hier-checkpoint` with its feature `compression`")),
-        Some(ENCRYPTED) => Err(place.damaged("is encrypted: open the store with its key")),
+        Some(ENCRYPTED | ENCRYPTED_EARLIER) => Err(place.damaged("is encrypted: open the store with its key")),
         Some(other) => Err(place.damaged(format!("is stored in a form ({other}) that this version does not know"))),
         None => Err(place.damaged("is empty")),
     }

@@ -99,3 +99,22 @@ async fn times_can_be_for_ever() {
     saver.renew(&lease).await.expect("the lease");
     assert_eq!(saver.sweep().await.expect("a sweep"), 0);
 }
+
+/// The clock was set back by an hour after somebody who died had claimed the thread.
+#[tokio::test]
+async fn a_lease_from_the_future_ends_when_it_would_have() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("desk.db");
+    let saver = Sqlite::open(&path).await.expect("a new file");
+    let lasts = Duration::from_millis(300);
+    let claim = |when_running| Claim { lasts, when_running, ..Claim::default() };
+    let lease = saver.acquire("t", claim(WhenRunning::Reject)).await.expect("the thread");
+    let later = "update threads set leased_until = leased_until + 3600000";
+    Connection::open(&path).and_then(|file| file.execute_batch(later)).expect("a lease from the future");
+    let busy = saver.acquire("t", claim(WhenRunning::Reject)).await.expect_err("its holder may live");
+    assert!(matches!(busy, SaverError::Busy { .. }), "{busy:?}");
+    saver.renew(&lease).await.expect("it lives");
+    let wait = claim(WhenRunning::Wait(Duration::from_secs(30)));
+    Connection::open(&path).and_then(|file| file.execute_batch(later)).expect("a lease from the future");
+    saver.acquire("t", wait).await.expect("the thread, long before the hour is over");
+}

@@ -36,6 +36,7 @@ impl fmt::Display for Roots {
 
 impl Address {
     pub(crate) fn parse(url: &str) -> Result<Self, SaverError> {
+        let prefers = url.contains("sslmode=prefer");
         let (url, file) = for_the_driver(url);
         // The parser's own message could quote the password.
         let mut config: Config = url.parse().map_err(|_| {
@@ -48,6 +49,10 @@ impl Address {
         let place = place(&config);
         let wanted = !matches!(config.get_ssl_mode(), SslMode::Disable | SslMode::Prefer);
         let direct = config.get_ssl_negotiation() == SslNegotiation::Direct;
+        if prefers {
+            let mend = "write `sslmode=require`, which encrypts, or `sslmode=disable`, which does not";
+            return Err(unusable(&place, format!("its URL has `sslmode=prefer`, which leaves it open: {mend}")));
+        }
         let roots = match (wanted, file) {
             (false, Some(_)) => return Err(unusable(&place, "its URL has `sslrootcert`: add `sslmode=require` to it")),
             (false, None) if direct => {
@@ -116,7 +121,7 @@ mod tests {
     #[test]
     fn a_url_says_whether_connections_are_encrypted() {
         for plain in
-            ["postgres://me@host/db", "postgres://me@host/db?sslmode=prefer", "postgres://me@host?sslmode=disable"]
+            ["postgres://me@host/db", "postgres://me@host/db?connect_timeout=3", "postgres://me@host?sslmode=disable"]
         {
             assert_eq!(of(plain), Ok(None), "{plain}");
         }
@@ -137,6 +142,7 @@ mod tests {
     fn what_cannot_be_read_is_refused_without_the_password() {
         for wrong in [
             "host/db?sslmode=maybe",
+            "host/db?sslmode=prefer",
             "host/db?sslrootcert=ca.pem",
             "host/db?sslnegotiation=direct",
             "host/db?sslmode=require&sslcert=me.pem",

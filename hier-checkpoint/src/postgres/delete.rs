@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::client::Client;
 use super::fault::Fault;
+use super::queue::MOST_BYTES;
 use super::read::write;
 use super::session::{Parameter, Session};
 use super::store::{Owner, store};
@@ -169,8 +170,26 @@ impl Change<'_> {
         let name = escape(to);
         let rows = self.run(sql, &[(&source, Type::INT8), (&name, Type::TEXT)]).await?;
         let key = super::session::first(&rows)?;
-        store(self.session, self.client, &Owner::Unclaimed(key), &batch).await?;
+        self.store_all(key, batch).await
+    }
+
+    /// Stores as many statements as it takes.
+    async fn store_all(self, key: i64, batch: Batch) -> Result<(), Fault> {
+        for part in batch.split(MOST_BYTES) {
+            store(self.session, self.client, &Owner::Unclaimed(key), &part).await?;
+        }
         Ok(())
+    }
+
+    /// Stores a thread anew, encrypted with the present key. Returns how many threads that were.
+    #[cfg(feature = "encryption")]
+    pub(super) async fn reencrypt(self, thread: &str) -> Result<u64, Fault> {
+        let Some(key) = self.hold(thread).await? else { return Ok(0) };
+        let batch = self.sealed_copy(thread, key, thread).await?;
+        // Those that are there would stay as they are.
+        self.run("delete from {s}.writes where thread = $1", &[(&key, Type::INT8)]).await?;
+        self.store_all(key, batch).await?;
+        Ok(1)
     }
 
     async fn sealed_copy(self, from: &str, source: i64, to: &str) -> Result<Batch, Fault> {

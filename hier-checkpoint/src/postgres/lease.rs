@@ -54,7 +54,7 @@ impl Postgres {
 
     async fn try_claim(&self, thread: &str, claim: &Claim, is_wanted: impl Fn() -> bool) -> Result<Lease, SaverError> {
         let session = &self.0.session;
-        session.ready().await?;
+        self.ready().await?;
         let (name, holder) = (escape(thread), text::claimed_by(&claim.holder));
         let (lasts, lives) = (millis(claim.lasts), claim.time_to_live.map(millis));
         let take_over = claim.when_running == WhenRunning::TakeOver;
@@ -97,7 +97,7 @@ impl Postgres {
     /// Is tried again for no longer than the lease lasts: then there is nothing left to renew.
     pub(super) async fn renew_lease(&self, lease: &Lease) -> Result<(), SaverError> {
         let session = &self.0.session;
-        session.ready().await?;
+        self.ready().await?;
         let (name, token) = (escape(&lease.thread), i64::try_from(lease.token).unwrap_or(-1));
         let lasts = millis(lease.lasts);
         let with = [(&name as _, Type::TEXT), (&token as _, Type::INT8), (&lasts as _, Type::INT8)];
@@ -117,7 +117,7 @@ impl Postgres {
 
     async fn release_now(&self, lease: &Lease) -> Result<(), SaverError> {
         let session = &self.0.session;
-        session.ready().await?;
+        self.ready().await?;
         let (name, token) = (escape(&lease.thread), i64::try_from(lease.token).unwrap_or(-1));
         let with = [(&name as _, Type::TEXT), (&token as _, Type::INT8)];
         retrying!(session, client => session.query(&client, &session.statements.release, &with).await)?;

@@ -27,12 +27,13 @@ use hier_core::checkpoint::{
 use tokio::sync::Notify;
 use uuid::Uuid;
 
+use crate::retention::Unread;
 use crate::vault::Vault;
 use delete::{Change, History};
 pub use options::PostgresOptions;
 use queue::{Group, Queue, Worker};
-use session::{Session, Transaction, retrying};
-use store::Owner;
+use session::{Session, Transaction, first, retrying};
+use store::{Owner, Stored};
 use turns::Turns;
 
 /// Keeps checkpoints in a Postgres database. A clone shares the connections.
@@ -91,7 +92,13 @@ impl Postgres {
     async fn start(url: &str, options: PostgresOptions) -> Result<Self, SaverError> {
         let session = Session::start(url, &options).await?;
         let (queue, turns) = (Arc::default(), Arc::default());
-        Ok(Self(Arc::new(Inner { session, vault: options.vault, queue, turns, released: Notify::new() })))
+        Ok(Self(Arc::new(Inner {
+            session,
+            vault: options.vault.of_a_database(),
+            queue,
+            turns,
+            released: Notify::new(),
+        })))
     }
 
     /// Stores what waits for a thread, until nothing does.
@@ -104,11 +111,16 @@ impl Postgres {
 
     async fn store(&self, thread: &Arc<str>, group: &mut Group) -> Result<(), SaverError> {
         let session = &self.0.session;
-        session.ready().await?;
+        self.ready().await?;
         let batch = group.take_batch(&self.0.vault, thread)?;
         let owner = Owner::Held(thread, group.token);
-        let held = retrying!(session, client => store::store(session, &client, &owner, &batch).await)?;
-        if held { Ok(()) } else { Err(SaverError::Superseded { thread: thread.to_string() }) }
+        match retrying!(session, client => store::store(session, &client, &owner, &batch).await)? {
+            Stored::Done => Ok(()),
+            Stored::NotHeld => Err(SaverError::Superseded { thread: thread.to_string() }),
+            Stored::Lacks(channel, version) => {
+                Err(SaverError::Gone { thread: thread.to_string(), channel: channel.to_string(), version })
+            }
+        }
     }
 
     /// What is said to those whose work was dropped.
@@ -121,22 +133,71 @@ impl Postgres {
     async fn delete_some(
         &self,
         thread: &str,
-        plan: impl Fn(&History) -> Deletion + Sync + Send,
+        plan: &(impl Fn(&History) -> Deletion + Sync + Send),
     ) -> Result<u64, SaverError> {
         let (session, vault) = (&self.0.session, &self.0.vault);
         let deleted = retrying!(session, client => {
             let transaction = Transaction::begin(client).await?;
             let change = Change { session, client: transaction.client(), vault };
-            let changed = change.delete_some(thread, &plan).await;
+            let changed = change.delete_some(thread, plan).await;
             transaction.end(changed).await
         })?;
         self.0.released.notify_waiters();
         Ok(deleted)
     }
 
-    async fn names(&self) -> Result<Vec<String>, SaverError> {
+    /// Deletes of these threads what the plan says, also if some of them cannot be read, which is said at the end. Each is
+    /// looked at first without being held: most have nothing to be deleted.
+    async fn delete_of(
+        &self,
+        threads: Vec<String>,
+        plan: impl Fn(&History) -> Deletion + Sync + Send,
+    ) -> Result<u64, SaverError> {
+        let (mut deleted, mut unread) = (0, Unread::default());
+        for thread in threads {
+            let all = ListQuery { namespace: None, ..ListQuery::thread(&*thread) };
+            let listed = unread.pass(self.list(all).await)?;
+            let history: History = listed.into_iter().map(|it| (it.namespace, it.checkpoint)).collect();
+            if !plan(&history).is_empty() {
+                deleted += unread.pass(self.delete_some(&thread, &plan).await)?;
+            }
+        }
+        unread.report().map(|()| deleted)
+    }
+
+    /// Stores everything anew, encrypted with the key of [`PostgresOptions::encrypt`], and returns how many threads that were.
+    /// Those that cannot be read are passed over, and named at the end. Can be done while the database is in use, and again.
+    #[cfg(feature = "encryption")]
+    pub async fn reencrypt(&self) -> Result<u64, SaverError> {
+        let (session, vault) = (&self.0.session, &self.0.vault);
+        let (mut done, mut unread) = (0, Unread::default());
+        for thread in self.names().await? {
+            let sealed: Result<u64, SaverError> = retrying!(session, client => {
+                let transaction = Transaction::begin(client).await?;
+                let change = Change { session, client: transaction.client(), vault };
+                let changed = change.reencrypt(&thread).await;
+                transaction.end(changed).await
+            });
+            done += unread.pass(sealed)?;
+        }
+        unread.report().map(|()| done)
+    }
+
+    /// Fails unless the tables are there.
+    async fn ready(&self) -> Result<(), SaverError> {
         let (session, vault) = (&self.0.session, &self.0.vault);
         session.ready().await?;
+        if vault.lacks_database() {
+            let sql = session.statements.with_schema("select id from {s}.identity");
+            let rows = retrying!(session, client => session.query(&client, &sql, &[]).await)?;
+            vault.set_database(first(&rows).map_err(|fault| fault.tell(&session.place))?);
+        }
+        Ok(())
+    }
+
+    async fn names(&self) -> Result<Vec<String>, SaverError> {
+        let (session, vault) = (&self.0.session, &self.0.vault);
+        self.ready().await?;
         retrying!(session, client => Change { session, client: &client, vault }.names().await)
     }
 }
@@ -173,25 +234,25 @@ impl Checkpointer for Postgres {
 
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
         let (session, vault) = (&self.0.session, &self.0.vault);
-        session.ready().await?;
+        self.ready().await?;
         retrying!(session, client => read::Space { session, client: &client, vault, thread, namespace }.saved(id).await)
     }
 
     async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
         let session = &self.0.session;
-        session.ready().await?;
-        retrying!(session, client => read::list(session, &client, &self.0.vault, &query).await)
+        self.ready().await?;
+        retrying!(session, client => read::list(session, client, &self.0.vault, &query).await)
     }
 
     async fn threads(&self, limit: Option<usize>) -> Result<Vec<ThreadInfo>, SaverError> {
         let session = &self.0.session;
-        session.ready().await?;
+        self.ready().await?;
         retrying!(session, client => read::threads(session, &client, &self.0.vault, limit).await)
     }
 
     async fn delete_thread(&self, thread: &str) -> Result<(), SaverError> {
         let (session, vault) = (&self.0.session, &self.0.vault);
-        session.ready().await?;
+        self.ready().await?;
         retrying!(session, client => {
             let transaction = Transaction::begin(client).await?;
             let change = Change { session, client: transaction.client(), vault };
@@ -204,7 +265,7 @@ impl Checkpointer for Postgres {
 
     async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError> {
         let (session, vault) = (&self.0.session, &self.0.vault);
-        session.ready().await?;
+        self.ready().await?;
         if from == to {
             return Ok(());
         }
@@ -219,33 +280,23 @@ impl Checkpointer for Postgres {
     }
 
     async fn delete_for_runs(&self, runs: &[String]) -> Result<(), SaverError> {
-        for thread in self.names().await? {
-            let all = ListQuery { namespace: None, ..ListQuery::thread(&*thread) };
-            let history: History = self.list(all).await?.into_iter().map(|it| (it.namespace, it.checkpoint)).collect();
-            let plan = |history: &History| Deletion::by_runs(history.iter().map(|(name, it)| (name, it)), runs);
-            // Most threads have none of them, and need not be held.
-            if !plan(&history).is_empty() {
-                self.delete_some(&thread, plan).await?;
-            }
-        }
-        Ok(())
+        let plan = |history: &History| Deletion::by_runs(history.iter().map(|(name, it)| (name, it)), runs);
+        self.delete_of(self.names().await?, plan).await.map(|_| ())
     }
 
     async fn prune(&self, prune: Prune) -> Result<u64, SaverError> {
-        let all = self.names().await?;
-        let threads = prune.threads.clone().unwrap_or(all);
+        let threads = match prune.threads.clone() {
+            Some(threads) => threads,
+            None => self.names().await?,
+        };
         let now = SystemTime::now();
         let plan = |history: &History| Deletion::by_prune(history.iter().map(|(name, it)| (name, it)), &prune, now);
-        let mut pruned = 0;
-        for thread in threads {
-            pruned += self.delete_some(&thread, plan).await?;
-        }
-        Ok(pruned)
+        self.delete_of(threads, plan).await
     }
 
     async fn sweep(&self) -> Result<u64, SaverError> {
         let (session, vault) = (&self.0.session, &self.0.vault);
-        session.ready().await?;
+        self.ready().await?;
         let swept = retrying!(session, client => {
             let transaction = Transaction::begin(client).await?;
             let change = Change { session, client: transaction.client(), vault };

@@ -13,7 +13,7 @@ use crate::vault::Vault;
 /// How many rows share a statement at most.
 const MOST: usize = 2_000;
 /// How many bytes share a statement. One commit may have more.
-const MOST_BYTES: usize = 16 << 20;
+pub(super) const MOST_BYTES: usize = 16 << 20;
 /// What the server takes in one statement, with some room for what is around it.
 const LIMIT: usize = 1_000_000_000;
 

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use hier_core::checkpoint::{Chain, Checkpoint, ListQuery, Listed, Saved, ThreadInfo};
+use hier_core::checkpoint::{Chain, Checkpoint, ListQuery, Listed, Saved, SaverError, ThreadInfo};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::client::Client;
 use super::fault::Fault;
-use super::session::Session;
+use super::session::{Session, Transaction};
 use super::text::{escape, holder, unescape};
 use crate::rows::{PieceRow, WriteRow, by_task, open_body};
 use crate::vault::Vault;
@@ -115,15 +115,14 @@ pub(super) fn write(row: &Row, column: usize, namespace: Arc<str>) -> Result<Wri
     })
 }
 
-/// Newest first.
+/// Newest first. Filters are applied here, so that the server cannot count for us: then a cursor hands over some at a time.
 pub(super) async fn list(
     session: &Session,
-    client: &Client,
+    client: Client,
     vault: &Vault,
     query: &ListQuery,
 ) -> Result<Vec<Listed>, Fault> {
     let (thread, namespace) = (query.thread.as_deref().map(escape), query.namespace.as_deref().map(escape));
-    // Filters are applied here, so that the server cannot count for us.
     let limit = query.limit.filter(|_| query.filter.is_empty()).and_then(|limit| i64::try_from(limit).ok());
     let with = [
         (&thread as _, Type::TEXT),
@@ -132,7 +131,36 @@ pub(super) async fn list(
         (&limit as _, Type::INT8),
     ];
     let mut found = Vec::new();
-    for row in session.query(client, &session.statements.list, &with).await? {
+    if query.filter.is_empty() {
+        let rows = session.query(&client, &session.statements.list, &with).await?;
+        pick(vault, query, &rows, &mut found)?;
+        return Ok(found);
+    }
+    let transaction = Transaction::begin(client).await?;
+    let paging = async {
+        let client = transaction.client();
+        let declare = format!("declare listed no scroll cursor for {}", session.statements.list);
+        session.query(client, &declare, &with).await?;
+        while found.len() < query.limit.unwrap_or(usize::MAX) {
+            let rows = session.query(client, &format!("fetch {PAGE} from listed"), &[]).await?;
+            pick(vault, query, &rows, &mut found)?;
+            if rows.len() < PAGE {
+                break;
+            }
+        }
+        Ok(())
+    };
+    let paged = paging.await;
+    transaction.end(paged).await?;
+    Ok(found)
+}
+
+/// How many checkpoints a cursor hands over at once.
+const PAGE: usize = 100;
+
+/// Those of the rows that are wanted.
+fn pick(vault: &Vault, query: &ListQuery, rows: &[Row], found: &mut Vec<Listed>) -> Result<(), Fault> {
+    for row in rows {
         if found.len() >= query.limit.unwrap_or(usize::MAX) {
             break;
         }
@@ -142,7 +170,7 @@ pub(super) async fn list(
             found.push(Listed { thread, namespace, checkpoint });
         }
     }
-    Ok(found)
+    Ok(())
 }
 
 pub(super) async fn threads(
@@ -156,7 +184,11 @@ pub(super) async fn threads(
     let infos = rows.iter().map(|row| {
         let thread = unescape(row.try_get(0)?);
         let latest = match (row.try_get(2)?, row.try_get(3)?) {
-            (Some(id), Some(body)) => Some(open_body(vault, &thread, "", id, body)?),
+            (Some(id), Some(body)) => match open_body(vault, &thread, "", id, body) {
+                // It is listed all the same, as what is done to it goes by its name.
+                Err(SaverError::Damaged { .. }) => None,
+                latest => Some(latest?),
+            },
             _ => None,
         };
         let holder = row.try_get::<_, Option<&str>>(4)?.map(holder);

@@ -3,7 +3,8 @@
 use hier_core::checkpoint::SaverError;
 
 /// Each brings the tables to the next version; `{s}` is the schema.
-pub(super) const MIGRATIONS: &[&str] = &[r#"
+pub(super) const MIGRATIONS: &[&str] = &[
+    r#"
     create sequence {s}.tokens;
     create table {s}.threads (
         key bigint generated always as identity primary key,
@@ -108,7 +109,53 @@ pub(super) const MIGRATIONS: &[&str] = &[r#"
         )
         select chain.place, chain.version, chain.base, chain.value from chain order by chain.place, chain.depth;
     end $$;
-"#];
+"#,
+    r#"
+    -- Which database this is, so that what is encrypted cannot be moved to another with the same key.
+    create table {s}.identity (id uuid not null);
+    insert into {s}.identity values (md5(random()::text || clock_timestamp()::text)::uuid);
+
+    -- As `commit`, if the values are there that the rows build on. Nothing if the thread is not held, an empty list if all is
+    -- stored, else the channel and the version of a value that is missing.
+    create function {s}.store(
+        my_name text, my_token bigint, my_key bigint,
+        b_namespace text[], b_channel text[], b_version uuid[],
+        c_namespace text[], c_id uuid[], c_body bytea[],
+        p_namespace text[], p_channel text[], p_version uuid[], p_base uuid[], p_value bytea[],
+        w_namespace text[], w_checkpoint uuid[], w_task uuid[], w_slot int4[], w_path text[], w_channel text[],
+        w_value bytea[]
+    ) returns text[] language plpgsql as $$
+    declare
+        found_key bigint := my_key;
+        missing text[];
+    begin
+        if cardinality(b_version) > 0 then
+            if my_name is not null then
+                -- Until the end nobody deletes anything of the thread.
+                select key into found_key from {s}.threads where name = my_name and token = my_token for no key update;
+                if not found then
+                    return null;
+                end if;
+            end if;
+            select array[r.channel, r.version::text] into missing
+            from unnest(b_namespace, b_channel, b_version) r (namespace, channel, version)
+            where not exists (
+                select 1 from {s}.pieces p where p.thread = found_key and p.namespace = r.namespace
+                    and p.channel = r.channel and p.version = r.version)
+            limit 1;
+            if found then
+                return missing;
+            end if;
+        end if;
+        if {s}.commit(my_name, my_token, my_key, c_namespace, c_id, c_body, p_namespace, p_channel, p_version, p_base,
+            p_value, w_namespace, w_checkpoint, w_task, w_slot, w_path, w_channel, w_value)
+        then
+            return '{}';
+        end if;
+        return null;
+    end $$;
+"#,
+];
 
 /// The statements for one schema.
 #[derive(Debug)]
@@ -163,7 +210,7 @@ impl Statements {
 }
 
 const COMMIT: &str =
-    "select {s}.commit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)";
+    "select {s}.store($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)";
 
 /// Nothing if somebody else holds the thread and the claim is not to take it over. A thread has no time to expire at before
 /// its first commit.

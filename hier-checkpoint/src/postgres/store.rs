@@ -1,23 +1,33 @@
 //! Storing a batch with one statement.
 
+use std::sync::Arc;
+
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::client::Client;
 use super::fault::Fault;
 use super::session::{Session, first};
-use super::text::escape;
+use super::text::{escape, unescape};
 use crate::rows::Batch;
 
 /// The rows of a batch, a list for each column.
 #[derive(Default)]
 struct Columns<'a> {
+    bases: Bases<'a>,
     checkpoints: Checkpoints<'a>,
     pieces: Pieces<'a>,
     writes: Writes<'a>,
 }
 
 type Text<'a> = std::borrow::Cow<'a, str>;
+
+#[derive(Default)]
+struct Bases<'a> {
+    namespace: Vec<Text<'a>>,
+    channel: Vec<Text<'a>>,
+    version: Vec<Uuid>,
+}
 
 #[derive(Default)]
 struct Checkpoints<'a> {
@@ -49,6 +59,11 @@ struct Writes<'a> {
 impl<'a> Columns<'a> {
     fn of(batch: &'a Batch) -> Self {
         let mut columns = Self::default();
+        for row in &batch.bases {
+            columns.bases.namespace.push(escape(&row.namespace));
+            columns.bases.channel.push(escape(&row.channel));
+            columns.bases.version.push(row.version);
+        }
         for row in &batch.checkpoints {
             columns.checkpoints.namespace.push(escape(&row.namespace));
             columns.checkpoints.id.push(row.id);
@@ -82,10 +97,24 @@ pub(super) enum Owner<'a> {
     Unclaimed(i64),
 }
 
-/// Stores a batch, and says whether the thread was found.
-pub(super) async fn store(session: &Session, client: &Client, owner: &Owner<'_>, batch: &Batch) -> Result<bool, Fault> {
+/// What has become of a batch.
+pub(super) enum Stored {
+    Done,
+    /// The thread is not held.
+    NotHeld,
+    /// It builds on a value of this channel and version, which is not there.
+    Lacks(Arc<str>, Uuid),
+}
+
+/// Stores a batch, if its thread is held and what it builds on is there.
+pub(super) async fn store(
+    session: &Session,
+    client: &Client,
+    owner: &Owner<'_>,
+    batch: &Batch,
+) -> Result<Stored, Fault> {
     let columns = Columns::of(batch);
-    let Columns { checkpoints: c, pieces: p, writes: w } = &columns;
+    let Columns { bases: b, checkpoints: c, pieces: p, writes: w } = &columns;
     let (name, token, key) = match owner {
         Owner::Held(name, token) => (Some(escape(name)), i64::try_from(*token).unwrap_or(-1), None),
         Owner::Unclaimed(key) => (None, 0, Some(*key)),
@@ -98,6 +127,9 @@ pub(super) async fn store(session: &Session, client: &Client, owner: &Owner<'_>,
                 (&name, Type::TEXT),
                 (&token, Type::INT8),
                 (&key, Type::INT8),
+                (&b.namespace, Type::TEXT_ARRAY),
+                (&b.channel, Type::TEXT_ARRAY),
+                (&b.version, Type::UUID_ARRAY),
                 (&c.namespace, Type::TEXT_ARRAY),
                 (&c.id, Type::UUID_ARRAY),
                 (&c.body, Type::BYTEA_ARRAY),
@@ -116,5 +148,9 @@ pub(super) async fn store(session: &Session, client: &Client, owner: &Owner<'_>,
             ],
         )
         .await?;
-    first(&rows)
+    let Some(answer) = first::<Option<Vec<String>>>(&rows)? else { return Ok(Stored::NotHeld) };
+    match &answer[..] {
+        [channel, version] => Ok(Stored::Lacks(unescape(channel), version.parse().unwrap_or_default())),
+        _ => Ok(Stored::Done),
+    }
 }

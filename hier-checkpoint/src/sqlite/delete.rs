@@ -153,32 +153,40 @@ pub(super) fn copy_thread(connection: &Connection, vault: &Vault, from: &str, to
         select ?2, 0, time_to_live, expires from threads where name = ?1 returning key";
     let key: i64 = connection.prepare_cached(sql)?.query_row([from, to], |row| row.get(0))?;
     for space in spaces {
-        let mut batch = Batch::default();
-        for checkpoint in space.checkpoints()? {
-            let body = seal_body(vault, to, &space.namespace, &checkpoint)?;
-            batch.checkpoints.push(CheckpointRow { namespace: space.namespace.clone(), id: checkpoint.id, body });
-        }
-        for piece in space.pieces()? {
-            batch.pieces.push(piece.seal(vault, to)?);
-        }
-        for write in space.writes(None)? {
-            batch.writes.push(write.seal(vault, to)?);
-        }
-        store(connection, key, &batch)?;
+        store(connection, key, &sealed(&space, to)?)?;
     }
     Ok(())
 }
 
-/// The threads that have a checkpoint of one of these runs.
-pub(super) fn threads_of_runs(connection: &Connection, vault: &Vault, runs: &[String]) -> Result<Vec<String>, Fault> {
-    let mut found = Vec::new();
-    for thread in names(connection)? {
-        let history = history(connection, vault, &thread)?;
-        if !Deletion::by_runs(history.iter().map(|(namespace, it)| (namespace, it)), runs).is_empty() {
-            found.push(thread);
-        }
+/// All that a namespace has, sealed for another thread.
+fn sealed(space: &Space<'_>, to: &str) -> Result<Batch, Fault> {
+    let mut batch = Batch::default();
+    for checkpoint in space.checkpoints()? {
+        let body = seal_body(space.vault, to, &space.namespace, &checkpoint)?;
+        batch.checkpoints.push(CheckpointRow { namespace: space.namespace.clone(), id: checkpoint.id, body });
     }
-    Ok(found)
+    for piece in space.pieces()? {
+        batch.pieces.push(piece.seal(space.vault, to)?);
+    }
+    for write in space.writes(None)? {
+        batch.writes.push(write.seal(space.vault, to)?);
+    }
+    Ok(batch)
+}
+
+/// Stores a thread anew, encrypted with the present key.
+#[cfg(feature = "encryption")]
+pub(super) fn reencrypt(connection: &Connection, vault: &Vault, thread: &str) -> Result<(), Fault> {
+    for space in Space::all(connection, vault, thread)? {
+        let batch = sealed(&space, thread)?;
+        // Those that are there would stay as they are.
+        connection.prepare_cached("delete from writes where space = ?")?.execute([space.key])?;
+        let key = connection
+            .prepare_cached("select thread from spaces where key = ?")?
+            .query_row([space.key], |row| row.get(0))?;
+        store(connection, key, &batch)?;
+    }
+    Ok(())
 }
 
 /// The names of all threads.

@@ -23,35 +23,61 @@ pub(super) fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
+/// How long a lease is for: what is added to the time must not run over.
+fn lasts(duration: Duration) -> i64 {
+    millis(duration).min(i64::MAX / 4)
+}
+
 pub(super) fn time(millis: i64) -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or_default())
 }
 
-/// Who runs the thread, if somebody does.
+/// Who runs the thread, if somebody does and the clock has not been set back since.
 pub(super) fn holder(connection: &Connection, thread: &str) -> Result<Option<String>, Fault> {
-    let sql = "select holder from threads where name = ? and holder is not null and leased_until > ?";
+    let sql = "select holder from threads where name = ?1 and holder is not null and leased_until > ?2
+        and leased_until <= ?2 + coalesce(lasts, leased_until)";
     Ok(connection.prepare_cached(sql)?.query_row(params![thread, now()], |row| row.get(0)).optional()?)
 }
 
-pub(super) fn claim(connection: &Connection, thread: &str, claim: &Claim) -> Result<Lease, Fault> {
-    if claim.when_running != WhenRunning::TakeOver
-        && let Some(holder) = holder(connection, thread)?
-    {
-        return Err(SaverError::Busy { thread: thread.to_owned(), holder }.into());
+/// A lease that runs for longer than it was for was taken before the clock was set back: from now on it runs as long as it was
+/// for. A holder who lives renews it, and one who died holds the thread no longer than that.
+fn bound(connection: &Connection, thread: &str) -> Result<(), Fault> {
+    let sql = "update threads set leased_until = ?2 + lasts where name = ?1 and leased_until > ?2 + lasts";
+    connection.prepare_cached(sql)?.execute(params![thread, now()])?;
+    Ok(())
+}
+
+/// What a claim has come to. A refusal is no fault: what it has changed is kept.
+pub(super) type Claimed = Result<Lease, SaverError>;
+
+pub(super) fn claim(connection: &Connection, thread: &str, claim: &Claim) -> Result<Claimed, Fault> {
+    if claim.when_running != WhenRunning::TakeOver {
+        bound(connection, thread)?;
+        if let Some(holder) = holder(connection, thread)? {
+            return Ok(Err(SaverError::Busy { thread: thread.to_owned(), holder }));
+        }
     }
     let token = next_token(connection)?;
-    let until = now().saturating_add(millis(claim.lasts));
+    let until = now().saturating_add(lasts(claim.lasts));
     let lives = claim.time_to_live.map(millis);
     // A thread has no time to expire at before its first commit.
     connection
         .prepare_cached(
-            "insert into threads (name, token, holder, leased_until, time_to_live) values (?1, ?2, ?3, ?4, ?5)
-            on conflict (name) do update set token = ?2, holder = ?3, leased_until = ?4, time_to_live = ?5, expires =
-            case when exists (select 1 from spaces where thread = threads.key) then ?6 end",
+            "insert into threads (name, token, holder, leased_until, time_to_live, lasts) values (?1, ?2, ?3, ?4, ?5, ?7)
+            on conflict (name) do update set token = ?2, holder = ?3, leased_until = ?4, time_to_live = ?5, lasts = ?7,
+            expires = case when exists (select 1 from spaces where thread = threads.key) then ?6 end",
         )?
-        .execute(params![thread, token, claim.holder, until, lives, lives.map(|lives| now().saturating_add(lives))])?;
+        .execute(params![
+            thread,
+            token,
+            claim.holder,
+            until,
+            lives,
+            lives.map(|lives| now().saturating_add(lives)),
+            lasts(claim.lasts)
+        ])?;
     let token = u64::try_from(token).unwrap_or_default();
-    Ok(Lease { thread: thread.into(), token, lasts: claim.lasts })
+    Ok(Ok(Lease { thread: thread.into(), token, lasts: claim.lasts }))
 }
 
 /// Of all threads, so that tokens grow also where a thread was deleted in between.
@@ -83,7 +109,7 @@ impl Held {
 
 pub(super) fn renew(connection: &Connection, lease: &Lease) -> Result<(), Fault> {
     let held = held(connection, &lease.thread, lease.token)?;
-    let until = now().saturating_add(millis(lease.lasts));
+    let until = now().saturating_add(lasts(lease.lasts));
     let sql = "update threads set leased_until = ? where key = ?";
     connection.prepare_cached(sql)?.execute(params![until, held.key])?;
     Ok(())

@@ -25,6 +25,7 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 
 use crate::lease::{Claimed, wait_for};
+use crate::retention::Unread;
 use crate::rows::Batch;
 use crate::vault::Vault;
 use fault::Fault;
@@ -89,12 +90,13 @@ impl Sqlite {
     async fn start(path: Option<PathBuf>, options: SqliteOptions) -> Result<Self, SaverError> {
         let place =
             path.as_ref().map_or_else(|| "a database in memory".to_owned(), |path| format!("`{}`", path.display()));
-        let (vault, busy_timeout) = (options.vault.clone(), options.busy_timeout);
+        let (vault, busy_timeout) = (options.vault.of_a_database(), options.busy_timeout);
         let manner = Manner { busy_timeout, waits_for_disk: options.survives == Survives::PowerLoss };
         let (log, own_path) = (Log::of(path.as_deref()), path.clone());
         let writer =
             Writer::start(place.clone(), manner, log, move || schema::open_writer(own_path.as_deref(), &options))
                 .await?;
+        vault.set_database(writer.submit(Work::Short, schema::identity).await?);
         let readers = path.map(|path| Readers { path, busy_timeout, idle: Mutex::default() });
         Ok(Self(Arc::new(Inner { place, vault, writer, readers, released: Notify::new() })))
     }
@@ -161,9 +163,9 @@ impl Sqlite {
         let (name, claim, undo) = (thread.to_owned(), claim.clone(), self.0.writer.head());
         let work = move |connection: &Connection| {
             let release = move |lease: Lease| undo.submit(move |connection| lease::release(connection, &lease));
-            Ok(Claimed::new(lease::claim(connection, &name, &claim)?, release))
+            Ok(lease::claim(connection, &name, &claim)?.map(|lease| Claimed::new(lease, release)))
         };
-        let claimed = self.0.writer.submit(Work::Last, work).await?;
+        let claimed = self.0.writer.submit(Work::Last, work).await??;
         claimed.take().ok_or_else(|| SaverError::Invalid(format!("the claim of thread `{thread}` was dropped")))
     }
 
@@ -176,21 +178,40 @@ impl Sqlite {
         }
     }
 
-    async fn prune_threads(&self, prune: Prune) -> Result<u64, SaverError> {
-        let threads = match prune.threads.clone() {
-            Some(threads) => threads,
-            None => self.read(delete::names).await?,
-        };
-        let (prune, now) = (Arc::new(prune), SystemTime::now());
-        let mut pruned = 0;
+    async fn names(&self) -> Result<Vec<String>, SaverError> {
+        self.read(delete::names).await
+    }
+
+    /// Deletes of these threads what the plan says, also if some of them cannot be read, which is said at the end. Each is
+    /// looked at first beside those who write: most have nothing to be deleted.
+    async fn delete_of(
+        &self,
+        threads: Vec<String>,
+        plan: impl Fn(&delete::History) -> Deletion + Clone + Send + 'static,
+    ) -> Result<u64, SaverError> {
+        let (mut deleted, mut unread) = (0, Unread::default());
         for thread in threads {
-            let prune = prune.clone();
-            let plan = move |history: &delete::History| {
-                Deletion::by_prune(history.iter().map(|(namespace, it)| (namespace, it)), &prune, now)
-            };
-            pruned += self.delete_some(thread, plan).await?;
+            let (vault, first, name) = (self.0.vault.clone(), plan.clone(), thread.clone());
+            let looks =
+                self.read(move |connection| Ok(!first(&delete::history(connection, &vault, &name)?).is_empty()));
+            if unread.pass(looks.await)? {
+                deleted += unread.pass(self.delete_some(thread, plan.clone()).await)?;
+            }
         }
-        Ok(pruned)
+        unread.report().map(|()| deleted)
+    }
+
+    /// Stores everything anew, encrypted with the key of [`SqliteOptions::encrypt`], and returns how many threads that were. Those
+    /// that cannot be read are passed over, and named at the end. Can be done while the file is in use, and again.
+    #[cfg(feature = "encryption")]
+    pub async fn reencrypt(&self) -> Result<u64, SaverError> {
+        let (mut done, mut unread) = (0, Unread::default());
+        for thread in self.names().await? {
+            let vault = self.0.vault.clone();
+            let work = move |connection: &Connection| delete::reencrypt(connection, &vault, &thread).map(|()| 1);
+            done += unread.pass(self.0.writer.submit(Work::Alone, work).await)?;
+        }
+        unread.report().map(|()| done)
     }
 
     /// In a transaction for each thread, so that those who write do not wait long.
@@ -291,20 +312,23 @@ impl Checkpointer for Sqlite {
     }
 
     async fn delete_for_runs(&self, runs: &[String]) -> Result<(), SaverError> {
-        let (vault, all) = (self.0.vault.clone(), runs.to_vec());
-        let threads = self.read(move |connection| delete::threads_of_runs(connection, &vault, &all)).await?;
-        for thread in threads {
-            let runs = runs.to_vec();
-            let plan = move |history: &delete::History| {
-                Deletion::by_runs(history.iter().map(|(namespace, it)| (namespace, it)), &runs)
-            };
-            self.delete_some(thread, plan).await?;
-        }
-        Ok(())
+        let runs: Arc<[String]> = runs.into();
+        let plan = move |history: &delete::History| {
+            Deletion::by_runs(history.iter().map(|(namespace, it)| (namespace, it)), &runs)
+        };
+        self.delete_of(self.names().await?, plan).await.map(|_| ())
     }
 
     async fn prune(&self, prune: Prune) -> Result<u64, SaverError> {
-        self.prune_threads(prune).await
+        let threads = match prune.threads.clone() {
+            Some(threads) => threads,
+            None => self.names().await?,
+        };
+        let (prune, now) = (Arc::new(prune), SystemTime::now());
+        let plan = move |history: &delete::History| {
+            Deletion::by_prune(history.iter().map(|(namespace, it)| (namespace, it)), &prune, now)
+        };
+        self.delete_of(threads, plan).await
     }
 
     async fn sweep(&self) -> Result<u64, SaverError> {

@@ -69,11 +69,22 @@ impl SqliteOptions {
         self
     }
 
-    /// Encrypts checkpoints, values and writes, and refuses what is not encrypted with this key. The names of threads,
-    /// namespaces, channels and holders stay readable, and so do the ids.
+    /// Encrypts checkpoints, values and writes, and refuses what is not encrypted with this key, or was moved here from another
+    /// place or database. The names of threads, namespaces, channels and holders stay readable, and so do the ids; an earlier
+    /// version of a row in its own place, or a row that is missing, is not noticed.
+    ///
+    /// A key is replaced in three steps: all processes get the new one by [`decrypt_with`](Self::decrypt_with), then `encrypt`
+    /// with the new one and `decrypt_with` the old one, then [`Sqlite::reencrypt`] stores everything anew, and the old one can go.
     #[cfg(feature = "encryption")]
     pub fn encrypt(mut self, key: &crate::Key) -> Self {
         self.vault.encrypt(key);
+        self
+    }
+
+    /// Also reads what was encrypted with this key, beside the one of [`encrypt`](Self::encrypt).
+    #[cfg(feature = "encryption")]
+    pub fn decrypt_with(mut self, key: &crate::Key) -> Self {
+        self.vault.decrypt_with(key);
         self
     }
 

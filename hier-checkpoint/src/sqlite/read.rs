@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hier_core::checkpoint::{Chain, Checkpoint, ListQuery, Listed, Saved, ThreadInfo};
+use hier_core::checkpoint::{Chain, Checkpoint, ListQuery, Listed, Saved, SaverError, ThreadInfo};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 use uuid::Uuid;
@@ -214,7 +214,11 @@ pub(super) fn threads(connection: &Connection, vault: &Vault, limit: Option<usiz
     let mut found = rows.collect::<Result<Vec<_>, _>>()?;
     for info in &mut found {
         if let Some(root) = Space::find(connection, vault, &info.thread, "")? {
-            info.latest = root.checkpoint(None)?;
+            info.latest = match root.checkpoint(None) {
+                // It is listed all the same, as what is done to it goes by its name.
+                Err(Fault::Saver(SaverError::Damaged { .. })) => None,
+                latest => latest?,
+            };
         }
     }
     Ok(found)

@@ -5,15 +5,18 @@ use std::time::{Duration, Instant};
 
 use hier_core::checkpoint::SaverError;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+use uuid::Uuid;
 
 use super::fault::Fault;
 use super::options::{SqliteOptions, Survives};
+use super::read::uuid_at;
 
 /// Says that a file is ours: `hier`.
 pub(crate) const APPLICATION: i32 = i32::from_be_bytes(*b"hier");
 
 /// Each brings the tables to the next version. A file's version is how many it has been through.
-const MIGRATIONS: &[&str] = &["
+const MIGRATIONS: &[&str] = &[
+    "
     create table tokens (last integer not null) strict;
     insert into tokens values (0);
     create table threads (
@@ -55,7 +58,15 @@ const MIGRATIONS: &[&str] = &["
         value blob not null,
         primary key (space, checkpoint, task, slot)
     ) strict, without rowid;
-"];
+",
+    "
+    -- Which database this is, so that what is encrypted cannot be moved to another with the same key.
+    create table identity (id blob not null) strict;
+    insert into identity values (randomblob(16));
+    -- How long the lease was for, so that it ends also if the clock is set back.
+    alter table threads add column lasts integer;
+",
+];
 
 /// The size of a page, in bytes.
 const PAGE: u32 = 8192;
@@ -169,6 +180,11 @@ fn migrate(connection: &mut Connection, path: Option<&Path>) -> Result<(), Fault
     transaction.pragma_update(None, "user_version", i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX))?;
     transaction.commit()?;
     Ok(())
+}
+
+/// Which database this is.
+pub(super) fn identity(connection: &Connection) -> Result<Uuid, Fault> {
+    Ok(connection.query_row("select id from identity", [], |row| uuid_at(row, 0))?)
 }
 
 fn unusable(path: &Path, reason: &str) -> Fault {

@@ -6,13 +6,32 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::fault::Fault;
 use super::lease::held;
-use crate::rows::{Batch, CheckpointRow, PieceRow, WriteRow};
+use crate::rows::{Base, Batch, CheckpointRow, PieceRow, WriteRow};
 
 /// Stores a batch for whoever has this token.
 pub(super) fn commit(connection: &Connection, thread: &str, token: u64, batch: &Batch) -> Result<(), Fault> {
     let held = held(connection, thread, token)?;
+    check_bases(connection, held.key, thread, &batch.bases)?;
     store(connection, held.key, batch)?;
     held.touch(connection)
+}
+
+/// Refuses what builds on values that are not there.
+fn check_bases(connection: &Connection, key: i64, thread: &str, bases: &[Base]) -> Result<(), Fault> {
+    let mut spaces = Spaces { connection, thread: key, last: None };
+    let mut statement =
+        connection.prepare_cached("select 1 from pieces where space = ? and version = ? and channel = ?")?;
+    for base in bases {
+        let space = spaces.known(&base.namespace)?;
+        let is_there = match space {
+            Some(space) => statement.exists(params![space, base.version.as_bytes(), &*base.channel])?,
+            None => false,
+        };
+        if !is_there {
+            return Err(base.gone(thread).into());
+        }
+    }
+    Ok(())
 }
 
 /// Stores a batch in the thread with this key.
@@ -71,16 +90,23 @@ struct Spaces<'a> {
 
 impl Spaces<'_> {
     fn key(&mut self, namespace: &Arc<str>) -> Result<i64, Fault> {
-        if let Some((name, key)) = &self.last
-            && name == namespace
-        {
-            return Ok(*key);
-        }
-        let key = match self.find(namespace)? {
+        let key = match self.known(namespace)? {
             Some(key) => key,
             None => self.make(namespace)?,
         };
         self.last = Some((namespace.clone(), key));
+        Ok(key)
+    }
+
+    /// Of a namespace that is there.
+    fn known(&mut self, namespace: &Arc<str>) -> Result<Option<i64>, Fault> {
+        if let Some((name, key)) = &self.last
+            && name == namespace
+        {
+            return Ok(Some(*key));
+        }
+        let key = self.find(namespace)?;
+        self.last = key.map(|key| (namespace.clone(), key));
         Ok(key)
     }
 

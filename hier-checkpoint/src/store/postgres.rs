@@ -16,7 +16,7 @@ use super::row::{Columns, Row, join, picked, split};
 use crate::PostgresOptions;
 use crate::postgres::client::Client;
 use crate::postgres::fault::Fault;
-use crate::postgres::session::{Parameter, Session, Transaction, retrying};
+use crate::postgres::session::{Parameter, Session, Transaction, first, retrying};
 use crate::postgres::text::{escape, unescape};
 use crate::vault::Vault;
 
@@ -65,7 +65,12 @@ impl PostgresStore {
     /// vectors), and of the store (index, times to live).
     pub async fn connect_with(url: &str, postgres: PostgresOptions, options: StoreOptions) -> Result<Self, StoreError> {
         let session = Session::start(url, &postgres).await?;
-        Ok(Self(Arc::new(Inner { session, vault: postgres.vault, options, ready: AtomicBool::new(false) })))
+        Ok(Self(Arc::new(Inner {
+            session,
+            vault: postgres.vault.of_a_database(),
+            options,
+            ready: AtomicBool::new(false),
+        })))
     }
 
     /// Makes the tables, or brings those of an older version up to date. Does nothing if they are. Several processes may call
@@ -77,7 +82,18 @@ impl PostgresStore {
             let migrated = migrate(session, transaction.client()).await;
             transaction.end(migrated).await
         })?;
+        self.learn_identity().await?;
         self.0.ready.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn learn_identity(&self) -> Result<(), SaverError> {
+        let (session, vault) = (&self.0.session, &self.0.vault);
+        if vault.lacks_database() {
+            let sql = session.statements.with_schema("select id from {s}.store_identity");
+            let rows = retrying!(session, client => session.query(&client, &sql, &[]).await)?;
+            vault.set_database(first(&rows).map_err(|fault| fault.tell(&session.place))?);
+        }
         Ok(())
     }
 
@@ -92,6 +108,7 @@ impl PostgresStore {
             let reason = "its tables for a store are missing or of another version: call `PostgresStore::migrate`";
             return Err(SaverError::Unusable { place: session.place.clone(), reason: reason.to_owned() });
         }
+        self.learn_identity().await?;
         self.0.ready.store(true, Ordering::Relaxed);
         Ok(())
     }

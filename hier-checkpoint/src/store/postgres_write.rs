@@ -14,7 +14,8 @@ use crate::postgres::text::{escape, unescape};
 use crate::vault::Vault;
 
 /// Each brings the tables to the next version; `{s}` is the schema.
-const MIGRATIONS: &[&str] = &[r#"
+const MIGRATIONS: &[&str] = &[
+    r#"
     create table {s}.store_spaces (
         key bigint generated always as identity primary key,
         name text collate "C" not null unique
@@ -37,7 +38,13 @@ const MIGRATIONS: &[&str] = &[r#"
     -- The server's clock, in microseconds since 1970: machines need not agree on the time.
     create function {s}.store_now() returns bigint language sql volatile as
         $$ select (extract(epoch from clock_timestamp()) * 1000000)::bigint $$;
-"#];
+"#,
+    r#"
+    -- Which store this is, so that what is encrypted cannot be moved to another with the same key.
+    create table {s}.store_identity (id uuid not null);
+    insert into {s}.store_identity values (md5(random()::text || clock_timestamp()::text)::uuid);
+"#,
+];
 
 /// How many migrations the tables have been through, if there are any, and how many there are.
 pub(super) async fn version(session: &Session, client: &Client) -> Result<(Option<usize>, usize), Fault> {

@@ -10,7 +10,7 @@ use hier_core::store::plan::Plan;
 use hier_core::store::{Op, OpResult, Store, StoreError, StoreOptions};
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::sqlite_rows::{Touched, migrate, read_all, refresh, sweep, write_all};
+use super::sqlite_rows::{Touched, identity, migrate, read_all, refresh, sweep, write_all};
 use crate::SqliteOptions;
 use crate::sqlite::fault::Fault;
 use crate::sqlite::schema::open_ours;
@@ -67,8 +67,17 @@ impl SqliteStore {
         options: StoreOptions,
     ) -> Result<Self, StoreError> {
         let path = path.as_ref().to_owned();
+        let mut sqlite = sqlite;
+        sqlite.vault = sqlite.vault.of_a_database();
         let store = Self(Arc::new(Inner { path, sqlite, options, idle: Mutex::default(), writing: Mutex::default() }));
-        store.run(|store| store.with(|connection| migrate(connection, &store.0.path))).await?;
+        let migrate = |store: &Self| {
+            store.with(|connection| {
+                migrate(connection, &store.0.path)?;
+                store.vault().set_database(identity(connection)?);
+                Ok(())
+            })
+        };
+        store.run(migrate).await?;
         Ok(store)
     }
 

@@ -14,7 +14,8 @@ use crate::sqlite::schema::APPLICATION;
 use crate::vault::Vault;
 
 /// Each brings the tables to the next version.
-const MIGRATIONS: &[&str] = &["
+const MIGRATIONS: &[&str] = &[
+    "
     create table store_spaces (key integer primary key, name text not null unique) strict;
     create table store_items (
         place integer primary key,
@@ -30,7 +31,13 @@ const MIGRATIONS: &[&str] = &["
     ) strict;
     create index store_items_in_order on store_items (space, place);
     create index store_items_expire on store_items (expires) where expires is not null;
-"];
+",
+    "
+    -- Which store this is, so that what is encrypted cannot be moved to another with the same key.
+    create table store_identity (id blob not null) strict;
+    insert into store_identity values (randomblob(16));
+",
+];
 
 /// The places of items whose time to live is to start anew.
 pub(super) type Touched = Vec<i64>;
@@ -59,6 +66,12 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Fa
     transaction.pragma_update(None, "application_id", APPLICATION)?;
     transaction.commit()?;
     Ok(())
+}
+
+/// Which store this is.
+pub(super) fn identity(connection: &Connection) -> Result<uuid::Uuid, Fault> {
+    let bytes = connection.query_row("select id from store_identity", [], |row| row.get(0))?;
+    Ok(uuid::Uuid::from_bytes(bytes))
 }
 
 /// How many migrations the tables have been through, if there are any.

@@ -1,0 +1,175 @@
+//! Keys that are replaced, rows that were moved between databases, and rows of earlier versions.
+#![cfg(all(feature = "sqlite", feature = "encryption"))]
+
+mod kit;
+
+use std::path::Path;
+
+use hier_checkpoint::{Key, Sqlite, SqliteOptions};
+use hier_core::checkpoint::{Checkpoint, Checkpointer, Claim, ListQuery, Prune, SaverError};
+use rusqlite::Connection;
+
+fn key(number: u8) -> Key {
+    Key::new([number; 32])
+}
+
+fn with(number: u8) -> SqliteOptions {
+    Sqlite::options().encrypt(&key(number))
+}
+
+/// Stores a checkpoint with a value and a write.
+async fn store(saver: &impl Checkpointer, thread: &str) -> Checkpoint {
+    let lease = saver.acquire(thread, Claim::default()).await.expect("the thread");
+    let (checkpoint, record) = kit::next(None, &[(0, false, b"value".to_vec())], 1);
+    let write = kit::write(checkpoint.id, 0, b"written");
+    saver.commit(&lease, vec![record, write]).await.expect("a commit");
+    saver.release(&lease).await.expect("a release");
+    checkpoint
+}
+
+/// Everything that was stored is read.
+async fn reads(saver: &impl Checkpointer, thread: &str, checkpoint: &Checkpoint) {
+    let latest = saver.get(thread, "", None).await.expect("what can be read").expect("the latest");
+    assert_eq!(&latest.checkpoint, checkpoint);
+    assert_eq!(latest.values[0].1.full.as_deref(), Some(&b"value"[..]));
+    assert_eq!(latest.writes[0].writes[0].value, b"written");
+}
+
+fn is_damage<T: std::fmt::Debug>(result: Result<T, SaverError>) {
+    assert!(matches!(&result, Err(SaverError::Damaged { .. })), "{result:?}");
+}
+
+async fn replaces_its_key<S: Checkpointer>(
+    open: impl AsyncFn(&Key, Option<&Key>) -> S,
+    reencrypt: impl AsyncFn(&S) -> Result<u64, SaverError>,
+) {
+    let (old, new) = (key(1), key(2));
+    let first = store(&open(&old, None).await, "first").await;
+    is_damage(open(&new, None).await.get("first", "", None).await);
+    // Both are read, and the new one writes.
+    let both = open(&new, Some(&old)).await;
+    reads(&both, "first", &first).await;
+    let second = store(&both, "second").await;
+    is_damage(open(&old, None).await.get("second", "", None).await);
+    for _ in 0..2 {
+        assert_eq!(reencrypt(&both).await.expect("all of it"), 2);
+    }
+    let after = open(&new, None).await;
+    reads(&after, "first", &first).await;
+    reads(&after, "second", &second).await;
+    is_damage(open(&old, None).await.get("first", "", None).await);
+}
+
+#[tokio::test]
+async fn a_key_of_a_file_is_replaced() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("desk.db");
+    let open = async |write: &Key, read: Option<&Key>| {
+        let options = Sqlite::options().encrypt(write);
+        read.map_or(options.clone(), |read| options.decrypt_with(read)).open(&path).await.expect("the file")
+    };
+    replaces_its_key(open, Sqlite::reencrypt).await;
+}
+
+#[cfg(feature = "postgres")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_of_a_server_is_replaced() {
+    use hier_checkpoint::Postgres;
+    let Some(url) = kit::server::server() else { return };
+    let open = async |write: &Key, read: Option<&Key>| {
+        let options = Postgres::options().schema("keys").encrypt(write);
+        let options = read.map_or(options.clone(), |read| options.decrypt_with(read));
+        let saver = options.connect(&url).await.expect("the server");
+        saver.migrate().await.expect("tables");
+        saver
+    };
+    replaces_its_key(open, Postgres::reencrypt).await;
+}
+
+/// One file with two threads, one of them of another key: what cannot be read stops nothing.
+#[tokio::test]
+async fn what_cannot_be_read_stops_no_maintenance() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("desk.db");
+    goes_on(async |number| with(number).open(&path).await.expect("the file"), Sqlite::reencrypt).await;
+}
+
+#[cfg(feature = "postgres")]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_read_stops_no_maintenance_of_a_server() {
+    use hier_checkpoint::Postgres;
+    let Some(url) = kit::server::server() else { return };
+    let open = async |number| {
+        let saver =
+            Postgres::options().schema("goes_on").encrypt(&key(number)).connect(&url).await.expect("the server");
+        saver.migrate().await.expect("tables");
+        saver
+    };
+    goes_on(open, Postgres::reencrypt).await;
+}
+
+async fn goes_on<S: Checkpointer>(open: impl AsyncFn(u8) -> S, reencrypt: impl AsyncFn(&S) -> Result<u64, SaverError>) {
+    let (foreign, own) = (open(1).await, open(2).await);
+    for thread in ["a", "c"] {
+        store(&foreign, thread).await;
+    }
+    for _ in 0..3 {
+        store(&own, "b").await;
+    }
+    let told = |result: Result<u64, SaverError>| {
+        let error = result.expect_err("what could not be read").to_string();
+        assert!(
+            error.contains("`a`") && error.contains("`c`") && error.contains("the other threads were done"),
+            "{error}"
+        );
+    };
+    let listed = own.threads(None).await.expect("all of them");
+    let mut names: Vec<_> = listed.iter().map(|info| (&*info.thread, info.latest.is_some())).collect();
+    names.sort_unstable();
+    assert_eq!(names, [("a", false), ("b", true), ("c", false)]);
+    told(own.prune(Prune::default()).await);
+    assert_eq!(own.list(ListQuery::thread("b")).await.expect("a list").len(), 1);
+    told(own.delete_for_runs(&["run".to_owned()]).await.map(|()| 0));
+    told(reencrypt(&own).await);
+}
+
+/// The same thread, checkpoint and key, in another database.
+#[tokio::test]
+async fn a_row_of_another_database_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, other) = (folder.path().join("desk.db"), folder.path().join("other.db"));
+    let saver = with(1).open(&path).await.expect("a new file");
+    let checkpoint = store(&saver, "t").await;
+    saver.close().await.expect("a close");
+    std::fs::copy(&path, &other).expect("a copy");
+    reads(&with(1).open(&other).await.expect("the copy"), "t", &checkpoint).await;
+    // As if its rows had been put into another database.
+    Connection::open(&other)
+        .and_then(|db| db.execute_batch("update identity set id = randomblob(16)"))
+        .expect("a change");
+    is_damage(with(1).open(&other).await.expect("the file").get("t", "", None).await);
+}
+
+/// As the first version of hier has encrypted: AES-256-GCM, bound to the place only.
+#[tokio::test]
+async fn rows_of_the_first_version_are_read_and_encrypted_anew() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("desk.db");
+    std::fs::copy(fixture("aes-256-gcm.db"), &path).expect("the fixture");
+    let saver = with(9).open(&path).await.expect("the file");
+    let latest = saver.get("other", "", None).await.expect("what can be read").expect("the latest");
+    assert_eq!(latest.values[1].1.full.as_deref(), Some(&b"value 4"[..]));
+    assert_eq!(latest.values[0].1.deltas.len(), 4);
+    assert_eq!(latest.writes[0].writes[0].value, b"written");
+    saver.reencrypt().await.expect("all of it");
+    assert_eq!(saver.get("other", "", None).await.expect("what can be read").as_ref(), Some(&latest));
+    saver.close().await.expect("a close");
+    let forms = "select count(*) from checkpoints where substr(body, -1) <> x'03'";
+    let old: i64 = Connection::open(&path).and_then(|db| db.query_row(forms, [], |row| row.get(0))).expect("a count");
+    assert_eq!(old, 0);
+    is_damage(with(8).open(&path).await.expect("the file").get("other", "", None).await);
+}
+
+fn fixture(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
+}
