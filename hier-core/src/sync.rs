@@ -1,6 +1,7 @@
 //! Locks.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
+pub(crate) use std::sync::{Mutex, MutexGuard};
 
 /// Locks, also after a panic elsewhere: what is behind these locks is whole at any time.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -119,7 +119,7 @@ impl<T: Values, C, D> Attached<T, C, D> {
     /// The state that was sent; for a dynamic one, an object of which the known channels are merged into the initial
     /// state.
     fn unpack(&self, parcel: &Parcel) -> Result<Arc<T>, NodeError> {
-        if let Some(state) = parcel.as_any().downcast_ref::<T>() {
+        if let Some(state) = parcel.get::<T>() {
             return Ok(Arc::new(state.clone()));
         }
         let mut state = (self.graph.initial)();

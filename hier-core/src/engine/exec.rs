@@ -225,8 +225,7 @@ where
     C: Send + Sync + 'static,
 {
     if emitter.is_none() && !is_traced() && task.run.shared.book.is_none() {
-        // A panic may still come from what is dropped with the task.
-        return Box::pin(caught(async move { execute_and_route(&task).await }));
+        return Box::pin(async move { execute_and_route(&task).await });
     }
     let span = task_span(&task);
     let told = async move {
@@ -243,5 +242,5 @@ where
             result
         })
     };
-    Box::pin(caught(told).instrument(span))
+    Box::pin(told.instrument(span))
 }

@@ -1,12 +1,12 @@
 //! The engine: where a thread stands and how it goes on ([`step`], pure), and the tokio runner around it.
 
-mod batch;
 mod child;
 mod durable;
 mod event;
 mod exec;
 mod hooks;
 mod outcome;
+mod pool;
 pub(crate) mod program;
 mod report;
 mod resolve;
@@ -17,7 +17,6 @@ mod runner;
 mod several;
 mod step;
 mod stream;
-mod watch;
 mod weight;
 
 pub use durable::{StateSnapshot, StateUpdate, TaskSnapshot};

@@ -40,7 +40,7 @@ pub(crate) fn with_routes<S: Values, C>(
     }
     let leads = done.leads.get_or_insert_default();
     leads.go.extend(routing.go.iter().map(|node| plan.rank(*node)));
-    leads.sends.extend(routing.sends.into_iter().map(|(node, parcel)| (plan.rank(node), parcel)));
+    leads.sends.extend(routing.sends.drain().map(|(node, parcel)| (plan.rank(node), parcel)));
     Ok(done)
 }
 

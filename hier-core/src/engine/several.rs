@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::batch::Batch;
 use super::durable::{Before, Reuse};
 use super::exec::in_batch;
+use super::pool::Batch;
 use super::report::started;
 use super::runner::{End, Runner, TaskResult};
 use super::step::Applied;

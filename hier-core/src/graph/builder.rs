@@ -9,7 +9,7 @@ use hier_spec::{ArmSpec, ArmTarget, EdgeSpec, NodeSpec, Source, Target as SpecTa
 use super::assemble::{self, Draft};
 use super::compiled::CompiledGraph;
 use super::handler::IntoOutput;
-use crate::engine::program::{Checkpoints, End, NodeDef, Parcel, Payload, RouteFn, Routing, Start, Task, body};
+use crate::engine::program::{Checkpoints, End, NodeDef, Payload, RouteFn, Routing, Start, Task, body};
 use crate::error::{BuildError, NodeError};
 use crate::state::{DynState, Schema, SharesWith, State, Values};
 
@@ -277,8 +277,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
             let (from, node) = (names.source(&from)?, names.node(&to, "the target of a Send")?);
             let arm = ArmSpec { label: label.clone().into(), to: vec![ArmTarget::Send(node)].into() };
             let code: RouteFn<S> = Arc::new(move |state, routing| {
-                let parcels = items(state).into_iter().map(|item| (node, Arc::new(item) as Parcel));
-                routing.sends.extend(parcels);
+                items(state).into_iter().for_each(|item| routing.send(node, item));
                 Ok(())
             });
             Ok((EdgeSpec::Route { from, label: label.into(), arms: vec![arm].into() }, Some(code)))

@@ -8,7 +8,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::checkpoint::{CodecError, PendingWrite, SendRecord, TaskWrites, codec, slot};
-use crate::engine::program::{By, Done, Inbox, Leads, PULLED, Parcel, Plan, StoredPayload};
+use crate::engine::program::{By, Done, Inbox, Leads, PULLED, Parcel, Plan};
 use crate::error::NodeError;
 use crate::question::Question;
 use crate::state::{ChannelWrite, Values, Writes};
@@ -42,7 +42,7 @@ impl RoutingRecord {
             leads.go.push(find(node)?);
         }
         for send in self.sends {
-            leads.sends.push((find(&send.node)?, Arc::new(StoredPayload(send.payload))));
+            leads.sends.push((find(&send.node)?, Parcel::stored(send.payload)));
         }
         Ok(leads)
     }

@@ -4,74 +4,12 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::checkpoint::{CodecError, codec};
+use super::{Parcel, Payload};
 use crate::state::{Update, Values, Writes};
-
-/// Something that a Send can carry.
-#[diagnostic::on_unimplemented(
-    message = "a Send cannot carry a `{Self}`",
-    label = "cannot be sent",
-    note = "what is sent is kept with the run until it is taken: derive `Clone`, `Serialize` and `Deserialize` for it"
-)]
-pub trait Payload: Clone + Send + Sync + Serialize + DeserializeOwned + 'static {}
-
-impl<T: Clone + Send + Sync + Serialize + DeserializeOwned + 'static> Payload for T {}
-
-/// A payload whose type only sender and receiver know.
-pub(crate) trait ErasedPayload: Any + Send + Sync {
-    fn to_json(&self) -> Result<Value, serde_json::Error>;
-    fn encode(&self) -> Result<Vec<u8>, CodecError>;
-    fn type_name(&self) -> &'static str;
-    fn as_any(&self) -> &dyn Any;
-}
-
-/// A payload that was stored: who takes it knows its type.
-pub(crate) struct StoredPayload(pub(crate) Vec<u8>);
-
-impl ErasedPayload for StoredPayload {
-    fn to_json(&self) -> Result<Value, serde_json::Error> {
-        codec::decode_json(&self.0).map_err(serde::ser::Error::custom)
-    }
-
-    fn encode(&self) -> Result<Vec<u8>, CodecError> {
-        Ok(self.0.clone())
-    }
-
-    fn type_name(&self) -> &'static str {
-        "stored value"
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-}
-
-impl<T: Payload> ErasedPayload for T {
-    fn to_json(&self) -> Result<Value, serde_json::Error> {
-        serde_json::to_value(self)
-    }
-
-    fn encode(&self) -> Result<Vec<u8>, CodecError> {
-        codec::encode(self)
-    }
-
-    fn type_name(&self) -> &'static str {
-        std::any::type_name::<T>()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-}
-
-/// What a task was sent.
-pub(crate) type Parcel = Arc<dyn ErasedPayload>;
 
 /// The beginning of a graph, as the builder names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -265,7 +203,7 @@ impl<S: Values> Command<S> {
 
     /// Starts a task of a node with this payload, which the node takes as `Sent<T>`.
     pub fn send(mut self, target: impl IntoTarget<S>, payload: impl Payload) -> Self {
-        self.jumps.push(Jump { parcel: Some(Arc::new(payload)), ..target.into_jump().0 });
+        self.jumps.push(Jump { parcel: Some(Parcel::new(payload)), ..target.into_jump().0 });
         self
     }
 

@@ -1,19 +1,17 @@
 //! Where a route leads.
 
-use std::sync::Arc;
-
-use super::{Parcel, Payload};
+use super::{Parcels, Payload};
 
 /// Where a route leads: filled by the generated `match`, `if` and `for`, and by the closures of a builder.
 #[derive(Default)]
 pub struct Routing {
     pub(crate) go: smallvec::SmallVec<[usize; 4]>,
-    pub(crate) sends: Vec<(usize, Parcel)>,
+    pub(crate) sends: Parcels,
 }
 
 impl std::fmt::Debug for Routing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let sends: Vec<_> = self.sends.iter().map(|(node, _)| node).collect();
+        let sends: Vec<_> = self.sends.nodes().collect();
         f.debug_struct("Routing").field("go", &self.go).field("sends", &sends).finish()
     }
 }
@@ -26,6 +24,6 @@ impl Routing {
 
     /// Starts a task of the node with this index in the spec, with this payload.
     pub fn send(&mut self, node: usize, payload: impl Payload) {
-        self.sends.push((node, Arc::new(payload)));
+        self.sends.push(node, payload);
     }
 }

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Inner, Parcel, Payload, Run, StoredPayload, TaskKey};
-use crate::checkpoint::codec;
+use super::{Inner, Parcel, Payload, Run, TaskKey};
 use crate::error::NodeError;
 use crate::state::Values;
 
@@ -71,17 +70,7 @@ impl<S: Values, C> Task<S, C> {
                 type_name::<T>()
             )));
         };
-        if let Some(StoredPayload(bytes)) = parcel.as_any().downcast_ref() {
-            return codec::decode(bytes).map_err(|error| {
-                NodeError::permanent(format!(
-                    "takes a `{}` and what was stored for it is none: {error}",
-                    type_name::<T>()
-                ))
-            });
-        }
-        parcel.as_any().downcast_ref::<T>().cloned().ok_or_else(|| {
-            NodeError::permanent(format!("takes a `{}` and was sent a `{}`", type_name::<T>(), parcel.type_name()))
-        })
+        parcel.take()
     }
 
     /// What the Send carried, as JSON; none if no Send started the task.

@@ -4,12 +4,10 @@
 //! over what they did to [`Position::apply`]. Between two steps a position is data: [`Position::agenda`] and
 //! [`Position::restore`].
 
-use std::sync::Arc;
-
 use super::frontier::Frontier;
 use super::ledger::{Applied, Ledger, path_order};
 use crate::checkpoint::{Agenda, CodecError, LastRan, SendRecord};
-use crate::engine::program::{By, Done, Inner, Leads, Parcel, Plan, Routing, StoredPayload, TaskKey};
+use crate::engine::program::{By, Done, Inner, Leads, Parcel, Plan, Routing, TaskKey};
 use crate::engine::route::{route, safely, with_routes};
 use crate::error::{NodeError, RunError};
 use crate::state::{Values, Writes};
@@ -313,8 +311,7 @@ impl<S: Values> Position<S> {
         let mut position = Self::new(graph, is_child);
         position.frontier = Frontier::read(plan, agenda, |name| graph.node(name), no_join)?;
         for SendRecord { node, payload } in &agenda.sends {
-            let parcel: Parcel = Arc::new(StoredPayload(payload.clone()));
-            position.sends.push((graph.node(node)?, Some(parcel)));
+            position.sends.push((graph.node(node)?, Some(Parcel::stored(payload.clone()))));
         }
         position.last = Last::read(plan, &agenda.last);
         Ok(position)
@@ -382,7 +379,7 @@ impl<S: Values> Position<S> {
         route(&graph.routes, &plan.exit(node).routes, state, routing)
             .map_err(|error| route_failed(plan, node, error))?;
         routing.go.drain(..).for_each(|node| self.frontier.signal(plan, plan.rank(node)));
-        self.sends.extend(routing.sends.drain(..).map(|(node, parcel)| (plan.rank(node), Some(parcel))));
+        self.sends.extend(routing.sends.drain().map(|(node, parcel)| (plan.rank(node), Some(parcel))));
         self.frontier.end(plan);
         Ok(())
     }

@@ -8,18 +8,19 @@
 //! until it is free, which it is not while it polls the next task in place.
 
 use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
 use futures_core::future::BoxFuture;
+use futures_util::FutureExt;
 use futures_util::task::AtomicWaker;
-use tokio::runtime::Handle;
-use tokio::task::AbortHandle;
 use tokio_util::task::TaskTracker;
 
+use super::runtime::{AbortHandle, Handle, current, spawn, workers};
 use super::watch;
-use crate::sync::lock;
+use crate::sync::{Mutex, MutexGuard, lock};
 
 /// The tasks of one superstep, each made when its turn comes, with results of type `T`.
 pub(crate) struct Batch<T> {
@@ -45,7 +46,7 @@ struct State<T> {
     results: Vec<Option<T>>,
     running: usize,
     missing: usize,
-    stranded: bool,
+    failed: Option<Failed>,
     /// Nobody waits for the results any more: what is still polled somewhere must not go on by itself.
     cancelled: bool,
     /// Threads that drive beside the first, because it is kept.
@@ -59,6 +60,13 @@ type Start<T> = Box<dyn FnMut() -> Option<BoxFuture<'static, T>> + Send>;
 /// A batch needs a runtime and there is none, or it has been shut down.
 pub(crate) struct Stranded;
 
+/// Why results will be missing.
+enum Failed {
+    Stranded,
+    /// Something that was dropped with a task panicked. The panics of nodes are results.
+    Panicked(Box<dyn std::any::Any + Send>),
+}
+
 /// A task that the runtime drives.
 struct Turn<T> {
     batch: Arc<Batch<T>>,
@@ -70,8 +78,7 @@ impl<T> Drop for Turn<T> {
     /// the batch is told.
     fn drop(&mut self) {
         if !self.ended {
-            lock(&self.batch.state).stranded = true;
-            self.batch.waker.wake();
+            self.batch.fail(Failed::Stranded);
         }
     }
 }
@@ -93,23 +100,28 @@ impl<T: Send + 'static> Batch<T> {
                 results: std::iter::repeat_with(|| None).take(count).collect(),
                 running: 0,
                 missing: count,
-                stranded: false,
+                failed: None,
                 cancelled: false,
                 helpers: 0,
                 aborts: Vec::new(),
             }),
             taken: AtomicUsize::new(0),
             waker: AtomicWaker::new(),
-            handle: Handle::try_current().ok(),
+            handle: current(),
             tracker: tracker.clone(),
             limit,
         });
         let guard = CancelOnDrop(&batch);
-        if batch.handle.as_ref().is_some_and(|handle| handle.metrics().num_workers() > 1) {
+        if batch.handle.as_ref().is_some_and(|handle| workers(handle) > 1) {
             watch::add(Arc::downgrade(&batch) as Weak<dyn watch::Watched>);
         }
         batch.drive();
-        poll_fn(|context| batch.poll_done(context)).await?;
+        match poll_fn(|context| batch.poll_done(context)).await {
+            Ok(()) => {}
+            Err(Failed::Stranded) => return Err(Stranded),
+            // It reaches the caller as that of a task does that is driven in place.
+            Err(Failed::Panicked(panic)) => resume_unwind(panic),
+        }
         let (results, start) = {
             let mut state = lock(&batch.state);
             (std::mem::take(&mut state.results), state.start.take())
@@ -153,10 +165,8 @@ impl<T: Send + 'static> Batch<T> {
     fn waits(self: &Arc<Self>, place: usize, task: BoxFuture<'static, T>) {
         let mut state = lock(&self.state);
         let Some(handle) = &self.handle else {
-            state.stranded = true;
             drop(state);
-            self.waker.wake();
-            return;
+            return self.fail(Failed::Stranded);
         };
         // A cancellation comes before, and the task is dropped here, or after, and finds it.
         if state.cancelled {
@@ -166,7 +176,7 @@ impl<T: Send + 'static> Batch<T> {
         if state.waiting.len() == HANDFUL {
             self.hand_over(state);
             // Takes the place of the last task, so that other threads can have that too.
-            handle.spawn(std::future::ready(()));
+            spawn(handle, std::future::ready(()));
         }
     }
 
@@ -176,13 +186,16 @@ impl<T: Send + 'static> Batch<T> {
         for (place, task) in std::mem::take(&mut state.waiting) {
             let turn = Turn { batch: self.clone(), ended: false };
             // Tracked as a whole: it goes on with other tasks when its own has ended.
-            let spawned = handle.spawn(self.tracker.track_future(async move {
+            let work = async move {
                 let mut turn = turn;
-                let result = task.await;
+                let result = AssertUnwindSafe(task).catch_unwind().await;
                 turn.ended = true;
-                turn.batch.hand_in(place, result);
-            }));
-            state.aborts.push(spawned.abort_handle());
+                match result {
+                    Ok(result) => turn.batch.hand_in(place, result),
+                    Err(panic) => turn.batch.fail(Failed::Panicked(panic)),
+                }
+            };
+            state.aborts.push(spawn(handle, self.tracker.track_future(work)));
         }
     }
 
@@ -194,19 +207,30 @@ impl<T: Send + 'static> Batch<T> {
             state.queued > 0
         };
         if more {
-            self.drive();
+            let driven = std::panic::catch_unwind(AssertUnwindSafe(|| self.drive()));
+            if let Err(panic) = driven {
+                self.fail(Failed::Panicked(panic));
+            }
         }
         self.waker.wake();
     }
 
-    fn poll_done(&self, context: &mut Context<'_>) -> Poll<Result<(), Stranded>> {
+    fn poll_done(&self, context: &mut Context<'_>) -> Poll<Result<(), Failed>> {
         self.waker.register(context.waker());
-        let state = lock(&self.state);
-        match (state.missing, state.stranded) {
-            (0, _) => Poll::Ready(Ok(())),
-            (_, true) => Poll::Ready(Err(Stranded)),
-            _ => Poll::Pending,
+        let mut state = lock(&self.state);
+        match state.failed.take() {
+            _ if state.missing == 0 => Poll::Ready(Ok(())),
+            Some(failed) => Poll::Ready(Err(failed)),
+            None => Poll::Pending,
         }
+    }
+}
+
+impl<T> Batch<T> {
+    /// Not all results will come.
+    fn fail(&self, failed: Failed) {
+        lock(&self.state).failed.get_or_insert(failed);
+        self.waker.wake();
     }
 }
 
@@ -256,15 +280,18 @@ impl<T: Send + 'static> watch::Watched for Batch<T> {
         self.hand_over(lock(&self.state));
         let mut state = lock(&self.state);
         let queued = state.queued.min(self.limit.saturating_sub(state.running));
-        let wanted = queued.min(handle.metrics().num_workers().saturating_sub(1));
+        let wanted = queued.min(workers(handle).saturating_sub(1));
         while state.helpers < wanted {
             state.helpers += 1;
             let batch = self.clone();
-            let spawned = handle.spawn(self.tracker.track_future(async move {
-                batch.drive();
+            let work = async move {
+                let helped = AssertUnwindSafe(async { batch.drive() }).catch_unwind().await;
                 lock(&batch.state).helpers -= 1;
-            }));
-            state.aborts.push(spawned.abort_handle());
+                if let Err(panic) = helped {
+                    batch.fail(Failed::Panicked(panic));
+                }
+            };
+            state.aborts.push(spawn(handle, self.tracker.track_future(work)));
         }
     }
 }

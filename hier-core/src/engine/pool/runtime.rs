@@ -1,0 +1,19 @@
+//! What a batch takes of a runtime.
+
+pub(super) use tokio::runtime::Handle;
+pub(super) use tokio::task::AbortHandle;
+
+/// The runtime that polls the caller, if there is one.
+pub(super) fn current() -> Option<Handle> {
+    Handle::try_current().ok()
+}
+
+/// How many threads it has.
+pub(super) fn workers(runtime: &Handle) -> usize {
+    runtime.metrics().num_workers()
+}
+
+/// Has the runtime drive this future.
+pub(super) fn spawn(runtime: &Handle, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+    runtime.spawn(work).abort_handle()
+}

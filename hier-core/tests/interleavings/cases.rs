@@ -1,0 +1,107 @@
+//! What holds of a batch in every interleaving.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::future::{Either, select};
+use shuttle::future::{block_on, yield_now};
+use tokio_util::task::TaskTracker;
+
+use crate::pool::batch::Batch;
+
+const TASKS: usize = 4;
+const SCHEDULES: usize = 200;
+
+/// The tasks that are alive, those that are being polled or wait, and the most there were.
+#[derive(Default)]
+struct Gauge {
+    alive: AtomicUsize,
+    most: AtomicUsize,
+    ended: AtomicUsize,
+}
+
+struct Alive(Arc<Gauge>);
+
+impl Alive {
+    fn new(gauge: &Arc<Gauge>) -> Self {
+        let alive = gauge.alive.fetch_add(1, Ordering::SeqCst) + 1;
+        gauge.most.fetch_max(alive, Ordering::SeqCst);
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.alive.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// A batch of tasks of which each waits as often as its number says, modulo three.
+async fn batch(gauge: &Arc<Gauge>, limit: usize, tracker: &TaskTracker) -> Vec<usize> {
+    let gauge = gauge.clone();
+    let mut numbers = 0..TASKS;
+    let start = move || {
+        let number = numbers.next()?;
+        let gauge = gauge.clone();
+        let task: futures_util::future::BoxFuture<'static, usize> = Box::pin(async move {
+            let alive = Alive::new(&gauge);
+            for _ in 0..number % 3 {
+                yield_now().await;
+            }
+            gauge.ended.fetch_add(1, Ordering::SeqCst);
+            drop(alive);
+            number
+        });
+        Some(task)
+    };
+    let results = Batch::run(TASKS, start, limit, tracker).await;
+    let results = results.unwrap_or_else(|_| panic!("there is a runtime"));
+    results.into_iter().map(|result| result.expect("none is missing")).collect()
+}
+
+#[test]
+fn every_task_ends_once_and_no_more_run_than_may() {
+    for limit in [1, 2, usize::MAX] {
+        let run = move || {
+            let (gauge, tracker) = (Arc::<Gauge>::default(), TaskTracker::new());
+            let results = block_on(batch(&gauge, limit, &tracker));
+            assert_eq!(results, (0..TASKS).collect::<Vec<_>>());
+            assert_eq!(gauge.ended.load(Ordering::SeqCst), TASKS);
+            assert!(gauge.most.load(Ordering::SeqCst) <= limit, "limit {limit}");
+        };
+        shuttle::check_random(run, SCHEDULES);
+        shuttle::check_pct(run, SCHEDULES, 3);
+    }
+}
+
+#[test]
+fn nothing_of_a_batch_that_was_dropped_is_left() {
+    for (limit, polls) in [(1, 0), (1, 2), (2, 1), (usize::MAX, 1), (usize::MAX, 3)] {
+        let run = move || {
+            let (gauge, tracker) = (Arc::<Gauge>::default(), TaskTracker::new());
+            block_on(async {
+                let gives_up = async {
+                    for _ in 0..polls {
+                        yield_now().await;
+                    }
+                };
+                let ended = {
+                    let batch = std::pin::pin!(batch(&gauge, limit, &tracker));
+                    matches!(select(batch, std::pin::pin!(gives_up)).await, Either::Left(_))
+                };
+                tracker.close();
+                tracker.wait().await;
+                assert_eq!(gauge.alive.load(Ordering::SeqCst), 0, "a task outlives its batch");
+                let done = gauge.ended.load(Ordering::SeqCst);
+                assert!(!ended || done == TASKS);
+                // Whatever still happens, no task goes on.
+                for _ in 0..5 {
+                    yield_now().await;
+                }
+                assert_eq!(gauge.ended.load(Ordering::SeqCst), done, "a task ended after its run");
+            });
+        };
+        shuttle::check_random(run, SCHEDULES);
+        shuttle::check_pct(run, SCHEDULES, 3);
+    }
+}
