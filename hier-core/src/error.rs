@@ -282,6 +282,20 @@ pub enum RunError {
         /// What the reducer said.
         message: String,
     },
+    /// Several calls of a graph that keeps its state for the whole thread came together in one step. None has run.
+    #[error(
+        "{calls} calls of node `{node}` of graph `{graph}` would run side by side and share the one state that its graph keeps \
+         for the whole thread (`checkpoints: per_thread`): let each call have its own (`per_call`), or make them one after the \
+         other, in steps of their own"
+    )]
+    SharedCalls {
+        /// The graph.
+        graph: String,
+        /// The node.
+        node: String,
+        /// How many calls there were.
+        calls: usize,
+    },
     /// `()` was given to go on, and there is nothing to go on with.
     #[error(
         "graph `{graph}` was given no input and there is no run to go on with: pass a state or an update (an empty one \

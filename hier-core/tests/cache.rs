@@ -1,7 +1,6 @@
 //! Results that are used again for equal inputs.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::cell::Cell;
 use std::time::Duration;
 
 use hier_core::graph::Whole;
@@ -18,46 +17,53 @@ struct Trace {
     remaining_steps: RemainingSteps,
 }
 
-/// How often the node ran.
-type Runs = Arc<AtomicUsize>;
+thread_local! {
+    /// How often the node ran, in a test: each has a thread of its own, or begins with a new bench.
+    static RUNS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Counts a run.
+fn hit() -> usize {
+    RUNS.set(RUNS.get() + 1);
+    RUNS.get()
+}
 
 #[allow(clippy::needless_pass_by_value)] // shorter where it is called
 fn says(text: impl ToString) -> TraceUpdate {
     Trace::update().log([text.to_string()])
 }
 
-async fn costly(state: &Trace, run: &Run<Runs>) -> TraceUpdate {
-    let runs = run.context().fetch_add(1, Ordering::SeqCst) + 1;
-    says(format!("x{} run{runs}", state.x))
+async fn costly(state: &Trace) -> TraceUpdate {
+    says(format!("x{} run{}", state.x, hit()))
 }
 
-async fn node(run: &Run<Runs>) -> TraceUpdate {
+async fn node(run: &Run) -> TraceUpdate {
     says(run.node())
 }
 
-graph! { Cached<Trace, Runs> = Graph {
+graph! { Cached<Trace> = Graph {
     nodes: [costly { cache: 60s }],
     edges: [START >> costly >> END],
 } }
 
 struct Bench<G: Graph> {
-    graph: hier_core::graph::CompiledGraph<Trace, Runs, Whole, Trace>,
-    runs: Runs,
+    graph: hier_core::graph::CompiledGraph<Trace, (), Whole, Trace>,
     of: std::marker::PhantomData<G>,
 }
 
-impl<G: Graph<State = Trace, Context = Runs, Input = Whole, Output = Trace>> Bench<G> {
+impl<G: Graph<State = Trace, Context = (), Input = Whole, Output = Trace>> Bench<G> {
     fn new() -> Self {
-        Self { graph: G::compile(), runs: Runs::default(), of: std::marker::PhantomData }
+        RUNS.set(0);
+        Self { graph: G::compile(), of: std::marker::PhantomData }
     }
 
     async fn run(&self, input: TraceUpdate) -> Result<String, RunError> {
-        let out = self.graph.invoke(input, Config::default(), self.runs.clone()).await?;
+        let out = self.graph.invoke(input, Config::default(), ()).await?;
         Ok(out.into_state().log.join(" "))
     }
 
     fn count(&self) -> usize {
-        self.runs.load(Ordering::SeqCst)
+        RUNS.get()
     }
 }
 
@@ -79,7 +85,7 @@ async fn what_is_managed_or_untracked_is_not_part_of_the_input() {
     bench.run(Trace::update().handle(1)).await.unwrap();
     bench.run(Trace::update().handle(2)).await.unwrap();
     let config = Config::default().recursion_limit(7);
-    let _ = bench.graph.invoke(Trace::update(), config, bench.runs.clone()).await.unwrap();
+    let _ = bench.graph.invoke(Trace::update(), config, ()).await.unwrap();
     assert_eq!(bench.count(), 1);
 }
 
@@ -99,15 +105,15 @@ async fn a_result_lives_as_long_as_its_ttl_or_until_it_is_cleared() {
 mod failures {
     use super::*;
 
-    async fn fails_once(run: &Run<Runs>) -> Result<TraceUpdate> {
-        match run.context().fetch_add(1, Ordering::SeqCst) {
-            0 => Err(NodeError::new("once")),
-            runs => Ok(says(format!("run{}", runs + 1))),
+    async fn fails_once() -> Result<TraceUpdate> {
+        match hit() {
+            1 => Err(NodeError::new("once")),
+            runs => Ok(says(format!("run{runs}"))),
         }
     }
 
-    async fn fails(run: &Run<Runs>) -> Result<()> {
-        run.context().fetch_add(1, Ordering::SeqCst);
+    async fn fails() -> Result<()> {
+        hit();
         Err(NodeError::new("always"))
     }
 
@@ -115,11 +121,11 @@ mod failures {
         says("handled")
     }
 
-    graph! { FailsOnce<Trace, Runs> = Graph {
+    graph! { FailsOnce<Trace> = Graph {
         nodes: [fails_once { cache: 60s }],
         edges: [START >> fails_once >> END],
     } }
-    graph! { Handled<Trace, Runs> = Graph {
+    graph! { Handled<Trace> = Graph {
         nodes: [fails { cache: 60s, on_error: handles }],
         edges: [START >> fails >> END],
     } }
@@ -140,8 +146,8 @@ mod failures {
 mod routing {
     use super::*;
 
-    async fn chooses(run: &Run<Runs>) -> Command<Trace> {
-        run.context().fetch_add(1, Ordering::SeqCst);
+    async fn chooses() -> Command<Trace> {
+        hit();
         Command::update(says("chooses")).goto(Chooses::node).send(Chooses::item, 7_u8)
     }
 
@@ -149,7 +155,7 @@ mod routing {
         says(n)
     }
 
-    graph! { Chooses<Trace, Runs> = Graph {
+    graph! { Chooses<Trace> = Graph {
         nodes: [chooses { cache: 60s, goto: [node, item] }, node, item],
         edges: [START >> chooses, node >> END, item >> END],
     } }
@@ -167,7 +173,7 @@ mod routing {
         state.x > 5
     }
 
-    graph! { Routed<Trace, Runs> = Graph {
+    graph! { Routed<Trace> = Graph {
         nodes: [costly { cache: 60s }, node],
         edges: [START >> costly >> if is_big { node } else { END }, node >> END],
     } }
@@ -181,8 +187,8 @@ mod routing {
         }
     }
 
-    async fn square(Sent(n): Sent<u32>, run: &Run<Runs>) -> TraceUpdate {
-        run.context().fetch_add(1, Ordering::SeqCst);
+    async fn square(Sent(n): Sent<u32>) -> TraceUpdate {
+        hit();
         says(n * n)
     }
 
@@ -190,7 +196,7 @@ mod routing {
         (0..u32::try_from(state.x).unwrap_or(0)).collect()
     }
 
-    graph! { Squares<Trace, Runs> = Graph {
+    graph! { Squares<Trace> = Graph {
         nodes: [square { cache: 60s }],
         edges: [START >> for n in numbers { square(n) }, square >> END],
     } }
@@ -207,8 +213,8 @@ mod routing {
 mod subgraphs {
     use super::*;
 
-    graph! { Inner<Trace, Runs> = Graph { nodes: [costly, node], edges: [START >> costly >> node >> END] } }
-    graph! { Outer<Trace, Runs> = Graph { nodes: [Inner { cache: 60s }], edges: [START >> Inner >> END] } }
+    graph! { Inner<Trace> = Graph { nodes: [costly, node], edges: [START >> costly >> node >> END] } }
+    graph! { Outer<Trace> = Graph { nodes: [Inner { cache: 60s }], edges: [START >> Inner >> END] } }
 
     #[tokio::test]
     async fn a_whole_subgraph_can_be_kept() {
@@ -226,7 +232,7 @@ async fn a_hit_is_marked_in_the_stream_and_has_no_task_result() {
     let mut told = Vec::new();
     for _ in 0..2 {
         let modes = [StreamMode::Updates, StreamMode::Tasks];
-        let mut events = bench.graph.stream(Trace::update(), Config::default(), bench.runs.clone(), modes);
+        let mut events = bench.graph.stream(Trace::update(), Config::default(), (), modes);
         let mut kinds = Vec::new();
         while let Some(event) = events.next().await {
             kinds.push(match event.unwrap() {
@@ -240,7 +246,115 @@ async fn a_hit_is_marked_in_the_stream_and_has_no_task_result() {
         told.push(kinds);
     }
     assert_eq!(told, [vec!["start", "update", "end"], vec!["start", "cached"]]);
-    let mut events = bench.graph.stream(Trace::update(), Config::default(), bench.runs.clone(), [StreamMode::Updates]);
+    let mut events = bench.graph.stream(Trace::update(), Config::default(), (), [StreamMode::Updates]);
     let data = events.next().await.unwrap().unwrap().data().unwrap();
     assert_eq!(data, serde_json::json!({ "costly": { "log": ["x0 run1"] }, "__metadata__": { "cached": true } }));
+}
+
+/// What one person was told or has answered is no other's.
+mod people {
+    use hier_core::checkpoint::MemorySaver;
+    use hier_core::graph::Compiled;
+
+    use super::*;
+
+    async fn secrets(run: &Run<String>) -> TraceUpdate {
+        hit();
+        says(format!("secrets of {}", run.context()))
+    }
+
+    async fn public(_: &Trace) -> TraceUpdate {
+        says(format!("run{}", hit()))
+    }
+
+    graph! { Secrets<Trace, String> = Graph { nodes: [secrets { cache: 60s }], edges: [START >> secrets >> END] } }
+    graph! { Within<Trace, String> = Graph { nodes: [secrets], edges: [START >> secrets >> END] } }
+    graph! { Around<Trace, String> = Graph { nodes: [Within { cache: 60s }], edges: [START >> Within >> END] } }
+    graph! { Public<Trace, String> = Graph { nodes: [public { cache: 60s }], edges: [START >> public >> END] } }
+
+    async fn told<G>(graph: &Compiled<G>, person: &str) -> String
+    where
+        G: Graph<State = Trace, Context = String, Input = Whole, Output = Trace>,
+    {
+        let out = graph.invoke(Trace::update(), Config::default(), person.to_owned()).await.unwrap();
+        out.into_state().log.join(" ")
+    }
+
+    #[tokio::test]
+    async fn a_result_that_used_the_context_is_not_kept() {
+        let (alone, around, public) = (Secrets::compile(), Around::compile(), Public::compile());
+        for person in ["ann", "bob", "ann"] {
+            assert_eq!(told::<Secrets>(&alone, person).await, format!("secrets of {person}"));
+            assert_eq!(told::<Around>(&around, person).await, format!("secrets of {person}"), "in a graph inside");
+        }
+        RUNS.set(0);
+        assert_eq!(told::<Public>(&public, "ann").await, "run1");
+        assert_eq!(told::<Public>(&public, "bob").await, "run1", "what used no context is for everybody");
+    }
+
+    async fn ask(run: &Run) -> Result<TraceUpdate> {
+        hit();
+        let answer: String = run.interrupt(&"pay?").await?;
+        Ok(says(answer))
+    }
+
+    graph! { Asks<Trace> = Graph { nodes: [ask { cache: 60s }], edges: [START >> ask >> END] } }
+    graph! { AskInside<Trace> = Graph { nodes: [ask], edges: [START >> ask >> END] } }
+    graph! { AsksInside<Trace> = Graph { nodes: [AskInside { cache: 60s }], edges: [START >> AskInside >> END] } }
+
+    /// Two threads in one state are asked the same; each gets its own answer, and a third is asked too.
+    async fn asked_apart<G>(graph: Compiled<G>)
+    where
+        G: Graph<State = Trace, Context = (), Input = Whole, Output = Trace>,
+    {
+        for thread in ["a", "b"] {
+            let asked = graph.invoke(Trace::update(), Config::thread(thread), ()).await.unwrap();
+            assert!(matches!(asked, Outcome::Interrupted(_)));
+        }
+        for (thread, answer) in [("b", "approve"), ("a", "REJECT")] {
+            let end = graph.invoke(Command::resume(answer), Config::thread(thread), ()).await.unwrap();
+            assert_eq!(end.into_state().log, [answer]);
+        }
+        let asked = graph.invoke(Trace::update(), Config::thread("c"), ()).await.unwrap();
+        assert!(matches!(asked, Outcome::Interrupted(_)), "the third is asked too");
+    }
+
+    #[tokio::test]
+    async fn a_result_that_used_an_answer_is_not_kept() {
+        asked_apart::<Asks>(Asks::compile().checkpointer(MemorySaver::new())).await;
+        asked_apart::<AsksInside>(AsksInside::compile().checkpointer(MemorySaver::new())).await;
+    }
+}
+
+mod size {
+    use super::*;
+
+    async fn square(Sent(n): Sent<u32>) -> TraceUpdate {
+        hit();
+        says(n)
+    }
+
+    fn numbers(state: &Trace) -> Vec<u32> {
+        let from = u32::try_from(state.x).unwrap_or(0);
+        (from..from + 5_000).collect()
+    }
+
+    graph! { Many<Trace> = Graph {
+        nodes: [square { cache: 60s }],
+        edges: [START >> for n in numbers { square(n) }, square >> END],
+    } }
+
+    /// There is an end to what is kept; what is kept last stays.
+    #[tokio::test]
+    async fn a_cache_keeps_the_latest_results() {
+        let bench = Bench::<Many>::new();
+        for from in [0, 5_000, 10_000] {
+            bench.run(Trace::update().x(from)).await.unwrap();
+        }
+        assert_eq!(RUNS.get(), 15_000);
+        bench.run(Trace::update().x(10_000)).await.unwrap();
+        assert_eq!(RUNS.get(), 15_000, "the latest are there");
+        bench.run(Trace::update().x(0)).await.unwrap();
+        assert!(RUNS.get() > 15_000, "the oldest are not");
+    }
 }

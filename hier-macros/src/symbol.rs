@@ -210,7 +210,10 @@ pub(crate) const GOTO: &str = "goto";
 pub(crate) const CHECKPOINTS: &str = "checkpoints";
 /// The values of [`CHECKPOINTS`], with the variant that each stands for.
 pub(crate) const CHECKPOINTS_VALUES: &[(&str, &str)] =
-    &[("per_call", "PerCall"), ("per_thread", "PerThread"), ("none", "None")];
+    &[("per_call", "PerCall"), ("per_thread", PER_THREAD), ("none", "None")];
+
+/// The one of them that keeps a graph's state for the whole thread.
+pub(crate) const PER_THREAD: &str = "PerThread";
 /// The options of a node.
 pub(crate) const NODE_OPTIONS: &[&str] =
     &[RETRY, TIMEOUT, IDLE_TIMEOUT, CACHE, DEFER, ON_ERROR, WRITES, GOTO, CHECKPOINTS];

@@ -8,11 +8,13 @@
 //! 6. [`Rule::NoEnd`]: END can be reached from every node.
 //! 7. [`Rule::TwoWriters`]: nodes that always run together do not declare writes of one channel. Whether that channel
 //!    has a reducer, and so may have two writers, only the caller knows.
+//! 8. [`Rule::SharedCalls`]: no `for` sends to a node whose graph keeps its state for the whole thread: its calls would run
+//!    side by side over one state.
 
 use std::collections::BTreeSet;
 
 use crate::reach::{self, Way};
-use crate::{EdgeSpec, GraphSpec, List, Source, Target, did_you_mean, together};
+use crate::{ArmTarget, EdgeSpec, GraphSpec, List, NodeSpec, Source, Target, did_you_mean, together};
 
 /// The rule that a finding is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +33,8 @@ pub enum Rule {
     NoEnd,
     /// Two nodes that always run together write one channel.
     TwoWriters,
+    /// Items are sent to a node whose graph keeps its state for the whole thread.
+    SharedCalls,
 }
 
 /// The place in the user's text that a finding is about.
@@ -76,6 +80,7 @@ pub fn check(spec: &GraphSpec) -> Vec<Finding> {
     unreachable(spec, &reached, &dead, &mut findings);
     no_end(spec, &ways, &reached, &mut findings);
     two_writers(spec, &ways, &mut findings);
+    shared_calls(spec, &mut findings);
     findings
 }
 
@@ -287,6 +292,26 @@ fn two_writers(spec: &GraphSpec, ways: &[Way], findings: &mut Vec<Finding>) {
                         "`{}` and `{}` always run in the same step and both write `{channel}`, which has no reducer: give \
                          `{channel}` a reducer, or let one of them run after the other",
                         a.name, b.name
+                    ),
+                });
+            }
+        }
+    }
+}
+
+fn shared_calls(spec: &GraphSpec, findings: &mut Vec<Finding>) {
+    for (index, edge) in spec.edges.iter().enumerate() {
+        let EdgeSpec::Route { arms, .. } = edge else { continue };
+        for (number, arm) in arms.iter().enumerate() {
+            for (position, to) in arm.to.iter().enumerate() {
+                let ArmTarget::Send(node) = *to else { continue };
+                let NodeSpec { name, per_thread: true, .. } = &spec.nodes[node] else { continue };
+                findings.push(Finding {
+                    rule: Rule::SharedCalls,
+                    sites: vec![Site::ArmTarget(index, number, position), Site::Node(node)],
+                    message: format!(
+                        "the items run side by side, and all of them would share the one state that `{name}` keeps for the \
+                         whole thread: let it have `checkpoints: per_call`, or lead an edge to it instead"
                     ),
                 });
             }

@@ -35,7 +35,7 @@ impl NodeSpec {
         nested: Option<Nested>,
     ) -> Self {
         let (goto, writes) = (Goto::Only(Cow::Borrowed(goto)), Cow::Borrowed(writes));
-        Self { name: Cow::Borrowed(name), defer, goto, writes, nested }
+        Self { name: Cow::Borrowed(name), defer, goto, writes, nested, per_thread: false }
     }
 }
 

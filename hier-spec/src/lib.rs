@@ -57,6 +57,8 @@ pub struct NodeSpec {
     pub writes: List<Text>,
     /// The spec of the graph that this node runs, if it is one.
     pub nested: Option<Nested>,
+    /// Whether that graph keeps its state for the whole thread, so that its calls cannot run side by side.
+    pub per_thread: bool,
 }
 
 impl NodeSpec {
@@ -68,6 +70,7 @@ impl NodeSpec {
             goto: Goto::Only(Cow::Borrowed(&[])),
             writes: Cow::Borrowed(&[]),
             nested: None,
+            per_thread: false,
         }
     }
 }

@@ -15,7 +15,9 @@ use super::resolve;
 use super::route::{safely, with_routes};
 use super::stream::Emitter;
 use crate::engine::program::heartbeat::{self, Heartbeat};
-use crate::engine::program::{Body, By, CacheKey, Done, Failure, Leads, NodeDef, NodeResult, Orders, Output, Task};
+use crate::engine::program::{
+    Body, By, CacheKey, Done, Failure, Inbox, Leads, NodeDef, NodeResult, Orders, Output, Personal, Task,
+};
 use crate::error::{NodeError, NodeErrorKind, TimeoutKind};
 use crate::state::Values;
 
@@ -81,20 +83,8 @@ where
     {
         return handle(task, handler, NodeError::permanent(failure)).await;
     }
-    let key = match node.cache {
-        Some(_) => Some(CacheKey::of(task)?),
-        None => None,
-    };
-    if let Some(done) = key.and_then(|key| task.graph.cache.get(key)) {
-        return Ok(done);
-    }
-    let error = match retried(task, node).await {
-        Ok(done) => {
-            if let (Some(key), Some(cache)) = (key, node.cache) {
-                task.graph.cache.put(key, cache.ttl, &done);
-            }
-            return Ok(done);
-        }
+    let error = match cached(task, node).await {
+        Ok(done) => return Ok(done),
         Err(error) => error,
     };
     match &node.on_error {
@@ -110,6 +100,31 @@ where
         }
         _ => Err(error),
     }
+}
+
+/// The result of the node, now or at an earlier time.
+async fn cached<S, C>(task: &Task<S, C>, node: &NodeDef<S, C>) -> Result<Done<S>, NodeError>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+{
+    // What a person has answered is asked of each, and a graph that goes on has used what nobody notes any more.
+    let is_own = |inbox: &Inbox| inbox.is_about_answers() || node.child.is_some();
+    let Some(cache) = node.cache.filter(|_| !task.run.inbox.as_deref().is_some_and(is_own)) else {
+        return retried(task, node).await;
+    };
+    let key = CacheKey::of(task)?;
+    if let Some(done) = task.graph.cache.get(key) {
+        return Ok(done);
+    }
+    let personal = Arc::new(Personal::within(task.run.shared.personal.clone()));
+    let mut noted = task.clone();
+    noted.run.personal = Some(personal.clone());
+    let done = retried(&noted, node).await?;
+    if !personal.is_used() {
+        task.graph.cache.put(key, cache.ttl, &done);
+    }
+    Ok(done)
 }
 
 /// Whether it is no failure but something that the run has to deal with.

@@ -283,6 +283,7 @@ where
     let mut shared = shared(graph, context, outer.config.clone(), namespace, emitter.as_ref(), outer.tracker.clone());
     shared.heartbeat = task.run.any_heartbeat().cloned();
     shared.store.clone_from(&outer.store);
+    shared.personal = task.run.personal.clone().or_else(|| outer.personal.clone());
     if let Some(book) = outer.book.as_ref().filter(|_| checkpoints != Checkpoints::None) {
         let namespace = shared.namespace.join("|").into();
         shared.book = Some(Arc::new(Book::new(book.committer.clone(), namespace)));
@@ -368,5 +369,18 @@ fn shared<S: Values, C>(
 ) -> Shared<C> {
     let outlet = emitter.map(|emitter| emitter.clone() as Arc<dyn Outlet>);
     let (plan, heartbeat, id) = (graph.plan.clone(), None, OnceLock::new());
-    Shared { context, config, plan, namespace, outlet, tracker, heartbeat, id, book: None, parents: None, store: None }
+    Shared {
+        context,
+        config,
+        plan,
+        namespace,
+        outlet,
+        tracker,
+        heartbeat,
+        id,
+        book: None,
+        parents: None,
+        store: None,
+        personal: None,
+    }
 }

@@ -56,7 +56,17 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         let key = TaskKey { node: 0, step: 0, send: None };
         let breakpoints = Breakpoints::of(&graph.plan);
         let shared = Arc::new(shared);
-        let run = Run { shared, key, attempt: 1, remaining: 0, heartbeat: None, base: None, inbox: None, hook: None };
+        let run = Run {
+            shared,
+            key,
+            attempt: 1,
+            remaining: 0,
+            heartbeat: None,
+            base: None,
+            inbox: None,
+            personal: None,
+            hook: None,
+        };
         let task = Task { graph, state, run, parcel: None, failure: None };
         let routing = Routing::default();
         let mut runner =

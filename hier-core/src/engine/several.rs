@@ -8,7 +8,7 @@ use super::pool::Batch;
 use super::report::started;
 use super::runner::{End, Runner, TaskResult};
 use super::step::Applied;
-use crate::engine::program::{Inbox, Parcel, Task, TaskKey};
+use crate::engine::program::{Checkpoints, Inbox, Parcel, Task, TaskKey};
 use crate::error::{NodeError, NodeErrorKind, RunError};
 use crate::state::Values;
 
@@ -23,6 +23,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     /// A step of any number of tasks.
     pub(super) async fn several(&mut self) -> Result<Option<End>, RunError> {
         let keys: Vec<TaskKey> = self.position.tasks(self.step).collect();
+        self.check_calls(&keys)?;
         let plan = |key: &TaskKey| Planned { key: *key, parcel: self.position.take_parcel(*key), inbox: None };
         let mut tasks: Vec<Planned> = keys.iter().map(plan).collect();
         let mut results: Vec<Option<TaskResult<S>>> = std::iter::repeat_with(|| None).take(tasks.len()).collect();
@@ -56,6 +57,21 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             self.void(&keys, &slots).await?;
         }
         concluded
+    }
+
+    /// Calls of a graph that keeps its state for the whole thread have one state: a step can have one of them.
+    fn check_calls(&self, keys: &[TaskKey]) -> Result<(), RunError> {
+        let graph = &*self.task.graph;
+        let keeps =
+            |node: usize| graph.nodes[node].checkpoints == Checkpoints::PerThread && graph.child(node).is_some();
+        for node in (0..graph.nodes.len()).filter(|node| self.journal.is_some() && keeps(*node)) {
+            let calls = keys.iter().filter(|key| key.node == node).count();
+            if calls > 1 {
+                let (graph, node) = (self.graph_name(), graph.plan.name(node).to_owned());
+                return Err(RunError::SharedCalls { graph, node, calls });
+            }
+        }
+        Ok(())
     }
 
     fn tell_started(&self, tasks: &[Planned]) {

@@ -195,6 +195,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
     /// Says which checkpoints the graph has that a node runs.
     pub fn checkpoints(&mut self, node: &str, checkpoints: Checkpoints) -> &mut Self {
         self.draft.change_code(node, |code| code.checkpoints(checkpoints));
+        self.draft.change_node(node, |spec| spec.per_thread = checkpoints == Checkpoints::PerThread);
         self
     }
 

@@ -188,3 +188,42 @@ async fn a_graph_that_keeps_its_state_can_ask() {
     assert_eq!(log(bench.answer("B").await.unwrap()), json!(["A", 1, "B", 2]));
     assert_eq!(bench.tally.all(), json!({ "i": 2, "ask": 4, "tell": 2 }));
 }
+
+/// A graph that keeps a count, called once for each item.
+fn counted_for_each(lenient: bool) -> Builder {
+    let mut inner = over(schema().reduced("own", hier_core::state::Builtin::Sum));
+    inner.node("count", does(|_| Ok(json!({ "own": 1, "log": ["count"] })))).edge(START, "count");
+    let mut outer = if lenient { builder() } else { strict() };
+    outer.node("plan", mark()).subgraph("sub", &compile(inner)).checkpoints("sub", Checkpoints::PerThread);
+    outer.edge(START, "plan").each("plan", "items", "sub", |_| [json!({}), json!({}), json!({})]).edge("sub", END);
+    outer
+}
+
+/// Several calls would overwrite each other's state: none of them runs.
+#[tokio::test]
+async fn calls_of_a_graph_that_keeps_its_state_do_not_run_side_by_side() {
+    let refused = counted_for_each(false).compile().unwrap_err().to_string();
+    assert!(refused.contains("the one state that `sub` keeps for the whole thread"), "{refused}");
+    let bench = Bench::new(counted_for_each(true));
+    for _ in 0..2 {
+        let tried = match bench.stored().await {
+            None => bench.start(json!({ "x": 1 })).await,
+            Some(_) => bench.go_on().await,
+        };
+        let error = tried.unwrap_err();
+        assert!(matches!(&error, RunError::SharedCalls { node, calls: 3, .. } if node == "sub"), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("`sub`") && text.contains("`per_call`"), "{text}");
+        assert_eq!(bench.tally.all(), json!({ "plan": 1 }));
+    }
+    // An edge and a Send at once are two calls, too.
+    let mut inner = marks(&["i"]);
+    inner.edge(START, "i");
+    let mut outer = builder();
+    let sends = NodeDef::task(|_: NodeTask| async move { Command::<DynState>::new().send("sub", json!({})) });
+    outer.node("plan", sends).subgraph("sub", &compile(inner)).checkpoints("sub", Checkpoints::PerThread);
+    outer.edge(START, "plan").edge("plan", "sub");
+    let bench = Bench::new(outer);
+    let error = bench.start(json!({ "x": 1 })).await.unwrap_err();
+    assert!(matches!(&error, RunError::SharedCalls { calls: 2, .. }), "{error}");
+}

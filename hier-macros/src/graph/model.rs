@@ -140,6 +140,7 @@ impl Model {
             goto: Goto::Only(Cow::Borrowed(&[])),
             writes: Cow::Owned(writes.iter().map(|channel| Cow::Owned(channel.unraw().to_string())).collect()),
             nested: None,
+            per_thread: node.options.checkpoints.as_ref().is_some_and(|variant| variant == symbol::PER_THREAD),
         });
         self.plain.push(None);
         self.nodes.push(node);

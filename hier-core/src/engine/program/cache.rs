@@ -46,18 +46,49 @@ struct Kept<S: Values> {
     sends: Vec<(usize, Parcel)>,
 }
 
+/// How many results a compiled graph keeps.
+const CAPACITY: usize = 10_000;
+
 /// The results that a compiled graph keeps.
-pub(crate) struct NodeCache<S: Values>(Mutex<HashMap<CacheKey, Kept<S>>>);
+pub(crate) struct NodeCache<S: Values>(Mutex<Results<S>>);
+
+struct Results<S: Values> {
+    kept: HashMap<CacheKey, Kept<S>>,
+    /// The number of results at which those whose time has passed are dropped.
+    crowd: usize,
+}
 
 impl<S: Values> Default for NodeCache<S> {
     fn default() -> Self {
-        Self(Mutex::new(HashMap::new()))
+        Self(Mutex::new(Results { kept: HashMap::new(), crowd: 0 }))
+    }
+}
+
+impl<S: Values> Results<S> {
+    /// Makes room: what is too old goes; if that is too little, the half that would go next. It is as much work as there are
+    /// results, and comes again when there are twice as many.
+    fn make_room(&mut self, now: Instant) {
+        if self.kept.len() < self.crowd {
+            return;
+        }
+        self.kept.retain(|_, kept| kept.until > now);
+        if self.kept.len() >= CAPACITY {
+            let mut ends: Vec<Instant> = self.kept.values().map(|kept| kept.until).collect();
+            let (_, &mut middle, _) = ends.select_nth_unstable(CAPACITY / 2);
+            let mut spared = CAPACITY / 2;
+            self.kept.retain(|_, kept| {
+                let stays = kept.until >= middle && spared > 0;
+                spared -= usize::from(stays);
+                stays
+            });
+        }
+        self.crowd = (2 * self.kept.len()).clamp(64, CAPACITY);
     }
 }
 
 impl<S: Values> NodeCache<S> {
     pub(crate) fn get(&self, key: CacheKey) -> Option<Done<S>> {
-        let mut kept = lock(&self.0);
+        let kept = &mut lock(&self.0).kept;
         let found = kept.get(&key)?;
         if found.until <= Instant::now() {
             kept.remove(&key);
@@ -70,13 +101,13 @@ impl<S: Values> NodeCache<S> {
     pub(crate) fn put(&self, key: CacheKey, ttl: Duration, done: &Done<S>) {
         let now = Instant::now();
         let Some(until) = now.checked_add(ttl).filter(|_| !done.is_for_parent()) else { return };
-        let mut kept = lock(&self.0);
-        kept.retain(|_, kept| kept.until > now);
+        let mut results = lock(&self.0);
+        results.make_room(now);
         let (go, sends) = done.leads.as_ref().map(|leads| (leads.go.clone(), leads.sends.clone())).unwrap_or_default();
-        kept.insert(key, Kept { until, writes: done.writes.clone(), go, sends });
+        results.kept.insert(key, Kept { until, writes: done.writes.clone(), go, sends });
     }
 
     pub(crate) fn clear(&self) {
-        lock(&self.0).clear();
+        lock(&self.0).kept.clear();
     }
 }

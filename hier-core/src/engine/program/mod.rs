@@ -36,4 +36,4 @@ pub(crate) use inner::{Attachments, Inner, RouteFn, SpecRef};
 pub(crate) use node::{Body, body};
 pub(crate) use parcel::{Parcel, Parcels};
 pub(crate) use plan::{Allowed, Exit, Join, PULLED, Plan, TaskKey};
-pub(crate) use run::{Inbox, Shared, random_node};
+pub(crate) use run::{Inbox, Personal, Shared, random_node};

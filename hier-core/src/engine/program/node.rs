@@ -88,7 +88,10 @@ impl From<u32> for Retry {
 /// How long a node's result is used again for an equal input.
 ///
 /// The key is the node and everything it could have seen: what it was sent, or else every channel with a value that is
-/// neither managed nor untracked. Failures are never kept. The results live in the memory of the compiled graph.
+/// neither managed nor untracked. The results live in the memory of the compiled graph, 10,000 at most.
+///
+/// What may be one person's is never kept: a result for which the node, or a graph that it runs, used the context, the
+/// configuration or an answer. Nor are failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cache {
     /// For how long, from when the result was stored.

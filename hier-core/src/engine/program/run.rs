@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use serde::Serialize;
@@ -32,6 +32,8 @@ pub struct Run<C = ()> {
     pub(crate) base: Option<Uuid>,
     /// What is known of the task from before, if it goes on where it stopped.
     pub(crate) inbox: Option<Arc<Inbox>>,
+    /// Set if the task's result may be used again by others.
+    pub(crate) personal: Option<Arc<Personal>>,
     /// What runs, if it is no node but code that belongs to entering or leaving the graph, and its id.
     pub(crate) hook: Option<Box<(&'static str, Uuid)>>,
 }
@@ -54,6 +56,33 @@ pub(crate) struct Shared<C> {
     /// For each graph around this one its namespace and the id of its checkpoint.
     pub(crate) parents: Option<Arc<BTreeMap<String, Uuid>>>,
     pub(crate) store: Option<Arc<dyn Store>>,
+    /// That of the task that runs this graph.
+    pub(crate) personal: Option<Arc<Personal>>,
+}
+
+/// Whether a task has used what may be one person's: the context, the configuration, an answer.
+#[derive(Debug, Default)]
+pub(crate) struct Personal {
+    used: AtomicBool,
+    /// That of the task around it.
+    outer: Option<Arc<Personal>>,
+}
+
+impl Personal {
+    pub(crate) fn within(outer: Option<Arc<Personal>>) -> Self {
+        Self { used: AtomicBool::new(false), outer }
+    }
+
+    fn note(&self) {
+        self.used.store(true, Ordering::Relaxed);
+        if let Some(outer) = &self.outer {
+            outer.note();
+        }
+    }
+
+    pub(crate) fn is_used(&self) -> bool {
+        self.used.load(Ordering::Relaxed)
+    }
 }
 
 impl<C> Clone for Run<C> {
@@ -66,6 +95,7 @@ impl<C> Clone for Run<C> {
             heartbeat: self.heartbeat.clone(),
             base: self.base,
             inbox: self.inbox.clone(),
+            personal: self.personal.clone(),
             hook: self.hook.clone(),
         }
     }
@@ -80,12 +110,25 @@ impl<C> fmt::Debug for Run<C> {
 impl<C> Run<C> {
     /// The context that was given to `invoke` or `stream`.
     pub fn context(&self) -> &C {
+        // A context without a byte tells nobody from anybody.
+        if size_of::<C>() > 0 {
+            self.note_personal();
+        }
         &self.shared.context
     }
 
     /// The configuration of the run.
     pub fn config(&self) -> &Config {
+        self.note_personal();
         &self.shared.config
+    }
+
+    /// What may be one person's has been used: the result of the task, and of those around it, is for nobody else.
+    #[inline]
+    pub(crate) fn note_personal(&self) {
+        if let Some(personal) = self.personal.as_ref().or(self.shared.personal.as_ref()) {
+            personal.note();
+        }
     }
 
     /// The name of the node that is running; `on_entry` or `on_exit` in the code of these.
@@ -218,6 +261,7 @@ impl<C> Run<C> {
         let Some(answer) = answer else {
             return Err(NodeError::from_kind(NodeErrorKind::Interrupt(vec![question]), false));
         };
+        self.note_personal();
         A::deserialize(&answer).map_err(|error| {
             let reason = format!("{answer} is no answer to `{}`: {error}", question.value);
             NodeError::from_kind(NodeErrorKind::WrongAnswer { question: Box::new(question), reason }, false)
@@ -277,6 +321,11 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
+    /// Whether the task has asked, or is to be given an answer.
+    pub(crate) fn is_about_answers(&self) -> bool {
+        !self.answers.is_empty() || !self.questions.is_empty() || self.anyone.is_some()
+    }
+
     /// How many questions of the task have their answers.
     pub(crate) fn answered(&self) -> usize {
         self.answers.len() + usize::from(self.taken.get().is_some())

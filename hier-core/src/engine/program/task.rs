@@ -43,7 +43,8 @@ impl<S: Values, C> Task<S, C> {
     pub(crate) fn sibling(&self, key: TaskKey, parcel: Option<Parcel>) -> Self {
         let Run { shared, remaining, base, .. } = &self.run;
         let (shared, remaining, base) = (shared.clone(), *remaining, *base);
-        let run = Run { shared, key, attempt: 1, remaining, heartbeat: None, base, inbox: None, hook: None };
+        let run =
+            Run { shared, key, attempt: 1, remaining, heartbeat: None, base, inbox: None, personal: None, hook: None };
         Self { graph: self.graph.clone(), state: self.state.clone(), run, parcel, failure: None }
     }
 
