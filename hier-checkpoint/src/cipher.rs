@@ -1,6 +1,6 @@
 //! Encryption, bound to the place: XChaCha20-Poly1305. Rows of earlier versions are in AES-256-GCM.
 //!
-//! Nonces are random. Those of XChaCha20 have 192 bits: however many rows a key encrypts, none comes twice. Those of AES-GCM
+//! Nonces are random. Those of `XChaCha20` have 192 bits: however many rows a key encrypts, none comes twice. Those of AES-GCM
 //! have 96, which bounds a key to 2³² rows, and so nothing is written with it any more.
 
 use std::sync::Arc;

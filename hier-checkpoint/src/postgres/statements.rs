@@ -110,7 +110,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
         select chain.place, chain.version, chain.base, chain.value from chain order by chain.place, chain.depth;
     end $$;
 "#,
-    r#"
+    "
     -- Which database this is, so that what is encrypted cannot be moved to another with the same key.
     create table {s}.identity (id uuid not null);
     insert into {s}.identity values (md5(random()::text || clock_timestamp()::text)::uuid);
@@ -154,7 +154,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
         end if;
         return null;
     end $$;
-"#,
+",
 ];
 
 /// The statements for one schema.

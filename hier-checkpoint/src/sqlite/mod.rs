@@ -2,6 +2,7 @@
 
 mod delete;
 pub(crate) mod fault;
+mod job;
 mod lease;
 mod log;
 mod options;

@@ -5,7 +5,6 @@
 //! for the disk, writing the log back) is left to the thread, since it would keep the caller's other tasks waiting.
 
 use std::collections::VecDeque;
-use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -15,6 +14,8 @@ use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
 
 use super::fault::Fault;
+pub(super) use super::job::Work;
+use super::job::{Job, Ran, Reply};
 use super::log::Log;
 
 /// How many calls share a transaction at most.
@@ -54,69 +55,6 @@ struct Queue {
     /// Whether the thread has something to do.
     wanted: bool,
     closed: bool,
-}
-
-/// How a queued job may be scheduled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Work {
-    /// With others in one transaction, by whoever comes first.
-    Short,
-    /// As a short one, and the last of its transaction: those after it see what has become of it.
-    Last,
-    /// With others in one transaction, by the thread.
-    Long,
-    /// In a transaction of its own, by the thread.
-    Alone,
-}
-
-impl Work {
-    const fn is_short(self) -> bool {
-        matches!(self, Self::Short | Self::Last)
-    }
-
-    const fn ends_transaction(self) -> bool {
-        matches!(self, Self::Last | Self::Alone)
-    }
-}
-
-/// Something to be done in a transaction.
-struct Job {
-    work: Work,
-    run: Box<Run>,
-}
-
-/// Receives `Err` if no transaction could be started.
-type Run = dyn FnOnce(Result<&Connection, SaverError>) -> Ran + Send;
-
-/// Tells the caller what has become of the job, once it is known whether the transaction was committed.
-type Reply = Box<dyn FnOnce(Result<(), SaverError>) + Send>;
-
-/// What was done and not yet committed.
-struct Ran {
-    /// Why it must not be committed.
-    failed: Option<SaverError>,
-    reply: Reply,
-}
-
-impl Job {
-    /// A job, and what it will answer.
-    fn new<T: Send + 'static>(
-        place: String,
-        work: Work,
-        run: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
-    ) -> (Self, oneshot::Receiver<Result<T, SaverError>>) {
-        let (answer, answered) = oneshot::channel();
-        let run = move |connection: Result<&Connection, SaverError>| {
-            let result = connection.map_err(Fault::Saver).and_then(run).map_err(|fault| fault.tell(&place));
-            let failed = result.as_ref().err().cloned();
-            // A call that was dropped waits for no answer.
-            let reply = move |committed: Result<(), SaverError>| {
-                let _ = answer.send(result.and_then(|value| committed.map(|()| value)));
-            };
-            Ran { failed, reply: Box::new(reply) }
-        };
-        (Self { work, run: Box::new(run) }, answered)
-    }
 }
 
 impl Writer {
@@ -390,7 +328,7 @@ impl Shared {
         };
         let begun = savepoint("savepoint job");
         // If it panics, the reply is dropped with it, which tells the caller.
-        let ran = run(job, begun.map(|()| connection));
+        let ran = job.run(begun.map(|()| connection));
         let (failed, reply) = match ran {
             Some(Ran { failed, reply }) => (failed, Some(reply)),
             None => (Some(given_up(&self.place)), None),
@@ -423,11 +361,6 @@ impl Shared {
         };
         if fits { queue.jobs.pop_front() } else { None }
     }
-}
-
-/// Does a job; nothing comes of it if it panics.
-fn run(job: Job, connection: Result<&Connection, SaverError>) -> Option<Ran> {
-    std::panic::catch_unwind(AssertUnwindSafe(|| (job.run)(connection))).ok()
 }
 
 fn given_up(place: &str) -> SaverError {

@@ -39,11 +39,11 @@ const MIGRATIONS: &[&str] = &[
     create function {s}.store_now() returns bigint language sql volatile as
         $$ select (extract(epoch from clock_timestamp()) * 1000000)::bigint $$;
 "#,
-    r#"
+    "
     -- Which store this is, so that what is encrypted cannot be moved to another with the same key.
     create table {s}.store_identity (id uuid not null);
     insert into {s}.store_identity values (md5(random()::text || clock_timestamp()::text)::uuid);
-"#,
+",
 ];
 
 /// How many migrations the tables have been through, if there are any, and how many there are.
