@@ -64,7 +64,6 @@ pub struct OperatorQuestion {
 ///
 /// ```
 /// use hier_core::agent::ask_operator;
-
 /// use hier_testkit::ScriptedModel;
 /// use hier_core::checkpoint::MemorySaver;
 /// use hier_core::prelude::*;

@@ -26,7 +26,6 @@ use crate::state::{Contains, State, Values, WritableChannel, Writes};
 ///
 /// ```
 /// use hier_core::agent::AgentBuilder;
-
 /// use hier_testkit::ScriptedModel;
 /// use hier_core::prelude::*;
 /// use serde_json::json;

@@ -22,7 +22,6 @@ const SHORT_ANSWER: u64 = 4_096;
 ///
 /// ```
 /// use hier_core::agent::Budget;
-
 /// use hier_testkit::ScriptedModel;
 /// use hier_core::prelude::*;
 ///

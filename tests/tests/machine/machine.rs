@@ -1,0 +1,376 @@
+//! The operations, and the model that says what must come of them.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use hier_core::checkpoint::{Claim, Prune, WhenRunning};
+use hier_core::prelude::*;
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use crate::program_of::{First, Program, Saver, Second, View};
+use crate::world::{Item, Kind, Watched, World};
+
+/// What is done with the thread. What makes no sense at the moment is left out.
+#[derive(Clone, Debug)]
+pub(crate) enum Operation {
+    /// A new turn with these items; goes on with the one that is open.
+    Run(Vec<Kind>, Lives),
+    /// Answers one of the open questions by its id.
+    Answer(usize, Lives),
+    /// Answers without an id: taken if one question is open, refused otherwise.
+    AnswerPlainly(Lives),
+    /// Answers again what was answered last.
+    AnswerTwice,
+    Prune,
+    /// Goes on with a copy of the thread.
+    Fork,
+    /// Writes to a finished thread from outside.
+    Update,
+    /// From now on with the second version of the state.
+    Migrate,
+    /// Runs the last turn again, from its input.
+    Replay,
+}
+
+/// After how many polls the run is dropped.
+pub(crate) type Lives = Option<u8>;
+
+pub(crate) fn operation() -> impl Strategy<Value = Operation> {
+    let kind = prop_oneof![Just(Kind::Plain), Just(Kind::Asks), Just(Kind::AsksTwice), Just(Kind::Fails)];
+    let lives = || prop_oneof![2 => Just(None), 1 => (0..40_u8).prop_map(Some)];
+    prop_oneof![
+        6 => (proptest::collection::vec(kind, 1..5), lives()).prop_map(|(items, lives)| Operation::Run(items, lives)),
+        6 => (0..4_usize, lives()).prop_map(|(which, lives)| Operation::Answer(which, lives)),
+        3 => lives().prop_map(Operation::AnswerPlainly),
+        2 => Just(Operation::AnswerTwice),
+        1 => Just(Operation::Prune),
+        1 => Just(Operation::Fork),
+        1 => Just(Operation::Update),
+        1 => Just(Operation::Migrate),
+        1 => Just(Operation::Replay),
+    ]
+}
+
+/// A turn as the model sees it.
+#[derive(Clone, Debug, Default)]
+struct Turn {
+    number: u32,
+    items: Vec<Kind>,
+    /// The answers by the text of their questions.
+    answers: BTreeMap<String, String>,
+    /// The state before it.
+    before: Before,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Before {
+    log: Vec<String>,
+    notes: Vec<String>,
+}
+
+/// A thread, and what the model says of it.
+pub(crate) struct Machine {
+    saver: Saver,
+    world: World,
+    program: Box<dyn Program>,
+    thread: String,
+    durability: Durability,
+    turns: u32,
+    /// The turn that is open, or the last one.
+    turn: Option<Turn>,
+    /// The view when the last turn was finished.
+    finished: bool,
+    notes: Vec<String>,
+    answered: Option<String>,
+    answers: usize,
+    /// Whether the thread went back: then its subgraph that keeps its state has seen more than the thread.
+    went_back: bool,
+}
+
+/// What did not hold.
+type Law = Result<(), String>;
+
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+fn new_thread() -> String {
+    format!("machine {}", THREADS.fetch_add(1, Ordering::Relaxed))
+}
+
+fn check(holds: bool, what: impl FnOnce() -> String) -> Law {
+    if holds { Ok(()) } else { Err(what()) }
+}
+
+impl Machine {
+    pub(crate) fn new(saver: &Saver, durability: Durability) -> Self {
+        Self::on(saver, durability, false)
+    }
+
+    /// On a saver that loses what tasks wrote.
+    pub(crate) fn forgetful(saver: &Saver, durability: Durability) -> Self {
+        Self::on(saver, durability, true)
+    }
+
+    fn on(saver: &Saver, durability: Durability, forgets: bool) -> Self {
+        let world = World::default();
+        let program = Box::new(First::new(Watched { saver: saver.clone(), world: world.clone(), forgets }));
+        Self {
+            saver: saver.clone(),
+            world,
+            program,
+            thread: new_thread(),
+            durability,
+            turns: 0,
+            turn: None,
+            finished: true,
+            notes: Vec::new(),
+            answered: None,
+            answers: 0,
+            went_back: false,
+        }
+    }
+
+    pub(crate) async fn run(mut self, operations: &[Operation]) -> Law {
+        for (number, operation) in operations.iter().enumerate() {
+            let done = match self.apply(operation).await {
+                Ok(()) => self.look().await,
+                broken => broken,
+            };
+            done.map_err(|broken| format!("operation {number}, {operation:?}: {broken}"))?;
+        }
+        self.end().await.map_err(|broken| format!("at the end: {broken}"))
+    }
+
+    fn config(&self) -> Config {
+        Config::thread(&self.thread)
+            .durability(self.durability)
+            .when_running(WhenRunning::Wait(Duration::from_secs(20)))
+    }
+
+    async fn view(&self) -> Result<View, String> {
+        self.program.view(self.config()).await.map_err(|error| format!("the thread cannot be read: {error}"))
+    }
+
+    async fn apply(&mut self, operation: &Operation) -> Law {
+        let view = self.view().await?;
+        match operation {
+            Operation::Run(items, lives) if self.finished => self.start(items, *lives).await,
+            Operation::Run(_, lives) => {
+                let run = self.program.go_on(self.config());
+                let ended = alive(run, *lives).await;
+                self.settle(ended).await
+            }
+            Operation::Answer(which, lives) if !view.questions.is_empty() => {
+                let (id, text) = view.questions[which % view.questions.len()].clone();
+                let answer = self.new_answer();
+                let run = self.program.answer_by_id(self.config(), id.clone(), answer.clone());
+                let ended = alive(run, *lives).await;
+                self.settle(ended).await?;
+                self.is_answered(id, text, answer).await
+            }
+            Operation::AnswerPlainly(lives) if view.questions.len() == 1 => {
+                let (id, text) = view.questions[0].clone();
+                let answer = self.new_answer();
+                let ended = alive(self.program.answer(self.config(), answer.clone()), *lives).await;
+                self.settle(ended).await?;
+                self.is_answered(id, text, answer).await
+            }
+            // With nothing asked yet in an open step it would wait for who asks first.
+            Operation::AnswerPlainly(_) if self.finished || view.questions.len() > 1 => {
+                let answer = self.program.answer(self.config(), "to nobody".to_owned()).await;
+                self.is_refused(&view, "a plain answer to no one question", answer).await
+            }
+            Operation::AnswerTwice => {
+                let Some(id) = self.answered.clone() else { return Ok(()) };
+                let answer = self.program.answer_by_id(self.config(), id, "again".to_owned()).await;
+                self.is_refused(&view, "a second answer", answer).await
+            }
+            Operation::Prune => {
+                let prune = Prune { threads: Some(vec![self.thread.clone()]), ..Prune::default() };
+                self.saver.prune(prune).await.map_err(|error| format!("it cannot be pruned: {error}"))?;
+                self.is_unchanged(&view, "pruning").await
+            }
+            Operation::Fork => {
+                let copy = new_thread();
+                let copied = self.saver.copy_thread(&self.thread, &copy).await;
+                copied.map_err(|error| format!("it cannot be copied: {error}"))?;
+                self.thread = copy;
+                self.is_unchanged(&view, "copying").await
+            }
+            Operation::Update if self.finished && self.turn.is_some() => {
+                let note = format!("note {}", self.new_answer());
+                self.notes.push(note.clone());
+                let updated = self.program.note(self.config(), note).await;
+                updated.map_err(|error| format!("a finished thread cannot be updated: {error}"))
+            }
+            Operation::Migrate => {
+                self.program = Box::new(Second::new(Watched {
+                    saver: self.saver.clone(),
+                    world: self.world.clone(),
+                    forgets: false,
+                }));
+                self.is_unchanged(&view, "migrating").await
+            }
+            Operation::Replay if self.finished => self.replay().await,
+            _ => Ok(()),
+        }
+    }
+
+    fn new_answer(&mut self) -> String {
+        self.answers += 1;
+        format!("a{}", self.answers)
+    }
+
+    async fn start(&mut self, items: &[Kind], lives: Lives) -> Law {
+        let before = Before { log: self.expected_log(), notes: self.notes.clone() };
+        let number = self.turns + 1;
+        let sent = items.iter().enumerate().map(|(number, kind)| Item { number, kind: *kind }).collect();
+        let ended = alive(self.program.start(self.config(), number, sent), lives).await;
+        self.settle(ended).await?;
+        let begun = self.view().await?.turn == number;
+        check(begun || lives.is_some(), || "a run that was not killed has not begun".to_owned())?;
+        if begun {
+            self.turns = number;
+            self.turn = Some(Turn { number, items: items.to_vec(), answers: BTreeMap::new(), before });
+            self.finished = false;
+            self.answered = None;
+        }
+        Ok(())
+    }
+
+    /// Waits until a killed run has let go of the thread. A failure is fine if it is one of the items'.
+    async fn settle(&self, ended: Option<Result<(), RunError>>) -> Law {
+        match ended {
+            None => {
+                let claim = Claim { when_running: WhenRunning::Wait(Duration::from_secs(20)), ..Claim::default() };
+                let lease = self.saver.acquire(&self.thread, claim).await;
+                let lease = lease.map_err(|error| format!("a killed run holds the thread: {error}"))?;
+                self.saver.release(&lease).await.map_err(|error| format!("it cannot be released: {error}"))
+            }
+            Some(Ok(())) => Ok(()),
+            Some(Err(error)) if error.to_string().contains("fails once") => Ok(()),
+            Some(Err(error)) => Err(format!("the run failed: {error}")),
+        }
+    }
+
+    /// Notes an answer, unless the run was killed before it was stored.
+    async fn is_answered(&mut self, id: String, text: String, answer: String) -> Law {
+        let view = self.view().await?;
+        let open = view.questions.iter().any(|(open, _)| *open == id);
+        if !open && let Some(turn) = &mut self.turn {
+            turn.answers.insert(text, answer);
+            self.answered = Some(id);
+        }
+        Ok(())
+    }
+
+    async fn is_refused(&self, before: &View, what: &str, ended: Result<(), RunError>) -> Law {
+        check(ended.is_err(), || format!("{what} was taken"))?;
+        self.is_unchanged(before, what).await
+    }
+
+    async fn is_unchanged(&self, before: &View, what: &str) -> Law {
+        let view = self.view().await?;
+        check(view == *before, || format!("{what} has changed the thread\n from {before:?}\n to   {view:?}"))
+    }
+
+    /// Goes back to the checkpoint of the last turn's input, if it is still there.
+    async fn replay(&mut self) -> Law {
+        let Some(turn) = self.turn.clone() else { return Ok(()) };
+        let history = self.history().await?;
+        let input = history.iter().rev().find(|view| view.turn == turn.number && view.next == ["open"]);
+        let Some(input) = input.and_then(|view| view.checkpoint) else { return Ok(()) };
+        self.world.went_back();
+        let run = self.program.go_on(self.config().checkpoint(input)).await;
+        self.settle(Some(run)).await?;
+        self.notes.clone_from(&turn.before.notes);
+        self.turn = Some(Turn { answers: BTreeMap::new(), ..turn });
+        self.finished = false;
+        self.went_back = true;
+        self.answered = None;
+        Ok(())
+    }
+
+    async fn history(&self) -> Result<Vec<View>, String> {
+        self.program.history(self.config()).await.map_err(|error| format!("the history cannot be read: {error}"))
+    }
+
+    /// Everything can be read, nothing ran again, and a turn that is finished is as the model says.
+    async fn look(&mut self) -> Law {
+        for id in self.history().await?.iter().filter_map(|view| view.checkpoint).collect::<Vec<Uuid>>() {
+            let read = self.program.view(self.config().checkpoint(id)).await;
+            read.map_err(|error| format!("the checkpoint {id} cannot be read: {error}"))?;
+        }
+        let again = self.world.ran_again();
+        check(again.is_empty(), || format!("{again:?} ran again, and what they had done was committed"))?;
+        let view = self.view().await?;
+        self.finished = view.is_finished();
+        if self.finished { self.is_as_expected(&view) } else { Ok(()) }
+    }
+
+    fn is_as_expected(&self, view: &View) -> Law {
+        let differs = |what: &str, found: &dyn std::fmt::Debug, wanted: &dyn std::fmt::Debug| {
+            format!("{what}: {found:?} instead of {wanted:?}")
+        };
+        let log = self.expected_log();
+        check(view.log == log, || differs("the log", &view.log, &log))?;
+        check(view.notes == self.notes, || differs("the notes", &view.notes, &self.notes))?;
+        let Some(turn) = &self.turn else { return Ok(()) };
+        let name = format!("{}.afresh", turn.number);
+        let said = format!("0 visits, {name}={}", answer(turn, &name));
+        check(view.said == said, || differs("what the subgraph said", &view.said, &said))?;
+        check(self.went_back || view.calls == self.turns, || differs("the calls", &view.calls, &self.turns))
+    }
+
+    fn expected_log(&self) -> Vec<String> {
+        let Some(turn) = &self.turn else { return Vec::new() };
+        let works = turn.items.iter().enumerate().map(|(place, kind)| {
+            let name = format!("{}.{place}", turn.number);
+            match kind {
+                Kind::Plain | Kind::Fails => name,
+                Kind::Asks => format!("{name}={}", answer(turn, &name)),
+                Kind::AsksTwice => {
+                    let [first, second] = ["a", "b"].map(|part| answer(turn, &format!("{name}{part}")));
+                    format!("{name}={first},{second}")
+                }
+            }
+        });
+        let after = ["left", "right", "joined"].map(|name| format!("{} {name}", turn.number));
+        turn.before.log.iter().cloned().chain(works).chain(after).collect()
+    }
+
+    /// Whatever was done, the thread can be brought to its end.
+    async fn end(&mut self) -> Law {
+        for _ in 0..40 {
+            if self.finished {
+                return Ok(());
+            }
+            let questions = self.view().await?.questions.len();
+            let next = if questions == 0 { Operation::Run(Vec::new(), None) } else { Operation::Answer(0, None) };
+            self.apply(&next).await?;
+            self.look().await?;
+        }
+        Err(format!("it does not end: {:?}", self.view().await?))
+    }
+}
+
+fn answer<'a>(turn: &'a Turn, question: &str) -> &'a str {
+    turn.answers.get(question).map_or("nothing", String::as_str)
+}
+
+/// How a run ended; none if it was dropped after so many polls.
+async fn alive<T>(run: impl Future<Output = T>, lives: Lives) -> Option<T> {
+    let mut run = pin!(run);
+    let Some(polls) = lives else { return Some(run.await) };
+    for _ in 0..polls {
+        let polled = std::future::poll_fn(|context| Poll::Ready(run.as_mut().poll(context))).await;
+        if let Poll::Ready(ended) = polled {
+            return Some(ended);
+        }
+        tokio::task::yield_now().await;
+    }
+    None
+}

@@ -1,0 +1,109 @@
+//! Random sequences of operations on a thread, against a simple model of what must hold.
+//!
+//! However a thread is started, answered, killed, pruned, copied, updated, migrated and replayed:
+//! * no task runs again whose result was committed;
+//! * an answer reaches exactly its question, and what was answered is refused the second time;
+//! * what is refused has changed nothing;
+//! * every read of the thread, also of its past, goes on to work;
+//! * the state at the end of a turn is the model's.
+//!
+//! `HIER_SEQUENCES` is the number of sequences, `HIER_SEED` (a number) what they are made of: a failure prints its own.
+//! On Postgres if `HIER_TEST_POSTGRES` has the URL of a server.
+
+// One program is compiled over each version of the state.
+#![allow(clippy::duplicate_mod)]
+
+mod machine;
+mod program_of;
+mod v1;
+mod v2;
+mod world;
+
+use std::sync::Arc;
+
+use hier_checkpoint::{Postgres, Sqlite};
+use hier_core::checkpoint::MemorySaver;
+use hier_core::prelude::*;
+use machine::{Machine, Operation, operation};
+use program_of::Saver;
+use proptest::prelude::*;
+use proptest::test_runner::{Config as Cases, RngAlgorithm, TestRng, TestRunner};
+use world::Kind;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// Runs random sequences, each on a new thread of its own.
+fn sequences(unless_told: u32, saver: impl AsyncFn() -> Saver) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let saver = runtime.block_on(saver());
+    let cases = number("HIER_SEQUENCES").and_then(|count| u32::try_from(count).ok()).unwrap_or(unless_told);
+    let seed = number("HIER_SEED").unwrap_or_else(|| fastrand::u64(..));
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let config = Cases { cases, failure_persistence: None, max_shrink_iters: 400, ..Cases::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
+    let durability = prop_oneof![Just(Durability::Sync), Just(Durability::Async), Just(Durability::Exit)];
+    let input = (durability, proptest::collection::vec(operation(), 1..24));
+    let result = runner.run(&input, |(durability, operations)| {
+        let case = Machine::new(&saver, durability).run(&operations);
+        runtime.block_on(case).map_err(|broken| TestCaseError::fail(format!("{broken} (HIER_SEED={seed})")))
+    });
+    if let Err(error) = result {
+        panic!("HIER_SEED={seed}: {error}");
+    }
+}
+
+#[test]
+fn in_memory() {
+    sequences(200, async || Arc::new(MemorySaver::new()) as Saver);
+}
+
+#[test]
+fn in_sqlite() {
+    let folder = tempfile::tempdir().expect("a folder");
+    sequences(40, async || Arc::new(Sqlite::open(folder.path().join("threads.db")).await.expect("a file")) as Saver);
+}
+
+#[test]
+fn in_postgres() {
+    let Ok(url) = std::env::var("HIER_TEST_POSTGRES") else {
+        println!("SKIPPED: set HIER_TEST_POSTGRES to the URL of a server, or use `scripts/postgres.sh with …`");
+        return;
+    };
+    sequences(20, async || {
+        let options = Postgres::options().schema(format!("machine_{}", std::process::id()));
+        let saver = options.connect(&url).await.expect("the server answers");
+        saver.migrate().await.expect("the tables are made");
+        Arc::new(saver) as Saver
+    });
+}
+
+/// A sequence, which may also be one that a failure has printed.
+fn outcome(machine: impl FnOnce(&Saver) -> Machine, operations: &[Operation]) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let saver = Arc::new(MemorySaver::new()) as Saver;
+    runtime.block_on(machine(&saver).run(operations))
+}
+
+#[test]
+fn every_operation_in_turn() {
+    use Operation::{Answer, AnswerPlainly, AnswerTwice, Fork, Migrate, Prune, Replay, Run, Update};
+    let items = || vec![Kind::Asks, Kind::Fails, Kind::AsksTwice, Kind::Plain];
+    let turn = [Run(items(), None), AnswerTwice, AnswerPlainly(None), Answer(1, Some(3)), Answer(0, None), AnswerTwice];
+    let rest =
+        [Run(Vec::new(), Some(5)), Fork, Migrate, Prune, AnswerPlainly(None), AnswerPlainly(None), Answer(0, None)];
+    let after = [AnswerPlainly(None), AnswerTwice, Update, Replay, Answer(2, None)];
+    let operations: Vec<_> = turn.into_iter().chain(rest).chain(after).collect();
+    for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
+        outcome(|saver| Machine::new(saver, durability), &operations).expect("the laws hold");
+    }
+}
+
+#[test]
+fn a_saver_that_loses_what_tasks_wrote_is_found_out() {
+    let operations = [Operation::Run(vec![Kind::Plain, Kind::Asks], None), Operation::Answer(0, None)];
+    let broken = outcome(|saver| Machine::forgetful(saver, Durability::Sync), &operations).unwrap_err();
+    assert!(broken.contains("ran again"), "{broken}");
+}

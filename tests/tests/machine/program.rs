@@ -1,0 +1,108 @@
+//! The graph: a step of Sends, a join, a subgraph of each kind. Compiled for each version of the state beside it.
+
+use hier_core::prelude::*;
+
+use super::state::{Case, CaseUpdate};
+use crate::world::{Item, Kind, World};
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Called {
+    turn: u32,
+    said: String,
+    calls: u32,
+    #[reducer(sum)]
+    visits: u32,
+}
+
+graph! {
+    pub(crate) Machine<Case, World> = Graph {
+        name: "machine",
+        nodes: [open, work, left, right, joined, afresh = Afresh, keeper = Keeper { checkpoints: per_thread }],
+        edges: [
+            START >> open >> for item in items { work(item) },
+            work >> [left, right],
+            [left, right] >> joined >> afresh >> keeper >> END,
+        ],
+    }
+}
+
+graph! {
+    pub(crate) Afresh<Called, World> = Graph {
+        name: "afresh",
+        nodes: [before, asks],
+        edges: [START >> before >> asks >> END],
+    }
+}
+
+graph! {
+    pub(crate) Keeper<Called, World> = Graph {
+        name: "keeper",
+        nodes: [counts, tells],
+        edges: [START >> counts >> tells >> END],
+    }
+}
+
+async fn open() {}
+
+fn items(state: &Case) -> Vec<Item> {
+    state.items.clone()
+}
+
+async fn work(Sent(item): Sent<Item>, state: &Case, run: &Run<World>) -> Result<CaseUpdate> {
+    let world = run.context();
+    world.enters(run);
+    let name = format!("{}.{}", state.turn, item.number);
+    let said = match item.kind {
+        Kind::Plain => name,
+        Kind::Asks => format!("{name}={}", run.interrupt::<String>(&name).await?),
+        Kind::AsksTwice => {
+            let first: String = run.interrupt(&format!("{name}a")).await?;
+            format!("{name}={first},{}", run.interrupt::<String>(&format!("{name}b")).await?)
+        }
+        Kind::Fails => {
+            world.fails(&name)?;
+            name
+        }
+    };
+    world.pauses().await;
+    Ok(Case::update().log([said]))
+}
+
+async fn left(state: &Case, run: &Run<World>) -> CaseUpdate {
+    run.context().enters(run);
+    Case::update().log([format!("{} left", state.turn)])
+}
+
+async fn right(state: &Case, run: &Run<World>) -> CaseUpdate {
+    run.context().enters(run);
+    run.context().pauses().await;
+    Case::update().log([format!("{} right", state.turn)])
+}
+
+async fn joined(state: &Case, run: &Run<World>) -> CaseUpdate {
+    run.context().enters(run);
+    Case::update().log([format!("{} joined", state.turn)])
+}
+
+async fn before(state: &Called, run: &Run<World>) -> CalledUpdate {
+    run.context().enters(run);
+    Called::update().said(format!("{} visits", state.visits)).visits(1)
+}
+
+async fn asks(state: &Called, run: &Run<World>) -> Result<CalledUpdate> {
+    run.context().enters(run);
+    let name = format!("{}.afresh", state.turn);
+    let answer: String = run.interrupt(&name).await?;
+    Ok(Called::update().said(format!("{}, {name}={answer}", state.said)))
+}
+
+async fn counts(run: &Run<World>) -> CalledUpdate {
+    run.context().enters(run);
+    Called::update().visits(1)
+}
+
+async fn tells(state: &Called, run: &Run<World>) -> CalledUpdate {
+    run.context().enters(run);
+    run.context().pauses().await;
+    Called::update().calls(state.visits)
+}

@@ -1,0 +1,117 @@
+//! What the machine does with a program, whatever its version.
+
+use hier_core::async_trait;
+use hier_core::checkpoint::{Checkpointer, ListQuery};
+use hier_core::prelude::*;
+use uuid::Uuid;
+
+use crate::world::{Item, Watched, World};
+use crate::{v1, v2};
+
+/// What there is to see of a thread.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct View {
+    pub(crate) turn: u32,
+    pub(crate) log: Vec<String>,
+    pub(crate) notes: Vec<String>,
+    pub(crate) said: String,
+    pub(crate) calls: u32,
+    pub(crate) next: Vec<String>,
+    /// How many tasks the open step has.
+    pub(crate) tasks: usize,
+    /// The open questions: id and text.
+    pub(crate) questions: Vec<(String, String)>,
+    pub(crate) checkpoint: Option<Uuid>,
+}
+
+impl View {
+    pub(crate) fn is_finished(&self) -> bool {
+        self.next.is_empty() && self.tasks == 0
+    }
+}
+
+#[async_trait]
+pub(crate) trait Program: Send + Sync {
+    async fn start(&self, config: Config, turn: u32, items: Vec<Item>) -> Result<(), RunError>;
+    async fn go_on(&self, config: Config) -> Result<(), RunError>;
+    async fn answer(&self, config: Config, answer: String) -> Result<(), RunError>;
+    async fn answer_by_id(&self, config: Config, id: String, answer: String) -> Result<(), RunError>;
+    async fn note(&self, config: Config, note: String) -> Result<(), RunError>;
+    async fn view(&self, config: Config) -> Result<View, RunError>;
+    /// The checkpoints, newest first.
+    async fn history(&self, config: Config) -> Result<Vec<View>, RunError>;
+}
+
+macro_rules! program {
+    ($name:ident, $version:ident, $notes:ident) => {
+        pub(crate) struct $name {
+            graph: CompiledGraph<$version::state::Case, World>,
+            world: World,
+        }
+
+        impl $name {
+            pub(crate) fn new(saver: Watched) -> Self {
+                let world = saver.world.clone();
+                Self { graph: $version::program::Machine::compile().checkpointer(saver), world }
+            }
+
+            fn seen(snapshot: hier_core::StateSnapshot<$version::state::Case>) -> View {
+                let values = snapshot.values;
+                let question = |question: &hier_core::Question| {
+                    (question.id.clone(), question.value.as_str().unwrap_or_default().to_owned())
+                };
+                View {
+                    turn: values.turn,
+                    log: values.log,
+                    notes: values.$notes,
+                    said: values.said,
+                    calls: values.calls,
+                    next: snapshot.next,
+                    tasks: snapshot.tasks.len(),
+                    questions: snapshot.questions.iter().filter(|it| !it.answered).map(question).collect(),
+                    checkpoint: snapshot.checkpoint,
+                }
+            }
+        }
+
+        #[async_trait]
+        impl Program for $name {
+            async fn start(&self, config: Config, turn: u32, items: Vec<Item>) -> Result<(), RunError> {
+                let input = $version::state::Case::update().turn(turn).items(items);
+                self.graph.invoke(input, config, self.world.clone()).await.map(drop)
+            }
+
+            async fn go_on(&self, config: Config) -> Result<(), RunError> {
+                self.graph.invoke((), config, self.world.clone()).await.map(drop)
+            }
+
+            async fn answer(&self, config: Config, answer: String) -> Result<(), RunError> {
+                self.graph.invoke(Command::resume(answer), config, self.world.clone()).await.map(drop)
+            }
+
+            async fn answer_by_id(&self, config: Config, id: String, answer: String) -> Result<(), RunError> {
+                self.graph.invoke(Command::answers([(id, answer)]), config, self.world.clone()).await.map(drop)
+            }
+
+            async fn note(&self, config: Config, note: String) -> Result<(), RunError> {
+                let update = StateUpdate::update($version::state::Case::update().$notes([note])).as_node("keeper");
+                self.graph.update_state(config, update).await.map(drop)
+            }
+
+            async fn view(&self, config: Config) -> Result<View, RunError> {
+                self.graph.state(config).await.map(Self::seen)
+            }
+
+            async fn history(&self, config: Config) -> Result<Vec<View>, RunError> {
+                let history = self.graph.history(config, ListQuery::default()).await?;
+                Ok(history.into_iter().map(Self::seen).collect())
+            }
+        }
+    };
+}
+
+program!(First, v1, notes);
+program!(Second, v2, remarks);
+
+/// The saver under the watched one, for what is done beside the graph.
+pub(crate) type Saver = std::sync::Arc<dyn Checkpointer>;
