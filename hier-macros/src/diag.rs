@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
 
 /// The errors found so far, in the order of their report.
@@ -49,4 +49,10 @@ impl Errors {
 /// The error text for a word that is not among those known at its place.
 pub(crate) fn unknown(what: &str, word: &str, known: &[&str]) -> String {
     format!("unknown {what} `{word}`{}", hier_spec::did_you_mean(word, known.iter().copied()))
+}
+
+/// A name of the generated code, shown at a place of the user's. It is resolved where the macro is called, whatever the
+/// place: a type that comes from the caller of a `macro_rules!` does not see what the macro binds.
+pub(crate) fn local(name: &str, here: Span) -> Ident {
+    Ident::new(name, Span::call_site().located_at(here))
 }

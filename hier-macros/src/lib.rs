@@ -1,7 +1,10 @@
-//! The macros of hier. Use them through `hier_core::prelude`; what they accept is documented there.
+//! The macros of hier. Use them through the prelude of `hier` or `hier-core`; what they accept is documented
+//! there.
 
+use crate_path::Hier;
 use proc_macro::TokenStream;
 
+mod crate_path;
 mod diag;
 mod graph;
 mod state;
@@ -14,23 +17,23 @@ mod view;
 /// Derives a state: channel table, typed keys, update type. See `hier_core::state::State`.
 #[proc_macro_derive(State, attributes(state, reducer, channel))]
 pub fn derive_state(input: TokenStream) -> TokenStream {
-    state::derive(input.into()).into()
+    state::derive(input.into(), &Hier::find()).into()
 }
 
 /// Derives a view of a state, for nodes (borrowed fields) or for the input and output of a graph (owned fields).
 #[proc_macro_derive(View, attributes(view))]
 pub fn derive_view(input: TokenStream) -> TokenStream {
-    view::derive(input.into()).into()
+    view::derive(input.into(), &Hier::find()).into()
 }
 
 /// Declares a graph. See `hier_core::graph`.
 #[proc_macro]
 pub fn graph(input: TokenStream) -> TokenStream {
-    graph::expand(input.into()).into()
+    graph::expand(input.into(), &Hier::find()).into()
 }
 
 /// Makes a tool of an async function. See `hier_core::agent::Tool`.
 #[proc_macro_attribute]
 pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
-    tool::expand(options.into(), &item.into()).into()
+    tool::expand(options.into(), &item.into(), &Hier::find()).into()
 }

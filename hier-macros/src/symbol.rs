@@ -43,8 +43,10 @@ pub(crate) const STATE_OPTIONS: &[&str] = &[FLATTEN, RENAME];
 pub(crate) const VERSION: &str = "version";
 /// The functions that bring what an older version stored up to date.
 pub(crate) const MIGRATE: &str = "migrate";
+/// Where hier is, if not where the macros find it: of all macros.
+pub(crate) const CRATE: &str = "crate";
 /// The words of `#[state(…)]` on the struct.
-pub(crate) const STRUCT_OPTIONS: &[&str] = &[VERSION, MIGRATE];
+pub(crate) const STRUCT_OPTIONS: &[&str] = &[VERSION, MIGRATE, CRATE];
 
 /// The managed types: a field whose type's path ends in one of these is written by the engine. With each, the method
 /// of `Steps` that makes its value.
@@ -58,9 +60,6 @@ pub(crate) const PRIMITIVES: &[&str] = &[
     "i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16", "u32", "u64", "u128", "usize", "f32", "f64", "bool",
     "char",
 ];
-
-/// Channel names that start like this are the engine's.
-pub(crate) const RESERVED_PREFIX: &str = "__";
 
 // --- #[derive(View)] --------------------------------------------------------------------------------------------------
 
@@ -140,8 +139,8 @@ pub(crate) const TODO_CHECK: &str = "todo_check";
 pub(crate) const TODO_REFUSAL: &str = "todo_refusal";
 
 /// The fields that every kind has.
-const COMMON_FIELDS: [&str; 10] =
-    [INPUT, OUTPUT, INTERRUPT_BEFORE, INTERRUPT_AFTER, NAME, DESCRIPTION, POLICY, ARGS, ON_ENTRY, ON_EXIT];
+const COMMON_FIELDS: [&str; 11] =
+    [INPUT, OUTPUT, INTERRUPT_BEFORE, INTERRUPT_AFTER, NAME, DESCRIPTION, POLICY, ARGS, ON_ENTRY, ON_EXIT, CRATE];
 /// The fields of a [`GRAPH`] alone.
 const GRAPH_FIELDS: [&str; 2] = [NODES, EDGES];
 /// The fields of a [`SIMPLE_GRAPH`] alone.
@@ -234,7 +233,7 @@ pub(crate) const UNITS: &[(&str, u32, u32)] = &[("ms", 1, 1000), ("s", 1, 1), ("
 /// Option of a tool: a person must approve each call.
 pub(crate) const NEEDS_APPROVAL: &str = "needs_approval";
 /// What can stand in `#[tool(…)]`.
-pub(crate) const TOOL_OPTIONS: &[&str] = &[NAME, DESCRIPTION, NEEDS_APPROVAL, TIMEOUT, RETRY];
+pub(crate) const TOOL_OPTIONS: &[&str] = &[NAME, DESCRIPTION, NEEDS_APPROVAL, TIMEOUT, RETRY, CRATE];
 
 /// Attribute of a parameter: what a node could take, and the model does not see.
 pub(crate) const INJECT: &str = "inject";

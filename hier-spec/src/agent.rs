@@ -122,7 +122,7 @@ mod tests {
                 back: named("back", stages),
             };
             let first = shape.first();
-            let spec = shape.spec();
+            let spec = GraphSpec { name: "agent".into(), ..shape.spec() };
             assert_eq!(check(&spec), [], "{spec:?}");
             assert_eq!(spec.node("sub0").unwrap_or(first), first);
         }

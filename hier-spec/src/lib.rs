@@ -7,6 +7,7 @@
 pub mod agent;
 mod check;
 mod declare;
+pub mod names;
 mod reach;
 mod suggest;
 mod together;
@@ -197,5 +198,11 @@ impl GraphSpec {
     /// The index of the node with this name.
     pub fn node(&self, name: &str) -> Option<usize> {
         self.nodes.iter().position(|node| node.name == name)
+    }
+
+    /// The error text for a node name that does not exist.
+    pub fn unknown_node(&self, name: &str) -> String {
+        let names: Vec<&str> = self.nodes.iter().map(|node| &*node.name).collect();
+        format!("there is no node `{name}`{}", did_you_mean(name, names))
     }
 }

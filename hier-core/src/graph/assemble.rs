@@ -66,9 +66,8 @@ impl<S: Values, C: Send + Sync + 'static> Draft<S, C> {
             if channels[..index].iter().any(|other| other.name == *name) {
                 mistakes.push(format!("the channel `{name}` is declared twice: rename one"));
             }
-            if (name.starts_with("__") && name != hier_spec::agent::STACK) || name.is_empty() {
-                mistakes
-                    .push(format!("the channel name `{name}` is reserved: choose one that does not start with `__`"));
+            if name != hier_spec::agent::STACK {
+                mistakes.extend(hier_spec::names::channel(name));
             }
         }
         Self {
@@ -88,16 +87,6 @@ impl<S: Values, C: Send + Sync + 'static> Draft<S, C> {
     }
 
     pub(crate) fn add_node(&mut self, spec: NodeSpec, code: NodeDef<S, C>) {
-        let name = &spec.name;
-        if self.nodes.iter().any(|node| node.name == *name) {
-            self.mistakes.push(format!("the node `{name}` is declared twice: rename one"));
-        }
-        if name.is_empty() || name.starts_with("__") || name.contains(['|', ':']) {
-            self.mistakes.push(format!(
-                "the node name `{name}` is reserved: choose one that is not empty, does not start with `__` and has no \
-                 `|` or `:`"
-            ));
-        }
         self.nodes.push(spec);
         self.code.push(code);
     }
@@ -168,11 +157,12 @@ impl<S: Values, C: Send + Sync + 'static> Draft<S, C> {
             nodes: self.nodes.clone().into(),
             edges: edges.into(),
         };
-        self.doubled_routes(&spec);
-        if self.mistakes.is_empty() {
-            let findings = hier_spec::check(&spec).into_iter().filter(|finding| self.counts(&spec, finding));
-            self.mistakes = findings.map(|finding| finding.message).collect();
-        }
+        // With an edge or a node missing, every rule about ways would report what follows from that mistake.
+        let whole = self.mistakes.is_empty();
+        let findings = hier_spec::check(&spec).into_iter().filter(|finding| whole || !finding.rule.is_about_ways());
+        let findings = findings.filter(|finding| self.counts(&spec, finding));
+        let findings: Vec<String> = findings.map(|finding| finding.message).collect();
+        self.mistakes.extend(findings);
         if !self.mistakes.is_empty() {
             return Err(BuildError { graph: self.name, mistakes: self.mistakes });
         }
@@ -190,25 +180,12 @@ impl<S: Values, C: Send + Sync + 'static> Draft<S, C> {
     /// Whether a finding is a mistake here.
     fn counts(&self, spec: &GraphSpec, finding: &Finding) -> bool {
         match finding.rule {
-            Rule::NoEntry => true,
             Rule::TwoWriters => finding.sites.iter().any(|site| {
                 let Site::Write(node, position) = site else { return false };
                 let name = &spec.nodes[*node].writes[*position];
                 self.channels.iter().any(|channel| channel.name == *name && channel.kind.single_writer())
             }),
-            _ => !self.lenient,
-        }
-    }
-
-    fn doubled_routes(&mut self, spec: &GraphSpec) {
-        let mut seen: Vec<(Source, &Text)> = Vec::new();
-        for edge in spec.edges.iter() {
-            let EdgeSpec::Route { from, label, .. } = edge else { continue };
-            if seen.contains(&(*from, label)) {
-                let from = spec.source_name(*from);
-                self.mistakes.push(format!("`{from}` has two routes called `{label}`: rename one, or make them one"));
-            }
-            seen.push((*from, label));
+            rule => rule.is_essential() || !self.lenient,
         }
     }
 }

@@ -213,7 +213,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
         self
     }
 
-    /// Declares the only targets that a node's commands may choose.
+    /// Declares the only targets that a node's commands may choose. Said again, it replaces what was said before.
     pub fn goto<P: Into<Place>>(&mut self, node: &str, targets: impl IntoIterator<Item = P>) -> &mut Self {
         let targets = targets.into_iter().map(Into::into).collect();
         self.draft.gotos.push((node.to_owned(), targets));

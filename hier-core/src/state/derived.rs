@@ -32,6 +32,12 @@ pub fn lift<Part: Values, Whole: Values>(
     }
 }
 
+/// The value of a view's field. A function of its own, so that what is wrong with a field is not shown in the standard
+/// library's source.
+pub fn cloned<T: Clone>(value: &T) -> T {
+    value.clone()
+}
+
 /// The write of a view's field.
 pub fn write_field<Whole, Part, K>(writes: &mut Writes<Whole>, key: &K, value: K::Value)
 where

@@ -219,3 +219,12 @@ fn words_of_mermaid_are_escaped() {
         a\28b\29 --> __end__;",
     );
 }
+
+/// An entity in a name is a part of the name, not the letter that it stands for.
+#[test]
+fn entities_in_names_are_escaped() {
+    let mut graph = graph(&["&lt;b&gt;"]);
+    graph.edge(START, "&lt;b&gt;").edge("&lt;b&gt;", END);
+    let text = compiled(graph).mermaid();
+    assert!(text.contains("(#38;lt;b#38;gt;)"), "{text}");
+}

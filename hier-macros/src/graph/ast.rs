@@ -34,6 +34,8 @@ pub(super) struct Body {
     pub(super) after: Items<Ident>,
     pub(super) name: Option<LitStr>,
     pub(super) description: Option<LitStr>,
+    /// The path of the crate, if it is given.
+    pub(super) home: Option<Path>,
     /// What the graph is as a subagent.
     pub(super) member: Membership,
     /// Of the kinds that ask a model.

@@ -13,7 +13,7 @@ pub(super) fn check(model: &Model, errors: &mut Errors) -> Vec<Ident> {
     let mut doubtful = Vec::new();
     let mut findings = hier_spec::check(&model.spec);
     // With an edge missing, every rule about ways would report what follows from that mistake.
-    findings.retain(|finding| !model.holes || finding.rule == Rule::DoubledEdge);
+    findings.retain(|finding| !model.holes || !finding.rule.is_about_ways());
     let first: Vec<Site> = findings.iter().filter_map(|finding| finding.sites.first().copied()).collect();
     for finding in &findings {
         if finding.rule == Rule::TwoWriters {

@@ -2,6 +2,7 @@
 //! calls.
 
 pub(super) mod code;
+mod mentions;
 mod spec;
 
 use proc_macro2::{Span, TokenStream};
@@ -15,8 +16,19 @@ use super::model::Model;
 pub(super) fn expand(model: &Model, doubtful: &[Ident]) -> TokenStream {
     let (attributes, visibility, name) = (&model.head.attributes, &model.head.visibility, &model.head.name);
     let rest = model.head.state.as_ref().map(|state| {
-        let parts = [targets(model, state), graph(model, state, doubtful), fits_context(model)];
-        parts.into_iter().collect::<TokenStream>()
+        let (hier, targets) = (&model.hier, targets(model, state));
+        let (graph, fits_context) = (graph(model, state, doubtful), fits_context(model));
+        let mentions = mentions::mentions(model);
+        quote! {
+            #targets
+            #[allow(clippy::all, clippy::pedantic, unexpected_cfgs)]
+            const _: () = {
+                use #hier as __hier;
+                #graph
+                #fits_context
+                #mentions
+            };
+        }
     });
     quote! {
         #(#attributes)*
@@ -28,15 +40,14 @@ pub(super) fn expand(model: &Model, doubtful: &[Ident]) -> TokenStream {
 
 /// A constant for each node, as the target of commands.
 fn targets(model: &Model, state: &Type) -> TokenStream {
-    let (visibility, name) = (&model.head.visibility, &model.head.name);
+    let (visibility, name, hier) = (&model.head.visibility, &model.head.name, &model.hier);
     let graph = &*model.spec.name;
     let constants = model.nodes.iter().zip(model.spec.nodes.iter()).map(|(node, spec)| {
         let (ident, text) = (&node.name, &*spec.name);
         let doc = format!("The node `{text}`, as the target of a command.");
         quote! {
             #[doc = #doc]
-            #visibility const #ident: ::hier_core::__private::Target<#state> =
-                ::hier_core::__private::Target::new(#graph, #text);
+            #visibility const #ident: #hier::Target<#state> = #hier::Target::new(#graph, #text);
         }
     });
     quote! {
@@ -51,7 +62,7 @@ fn graph(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStream {
     let (name, context) = (&model.head.name, context(model));
     let graph = &*model.spec.name;
     let spec = spec::spec(model);
-    let input = model.input.as_ref().map_or_else(|| quote!(::hier_core::__private::Whole), |view| quote!(#view));
+    let input = model.input.as_ref().map_or_else(|| quote!(__hier::Whole), |view| quote!(#view));
     let output = model.output.as_ref().unwrap_or(state);
     let site = code::site();
     let Code { items, depth, asks_model, methods } = match &model.agent {
@@ -59,7 +70,7 @@ fn graph(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStream {
         None => plain_code(model, state, &context, doubtful),
     };
     let depth = quote_spanned! {name.span()=>
-        const DEPTH: usize = ::hier_core::__private::deepest(&[#depth]);
+        const DEPTH: ::core::primitive::usize = __hier::deepest(&[#depth]);
     };
     let hooks = agent::expand::hooks(&model.member, state, &context);
     let membership = agent::expand::membership(name, &model.member, state);
@@ -71,22 +82,18 @@ fn graph(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStream {
     });
     let types: TokenStream = types.collect();
     quote! {
-        #[allow(clippy::all, clippy::pedantic)]
-        const _: () = {
-            const #site: ::hier_core::__private::Site<#state, #context> =
-                ::hier_core::__private::Site::new();
-            #items
-            impl ::hier_core::__private::Graph for #name {
-                #types
-                const NAME: &'static str = #graph;
-                const SPEC: &'static ::hier_core::__private::GraphSpec = #spec;
-                #depth
-                const ASKS_MODEL: bool = #asks_model;
-                #hooks
-                #methods
-            }
-            #membership
-        };
+        const #site: __hier::Site<#state, #context> = __hier::Site::new();
+        #items
+        impl __hier::Graph for #name {
+            #types
+            const NAME: &'static ::core::primitive::str = #graph;
+            const SPEC: &'static __hier::GraphSpec = #spec;
+            #depth
+            const ASKS_MODEL: ::core::primitive::bool = #asks_model;
+            #hooks
+            #methods
+        }
+        #membership
     }
 }
 
@@ -110,7 +117,7 @@ fn plain_code(model: &Model, state: &Type, context: &TokenStream, doubtful: &[Id
         depth: quote!(#(#facts.depth()),*),
         asks_model: quote!(false #(|| #facts.asks_model())*),
         methods: quote! {
-            fn parts() -> ::hier_core::__private::Parts<#state, #context> { #body }
+            fn parts() -> __hier::Parts<#state, #context> { #body }
         },
     }
 }
@@ -137,26 +144,26 @@ fn fits_context(model: &Model) -> TokenStream {
     if model.agent.is_some() && model.head.context.is_none() {
         let outer = local("__Outer", Span::call_site());
         quote! {
-            impl<#outer: ::core::convert::AsRef<#context>> ::hier_core::__private::FitsContext<#outer> for #name {
-                fn context(outer: &::hier_core::__private::Arc<#outer>) -> ::hier_core::__private::Arc<#context> {
-                    ::hier_core::__private::Arc::new(::core::clone::Clone::clone((**outer).as_ref()))
+            impl<#outer: ::core::convert::AsRef<#context>> __hier::FitsContext<#outer> for #name {
+                fn context(outer: &__hier::Arc<#outer>) -> __hier::Arc<#context> {
+                    __hier::Arc::new(::core::clone::Clone::clone((**outer).as_ref()))
                 }
             }
         }
     } else if none {
         let outer = local("__Outer", Span::call_site());
         quote! {
-            impl<#outer> ::hier_core::__private::FitsContext<#outer> for #name {
-                fn context(_: &::hier_core::__private::Arc<#outer>) -> ::hier_core::__private::Arc<()> {
-                    ::hier_core::__private::Arc::new(())
+            impl<#outer> __hier::FitsContext<#outer> for #name {
+                fn context(_: &__hier::Arc<#outer>) -> __hier::Arc<()> {
+                    __hier::Arc::new(())
                 }
             }
         }
     } else {
         quote! {
-            impl ::hier_core::__private::FitsContext<#context> for #name {
-                fn context(outer: &::hier_core::__private::Arc<#context>) -> ::hier_core::__private::Arc<#context> {
-                    ::hier_core::__private::Arc::clone(outer)
+            impl __hier::FitsContext<#context> for #name {
+                fn context(outer: &__hier::Arc<#context>) -> __hier::Arc<#context> {
+                    __hier::Arc::clone(outer)
                 }
             }
         }
@@ -166,7 +173,7 @@ fn fits_context(model: &Model) -> TokenStream {
 fn context(model: &Model) -> TokenStream {
     match (&model.head.context, &model.agent) {
         (Some(context), _) => quote!(#context),
-        (None, Some(_)) => quote!(::hier_core::__private::BaseContext),
+        (None, Some(_)) => quote!(__hier::BaseContext),
         (None, None) => quote!(()),
     }
 }

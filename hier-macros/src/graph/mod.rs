@@ -16,14 +16,15 @@ pub(crate) use ast::Length;
 pub(crate) use parse::length;
 use proc_macro2::TokenStream;
 
+use crate::crate_path::Hier;
 use crate::diag::Errors;
 
 /// Expands a call of `graph!`.
-pub(crate) fn expand(input: TokenStream) -> TokenStream {
+pub(crate) fn expand(input: TokenStream, hier: &Hier) -> TokenStream {
     let mut errors = Errors::default();
     let mut output = TokenStream::new();
     if let Some(ast) = parse::parse(input, &mut errors) {
-        let mut model = model::model(ast, &mut errors);
+        let mut model = model::model(ast, hier, &mut errors);
         let doubtful = check::check(&model, &mut errors);
         agent::check::check(&model.head.name, model.agent.as_mut(), &model.member, &mut errors);
         output = expand::expand(&model, &doubtful);

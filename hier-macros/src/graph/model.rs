@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use hier_spec::{EdgeSpec, Goto, GraphSpec, NodeSpec, Site, Source, Target};
-use proc_macro2::Span;
+use proc_macro2::{Span, TokenStream};
 use syn::ext::IdentExt;
 use syn::{Attribute, Expr, Ident, Lit, LitStr, Meta, Type};
 
@@ -11,11 +11,14 @@ use super::agent::ast::{Agent, Membership};
 use super::agent::shape;
 use super::ast::{Ast, Body, Chain, Decision, Head, Items, Link, Node};
 use super::routes;
+use crate::crate_path::Hier;
 use crate::diag::Errors;
 use crate::symbol;
 
 /// A graph as it was understood.
 pub(super) struct Model {
+    /// Where generated code finds what it needs.
+    pub(super) hier: TokenStream,
     pub(super) head: Head,
     pub(super) spec: GraphSpec,
     /// The nodes, in the order of the spec.
@@ -30,6 +33,8 @@ pub(super) struct Model {
     pub(super) member: Membership,
     /// Of the kinds that ask a model.
     pub(super) agent: Option<Agent>,
+    /// Each place that names a node, with the node.
+    pub(super) mentions: Vec<(usize, Ident)>,
     sites: Vec<(Site, Span)>,
     /// Whether an edge or a node is missing because of a mistake that is reported already.
     pub(super) holes: bool,
@@ -39,21 +44,22 @@ pub(super) struct Model {
 const GRAPH_ITEMS: &[&str] = &["compile", "compile_as_root", "mermaid", "dot", "svg", "parts", "NAME", "SPEC", "DEPTH"];
 
 /// Resolves the names.
-pub(super) fn model(ast: Ast, errors: &mut Errors) -> Model {
+pub(super) fn model(ast: Ast, hier: &Hier, errors: &mut Errors) -> Model {
     let Ast { head, body } = ast;
-    let Body { nodes, edges, compute, input, output, before, after, name, description, member, agent, shapeless } =
+    let Body { nodes, edges, compute, input, output, before, after, name, description, home, member, agent, shapeless } =
         body;
     let edges = match &compute {
         Some(node) => Items { found: single(&node.name), ..Items::default() },
         None => edges,
     };
     let holes = shapeless || nodes.broken || edges.broken;
-    let mut spec = empty_spec(&head, name.as_ref(), description.as_ref(), errors);
+    let mut spec = empty_spec(&head, name.as_ref(), description.as_ref());
     if let Some(agent) = &agent {
         let GraphSpec { nodes, edges, .. } = shape::shape(agent);
         (spec.nodes, spec.edges) = (nodes, edges);
     }
     let mut model = Model {
+        hier: hier.path(home.as_ref(), errors),
         head,
         spec,
         nodes: Vec::new(),
@@ -63,20 +69,25 @@ pub(super) fn model(ast: Ast, errors: &mut Errors) -> Model {
         output,
         member,
         agent,
+        mentions: Vec::new(),
         sites: Vec::new(),
         holes,
     };
+    if let Some(name) = &name {
+        model.put(Site::Name, name.span());
+    }
     for node in nodes.found.into_iter().chain(compute) {
         model.node(node, errors);
     }
     // What stands in a broken list of nodes may be meant by the edges.
-    let mut names = Names { lost: &nodes.lost, all_lost: shapeless };
+    let mut names = Names { lost: &nodes.lost, all_lost: shapeless, unknown: Vec::new() };
     model.gotos(&mut names, errors);
     for chain in edges.found {
         model.chain(chain, &mut names, errors);
     }
-    model.spec.interrupt_before = Cow::Owned(model.breakpoints(&before, &names, errors));
-    model.spec.interrupt_after = Cow::Owned(model.breakpoints(&after, &names, errors));
+    model.spec.interrupt_before = Cow::Owned(model.breakpoints(&before, Site::Before, &mut names));
+    model.spec.interrupt_after = Cow::Owned(model.breakpoints(&after, Site::After, &mut names));
+    model.unknown(&names, errors);
     model
 }
 
@@ -90,6 +101,8 @@ fn single(node: &Ident) -> Vec<Chain> {
 pub(super) struct Names<'a> {
     lost: &'a [Ident],
     all_lost: bool,
+    /// Names of no node, each with how often it is mentioned.
+    unknown: Vec<(Ident, usize)>,
 }
 
 impl Model {
@@ -130,7 +143,7 @@ impl Model {
         }
         let index = self.nodes.len();
         self.put(Site::Node(index), node.name.span());
-        let writes = unique("write", &node.options.writes.found, errors);
+        let writes = node.options.writes.found.clone();
         for (position, channel) in writes.iter().enumerate() {
             self.put(Site::Write(index, position), channel.span());
         }
@@ -153,42 +166,60 @@ impl Model {
 
     fn gotos(&mut self, names: &mut Names<'_>, errors: &mut Errors) {
         for index in 0..self.nodes.len() {
-            let goto = unique("target", &self.nodes[index].options.goto.found, errors);
+            let goto = self.nodes[index].options.goto.found.clone();
             self.holes |= self.nodes[index].options.goto.broken;
-            let targets = goto.iter().filter_map(|name| self.target(name, names, errors)).collect();
+            let mut targets = Vec::new();
+            for name in &goto {
+                let Some(target) = self.target(name, names, errors) else { continue };
+                self.put(Site::Goto(index, targets.len()), name.span());
+                targets.push(target);
+            }
             self.spec.nodes.to_mut()[index].goto = Goto::Only(Cow::Owned(targets));
         }
     }
 
-    fn breakpoints(&self, list: &Items<Ident>, names: &Names<'_>, errors: &mut Errors) -> Vec<usize> {
+    fn breakpoints(&mut self, list: &Items<Ident>, site: fn(usize) -> Site, names: &mut Names<'_>) -> Vec<usize> {
         let mut nodes = Vec::new();
-        for name in unique("node", &list.found, errors) {
-            match self.index(&name) {
-                Some(node) => nodes.push(node),
-                None => self.unknown(&name, names, errors),
+        for name in &list.found {
+            if let Some(node) = self.known(name, names) {
+                self.put(site(nodes.len()), name.span());
+                nodes.push(node);
             }
         }
         nodes
     }
 
-    fn unknown(&self, name: &Ident, names: &Names<'_>, errors: &mut Errors) {
-        if !names.all_lost && !names.lost.contains(name) {
-            errors.push(name, self.spec.unknown_node(&name.unraw().to_string()));
+    /// Reports each name of no node once, where it is mentioned first.
+    fn unknown(&self, names: &Names<'_>, errors: &mut Errors) {
+        for (name, count) in &names.unknown {
+            let message = self.spec.unknown_node(&name.unraw().to_string());
+            match count {
+                1 => errors.push(name, message),
+                2 => errors.push(name, format!("{message} (it is named in one more place)")),
+                more => errors.push(name, format!("{message} (it is named in {} more places)", more - 1)),
+            }
         }
     }
 
-    /// The node of this name; that there is none is reported.
-    fn known(&mut self, name: &Ident, names: &Names<'_>, errors: &mut Errors) -> Option<usize> {
+    /// The node of this name; that there is none will be reported.
+    fn known(&mut self, name: &Ident, names: &mut Names<'_>) -> Option<usize> {
         let node = self.index(name);
+        if let Some(node) = node.filter(|node| *node < self.nodes.len()) {
+            self.mentions.push((node, name.clone()));
+        }
         if node.is_none() {
-            self.unknown(name, names, errors);
             self.holes = true;
+            if let Some((_, count)) = names.unknown.iter_mut().find(|(other, _)| other == name) {
+                *count += 1;
+            } else if !names.all_lost && !names.lost.contains(name) {
+                names.unknown.push((name.clone(), 1));
+            }
         }
         node
     }
 
     /// Where an edge leads.
-    pub(super) fn target(&mut self, name: &Ident, names: &Names<'_>, errors: &mut Errors) -> Option<Target> {
+    pub(super) fn target(&mut self, name: &Ident, names: &mut Names<'_>, errors: &mut Errors) -> Option<Target> {
         if name == symbol::END {
             return Some(Target::End);
         }
@@ -197,11 +228,11 @@ impl Model {
             self.holes = true;
             return None;
         }
-        self.known(name, names, errors).map(Target::Node)
+        self.known(name, names).map(Target::Node)
     }
 
     /// Where an edge starts.
-    fn source(&mut self, name: &Ident, names: &Names<'_>, errors: &mut Errors) -> Option<Source> {
+    fn source(&mut self, name: &Ident, names: &mut Names<'_>, errors: &mut Errors) -> Option<Source> {
         if name == symbol::START {
             return Some(Source::Start);
         }
@@ -210,7 +241,7 @@ impl Model {
             self.holes = true;
             return None;
         }
-        self.known(name, names, errors).map(Source::Node)
+        self.known(name, names).map(Source::Node)
     }
 
     /// The node is reached by an edge that carries nothing.
@@ -262,7 +293,7 @@ impl Model {
         &mut self,
         link: &Link,
         first: bool,
-        names: &Names<'_>,
+        names: &mut Names<'_>,
         errors: &mut Errors,
     ) -> Option<Vec<(Source, Span)>> {
         let idents = match link {
@@ -290,7 +321,13 @@ impl Model {
     }
 
     /// The edges from the sources, together, to each of the targets.
-    fn edges(&mut self, from: Option<&[(Source, Span)]>, targets: &[Ident], names: &Names<'_>, errors: &mut Errors) {
+    fn edges(
+        &mut self,
+        from: Option<&[(Source, Span)]>,
+        targets: &[Ident],
+        names: &mut Names<'_>,
+        errors: &mut Errors,
+    ) {
         for name in targets {
             let (Some(to), Some(from)) = (self.target(name, names, errors), from) else { continue };
             self.reached(to, name.span());
@@ -313,26 +350,8 @@ impl Model {
     }
 }
 
-/// The names of a list, without those given twice.
-fn unique(what: &str, list: &[Ident], errors: &mut Errors) -> Vec<Ident> {
-    let mut names: Vec<Ident> = Vec::new();
-    for name in list {
-        if names.contains(name) {
-            errors.push(name, format!("the {what} `{name}` is given twice: remove one"));
-        } else {
-            names.push(name.clone());
-        }
-    }
-    names
-}
-
-fn empty_spec(head: &Head, name: Option<&LitStr>, description: Option<&LitStr>, errors: &mut Errors) -> GraphSpec {
+fn empty_spec(head: &Head, name: Option<&LitStr>, description: Option<&LitStr>) -> GraphSpec {
     let text = name.map_or_else(|| snake_case(&head.name.unraw().to_string()), LitStr::value);
-    if let Some(name) = name
-        && (text.is_empty() || text.contains(['|', ':', '/']))
-    {
-        errors.push(name, "the name of a graph is not empty and has no `|`, `:` or `/` in it, which separate names");
-    }
     GraphSpec {
         name: Cow::Owned(text),
         doc: Cow::Owned(description.map_or_else(|| docs(&head.attributes), LitStr::value)),

@@ -10,14 +10,13 @@ use super::ast::{Arm, ArmBody, Decision, Function, Shape};
 use super::model::{Model, Names};
 use super::text;
 use crate::diag::Errors;
-use crate::symbol;
 
 /// Adds a route from these sources, of which there may be one only.
 pub(super) fn route(
     model: &mut Model,
     from: Option<&[(Source, Span)]>,
     decision: Decision,
-    names: &Names<'_>,
+    names: &mut Names<'_>,
     errors: &mut Errors,
 ) {
     let mut arms = Vec::new();
@@ -35,36 +34,33 @@ pub(super) fn route(
         model.holes = true;
         return;
     };
-    doubled(model, *from, &decision, errors);
     let edge = model.spec.edges.len();
     model.put(Site::Edge(edge), decision.function.span());
-    for (number, (_, targets)) in arms.iter().enumerate() {
+    for (number, (_, arm, targets)) in arms.iter().enumerate() {
+        model.put(Site::Arm(edge, number), *arm);
         for (position, (_, span)) in targets.iter().enumerate() {
             model.put(Site::ArmTarget(edge, number, position), *span);
         }
     }
-    let arms = arms.into_iter().map(|(label, targets)| ArmSpec {
+    let label = free_label(model, *from, &decision.function);
+    let arms = arms.into_iter().map(|(label, _, targets)| ArmSpec {
         label: Cow::Owned(label),
         to: targets.into_iter().map(|(target, _)| target).collect(),
     });
     let arms = Cow::Owned(arms.collect());
-    model.spec.edges.to_mut().push(EdgeSpec::Route {
-        from: *from,
-        label: Cow::Owned(route_label(&decision.function)),
-        arms,
-    });
+    model.spec.edges.to_mut().push(EdgeSpec::Route { from: *from, label: Cow::Owned(label), arms });
     model.routes.push(decision);
 }
 
-/// An arm with the places of its targets.
-type Collected = (String, Vec<(ArmTarget, Span)>);
+/// An arm: its name, its place, its targets with theirs.
+type Collected = (String, Span, Vec<(ArmTarget, Span)>);
 
 /// The arms of a route and of those nested in it. `outer` is the label of the arm in which it stands.
 fn collect(
     model: &mut Model,
     decision: &Decision,
     outer: &str,
-    names: &Names<'_>,
+    names: &mut Names<'_>,
     errors: &mut Errors,
     arms: &mut Vec<Collected>,
 ) {
@@ -91,14 +87,18 @@ fn collect(
                             errors.push(&goal.name, "END cannot be sent anything: write `END` alone");
                         }
                         (None, target) => {
-                            if decision.shape != Shape::For {
+                            // A `for` that sends nothing is reported already.
+                            if decision.shape == Shape::For {
+                                model.holes = true;
+                            } else {
                                 model.reached(target, span);
                             }
                             targets.push((ArmTarget::Go(target), span));
                         }
                     }
                 }
-                arms.push((label, targets));
+                let place = arm.pattern.as_ref().map_or(decision.span, Spanned::span);
+                arms.push((label, place, targets));
             }
         }
     }
@@ -110,7 +110,7 @@ fn collect(
 
 /// Refuses a nested route that chooses nothing.
 fn same_arms(decision: &Decision, arms: &[Collected], errors: &mut Errors) {
-    let targets = |arm: &Collected| arm.1.iter().map(|(target, _)| *target).collect::<std::collections::BTreeSet<_>>();
+    let targets = |arm: &Collected| arm.2.iter().map(|(target, _)| *target).collect::<std::collections::BTreeSet<_>>();
     if let [first, rest @ ..] = arms
         && !rest.is_empty()
         && rest.iter().all(|arm| targets(arm) == targets(first))
@@ -143,26 +143,20 @@ fn route_label(function: &Function) -> String {
     }
 }
 
-/// Refuses a second route by the same function from the same source.
-fn doubled(model: &Model, from: Source, decision: &Decision, errors: &mut Errors) {
-    let Function::Path(path) = &decision.function else { return };
-    let edges = model.spec.edges.iter().filter_map(|edge| match edge {
-        EdgeSpec::Route { from, .. } => Some(*from),
-        _ => None,
-    });
-    let same = edges.zip(&model.routes).find(|(other, route)| {
-        *other == from
-            && route.shape == decision.shape
-            && matches!(&route.function, Function::Path(other) if other == path)
-    });
-    if let Some((_, first)) = same {
-        let source = match from {
-            Source::Start => symbol::START,
-            Source::Node(node) => &model.spec.nodes[node].name,
-        };
-        let name = text::compact(path);
-        errors.push(path, format!("`{source}` is routed by `{name}` twice: remove one, or make both one route"));
-        errors.push(&first.function, format!("… also here: `{source}` is routed by `{name}` twice"));
+/// The name under which a route of this source appears: a second closure gets a number.
+fn free_label(model: &Model, from: Source, function: &Function) -> String {
+    let label = route_label(function);
+    let taken = |label: &str| {
+        model.spec.edges.iter().any(
+            |edge| matches!(edge, EdgeSpec::Route { from: other, label: known, .. } if *other == from && *known == label),
+        )
+    };
+    match function {
+        Function::Closure(_) if taken(&label) => {
+            let numbered = (2..).map(|number: usize| format!("{label}_{number}"));
+            numbered.into_iter().find(|label| !taken(label)).unwrap_or(label)
+        }
+        _ => label,
     }
 }
 

@@ -1,10 +1,11 @@
 //! What is reported for a call, and that the graph's type is there whatever is wrong.
 
+use crate::crate_path::Hier;
 use crate::testing::{expect, messages};
 
 /// The messages of a call's errors, in order.
 fn errors(call: &str) -> Vec<String> {
-    let output = super::expand(call.parse().unwrap());
+    let output = super::expand(call.parse().unwrap(), &Hier::known("hier_core"));
     if !call.is_empty() {
         assert!(output.to_string().contains("struct G"), "no type in {output}");
     }
@@ -86,13 +87,14 @@ fn names_are_resolved() {
         &[
             "`END` is part of every graph",
             "every graph has a `compile` of its own",
-            "there is no node `asess`; did you mean `assess`?",
-            "there is no node `asses`; did you mean `assess`?",
             "no edge leaves END",
             "no edge leads into START",
             "an edge leads from a node to a target",
-            "the node `assess` is given twice",
+            "there is no node `asess`; did you mean `assess`?",
+            "there is no node `asses`; did you mean `assess`?",
             "there is no node `nothing`",
+            "the node `assess` is given twice in `interrupt_before`",
+            "… also here: the node `assess` is given twice",
         ],
     );
 }

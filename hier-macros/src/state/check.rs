@@ -158,22 +158,11 @@ fn topics(field: &Field, errors: &mut Errors) {
     }
 }
 
-/// Names that start with `__` are the engine's own channels, and `:` separates the parts of its names.
+/// Some names are the engine's own: the rule is the builder's, too.
 fn names(model: &Model, errors: &mut Errors) {
-    for channel in &model.channels {
-        let name = &channel.name;
-        if name.is_empty() {
-            errors.at(channel.name_span, "a channel needs a name: give one, or remove `rename`");
-        } else if name.starts_with(symbol::RESERVED_PREFIX) && !channel.is_internal() {
-            errors.at(
-                channel.name_span,
-                format!("the channel name `{name}` is reserved: names that start with `__` are the engine's own"),
-            );
-        } else if name.contains(':') {
-            errors.at(
-                channel.name_span,
-                format!("the channel name `{name}` is reserved: names with `:` are the engine's own"),
-            );
+    for channel in model.channels.iter().filter(|channel| !channel.is_internal()) {
+        if let Some(message) = hier_spec::names::channel(&channel.name) {
+            errors.at(channel.name_span, message);
         }
     }
 }

@@ -10,14 +10,16 @@ mod parse;
 
 use proc_macro2::TokenStream;
 
+use crate::crate_path::Hier;
 use crate::diag::Errors;
 
 /// The derive: errors, all of them, and the code.
-pub(crate) fn derive(input: TokenStream) -> TokenStream {
+pub(crate) fn derive(input: TokenStream, hier: &Hier) -> TokenStream {
     let mut errors = Errors::default();
     let Some(input) = errors.keep(syn::parse2(input)) else { return errors.into_tokens() };
     let input = parse::parse(input, &mut errors);
-    let mut model = model::build(&input);
+    let hier = hier.path(input.home.as_ref(), &mut errors);
+    let mut model = model::build(&input, hier);
     check::check(&input, &model, &mut errors);
     if !errors.is_empty() {
         model.make_names_unique();

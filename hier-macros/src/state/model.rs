@@ -1,6 +1,6 @@
 //! What the struct means: channels, managed fields, the flattened state.
 
-use proc_macro2::Span;
+use proc_macro2::{Span, TokenStream};
 use syn::ext::IdentExt;
 use syn::{Attribute, Generics, Ident, Path, Type, Visibility};
 
@@ -9,6 +9,8 @@ use crate::symbol;
 
 /// A state.
 pub(super) struct Model {
+    /// Where generated code finds what it needs.
+    pub(super) hier: TokenStream,
     pub(super) vis: Visibility,
     pub(super) ident: Ident,
     pub(super) generics: Generics,
@@ -102,8 +104,9 @@ impl Model {
 }
 
 /// Gives the fields their meaning. Where a field says two things, the first counts.
-pub(super) fn build(input: &Input) -> Model {
+pub(super) fn build(input: &Input, hier: TokenStream) -> Model {
     let mut model = Model {
+        hier,
         vis: input.vis.clone(),
         ident: input.ident.clone(),
         generics: input.generics.clone(),

@@ -18,6 +18,8 @@ pub(super) struct Input {
     pub(super) ident: Ident,
     pub(super) generics: Generics,
     pub(super) fields: Vec<Field>,
+    /// The path of the crate, if it is given.
+    pub(super) home: Option<Path>,
     /// Each `version` that stands there, with its place.
     pub(super) versions: Vec<(u32, Span)>,
     /// The functions of each `migrate` that stands there, with its place.
@@ -84,7 +86,7 @@ pub(super) fn parse(input: DeriveInput, errors: &mut Errors) -> Input {
         }
     }
     let (vis, ident, generics) = (input.vis, input.ident, input.generics);
-    let mut read = Input { vis, ident, generics, fields, versions: Vec::new(), migrations: Vec::new() };
+    let mut read = Input { vis, ident, generics, fields, home: None, versions: Vec::new(), migrations: Vec::new() };
     for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident(symbol::STATE)) {
         for word in words(attribute, "version = 2", errors) {
             struct_option(&word, &mut read, errors);
@@ -111,6 +113,8 @@ fn struct_option(meta: &Meta, input: &mut Input, errors: &mut Errors) {
             Some(paths) => input.migrations.push((paths, meta.span())),
             None => errors.push(value, MIGRATE),
         },
+        (symbol::CRATE, Some(Expr::Path(path))) => input.home = Some(path.path.clone()),
+        (symbol::CRATE, _) => errors.push(meta, "`crate` takes the path of hier: `crate = my_crate::hier`"),
         (symbol::MIGRATE, None) => errors.push(meta, MIGRATE),
         _ => errors.push(meta, unknown("option of a state:", &name, symbol::STRUCT_OPTIONS)),
     }

@@ -8,9 +8,10 @@ use syn::{Expr, Ident, Lifetime, Lit, ReturnType, Type, UnOp};
 
 use super::model::{Argument, Need, Role, Tool};
 use super::parse;
+use crate::diag::local;
 
 /// The code. What is not sound has the type and its traits, and never does anything.
-pub(super) fn expand(tool: &Tool, sound: bool) -> TokenStream {
+pub(super) fn expand(tool: &Tool, hier: &TokenStream, sound: bool) -> TokenStream {
     let Tool { function, .. } = tool;
     let (ident, visibility) = (&function.sig.ident, &function.vis);
     let docs = function.attrs.iter().filter(|attribute| attribute.path().is_ident("doc"));
@@ -27,7 +28,7 @@ pub(super) fn expand(tool: &Tool, sound: bool) -> TokenStream {
         #visibility struct #ident {}
 
         const _: () = {
-            use ::hier_core::__private as __hier;
+            use #hier as __hier;
 
             #[automatically_derived]
             impl __hier::NamedTool for #ident {
@@ -230,21 +231,22 @@ fn call(tool: &Tool) -> TokenStream {
     let (names, values) = arguments(tool);
     let reader = reader(tool);
     let given = given(tool);
-    let takes = quote_spanned!(output=> __hier::IntoToolOutput::<__State>::into_tool_output(__result));
+    let result = Ident::new("__result", output);
+    let takes = quote_spanned!(output=> __hier::IntoToolOutput::<__State>::into_tool_output(#result));
     let attempt = quote! {
         let mut __arguments = #reader;
         let (#(#names,)*) = (#(#values,)*);
         let (true, #(::core::option::Option::Some(#names),)*) = (__arguments.fit(), #(#names,)*) else {
             return ::core::result::Result::Ok(__hier::ToolOutput::Invalid(__arguments.report()));
         };
-        let __result = #function(#(#given),*).await;
+        let #result = #function(#(#given),*).await;
         #takes
     };
     let attempt = match (&tool.options.timeout, &tool.options.retry) {
         (None, None) => attempt,
         (timeout, retry) => {
             let timeout = option(timeout.as_ref());
-            let retry = retry.as_ref().map_or_else(|| quote!(1u32), ToTokens::to_token_stream);
+            let retry = retry.as_ref().map_or_else(|| quote!(1_u32), ToTokens::to_token_stream);
             let retry = quote!(__hier::Retry::from(#retry));
             quote! {
                 __hier::attempts(__task.run(), &__call.name, #timeout, #retry, move || async move { #attempt }).await
@@ -271,16 +273,20 @@ fn reader(tool: &Tool) -> TokenStream {
 /// The variables of what the model gives, and what reads them.
 fn arguments(tool: &Tool) -> (Vec<Ident>, Vec<TokenStream>) {
     let arguments = tool.params.iter().enumerate().filter_map(|(place, param)| {
+        let reader = |ty: &Type| local("__arguments", ty.span());
         let value = match &param.role {
-            Role::Whole(ty) => quote_spanned!(ty.span()=> __arguments.whole::<#ty>()),
+            Role::Whole(ty) => {
+                let arguments = reader(ty);
+                quote_spanned!(ty.span()=> #arguments.whole::<#ty>())
+            }
             Role::Argument(argument) => {
-                let (ty, name) = (&argument.ty, argument.name());
+                let (ty, name, arguments) = (&argument.ty, argument.name(), reader(&argument.ty));
                 match &argument.need {
-                    Need::Required => quote_spanned!(ty.span()=> __arguments.required::<#ty>(#name)),
-                    Need::Optional(inner) => quote_spanned!(ty.span()=> __arguments.optional::<#inner>(#name)),
+                    Need::Required => quote_spanned!(ty.span()=> #arguments.required::<#ty>(#name)),
+                    Need::Optional(inner) => quote_spanned!(ty.span()=> #arguments.optional::<#inner>(#name)),
                     Need::Default(default) => {
                         let default = default_value(default.as_ref());
-                        quote_spanned!(ty.span()=> __arguments.defaulted::<#ty>(#name, || #default))
+                        quote_spanned!(ty.span()=> #arguments.defaulted::<#ty>(#name, || #default))
                     }
                 }
             }
@@ -306,13 +312,23 @@ fn variable(place: usize) -> Ident {
 
 /// What the function is called with.
 fn given(tool: &Tool) -> Vec<TokenStream> {
+    let task = |here: Span| local("__task", here);
     let given = tool.params.iter().enumerate().map(|(place, param)| match &param.role {
         Role::Argument(_) | Role::Whole(_) => variable(place).to_token_stream(),
-        Role::Run(_) => quote_spanned!(param.span=> __task.run()),
-        Role::State(part) => quote_spanned!(part.span()=> <__State as __hier::Contains<#part>>::part(__task.state())),
+        Role::Run(_) => {
+            let task = task(param.span);
+            quote_spanned!(param.span=> #task.run())
+        }
+        Role::State(part) => {
+            let task = task(part.span());
+            quote_spanned!(part.span()=> <__State as __hier::Contains<#part>>::part(#task.state()))
+        }
         Role::Call => quote!(__call),
         Role::CallId => quote!(__hier::ToolCallId::new(__call.id.as_str())),
-        Role::Inject(ty) => quote_spanned!(ty.span()=> <#ty as __hier::Extract<'_, _, _>>::extract(__task)?),
+        Role::Inject(ty) => {
+            let task = task(ty.span());
+            quote_spanned!(ty.span()=> <#ty as __hier::Extract<'_, _, _>>::extract(#task)?)
+        }
         Role::Wrong => TokenStream::new(),
     });
     given.collect()

@@ -11,21 +11,23 @@ mod parse;
 use proc_macro2::TokenStream;
 use quote::quote;
 
+use crate::crate_path::Hier;
 use crate::diag::Errors;
 
 /// Expands `#[tool(options)] item`.
-pub(crate) fn expand(options: TokenStream, item: &TokenStream) -> TokenStream {
+pub(crate) fn expand(options: TokenStream, item: &TokenStream, hier: &Hier) -> TokenStream {
     let mut errors = Errors::default();
     let options = parse::options(options, &mut errors);
     let Some(function) = parse::function(item, &mut errors) else {
         let errors = errors.into_tokens();
         return quote!(#item #errors);
     };
+    let hier = hier.path(options.home.as_ref(), &mut errors);
     let tool = parse::tool(function, options, &mut errors);
     check::check(&tool, &mut errors);
     let sound = errors.is_empty();
     let errors = errors.into_tokens();
-    let code = expand::expand(&tool, sound);
+    let code = expand::expand(&tool, &hier, sound);
     quote!(#code #errors)
 }
 

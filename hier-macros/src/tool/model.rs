@@ -1,7 +1,7 @@
 //! A tool, as its function declares it.
 
 use proc_macro2::Span;
-use syn::{Expr, Ident, ItemFn, LitStr, Type};
+use syn::{Expr, Ident, ItemFn, LitStr, Path, Type};
 
 use crate::graph::Length;
 
@@ -24,6 +24,8 @@ pub(super) struct Options {
     pub(super) needs_approval: bool,
     pub(super) timeout: Option<Length>,
     pub(super) retry: Option<Expr>,
+    /// The path of the crate, if it is given.
+    pub(super) home: Option<Path>,
 }
 
 /// A parameter of the function.

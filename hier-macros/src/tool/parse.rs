@@ -2,9 +2,12 @@
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
+use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::spanned::Spanned;
-use syn::{Attribute, Expr, FnArg, GenericArgument, Ident, ItemFn, Lit, LitStr, Meta, Pat, PathArguments, Token, Type};
+use syn::{
+    Attribute, Expr, FnArg, GenericArgument, Ident, ItemFn, Lit, LitStr, Meta, Pat, Path, PathArguments, Token, Type,
+};
 
 use super::model::{Argument, Need, Options, Param, Role, Tool};
 use crate::diag::{Errors, unknown};
@@ -17,7 +20,7 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> Options {
     let parser = |input: ParseStream<'_>| {
         let mut given: Vec<Ident> = Vec::new();
         while !input.is_empty() {
-            let word: Ident = input.parse()?;
+            let word = input.call(Ident::parse_any)?;
             if given.contains(&word) {
                 errors.push(&word, format!("`{word}` is given twice: remove one"));
             }
@@ -46,6 +49,10 @@ fn option(word: &Ident, input: ParseStream<'_>, options: &mut Options) -> syn::R
             options.timeout = Some(graph::length(input)?);
         }
         symbol::RETRY => options.retry = Some(value::<Expr>(input)?),
+        symbol::CRATE => {
+            input.parse::<Token![=]>()?;
+            options.home = Some(input.call(Path::parse_mod_style)?);
+        }
         _ => return Err(syn::Error::new_spanned(word, unknown("option of `#[tool]`", &text, symbol::TOOL_OPTIONS))),
     }
     Ok(())

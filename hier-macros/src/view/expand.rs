@@ -8,14 +8,14 @@ use syn::{Generics, Type, parse_quote};
 use super::parse::View;
 
 /// A node's view, or one of a graph's input and output.
-pub(super) fn expand(view: &View) -> TokenStream {
+pub(super) fn expand(view: &View, hier: &TokenStream) -> TokenStream {
     let code = match &view.lifetime {
         Some(_) => borrowed(view),
         None => owned(view),
     };
     quote! {
         const _: () = {
-            use ::hier_core::__private as __hier;
+            use #hier as __hier;
             #code
         };
     }
@@ -25,7 +25,7 @@ pub(super) fn expand(view: &View) -> TokenStream {
 fn over(view: &View, more: &[&str]) -> Generics {
     let of = &view.of;
     let mut generics = view.generics.clone();
-    generics.params.push(parse_quote!(__State: ::hier_core::__private::Contains<#of>));
+    generics.params.push(parse_quote!(__State: __hier::Contains<#of>));
     generics.params.extend(more.iter().map(|name| -> syn::GenericParam {
         let name = Ident::new(name, proc_macro2::Span::call_site());
         parse_quote!(#name)
@@ -40,8 +40,9 @@ fn borrowed(view: &View) -> TokenStream {
     let (impl_generics, _, conditions) = generics.split_for_impl();
     let (_, arguments, _) = view.generics.split_for_impl();
     let body = body(view, |field, ty| {
-        let value = quote_spanned!(ty.span()=> keys.#field.get(state));
-        quote!(#field: #value,)
+        let (keys, state, bind) = bound(ty);
+        let value = quote_spanned!(ty.span()=> #keys.#field.get(#state));
+        quote!(#field: { #bind #value },)
     });
     quote! {
         #[automatically_derived]
@@ -49,9 +50,9 @@ fn borrowed(view: &View) -> TokenStream {
             type Wants = __hier::Nothing;
             #[allow(unreachable_code)]
             fn extract(
-                task: &#lifetime __hier::Task<__State, __Context>,
+                __task: &#lifetime __hier::Task<__State, __Context>,
             ) -> ::core::result::Result<Self, __hier::NodeError> {
-                let state = <__State as __hier::Contains<#of>>::part(task.state());
+                let __state = <__State as __hier::Contains<#of>>::part(__task.state());
                 ::core::result::Result::Ok(#body)
             }
         }
@@ -66,44 +67,56 @@ fn owned(view: &View) -> TokenStream {
     let (_, arguments, _) = view.generics.split_for_impl();
     let writes = view.fields.iter().filter(|_| view.sound).map(|(field, ty)| {
         // Everything but the key carries the span of the type, so that a mistake is reported there and once.
-        let value = Ident::new(&field.to_string(), ty.span());
-        let write = quote_spanned!(ty.span()=> __hier::write_field::<__State, #of, _>(&mut writes, key, self.#value));
-        quote!(let key = &keys.#field; #write;)
+        let [writes, key, value] = ["__writes", "__key", "__value"].map(|name| Ident::new(name, ty.span()));
+        let write = quote_spanned!(ty.span()=> __hier::write_field::<__State, #of, _>(#writes, #key, #value));
+        quote!({
+            let (#writes, #key, #value) = (&mut __writes, &__keys.#field, self.#field);
+            #write;
+        })
     });
     let body = body(view, |field, ty| {
-        let value = quote_spanned!(ty.span()=> ::core::clone::Clone::clone(keys.#field.get(state)));
-        quote!(#field: #value,)
+        let (keys, state, bind) = bound(ty);
+        let value = quote_spanned!(ty.span()=> __hier::cloned(#keys.#field.get(#state)));
+        quote!(#field: { #bind #value },)
     });
     quote! {
         #[automatically_derived]
         impl #impl_generics __hier::GraphInput<__State, #ident #arguments> for #ident #arguments #conditions {
             #[allow(unused_mut, unused_variables)]
             fn into_input(self) -> __hier::Input<__State> {
-                let keys = <#of as __hier::State>::KEYS;
-                let mut writes = __hier::Writes::new();
+                let __keys = <#of as __hier::State>::KEYS;
+                let mut __writes = __hier::Writes::new();
                 #(#writes)*
-                __hier::Input::New(writes)
+                __hier::Input::New(__writes)
             }
         }
         #[automatically_derived]
         impl #impl_generics __hier::GraphOutput<__State> for #ident #arguments #conditions {
-            fn from_state(state: &__State) -> Self {
-                let state = <__State as __hier::Contains<#of>>::part(state);
+            fn from_state(__state: &__State) -> Self {
+                let __state = <__State as __hier::Contains<#of>>::part(__state);
                 #body
             }
         }
     }
 }
 
+/// The keys and the state by names of the type's, which need not be those of the code around: in a `macro_rules!` the
+/// type comes from its caller. So all that is wrong with a field is shown at its type.
+fn bound(ty: &Type) -> (Ident, Ident, TokenStream) {
+    let [keys, state] = ["__keys", "__state"].map(|name| Ident::new(name, ty.span()));
+    let bind = quote!(let (#keys, #state) = (__keys, __state););
+    (keys, state, bind)
+}
+
 /// The view as an expression. One with an error in it is never made.
 fn body(view: &View, value: impl Fn(&Ident, &Type) -> TokenStream) -> TokenStream {
     if !view.sound {
         return quote!({
-            let _ = state;
+            let _ = __state;
             ::core::unreachable!("the view does not compile")
         });
     }
     let of = &view.of;
     let fields = view.fields.iter().map(|(field, ty)| value(field, ty));
-    quote!({ let keys = <#of as __hier::State>::KEYS; let _ = (keys, state); Self { #(#fields)* } })
+    quote!({ let __keys = <#of as __hier::State>::KEYS; let _ = (__keys, __state); Self { #(#fields)* } })
 }

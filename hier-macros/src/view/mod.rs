@@ -9,13 +9,17 @@ mod parse;
 
 use proc_macro2::TokenStream;
 
+use crate::crate_path::Hier;
 use crate::diag::Errors;
 
 /// The derive: errors, all of them, and the code.
-pub(crate) fn derive(input: TokenStream) -> TokenStream {
+pub(crate) fn derive(input: TokenStream, hier: &Hier) -> TokenStream {
     let mut errors = Errors::default();
     let view = errors.keep(syn::parse2(input)).and_then(|input| parse::parse(input, &mut errors));
-    let code = view.map(|view| expand::expand(&view));
+    let code = view.map(|view| {
+        let hier = hier.path(view.home.as_ref(), &mut errors);
+        expand::expand(&view, &hier)
+    });
     let errors = errors.into_tokens();
     quote::quote!(#errors #code)
 }

@@ -6,8 +6,9 @@
 //! 4. [`borrows`]: with a lifetime all fields borrow for it, without one none does.
 
 use quote::ToTokens;
+use syn::ext::IdentExt;
 use syn::parse::ParseStream;
-use syn::{Data, DeriveInput, Fields, Generics, Ident, Lifetime, Token, Type, TypeReference};
+use syn::{Data, DeriveInput, Fields, Generics, Ident, Lifetime, Path, Token, Type, TypeReference};
 
 use crate::diag::{Errors, unknown};
 use crate::symbol;
@@ -18,6 +19,8 @@ pub(super) struct View {
     pub(super) generics: Generics,
     /// The state that is viewed.
     pub(super) of: Type,
+    /// The path of the crate, if it is given.
+    pub(super) home: Option<Path>,
     /// The lifetime for which all fields borrow; none if they own.
     pub(super) lifetime: Option<Lifetime>,
     pub(super) fields: Vec<(Ident, Type)>,
@@ -29,17 +32,18 @@ pub(super) struct View {
 pub(super) fn parse(input: DeriveInput, errors: &mut Errors) -> Option<View> {
     let before = errors.len();
     let lifetime = lifetime(&input.generics, errors);
-    let of = viewed(&input, errors);
+    let viewed = viewed(&input, errors);
     let fields = named_fields(input.data, &input.ident, errors);
     for (field, ty) in &fields {
         borrows(field, ty, lifetime.as_ref(), errors);
     }
     let sound = errors.len() == before;
-    Some(View { ident: input.ident, generics: input.generics, of: of?, lifetime, fields, sound })
+    let (of, home) = viewed?;
+    Some(View { ident: input.ident, generics: input.generics, of, home, lifetime, fields, sound })
 }
 
 /// The state stands in `#[view(of = State)]`.
-fn viewed(input: &DeriveInput, errors: &mut Errors) -> Option<Type> {
+fn viewed(input: &DeriveInput, errors: &mut Errors) -> Option<(Type, Option<Path>)> {
     let mut attributes = input.attrs.iter().filter(|attribute| attribute.path().is_ident(symbol::VIEW));
     let Some(attribute) = attributes.next() else {
         errors.push(&input.ident, format!("of which state is `{}` a view? add `#[view(of = State)]`", input.ident));
@@ -49,14 +53,24 @@ fn viewed(input: &DeriveInput, errors: &mut Errors) -> Option<Type> {
         errors.push(again, "a view is of one state: remove one `#[view(…)]`");
     }
     errors.keep(attribute.parse_args_with(|input: ParseStream<'_>| {
-        let word: Ident = input.parse()?;
-        if word != symbol::OF {
-            return Err(syn::Error::new(word.span(), unknown("option", &word.to_string(), &[symbol::OF])));
+        let (mut of, mut home) = (None, None);
+        while !input.is_empty() {
+            let word = input.call(Ident::parse_any)?;
+            let known = [symbol::OF, symbol::CRATE];
+            if !known.iter().any(|known| word == known) {
+                return Err(syn::Error::new(word.span(), unknown("option", &word.to_string(), &known)));
+            }
+            input.parse::<Token![=]>()?;
+            if word == symbol::OF {
+                of = Some(input.parse::<Type>()?);
+            } else {
+                home = Some(input.call(Path::parse_mod_style)?);
+            }
+            if !input.is_empty() {
+                input.parse::<Token![,]>()?;
+            }
         }
-        input.parse::<Token![=]>()?;
-        let of = input.parse()?;
-        input.parse::<Option<Token![,]>>()?;
-        Ok(of)
+        Ok((of.ok_or_else(|| input.error("of which state? write `of = State`"))?, home))
     }))
 }
 

@@ -185,7 +185,7 @@ fn escape(text: &str) -> String {
     for (index, c) in text.chars().enumerate() {
         match c {
             '"' => escaped.push_str("#quot;"),
-            '#' | '[' | ']' | '(' | ')' | '{' | '}' | '<' | '>' | '|' | '@' => {
+            '#' | '&' | '[' | ']' | '(' | ')' | '{' | '}' | '<' | '>' | '|' | '@' => {
                 let _ = write!(escaped, "#{};", u32::from(c));
             }
             '-' if index == 0 => escaped.push_str("#45;"),

@@ -15,7 +15,7 @@ use crate::graph::model::Model;
 
 /// The constant with what is known of a member.
 pub(in super::super) fn member(number: usize) -> Ident {
-    format_ident!("__MEMBER_{number}")
+    format_ident!("__HIER_MEMBER_{number}")
 }
 
 /// The members with their numbers, but for one that is the agent itself.
@@ -33,11 +33,13 @@ pub(in super::super) fn items(model: &Model, agent: &Agent, state: &Type, contex
         let here = span(&attachment.path);
         let (constant, site, path) = (member(number), code::site_at(here), &attachment.path);
         // A constant of its own, so that what is wrong with the graph is not shown at the policy.
-        let (given, policy) =
-            (Ident::new(&format!("__POLICY_{number}"), here), policy(attachment.policy.as_ref(), state, Some(path)));
+        let (given, policy) = (
+            Ident::new(&format!("__HIER_POLICY_{number}"), here),
+            policy(attachment.policy.as_ref(), state, Some(path)),
+        );
         quote_spanned! {here=>
-            const #given: ::core::option::Option<::hier_core::__private::PolicySpec> = #policy;
-            const #constant: ::hier_core::__private::Member<#state, #context> = #site.member::<#path>(#given);
+            const #given: ::core::option::Option<__hier::PolicySpec> = #policy;
+            const #constant: __hier::Member<#state, #context> = #site.member::<#path>(#given);
         }
     });
     // What is wrong already would be reported once more.
@@ -46,15 +48,15 @@ pub(in super::super) fn items(model: &Model, agent: &Agent, state: &Type, contex
     let (builder, todo, name) = (builder(model, agent, state), agent.todo, &model.head.name);
     // One call, shown at the state's type: a state or context that is no agent's is reported there, and once.
     let make = quote_spanned! {state.span()=>
-        ::hier_core::__private::agent::<#state, #context>(#todo, <#name as ::hier_core::__private::Graph>::SPEC, root, __tell)
+        __hier::agent::<#state, #context>(#todo, <#name as __hier::Graph>::SPEC, root, __hier_tell)
     };
     quote! {
         #(#members)*
         #(#checks)*
-        fn __parts(root: bool) -> ::hier_core::__private::Parts<#state, #context> { #make }
-        fn __tell(
-            __agent: ::hier_core::__private::AgentBuilder<#state, #context>,
-        ) -> ::hier_core::__private::AgentBuilder<#state, #context> {
+        fn __hier_parts(root: ::core::primitive::bool) -> __hier::Parts<#state, #context> { #make }
+        fn __hier_tell(
+            __agent: __hier::AgentBuilder<#state, #context>,
+        ) -> __hier::AgentBuilder<#state, #context> {
             #builder
         }
     }
@@ -62,10 +64,10 @@ pub(in super::super) fn items(model: &Model, agent: &Agent, state: &Type, contex
 
 /// The methods of `impl Graph` that give the code.
 pub(in super::super) fn methods(state: &Type, context: &TokenStream) -> TokenStream {
-    let parts = quote!(::hier_core::__private::Parts<#state, #context>);
+    let parts = quote!(__hier::Parts<#state, #context>);
     quote! {
-        fn parts() -> #parts { __parts(false) }
-        fn root_parts() -> #parts { __parts(true) }
+        fn parts() -> #parts { __hier_parts(false) }
+        fn root_parts() -> #parts { __hier_parts(true) }
     }
 }
 
@@ -74,7 +76,7 @@ pub(in super::super) fn node(agent: &Agent, number: usize, guess: &str) -> Token
     let constant = member(number);
     let name = if repeated(agent)[number] { quote!(#guess) } else { quote!(#constant.name()) };
     quote! {
-        ::hier_core::__private::NodeSpec::declared(#name, false, &[], const { &[] }, #constant.nested())
+        __hier::NodeSpec::declared(#name, false, &[], const { &[] }, #constant.nested())
     }
 }
 
@@ -113,18 +115,20 @@ fn policies(model: &Model, agent: &Agent, state: &Type) -> TokenStream {
             "a channel that `{name}` gives back has no reducer, and several subagents may write it at once: give it one, or \
              remove `parallel_subagents`"
         );
-        let table = quote!(<#state as ::hier_core::__private::State>::CHANNELS);
+        let table = quote!(<#state as __hier::State>::CHANNELS);
         let parallel = (agent.parallel && number < agent.subagents.len()).then(|| {
             quote_spanned! {here=>
-                const _: () = ::core::assert!(#constant.has_policy(), #several);
-                const _: () = ::core::assert!(#constant.merges_reduced(&#table), #plain);
+                ::core::assert!(#constant.has_policy(), #several);
+                ::core::assert!(#constant.merges_reduced(&#table), #plain);
             }
         });
         quote_spanned! {here=>
-            const _: () = ::core::assert!(!#constant.merges_and_discards(), #both);
-            const _: () = ::core::assert!(#constant.fits(&#table), #lacks);
-            const _: () = ::core::assert!(#constant.may_share(&#table), #none);
-            #parallel
+            const _: () = {
+                ::core::assert!(!#constant.merges_and_discards(), #both);
+                ::core::assert!(#constant.fits(&#table), #lacks);
+                ::core::assert!(#constant.may_share(&#table), #none);
+                #parallel
+            };
         }
     });
     checks.collect()
@@ -133,7 +137,7 @@ fn policies(model: &Model, agent: &Agent, state: &Type) -> TokenStream {
 /// Every name is called by one thing only.
 fn names(model: &Model, agent: &Agent) -> TokenStream {
     let tools = agent.tools.iter().map(|path| {
-        let name = quote_spanned!(span(path)=> <#path as ::hier_core::__private::NamedTool>::NAME);
+        let name = quote_spanned!(span(path)=> <#path as __hier::NamedTool>::NAME);
         (path, name, "tool", false)
     });
     let subagents = numbered(model, agent).take_while(|(number, _)| *number < agent.subagents.len());
@@ -148,13 +152,13 @@ fn names(model: &Model, agent: &Agent) -> TokenStream {
         let doubled = format!("the {kind} `{last}` has the name of another tool or subagent of this agent: rename one");
         let reserved = format!("the {kind} `{last}` has a name that every agent has itself: rename it");
         quote_spanned! {span(path)=>
-            const _: () = ::core::assert!(__DOUBLED != #place, #doubled);
-            const _: () = ::core::assert!(!::hier_core::__private::is_reserved(#name, #is_node), #reserved);
+            const _: () = ::core::assert!(__HIER_DOUBLED != #place, #doubled);
+            const _: () = ::core::assert!(!__hier::is_reserved(#name, #is_node), #reserved);
         }
     });
     quote! {
         #[allow(long_running_const_eval)]
-        const __DOUBLED: usize = ::hier_core::__private::first_doubled(&[#(#names),*]);
+        const __HIER_DOUBLED: usize = __hier::first_doubled(&[#(#names),*]);
         #(#checks)*
     }
 }
@@ -178,13 +182,10 @@ fn builder(model: &Model, agent: &Agent, state: &Type) -> TokenStream {
     let fields = fields.into_iter().flatten();
     let into = agent.report_into.as_ref().map(|channel| {
         quote_spanned! {channel.span()=>
-            .report_into(&<#state as ::hier_core::__private::State>::channels().#channel)
+            .report_into(&<#state as __hier::State>::channels().#channel)
         }
     });
-    let tools = agent
-        .tools
-        .iter()
-        .map(|path| quote_spanned!(span(path)=> .tool(<#path as ::hier_core::__private::NamedTool>::TOOL)));
+    let tools = agent.tools.iter().map(|path| quote_spanned!(span(path)=> .tool(<#path as __hier::NamedTool>::TOOL)));
     let subagents = agent.subagents.len();
     let stages = subagents + agent.front.len();
     let members = numbered(model, agent).map(|(number, _)| {
@@ -215,18 +216,17 @@ fn policy(policy: Option<&Policy>, state: &Type, inner: Option<&Path>) -> TokenS
         let (option, channels) = (Ident::new(option, Span::call_site()), channels.as_ref()?);
         let written = channels.iter().map(|channel| channel.unraw().to_string());
         let names = channels.iter().map(|channel| {
-            let key = |state: TokenStream| {
-                quote_spanned!(channel.span()=> &<#state as ::hier_core::__private::State>::channels().#channel)
-            };
+            let key =
+                |state: TokenStream| quote_spanned!(channel.span()=> &<#state as __hier::State>::channels().#channel);
             let outer = key(state.to_token_stream());
             let Some(path) = inner else {
-                return quote_spanned!(channel.span()=> ::hier_core::__private::returnable(#outer));
+                return quote_spanned!(channel.span()=> __hier::returnable(#outer));
             };
-            let inner = key(quote!(<#path as ::hier_core::__private::Graph>::State));
-            quote_spanned!(channel.span()=> ::hier_core::__private::crosses(#outer, #inner))
+            let inner = key(quote!(<#path as __hier::Graph>::State));
+            quote_spanned!(channel.span()=> __hier::crosses(#outer, #inner))
         });
         Some(quote! {
-            #option: ::core::option::Option::Some(::hier_core::__private::FieldsSpec {
+            #option: ::core::option::Option::Some(__hier::FieldsSpec {
                 written: &[#(#written),*],
                 names: || ::std::vec![#(#names),*],
             }),
@@ -242,9 +242,9 @@ fn policy(policy: Option<&Policy>, state: &Type, inner: Option<&Path>) -> TokenS
     ];
     let given = given.into_iter().flatten();
     quote_spanned! {here=>
-        ::core::option::Option::Some(::hier_core::__private::PolicySpec {
+        ::core::option::Option::Some(__hier::PolicySpec {
             #(#given)*
-            ..::hier_core::__private::PolicySpec::NONE
+            ..__hier::PolicySpec::NONE
         })
     }
 }
@@ -260,8 +260,8 @@ pub(in super::super) fn hooks(member: &Membership, state: &Type, context: &Token
     let exit = member.on_exit.as_ref().map(|path| hook("on_exit", path));
     (entry.is_some() || exit.is_some()).then(|| {
         quote! {
-            fn hooks() -> ::hier_core::__private::Hooks<#state, #context> {
-                ::hier_core::__private::Hooks::default() #entry #exit
+            fn hooks() -> __hier::Hooks<#state, #context> {
+                __hier::Hooks::default() #entry #exit
             }
         }
     })
@@ -272,14 +272,14 @@ pub(in super::super) fn membership(name: &Ident, member: &Membership, state: &Ty
     let policy = policy(member.policy.as_ref(), state, None);
     let args = member.args.as_ref().map(|args| {
         quote_spanned! {args.span()=>
-            fn args() -> ::core::option::Option<::hier_core::__private::ArgsSpec> {
-                ::core::option::Option::Some(::hier_core::__private::ArgsSpec::of::<#args>())
+            fn args() -> ::core::option::Option<__hier::ArgsSpec> {
+                ::core::option::Option::Some(__hier::ArgsSpec::of::<#args>())
             }
         }
     });
     quote! {
-        impl ::hier_core::__private::Membership for #name {
-            const POLICY: ::core::option::Option<::hier_core::__private::PolicySpec> = #policy;
+        impl __hier::Membership for #name {
+            const POLICY: ::core::option::Option<__hier::PolicySpec> = #policy;
             #args
         }
     }

@@ -11,7 +11,7 @@ use super::local;
 
 /// The constant through which nodes are checked and attached.
 pub(in super::super) fn site() -> Ident {
-    Ident::new("__SITE", Span::call_site())
+    Ident::new("__HIER_SITE", Span::call_site())
 }
 
 /// The same, shown at a place of the user's.
@@ -23,7 +23,7 @@ pub(in super::super) fn site_at(here: Span) -> Ident {
 
 /// The constant with what is known of a node.
 pub(super) fn facts(node: usize) -> Ident {
-    format_ident!("__FACTS_{node}")
+    format_ident!("__HIER_FACTS_{node}")
 }
 
 /// The nodes, but for one that is the graph itself, with their indices.
@@ -31,7 +31,7 @@ pub(super) fn nodes(model: &Model) -> impl Iterator<Item = (usize, &Node)> {
     model.nodes.iter().enumerate().filter(|(_, node)| !model.is_itself(node))
 }
 
-/// The node in its place: `__SITE.of(path)`. All of it is shown at the name in the path, and wherever it stands it is
+/// The node in its place: `__HIER_SITE.of(path)`. All of it is shown at the name in the path, and wherever it stands it is
 /// the same, so that what is wrong with a node is said once.
 pub(super) fn spot(path: &Path) -> TokenStream {
     let here = span(path);
@@ -48,7 +48,7 @@ pub(in super::super) fn span(path: &Path) -> Span {
 /// compiler's time for a function grows faster than the function.
 pub(super) fn items(model: &Model, state: &Type, context: &TokenStream) -> TokenStream {
     let nodes = nodes(model).map(|(index, declared)| {
-        let (facts, spot, function) = (facts(index), spot(&declared.path), format_ident!("__node_{index}"));
+        let (facts, spot, function) = (facts(index), spot(&declared.path), format_ident!("__hier_node_{index}"));
         // That an edge without an item reaches the node is checked at that edge.
         let plain = model.plain[index].map(|edge| quote_spanned!(edge=> .plain()));
         let node = node(declared, &facts);
@@ -59,18 +59,18 @@ pub(super) fn items(model: &Model, state: &Type, context: &TokenStream) -> Token
         });
         // A graph that contains itself by way of another is a cycle of these, which is shown at the node.
         let facts = quote_spanned! {span(&declared.path)=>
-            const #facts: ::hier_core::__private::Facts<#state, #context> = #spot #plain.facts();
+            const #facts: __hier::Facts<#state, #context> = #spot #plain.facts();
         };
         quote! {
             #facts
             #has_graph
-            fn #function() -> ::hier_core::__private::NodeDef<#state, #context> { #node }
+            fn #function() -> __hier::NodeDef<#state, #context> { #node }
         }
     });
     let routes = model.routes.iter().enumerate().map(|(index, decision)| {
-        let (function, body) = (format_ident!("__route_{index}"), decide(model, decision));
+        let (function, body) = (format_ident!("__hier_route_{index}"), decide(model, decision));
         let (from, to) = (local("__state", Span::call_site()), local("__to", Span::call_site()));
-        quote!(fn #function(#from: &#state, #to: &mut ::hier_core::__private::Routing) { #body })
+        quote!(fn #function(#from: &#state, #to: &mut __hier::Routing) { #body })
     });
     nodes.chain(routes).collect()
 }
@@ -79,11 +79,11 @@ pub(super) fn items(model: &Model, state: &Type, context: &TokenStream) -> Token
 pub(super) fn parts(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStream {
     let writes = writes(model, state, doubtful);
     let parts = local("__parts", Span::call_site());
-    let nodes = nodes(model).map(|(index, _)| format_ident!("__node_{index}"));
-    let routes = (0..model.routes.len()).map(|index| format_ident!("__route_{index}"));
+    let nodes = nodes(model).map(|(index, _)| format_ident!("__hier_node_{index}"));
+    let routes = (0..model.routes.len()).map(|index| format_ident!("__hier_route_{index}"));
     quote! {
         #writes
-        let #parts = ::hier_core::__private::Parts::new(Self::SPEC);
+        let #parts = __hier::Parts::new(Self::SPEC);
         #(let #parts = #parts.node(#nodes());)*
         #(let #parts = #parts.route(#routes);)*
         #parts
@@ -99,7 +99,7 @@ fn writes(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStream {
         let check = Ident::new(check, channel.span());
         let here = channel.span();
         quote_spanned! {here=>
-            ::hier_core::__private::#check(&<#state as ::hier_core::__private::State>::channels().#channel);
+            __hier::#check(&<#state as __hier::State>::channels().#channel);
         }
     });
     checks.collect()
@@ -118,7 +118,7 @@ fn node(node: &Node, facts: &Ident) -> TokenStream {
         Retry::Policy(fields) => {
             let fields = fields.iter().map(|(field, value)| quote!(#field: #value,));
             quote! {
-                .retry(::hier_core::__private::Retry {
+                .retry(__hier::Retry {
                     #(#fields)*
                     ..::core::default::Default::default()
                 })
@@ -129,12 +129,11 @@ fn node(node: &Node, facts: &Ident) -> TokenStream {
         let call = self::call(handler);
         quote!(.on_error(#call))
     });
-    let checkpoints =
-        options.checkpoints.as_ref().map(|variant| quote!(.checkpoints(::hier_core::__private::Checkpoints::#variant)));
-    quote!(::hier_core::__private::NodeDef::new(#call, #facts.child())#retry #(#durations)* #on_error #checkpoints)
+    let checkpoints = options.checkpoints.as_ref().map(|variant| quote!(.checkpoints(__hier::Checkpoints::#variant)));
+    quote!(__hier::NodeDef::new(#call, #facts.child())#retry #(#durations)* #on_error #checkpoints)
 }
 
-/// `|task| __SITE.of(path).call(task)`
+/// `|task| __HIER_SITE.of(path).call(task)`
 fn call(path: &Path) -> TokenStream {
     let (spot, here) = (spot(path), span(path));
     let task = local("__task", here);
@@ -177,7 +176,7 @@ fn choice(function: &Function) -> TokenStream {
     let state = local("__state", here);
     match function {
         Function::Path(path) => quote_spanned!(here=> #path(#state)),
-        Function::Closure(closure) => quote_spanned!(here=> ::hier_core::__private::choose(#state, #closure)),
+        Function::Closure(closure) => quote_spanned!(here=> __hier::choose(#state, #closure)),
     }
 }
 

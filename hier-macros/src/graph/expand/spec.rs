@@ -16,7 +16,7 @@ pub(super) fn spec(model: &Model) -> TokenStream {
     let edges = spec.edges.iter().map(edge);
     let (before, after) = (spec.interrupt_before.iter(), spec.interrupt_after.iter());
     quote! {
-        &::hier_core::__private::GraphSpec::declared(
+        &__hier::GraphSpec::declared(
             #name,
             #doc,
             const { &[#(#nodes),*] },
@@ -40,11 +40,11 @@ fn node(model: &Model, index: usize, spec: &NodeSpec) -> TokenStream {
         quote!(#facts.nested())
     };
     quote! {
-        ::hier_core::__private::NodeSpec::declared(
+        __hier::NodeSpec::declared(
             #name,
             #defer,
             #goto,
-            const { &[#(::hier_core::__private::Text::Borrowed(#writes)),*] },
+            const { &[#(__hier::Text::Borrowed(#writes)),*] },
             #nested,
         )
     }
@@ -67,15 +67,11 @@ fn agent_node(model: &Model, asking: &agent::ast::Agent, index: usize, spec: &No
     let name = &*spec.name;
     if let Some(number) = index.checked_sub(first) {
         let known = agent::expand::numbered(model, asking).any(|(other, _)| other == number);
-        return if known {
-            agent::expand::node(asking, number, name)
-        } else {
-            quote!(::hier_core::__private::NodeSpec::new(#name))
-        };
+        return if known { agent::expand::node(asking, number, name) } else { quote!(__hier::NodeSpec::new(#name)) };
     }
     let goto = goto(spec);
     quote! {
-        ::hier_core::__private::NodeSpec::declared(#name, false, #goto, const { &[] }, ::core::option::Option::None)
+        __hier::NodeSpec::declared(#name, false, #goto, const { &[] }, ::core::option::Option::None)
     }
 }
 
@@ -83,34 +79,34 @@ fn edge(edge: &EdgeSpec) -> TokenStream {
     match edge {
         EdgeSpec::Plain { from, to } => {
             let (from, to) = (source(*from), target(*to));
-            quote!(::hier_core::__private::EdgeSpec::Plain { from: #from, to: #to })
+            quote!(__hier::EdgeSpec::Plain { from: #from, to: #to })
         }
         EdgeSpec::Join { from, to } => {
             let (from, to) = (from.iter(), target(*to));
-            quote!(::hier_core::__private::EdgeSpec::join(&[#(#from),*], #to))
+            quote!(__hier::EdgeSpec::join(&[#(#from),*], #to))
         }
         EdgeSpec::Route { from, label, arms } => {
             let (from, label) = (source(*from), &**label);
             let arms = arms.iter().map(|arm| {
                 let (label, to) = (&*arm.label, arm.to.iter().map(|to| arm_target(*to)));
-                quote!(::hier_core::__private::ArmSpec::declared(#label, &[#(#to),*]))
+                quote!(__hier::ArmSpec::declared(#label, &[#(#to),*]))
             });
-            quote!(::hier_core::__private::EdgeSpec::route(#from, #label, const { &[#(#arms),*] }))
+            quote!(__hier::EdgeSpec::route(#from, #label, const { &[#(#arms),*] }))
         }
     }
 }
 
 fn source(source: Source) -> TokenStream {
     match source {
-        Source::Start => quote!(::hier_core::__private::Source::Start),
-        Source::Node(node) => quote!(::hier_core::__private::Source::Node(#node)),
+        Source::Start => quote!(__hier::Source::Start),
+        Source::Node(node) => quote!(__hier::Source::Node(#node)),
     }
 }
 
 fn target(target: Target) -> TokenStream {
     match target {
-        Target::End => quote!(::hier_core::__private::SpecTarget::End),
-        Target::Node(node) => quote!(::hier_core::__private::SpecTarget::Node(#node)),
+        Target::End => quote!(__hier::SpecTarget::End),
+        Target::Node(node) => quote!(__hier::SpecTarget::Node(#node)),
     }
 }
 
@@ -118,8 +114,8 @@ fn arm_target(to: ArmTarget) -> TokenStream {
     match to {
         ArmTarget::Go(to) => {
             let to = target(to);
-            quote!(::hier_core::__private::ArmTarget::Go(#to))
+            quote!(__hier::ArmTarget::Go(#to))
         }
-        ArmTarget::Send(node) => quote!(::hier_core::__private::ArmTarget::Send(#node)),
+        ArmTarget::Send(node) => quote!(__hier::ArmTarget::Send(#node)),
     }
 }

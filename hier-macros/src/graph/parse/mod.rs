@@ -13,7 +13,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::ext::IdentExt;
 use syn::parse::discouraged::Speculative;
 use syn::parse::{ParseStream, Parser};
-use syn::{Ident, LitStr, Result, Token, Type, bracketed};
+use syn::{Ident, LitStr, Path, Result, Token, Type, bracketed};
 
 use super::ast::{Ast, Body, Items};
 use crate::diag::Errors;
@@ -51,7 +51,9 @@ fn body(input: ParseStream<'_>, kind: &str, errors: &mut Errors) -> Body {
         result
     });
     // What stands before a missing comma is there, what stands behind it is lost.
-    body.shapeless = shapeless || fields.lost.iter().any(|word| SHAPE.contains(&&*word.to_string()));
+    let is_shape = |word: &Ident| SHAPE.contains(&&*word.to_string());
+    let lost = fields.broken && !given.iter().any(is_shape);
+    body.shapeless = shapeless || lost || fields.lost.iter().any(is_shape);
     body
 }
 
@@ -69,6 +71,7 @@ fn field(input: ParseStream<'_>, word: &Ident, body: &mut Body, errors: &mut Err
         symbol::INTERRUPT_AFTER => body.after = names(input, "a list of nodes", errors)?,
         symbol::NAME => body.name = Some(input.parse::<LitStr>()?),
         symbol::DESCRIPTION => body.description = Some(input.parse::<LitStr>()?),
+        symbol::CRATE => body.home = Some(input.call(Path::parse_mod_style)?),
         _ => return agent::field(input, word, body, errors),
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use syn::ext::IdentExt;
 use syn::parse::ParseStream;
-use syn::{Ident, Path, Result, Token, braced};
+use syn::{Ident, Path, PathArguments, Result, Token, braced};
 
 use super::super::ast::{Node, Options};
 use super::{always, colon, doubled, list, names, no_such, skip_value, value};
@@ -40,10 +40,12 @@ fn path(input: ParseStream<'_>) -> Result<Path> {
     let path: Path = input
         .parse()
         .map_err(|error| syn::Error::new(error.span(), "expected a node: the path of an `async fn` or of a graph"))?;
-    if input.peek(syn::token::Paren) {
-        return Err(input.error("a node is named, not called: remove the parentheses"));
+    if input.peek(syn::token::Paren)
+        || path.segments.iter().any(|segment| matches!(segment.arguments, PathArguments::Parenthesized(_)))
+    {
+        return Err(syn::Error::new_spanned(path, "a node is named, not called: remove the parentheses"));
     }
-    Ok(path)
+    as_value(path)
 }
 
 fn options(input: ParseStream<'_>, errors: &mut Errors) -> Result<Options> {
@@ -114,4 +116,19 @@ fn checkpoints(input: ParseStream<'_>) -> Result<Option<Ident>> {
 fn length(input: ParseStream<'_>, word: &Ident) -> Result<super::super::ast::Length> {
     colon(input, word, "5s")?;
     value::length(input)
+}
+
+/// The path as an expression, which needs `::` before `<…>`: what is generated must be parsed, whatever was written.
+fn as_value(mut path: Path) -> Result<Path> {
+    for (place, segment) in path.segments.iter_mut().enumerate() {
+        let text = segment.ident.to_string();
+        if (place > 0 && ["crate", "self", "Self"].contains(&&*text)) || text == "_" {
+            let message = format!("`{text}` cannot stand here in a path: name a function or a graph");
+            return Err(syn::Error::new_spanned(&segment.ident, message));
+        }
+        if let PathArguments::AngleBracketed(arguments) = &mut segment.arguments {
+            arguments.colon2_token.get_or_insert_default();
+        }
+    }
+    Ok(path)
 }

@@ -23,25 +23,27 @@ fn keys(model: &Model, names: &Names) -> (TokenStream, TokenStream) {
     let vis = &model.vis;
     let own = each(model, |_, channel| {
         let Channel { field, ty, name, .. } = channel;
+        let hier = &model.hier;
         let kind = match channel {
             channel if channel.is_internal() => quote!(Internal),
             channel if channel.is_reduced() => quote!(Reduced),
             _ => quote!(Plain),
         };
         let doc = format!("The channel `{name}`.");
-        quote!(#[doc = #doc] #vis #field: ::hier_core::__private::Channel<#state, #ty, ::hier_core::__private::#kind>,)
+        quote!(#[doc = #doc] #vis #field: #hier::Channel<#state, #ty, #hier::#kind>,)
     });
+    let hier = &model.hier;
     let managed = model.managed.iter().map(|managed| {
         let (field, ty) = (&managed.field, &managed.ty);
         let doc = format!("The managed value `{}`.", field.unraw());
-        quote!(#[doc = #doc] #vis #field: ::hier_core::__private::ManagedValue<#state, #ty>,)
+        quote!(#[doc = #doc] #vis #field: #hier::ManagedValue<#state, #ty>,)
     });
     let flattened = model.flattened.as_ref().map(|flattened| {
-        let keys = flattened.item("State", "Channels");
+        let keys = flattened.item(&model.hier, "State", "Channels");
         quote!(#[doc(hidden)] #vis __flattened: &'static #keys,)
     });
     let deref = model.flattened.as_ref().map(|flattened| {
-        let target = flattened.item("State", "Channels");
+        let target = flattened.item(&model.hier, "State", "Channels");
         quote! {
             #[automatically_derived]
             impl #impl_generics ::core::ops::Deref for #keys #arguments #conditions {
@@ -63,8 +65,8 @@ fn keys(model: &Model, names: &Names) -> (TokenStream, TokenStream) {
     let impls = quote! {
         #[automatically_derived]
         impl #impl_generics ::core::fmt::Debug for #keys #arguments #conditions {
-            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-                f.write_str(#text)
+            fn fmt(&self, __f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                __f.write_str(#text)
             }
         }
         #deref
@@ -81,23 +83,23 @@ fn state(model: &Model, names: &Names) -> TokenStream {
         // A plain channel's write has no place for an overwrite.
         let set = match kind {
             Kind::Reduced { .. } | Kind::Topic { .. } => quote!(#write::#field),
-            _ => quote!(|write| #write::#field(write.into_value())),
+            _ => quote!(|__write| #write::#field(__write.into_value())),
         };
-        quote!(#field: __hier::Channel::new(#name, |state| &state.#field, #set),)
+        quote!(#field: __hier::Channel::new(#name, |__state| &__state.#field, #set),)
     });
     let managed = model.managed.iter().map(|managed| {
         let field = &managed.field;
         let name = field.unraw().to_string();
-        quote!(#field: __hier::ManagedValue::new(#name, |state| &state.#field),)
+        quote!(#field: __hier::ManagedValue::new(#name, |__state| &__state.#field),)
     });
     let inner = model.flattened.as_ref().map(|flattened| {
-        let keys = flattened.item("State", "KEYS");
+        let keys = flattened.item(&model.hier, "State", "KEYS");
         quote!(__flattened: #keys,)
     });
     let base = model.flattened.as_ref().map_or_else(
         || quote!(::core::option::Option::None),
         |flattened| {
-            let table = flattened.item("State", "CHANNELS");
+            let table = flattened.item(&model.hier, "State", "CHANNELS");
             quote!(::core::option::Option::Some(&#table))
         },
     );
@@ -106,13 +108,13 @@ fn state(model: &Model, names: &Names) -> TokenStream {
     // The state's name is the user's own token, so that a missing `Default` is reported there.
     let this = quote_spanned!(model.ident.span()=> #state);
     quote! {
-        const OWN: &[__hier::ChannelSpec] = &[#(#specs),*];
+        const __OWN: &[__hier::ChannelSpec] = &[#(#specs),*];
         #[automatically_derived]
         impl #impl_generics __hier::State for #this #conditions {
             type Channels = #keys #arguments;
             const CHANNELS: __hier::Table = {
                 #late
-                __hier::Table::new(OWN, #base)
+                __hier::Table::new(__OWN, #base)
             };
             const KEYS: &'static Self::Channels = &#keys { #(#own)* #(#managed)* #inner };
         }
@@ -144,7 +146,7 @@ fn spec(channel: &Channel) -> TokenStream {
 /// state with parameters stand in its table, and so are made where it is used.
 fn distinct(model: &Model) -> TokenStream {
     let Some(flattened) = &model.flattened else { return TokenStream::new() };
-    let (field, base) = (&flattened.field, flattened.item("State", "CHANNELS"));
+    let (field, base) = (&flattened.field, flattened.item(&model.hier, "State", "CHANNELS"));
     let checks = model.channels.iter().map(|channel| {
         let name = &channel.name;
         let message = format!("the flattened `{field}` has a channel `{name}` too: {RENAME}");
@@ -163,8 +165,8 @@ fn contains(model: &Model, names: &Names) -> TokenStream {
     let (impl_generics, arguments, conditions) = generics.split_for_impl();
     let flattened = model.flattened.as_ref().map(|flattened| {
         let (field, ty) = (&flattened.field, &flattened.ty);
-        let mut generics = names.with(parse_quote!(__Part: ::hier_core::__private::Values));
-        generics.make_where_clause().predicates.push(parse_quote!(#ty: ::hier_core::__private::Contains<__Part>));
+        let mut generics = names.with(parse_quote!(__Part: __hier::Values));
+        generics.make_where_clause().predicates.push(parse_quote!(#ty: __hier::Contains<__Part>));
         let (impl_generics, _, conditions) = generics.split_for_impl();
         quote! {
             #[automatically_derived]
@@ -174,8 +176,8 @@ fn contains(model: &Model, names: &Names) -> TokenStream {
                     __hier::Contains::part(&self.#field)
                 }
                 #[inline]
-                fn lift(write: __Part::Write) -> #write #arguments {
-                    #write::#field(<#ty as __hier::Contains<__Part>>::lift(write))
+                fn lift(__write: __Part::Write) -> #write #arguments {
+                    #write::#field(<#ty as __hier::Contains<__Part>>::lift(__write))
                 }
             }
         }
@@ -188,8 +190,8 @@ fn contains(model: &Model, names: &Names) -> TokenStream {
                 self
             }
             #[inline]
-            fn lift(write: #write #arguments) -> #write #arguments {
-                write
+            fn lift(__write: #write #arguments) -> #write #arguments {
+                __write
             }
         }
         #flattened

@@ -17,6 +17,7 @@ pub(super) use shape::hash;
 /// Everything for one state.
 pub(super) fn expand(model: &Model) -> TokenStream {
     let names = Names::new(model);
+    let hier = &model.hier;
     let (keys, key_impls) = keys::expand(model, &names);
     let (update, update_impls) = update::expand(model, &names);
     let values = values::expand(model, &names);
@@ -25,7 +26,7 @@ pub(super) fn expand(model: &Model) -> TokenStream {
         #keys
         #update
         const _: () = {
-            use ::hier_core::__private as __hier;
+            use #hier as __hier;
             #key_impls
             #update_impls
             #values
@@ -82,6 +83,7 @@ impl Names {
 ///
 /// What only untracked channels hold need not be persistable.
 fn bounded(model: &Model) -> Generics {
+    let hier = &model.hier;
     let mut generics = model.generics.clone();
     generics.params = generics
         .params
@@ -94,7 +96,7 @@ fn bounded(model: &Model) -> Generics {
                 let mut types = persisted.chain(model.flattened.iter().map(|flattened| &flattened.ty));
                 let bound = if types.any(|ty| mentions(ty, &param.ident)) { "Parameter" } else { "Carried" };
                 let bound = Ident::new(bound, param.ident.span());
-                param.bounds.push(parse_quote!(::hier_core::__private::#bound));
+                param.bounds.push(parse_quote!(#hier::#bound));
                 param.default = None;
                 Some(GenericParam::Type(param))
             }
@@ -122,10 +124,10 @@ fn mentions(ty: &Type, name: &Ident) -> bool {
 impl Flattened {
     /// An item of a trait of the flattened state. It carries the span of the type, so that a type that is no state is
     /// reported there.
-    fn item(&self, of: &str, item: &str) -> TokenStream {
+    fn item(&self, hier: &TokenStream, of: &str, item: &str) -> TokenStream {
         let ty = &self.ty;
         let (of, item) = (Ident::new(of, ty.span()), Ident::new(item, ty.span()));
-        quote_spanned!(ty.span()=> <#ty as ::hier_core::__private::#of>::#item)
+        quote_spanned!(ty.span()=> <#ty as #hier::#of>::#item)
     }
 }
 

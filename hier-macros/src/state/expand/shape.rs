@@ -2,8 +2,9 @@
 //!
 //! See `hier_core::state::SharesWith`: a binary trie over 32 bits of the hash of each name.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};
+use syn::ext::IdentExt;
 use syn::{GenericParam, Ident, Type, parse_quote};
 
 use super::Names;
@@ -90,17 +91,16 @@ fn shares_with(model: &Model, names: &Names) -> TokenStream {
     let state = &names.state;
     let mut generics = names.with(parse_quote!(__Graph));
     let predicates = &mut generics.make_where_clause().predicates;
-    for Channel { name, field, ty, .. } in &model.channels {
+    let types = name_types(model);
+    for (Channel { name, ty, .. }, name_type) in model.channels.iter().zip(&types) {
         let bits = bits(hash(name), 0);
-        let name = name_type(name, field);
-        predicates.push(parse_quote!(__Graph: __hier::Agree<#bits, __names::#name, #ty>));
+        predicates.push(parse_quote!(__Graph: __hier::Agree<#bits, __names::#name_type, #ty>));
     }
     if let Some(flattened) = &model.flattened {
         let ty = &flattened.ty;
         predicates.push(parse_quote!(#ty: __hier::SharesWith<__Graph>));
     }
     let (impl_generics, _, conditions) = generics.split_for_impl();
-    let types = model.channels.iter().map(|Channel { name, field, .. }| name_type(name, field));
     quote! {
         #[allow(non_camel_case_types, dead_code)]
         mod __names { #(pub enum #types {})* }
@@ -109,11 +109,19 @@ fn shares_with(model: &Model, names: &Names) -> TokenStream {
     }
 }
 
-/// The type that stands for a channel's name: named like the channel, if it is a word.
-fn name_type(name: &str, field: &Ident) -> Ident {
-    let word = syn::parse_str::<Ident>(name).ok();
-    match word {
-        Some(word) if word != "_" => Ident::new(&word.to_string(), proc_macro2::Span::call_site()),
-        _ => field.clone(),
+/// The types that stand for the channels' names, in their order: named like the channel, so that the compiler can say it,
+/// if that is a word. What is none gets a number, which no other has.
+fn name_types(model: &Model) -> Vec<Ident> {
+    let mut types: Vec<Ident> = Vec::new();
+    for Channel { name, field, .. } in &model.channels {
+        // The field's own token is a name in the edition of its crate.
+        let own = (field.unraw() == name).then(|| field.clone());
+        let word = || syn::parse_str::<Ident>(name).ok().filter(|word| word != "_" && word != "gen");
+        let numbered = |number: usize| format_ident!("name_{number}");
+        let candidates = own.into_iter().chain(word().map(|word| Ident::new(&word.to_string(), Span::call_site())));
+        let free = |ident: &Ident| !types.contains(ident);
+        let ident = candidates.chain((1..).map(numbered)).find(free);
+        types.extend(ident);
     }
+    types
 }

@@ -7,6 +7,7 @@ use syn::parse_quote;
 use syn::spanned::Spanned;
 
 use super::{Names, each};
+use crate::diag::local;
 use crate::state::model::{Channel, Kind, Model, is_primitive};
 
 /// The types, and the implementations.
@@ -27,12 +28,13 @@ fn write_type(model: &Model, names: &Names) -> TokenStream {
     let Names { write, generics, .. } = names;
     let (impl_generics, _, conditions) = generics.split_for_impl();
     let vis = &model.vis;
+    let hier = &model.hier;
     let own = each(model, |_, channel| {
         let (field, ty) = (&channel.field, &channel.ty);
-        if channel.is_reduced() { quote!(#field(::hier_core::__private::Write<#ty>),) } else { quote!(#field(#ty),) }
+        if channel.is_reduced() { quote!(#field(#hier::Write<#ty>),) } else { quote!(#field(#ty),) }
     });
     let flattened = model.flattened.as_ref().map(|flattened| {
-        let (field, write) = (&flattened.field, flattened.item("Values", "Write"));
+        let (field, write) = (&flattened.field, flattened.item(&model.hier, "Values", "Write"));
         quote!(#field(#write),)
     });
     quote! {
@@ -53,39 +55,47 @@ fn channel_write(model: &Model, names: &Names) -> TokenStream {
     let stored = each(model, write_stored);
     let into_any = each(model, |_, channel| {
         let field = &channel.field;
-        let value = if channel.is_reduced() { quote!(write) } else { quote!(__hier::Write::Merge(write)) };
-        quote!(Self::#field(write) => __hier::boxed(#value),)
+        let value = if channel.is_reduced() { quote!(__write) } else { quote!(__hier::Write::Merge(__write)) };
+        quote!(Self::#field(__write) => __hier::boxed(#value),)
     });
     let from_any = each(model, |index, channel| {
         let field = &channel.field;
         let unboxed = if channel.is_reduced() { quote!(unboxed) } else { quote!(unboxed_value) };
-        quote!(#index => __hier::#unboxed(write).map(Self::#field),)
+        quote!(#index => __hier::#unboxed(__write).map(Self::#field),)
     });
-    let inner = flattened.map(|flattened| (&flattened.field, flattened.item("Values", "Write")));
-    let inner_arm = |call: TokenStream| inner.as_ref().map(|(field, _)| quote!(Self::#field(ref write) => #call,));
-    let inner_index = inner_arm(quote!(#own + __hier::ChannelWrite::channel(write)));
-    let inner_stored = inner_arm(quote!(__hier::ChannelWrite::stored(write)));
+    let inner = flattened.map(|flattened| (&flattened.field, flattened.item(&model.hier, "Values", "Write")));
+    let inner_arm = |call: TokenStream| inner.as_ref().map(|(field, _)| quote!(Self::#field(ref __write) => #call,));
+    let inner_index = inner_arm(quote!(#own + __hier::ChannelWrite::channel(__write)));
+    let inner_stored = inner_arm(quote!(__hier::ChannelWrite::stored(__write)));
     let inner_into =
-        inner.as_ref().map(|(field, _)| quote!(Self::#field(write) => __hier::ChannelWrite::into_any(write),));
+        inner.as_ref().map(|(field, _)| quote!(Self::#field(__write) => __hier::ChannelWrite::into_any(__write),));
     let inner_from = inner.as_ref().map_or_else(
         || quote!(::core::option::Option::None),
-        |(field, inner)| quote!(<#inner as __hier::ChannelWrite>::from_any(channel - #own, write).map(Self::#field)),
+        // No method of the standard library: where the type is no state, the error would show that library's source.
+        |(field, inner)| {
+            quote! {
+                match <#inner as __hier::ChannelWrite>::from_any(__channel - #own, __write) {
+                    ::core::option::Option::Some(__write) => ::core::option::Option::Some(Self::#field(__write)),
+                    ::core::option::Option::None => ::core::option::Option::None,
+                }
+            }
+        },
     );
-    let inner_name = inner_arm(quote!(__hier::ChannelWrite::name(write)));
+    let inner_name = inner_arm(quote!(__hier::ChannelWrite::name(__write)));
     let overwrites = overwrites(model);
     quote! {
         #[automatically_derived]
         #[allow(unreachable_patterns, unused_variables)]
         impl #impl_generics __hier::ChannelWrite for #write #arguments #conditions {
             #[inline]
-            fn channel(&self) -> usize {
+            fn channel(&self) -> ::core::primitive::usize {
                 match *self { #(#indices)* #inner_index }
             }
-            fn name(&self) -> &str {
-                match *self { #inner_name _ => __hier::name(OWN, __hier::ChannelWrite::channel(self)) }
+            fn name(&self) -> &::core::primitive::str {
+                match *self { #inner_name _ => __hier::name(__OWN, __hier::ChannelWrite::channel(self)) }
             }
             #[inline]
-            fn is_overwrite(&self) -> bool {
+            fn is_overwrite(&self) -> ::core::primitive::bool {
                 match *self { #overwrites }
             }
             fn stored(&self) -> ::core::option::Option<&dyn __hier::Stored> {
@@ -94,8 +104,11 @@ fn channel_write(model: &Model, names: &Names) -> TokenStream {
             fn into_any(self) -> __hier::BoxedWrite {
                 match self { #(#into_any)* #inner_into }
             }
-            fn from_any(channel: usize, write: __hier::BoxedWrite) -> ::core::option::Option<Self> {
-                match channel { #(#from_any)* _ => #inner_from, }
+            fn from_any(
+                __channel: ::core::primitive::usize,
+                __write: __hier::BoxedWrite,
+            ) -> ::core::option::Option<Self> {
+                match __channel { #(#from_any)* _ => #inner_from, }
             }
         }
     }
@@ -107,10 +120,10 @@ fn overwrites(model: &Model) -> TokenStream {
         .channels
         .iter()
         .filter(|channel| channel.is_reduced())
-        .map(|Channel { field, .. }| quote!(Self::#field(ref write) => write.is_overwrite(),));
+        .map(|Channel { field, .. }| quote!(Self::#field(ref __write) => __write.is_overwrite(),));
     let flattened = model.flattened.as_ref().map(|flattened| {
         let field = &flattened.field;
-        quote!(Self::#field(ref write) => __hier::ChannelWrite::is_overwrite(write),)
+        quote!(Self::#field(ref __write) => __hier::ChannelWrite::is_overwrite(__write),)
     });
     quote!(#(#own)* #flattened _ => false,)
 }
@@ -122,10 +135,10 @@ fn write_stored(_: usize, channel: &Channel) -> TokenStream {
     match channel.kind {
         Kind::Untracked => quote!(Self::#field(..) => ::core::option::Option::None,),
         Kind::Reduced { .. } | Kind::Topic { .. } => {
-            quote!(Self::#field(ref write) => ::core::option::Option::Some(Self::#stored(write.value())),)
+            quote!(Self::#field(ref __write) => ::core::option::Option::Some(Self::#stored(__write.value())),)
         }
         Kind::Last | Kind::Ephemeral => {
-            quote!(Self::#field(ref write) => ::core::option::Option::Some(Self::#stored(write)),)
+            quote!(Self::#field(ref __write) => ::core::option::Option::Some(Self::#stored(__write)),)
         }
     }
 }
@@ -141,9 +154,9 @@ fn encoders(model: &Model, names: &Names) -> TokenStream {
     let Names { write, generics, .. } = names;
     let (impl_generics, arguments, conditions) = generics.split_for_impl();
     let functions = model.channels.iter().filter(|channel| channel.is_persisted()).map(|channel| {
-        let (name, ty) = (stored(channel), &channel.ty);
-        let body = quote_spanned!(ty.span()=> __hier::stored(value));
-        quote!(fn #name(value: &#ty) -> &dyn __hier::Stored { #body })
+        let (name, ty, value) = (stored(channel), &channel.ty, Ident::new("__value", channel.ty.span()));
+        let body = quote_spanned!(ty.span()=> __hier::stored(#value));
+        quote!(fn #name(#value: &#ty) -> &dyn __hier::Stored { #body })
     });
     quote! {
         #[automatically_derived]
@@ -158,8 +171,8 @@ fn write_debug(names: &Names) -> TokenStream {
     quote! {
         #[automatically_derived]
         impl #impl_generics ::core::fmt::Debug for #write #arguments #conditions {
-            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-                f.write_str(__hier::ChannelWrite::name(self))
+            fn fmt(&self, __f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                __f.write_str(__hier::ChannelWrite::name(self))
             }
         }
     }
@@ -169,9 +182,9 @@ fn write_debug(names: &Names) -> TokenStream {
 fn update_type(model: &Model, names: &Names) -> TokenStream {
     let Names { update, state, generics, .. } = names;
     let (impl_generics, arguments, conditions) = generics.split_for_impl();
-    let vis = &model.vis;
+    let (vis, hier) = (&model.vis, &model.hier);
     let methods = settable(model).map(|channel| {
-        let (doc, method) = setter(channel, names);
+        let (doc, method) = setter(channel, names, &model.hier);
         let docs = &channel.docs;
         quote!(#doc #(#docs)* #vis #method)
     });
@@ -181,7 +194,7 @@ fn update_type(model: &Model, names: &Names) -> TokenStream {
         #[doc = #doc]
         #[must_use = "an update does nothing until a node returns it"]
         #[derive(::core::clone::Clone)]
-        #vis struct #update #impl_generics (::hier_core::__private::Writes<#state>) #conditions;
+        #vis struct #update #impl_generics (#hier::Writes<#state>) #conditions;
 
         #[automatically_derived]
         #[allow(dead_code, private_interfaces)]
@@ -192,16 +205,16 @@ fn update_type(model: &Model, names: &Names) -> TokenStream {
 /// The trait with the same methods for every update that contains this one's channels.
 fn setters(model: &Model, names: &Names) -> TokenStream {
     let Names { setters, state, generics, .. } = names;
-    let vis = &model.vis;
+    let (vis, hier) = (&model.vis, &model.hier);
     let methods = settable(model).map(|channel| {
-        let (doc, method) = setter(channel, names);
+        let (doc, method) = setter(channel, names, &model.hier);
         quote!(#doc #method)
     });
-    let contains = quote!(::hier_core::__private::Contains<#state>);
+    let contains = quote!(#hier::Contains<#state>);
     let mut declared = generics.clone();
     declared.make_where_clause().predicates.push(parse_quote!(Self::State: #contains));
     let (trait_generics, _, trait_conditions) = declared.split_for_impl();
-    let mut implemented = names.with(parse_quote!(__Update: ::hier_core::__private::Update));
+    let mut implemented = names.with(parse_quote!(__Update: #hier::Update));
     implemented.make_where_clause().predicates.push(parse_quote!(__Update::State: #contains));
     let (impl_generics, _, conditions) = implemented.split_for_impl();
     let (_, arguments, _) = generics.split_for_impl();
@@ -210,7 +223,7 @@ fn setters(model: &Model, names: &Names) -> TokenStream {
     quote! {
         #[doc = #doc]
         #[allow(dead_code, private_interfaces, private_bounds)]
-        #vis trait #setters #trait_generics: ::hier_core::__private::Update #trait_conditions { #(#methods)* }
+        #vis trait #setters #trait_generics: #hier::Update #trait_conditions { #(#methods)* }
 
         #[automatically_derived]
         impl #impl_generics #setters #arguments for __Update #conditions {}
@@ -223,20 +236,20 @@ fn settable(model: &Model) -> impl Iterator<Item = &Channel> {
 }
 
 /// One method of an update, after its doc comment: `fn findings(self, value: impl Into<Write<Vec<Finding>>>) -> Self`.
-fn setter(channel: &Channel, names: &Names) -> (TokenStream, TokenStream) {
+fn setter(channel: &Channel, names: &Names, hier: &TokenStream) -> (TokenStream, TokenStream) {
     let Names { state, write, .. } = names;
     let Channel { field, ty, name, .. } = channel;
     let doc = format!("Writes `{name}`.");
     let argument = if channel.is_reduced() {
-        quote!(impl ::core::convert::Into<::hier_core::__private::Write<#ty>>)
+        quote!(impl ::core::convert::Into<#hier::Write<#ty>>)
     } else if is_primitive(ty) {
         quote!(#ty)
     } else {
         quote!(impl ::core::convert::Into<#ty>)
     };
     let method = quote! {
-        fn #field(self, value: #argument) -> Self {
-            ::hier_core::__private::set::<#state, Self>(self, #write::#field(value.into()))
+        fn #field(self, __value: #argument) -> Self {
+            #hier::set::<#state, Self>(self, #write::#field(::core::convert::Into::into(__value)))
         }
     };
     (quote!(#[doc = #doc]), method)
@@ -255,8 +268,8 @@ fn update(names: &Names) -> TokenStream {
         }
         #[automatically_derived]
         impl #impl_generics ::core::fmt::Debug for #update #arguments #conditions {
-            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-                ::core::fmt::Debug::fmt(&self.0, f)
+            fn fmt(&self, __f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                ::core::fmt::Debug::fmt(&self.0, __f)
             }
         }
         #[automatically_derived]
@@ -271,8 +284,8 @@ fn update(names: &Names) -> TokenStream {
             fn into_writes(self) -> __hier::Writes<#state> {
                 self.0
             }
-            fn from_writes(writes: __hier::Writes<#state>) -> Self {
-                Self(writes)
+            fn from_writes(__writes: __hier::Writes<#state>) -> Self {
+                Self(__writes)
             }
         }
     }
@@ -284,23 +297,24 @@ fn conversions(model: &Model, names: &Names) -> TokenStream {
     let (impl_generics, arguments, conditions) = generics.split_for_impl();
     let own = each(model, |_, channel| {
         let field = &channel.field;
-        let value = quote!(state.#field);
+        let value = quote!(__state.#field);
         let value = if channel.is_reduced() { quote!(__hier::Write::Merge(#value)) } else { value };
-        quote!(writes.push(#write::#field(#value));)
+        quote!(__writes.push(#write::#field(#value));)
     });
     let flattened = model.flattened.as_ref().map(|flattened| {
         let (field, ty) = (&flattened.field, &flattened.ty);
-        quote_spanned!(ty.span()=> __hier::lift::<#ty, #state>(&mut writes, state.#field, #write::#field);)
+        let (writes, from) = (local("__writes", ty.span()), local("__state", ty.span()));
+        quote_spanned!(ty.span()=> __hier::lift::<#ty, #state>(&mut #writes, #from.#field, #write::#field);)
     });
     quote! {
         #[automatically_derived]
         impl #impl_generics ::core::convert::From<#state> for #update #arguments #conditions {
             #[allow(unused_mut, unused_variables)]
-            fn from(state: #state) -> Self {
-                let mut writes = __hier::Writes::new();
+            fn from(__state: #state) -> Self {
+                let mut __writes = __hier::Writes::new();
                 #(#own)*
                 #flattened
-                Self(writes)
+                Self(__writes)
             }
         }
         #[automatically_derived]

@@ -6,6 +6,7 @@ use syn::spanned::Spanned;
 
 use super::update::stored;
 use super::{Names, each};
+use crate::diag::local;
 use crate::state::model::{Channel, Flattened, Kind, Merge, Model};
 
 /// The implementation.
@@ -20,11 +21,11 @@ pub(super) fn expand(model: &Model, names: &Names) -> TokenStream {
     let version = version(model);
     let steps = model.managed.iter().map(|managed| {
         let (field, method) = (&managed.field, &managed.method);
-        quote!(self.#field = steps.#method();)
+        quote!(self.#field = __steps.#method();)
     });
     let inner_steps = model.flattened.as_ref().map(|flattened| {
         let field = &flattened.field;
-        quote!(__hier::Values::set_steps(&mut self.#field, steps);)
+        quote!(__hier::Values::set_steps(&mut self.#field, __steps);)
     });
     let managed = !model.managed.is_empty();
     let inner_managed = model.flattened.as_ref().map(|flattened| {
@@ -35,18 +36,18 @@ pub(super) fn expand(model: &Model, names: &Names) -> TokenStream {
         #[automatically_derived]
         #[allow(unused_variables)]
         impl #impl_generics __hier::Values for #this #conditions {
-            const MANAGED: bool = #managed #inner_managed;
+            const MANAGED: ::core::primitive::bool = #managed #inner_managed;
             type Write = #write #arguments;
             type Update = #update #arguments;
             #version
             #reduce
             #by_index
             #write_from
-            fn channel(&self, channel: usize) -> ::core::option::Option<&__hier::ChannelSpec> {
-                <Self as __hier::State>::CHANNELS.get(channel)
+            fn channel(&self, __channel: ::core::primitive::usize) -> ::core::option::Option<&__hier::ChannelSpec> {
+                <Self as __hier::State>::CHANNELS.get(__channel)
             }
             #[inline]
-            fn set_steps(&mut self, steps: __hier::Steps) {
+            fn set_steps(&mut self, __steps: __hier::Steps) {
                 #(#steps)*
                 #inner_steps
             }
@@ -61,20 +62,20 @@ fn reduce(model: &Model, names: &Names) -> TokenStream {
         let field = &channel.field;
         let merged = match &channel.kind {
             Kind::Last | Kind::Ephemeral | Kind::Untracked => {
-                quote!({ self.#field = write; ::core::result::Result::Ok(()) })
+                quote!({ self.#field = __write; ::core::result::Result::Ok(()) })
             }
-            Kind::Topic { .. } => quote!(__hier::reduce(&mut self.#field, write, __hier::builtin::append)),
+            Kind::Topic { .. } => quote!(__hier::reduce(&mut self.#field, __write, __hier::builtin::append)),
             Kind::Reduced { reducer, .. } => merged(field, reducer),
         };
-        quote!(#write::#field(write) => #merged,)
+        quote!(#write::#field(__write) => #merged,)
     });
     let inner = model.flattened.as_ref().map(|flattened| {
         let field = &flattened.field;
-        quote!(#write::#field(write) => __hier::Values::reduce(&mut self.#field, write),)
+        quote!(#write::#field(__write) => __hier::Values::reduce(&mut self.#field, __write),)
     });
     quote! {
-        fn reduce(&mut self, write: Self::Write) -> ::core::result::Result<(), __hier::ReduceError> {
-            match write { #(#own)* #inner }
+        fn reduce(&mut self, __write: Self::Write) -> ::core::result::Result<(), __hier::ReduceError> {
+            match __write { #(#own)* #inner }
         }
     }
 }
@@ -84,9 +85,10 @@ fn reduce(model: &Model, names: &Names) -> TokenStream {
 fn merged(field: &Ident, reducer: &Merge) -> TokenStream {
     match reducer {
         Merge::Builtin { name, .. } => {
-            quote_spanned!(name.span()=> __hier::reduce(&mut self.#field, write, __hier::builtin::#name))
+            let (this, write) = (local("self", name.span()), local("__write", name.span()));
+            quote_spanned!(name.span()=> __hier::reduce(&mut #this.#field, #write, __hier::builtin::#name))
         }
-        Merge::With(path) => quote!(__hier::reduce(&mut self.#field, write, #path)),
+        Merge::With(path) => quote!(__hier::reduce(&mut self.#field, __write, #path)),
     }
 }
 
@@ -95,41 +97,45 @@ fn by_index(model: &Model) -> TokenStream {
     let own = model.channels.len();
     // What is not the state's own is the flattened one's, or nothing.
     let inner = |call: fn(&Ident, TokenStream) -> TokenStream, none: TokenStream| match &model.flattened {
-        Some(Flattened { field, .. }) => call(field, quote!(channel - #own)),
+        Some(Flattened { field, .. }) => call(field, quote!(__channel - #own)),
         None => none,
     };
     let inner_clear = inner(|part, index| quote!(__hier::Values::clear(&mut self.#part, #index)), quote!({}));
     let inner_stored =
         inner(|part, index| quote!(__hier::Values::stored(&self.#part, #index)), quote!(::core::option::Option::None));
     let inner_load = inner(
-        |part, index| quote!(__hier::Values::load(&mut self.#part, #index, bytes)),
-        quote!(::core::result::Result::Err(__hier::no_channel(channel))),
+        |part, index| quote!(__hier::Values::load(&mut self.#part, #index, __bytes)),
+        quote!(::core::result::Result::Err(__hier::no_channel(__channel))),
     );
     let inner_get =
         inner(|part, index| quote!(__hier::Values::get_any(&self.#part, #index)), quote!(::core::option::Option::None));
-    let inner_set = inner(|part, index| quote!(__hier::Values::set_any(&mut self.#part, #index, value)), quote!({}));
+    let inner_set = inner(|part, index| quote!(__hier::Values::set_any(&mut self.#part, #index, __value)), quote!({}));
     let clear = each(model, clear);
     let lasts = model.channels.iter().any(|channel| !channel.expires());
-    let reset = lasts.then(|| quote!(0..#own => __hier::reset(self, channel),));
+    let reset = lasts.then(|| quote!(0..#own => __hier::reset(self, __channel),));
     let stored = each(model, value_stored);
     let load = each(model, load);
     let get = each(model, |index, Channel { field, .. }| quote!(#index => ::core::option::Option::Some(&self.#field),));
-    let set = each(model, |index, Channel { field, .. }| quote!(#index => __hier::copy(&mut self.#field, value),));
+    let set = each(model, |index, Channel { field, .. }| quote!(#index => __hier::copy(&mut self.#field, __value),));
     quote! {
-        fn clear(&mut self, channel: usize) {
-            match channel { #(#clear)* #reset _ => #inner_clear, }
+        fn clear(&mut self, __channel: ::core::primitive::usize) {
+            match __channel { #(#clear)* #reset _ => #inner_clear, }
         }
-        fn stored(&self, channel: usize) -> ::core::option::Option<&dyn __hier::Stored> {
-            match channel { #(#stored)* _ => #inner_stored, }
+        fn stored(&self, __channel: ::core::primitive::usize) -> ::core::option::Option<&dyn __hier::Stored> {
+            match __channel { #(#stored)* _ => #inner_stored, }
         }
-        fn load(&mut self, channel: usize, bytes: &[u8]) -> ::core::result::Result<(), __hier::CodecError> {
-            match channel { #(#load)* _ => #inner_load, }
+        fn load(
+            &mut self,
+            __channel: ::core::primitive::usize,
+            __bytes: &[::core::primitive::u8],
+        ) -> ::core::result::Result<(), __hier::CodecError> {
+            match __channel { #(#load)* _ => #inner_load, }
         }
-        fn get_any(&self, channel: usize) -> ::core::option::Option<&dyn ::core::any::Any> {
-            match channel { #(#get)* _ => #inner_get, }
+        fn get_any(&self, __channel: ::core::primitive::usize) -> ::core::option::Option<&dyn ::core::any::Any> {
+            match __channel { #(#get)* _ => #inner_get, }
         }
-        fn set_any(&mut self, channel: usize, value: &dyn ::core::any::Any) {
-            match channel { #(#set)* _ => #inner_set, }
+        fn set_any(&mut self, __channel: ::core::primitive::usize, __value: &dyn ::core::any::Any) {
+            match __channel { #(#set)* _ => #inner_set, }
         }
     }
 }
@@ -161,7 +167,9 @@ fn load(index: usize, channel: &Channel) -> TokenStream {
     if !channel.is_persisted() {
         return quote!(#index => ::core::result::Result::Ok(()),);
     }
-    quote_spanned!(channel.ty.span()=> #index => __hier::load(&mut self.#field, bytes),)
+    let ty = &channel.ty;
+    let load = quote_spanned!(ty.span()=> __hier::load::<#ty>);
+    quote!(#index => #load(&mut self.#field, __bytes),)
 }
 
 /// A write that was stored.
@@ -174,12 +182,14 @@ fn write_from(model: &Model, names: &Names) -> TokenStream {
             return TokenStream::new();
         }
         let read = if channel.is_reduced() { quote!(load_write) } else { quote!(load_value) };
-        quote_spanned!(channel.ty.span()=> #index => __hier::#read(overwrite, bytes).map(#write::#field),)
+        let ty = &channel.ty;
+        let read = quote_spanned!(ty.span()=> __hier::#read::<#ty>);
+        quote!(#index => #read(__overwrite, __bytes).map(#write::#field),)
     });
     let inner = if let Some(Flattened { field, .. }) = &model.flattened {
-        quote!(__hier::Values::write_from(&self.#field, channel - #own, overwrite, bytes).map(#write::#field))
+        quote!(__hier::Values::write_from(&self.#field, __channel - #own, __overwrite, __bytes).map(#write::#field))
     } else {
-        quote!(::core::result::Result::Err(__hier::no_channel(channel)))
+        quote!(::core::result::Result::Err(__hier::no_channel(__channel)))
     };
     // An untracked channel of the state's own is no channel of the flattened one.
     let untracked = model
@@ -187,15 +197,15 @@ fn write_from(model: &Model, names: &Names) -> TokenStream {
         .iter()
         .enumerate()
         .filter(|(_, channel)| !channel.is_persisted())
-        .map(|(index, _)| quote!(#index => ::core::result::Result::Err(__hier::no_channel(channel)),));
+        .map(|(index, _)| quote!(#index => ::core::result::Result::Err(__hier::no_channel(__channel)),));
     quote! {
         fn write_from(
             &self,
-            channel: usize,
-            overwrite: bool,
-            bytes: &[u8],
+            __channel: ::core::primitive::usize,
+            __overwrite: ::core::primitive::bool,
+            __bytes: &[::core::primitive::u8],
         ) -> ::core::result::Result<Self::Write, __hier::CodecError> {
-            match channel { #(#arms)* #(#untracked)* _ => #inner, }
+            match __channel { #(#arms)* #(#untracked)* _ => #inner, }
         }
     }
 }
@@ -207,15 +217,15 @@ fn version(model: &Model) -> TokenStream {
     let text: String = model.channels.iter().filter_map(fingerprinted).collect();
     let fingerprint = super::shape::hash64(&text);
     let fingerprint = if let Some(flattened) = &model.flattened {
-        let inner = flattened.item("Values", "FINGERPRINT");
+        let inner = flattened.item(&model.hier, "Values", "FINGERPRINT");
         quote!(__hier::fingerprint(#fingerprint, #inner))
     } else {
         quote!(#fingerprint)
     };
     quote! {
-        const VERSION: u32 = #version;
+        const VERSION: ::core::primitive::u32 = #version;
         const MIGRATIONS: &'static [__hier::Migration] = &[#(#migrations),*];
-        const FINGERPRINT: u64 = #fingerprint;
+        const FINGERPRINT: ::core::primitive::u64 = #fingerprint;
     }
 }
 

@@ -1,0 +1,260 @@
+//! Each rule of a graph's shape: what breaks it, and the closest graph that does not.
+
+use hier_spec::{
+    ArmSpec, ArmTarget, EdgeSpec, Finding, Goto, GraphSpec, NodeSpec, Rule, Site, Source, Target, Text, check,
+};
+
+/// A graph whose nodes are `a`, `b`, …
+struct Graph(GraphSpec);
+
+const A: usize = 0;
+const B: usize = 1;
+const C: usize = 2;
+const D: usize = 3;
+/// END, where a target is expected.
+const END: usize = usize::MAX;
+/// START, where a source is expected.
+const START: usize = usize::MAX;
+
+fn source(node: usize) -> Source {
+    if node == START { Source::Start } else { Source::Node(node) }
+}
+
+fn target(node: usize) -> Target {
+    if node == END { Target::End } else { Target::Node(node) }
+}
+
+fn graph(nodes: usize) -> Graph {
+    let names = (0..nodes).map(|node| match u8::try_from(node) {
+        Ok(node) if node < 26 => char::from(b'a' + node).to_string(),
+        _ => format!("n{node}"),
+    });
+    let nodes: Vec<NodeSpec> = names.map(|name| NodeSpec { name: name.into(), ..NodeSpec::new("") }).collect();
+    Graph(GraphSpec {
+        name: "graph".into(),
+        doc: "".into(),
+        nodes: nodes.into(),
+        edges: Vec::new().into(),
+        interrupt_before: Vec::new().into(),
+        interrupt_after: Vec::new().into(),
+    })
+}
+
+impl Graph {
+    fn add(mut self, edge: EdgeSpec) -> Self {
+        self.0.edges.to_mut().push(edge);
+        self
+    }
+
+    /// Plain edges, one after the other.
+    fn chain(self, nodes: &[usize]) -> Self {
+        nodes
+            .windows(2)
+            .fold(self, |graph, pair| graph.add(EdgeSpec::Plain { from: source(pair[0]), to: target(pair[1]) }))
+    }
+
+    fn join(self, from: &[usize], to: usize) -> Self {
+        self.add(EdgeSpec::Join { from: from.to_vec().into(), to: target(to) })
+    }
+
+    /// A route whose arms are called `0`, `1`, …
+    fn route(self, from: usize, label: &'static str, arms: &[&[usize]]) -> Self {
+        let arms = arms.iter().enumerate().map(|(number, to)| ArmSpec {
+            label: number.to_string().into(),
+            to: to.iter().map(|to| ArmTarget::Go(target(*to))).collect(),
+        });
+        self.add(EdgeSpec::Route { from: source(from), label: label.into(), arms: arms.collect() })
+    }
+
+    fn each(self, from: usize, to: usize) -> Self {
+        let arms = vec![ArmSpec { label: "items".into(), to: vec![ArmTarget::Send(to)].into() }];
+        self.add(EdgeSpec::Route { from: source(from), label: "items".into(), arms: arms.into() })
+    }
+
+    fn node(mut self, node: usize, change: impl FnOnce(&mut NodeSpec)) -> Self {
+        change(&mut self.0.nodes.to_mut()[node]);
+        self
+    }
+
+    fn writes(self, node: usize, channels: &[&'static str]) -> Self {
+        self.node(node, |spec| spec.writes = channels.iter().map(|channel| Text::Borrowed(*channel)).collect())
+    }
+
+    fn findings(&self) -> Vec<Finding> {
+        check(&self.0)
+    }
+
+    fn rules(&self) -> Vec<Rule> {
+        self.findings().into_iter().map(|finding| finding.rule).collect()
+    }
+
+    /// The only finding.
+    fn only(&self, rule: Rule, sites: &[Site], message: &str) {
+        let findings = self.findings();
+        let [finding] = findings.as_slice() else { panic!("{findings:#?}") };
+        assert_eq!((finding.rule, finding.sites.as_slice()), (rule, sites), "{}", finding.message);
+        assert!(finding.message.contains(message), "{}", finding.message);
+    }
+
+    fn fine(&self) {
+        assert_eq!(self.findings(), []);
+    }
+}
+
+#[test]
+fn a_circle_of_plain_edges_never_ends() {
+    // START >> a >> [a, END]
+    let graph = graph(1).chain(&[START, A, A]).chain(&[A, END]);
+    graph.only(Rule::NoRest, &[Site::Edge(1)], "`a >> a` is always followed, so a run that comes to `a` never ends");
+    // START >> a >> b >> a, b >> if done { END } else { a }
+    let slip = self::graph(2).chain(&[START, A, B, A]).route(B, "done", &[&[END], &[A]]);
+    slip.only(Rule::NoRest, &[Site::Edge(2)], "remove it, or make it an arm of `done`");
+    // Without the edge that was left standing.
+    self::graph(2).chain(&[START, A, B]).route(B, "done", &[&[END], &[A]]).fine();
+}
+
+#[test]
+fn a_route_whose_arms_all_go_on_never_ends() {
+    let graph = graph(2).chain(&[START, A]).route(A, "r", &[&[A], &[END, A]]);
+    assert_eq!(graph.rules(), [Rule::Unreachable, Rule::NoRest]);
+    let graph = self::graph(1).chain(&[START, A]).route(A, "r", &[&[A], &[END, A]]);
+    graph.only(Rule::NoRest, &[Site::Edge(1)], "each arm of `r` goes on in a circle");
+    self::graph(1).chain(&[START, A]).route(A, "r", &[&[A], &[END]]).fine();
+}
+
+#[test]
+fn what_is_sent_or_joined_may_come_to_rest() {
+    // No item, no task.
+    graph(2).chain(&[START, A]).each(A, B).chain(&[B, END]).each(B, A).fine();
+    // The join waits for both, of which one runs once.
+    graph(3).chain(&[START, A]).chain(&[START, B]).join(&[A, B], C).chain(&[C, A]).chain(&[C, END]).fine();
+}
+
+#[test]
+fn a_circle_from_which_end_cannot_be_reached_is_reported_once() {
+    assert_eq!(graph(2).chain(&[START, A, B, A]).rules(), [Rule::NoEnd, Rule::NoEnd]);
+}
+
+#[test]
+fn two_circles_are_two_mistakes() {
+    let graph = graph(2).chain(&[START, A, A]).chain(&[START, B, B]).chain(&[A, END]).chain(&[B, END]);
+    assert_eq!(graph.rules(), [Rule::NoRest, Rule::NoRest]);
+}
+
+#[test]
+fn a_join_is_given_once() {
+    // In another order of its sources, too: both always fire together.
+    let graph = graph(3).chain(&[START, A]).chain(&[START, B]).join(&[A, B], C).join(&[B, A], C).chain(&[C, END]);
+    graph.only(Rule::DoubledEdge, &[Site::Edge(3), Site::Edge(2)], "`[b, a]` into `c` is given twice");
+    let other = self::graph(4).chain(&[START, A]).chain(&[START, B]).join(&[A, B], C).join(&[A, B], D);
+    other.chain(&[C, END]).chain(&[D, END]).fine();
+}
+
+#[test]
+fn what_is_not_a_graph_is_refused() {
+    graph(1).chain(&[START, A, END]).node(A, |node| node.name = "__a".into()).only(
+        Rule::ReservedName,
+        &[Site::Node(A)],
+        "does not start with `__`",
+    );
+    let named = |name: &'static str| {
+        let mut graph = graph(1).chain(&[START, A, END]);
+        graph.0.name = name.into();
+        graph
+    };
+    named("a|b").only(Rule::ReservedName, &[Site::Name], "the graph name `a|b` is reserved");
+    named("two words").fine();
+    let twice = graph(2).chain(&[START, A, END]).chain(&[START, B, END]).node(B, |node| node.name = "a".into());
+    twice.only(Rule::DoubledNode, &[Site::Node(B), Site::Node(A)], "the node `a` is declared twice");
+    let empty = graph(1).chain(&[START, A, END]).join(&[], A);
+    assert_eq!(empty.rules(), [Rule::EmptyJoin]);
+    let routes = graph(2).chain(&[START, A]).route(A, "r", &[&[B], &[END]]).chain(&[B, END]);
+    routes.fine();
+    routes.route(A, "r", &[&[END], &[B]]).only(
+        Rule::DoubledRoute,
+        &[Site::Edge(3), Site::Edge(1)],
+        "routed by `r` twice",
+    );
+    let arm = |label: &'static str, to| ArmSpec { label: label.into(), to: vec![ArmTarget::Go(to)].into() };
+    let arms = vec![arm("x", Target::Node(B)), arm("x", Target::End)];
+    let doubled = graph(2).chain(&[START, A]).chain(&[B, END]);
+    let doubled = doubled.add(EdgeSpec::Route { from: Source::Node(A), label: "r".into(), arms: arms.into() });
+    doubled.only(Rule::DoubledRoute, &[Site::Arm(2, 1), Site::Arm(2, 0)], "two arms called `x`");
+}
+
+#[test]
+fn lists_name_a_thing_once() {
+    let goto = |to: Vec<Target>| {
+        graph(2).chain(&[START, A, END]).chain(&[B, END]).node(A, |node| {
+            node.goto = Goto::Only(to.into());
+        })
+    };
+    goto(vec![Target::Node(B), Target::End]).fine();
+    let doubled = goto(vec![Target::Node(B), Target::Node(B)]);
+    doubled.only(Rule::DoubledEdge, &[Site::Goto(A, 1), Site::Goto(A, 0)], "twice in the `goto` of `a`");
+    let mut stops = graph(1).chain(&[START, A, END]);
+    stops.0.interrupt_before = vec![A, A].into();
+    stops.0.interrupt_after = vec![A].into();
+    stops.only(Rule::DoubledEdge, &[Site::Before(1), Site::Before(0)], "twice in `interrupt_before`");
+    let writes = graph(1).chain(&[START, A, END]).writes(A, &["x", "x"]);
+    writes.only(Rule::DoubledEdge, &[Site::Write(A, 1), Site::Write(A, 0)], "the write `x` is given twice by `a`");
+}
+
+#[test]
+fn a_join_that_its_own_target_feeds_is_dead() {
+    // START >> match r { A => a, B => b }, [a, b] >> b
+    let graph = graph(2).route(START, "r", &[&[A], &[B]]).join(&[A, B], B).chain(&[A, END]).chain(&[B, END]);
+    graph.only(Rule::DeadJoin, &[Site::JoinSource(1, 1), Site::JoinSource(1, 0), Site::Edge(0)], "in one run");
+    // By way of another dead join.
+    let graph = self::graph(4).route(START, "r", &[&[A], &[B]]).join(&[A, B], C).join(&[A, C], D);
+    let graph = graph.chain(&[A, END]).chain(&[B, END]).chain(&[C, B]).chain(&[D, END]);
+    assert_eq!(graph.rules(), [Rule::DeadJoin]);
+    // A second way to one of them, and the join can fire.
+    self::graph(3)
+        .route(START, "r", &[&[A], &[B]])
+        .chain(&[A, B])
+        .join(&[A, B], C)
+        .chain(&[B, END])
+        .chain(&[C, END])
+        .fine();
+}
+
+#[test]
+fn a_plain_edge_says_more_than_a_route_beside_it() {
+    // START >> a, START >> b, START >> match r { X => a, Y => END }
+    let graph = graph(2).chain(&[START, A, END]).chain(&[START, B, END]).route(START, "r", &[&[A], &[END]]);
+    let graph = graph.writes(A, &["x"]).writes(B, &["x"]);
+    graph.only(Rule::TwoWriters, &[Site::Write(B, 0), Site::Write(A, 0)], "always run in the same step");
+    // Nothing is known of when a command goes to `a`.
+    let goes = self::graph(3).chain(&[START, A, END]).chain(&[START, B, C, END]).writes(A, &["x"]).writes(B, &["x"]);
+    goes.node(C, |node| node.goto = Goto::Only(vec![Target::Node(A)].into())).fine();
+}
+
+#[test]
+fn large_graphs_are_checked_in_no_time() {
+    let begun = std::time::Instant::now();
+    // Ten routes in a row, then a fan-out to 600 and a join: the check was cubic here.
+    let mut wide = graph(612);
+    for node in 0..10 {
+        wide = if node == 0 { wide.chain(&[START, 0]) } else { wide };
+        wide = wide.route(node, "r", &[&[node + 1], &[END]]);
+    }
+    let fan: Vec<usize> = (11..611).collect();
+    for node in &fan {
+        wide = wide.chain(&[10, *node]);
+    }
+    wide = wide.join(&fan, 611).chain(&[611, END]);
+    wide.fine();
+    // Two chains side by side, in which each step has two writers.
+    let mut deep = graph(1000);
+    for first in [0, 500] {
+        let chain: Vec<usize> = [START].into_iter().chain(first..first + 500).chain([END]).collect();
+        deep = deep.chain(&chain);
+    }
+    for node in 0..1000 {
+        deep = deep.writes(node, &["x"]);
+    }
+    assert_eq!(deep.rules().len(), 500);
+    // Milliseconds on an idle machine, minutes before.
+    assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+}

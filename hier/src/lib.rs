@@ -1,0 +1,94 @@
+//! State graphs and hierarchies of agents that the compiler checks: all of hier under one name.
+//!
+//! ```
+//! use hier::prelude::*;
+//!
+//! #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+//! struct Countdown {
+//!     seconds: u32,
+//!     #[reducer(append)]
+//!     log: Vec<String>,
+//! }
+//!
+//! graph! {
+//!     Launch<Countdown> = Graph {
+//!         nodes: [tick, ignite],
+//!         edges: [START >> tick >> if is_over { ignite } else { tick }, ignite >> END],
+//!     }
+//! }
+//!
+//! async fn tick(state: &Countdown) -> CountdownUpdate {
+//!     Countdown::update().seconds(state.seconds.saturating_sub(1)).log([format!("{} …", state.seconds)])
+//! }
+//!
+//! async fn ignite() -> CountdownUpdate {
+//!     Countdown::update().log(["Lift-off!".to_owned()])
+//! }
+//!
+//! fn is_over(state: &Countdown) -> bool {
+//!     state.seconds == 0
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<()> {
+//! let out = Launch::compile().invoke(Countdown::update().seconds(2), Config::default(), ()).await?;
+//! assert_eq!(out.state().log, ["2 …", "1 …", "Lift-off!"]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | feature | what it brings |
+//! |---|---|
+//! | `models` (default) | [`models`]: OpenAI, Anthropic, Ollama and what speaks like them |
+//! | `sqlite` (default) | [`checkpoint::Sqlite`], [`store::SqliteStore`] |
+//! | `postgres` | `checkpoint::Postgres`, `store::PostgresStore` |
+//! | `tls` | encrypted connections to Postgres; brings `postgres` |
+//! | `compression`, `encryption` | what savers can do with what they store |
+//!
+//! The modules are those of [`hier_core`]; [`checkpoint`] and [`store`] have the savers and stores beside them. The macros
+//! find this crate under whatever name it has; one that re-exports it says where: `#[state(crate = my_crate::hier)]`,
+//! `#[view(of = …, crate = …)]`, `#[tool(crate = …)]`, `crate: …` in `graph!`.
+//!
+//! The derives of serde need serde itself: `serde = { version = "1", features = ["derive"] }` in `Cargo.toml`, or
+//! `#[serde(crate = "hier::serde")]` at the type.
+
+pub use hier_core::*;
+#[cfg(feature = "models")]
+pub use hier_models as models;
+pub use {schemars, serde};
+
+/// Checkpoints, and the savers that keep them.
+pub mod checkpoint {
+    #[cfg(all(feature = "encryption", any(feature = "sqlite", feature = "postgres")))]
+    pub use hier_checkpoint::Key;
+    #[cfg(feature = "postgres")]
+    pub use hier_checkpoint::{Postgres, PostgresOptions};
+    #[cfg(feature = "sqlite")]
+    pub use hier_checkpoint::{Sqlite, SqliteOptions, Survives};
+    pub use hier_core::checkpoint::*;
+}
+
+/// Memory across threads, and where it is kept.
+pub mod store {
+    #[cfg(feature = "postgres")]
+    pub use hier_checkpoint::PostgresStore;
+    #[cfg(feature = "sqlite")]
+    pub use hier_checkpoint::SqliteStore;
+    pub use hier_core::store::*;
+}
+
+/// Everything a program needs: `use hier::prelude::*;`
+///
+/// The same names as [`hier_core::prelude`], and those of the savers and models.
+pub mod prelude {
+    pub use hier_core::prelude::*;
+    #[cfg(feature = "models")]
+    pub use hier_models::Model;
+
+    #[cfg(all(feature = "encryption", any(feature = "sqlite", feature = "postgres")))]
+    pub use crate::checkpoint::Key;
+    #[cfg(feature = "postgres")]
+    pub use crate::checkpoint::Postgres;
+    #[cfg(feature = "sqlite")]
+    pub use crate::checkpoint::{Sqlite, Survives};
+}

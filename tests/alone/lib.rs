@@ -1,0 +1,76 @@
+//! All macros with nothing but `hier` among the dependencies: neither `hier-core` nor `serde` nor `schemars`.
+
+use hier::prelude::*;
+
+/// A case.
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(crate = "hier::serde")]
+pub struct Case {
+    /// What is asked.
+    pub question: String,
+    /// What was found.
+    #[reducer(append)]
+    pub findings: Vec<String>,
+}
+
+/// What a run is started with.
+#[derive(View, Clone, Debug)]
+#[view(of = Case)]
+pub struct Question {
+    /// What is asked.
+    pub question: String,
+}
+
+/// What a node looks at.
+#[derive(View)]
+#[view(of = Case)]
+pub struct Asked<'a> {
+    question: &'a String,
+}
+
+graph! {
+    /// Answers a question.
+    pub Desk<Case> = Graph {
+        nodes: [look, again = look],
+        edges: [START >> look >> if is_done { END } else { again }, again >> END],
+        input: Question,
+    }
+}
+
+async fn look(asked: Asked<'_>) -> CaseUpdate {
+    Case::update().findings([format!("found: {}", asked.question)])
+}
+
+fn is_done(state: &Case) -> bool {
+    !state.question.is_empty()
+}
+
+/// Where to look.
+#[derive(JsonSchema, Debug, Deserialize)]
+#[serde(crate = "hier::serde")]
+pub struct Place {
+    /// The year.
+    pub year: u16,
+}
+
+/// Looks it up.
+#[tool]
+pub async fn look_up(#[args] place: Place) -> String {
+    place.year.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_graph_runs_and_a_tool_has_its_schema() {
+        let saver = Sqlite::in_memory().await.unwrap();
+        let graph = Desk::compile().checkpointer(saver);
+        let question = Question { question: "what?".to_owned() };
+        let out = graph.invoke(question, Config::thread("t"), ()).await.unwrap();
+        assert_eq!(out.state().findings, ["found: what?"]);
+        let schema = hier::agent::Tool::<Case, ()>::spec(&look_up {}).parameters;
+        assert!(schema.to_string().contains("year"), "{schema}");
+    }
+}

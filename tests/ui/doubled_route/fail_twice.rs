@@ -1,0 +1,34 @@
+//! A run tells the routes of a node apart by their names, and what is listed is listed once.
+
+use hier_core::prelude::*;
+
+mod m {
+    pub(super) fn done(_: &super::Filing) -> bool {
+        true
+    }
+}
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing {
+    accepted: bool,
+}
+
+graph! {
+    Review<Filing> = Graph {
+        nodes: [a { goto: [b, b] }, b],
+        edges: [
+            START >> a >> if done { b } else { END },
+            a >> if m::done { END } else { b },
+            b >> END,
+        ],
+        interrupt_before: [b, b],
+    }
+}
+
+async fn a() {}
+async fn b() {}
+fn done(state: &Filing) -> bool {
+    state.accepted
+}
+
+fn main() {}

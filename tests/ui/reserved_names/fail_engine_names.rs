@@ -1,0 +1,20 @@
+//! Names that begin with `__` are the engine's; `|`, `:` and `/` separate names.
+
+use hier_core::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing {
+    accepted: bool,
+}
+
+graph! {
+    Review<Filing> = Graph {
+        nodes: [__start__ = a, __mine = a],
+        edges: [START >> __start__ >> __mine >> END],
+        name: "re:view",
+    }
+}
+
+async fn a() {}
+
+fn main() {}
