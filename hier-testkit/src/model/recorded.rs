@@ -23,7 +23,6 @@ use hier_core::async_trait;
 /// ```
 /// # use std::sync::Arc;
 /// # use hier_core::agent::{ChatModel, ChatRequest, Message, ModelError};
-
 /// # use hier_testkit::{RecordedModel, ScriptedModel};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), ModelError> {

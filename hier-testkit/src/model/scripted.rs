@@ -19,7 +19,6 @@ use hier_core::async_trait;
 ///
 /// ```
 /// # use hier_core::agent::{ChatModel, ChatRequest, Message, ModelError};
-
 /// # use hier_testkit::ScriptedModel;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), ModelError> {
