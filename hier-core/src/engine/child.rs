@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::run::{finish_child, open_child};
 use super::runner::Runner;
 use crate::channel::ChannelSpec;
+use crate::checkpoint::codec;
 use crate::engine::program::{Attached, Checkpoints, NodeResult, Parcel, Subgraph, Task};
 use crate::error::NodeError;
 use crate::state::{ChannelWrite, DynState, Update, Values, Writes};
@@ -31,6 +32,19 @@ where
 
     fn asks_model(&self) -> bool {
         self.graph.asks_model()
+    }
+
+    fn takes_state(&self) -> bool {
+        true
+    }
+
+    fn pack(&self, parcel: &Parcel) -> Option<Result<Value, serde_json::Error>> {
+        let state = parcel.get::<T>()?;
+        let channels = self.graph.channels.iter().enumerate();
+        let value = |(channel, spec): (usize, &ChannelSpec)| {
+            state.to_json(channel).map(|value| Some((spec.name.to_string(), value?))).transpose()
+        };
+        Some(channels.filter_map(value).collect::<Result<_, _>>().map(Value::Object))
     }
 }
 
@@ -123,6 +137,10 @@ impl<T: Values, C, D> Attached<T, C, D> {
             return Ok(Arc::new(state.clone()));
         }
         let mut state = (self.graph.initial)();
+        if parcel.is_stored() && !(&state as &dyn Any).is::<DynState>() {
+            self.unpack_stored(&mut state, parcel.to_json()?)?;
+            return Ok(Arc::new(state));
+        }
         let dynamic = (&mut state as &mut dyn Any).downcast_mut::<DynState>();
         let Some((dynamic, object)) = dynamic.zip(parcel.to_json()?.as_object().cloned()) else {
             let (wanted, sent) = (std::any::type_name::<T>(), parcel.type_name());
@@ -133,6 +151,25 @@ impl<T: Values, C, D> Attached<T, C, D> {
             dynamic.reduce(write).map_err(|error| NodeError::permanent(error.to_string()))?;
         }
         Ok(Arc::new(state))
+    }
+
+    /// A state that was stored by the names of its channels.
+    fn unpack_stored(&self, state: &mut T, stored: Value) -> Result<(), NodeError> {
+        let unfit = |reason: String| {
+            let graph = self.graph.plan.graph();
+            NodeError::permanent(format!(
+                "the state that was sent to graph `{graph}` and stored does not fit: {reason}; let the thread finish its step \
+                 with the program that began it"
+            ))
+        };
+        let Value::Object(stored) = stored else { return Err(unfit("it is no object of channels".to_owned())) };
+        for (name, value) in stored {
+            let channel = self.graph.channels.iter().position(|spec| spec.name == *name);
+            let channel = channel.ok_or_else(|| unfit(format!("there is no channel `{name}`")))?;
+            let loaded = codec::encode(&value).and_then(|bytes| state.load(channel, &bytes));
+            loaded.map_err(|error| unfit(format!("channel `{name}`: {error}")))?;
+        }
+        Ok(())
     }
 
     /// What the inner graph wrote to shared channels, as writes of the outer one.

@@ -17,6 +17,7 @@ mod laws;
 mod modes;
 mod nested;
 mod own_parts;
+mod pending;
 mod properties;
 mod redeployed;
 mod refused;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hier_core::checkpoint::{Checkpointer, ListQuery, MemorySaver, Prune, SaverError};
+use hier_core::checkpoint::{Checkpointer, ListQuery, MemorySaver, Prune, SaverError, Strategy};
 use hier_core::prelude::*;
 use serde_json::{Value, json};
 
@@ -38,4 +38,27 @@ async fn a_run_whose_past_is_pruned_is_refused() {
     let history = bench.graph.history(bench.config.clone(), ListQuery::default()).await.unwrap();
     assert!(!history.is_empty());
     assert_eq!(log(bench.answer("no").await.unwrap()), json!(["second", "no", "z"]));
+}
+
+/// What is longer than a reference to it.
+fn long() -> Value {
+    json!([format!("{:0100}", 1)])
+}
+
+/// The input is stored once, with the step after it. A copy of its checkpoint has it for itself.
+#[tokio::test]
+async fn a_copy_of_an_input_outlives_what_it_is_a_copy_of() {
+    let bench = Bench::new(row(&["a", "b"]));
+    let end = bench.start(json!({ "x": 1, "log": long() })).await.unwrap();
+    bench.graph.update_state(bench.at(0).await, StateUpdate::copy()).await.unwrap();
+    bench.saver.prune(Prune::default()).await.unwrap();
+    assert_eq!(bench.state().await.next, ["__start__"]);
+    assert_eq!(log(bench.go_on().await.unwrap()), end.state().to_value()["log"]);
+    // So has the fork that a replay of it makes.
+    let bench = Bench::new(row(&["a", "b"]));
+    let _ = bench.start(json!({ "x": 1, "log": long() })).await.unwrap();
+    assert_eq!(log(bench.go_on_with(bench.at(0).await).await.unwrap()), end.state().to_value()["log"]);
+    bench.saver.prune(Prune { strategy: Strategy::Keep(4), ..Prune::default() }).await.unwrap();
+    let kept: Vec<_> = bench.history().await.iter().map(|at| at.next.clone()).collect();
+    assert_eq!(kept, [vec!["__start__"], vec!["a"], vec!["b"], vec![]]);
 }

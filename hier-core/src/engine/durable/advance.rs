@@ -39,12 +39,14 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
 
     /// The checkpoint of the step that has just been applied.
     pub(super) fn step_record(&mut self, source: Source) -> Result<Option<Record>, RunError> {
-        let stride = Stride { step: self.step, source, agenda: self.position.agenda(&self.task.graph.plan)? };
+        let stride = Stride { step: self.step, source, agenda: self.position.agenda(&self.task.graph)? };
         let Some(journal) = &mut self.journal else { return Ok(None) };
         let fresh = self.position.ledger.fresh_returns();
         self.position.stored();
-        let Some(notes) = &mut self.position.ledger.notes else { return Ok(None) };
-        journal.step(&*self.task.state, notes, &fresh, stride)
+        let Some(mut notes) = self.position.ledger.notes.take() else { return Ok(None) };
+        let record = journal.step(&*self.task.state, &mut notes, (self.position.input(), &fresh), stride);
+        self.position.ledger.notes = Some(notes);
+        record
     }
 
     pub(super) async fn commit(&self, records: Vec<Record>) -> Result<(), RunError> {
@@ -146,9 +148,7 @@ impl Reuse {
         let unfit = |error: CodecError| reader.unfit(error);
         let place = &*graph.plan.path(key);
         if self.trusts {
-            let find = |name: &str| graph.node(name);
-            let done =
-                self.pending.done(place, runner.task.state(), find, |name| reader.channel(name)).map_err(unfit)?;
+            let done = self.pending.done(place, &reader, runner.task.state()).map_err(unfit)?;
             if let Some(done) = done {
                 tell_cached(runner, key.node, &done);
                 return Ok(Before::Done(done));

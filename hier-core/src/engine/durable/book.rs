@@ -42,7 +42,7 @@ impl Book {
         let first = inbox.map_or(0, |inbox| inbox.free_slot);
         let mut writes = match result {
             Ok(done) if done.is_for_parent() => return Ok(()),
-            Ok(done) => pending::done(&task.graph.plan, first, done)?,
+            Ok(done) => pending::done(&task.graph, first, done)?,
             Err(error) => match error.kind() {
                 NodeErrorKind::Interrupt(questions) => vec![asks(questions)?],
                 NodeErrorKind::WrongAnswer { question, .. } => {

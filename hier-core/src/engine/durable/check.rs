@@ -89,7 +89,7 @@ async fn check_answers<S: Values, C>(
         let listed = saver.list(query).await.map_err(|error| reader.failed(error))?;
         is_newest = listed.first().is_none_or(|listed| listed.checkpoint.id <= checkpoint.id);
     }
-    let pending = Pending::new(writes, &reader.graph.renamed);
+    let pending = Pending::new(writes, &reader.graph.renamed, None);
     Asked::new(reader, &pending, &checkpoint, is_newest)?.give(answers).map(|_| ())
 }
 

@@ -10,6 +10,7 @@ use uuid::{Builder, Uuid};
 use super::Book;
 use super::delta::{Size, load_chain};
 use super::load::Known;
+use super::upgrade::Scribe;
 use crate::checkpoint::delta;
 use crate::checkpoint::scratch::Scratch;
 use crate::checkpoint::{Agenda, Chain, Checkpoint, CodecError, Piece, Record, SaverError, Schema, Source};
@@ -128,16 +129,19 @@ impl Journal {
         notes: &mut Notes,
         stride: Stride,
     ) -> Result<Option<Record>, RunError> {
-        let channel = self.channels.len() - 2;
-        let packed = self
-            .scratch
-            .bytes(|bytes| pack_writes(writes.iter(), bytes))
-            .map_err(|error| self.unfit("the input", &error))?;
         let id = self.clock.id(stride.step);
         let mut pieces = self.pieces(id, state, notes)?;
-        self.versions[channel] = id;
-        pieces.push(Piece { channel, base: None, bytes: packed });
+        pieces.push(self.start(id, writes)?);
         Ok(self.made(id, stride, pieces))
+    }
+
+    /// An input, as a whole.
+    fn start<S: Values>(&mut self, id: Uuid, writes: &Writes<S>) -> Result<Piece, RunError> {
+        let channel = self.channels.len() - 2;
+        let packed = self.scratch.bytes(|bytes| pack_writes(writes.iter(), bytes));
+        let bytes = packed.map_err(|error| self.unfit("the input", &error))?;
+        self.versions[channel] = id;
+        Ok(Piece { channel, base: None, bytes })
     }
 
     /// The checkpoint of a step that has been applied.
@@ -145,15 +149,19 @@ impl Journal {
         &mut self,
         state: &S,
         notes: &mut Notes,
-        returned: &[S::Write],
+        (input, returned): (Option<&Writes<S>>, &[S::Write]),
         stride: Stride,
     ) -> Result<Option<Record>, RunError> {
         let id = self.clock.id(stride.step);
         let mut pieces = self.pieces(id, state, notes)?;
-        if !stride.agenda.start {
+        match input {
+            // A copy has the input for itself: the one that it is a copy of may only refer to it.
+            Some(input) => pieces.push(self.start(id, input)?),
             // An input has been applied with the step that follows it.
-            let start = self.channels.len() - 2;
-            self.versions[start] = Uuid::nil();
+            None => {
+                let start = self.channels.len() - 2;
+                self.versions[start] = Uuid::nil();
+            }
         }
         if !returned.is_empty() {
             match self.returned(id, returned) {
@@ -352,21 +360,19 @@ fn pack_writes<'a, W: ChannelWrite>(
 }
 
 /// The writes again.
-pub(super) fn unpack_writes<S: Values>(
-    state: &S,
+pub(super) fn unpack_writes<S: Values, C>(
+    scribe: &Scribe<'_, S, C>,
     packed: &[u8],
-    channel: impl Fn(&str) -> Result<usize, CodecError>,
 ) -> Result<Vec<S::Write>, CodecError> {
     let (_, parts) = delta::unpack(packed)?;
     let (pairs, rest) = parts.as_chunks::<2>();
     if !rest.is_empty() {
         return Err(CodecError::new("a write is cut off"));
     }
-    pairs
-        .iter()
-        .map(|[name, bytes]| {
-            let name = std::str::from_utf8(name).map_err(|error| CodecError::new(error.to_string()))?;
-            state.write_from(channel(name)?, crate::checkpoint::codec::is_overwrite(bytes), bytes)
-        })
-        .collect()
+    let mut writes = Vec::with_capacity(pairs.len());
+    for [name, bytes] in pairs {
+        let name = std::str::from_utf8(name).map_err(|error| CodecError::new(error.to_string()))?;
+        writes.append(&mut scribe.write(None, name, bytes)?);
+    }
+    Ok(writes)
 }

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::Pending;
-use super::delta::{Size, load_chain, put_together};
-use super::journal::{RETURNED, START, schema, unpack_writes};
-use super::pending::{RESUME, ROUTING, RoutingRecord, read_writes};
-use crate::checkpoint::{Chain, Checkpoint, CodecError, Saved, SaverError, chain_json, codec, slot};
+use super::delta::{Size, load_chain};
+use super::journal::{RETURNED, START, unpack_writes};
+use super::pending::{RESUME, ROUTING, RoutingRecord};
+use super::upgrade::{Scribe, Upgrade, take_migrated};
+use crate::checkpoint::{Checkpoint, CodecError, PendingWrite, Saved, SaverError, codec, slot};
 use crate::engine::program::{Inner, Leads};
 use crate::engine::step::Position;
 use crate::error::RunError;
@@ -76,10 +77,10 @@ pub(crate) fn load<S: Values, C>(
     let graph = reader.graph;
     let Saved { checkpoint, values, writes } = saved;
     check_graph(reader, &checkpoint)?;
-    let (mut known, mut recent) =
+    let (mut known, mut held) =
         (Known { base: Some(checkpoint.id), before: checkpoint.parent, newest, versions: Vec::new() }, Vec::new());
     let (mut start, mut returned) = (None, Vec::new());
-    let mut stored = migrate(reader, &checkpoint, &values)?;
+    let upgrade = Upgrade::of(reader, &checkpoint, &values)?;
     for (index, chain) in &values {
         let (Some(name), Some(version)) = (checkpoint.channels.get(*index), checkpoint.versions.get(*index)) else {
             continue;
@@ -88,35 +89,50 @@ pub(crate) fn load<S: Values, C>(
         let unfit =
             |error: CodecError| reader.unfit(format!("the value of channel `{name}` does not fit: {error}{MIGRATE}"));
         match &**name {
-            START => start = Some(input(reader, &state, chain).map_err(unfit)?),
-            RETURNED => returned = handed_back(reader, &state, chain).map_err(unfit)?,
-            _ if stored.is_some() => {}
+            START => {
+                let scribe = Scribe { reader, state: &state, upgrade: upgrade.as_ref() };
+                let writes = unpack_writes(&scribe, chain.full.as_deref().unwrap_or_default()).map_err(unfit)?;
+                start = Some(writes.into_iter().collect());
+            }
+            RETURNED => {
+                let scribe = Scribe { reader, state: &state, upgrade: upgrade.as_ref() };
+                for packed in chain.full.iter().chain(&chain.deltas) {
+                    returned.append(&mut unpack_writes(&scribe, packed).map_err(unfit)?);
+                }
+            }
+            _ if upgrade.is_some() => {}
             _ => {
                 let channel = graph.channels.iter().position(|spec| spec.name == **name);
                 let channel = channel.ok_or_else(|| reader.unfit(gone::<S>(name)))?;
                 load_chain(&mut state, channel, chain).map_err(unfit)?;
-                if *version == checkpoint.id {
-                    recent.push(channel);
-                }
+                held.push(channel);
             }
         }
     }
     // Channels whose stored values are of an older version: the next checkpoint stores them again.
     let mut migrated = Vec::new();
-    if let Some(stored) = &mut stored {
-        let is_stored = |name: &str| stored.contains_key(name);
+    if let Some(upgrade) = &upgrade {
+        let channels = upgrade.values(reader)?;
+        let is_stored = |name: &str| channels.contains_key(name);
         migrated = (0..).zip(&graph.channels).filter(|(_, spec)| is_stored(&spec.name)).map(|(at, _)| at).collect();
-        take_migrated(reader, &mut state, stored)?;
+        held.clone_from(&migrated);
+        take_migrated(reader, &mut state, channels)?;
         // What was stored by the older version is stored as a whole again.
-        known.versions.retain(|(name, ..)| matches!(&**name, START | RETURNED));
-        recent.clear();
+        known.versions.clear();
+    }
+    let scribe = Scribe { reader, state: &state, upgrade: upgrade.as_ref() };
+    for send in &checkpoint.agenda.sends {
+        scribe.send(None, send).map_err(|error| reader.unfit(error))?;
     }
     let position = Position::restore(graph, &checkpoint.agenda, is_child);
     let mut position = position.map_err(|error| reader.unfit(error))?;
     position.set_input(start);
-    position.ledger.go_on(&graph.channels, &recent, returned);
+    position.ledger.go_on(&graph.channels, &held, returned);
+    if upgrade.is_some() {
+        position.ledger.store_returns_again();
+    }
     position.ledger.keep_notes(&graph.channels, &migrated);
-    let pending = Pending::new(writes, &graph.renamed);
+    let pending = Pending::new(writes, &graph.renamed, upgrade);
     Ok(Loaded { checkpoint, state, position, pending, known })
 }
 
@@ -139,86 +155,6 @@ fn gone<S: Values>(name: &str) -> String {
     )
 }
 
-/// The channels by name as the present version has them, if an older one has stored them.
-fn migrate<S: Values, C>(
-    reader: &Reader<'_, S, C>,
-    checkpoint: &Checkpoint,
-    values: &[(usize, Chain)],
-) -> Result<Option<Map<String, Value>>, RunError> {
-    let (stored, present) = (checkpoint.schema.version, schema(reader.graph).version);
-    if stored == present {
-        return Ok(None);
-    }
-    if stored > present {
-        return Err(reader.unfit(format!(
-            "its state is of version {stored}, and this program knows versions up to {present}: run a newer program"
-        )));
-    }
-    let first = present as usize - S::MIGRATIONS.len();
-    if (stored as usize) < first {
-        return Err(reader.unfit(format!(
-            "its state is of version {stored}, and the migrations of this program start at version {first}: the one from \
-             version {stored} is missing"
-        )));
-    }
-    let mut channels = Map::new();
-    for (index, chain) in values {
-        let Some(name) = checkpoint.channels.get(*index).filter(|name| !name.starts_with("__start__")) else {
-            continue;
-        };
-        if &**name == RETURNED {
-            continue;
-        }
-        // Parts of a reducer of the program's own, if the channel still has it: it puts them together.
-        let value = chain_json(chain).or_else(|error| {
-            let channel = reader.graph.channels.iter().position(|spec| spec.name == **name && spec.delta);
-            let channel =
-                channel.ok_or_else(|| CodecError::new(format!("{error}: keep the channel and its reducer")))?;
-            put_together((reader.graph.initial)(), channel, chain).map_err(|error| {
-                CodecError::new(format!("its parts are of another type ({error}): let the new type have a new channel"))
-            })
-        });
-        let value = value.map_err(|error| reader.unfit(format!("channel `{name}` cannot be migrated: {error}")))?;
-        channels.insert(name.to_string(), value);
-    }
-    for (version, migration) in (stored as usize..).zip(&S::MIGRATIONS[stored as usize - first..]) {
-        migration(&mut channels)
-            .map_err(|error| reader.unfit(format!("the migration from version {version} failed: {error}")))?;
-    }
-    Ok(Some(channels))
-}
-
-/// Takes migrated channels into the state: all of them, or none.
-fn take_migrated<S: Values, C>(
-    reader: &Reader<'_, S, C>,
-    state: &mut S,
-    channels: &mut Map<String, Value>,
-) -> Result<(), RunError> {
-    for (name, value) in std::mem::take(channels) {
-        let channel = reader.graph.channels.iter().position(|spec| spec.name == *name);
-        let channel = channel
-            .ok_or_else(|| reader.unfit(format!("its migration leaves a channel `{name}`, which the state has not")))?;
-        let taken = codec::encode(&value).and_then(|bytes| state.load(channel, &bytes));
-        taken.map_err(|error| reader.unfit(format!("the migrated value of channel `{name}` does not fit: {error}")))?;
-    }
-    Ok(())
-}
-
-/// An input that was stored.
-fn input<S: Values, C>(reader: &Reader<'_, S, C>, state: &S, chain: &Chain) -> Result<Writes<S>, CodecError> {
-    let packed = chain.full.as_deref().unwrap_or_default();
-    Ok(unpack_writes(state, packed, |name| reader.channel(name))?.into_iter().collect())
-}
-
-/// What a subgraph had written before it stopped.
-fn handed_back<S: Values, C>(reader: &Reader<'_, S, C>, state: &S, chain: &Chain) -> Result<Vec<S::Write>, CodecError> {
-    let mut writes = Vec::new();
-    for packed in chain.full.iter().chain(&chain.deltas) {
-        writes.append(&mut unpack_writes(state, packed, |name| reader.channel(name))?);
-    }
-    Ok(writes)
-}
-
 impl Pending {
     /// What commands of callers have written to the state, and where they led.
     pub(super) fn null_writes<S: Values, C>(
@@ -226,16 +162,36 @@ impl Pending {
         reader: &Reader<'_, S, C>,
         state: &S,
     ) -> Result<(Writes<S>, Vec<Leads>), CodecError> {
-        let Some(null) = &self.null else { return Ok((Writes::new(), Vec::new())) };
-        let (mut writes, mut routes) = (Vec::new(), Vec::new());
-        let own = |name: &str| matches!(name, ROUTING | RESUME);
-        for write in null.writes.iter().filter(|write| &*write.channel == ROUTING) {
-            let route: RoutingRecord = codec::decode(&write.value)?;
-            routes.push(route.leads(|name| reader.graph.node(name))?);
+        let scribe = self.scribe(reader, state);
+        let (mut writes, mut routes) = (Writes::new(), Vec::new());
+        // Each command's routing stands behind what it wrote, and says of which version both are.
+        for (command, routing) in self.commands()? {
+            for write in command {
+                let read = scribe.write(routing.version, &write.channel, &write.value)?;
+                read.into_iter().for_each(|write| writes.push(write));
+            }
+            routes.push(routing.leads(&scribe)?);
         }
-        let stored = null.writes.iter().filter(|write| write.slot >= 0 && !own(&write.channel));
-        writes.extend(read_writes(state, stored, |name| reader.channel(name))?);
-        Ok((writes.into_iter().collect(), routes))
+        Ok((writes, routes))
+    }
+
+    /// The commands that callers gave, in order: what each wrote, and where it led.
+    fn commands(&self) -> Result<Vec<(Vec<&PendingWrite>, RoutingRecord)>, CodecError> {
+        let mut stored: Vec<&PendingWrite> = self.null.iter().flat_map(|null| &null.writes).collect();
+        stored.retain(|write| write.slot >= 0 && &*write.channel != RESUME);
+        stored.sort_by_key(|write| write.slot);
+        let (mut commands, mut open) = (Vec::new(), Vec::new());
+        for write in stored {
+            if &*write.channel == ROUTING {
+                commands.push((std::mem::take(&mut open), codec::decode(&write.value)?));
+            } else {
+                open.push(write);
+            }
+        }
+        if !open.is_empty() {
+            commands.push((open, RoutingRecord::default()));
+        }
+        Ok(commands)
     }
 
     /// The first slot that no command has written.

@@ -19,6 +19,7 @@ mod open;
 mod pending;
 mod revise;
 mod snapshot;
+mod upgrade;
 
 pub(crate) use advance::{Before, Reuse};
 pub(crate) use answer::Open;

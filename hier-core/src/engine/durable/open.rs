@@ -189,7 +189,6 @@ where
     C: Send + Sync + 'static,
 {
     let Some(journal) = &runner.journal else { return Ok(None) };
-    let plan = &runner.task.graph.plan;
     let entries = || {
         let mut list = Vec::new();
         if let Some(answer) = anyone {
@@ -199,7 +198,7 @@ where
             let first = pending.null_slot();
             list.append(&mut pending::writes(first, writes)?);
             let end = first.saturating_add(i32::try_from(writes.len()).unwrap_or(i32::MAX));
-            list.push(pending::entry(end, pending::ROUTING, &RoutingRecord::of(plan, leads, false)?)?);
+            list.push(pending::entry(end, pending::ROUTING, &RoutingRecord::of(&runner.task.graph, leads, false)?)?);
         }
         Ok(list)
     };
@@ -221,7 +220,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     pub(super) async fn begin_durably(&mut self, input: Writes<S>, step: i64) -> Result<(), RunError> {
         self.start_at(step);
         let input = self.entered(input).await?;
-        let agenda = Agenda { start: true, ..self.position.agenda(&self.task.graph.plan)? };
+        let agenda = Agenda { start: true, ..self.position.agenda(&self.task.graph)? };
         let stride = Stride { step, source: Source::Input, agenda };
         let (Some(journal), Some(notes)) = (&mut self.journal, &mut self.position.ledger.notes) else { return Ok(()) };
         let record = journal.input(&input, &*self.task.state, notes, stride)?;

@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::load::Reader;
+use super::upgrade::{Scribe, Upgrade};
 use crate::checkpoint::{CodecError, PendingWrite, SendRecord, TaskWrites, codec, slot};
-use crate::engine::program::{By, Done, Inbox, Leads, PULLED, Parcel, Plan};
+use crate::engine::program::{By, Done, Inbox, Inner, Leads, PULLED};
 use crate::error::NodeError;
 use crate::question::Question;
 use crate::state::{ChannelWrite, Values, Writes};
@@ -32,28 +34,30 @@ pub(super) struct RoutingRecord {
     /// Whether the node's handler has done it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) handler: bool,
+    /// The version of the state that it is of, with the writes before it; none is the checkpoint's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) version: Option<u32>,
 }
 
 impl RoutingRecord {
     /// Where it leads in this program.
-    pub(super) fn leads(self, find: impl Fn(&str) -> Result<usize, CodecError>) -> Result<Leads, CodecError> {
+    pub(super) fn leads<S: Values, C>(&self, scribe: &Scribe<'_, S, C>) -> Result<Leads, CodecError> {
         let mut leads = Leads::default();
         for node in &self.go {
-            leads.go.push(find(node)?);
+            leads.go.push(scribe.reader.graph.node(node)?);
         }
-        for send in self.sends {
-            leads.sends.push((find(&send.node)?, Parcel::stored(send.payload)));
+        for send in &self.sends {
+            leads.sends.push(scribe.send(self.version, send)?);
         }
         Ok(leads)
     }
 
-    /// Where that leads, by name.
-    pub(super) fn of(plan: &Plan, leads: &Leads, handler: bool) -> Result<Self, CodecError> {
-        let go = leads.go.iter().map(|node| plan.shared_name(*node).clone()).collect();
-        let send = |(node, parcel): &(usize, Parcel)| {
-            Ok(SendRecord { node: plan.shared_name(*node).clone(), payload: parcel.encode()? })
-        };
-        Ok(Self { go, sends: leads.sends.iter().map(send).collect::<Result<_, CodecError>>()?, handler })
+    /// Where that leads, by name. A state that has only one version need not say which.
+    pub(super) fn of<S: Values, C>(graph: &Inner<S, C>, leads: &Leads, handler: bool) -> Result<Self, CodecError> {
+        let go = leads.go.iter().map(|node| graph.plan.shared_name(*node).clone()).collect();
+        let sends = leads.sends.iter().map(|(node, parcel)| graph.send_record(*node, parcel));
+        let version = Some(S::VERSION).filter(|version| *version > 1);
+        Ok(Self { go, sends: sends.collect::<Result<_, CodecError>>()?, handler, version })
     }
 }
 
@@ -117,10 +121,14 @@ pub(super) fn writes<S: Values>(first: i32, writes: &Writes<S>) -> Result<Vec<Pe
 }
 
 /// What a task has done.
-pub(super) fn done<S: Values>(plan: &Plan, first: i32, done: &Done<S>) -> Result<Vec<PendingWrite>, NodeError> {
+pub(super) fn done<S: Values, C>(
+    graph: &Inner<S, C>,
+    first: i32,
+    done: &Done<S>,
+) -> Result<Vec<PendingWrite>, NodeError> {
     let mut list = writes(first, &done.writes)?;
     let nowhere = Leads::default();
-    let routing = RoutingRecord::of(plan, done.leads.as_deref().unwrap_or(&nowhere), done.by == By::Handler)?;
+    let routing = RoutingRecord::of(graph, done.leads.as_deref().unwrap_or(&nowhere), done.by == By::Handler)?;
     let end = first.saturating_add(i32::try_from(done.writes.len()).unwrap_or(i32::MAX));
     list.push(entry(end, ROUTING, &routing)?);
     Ok(list)
@@ -137,11 +145,13 @@ pub(crate) struct Pending {
     renamed: Vec<(String, String)>,
     /// What commands of callers have written, and an answer for whoever asks first.
     pub(super) null: Option<TaskWrites>,
+    /// What brings writes of older versions of the state up to date.
+    upgrade: Option<Upgrade>,
 }
 
 impl Pending {
-    pub(crate) fn new(writes: Vec<TaskWrites>, renamed: &[(String, String)]) -> Self {
-        let mut pending = Self { renamed: renamed.to_vec(), ..Self::default() };
+    pub(super) fn new(writes: Vec<TaskWrites>, renamed: &[(String, String)], upgrade: Option<Upgrade>) -> Self {
+        let mut pending = Self { renamed: renamed.to_vec(), upgrade, ..Self::default() };
         for writes in writes {
             if writes.task.is_nil() {
                 pending.null = Some(writes);
@@ -172,23 +182,33 @@ impl Pending {
         record.writes.extend(writes.writes);
     }
 
+    /// Reads what is pending.
+    pub(super) fn scribe<'a, S: Values, C>(&'a self, reader: &'a Reader<'a, S, C>, state: &'a S) -> Scribe<'a, S, C> {
+        Scribe { reader, state, upgrade: self.upgrade.as_ref() }
+    }
+
     /// What a task has done, if it is done.
-    pub(crate) fn done<S: Values>(
+    pub(super) fn done<S: Values, C>(
         &self,
         place: &str,
+        reader: &Reader<'_, S, C>,
         state: &S,
-        find: impl Fn(&str) -> Result<usize, CodecError>,
-        channel: impl Fn(&str) -> Result<usize, CodecError>,
     ) -> Result<Option<Done<S>>, CodecError> {
         let Some(record) = self.tasks.get(place) else { return Ok(None) };
         let void = record.failed()?.and_then(|failed| failed.void).unwrap_or(0);
         let valid = || record.writes.iter().filter(|write| write.slot >= void);
         let Some(routing) = valid().find(|write| &*write.channel == ROUTING) else { return Ok(None) };
         let routing: RoutingRecord = codec::decode(&routing.value)?;
-        let stored = valid().filter(|write| &*write.channel != ROUTING);
-        let writes = read_writes(state, stored, channel)?;
+        let mut stored: Vec<&PendingWrite> = valid().filter(|write| &*write.channel != ROUTING).collect();
+        stored.sort_by_key(|write| write.slot);
+        let scribe = self.scribe(reader, state);
+        let mut writes = Writes::new();
+        for write in stored {
+            let read = scribe.write(routing.version, &write.channel, &write.value)?;
+            read.into_iter().for_each(|write| writes.push(write));
+        }
         let by = if routing.handler { By::Handler } else { By::Node };
-        Ok(Some(Done { writes, leads: Some(Box::new(routing.leads(find)?)), by }))
+        Ok(Some(Done { writes, leads: Some(Box::new(routing.leads(&scribe)?)), by }))
     }
 
     /// What a task that is not done is to know when it runs again.
@@ -268,18 +288,4 @@ impl TaskWrites {
         }
         Ok(answers)
     }
-}
-
-/// Writes that were stored, in the order of their slots.
-pub(super) fn read_writes<'a, S: Values>(
-    state: &S,
-    stored: impl Iterator<Item = &'a PendingWrite>,
-    channel: impl Fn(&str) -> Result<usize, CodecError>,
-) -> Result<Writes<S>, CodecError> {
-    let mut stored: Vec<&PendingWrite> = stored.collect();
-    stored.sort_by_key(|write| write.slot);
-    stored
-        .into_iter()
-        .map(|write| state.write_from(channel(&write.channel)?, codec::is_overwrite(&write.value), &write.value))
-        .collect()
 }

@@ -291,8 +291,7 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
         let (reader, graph) = (&self.reader, self.reader.graph);
         let mut ended = Vec::new();
         for key in self.position.tasks(self.step()) {
-            let (node, channel) = (|name: &str| graph.node(name), |name: &str| reader.channel(name));
-            let done = self.pending.done(&graph.plan.path(key), &self.state, node, channel);
+            let done = self.pending.done(&graph.plan.path(key), reader, &self.state);
             let done = done.map_err(|error| reader.unfit(error))?;
             ended.extend(done.map(|done| Applied { node: Some(key.node), pushed: key.send.is_some(), done }));
         }
@@ -335,13 +334,13 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
     }
 
     fn record(mut self, journal: &mut Journal, source: Source) -> Result<Option<Record>, RunError> {
-        let agenda = self.position.agenda(&self.reader.graph.plan)?;
+        let agenda = self.position.agenda(self.reader.graph)?;
         let stride = Stride { step: self.step(), source, agenda };
         let returned = self.position.ledger.fresh_returns();
         let mut notes = self.position.ledger.notes.take().unwrap_or_default();
         match self.position.input().filter(|_| source == Source::Input) {
             Some(input) => journal.input(input, &self.state, &mut notes, stride),
-            None => journal.step(&self.state, &mut notes, &returned, stride),
+            None => journal.step(&self.state, &mut notes, (self.position.input(), &returned), stride),
         }
     }
 }

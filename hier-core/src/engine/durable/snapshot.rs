@@ -222,7 +222,7 @@ fn view<S: Values, C>(
         let place = &*plan.path(key);
         let id = pending.id(place).unwrap_or_else(|| plan.task_id(checkpoint.id, &namespace, key));
         let node = plan.name(key.node).to_owned();
-        let done = pending.done(place, &state, |name| graph.node(name), |name| reader.channel(name))?;
+        let done = pending.done(place, reader, &state)?;
         let mut asked = pending.questions(place)?;
         if live {
             asked.retain(|question| !question.answered && done.is_none());

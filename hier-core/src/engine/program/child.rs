@@ -4,7 +4,9 @@ use std::sync::{Arc, OnceLock};
 
 use futures_core::future::BoxFuture;
 
-use super::{Inner, LEVELS, NodeResult, Task, apart};
+use serde_json::Value;
+
+use super::{Inner, LEVELS, NodeResult, Parcel, Task, apart};
 use crate::state::Values;
 
 /// A graph that can be run as a node of a graph over `S`.
@@ -13,6 +15,16 @@ pub(crate) trait Subgraph<S: Values, C>: Send + Sync {
 
     /// Whether it asks a model, itself or in a graph within it.
     fn asks_model(&self) -> bool;
+
+    /// Whether what is sent to it is the state that it starts with.
+    fn takes_state(&self) -> bool {
+        false
+    }
+
+    /// A state that is sent to it, as it is stored: by the names of its channels. None if it is not of its type.
+    fn pack(&self, _parcel: &Parcel) -> Option<Result<Value, serde_json::Error>> {
+        None
+    }
 }
 
 /// A graph that is attached to a node of another graph over `S`.
@@ -37,6 +49,14 @@ impl<S: Values, C> Child<S, C> {
 
     pub(crate) fn asks_model(&self) -> bool {
         self.0.asks_model()
+    }
+
+    pub(crate) fn takes_state(&self) -> bool {
+        self.0.takes_state()
+    }
+
+    pub(crate) fn pack(&self, parcel: &Parcel) -> Option<Result<Value, serde_json::Error>> {
+        self.0.pack(parcel)
     }
 
     /// Runs it as this task.

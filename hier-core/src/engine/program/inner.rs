@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use hier_spec::GraphSpec;
 
-use super::{Child, Hooks, NodeCache, NodeDef, Plan, Routing};
+use super::{Child, Hooks, NodeCache, NodeDef, Parcel, Plan, Routing};
 use crate::channel::ChannelSpec;
-use crate::checkpoint::{Checkpointer, CodecError};
+use crate::checkpoint::{Checkpointer, CodecError, SendRecord, codec};
 use crate::error::NodeError;
 use crate::state::Values;
 use crate::store::Store;
@@ -79,6 +79,16 @@ impl<S: Values, C> Inner<S, C> {
     /// Whether it asks a model, itself or in a graph within it.
     pub(crate) fn asks_model(&self) -> bool {
         self.is_agent || self.nodes.iter().filter_map(|node| node.child.as_ref()).any(Child::asks_model)
+    }
+
+    /// A Send as it is stored: a state by the names of its channels, as the graph that takes it reads it.
+    pub(crate) fn send_record(&self, node: usize, parcel: &Parcel) -> Result<SendRecord, CodecError> {
+        let state = self.child(node).and_then(|child| child.pack(parcel));
+        let payload = match state {
+            Some(state) => codec::encode(&state.map_err(|error| CodecError::new(error.to_string()))?)?,
+            None => parcel.encode()?,
+        };
+        Ok(SendRecord { node: self.plan.shared_name(node).clone(), payload })
     }
 
     /// The rank of a node that was stored by its name.

@@ -98,6 +98,11 @@ impl Parcel {
         Self { row: Arc::new(Stored(bytes)), place: 0 }
     }
 
+    /// Whether it is what was stored of a payload.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.row.as_any().is::<Stored>()
+    }
+
     /// The payload, if it is of this type and was not stored meanwhile.
     pub(crate) fn get<T: 'static>(&self) -> Option<&T> {
         self.row.as_any().downcast_ref::<Row<T>>()?.0.get(self.place)

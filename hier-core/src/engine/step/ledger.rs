@@ -152,11 +152,11 @@ impl<S: Values> Ledger<S> {
         written
     }
 
-    /// Goes on from what was stored: `recent` are the channels that the last step wrote, `returned` what a subgraph had written
-    /// before it stopped.
-    pub(crate) fn go_on(&mut self, channels: &[ChannelSpec], recent: &[usize], returned: Vec<S::Write>) {
+    /// Goes on from what was stored: `held` are the channels that hold a value, `returned` what a subgraph had written before it
+    /// stopped. Of what expires nothing is stored that has expired.
+    pub(crate) fn go_on(&mut self, channels: &[ChannelSpec], held: &[usize], returned: Vec<S::Write>) {
         self.live.clear();
-        self.live.extend(recent.iter().copied().filter(|channel| channels[*channel].kind.expires()));
+        self.live.extend(held.iter().copied().filter(|channel| channels[*channel].kind.expires()));
         if self.returned.is_none() {
             return;
         }
@@ -166,6 +166,11 @@ impl<S: Values> Ledger<S> {
         }
         self.stored_returns = returned.len();
         self.returned = Some((1..).zip(returned).collect());
+    }
+
+    /// Nothing of what a subgraph hands back is stored as this program would store it.
+    pub(crate) fn store_returns_again(&mut self) {
+        self.stored_returns = 0;
     }
 
     /// A subgraph has been entered: what it starts with expires with its first step.

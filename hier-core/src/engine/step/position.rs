@@ -277,18 +277,19 @@ impl<S: Values> Position<S> {
     }
 
     /// What is to run next, by name: with the state and the input that waits all that has to be stored.
-    pub(crate) fn agenda(&self, plan: &Plan) -> Result<Agenda, RunError> {
+    pub(crate) fn agenda<C>(&self, graph: &Inner<S, C>) -> Result<Agenda, RunError> {
+        let plan = &graph.plan;
         let mut agenda = Agenda { start: self.start.is_some(), last: self.last.record(plan), ..Agenda::default() };
         self.frontier.note(plan, &mut agenda);
         for (node, parcel) in &self.sends {
             let running = || CodecError::new("its task is running");
-            let payload = parcel.as_ref().ok_or_else(running).and_then(|parcel| parcel.encode());
-            let payload = payload.map_err(|error| RunError::Encode {
+            let record = parcel.as_ref().ok_or_else(running).and_then(|parcel| graph.send_record(*node, parcel));
+            let record = record.map_err(|error| RunError::Encode {
                 graph: plan.graph().to_owned(),
                 what: format!("what was sent to node `{}`", plan.name(*node)),
                 reason: error.to_string(),
             })?;
-            agenda.sends.push(SendRecord { node: plan.shared_name(*node).clone(), payload });
+            agenda.sends.push(record);
         }
         Ok(agenda)
     }
@@ -313,7 +314,7 @@ impl<S: Values> Position<S> {
         for SendRecord { node, payload } in &agenda.sends {
             position.sends.push((graph.node(node)?, Some(Parcel::stored(payload.clone()))));
         }
-        position.last = Last::read(plan, &agenda.last);
+        position.last = Last::read(&agenda.last, |name| graph.node(name).ok());
         Ok(position)
     }
 
@@ -411,13 +412,13 @@ impl Last {
         }
     }
 
-    fn read(plan: &Plan, record: &LastRan) -> Self {
+    fn read(record: &LastRan, find: impl Fn(&str) -> Option<usize>) -> Self {
         match record {
             LastRan::Nothing => Self::Nothing,
             LastRan::Start => Self::Start,
             LastRan::Several => Self::Several(Vec::new()),
-            LastRan::Node(name) => plan.find(name).map_or(Self::Several(Vec::new()), Self::Node),
-            LastRan::Among(names) => Self::Several(names.iter().filter_map(|name| plan.find(name)).collect()),
+            LastRan::Node(name) => find(name).map_or(Self::Several(Vec::new()), Self::Node),
+            LastRan::Among(names) => Self::Several(names.iter().filter_map(|name| find(name)).collect()),
         }
     }
 }

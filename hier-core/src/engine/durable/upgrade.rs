@@ -1,0 +1,176 @@
+//! Threads that an older version of the state has stored: brought up to date, values and what is pending alike, or refused.
+
+use serde_json::{Map, Value};
+
+use super::delta::put_together;
+use super::journal::{RETURNED, START, schema};
+use super::load::Reader;
+use crate::checkpoint::{Chain, Checkpoint, CodecError, SendRecord, chain_json, codec};
+use crate::engine::program::{Child, Parcel};
+use crate::error::RunError;
+use crate::state::{Migration, Values};
+
+/// What a pending write is brought up to date with. A task may have done its part of the open step in one version, and its
+/// sibling in another: each write says of which it is.
+pub(super) struct Upgrade {
+    /// The version of the checkpoint.
+    stored: u32,
+    present: u32,
+    /// The channels as the checkpoint has them.
+    channels: Map<String, Value>,
+    /// The migrations from its version on.
+    migrations: &'static [Migration],
+}
+
+impl Upgrade {
+    /// The upgrade that a checkpoint needs; none if it is of the present version.
+    pub(super) fn of<S: Values, C>(
+        reader: &Reader<'_, S, C>,
+        checkpoint: &Checkpoint,
+        values: &[(usize, Chain)],
+    ) -> Result<Option<Self>, RunError> {
+        let (stored, present) = (checkpoint.schema.version, schema(reader.graph).version);
+        if stored == present {
+            return Ok(None);
+        }
+        if stored > present {
+            return Err(reader.unfit(newer(stored, present)));
+        }
+        let first = present as usize - S::MIGRATIONS.len();
+        if (stored as usize) < first {
+            return Err(reader.unfit(format!(
+                "its state is of version {stored}, and the migrations of this program start at version {first}: the one from \
+                 version {stored} is missing"
+            )));
+        }
+        let mut channels = Map::new();
+        for (index, chain) in values {
+            let Some(name) = checkpoint.channels.get(*index).filter(|name| !matches!(&***name, START | RETURNED))
+            else {
+                continue;
+            };
+            let value = whole(reader, name, chain)
+                .map_err(|error| reader.unfit(format!("channel `{name}` cannot be migrated: {error}")))?;
+            channels.insert(name.to_string(), value);
+        }
+        Ok(Some(Self { stored, present, channels, migrations: &S::MIGRATIONS[stored as usize - first..] }))
+    }
+
+    /// The channels by name as the present version has them.
+    pub(super) fn values<S: Values, C>(&self, reader: &Reader<'_, S, C>) -> Result<Map<String, Value>, RunError> {
+        let mut channels = self.channels.clone();
+        self.migrate(&mut channels, self.stored, self.present).map_err(|error| reader.unfit(error))?;
+        Ok(channels)
+    }
+
+    fn migrate(&self, channels: &mut Map<String, Value>, from: u32, to: u32) -> Result<(), String> {
+        let steps = (self.stored..self.present).zip(self.migrations);
+        for (version, migration) in steps.filter(|(version, _)| (from..to).contains(version)) {
+            migration(channels).map_err(|error| format!("the migration from version {version} failed: {error}"))?;
+        }
+        Ok(())
+    }
+
+    /// What a write of this version has become: writes of the channels that the present version makes of it.
+    ///
+    /// It is migrated as part of the whole state, since migrations look at other channels too. What follows from it is what
+    /// comes out otherwise than without it, or than with what the channel had held.
+    fn write(&self, version: u32, name: &str, value: Value) -> Result<Map<String, Value>, CodecError> {
+        let refused = |error: String| {
+            CodecError::new(format!(
+                "what was written to `{name}` by version {version} of the state and has not been applied yet cannot be brought \
+                 up to date: {error}; {FINISH}"
+            ))
+        };
+        let migrated =
+            |mut channels: Map<String, Value>| self.migrate(&mut channels, version, self.present).map(|()| channels);
+        let mut held = self.channels.clone();
+        self.migrate(&mut held, self.stored, version).map_err(refused)?;
+        let (mut without, mut with) = (held.clone(), held.clone());
+        without.remove(name);
+        with.insert(name.to_owned(), value);
+        let mut written = migrated(with).map_err(refused)?;
+        let others = [held, without].map(migrated);
+        let differs =
+            |channel: &String, value: &Value| others.iter().flatten().any(|other| other.get(channel) != Some(value));
+        written.retain(|channel, value| channel == name || differs(channel, value));
+        Ok(written)
+    }
+}
+
+const FINISH: &str = "let the thread finish its step with the program that began it";
+
+fn newer(stored: u32, present: u32) -> String {
+    format!("its state is of version {stored}, and this program knows versions up to {present}: run a newer program")
+}
+
+/// A channel's value as JSON. Parts of a reducer of the program's own are put together by it, if the channel still has it.
+fn whole<S: Values, C>(reader: &Reader<'_, S, C>, name: &str, chain: &Chain) -> Result<Value, CodecError> {
+    chain_json(chain).or_else(|error| {
+        let channel = reader.graph.channels.iter().position(|spec| spec.name == *name && spec.delta);
+        let channel = channel.ok_or_else(|| CodecError::new(format!("{error}: keep the channel and its reducer")))?;
+        put_together((reader.graph.initial)(), channel, chain).map_err(|error| {
+            CodecError::new(format!("its parts are of another type ({error}): let the new type have a new channel"))
+        })
+    })
+}
+
+/// Takes migrated channels into the state: all of them, or none.
+pub(super) fn take_migrated<S: Values, C>(
+    reader: &Reader<'_, S, C>,
+    state: &mut S,
+    channels: Map<String, Value>,
+) -> Result<(), RunError> {
+    for (name, value) in channels {
+        let channel = reader.graph.channels.iter().position(|spec| spec.name == *name);
+        let channel = channel
+            .ok_or_else(|| reader.unfit(format!("its migration leaves a channel `{name}`, which the state has not")))?;
+        let taken = codec::encode(&value).and_then(|bytes| state.load(channel, &bytes));
+        taken.map_err(|error| reader.unfit(format!("the migrated value of channel `{name}` does not fit: {error}")))?;
+    }
+    Ok(())
+}
+
+/// Reads what is pending: writes and Sends, which may be of an older version of the state.
+pub(super) struct Scribe<'a, S: Values, C> {
+    pub(super) reader: &'a Reader<'a, S, C>,
+    pub(super) state: &'a S,
+    pub(super) upgrade: Option<&'a Upgrade>,
+}
+
+impl<S: Values, C> Scribe<'_, S, C> {
+    /// The version of what is stored without one: the checkpoint's.
+    fn version(&self, said: Option<u32>) -> u32 {
+        said.unwrap_or_else(|| self.upgrade.map_or(S::VERSION, |upgrade| upgrade.stored))
+    }
+
+    /// A write that was stored: usually one, but a migration may divide a channel.
+    pub(super) fn write(&self, said: Option<u32>, name: &str, bytes: &[u8]) -> Result<Vec<S::Write>, CodecError> {
+        let (version, overwrite) = (self.version(said), codec::is_overwrite(bytes));
+        if version > S::VERSION {
+            return Err(CodecError::new(newer(version, S::VERSION)));
+        }
+        let Some(upgrade) = self.upgrade.filter(|_| version < S::VERSION) else {
+            return Ok(vec![self.state.write_from(self.reader.channel(name)?, overwrite, bytes)?]);
+        };
+        let written = upgrade.write(version, name, codec::decode_json(bytes)?)?;
+        let read = |(name, value): (String, Value)| {
+            self.state.write_from(self.reader.channel(&name)?, overwrite, &codec::encode(&value)?)
+        };
+        written.into_iter().map(read).collect()
+    }
+
+    /// What was sent to which node. A graph is sent a state, and nothing says of which version that is but what sent it.
+    pub(super) fn send(&self, said: Option<u32>, send: &SendRecord) -> Result<(usize, Parcel), CodecError> {
+        let node = self.reader.graph.node(&send.node)?;
+        let version = self.version(said);
+        if version != S::VERSION && self.reader.graph.child(node).is_some_and(Child::takes_state) {
+            return Err(CodecError::new(format!(
+                "a state of version {version} was sent to the graph `{}`, and this program has version {}: {FINISH}",
+                send.node,
+                S::VERSION
+            )));
+        }
+        Ok((node, Parcel::stored(send.payload.clone())))
+    }
+}
