@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tracing::Instrument;
 
-use super::durable::{Journal, Opened};
+use super::durable::{Journal, Resumed};
 use super::event::{Event, StreamMode};
 use super::exec::{call, execute, execute_and_route, resolve};
 use super::outcome::StopReason;
@@ -30,7 +30,7 @@ pub(crate) struct Runner<S: Values, C> {
     /// The durable side, if there is a saver.
     pub(super) journal: Option<Box<Journal>>,
     /// What is known of the tasks of the first step.
-    pub(super) opened: Option<Box<Opened>>,
+    pub(super) resumed: Option<Box<Resumed>>,
 }
 
 /// How a run ended, unless it failed.
@@ -70,7 +70,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         let task = Task { graph, state, run, parcel: None, failure: None };
         let routing = Routing::default();
         let mut runner =
-            Self { task, position, routing, step: 0, stop: 0, emitter, breakpoints, journal: None, opened: None };
+            Self { task, position, routing, step: 0, stop: 0, emitter, breakpoints, journal: None, resumed: None };
         // The input is the checkpoint of step −1, START the superstep 0, the first nodes run in step 1.
         runner.start_at(-1);
         runner
@@ -121,7 +121,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
                     next: self.position.next(&self.task.graph.plan),
                 });
             }
-            let single = self.position.single().filter(|_| self.opened.is_none());
+            let single = self.position.single().filter(|_| self.resumed.is_none());
             if single.is_none() && self.position.is_over() {
                 return Ok(End::Finished);
             }

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use super::durable::{Before, Reuse};
+use super::durable::{Before, Reader};
+use super::event::{Event, NodeUpdate, StreamMode};
 use super::exec::in_batch;
 use super::pool::Batch;
 use super::report::started;
 use super::runner::{End, Runner, TaskResult};
 use super::step::Applied;
-use crate::engine::program::{Checkpoints, Inbox, Parcel, Task, TaskKey};
+use crate::engine::program::{By, Checkpoints, Done, Inbox, Parcel, Task, TaskKey};
 use crate::error::{NodeError, NodeErrorKind, RunError};
-use crate::state::Values;
+use crate::state::{Update, Values};
 
 /// A task of a step, before it runs.
 struct Planned {
@@ -29,13 +30,21 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         let mut results: Vec<Option<TaskResult<S>>> = std::iter::repeat_with(|| None).take(tasks.len()).collect();
         let mut slots = vec![0; tasks.len()];
         self.tell_started(&tasks);
-        if let Some(opened) = self.opened.take() {
-            let mut reuse = Reuse::new(self, *opened);
+        if let Some(resumed) = self.resumed.take() {
+            let (graph, thread) =
+                (self.task.graph.clone(), self.task.run.shared.config.thread_id().unwrap_or_default());
+            let reader = Reader { graph: &*graph, thread };
             for ((task, result), slot) in tasks.iter_mut().zip(&mut results).zip(&mut slots) {
-                *slot = reuse.free_slot(self, task.key);
-                match reuse.task(self, task.key)? {
-                    Before::Done(done) => *result = Some(Ok(done)),
+                *slot = resumed.free_slot(&graph.plan.path(task.key));
+                match resumed.task(&reader, &*self.task.state, task.key)? {
+                    Before::Done(done) => {
+                        self.tell_cached(task.key.node, &done);
+                        *result = Some(Ok(done));
+                    }
                     Before::Waits(questions) => {
+                        if let Some(emitter) = &self.emitter {
+                            emitter.interrupted(&questions);
+                        }
                         *result = Some(Err(NodeError::from_kind(NodeErrorKind::Interrupt(questions), false)));
                     }
                     Before::Open(inbox) => task.inbox = Some(Arc::new(inbox)),
@@ -79,6 +88,15 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         for Planned { key, parcel, .. } in tasks {
             emitter.started(started(&self.task.sibling(*key, parcel.clone())));
         }
+    }
+
+    /// Tells what a task has done before.
+    fn tell_cached(&self, node: usize, done: &Done<S>) {
+        let Some(emitter) = self.emitter.as_ref().filter(|emitter| emitter.wants(StreamMode::Updates)) else { return };
+        let name = self.task.graph.plan.name(node);
+        let node = if done.by == By::Handler { format!("__error_handler__{name}") } else { name.to_owned() };
+        let update = S::Update::from_writes(done.writes.clone());
+        emitter.emit(Event::Updates(NodeUpdate { node, update, cached: true }));
     }
 
     /// Runs these tasks and returns their results in order.

@@ -53,7 +53,8 @@ where
     /// Changes the thread's state from outside its runs, as if a node had returned the update, and returns the
     /// configuration that addresses the new checkpoint.
     ///
-    /// The node is the one that ran last, unless the update names one; its edges are followed. What else was to run next is
+    /// The node is the one that ran last, unless the update names one; its edges are followed. Where it is ambiguous which ran last
+    /// (several in one step, or one that an edge and a join set off at once) the update has to name it. What else was to run next is
     /// dropped, with what tasks of the open step have done (as in the reference). If the configuration addresses a checkpoint, the
     /// new one follows that, as another branch.
     ///

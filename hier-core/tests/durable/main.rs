@@ -18,6 +18,7 @@ mod modes;
 mod nested;
 mod own_parts;
 mod pending;
+mod positions;
 mod properties;
 mod redeployed;
 mod refused;

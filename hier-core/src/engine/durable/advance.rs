@@ -2,20 +2,16 @@
 
 use std::sync::Arc;
 
-use super::Pending;
 use super::book::failed;
 use super::journal::Stride;
-use super::load::Reader;
-use super::open::Opened;
 use super::pending::Failed;
-use crate::checkpoint::{CodecError, Record, Source, TaskWrites};
-use crate::engine::event::{CheckpointEvent, Event, NodeUpdate, StreamMode};
+use crate::checkpoint::{Record, Source, TaskWrites};
+use crate::engine::event::{CheckpointEvent, Event, StreamMode};
 use crate::engine::outcome::StopReason;
-use crate::engine::program::{By, Done, Inbox, Task, TaskKey};
+use crate::engine::program::{Task, TaskKey};
 use crate::engine::runner::{End, Runner, TaskResult};
 use crate::error::RunError;
-use crate::question::Question;
-use crate::state::{Update, Values};
+use crate::state::Values;
 
 impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     /// A task that ran alone and did not end well writes down why. One that did is part of the step's checkpoint.
@@ -111,82 +107,4 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         let state = self.task.state.clone();
         emitter.emit(Event::Checkpoint(CheckpointEvent { id, parent, step, source, state, next }));
     }
-}
-
-/// Gives tasks back what they have done before.
-pub(crate) struct Reuse {
-    pending: Pending,
-    /// Whether tasks that are done are taken as done.
-    trusts: bool,
-    opened: Opened,
-}
-
-impl Reuse {
-    pub(in crate::engine) fn new<S: Values, C>(_runner: &Runner<S, C>, mut opened: Opened) -> Self {
-        let pending = std::mem::take(&mut opened.pending);
-        Self { trusts: opened.reuse, pending, opened }
-    }
-
-    /// The first slot that a task has not written.
-    pub(in crate::engine) fn free_slot<S: Values, C: Send + Sync + 'static>(
-        &self,
-        runner: &Runner<S, C>,
-        key: TaskKey,
-    ) -> i32 {
-        self.pending.free_slot(&runner.task.graph.plan.path(key))
-    }
-
-    /// What is known of a task: what it has done, or what it has to know to go on.
-    pub(in crate::engine) fn task<S: Values, C: Send + Sync + 'static>(
-        &mut self,
-        runner: &Runner<S, C>,
-        key: TaskKey,
-    ) -> Result<Before<S>, RunError> {
-        let graph = &*runner.task.graph;
-        let thread = runner.task.run.shared.config.thread_id().unwrap_or_default();
-        let reader = Reader { graph, thread };
-        let unfit = |error: CodecError| reader.unfit(error);
-        let place = &*graph.plan.path(key);
-        if self.trusts {
-            let done = self.pending.done(place, &reader, runner.task.state()).map_err(unfit)?;
-            if let Some(done) = done {
-                tell_cached(runner, key.node, &done);
-                return Ok(Before::Done(done));
-            }
-        }
-        let mut inbox = self.pending.inbox(place).map_err(unfit)?;
-        if let Some(open) = &self.opened.open {
-            inbox.questions.iter_mut().for_each(|question| question.answered = !open.contains(&question.id));
-            if !inbox.questions.is_empty() && inbox.questions.iter().all(|question| !question.answered) {
-                if let Some(emitter) = &runner.emitter {
-                    emitter.interrupted(&inbox.questions);
-                }
-                return Ok(Before::Waits(inbox.questions));
-            }
-        }
-        if !self.trusts {
-            inbox.failure = None;
-        }
-        inbox.anyone.clone_from(&self.opened.anyone);
-        Ok(Before::Open(inbox))
-    }
-}
-
-/// What is known of a task when its step is taken up again.
-pub(crate) enum Before<S: Values> {
-    /// It is done.
-    Done(Done<S>),
-    /// It waits for the answers to these: others have been answered, and it does not run before it is.
-    Waits(Vec<Question>),
-    /// It runs.
-    Open(Inbox),
-}
-
-/// Tells what a task has done before.
-fn tell_cached<S: Values, C>(runner: &Runner<S, C>, node: usize, done: &Done<S>) {
-    let Some(emitter) = runner.emitter.as_ref().filter(|emitter| emitter.wants(StreamMode::Updates)) else { return };
-    let name = runner.task.graph.plan.name(node);
-    let node = if done.by == By::Handler { format!("__error_handler__{name}") } else { name.to_owned() };
-    let update = S::Update::from_writes(done.writes.clone());
-    emitter.emit(Event::Updates(NodeUpdate { node, update, cached: true }));
 }

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::journal::{Journal, RETURNED};
 use super::load::{Loaded, Reader};
-use super::open::Opened;
+use super::resumed::{Mode, Resumed};
 use super::{Book, Known, Open, input, load};
 use crate::checkpoint::{ListQuery, Saved, SaverError};
 use crate::engine::program::{Checkpoints, Task};
@@ -85,7 +85,7 @@ where
         breakpoints.disarm();
     }
     let open = open_inside(task);
-    runner.opened = Some(Box::new(Opened { pending, reuse: true, anyone: None, open }));
+    runner.resumed = Some(Box::new(Resumed { pending, mode: Mode::GoOn, anyone: None, open }));
     runner.emit_values();
     runner.emit_checkpoint(checkpoint.step, checkpoint.source);
     Ok(())

@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
-use super::answer::{self, Asked, Given, Open};
+use super::answer::{self, Asked, Given};
 use super::journal::{Journal, Stride};
 use super::load::{Loaded, Reader};
 use super::pending::{self, RoutingRecord};
+use super::resumed::{Mode, Resumed};
 use super::{Book, Committer, Known, Pending, input, load};
 use crate::checkpoint::{Agenda, CodecError, ListQuery, Record, SaverError, Source, TaskWrites, slot};
 use crate::engine::program::{Command, Input, Leads, Task};
@@ -17,17 +18,6 @@ use crate::engine::runner::Runner;
 use crate::engine::step::Breakpoints;
 use crate::error::RunError;
 use crate::state::{Values, Writes};
-
-/// What is known of the tasks of the first step, if the run goes on where it stopped.
-pub(crate) struct Opened {
-    pub(crate) pending: Pending,
-    /// Whether tasks that are done are taken as done.
-    pub(crate) reuse: bool,
-    /// An answer for whoever asks first.
-    pub(crate) anyone: Option<Arc<Mutex<Option<Value>>>>,
-    /// The questions that are open beside others that have their answers: who asked them waits.
-    pub(crate) open: Option<Open>,
-}
 
 /// Takes up a thread, or begins it, and applies what the run starts with.
 pub(crate) async fn open<S, C>(
@@ -151,17 +141,23 @@ where
     if let Some(breakpoints) = &mut runner.breakpoints {
         breakpoints.disarm();
     }
-    if !replays {
-        let reuse = config.checkpoint.is_none() || is_newest;
-        let unreadable = |error| runner.unreadable(&error);
+    let unreadable = |error| runner.unreadable(&error);
+    let resumed = if forks {
+        None
+    } else if replays {
+        runner.void_pending(&mut pending).await?;
+        Some(Resumed { pending, mode: Mode::Afresh, anyone: None, open: None })
+    } else {
+        let mode = if config.checkpoint.is_none() || is_newest { Mode::GoOn } else { Mode::Again };
         let anyone = match (given.anyone, answers) {
             (None, None) => pending.anyone().map_err(unreadable)?,
             (anyone, _) => anyone,
         };
         let anyone = anyone.map(|answer| Arc::new(Mutex::new(Some(answer))));
         let open = pending.open_beside_answered().map_err(unreadable)?;
-        runner.opened = Some(Box::new(Opened { pending, reuse, anyone, open }));
-    }
+        Some(Resumed { pending, mode, anyone, open })
+    };
+    runner.resumed = resumed.map(Box::new);
     Ok(())
 }
 
@@ -257,6 +253,18 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         let record = self.step_record(Source::Fork)?;
         self.commit(record.into_iter().collect()).await?;
         self.step += 1;
+        Ok(())
+    }
+
+    /// A checkpoint is run again under its own id: what its tasks stored there is void, answers too.
+    async fn void_pending(&self, pending: &mut Pending) -> Result<(), RunError> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        let void = pending.void().map_err(|error| self.unsaved(&error))?;
+        if void.is_empty() {
+            return Ok(());
+        }
+        store_now(self, void.iter().cloned().map(|writes| journal.book.record(writes)).collect()).await?;
+        void.into_iter().filter(|writes| !writes.task.is_nil()).for_each(|writes| pending.absorb(writes));
         Ok(())
     }
 

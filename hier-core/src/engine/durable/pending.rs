@@ -224,6 +224,26 @@ impl Pending {
         Ok(Inbox { known, answers, questions, failure, void, asked, free_slot, ..Inbox::default() })
     }
 
+    /// Takes back everything that tasks have stored, and the answers that they were given.
+    pub(super) fn void(&self) -> Result<Vec<TaskWrites>, NodeError> {
+        let back = |write: &PendingWrite| PendingWrite { channel: VOID.into(), value: Vec::new(), ..write.clone() };
+        let is_answer = |write: &&PendingWrite| write.slot <= slot::RESUME && &*write.channel == RESUME;
+        let mut records = Vec::new();
+        for record in self.tasks.values().chain(&self.null) {
+            let mut writes: Vec<PendingWrite> = record.writes.iter().filter(is_answer).map(back).collect();
+            if !record.task.is_nil() {
+                let void = Failed { void: Some(record.free_slot()), ..Failed::default() };
+                writes.push(entry(slot::ERROR, ERROR, &void)?);
+                let none: &[Question] = &[];
+                writes.push(entry(slot::INTERRUPT, INTERRUPT, none)?);
+            }
+            if !writes.is_empty() {
+                records.push(TaskWrites { writes, ..record.clone() });
+            }
+        }
+        Ok(records)
+    }
+
     /// The first slot that a task has not written.
     pub(crate) fn free_slot(&self, place: &str) -> i32 {
         self.tasks.get(place).map_or(0, TaskWrites::free_slot)
@@ -242,7 +262,7 @@ impl Pending {
     /// Why a task failed, if it did.
     pub(crate) fn error(&self, place: &str) -> Result<Option<String>, CodecError> {
         let failed = self.tasks.get(place).map(TaskWrites::failed).transpose()?;
-        Ok(failed.flatten().map(|failed| failed.message))
+        Ok(failed.flatten().map(|failed| failed.message).filter(|message| !message.is_empty()))
     }
 
     /// The open questions of all tasks, with the id of the task of this graph whose record has them.

@@ -153,7 +153,13 @@ impl Plan {
             self.exits[*source].joins.push((number, place));
         }
         let names: Vec<&str> = sources.iter().map(|source| &*self.names[*source]).collect();
-        let name = format!("join:{}:{}", names.join("+"), self.names[target]);
+        let mut name = format!("join:{}:{}", names.join("+"), self.names[target]);
+        // Two joins of the same nodes, or of nodes with `+` in their names, would be one in what is stored.
+        let is_taken = |name: &str| self.joins.iter().any(|join| *join.name == *name);
+        if is_taken(&name) {
+            let numbered = (2..).map(|number| format!("{name}#{number}")).find(|name| !is_taken(name));
+            name = numbered.unwrap_or(name);
+        }
         self.triggers[target].push(name.clone());
         self.joins.push(Join { name: name.into(), from: sources, target });
         self.joins_into[target].push(number);

@@ -192,7 +192,7 @@ impl<C> Run<C> {
 
     /// Whether the task was begun before and goes on where it stopped: after an interrupt, a failure or a crash.
     pub fn is_resumed(&self) -> bool {
-        self.inbox.is_some()
+        self.inbox.as_ref().is_some_and(|inbox| !inbox.is_afresh)
     }
 
     /// Sends a value to those who stream in the mode `Custom`; does nothing if nobody does. The value is converted to
@@ -312,6 +312,8 @@ pub(crate) struct Inbox {
     pub(crate) failure: Option<String>,
     /// In slots below this one is what was done and could not be applied.
     pub(crate) void: Option<i32>,
+    /// Whether it runs as if it had not been begun before: only its id and its slots are used.
+    pub(crate) is_afresh: bool,
     /// What it asked before.
     pub(crate) questions: Vec<Question>,
     /// How many questions this attempt has asked.

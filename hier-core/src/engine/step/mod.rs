@@ -6,6 +6,8 @@ mod frontier;
 mod ledger;
 mod notes;
 mod position;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use breakpoints::Breakpoints;
 pub(crate) use ledger::Applied;

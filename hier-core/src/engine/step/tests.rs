@@ -1,0 +1,328 @@
+//! Whole runs, driven by hand: without a runtime, and from records.
+
+use std::sync::Arc;
+
+use hier_spec::{EdgeSpec, GraphSpec, NodeSpec, Source, Target, Text};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{Applied, Last, Position};
+use crate::checkpoint::{Agenda, codec};
+use crate::engine::program::{Done, Inner, Leads, Parcel, Plan, RouteFn, SpecRef, TaskKey};
+use crate::engine::route::with_routes;
+use crate::error::RunError;
+use crate::reducer::json::Builtin;
+use crate::state::{DynState, Schema, Update, Values, Writes};
+
+type Graph = Inner<DynState, ()>;
+/// What a route does: looks at the log, says where to go.
+type Choice = fn(&[Value], usize) -> (Vec<usize>, Vec<usize>);
+
+/// A graph over a log, a plain channel and one that expires. Its nodes put down their names.
+fn graph(names: &[&'static str], edges: Vec<EdgeSpec>, deferred: &[&str], choose: Choice) -> Graph {
+    let node = |name: &&'static str| NodeSpec { defer: deferred.contains(name), ..NodeSpec::new(name) };
+    let count = names.len();
+    let routes = edges.iter().filter(|edge| matches!(edge, EdgeSpec::Route { .. })).count();
+    let spec = GraphSpec {
+        name: "by_hand".into(),
+        doc: Text::default(),
+        nodes: names.iter().map(node).collect::<Vec<_>>().into(),
+        edges: edges.into(),
+        interrupt_before: Vec::new().into(),
+        interrupt_after: Vec::new().into(),
+    };
+    let route = |number: usize| -> RouteFn<DynState> {
+        Arc::new(move |state: &DynState, routing: &mut crate::engine::program::Routing| {
+            let log = state.get("log").and_then(Value::as_array).cloned().unwrap_or_default();
+            let (go, sends) = choose(&log, number + count);
+            go.into_iter().for_each(|node| routing.go(node % count));
+            sends.into_iter().enumerate().for_each(|(item, node)| routing.send(node % count, item));
+            Ok(())
+        })
+    };
+    let schema = Arc::new(Schema::new().reduced("log", Builtin::Append).last("last").ephemeral("hint"));
+    Graph {
+        plan: Arc::new(Plan::new(&spec)),
+        spec: SpecRef::Owned(Arc::new(spec)),
+        nodes: Vec::new(),
+        routes: (0..routes).map(route).collect(),
+        hooks: Default::default(),
+        channels: schema.channels().cloned().collect(),
+        initial: Arc::new(move || schema.initial()),
+        cache: Default::default(),
+        renamed: Vec::new(),
+        is_agent: false,
+        lenient: true,
+    }
+}
+
+fn plain(from: Source, to: usize) -> EdgeSpec {
+    EdgeSpec::Plain { from, to: Target::Node(to) }
+}
+
+fn join(from: &[usize], to: usize) -> EdgeSpec {
+    EdgeSpec::Join { from: from.to_vec().into(), to: Target::Node(to) }
+}
+
+fn route(from: Source) -> EdgeSpec {
+    EdgeSpec::Route { from, label: "choose".into(), arms: Vec::new().into() }
+}
+
+/// A thread that is driven by hand.
+struct Hand<'a> {
+    graph: &'a Graph,
+    state: DynState,
+    position: Position<DynState>,
+}
+
+impl<'a> Hand<'a> {
+    /// An input is given, and START has run.
+    fn new(graph: &'a Graph) -> Self {
+        let mut hand = Self { graph, state: (graph.initial)(), position: Position::new(graph, false) };
+        let input = hand.writes(json!({ "log": ["in"], "hint": "start" }));
+        hand.position.set_input(Some(input));
+        hand.position.begin(graph, &mut hand.state, &mut Default::default()).unwrap();
+        hand
+    }
+
+    fn writes(&self, update: Value) -> Writes<DynState> {
+        self.state.update(update).unwrap().into_writes()
+    }
+
+    /// Runs a task as a worker would: it sees the state of the step's start.
+    fn run(&self, key: TaskKey) -> Applied<DynState> {
+        let name = self.graph.plan.name(key.node);
+        let own = key.send.map_or_else(|| name.to_owned(), |send| format!("{name}:{send}"));
+        let done = Done::input(self.writes(json!({ "log": [own] })));
+        let routes = &self.graph.plan.exit(Some(key.node)).routes;
+        let done = with_routes(self.graph, &self.state, routes, done).unwrap();
+        Applied { node: Some(key.node), pushed: key.send.is_some(), done }
+    }
+
+    fn names(&self, step: i64) -> Vec<String> {
+        self.position.tasks(step).map(|key| self.graph.plan.path(key)).collect()
+    }
+
+    /// One superstep. The tasks are run in any order; what they did is handed over in theirs.
+    fn step(&mut self, number: i64) -> Result<bool, RunError> {
+        let keys: Vec<TaskKey> = self.position.tasks(number).collect();
+        let mut done: Vec<(TaskKey, Applied<DynState>)> = keys.iter().rev().map(|key| (*key, self.run(*key))).collect();
+        done.reverse();
+        let mut done = done.into_iter().map(|(_, done)| done).collect();
+        self.position.apply(self.graph, &mut self.state, &mut done)
+    }
+
+    /// The same thread on another machine: what was stored, and read there.
+    fn moved(&self) -> Self {
+        let agenda = codec::encode(&self.position.agenda(self.graph).unwrap()).unwrap();
+        let agenda: Agenda = codec::decode(&agenda).unwrap();
+        let mut state = (self.graph.initial)();
+        let mut live = Vec::new();
+        for channel in 0..self.graph.channels.len() {
+            let Some(value) = self.state.stored(channel) else { continue };
+            let mut bytes = Vec::new();
+            value.encode(&mut bytes).unwrap();
+            state.load(channel, &bytes).unwrap();
+            live.push(channel);
+        }
+        let mut position = Position::restore(self.graph, &agenda, false).unwrap();
+        position.ledger.go_on(&self.graph.channels, &live, Vec::new());
+        Self { graph: self.graph, state, position }
+    }
+}
+
+fn nowhere(_: &[Value], _: usize) -> (Vec<usize>, Vec<usize>) {
+    (Vec::new(), Vec::new())
+}
+
+#[test]
+fn a_whole_run_by_hand() {
+    // START >> [a, b], [a, b] >> c, c sends w twice, d is deferred.
+    fn choose(log: &[Value], _: usize) -> (Vec<usize>, Vec<usize>) {
+        if log.contains(&json!("c")) { (vec![], vec![4, 4]) } else { (vec![], vec![]) }
+    }
+    let start = Source::Start;
+    let edges =
+        vec![plain(start, 0), plain(start, 1), join(&[0, 1], 2), route(Source::Node(2)), plain(Source::Node(0), 3)];
+    let graph = graph(&["a", "b", "c", "d", "w"], edges, &["d"], choose);
+    let mut hand = Hand::new(&graph);
+    let mut steps = Vec::new();
+    for step in 1.. {
+        if hand.position.is_over() {
+            break;
+        }
+        steps.push(hand.position.next(&graph.plan));
+        hand.step(step).unwrap();
+    }
+    assert_eq!(steps, [vec!["a", "b"], vec!["c"], vec!["w", "w", "d"]]);
+    assert_eq!(hand.state.get("log"), Some(&json!(["in", "a", "b", "c", "d", "w:0", "w:1"])));
+    assert_eq!(hand.state.get("hint"), None, "what expires is gone after a step");
+    assert_eq!(*hand.position.last(), Last::Node(3), "what was sent is not who ran last");
+}
+
+#[test]
+fn what_a_command_sends_takes_the_place_but_not_the_name_of_what_was_sent() {
+    fn choose(_: &[Value], _: usize) -> (Vec<usize>, Vec<usize>) {
+        (vec![], vec![0, 0])
+    }
+    let graph = graph(&["a", "b"], vec![route(Source::Start)], &[], choose);
+    let mut hand = Hand::new(&graph);
+    let before = hand.names(1);
+    let payload = Parcel::new(7);
+    let leads = || Leads { sends: vec![(1, payload.clone())], ..Leads::default() };
+    hand.position.follow(&graph.plan, leads());
+    let after = hand.names(1);
+    assert_eq!((before.len(), after.len()), (2, 1));
+    assert!(!before.contains(&after[0]), "{after:?} is none of {before:?}");
+    let task = |hand: &Hand<'_>| hand.position.tasks(1).next().unwrap();
+    let first = task(&hand);
+    hand.position.follow(&graph.plan, leads());
+    let second = task(&hand);
+    let id = |key| graph.plan.task_id(uuid::Uuid::nil(), &[], key);
+    assert_ne!(id(first), id(second), "each command sends tasks of its own");
+    // Once it is stored as it is, whoever reads it counts from the first.
+    let moved = hand.moved();
+    hand.position.stored();
+    assert_eq!(hand.names(1), moved.names(1));
+    let key = task(&hand);
+    assert!(hand.position.take_parcel(key).is_some());
+}
+
+#[test]
+fn who_ran_last_is_ambiguous_where_the_reference_finds_it_so() {
+    let (start, node) = (Source::Start, Source::Node);
+    let after = |graph: &Graph, steps: i64| {
+        let mut hand = Hand::new(graph);
+        let mut moved = Hand::new(graph);
+        for step in 1..=steps {
+            hand.step(step).unwrap();
+            moved = moved.moved();
+            moved.step(step).unwrap();
+        }
+        assert_eq!(hand.position.last(), moved.position.last());
+        hand.position.last().clone()
+    };
+    let names = ["a", "b", "c"];
+    let two = graph(&names, vec![plain(start, 0), plain(start, 1), join(&[0, 1], 2)], &[], nowhere);
+    assert_eq!(after(&two, 0), Last::Start);
+    assert_eq!(after(&two, 1), Last::Several(vec![0, 1]));
+    assert_eq!(after(&two, 2), Last::Node(2), "only the join set it off");
+    let both = vec![plain(start, 0), plain(start, 1), plain(node(0), 2), join(&[0, 1], 2)];
+    assert_eq!(after(&graph(&names, both, &[], nowhere), 2), Last::Several(vec![2]), "two edges at once");
+    // c runs by the edge from a, then again by the join that b has filled, when the signal of the edge expires.
+    let turns = vec![plain(start, 0), plain(node(0), 2), plain(node(0), 1), join(&[1], 2)];
+    assert_eq!(after(&graph(&names, turns, &[], nowhere), 3), Last::Several(vec![2]));
+
+    // A command is newer than what edges have set off.
+    let mut hand = Hand::new(&two);
+    hand.position.follow(&two.plan, Leads { go: vec![2], ..Leads::default() });
+    assert_eq!(hand.names(1).len(), 3);
+    hand.step(1).unwrap();
+    assert_eq!(*hand.position.last(), Last::Node(2));
+    // What is dropped counts as having run.
+    let mut hand = Hand::new(&two);
+    hand.position.discard(&two, &mut hand.state, &mut []).unwrap();
+    assert!(hand.position.is_over());
+    assert_eq!(*hand.position.last(), Last::Several(vec![0, 1]));
+}
+
+#[test]
+fn an_input_that_waits_is_applied_with_the_step_in_the_order_of_names() {
+    let graph = graph(&["Z", "a"], vec![plain(Source::Start, 0), plain(Source::Start, 1)], &[], nowhere);
+    let mut hand = Hand::new(&graph);
+    let input = hand.writes(json!({ "log": ["again"] }));
+    hand.position.set_input(Some(input));
+    hand.step(1).unwrap();
+    assert_eq!(hand.state.get("log"), Some(&json!(["in", "Z", "again", "a"])), "`Z` < `__start__` < `a`");
+    assert_eq!(hand.position.next(&graph.plan), ["Z", "a"]);
+    assert_eq!(*hand.position.last(), Last::Start);
+}
+
+#[test]
+fn a_step_that_conflicts_is_not_applied() {
+    let graph = graph(&["a", "b"], vec![plain(Source::Start, 0), plain(Source::Start, 1)], &[], nowhere);
+    let mut hand = Hand::new(&graph);
+    let mut done: Vec<Applied<DynState>> = Vec::new();
+    for key in hand.position.tasks(1) {
+        let done_of = Done::input(hand.writes(json!({ "log": ["x"], "last": 1 })));
+        done.push(Applied { node: Some(key.node), pushed: false, done: done_of });
+    }
+    let error = hand.position.apply(&graph, &mut hand.state, &mut done).unwrap_err();
+    assert!(matches!(error, RunError::Conflict { .. }), "{error}");
+    assert_eq!(hand.state.get("log"), Some(&json!(["in"])));
+}
+
+#[test]
+fn joins_with_equal_names_are_told_apart() {
+    let (start, names) = (Source::Start, ["a", "a+b", "b+c", "c", "d"]);
+    let mut edges: Vec<EdgeSpec> = (0..4).map(|node| plain(start, node)).collect();
+    edges.extend([join(&[1, 3], 4), join(&[0, 2], 4), join(&[0, 2], 4)]);
+    let graph = graph(&names, edges, &[], nowhere);
+    let joins: Vec<&str> = graph.plan.joins.iter().map(|join| &*join.name).collect();
+    assert_eq!(joins, ["join:a+b+c:d", "join:a+b+c:d#2", "join:a+b+c:d#3"]);
+    let mut hand = Hand::new(&graph);
+    let mut done: Vec<Applied<DynState>> =
+        hand.position.tasks(1).filter(|key| key.node != 2).map(|key| hand.run(key)).collect();
+    hand.position.apply(&graph, &mut hand.state, &mut done).unwrap();
+    let mut moved = hand.moved();
+    assert_eq!(moved.position.next(&graph.plan), ["d"]);
+    moved.step(2).unwrap();
+    assert!(moved.position.is_over(), "the others wait for `b+c`");
+    assert_eq!(moved.position.agenda(&graph).unwrap().joins.len(), 2);
+}
+
+/// A random graph of four nodes: edges, joins and which nodes are deferred.
+fn random() -> impl Strategy<Value = (Vec<(usize, usize)>, Vec<(u8, usize)>, u8, Vec<usize>, u8)> {
+    (
+        proptest::collection::vec((0..5usize, 0..4usize), 1..7),
+        proptest::collection::vec((1..16u8, 0..4usize), 0..3),
+        0..16u8,
+        proptest::collection::vec(0..5usize, 0..2),
+        any::<u8>(),
+    )
+}
+
+proptest! {
+    /// A thread that crosses machines after each step takes the same steps as one that stays.
+    #[test]
+    fn what_is_stored_is_all_there_is((edges, joins, deferred, routes, moves) in random()) {
+        fn choose(log: &[Value], salt: usize) -> (Vec<usize>, Vec<usize>) {
+            let hash = log.len() * 31 + salt * 7;
+            match hash % 5 {
+                0 => (vec![hash / 5], vec![]),
+                1 => (vec![], vec![hash / 3, hash / 7]),
+                2 => (vec![hash / 2], vec![hash / 11]),
+                _ => (vec![], vec![]),
+            }
+        }
+        let names = ["D", "a", "b", "c"];
+        let source = |number: usize| if number == 4 { Source::Start } else { Source::Node(number) };
+        let mut spec = vec![plain(Source::Start, 0)];
+        spec.extend(edges.into_iter().map(|(from, to)| plain(source(from), to)));
+        spec.extend(joins.into_iter().map(|(from, to)| {
+            let from: Vec<usize> = (0..4).filter(|node| from & (1 << node) != 0).collect();
+            join(&from, to)
+        }));
+        spec.extend(routes.into_iter().map(|from| route(source(from))));
+        let deferred: Vec<&str> = (0..4).filter(|node| deferred & (1 << node) != 0).map(|node| names[node]).collect();
+        let graph = graph(&names, spec, &deferred, choose);
+        let (mut stays, mut moved) = (Hand::new(&graph), Hand::new(&graph));
+        for step in 1..10 {
+            if moves & (1 << (step % 8)) != 0 {
+                moved = moved.moved();
+            }
+            let names = stays.names(step);
+            prop_assert_eq!(&names, &moved.names(step));
+            let mut pulled: Vec<&String> = names.iter().filter(|name| name.contains("pull")).collect();
+            pulled.dedup();
+            prop_assert!(pulled.is_sorted() && pulled.len() == names.iter().filter(|name| name.contains("pull")).count());
+            if stays.position.is_over() {
+                break;
+            }
+            stays.step(step).unwrap();
+            moved.step(step).unwrap();
+            prop_assert_eq!(stays.state.to_value(), moved.state.to_value());
+        }
+        prop_assert_eq!(stays.position.agenda(&graph).unwrap().joins, moved.position.agenda(&graph).unwrap().joins);
+    }
+}
