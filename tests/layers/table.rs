@@ -30,9 +30,9 @@ pub const TABLE: &[Order] = &[
         "sync channel reducer message checkpoint question error state store config engine graph agent prelude private",
     ),
     order("hier_core::agent", "nesting schema words model state stuck tool operator react hierarchy builder"),
+    order("hier_core::engine", "log stream program attempt step pool durable run thread"),
     order("hier_checkpoint", "key place cipher compression vault rows retention lease sqlite postgres store"),
     order("hier_testkit", "contract checkpoint store model conformance main"),
     order("hier_models", "secret error attempt draft conversation wire address transport endpoint pieces model"),
-    order("hier_testkit", "contract model checkpoint store conformance"),
     order("hier_cli", "threads main"),
 ];

@@ -1,32 +1,38 @@
-//! The engine: where a thread stands and how it goes on ([`step`], pure), and the tokio runner around it.
+//! The engine: what is run, where a thread stands, and who drives it.
+//!
+//! Each folder imports only those before it (`tests/layers` holds it to that):
+//!
+//! | folder | what it has |
+//! |---|---|
+//! | [`log`] | what is given to the saver, in order, under the lease |
+//! | [`stream`] | what is told to those who listen |
+//! | [`program`] | what is run: the plan, the nodes, a task and its view of the run |
+//! | [`attempt`] | one task: node, options, routes |
+//! | [`step`] | where a thread stands between two supersteps: pure |
+//! | [`pool`] | the tasks of a step, side by side |
+//! | [`durable`] | what is stored of a step, and how it is read |
+//! | [`run`] | the loop, from the input to the outcome |
+//! | [`thread`] | reading and changing a thread that does not run |
 
-mod child;
+mod attempt;
 mod durable;
-mod event;
-mod exec;
-mod hooks;
-mod outcome;
+mod log;
 mod pool;
 pub(crate) mod program;
-mod report;
-mod resolve;
-mod ring;
-mod route;
 mod run;
-mod runner;
-mod several;
 mod step;
 mod stream;
-mod weight;
+mod thread;
 
-pub use durable::{StateSnapshot, StateUpdate, TaskSnapshot};
-pub use event::{
+pub use stream::emitter::EventStream;
+pub use stream::event::{
     CheckpointEvent, DebugEvent, Event, Nested, NodeUpdate, Spoken, StreamMode, TaskFinished, TaskStarted,
 };
-pub use outcome::{Interrupted, Outcome, StopReason, Stopped};
-pub use stream::EventStream;
+pub use stream::outcome::{Interrupted, Outcome, StopReason, Stopped};
+pub use thread::revise::StateUpdate;
+pub use thread::snapshot::{StateSnapshot, TaskSnapshot};
 
-pub(crate) use durable::check_updates;
-pub(crate) use durable::{history, revise, snapshot};
-pub(crate) use run::{claim, open_child, run, stream};
-pub(crate) use stream::Outlet;
+pub(crate) use run::start::{claim, open_child, run, stream};
+pub(crate) use stream::emitter::Outlet;
+pub(crate) use thread::revise::{check_updates, revise};
+pub(crate) use thread::snapshot::{history, snapshot};

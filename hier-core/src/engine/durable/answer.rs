@@ -5,17 +5,19 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Pending;
-use super::load::Reader;
-use super::pending::{self, RoutingRecord};
 use crate::checkpoint::{Agenda, Checkpoint, CodecError, TaskWrites, codec, slot};
+use crate::engine::attempt::stored;
+use crate::engine::attempt::stored::RoutingRecord;
+use crate::engine::durable::load::Reader;
+use crate::engine::durable::pending;
+use crate::engine::durable::pending::Pending;
 use crate::engine::program::Answers;
 use crate::error::{NodeError, RunError};
 use crate::question::Question;
 use crate::state::Values;
 
 /// A thread that is given answers.
-pub(super) struct Asked<'a, S: Values, C> {
+pub(in crate::engine) struct Asked<'a, S: Values, C> {
     reader: Reader<'a, S, C>,
     pending: &'a Pending,
     standing: Standing,
@@ -34,15 +36,15 @@ enum Standing {
 
 /// What answers change.
 #[derive(Debug, Default)]
-pub(super) struct Given {
+pub(in crate::engine) struct Given {
     /// What is stored with the tasks that asked, each with the namespace of the task's graph.
-    pub(super) writes: Vec<(Arc<str>, TaskWrites)>,
+    pub(in crate::engine) writes: Vec<(Arc<str>, TaskWrites)>,
     /// An answer for the first task that asks.
-    pub(super) anyone: Option<Value>,
+    pub(in crate::engine) anyone: Option<Value>,
 }
 
 /// The error of an answer to a thread of which nothing is stored.
-pub(super) fn unknown_thread<S: Values, C>(reader: &Reader<'_, S, C>) -> RunError {
+pub(in crate::engine) fn unknown_thread<S: Values, C>(reader: &Reader<'_, S, C>) -> RunError {
     let thread = reader.thread;
     let reason = format!("nobody has asked anything on thread `{thread}`: nothing is stored under that id");
     RunError::Answer { graph: reader.graph.plan.graph().to_owned(), reason, pending: Vec::new() }
@@ -50,7 +52,7 @@ pub(super) fn unknown_thread<S: Values, C>(reader: &Reader<'_, S, C>) -> RunErro
 
 impl<'a, S: Values, C> Asked<'a, S, C> {
     /// A thread at this checkpoint, with what is pending there.
-    pub(super) fn new(
+    pub(in crate::engine) fn new(
         reader: Reader<'a, S, C>,
         pending: &'a Pending,
         checkpoint: &Checkpoint,
@@ -67,7 +69,7 @@ impl<'a, S: Values, C> Asked<'a, S, C> {
     }
 
     /// What these answers change, or why they are refused.
-    pub(super) fn give(&self, answers: &Answers) -> Result<Given, RunError> {
+    pub(in crate::engine) fn give(&self, answers: &Answers) -> Result<Given, RunError> {
         let asked = self.pending.open().map_err(|error| self.reader.unfit(error))?;
         let open: Vec<&Question> =
             asked.iter().flat_map(|(_, questions)| questions).filter(|question| !question.answered).collect();
@@ -160,11 +162,11 @@ impl<'a, S: Values, C> Asked<'a, S, C> {
                         path: asker.path.as_str().into(),
                         writes,
                     };
-                    let answer = pending::answer(asker.number, value).map_err(unsaved)?;
+                    let answer = stored::answer(asker.number, value).map_err(unsaved)?;
                     writes.push((asker.namespace.as_str().into(), writes_of(vec![answer])));
                 }
             }
-            let marked = pending::entry(slot::INTERRUPT, pending::INTERRUPT, &questions).map_err(unsaved)?;
+            let marked = stored::entry(slot::INTERRUPT, stored::INTERRUPT, &questions).map_err(unsaved)?;
             writes.push(("".into(), TaskWrites { writes: vec![marked], ..(*record).clone() }));
         }
         Ok(Given { writes, anyone: None })
@@ -181,7 +183,7 @@ impl<'a, S: Values, C> Asked<'a, S, C> {
 
 impl Pending {
     /// Whether no task has asked or been answered in this step.
-    pub(super) fn nobody_asked(&self) -> Result<bool, CodecError> {
+    pub(in crate::engine) fn nobody_asked(&self) -> Result<bool, CodecError> {
         for record in self.records() {
             // A graph inside that stopped at a breakpoint asks nothing: its list is empty.
             if record.writes.iter().any(|write| write.slot <= slot::answer(0)) || !pending::asked(record)?.is_empty() {
@@ -194,7 +196,7 @@ impl Pending {
     /// Whether commands of callers have led anywhere.
     fn is_redirected(&self) -> Result<bool, CodecError> {
         let routes = self.null.iter().flat_map(|null| &null.writes);
-        for write in routes.filter(|write| &*write.channel == pending::ROUTING) {
+        for write in routes.filter(|write| &*write.channel == stored::ROUTING) {
             let routing: RoutingRecord = codec::decode(&write.value)?;
             if !routing.go.is_empty() || !routing.sends.is_empty() {
                 return Ok(true);
@@ -209,9 +211,9 @@ impl Pending {
     }
 
     /// The ids of the questions that are open, if some of the step have been answered: only these tasks run again.
-    pub(super) fn open_beside_answered(&self) -> Result<Option<Open>, CodecError> {
+    pub(in crate::engine) fn open_beside_answered(&self) -> Result<Option<Open>, CodecError> {
         let answered = |record: &TaskWrites| {
-            record.writes.iter().any(|write| write.slot <= slot::answer(0) && &*write.channel == pending::RESUME)
+            record.writes.iter().any(|write| write.slot <= slot::answer(0) && &*write.channel == stored::RESUME)
         };
         let mut some = self.records().any(answered);
         let mut open = Open::default();

@@ -4,14 +4,14 @@
 
 use std::sync::Arc;
 
-use super::answer::{self, Asked};
-use super::load::Reader;
-use super::pending::Pending;
-use super::revise::{self, StateUpdate};
 use crate::checkpoint::{Checkpointer, ListQuery, Saved};
 use crate::config::Config;
+use crate::engine::attempt::resolve;
+use crate::engine::durable::answer;
+use crate::engine::durable::answer::Asked;
+use crate::engine::durable::load::Reader;
+use crate::engine::durable::pending::Pending;
 use crate::engine::program::{Answers, Inner, Input};
-use crate::engine::resolve;
 use crate::engine::step::Breakpoints;
 use crate::error::RunError;
 use crate::state::Values;
@@ -91,19 +91,4 @@ async fn check_answers<S: Values, C>(
     }
     let pending = Pending::new(writes, &reader.graph.renamed, None);
     Asked::new(reader, &pending, &checkpoint, is_newest)?.give(answers).map(|_| ())
-}
-
-/// Refuses updates that cannot be made.
-pub(crate) async fn check_updates<S, C>(
-    graph: &Inner<S, C>,
-    saver: &Arc<dyn Checkpointer>,
-    config: &Config,
-    supersteps: &[Vec<StateUpdate<S>>],
-) -> Result<(), RunError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
-    let thread = config.thread_id().ok_or_else(|| RunError::NoThread { graph: graph.plan.graph().to_owned() })?;
-    revise::check(Reader { graph, thread }, saver, config, supersteps).await
 }

@@ -50,7 +50,11 @@ pub(crate) fn load_chain<S: Values>(state: &mut S, channel: usize, chain: &Chain
 }
 
 /// The value of a chain as JSON, put together by this state's own reducer.
-pub(super) fn put_together<S: Values>(mut state: S, channel: usize, chain: &Chain) -> Result<Value, CodecError> {
+pub(in crate::engine) fn put_together<S: Values>(
+    mut state: S,
+    channel: usize,
+    chain: &Chain,
+) -> Result<Value, CodecError> {
     load_chain(&mut state, channel, chain)?;
     let mut bytes = Vec::new();
     let value = state.stored(channel).ok_or_else(|| CodecError::new("it has no value"))?;

@@ -7,9 +7,8 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::journal::START;
-use crate::checkpoint::delta;
-use crate::checkpoint::{Chain, Checkpointer, CodecError, Piece, Record, Saved, SaverError};
+use crate::checkpoint::{Chain, Checkpointer, CodecError, Piece, Record, Saved, SaverError, delta};
+use crate::engine::durable::journal::START;
 
 /// The byte in front of the id of the checkpoint that has the value.
 const REFERENCE: u8 = 254;
@@ -17,7 +16,7 @@ const REFERENCE: u8 = 254;
 const SHORT: usize = 64;
 
 /// Replaces what the step after an input stores too.
-pub(super) fn shorten(input: &mut Record, step: &Record) {
+pub(in crate::engine) fn shorten(input: &mut Record, step: &Record) {
     let (Record::Checkpoint { checkpoint, pieces, .. }, Record::Checkpoint { checkpoint: after, pieces: stored, .. }) =
         (input, step)
     else {
@@ -54,7 +53,7 @@ fn is(channels: &[Arc<str>], channel: usize, name: &str) -> bool {
 }
 
 /// Puts back what an input refers to.
-pub(super) async fn complete(
+pub(in crate::engine) async fn complete(
     saver: &Arc<dyn Checkpointer>,
     thread: &str,
     namespace: &str,

@@ -7,22 +7,21 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Map, Value};
 use uuid::{Builder, Uuid};
 
-use super::Book;
-use super::delta::{Size, load_chain};
-use super::load::Known;
-use super::upgrade::Scribe;
-use crate::checkpoint::delta;
 use crate::checkpoint::scratch::Scratch;
-use crate::checkpoint::{Agenda, Chain, Checkpoint, CodecError, Piece, Record, SaverError, Schema, Source};
+use crate::checkpoint::{Agenda, Chain, Checkpoint, CodecError, Piece, Record, SaverError, Schema, Source, delta};
+use crate::engine::durable::delta::{Size, load_chain};
+use crate::engine::durable::load::Known;
+use crate::engine::durable::upgrade::Scribe;
+use crate::engine::log::book::Book;
 use crate::engine::program::{Inner, random_node};
 use crate::engine::step::Notes;
 use crate::error::RunError;
 use crate::state::{ChannelWrite, Values, Writes};
 
 /// The channel of the engine's own that holds an input until it is applied.
-pub(super) const START: &str = "__start__";
+pub(in crate::engine) const START: &str = "__start__";
 /// The channel of the engine's own that holds what a subgraph hands back.
-pub(super) const RETURNED: &str = "__returned__";
+pub(in crate::engine) const RETURNED: &str = "__returned__";
 
 /// The durable side of a run of one graph.
 pub(crate) struct Journal {
@@ -336,7 +335,7 @@ fn lengthen<S: Values>(state: &mut S, piece: &mut Piece, tail: Vec<u8>) -> Resul
 }
 
 /// Which program writes the checkpoints of a graph.
-pub(super) fn schema<S: Values, C>(graph: &Inner<S, C>) -> Schema {
+pub(in crate::engine) fn schema<S: Values, C>(graph: &Inner<S, C>) -> Schema {
     Schema { graph: graph.plan.graph().to_owned(), version: S::VERSION, fingerprint: S::FINGERPRINT }
 }
 
@@ -360,7 +359,7 @@ fn pack_writes<'a, W: ChannelWrite>(
 }
 
 /// The writes again.
-pub(super) fn unpack_writes<S: Values, C>(
+pub(in crate::engine) fn unpack_writes<S: Values, C>(
     scribe: &Scribe<'_, S, C>,
     packed: &[u8],
 ) -> Result<Vec<S::Write>, CodecError> {

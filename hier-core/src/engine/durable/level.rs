@@ -42,12 +42,12 @@ fn has_old_name<S: Values, C>(graph: &Inner<S, C>, node: usize) -> bool {
 }
 
 /// The namespace of a graph inside another's.
-pub(super) fn within(outer: &[String], level: &str) -> String {
+pub(in crate::engine) fn within(outer: &[String], level: &str) -> String {
     outer.iter().map(String::as_str).chain([level]).collect::<Vec<_>>().join("|")
 }
 
 /// That part for a task of which something may be stored.
-pub(super) async fn stored_level<S: Values, C>(
+pub(in crate::engine) async fn stored_level<S: Values, C>(
     graph: &Inner<S, C>,
     saver: &Arc<dyn Checkpointer>,
     thread: &str,

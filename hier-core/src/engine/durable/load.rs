@@ -5,12 +5,12 @@ use std::sync::Arc;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::Pending;
-use super::delta::{Size, load_chain};
-use super::journal::{RETURNED, START, unpack_writes};
-use super::pending::{RESUME, ROUTING, RoutingRecord};
-use super::upgrade::{Scribe, Upgrade, take_migrated};
 use crate::checkpoint::{Checkpoint, CodecError, PendingWrite, Saved, SaverError, codec, slot};
+use crate::engine::attempt::stored::{RESUME, ROUTING, RoutingRecord};
+use crate::engine::durable::delta::{Size, load_chain};
+use crate::engine::durable::journal::{RETURNED, START, unpack_writes};
+use crate::engine::durable::pending::Pending;
+use crate::engine::durable::upgrade::{Scribe, Upgrade, take_migrated};
 use crate::engine::program::{Inner, Leads};
 use crate::engine::step::Position;
 use crate::error::RunError;
@@ -157,7 +157,7 @@ fn gone<S: Values>(name: &str) -> String {
 
 impl Pending {
     /// What commands of callers have written to the state, and where they led.
-    pub(super) fn null_writes<S: Values, C>(
+    pub(in crate::engine) fn null_writes<S: Values, C>(
         &self,
         reader: &Reader<'_, S, C>,
         state: &S,
@@ -170,7 +170,7 @@ impl Pending {
                 let read = scribe.write(routing.version, &write.channel, &write.value)?;
                 read.into_iter().for_each(|write| writes.push(write));
             }
-            routes.push(routing.leads(&scribe)?);
+            routes.push(scribe.leads(&routing)?);
         }
         Ok((writes, routes))
     }
@@ -195,13 +195,13 @@ impl Pending {
     }
 
     /// The first slot that no command has written.
-    pub(super) fn null_slot(&self) -> i32 {
+    pub(in crate::engine) fn null_slot(&self) -> i32 {
         let slots = self.null.iter().flat_map(|null| &null.writes).map(|write| write.slot);
         slots.max().unwrap_or(-1).max(-1) + 1
     }
 
     /// An answer for whoever asks first, as long as nobody has asked.
-    pub(super) fn anyone(&self) -> Result<Option<Value>, CodecError> {
+    pub(in crate::engine) fn anyone(&self) -> Result<Option<Value>, CodecError> {
         if !self.nobody_asked()? {
             return Ok(None);
         }

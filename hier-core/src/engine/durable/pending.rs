@@ -1,138 +1,19 @@
-//! What tasks have done, as it is stored beside the checkpoint that their step started from, and as it is read.
+//! What is stored of the tasks of a step that is not complete.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::load::Reader;
-use super::upgrade::{Scribe, Upgrade};
-use crate::checkpoint::{CodecError, PendingWrite, SendRecord, TaskWrites, codec, slot};
-use crate::engine::program::{By, Done, Inbox, Inner, Leads, PULLED};
+use crate::checkpoint::{CodecError, PendingWrite, TaskWrites, codec, slot};
+use crate::engine::attempt::stored::{ERROR, Failed, INTERRUPT, RESUME, ROUTING, RoutingRecord, VOID, entry};
+use crate::engine::durable::load::Reader;
+use crate::engine::durable::upgrade::{Scribe, Upgrade};
+use crate::engine::program::{By, Done, Inbox, PULLED};
 use crate::error::NodeError;
 use crate::question::Question;
-use crate::state::{ChannelWrite, Values, Writes};
-
-/// Where a task leads. It is stored last, and with the writes: who finds it knows that the task is done.
-pub(super) const ROUTING: &str = "__routing__";
-pub(super) const ERROR: &str = "__error__";
-pub(super) const INTERRUPT: &str = "__interrupt__";
-pub(super) const RESUME: &str = "__resume__";
-/// Takes back an answer.
-const VOID: &str = "__void__";
-
-/// Where a task leads.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(super) struct RoutingRecord {
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) go: Vec<Arc<str>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) sends: Vec<SendRecord>,
-    /// Whether the node's handler has done it.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub(super) handler: bool,
-    /// The version of the state that it is of, with the writes before it; none is the checkpoint's.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) version: Option<u32>,
-}
-
-impl RoutingRecord {
-    /// Where it leads in this program.
-    pub(super) fn leads<S: Values, C>(&self, scribe: &Scribe<'_, S, C>) -> Result<Leads, CodecError> {
-        let mut leads = Leads::default();
-        for node in &self.go {
-            leads.go.push(scribe.reader.graph.node(node)?);
-        }
-        for send in &self.sends {
-            leads.sends.push(scribe.send(self.version, send)?);
-        }
-        Ok(leads)
-    }
-
-    /// Where that leads, by name. A state that has only one version need not say which.
-    pub(super) fn of<S: Values, C>(graph: &Inner<S, C>, leads: &Leads, handler: bool) -> Result<Self, CodecError> {
-        let go = leads.go.iter().map(|node| graph.plan.shared_name(*node).clone()).collect();
-        let sends = leads.sends.iter().map(|(node, parcel)| graph.send_record(*node, parcel));
-        let version = Some(S::VERSION).filter(|version| *version > 1);
-        Ok(Self { go, sends: sends.collect::<Result<_, CodecError>>()?, handler, version })
-    }
-}
-
-/// Why a task failed.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(super) struct Failed {
-    pub(super) message: String,
-    /// Whether its handler takes over.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub(super) handled: bool,
-    /// The task was done and its writes could not be applied: those in slots below this one do not count.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) void: Option<i32>,
-    /// How many of the task's answers are the node's: the handler's questions are counted from there.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub(super) asked: usize,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)] // as serde wants it
-fn is_zero(number: &usize) -> bool {
-    *number == 0
-}
-
-/// An entry of the engine's own.
-pub(super) fn entry<T: Serialize + ?Sized>(slot: i32, name: &str, value: &T) -> Result<PendingWrite, NodeError> {
-    Ok(PendingWrite { slot, channel: name.into(), value: codec::encode(value)? })
-}
-
-/// An answer to a question of a task.
-pub(super) fn answer(number: usize, value: &Value) -> Result<PendingWrite, NodeError> {
-    entry(slot::answer(i32::try_from(number).unwrap_or(i32::MAX - 1000)), RESUME, value)
-}
-
-/// The answer for whoever asks first has been taken.
-pub(super) fn no_answer_for_anyone() -> PendingWrite {
-    PendingWrite { slot: slot::RESUME, channel: VOID.into(), value: Vec::new() }
-}
-
-/// Takes an answer back.
-pub(super) fn no_answer(number: usize) -> PendingWrite {
-    let slot = slot::answer(i32::try_from(number).unwrap_or(i32::MAX - 1000));
-    PendingWrite { slot, channel: VOID.into(), value: Vec::new() }
-}
-
-/// The writes of a state, from a slot on, without those that are never stored.
-pub(super) fn writes<S: Values>(first: i32, writes: &Writes<S>) -> Result<Vec<PendingWrite>, NodeError> {
-    let mut list = Vec::with_capacity(writes.len() + 1);
-    for (slot, write) in (first..).zip(writes) {
-        let Some(value) = write.stored() else { continue };
-        let mut bytes = Vec::with_capacity(16);
-        value.encode(&mut bytes).map_err(|error| {
-            NodeError::permanent(format!("what it wrote to `{}` cannot be stored: {error}", write.name()))
-        })?;
-        if write.is_overwrite() {
-            codec::mark_overwrite(&mut bytes);
-        }
-        list.push(PendingWrite { slot, channel: write.name().into(), value: bytes });
-    }
-    Ok(list)
-}
-
-/// What a task has done.
-pub(super) fn done<S: Values, C>(
-    graph: &Inner<S, C>,
-    first: i32,
-    done: &Done<S>,
-) -> Result<Vec<PendingWrite>, NodeError> {
-    let mut list = writes(first, &done.writes)?;
-    let nowhere = Leads::default();
-    let routing = RoutingRecord::of(graph, done.leads.as_deref().unwrap_or(&nowhere), done.by == By::Handler)?;
-    let end = first.saturating_add(i32::try_from(done.writes.len()).unwrap_or(i32::MAX));
-    list.push(entry(end, ROUTING, &routing)?);
-    Ok(list)
-}
+use crate::state::{Values, Writes};
 
 /// What is known of the tasks of a step.
 ///
@@ -144,13 +25,17 @@ pub(crate) struct Pending {
     /// What nodes were called, and are called now.
     renamed: Vec<(String, String)>,
     /// What commands of callers have written, and an answer for whoever asks first.
-    pub(super) null: Option<TaskWrites>,
+    pub(in crate::engine) null: Option<TaskWrites>,
     /// What brings writes of older versions of the state up to date.
     upgrade: Option<Upgrade>,
 }
 
 impl Pending {
-    pub(super) fn new(writes: Vec<TaskWrites>, renamed: &[(String, String)], upgrade: Option<Upgrade>) -> Self {
+    pub(in crate::engine) fn new(
+        writes: Vec<TaskWrites>,
+        renamed: &[(String, String)],
+        upgrade: Option<Upgrade>,
+    ) -> Self {
         let mut pending = Self { renamed: renamed.to_vec(), upgrade, ..Self::default() };
         for writes in writes {
             if writes.task.is_nil() {
@@ -175,7 +60,7 @@ impl Pending {
     }
 
     /// Takes in what was stored meanwhile, in slots that are overwritten.
-    pub(super) fn absorb(&mut self, writes: TaskWrites) {
+    pub(in crate::engine) fn absorb(&mut self, writes: TaskWrites) {
         let place = self.place(&writes.path);
         let record = self.tasks.entry(place).or_insert_with(|| TaskWrites { writes: Vec::new(), ..writes.clone() });
         record.writes.retain(|old| writes.writes.iter().all(|new| new.slot != old.slot));
@@ -183,12 +68,16 @@ impl Pending {
     }
 
     /// Reads what is pending.
-    pub(super) fn scribe<'a, S: Values, C>(&'a self, reader: &'a Reader<'a, S, C>, state: &'a S) -> Scribe<'a, S, C> {
+    pub(in crate::engine) fn scribe<'a, S: Values, C>(
+        &'a self,
+        reader: &'a Reader<'a, S, C>,
+        state: &'a S,
+    ) -> Scribe<'a, S, C> {
         Scribe { reader, state, upgrade: self.upgrade.as_ref() }
     }
 
     /// What a task has done, if it is done.
-    pub(super) fn done<S: Values, C>(
+    pub(in crate::engine) fn done<S: Values, C>(
         &self,
         place: &str,
         reader: &Reader<'_, S, C>,
@@ -208,7 +97,7 @@ impl Pending {
             read.into_iter().for_each(|write| writes.push(write));
         }
         let by = if routing.handler { By::Handler } else { By::Node };
-        Ok(Some(Done { writes, leads: Some(Box::new(routing.leads(&scribe)?)), by }))
+        Ok(Some(Done { writes, leads: Some(Box::new(scribe.leads(&routing)?)), by }))
     }
 
     /// What a task that is not done is to know when it runs again.
@@ -225,7 +114,7 @@ impl Pending {
     }
 
     /// Takes back everything that tasks have stored, and the answers that they were given.
-    pub(super) fn void(&self) -> Result<Vec<TaskWrites>, NodeError> {
+    pub(in crate::engine) fn void(&self) -> Result<Vec<TaskWrites>, NodeError> {
         let back = |write: &PendingWrite| PendingWrite { channel: VOID.into(), value: Vec::new(), ..write.clone() };
         let is_answer = |write: &&PendingWrite| write.slot <= slot::RESUME && &*write.channel == RESUME;
         let mut records = Vec::new();
@@ -250,7 +139,7 @@ impl Pending {
     }
 
     /// What is stored of each task.
-    pub(super) fn records(&self) -> impl Iterator<Item = &TaskWrites> {
+    pub(in crate::engine) fn records(&self) -> impl Iterator<Item = &TaskWrites> {
         self.tasks.values()
     }
 
@@ -266,7 +155,7 @@ impl Pending {
     }
 
     /// The open questions of all tasks, with the id of the task of this graph whose record has them.
-    pub(super) fn open(&self) -> Result<Vec<(&TaskWrites, Vec<Question>)>, CodecError> {
+    pub(in crate::engine) fn open(&self) -> Result<Vec<(&TaskWrites, Vec<Question>)>, CodecError> {
         let mut open = Vec::new();
         for (place, record) in &self.tasks {
             let questions = self.questions(place)?;
@@ -282,7 +171,7 @@ impl Pending {
 }
 
 /// What a task asked last, if it did.
-pub(super) fn asked(record: &TaskWrites) -> Result<Vec<Question>, CodecError> {
+pub(in crate::engine) fn asked(record: &TaskWrites) -> Result<Vec<Question>, CodecError> {
     let asked = record.writes.iter().find(|write| write.slot == slot::INTERRUPT);
     asked.map_or(Ok(Vec::new()), |asked| codec::decode(&asked.value))
 }

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
-use super::Pending;
-use super::answer::Open;
-use super::load::Reader;
 use crate::checkpoint::CodecError;
+use crate::engine::durable::answer::Open;
+use crate::engine::durable::load::Reader;
+use crate::engine::durable::pending::Pending;
 use crate::engine::program::{Done, Inbox, TaskKey};
 use crate::error::RunError;
 use crate::question::Question;
@@ -15,17 +15,17 @@ use crate::state::Values;
 
 /// What is known of the tasks of the first step, if the run goes on where it stopped.
 pub(crate) struct Resumed {
-    pub(super) pending: Pending,
-    pub(super) mode: Mode,
+    pub(in crate::engine) pending: Pending,
+    pub(in crate::engine) mode: Mode,
     /// An answer for whoever asks first.
-    pub(super) anyone: Option<Arc<Mutex<Option<Value>>>>,
+    pub(in crate::engine) anyone: Option<Arc<Mutex<Option<Value>>>>,
     /// The questions that are open beside others that have their answers: who asked them waits.
-    pub(super) open: Option<Open>,
+    pub(in crate::engine) open: Option<Open>,
 }
 
 /// How far what tasks have done counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(in crate::engine) enum Mode {
     /// Tasks that are done do not run again.
     GoOn,
     /// All tasks run again, with the answers that they were given.

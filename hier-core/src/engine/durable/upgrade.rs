@@ -2,17 +2,18 @@
 
 use serde_json::{Map, Value};
 
-use super::delta::put_together;
-use super::journal::{RETURNED, START, schema};
-use super::load::Reader;
 use crate::checkpoint::{Chain, Checkpoint, CodecError, SendRecord, chain_json, codec};
-use crate::engine::program::{Child, Parcel};
+use crate::engine::attempt::stored::RoutingRecord;
+use crate::engine::durable::delta::put_together;
+use crate::engine::durable::journal::{RETURNED, START, schema};
+use crate::engine::durable::load::Reader;
+use crate::engine::program::{Child, Leads, Parcel};
 use crate::error::RunError;
 use crate::state::{Migration, Values};
 
 /// What a pending write is brought up to date with. A task may have done its part of the open step in one version, and its
 /// sibling in another: each write says of which it is.
-pub(super) struct Upgrade {
+pub(in crate::engine) struct Upgrade {
     /// The version of the checkpoint.
     stored: u32,
     present: u32,
@@ -24,7 +25,7 @@ pub(super) struct Upgrade {
 
 impl Upgrade {
     /// The upgrade that a checkpoint needs; none if it is of the present version.
-    pub(super) fn of<S: Values, C>(
+    pub(in crate::engine) fn of<S: Values, C>(
         reader: &Reader<'_, S, C>,
         checkpoint: &Checkpoint,
         values: &[(usize, Chain)],
@@ -57,7 +58,10 @@ impl Upgrade {
     }
 
     /// The channels by name as the present version has them.
-    pub(super) fn values<S: Values, C>(&self, reader: &Reader<'_, S, C>) -> Result<Map<String, Value>, RunError> {
+    pub(in crate::engine) fn values<S: Values, C>(
+        &self,
+        reader: &Reader<'_, S, C>,
+    ) -> Result<Map<String, Value>, RunError> {
         let mut channels = self.channels.clone();
         self.migrate(&mut channels, self.stored, self.present).map_err(|error| reader.unfit(error))?;
         Ok(channels)
@@ -116,7 +120,7 @@ fn whole<S: Values, C>(reader: &Reader<'_, S, C>, name: &str, chain: &Chain) -> 
 }
 
 /// Takes migrated channels into the state: all of them, or none.
-pub(super) fn take_migrated<S: Values, C>(
+pub(in crate::engine) fn take_migrated<S: Values, C>(
     reader: &Reader<'_, S, C>,
     state: &mut S,
     channels: Map<String, Value>,
@@ -132,10 +136,10 @@ pub(super) fn take_migrated<S: Values, C>(
 }
 
 /// Reads what is pending: writes and Sends, which may be of an older version of the state.
-pub(super) struct Scribe<'a, S: Values, C> {
-    pub(super) reader: &'a Reader<'a, S, C>,
-    pub(super) state: &'a S,
-    pub(super) upgrade: Option<&'a Upgrade>,
+pub(in crate::engine) struct Scribe<'a, S: Values, C> {
+    pub(in crate::engine) reader: &'a Reader<'a, S, C>,
+    pub(in crate::engine) state: &'a S,
+    pub(in crate::engine) upgrade: Option<&'a Upgrade>,
 }
 
 impl<S: Values, C> Scribe<'_, S, C> {
@@ -145,7 +149,12 @@ impl<S: Values, C> Scribe<'_, S, C> {
     }
 
     /// A write that was stored: usually one, but a migration may divide a channel.
-    pub(super) fn write(&self, said: Option<u32>, name: &str, bytes: &[u8]) -> Result<Vec<S::Write>, CodecError> {
+    pub(in crate::engine) fn write(
+        &self,
+        said: Option<u32>,
+        name: &str,
+        bytes: &[u8],
+    ) -> Result<Vec<S::Write>, CodecError> {
         let (version, overwrite) = (self.version(said), codec::is_overwrite(bytes));
         if version > S::VERSION {
             return Err(CodecError::new(newer(version, S::VERSION)));
@@ -160,8 +169,20 @@ impl<S: Values, C> Scribe<'_, S, C> {
         written.into_iter().map(read).collect()
     }
 
+    /// Where a task leads in this program.
+    pub(in crate::engine) fn leads(&self, routing: &RoutingRecord) -> Result<Leads, CodecError> {
+        let mut leads = Leads::default();
+        for node in &routing.go {
+            leads.go.push(self.reader.graph.node(node)?);
+        }
+        for send in &routing.sends {
+            leads.sends.push(self.send(routing.version, send)?);
+        }
+        Ok(leads)
+    }
+
     /// What was sent to which node. A graph is sent a state, and nothing says of which version that is but what sent it.
-    pub(super) fn send(&self, said: Option<u32>, send: &SendRecord) -> Result<(usize, Parcel), CodecError> {
+    pub(in crate::engine) fn send(&self, said: Option<u32>, send: &SendRecord) -> Result<(usize, Parcel), CodecError> {
         let node = self.reader.graph.node(&send.node)?;
         let version = self.version(said);
         if version != S::VERSION && self.reader.graph.child(node).is_some_and(Child::takes_state) {

@@ -14,8 +14,8 @@ use uuid::Uuid;
 
 use super::{Heartbeat, Plan, TaskKey};
 use crate::config::Config;
-use crate::engine::durable::Book;
-use crate::engine::stream::Outlet;
+use crate::engine::log::book::Book;
+use crate::engine::stream::emitter::Outlet;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::question::{Asker, Question};
 use crate::store::Store;

@@ -7,8 +7,8 @@
 use super::frontier::Frontier;
 use super::ledger::{Applied, Ledger, path_order};
 use crate::checkpoint::{Agenda, CodecError, LastRan, SendRecord};
+use crate::engine::attempt::route::{route, safely, with_routes};
 use crate::engine::program::{By, Done, Inner, Leads, Parcel, Plan, Routing, TaskKey};
-use crate::engine::route::{route, safely, with_routes};
 use crate::error::{NodeError, RunError};
 use crate::state::{Values, Writes};
 

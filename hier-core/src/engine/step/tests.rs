@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::{Applied, Last, Position};
 use crate::checkpoint::{Agenda, codec};
+use crate::engine::attempt::route::with_routes;
 use crate::engine::program::{Done, Inner, Leads, Parcel, Plan, RouteFn, SpecRef, TaskKey};
-use crate::engine::route::with_routes;
 use crate::error::RunError;
 use crate::reducer::json::Builtin;
 use crate::state::{DynState, Schema, Update, Values, Writes};

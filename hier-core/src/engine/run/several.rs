@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use super::durable::{Before, Reader};
-use super::event::{Event, NodeUpdate, StreamMode};
-use super::exec::in_batch;
-use super::pool::Batch;
-use super::report::started;
-use super::runner::{End, Runner, TaskResult};
-use super::step::Applied;
+use crate::engine::attempt::exec::in_batch;
+use crate::engine::attempt::report::started;
+use crate::engine::durable::load::Reader;
+use crate::engine::durable::resumed::Before;
+use crate::engine::pool::Batch;
 use crate::engine::program::{By, Checkpoints, Done, Inbox, Parcel, Task, TaskKey};
+use crate::engine::run::runner::{End, Runner, TaskResult};
+use crate::engine::step::Applied;
+use crate::engine::stream::event::{Event, NodeUpdate, StreamMode};
 use crate::error::{NodeError, NodeErrorKind, RunError};
 use crate::state::{Update, Values};
 
@@ -22,7 +23,7 @@ struct Planned {
 
 impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     /// A step of any number of tasks.
-    pub(super) async fn several(&mut self) -> Result<Option<End>, RunError> {
+    pub(in crate::engine) async fn several(&mut self) -> Result<Option<End>, RunError> {
         let keys: Vec<TaskKey> = self.position.tasks(self.step).collect();
         self.check_calls(&keys)?;
         let plan = |key: &TaskKey| Planned { key: *key, parcel: self.position.take_parcel(*key), inbox: None };
@@ -120,7 +121,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
 
     /// The end of a step: applied if all its tasks have just ended; else the first error in task order, or a command for
     /// the parent, or questions.
-    pub(super) fn conclude(
+    pub(in crate::engine) fn conclude(
         &mut self,
         results: impl Iterator<Item = (TaskKey, TaskResult<S>)>,
     ) -> Result<Option<End>, RunError> {

@@ -11,9 +11,9 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::event::{DebugEvent, Event, Modes, Nested, Spoken, StreamMode, TaskFinished, TaskStarted};
-use super::outcome::Outcome;
-use super::ring::Ring;
+use crate::engine::stream::event::{DebugEvent, Event, Modes, Nested, Spoken, StreamMode, TaskFinished, TaskStarted};
+use crate::engine::stream::outcome::Outcome;
+use crate::engine::stream::ring::Ring;
 use crate::error::RunError;
 use crate::question::Question;
 use crate::state::Values;

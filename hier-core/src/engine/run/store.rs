@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::book::failed;
-use super::journal::Stride;
-use super::pending::Failed;
 use crate::checkpoint::{Record, Source, TaskWrites};
-use crate::engine::event::{CheckpointEvent, Event, StreamMode};
-use crate::engine::outcome::StopReason;
+use crate::engine::attempt::record::failed;
+use crate::engine::attempt::stored::Failed;
+use crate::engine::durable::journal::Stride;
 use crate::engine::program::{Task, TaskKey};
-use crate::engine::runner::{End, Runner, TaskResult};
+use crate::engine::run::runner::{End, Runner, TaskResult};
+use crate::engine::stream::event::{CheckpointEvent, Event, StreamMode};
+use crate::engine::stream::outcome::StopReason;
 use crate::error::RunError;
 use crate::state::Values;
 
@@ -34,7 +34,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     }
 
     /// The checkpoint of the step that has just been applied.
-    pub(super) fn step_record(&mut self, source: Source) -> Result<Option<Record>, RunError> {
+    pub(in crate::engine) fn step_record(&mut self, source: Source) -> Result<Option<Record>, RunError> {
         let stride = Stride { step: self.step, source, agenda: self.position.agenda(&self.task.graph)? };
         let Some(journal) = &mut self.journal else { return Ok(None) };
         let fresh = self.position.ledger.fresh_returns();
@@ -45,7 +45,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         record
     }
 
-    pub(super) async fn commit(&self, records: Vec<Record>) -> Result<(), RunError> {
+    pub(in crate::engine) async fn commit(&self, records: Vec<Record>) -> Result<(), RunError> {
         let Some(journal) = self.journal.as_ref().filter(|_| !records.is_empty()) else { return Ok(()) };
         journal.book.committer.commit(records).await.map_err(|error| journal.saver(error))
     }
@@ -76,7 +76,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     }
 
     /// A new input takes the place of what was to run next.
-    pub(super) fn discard(&mut self) -> Result<(), RunError> {
+    pub(in crate::engine) fn discard(&mut self) -> Result<(), RunError> {
         let Task { graph, state, .. } = &mut self.task;
         self.position.discard(graph, Arc::make_mut(state), &mut [])
     }
@@ -95,7 +95,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         End::Stopped(StopReason::Before(self.next()))
     }
 
-    pub(super) fn emit_checkpoint(&self, step: i64, source: Source) {
+    pub(in crate::engine) fn emit_checkpoint(&self, step: i64, source: Source) {
         let Some(emitter) = self.emitter.as_ref().filter(|emitter| emitter.wants(StreamMode::Checkpoints)) else {
             return;
         };

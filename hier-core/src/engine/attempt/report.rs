@@ -3,9 +3,9 @@
 use serde_json::{Map, Value};
 use tracing::Span;
 
-use super::event::{Event, NodeUpdate, StreamMode, TaskFinished, TaskStarted, state_json};
-use super::stream::Emitter;
 use crate::engine::program::{By, Done, Task};
+use crate::engine::stream::emitter::Emitter;
+use crate::engine::stream::event::{Event, NodeUpdate, StreamMode, TaskFinished, TaskStarted, state_json};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::state::{Update, Values};
 

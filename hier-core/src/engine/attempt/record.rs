@@ -1,37 +1,17 @@
-//! Where tasks write down what they have done, as soon as they have done it.
-
-use std::sync::{Arc, Mutex};
+//! Writes down what a task has done, as soon as it has done it.
 
 use uuid::Uuid;
 
-use super::Committer;
-use super::pending::{self, Failed};
-use crate::checkpoint::{PendingWrite, Record, SaverError, TaskWrites, slot};
-use crate::config::Durability;
+use crate::checkpoint::{PendingWrite, SaverError, TaskWrites, slot};
+use crate::engine::attempt::stored;
+use crate::engine::attempt::stored::Failed;
+use crate::engine::log::book::Book;
 use crate::engine::program::{Done, Inbox, Run, Task};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::question::Question;
 use crate::state::Values;
-use crate::sync::lock;
-
-/// What the tasks of one graph of a durable run have done.
-pub(crate) struct Book {
-    pub(crate) committer: Arc<Committer>,
-    pub(crate) namespace: Arc<str>,
-    /// What is stored when the run ends, if nothing is stored before.
-    held: Mutex<Vec<TaskWrites>>,
-}
 
 impl Book {
-    pub(crate) fn new(committer: Arc<Committer>, namespace: Arc<str>) -> Self {
-        Self { committer, namespace, held: Mutex::default() }
-    }
-
-    /// Whether records are kept until the run ends.
-    pub(crate) fn holds(&self) -> bool {
-        self.committer.durability == Durability::Exit
-    }
-
     /// A task has ended. Its writes and its routing are stored together, and only then does it count as done.
     pub(crate) async fn ended<S: Values, C>(
         &self,
@@ -42,12 +22,12 @@ impl Book {
         let first = inbox.map_or(0, |inbox| inbox.free_slot);
         let mut writes = match result {
             Ok(done) if done.is_for_parent() => return Ok(()),
-            Ok(done) => pending::done(&task.graph, first, done)?,
+            Ok(done) => stored::done(&task.graph, first, done)?,
             Err(error) => match error.kind() {
                 NodeErrorKind::Interrupt(questions) => vec![asks(questions)?],
                 NodeErrorKind::WrongAnswer { question, .. } => {
                     let number = question.asker.as_ref().map_or(0, |asker| asker.number);
-                    vec![asks(std::slice::from_ref(question))?, pending::no_answer(number)]
+                    vec![asks(std::slice::from_ref(question))?, stored::no_answer(number)]
                 }
                 NodeErrorKind::Saver(_) => return Ok(()),
                 _ if error.is_of_handler() => Vec::new(),
@@ -66,7 +46,7 @@ impl Book {
     async fn nobody_elses<C>(&self, run: &Run<C>) -> Result<(), NodeError> {
         let is_taken = run.inbox.as_ref().is_some_and(|inbox| inbox.taken.get().is_some());
         let Some(checkpoint) = run.base.filter(|_| is_taken) else { return Ok(()) };
-        let writes = vec![pending::no_answer_for_anyone()];
+        let writes = vec![stored::no_answer_for_anyone()];
         self.write(TaskWrites { checkpoint, task: Uuid::nil(), path: "~".into(), writes }).await.map_err(unsaved)
     }
 
@@ -86,24 +66,6 @@ impl Book {
         let path = run.place();
         self.write(TaskWrites { checkpoint, task: run.task_id(), path, writes }).await.map_err(unsaved)
     }
-
-    /// Stores what a task has done.
-    pub(crate) async fn write(&self, writes: TaskWrites) -> Result<(), SaverError> {
-        if self.holds() {
-            lock(&self.held).push(writes);
-            return Ok(());
-        }
-        self.committer.commit(vec![self.record(writes)]).await
-    }
-
-    pub(crate) fn record(&self, writes: TaskWrites) -> Record {
-        Record::Writes { namespace: self.namespace.clone(), writes }
-    }
-
-    /// What was kept for the end of the run.
-    pub(crate) fn take_held(&self) -> Vec<TaskWrites> {
-        std::mem::take(&mut lock(&self.held))
-    }
 }
 
 /// Why a task failed. What it had done before and could not be applied stays void, and a question that was given a wrong
@@ -122,19 +84,19 @@ fn failure(inbox: Option<&Inbox>, error: &NodeError) -> Result<Vec<PendingWrite>
 /// The answer for whoever asks first, if the task has taken it.
 fn took(inbox: Option<&Inbox>) -> Result<Option<PendingWrite>, NodeError> {
     let taken = inbox.and_then(|inbox| inbox.taken.get());
-    taken.map(|(number, answer)| pending::answer(*number, answer)).transpose()
+    taken.map(|(number, answer)| stored::answer(*number, answer)).transpose()
 }
 
 /// What a task asks, as it is stored.
 fn asks(questions: &[Question]) -> Result<PendingWrite, NodeError> {
-    pending::entry(slot::INTERRUPT, pending::INTERRUPT, questions)
+    stored::entry(slot::INTERRUPT, stored::INTERRUPT, questions)
 }
 
-pub(super) fn failed(failed: &Failed) -> Result<PendingWrite, NodeError> {
-    pending::entry(slot::ERROR, pending::ERROR, failed)
+pub(in crate::engine) fn failed(failed: &Failed) -> Result<PendingWrite, NodeError> {
+    stored::entry(slot::ERROR, stored::ERROR, failed)
 }
 
 /// What a task has done could not be stored.
-pub(super) fn unsaved(error: SaverError) -> NodeError {
+pub(in crate::engine) fn unsaved(error: SaverError) -> NodeError {
     NodeError::from_kind(NodeErrorKind::Saver(error), false)
 }

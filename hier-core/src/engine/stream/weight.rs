@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::event::Event;
+use crate::engine::stream::event::Event;
 use crate::message::ChatChunk;
 use crate::question::Question;
 use crate::state::{ChannelWrite, Stored, Update, Values};
@@ -17,7 +17,7 @@ const KEPT: usize = 64 << 10;
 /// Weighs events. A state would have to be read as a whole for each event that shows it, so it is read only now and then,
 /// the greater it is the less often, and taken to grow meanwhile as it did before.
 #[derive(Default)]
-pub(super) struct Scale {
+pub(in crate::engine) struct Scale {
     /// What the state was when it was read, how many events ago that was, and by how much it grows with each.
     read: usize,
     age: usize,
@@ -26,7 +26,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    pub(super) fn weigh<S: Values>(&mut self, event: &Event<S>) -> usize {
+    pub(in crate::engine) fn weigh<S: Values>(&mut self, event: &Event<S>) -> usize {
         OVERHEAD
             + match event {
                 Event::Values(state) => self.state(&**state),

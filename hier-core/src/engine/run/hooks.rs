@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::exec::call;
-use super::route::with_writes;
-use super::runner::Runner;
+use crate::engine::attempt::exec::call;
+use crate::engine::attempt::route::with_writes;
 use crate::engine::program::{Body, Task};
+use crate::engine::run::runner::Runner;
 use crate::error::{NodeError, NodeErrorKind, RunError};
 use crate::state::{Values, Writes};
 
@@ -16,7 +16,7 @@ const ON_EXIT: &str = "on_exit";
 
 impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     /// What leaving the graph writes.
-    pub(super) async fn leaving(&self) -> Result<Writes<S>, NodeError> {
+    pub(in crate::engine) async fn leaving(&self) -> Result<Writes<S>, NodeError> {
         self.hook(ON_EXIT, self.task.graph.hooks.on_exit.as_ref(), self.task.state.clone()).await
     }
 
@@ -54,14 +54,14 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     }
 
     /// Begins a run that is not durable.
-    pub(super) async fn enter(&mut self, input: Writes<S>) -> Result<(), RunError> {
+    pub(in crate::engine) async fn enter(&mut self, input: Writes<S>) -> Result<(), RunError> {
         let input = self.entered(input).await?;
         self.begin(input)?;
         self.leave_if_over().await
     }
 
     /// The input, and what entering the graph adds to it.
-    pub(super) async fn entered(&self, input: Writes<S>) -> Result<Writes<S>, RunError> {
+    pub(in crate::engine) async fn entered(&self, input: Writes<S>) -> Result<Writes<S>, RunError> {
         let Some(hook) = &self.task.graph.hooks.on_entry else { return Ok(input) };
         // What cannot be applied is refused where it is applied.
         let Ok(state) = with_writes(&*self.task.state, &input) else { return Ok(input) };
@@ -71,7 +71,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     }
 
     /// What leaving a root adds to its last step, if this was it.
-    pub(super) async fn leave_if_over(&mut self) -> Result<(), RunError> {
+    pub(in crate::engine) async fn leave_if_over(&mut self) -> Result<(), RunError> {
         if !self.is_left() || !self.position.is_over() {
             return Ok(());
         }

@@ -5,16 +5,19 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
-use super::answer::{self, Asked, Given};
-use super::journal::{Journal, Stride};
-use super::load::{Loaded, Reader};
-use super::pending::{self, RoutingRecord};
-use super::resumed::{Mode, Resumed};
-use super::{Book, Committer, Known, Pending, input, load};
 use crate::checkpoint::{Agenda, CodecError, ListQuery, Record, SaverError, Source, TaskWrites, slot};
+use crate::engine::attempt::stored::RoutingRecord;
+use crate::engine::attempt::{resolve, stored};
+use crate::engine::durable::answer::{Asked, Given};
+use crate::engine::durable::journal::{Journal, Stride};
+use crate::engine::durable::load::{Known, Loaded, Reader, load};
+use crate::engine::durable::pending::Pending;
+use crate::engine::durable::resumed::{Mode, Resumed};
+use crate::engine::durable::{answer, input};
+use crate::engine::log::book::Book;
+use crate::engine::log::committer::Committer;
 use crate::engine::program::{Command, Input, Leads, Task};
-use crate::engine::resolve;
-use crate::engine::runner::Runner;
+use crate::engine::run::runner::Runner;
 use crate::engine::step::Breakpoints;
 use crate::error::RunError;
 use crate::state::{Values, Writes};
@@ -188,13 +191,13 @@ where
     let entries = || {
         let mut list = Vec::new();
         if let Some(answer) = anyone {
-            list.push(pending::entry(slot::RESUME, pending::RESUME, answer)?);
+            list.push(stored::entry(slot::RESUME, stored::RESUME, answer)?);
         }
         if let Some((writes, leads)) = command {
             let first = pending.null_slot();
-            list.append(&mut pending::writes(first, writes)?);
+            list.append(&mut stored::writes(first, writes)?);
             let end = first.saturating_add(i32::try_from(writes.len()).unwrap_or(i32::MAX));
-            list.push(pending::entry(end, pending::ROUTING, &RoutingRecord::of(&runner.task.graph, leads, false)?)?);
+            list.push(stored::entry(end, stored::ROUTING, &RoutingRecord::of(&runner.task.graph, leads, false)?)?);
         }
         Ok(list)
     };
@@ -213,7 +216,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     }
 
     /// A new input follows step `step − 1`: it is stored, then applied.
-    pub(super) async fn begin_durably(&mut self, input: Writes<S>, step: i64) -> Result<(), RunError> {
+    pub(in crate::engine) async fn begin_durably(&mut self, input: Writes<S>, step: i64) -> Result<(), RunError> {
         self.start_at(step);
         let input = self.entered(input).await?;
         let agenda = Agenda { start: true, ..self.position.agenda(&self.task.graph)? };

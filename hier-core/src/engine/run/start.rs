@@ -8,16 +8,20 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tracing::{Instrument, Span};
 
-use super::durable::{self, Book, Committer};
-use super::event::Modes;
-use super::outcome::{Interrupted, Outcome, Stopped};
-use super::ring::Ring;
-use super::runner::{End, Runner};
-use super::step::Breakpoints;
-use super::stream::{CloseOnDrop, Emitter, EventStream, Outlet};
 use crate::checkpoint::{Checkpointer, SaverError, WhenRunning};
 use crate::config::Config;
+use crate::engine::durable::{check, level};
+use crate::engine::log::book::Book;
+use crate::engine::log::committer;
+use crate::engine::log::committer::Committer;
 use crate::engine::program::{Attachments, Checkpoints, GraphOutput, Inner, Input, NodeResult, Output, Shared, Task};
+use crate::engine::run::runner::{End, Runner};
+use crate::engine::run::{resume, resume_subgraph};
+use crate::engine::step::Breakpoints;
+use crate::engine::stream::emitter::{CloseOnDrop, Emitter, EventStream, Outlet};
+use crate::engine::stream::event::Modes;
+use crate::engine::stream::outcome::{Interrupted, Outcome, Stopped};
+use crate::engine::stream::ring::Ring;
 use crate::error::{NodeError, NodeErrorKind, RunError};
 use crate::state::{Values, Writes};
 
@@ -96,7 +100,7 @@ where
 {
     if let Some(committer) = committer {
         // Boxed: the future of a run without a saver stays small.
-        return Box::pin(durable::open(runner, committer, input)).await;
+        return Box::pin(resume::open(runner, committer, input)).await;
     }
     runner.breakpoints = Breakpoints::configured(&runner.task.graph.plan, runner.task.run.config())?;
     let nothing = || RunError::EmptyInput { graph: runner.graph_name() };
@@ -121,7 +125,7 @@ where
     S: Values,
     C: Send + Sync + 'static,
 {
-    durable::check_input(graph, saver, config, input).await?;
+    check::check_input(graph, saver, config, input).await?;
     // A run that is going is not ended by a click.
     let unless_said = match input {
         Input::New(_) | Input::Continue => WhenRunning::TakeOver,
@@ -154,7 +158,7 @@ fn has_timers() -> bool {
 /// Keeps the lease, in a task of its own: also while a node keeps its thread.
 fn renewal(committer: &Committer) -> Option<AbortOnDropHandle<SaverError>> {
     let runtime = Handle::try_current().ok().filter(|_| committer.saver.leases_expire())?;
-    let renewal = durable::keep_alive(committer.saver.clone(), committer.lease.clone());
+    let renewal = committer::keep_alive(committer.saver.clone(), committer.lease.clone());
     Some(AbortOnDropHandle::new(runtime.spawn(renewal)))
 }
 
@@ -277,7 +281,7 @@ where
     let outer = &task.run.shared;
     let mut namespace = outer.namespace.clone();
     let checkpoints = task.graph.nodes[task.run.key.node].checkpoints;
-    namespace.push(durable::level_of(task).await.map_err(subgraph_error)?);
+    namespace.push(level::level_of(task).await.map_err(subgraph_error)?);
     let emitter = outer.outlet.as_deref().and_then(Outlet::for_subgraphs);
     let emitter = emitter.map(|(root, modes)| Arc::new(Emitter::nested(root, modes, namespace.clone())));
     let mut shared = shared(graph, context, outer.config.clone(), namespace, emitter.as_ref(), outer.tracker.clone());
@@ -301,7 +305,7 @@ impl<T: Values, D: Send + Sync + 'static> Runner<T, D> {
         S: Values,
         C: Send + Sync + 'static,
     {
-        durable::begin_child(self, task, input).await.map_err(subgraph_error)
+        resume_subgraph::begin_child(self, task, input).await.map_err(subgraph_error)
     }
 }
 
@@ -318,7 +322,7 @@ where
     D: Send + Sync + 'static,
 {
     let end = runner.drive().await;
-    durable::close_child(runner, task, &end).await.map_err(subgraph_error)?;
+    resume_subgraph::close_child(runner, task, &end).await.map_err(subgraph_error)?;
     match end.map_err(subgraph_error)? {
         // A breakpoint inside stops the graphs around it too.
         End::Stopped(_) => Err(NodeError::from_kind(NodeErrorKind::Interrupt(Vec::new()), false)),

@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::journal::{Journal, RETURNED};
-use super::load::{Loaded, Reader};
-use super::resumed::{Mode, Resumed};
-use super::{Book, Known, Open, input, load};
 use crate::checkpoint::{ListQuery, Saved, SaverError};
+use crate::engine::durable::answer::Open;
+use crate::engine::durable::input;
+use crate::engine::durable::journal::{Journal, RETURNED};
+use crate::engine::durable::load::{Known, Loaded, Reader, load};
+use crate::engine::durable::resumed::{Mode, Resumed};
+use crate::engine::log::book::Book;
 use crate::engine::program::{Checkpoints, Task};
-use crate::engine::runner::{End, Runner};
+use crate::engine::run::runner::{End, Runner};
 use crate::error::RunError;
 use crate::state::{Values, Writes};
 

@@ -6,11 +6,10 @@ use std::time::SystemTime;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::level::{stored_level, within};
-use super::load;
-use super::load::{Loaded, Reader};
 use crate::checkpoint::{Checkpointer, CodecError, ListQuery, Saved, Source};
 use crate::config::Config;
+use crate::engine::durable::level::{stored_level, within};
+use crate::engine::durable::load::{Loaded, Reader, load};
 use crate::engine::program::{Done, Inner};
 use crate::engine::step::Applied;
 use crate::error::RunError;
@@ -138,7 +137,7 @@ fn place<'a, S: Values, C>(
 }
 
 /// What the graphs around a subgraph have stored of the channels that it shares with them and has not written itself.
-pub(super) async fn inherited<S, C>(
+pub(in crate::engine) async fn inherited<S, C>(
     graph: &Inner<S, C>,
     saver: &Arc<dyn Checkpointer>,
     thread: &str,
@@ -160,7 +159,7 @@ where
             let Some(own) = own.filter(|own| !expires && !found.values.iter().any(|(known, _)| known == own)) else {
                 continue;
             };
-            if !name.starts_with("__start__") && &**name != super::journal::RETURNED {
+            if !name.starts_with("__start__") && &**name != crate::engine::durable::journal::RETURNED {
                 found.values.push((own, chain));
             }
         }
@@ -181,7 +180,7 @@ where
 {
     let thread = config.thread_id().unwrap_or_default();
     let reader = Reader { graph, thread };
-    let completed = super::input::complete(saver, thread, &config.namespace, &mut found).await;
+    let completed = crate::engine::durable::input::complete(saver, thread, &config.namespace, &mut found).await;
     completed.map_err(|error| RunError::Saver { graph: graph.plan.graph().to_owned(), error })?;
     inherited(graph, saver, thread, &mut found).await?;
     let newest = Some(found.checkpoint.id);

@@ -10,14 +10,14 @@ use futures_core::future::BoxFuture;
 use futures_util::FutureExt;
 use tracing::Instrument;
 
-use super::report::{is_traced, report, task_span};
-use super::resolve;
-use super::route::{safely, with_routes};
-use super::stream::Emitter;
+use crate::engine::attempt::report::{is_traced, report, task_span};
+use crate::engine::attempt::resolve;
+use crate::engine::attempt::route::{safely, with_routes};
 use crate::engine::program::heartbeat::{self, Heartbeat};
 use crate::engine::program::{
     Body, By, CacheKey, Done, Failure, Inbox, Leads, NodeDef, NodeResult, Orders, Output, Personal, Task,
 };
+use crate::engine::stream::emitter::Emitter;
 use crate::error::{NodeError, NodeErrorKind, TimeoutKind};
 use crate::state::Values;
 

@@ -4,15 +4,18 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::journal::{Journal, Stride};
-use super::load::{Loaded, Reader};
-use super::{Book, Committer, Known, Pending, load};
 use crate::checkpoint::{Checkpoint, Checkpointer, CodecError, Record, Saved, Source};
 use crate::config::Config;
+use crate::engine::attempt::resolve;
+use crate::engine::attempt::route::{safely, with_routes};
+use crate::engine::durable::journal::{Journal, Stride};
+use crate::engine::durable::load::{Known, Loaded, Reader, load};
+use crate::engine::durable::pending::Pending;
+use crate::engine::log::book::Book;
+use crate::engine::log::committer::Committer;
 use crate::engine::program::{By, Command, Done, Inner, Plan};
-use crate::engine::resolve;
-use crate::engine::route::{safely, with_routes};
 use crate::engine::step::{Applied, Last, Position};
+use crate::engine::thread::snapshot;
 use crate::error::RunError;
 use crate::state::{Update, Values};
 
@@ -110,8 +113,23 @@ where
     Ok(config)
 }
 
+/// Refuses updates that cannot be made.
+pub(crate) async fn check_updates<S, C>(
+    graph: &Inner<S, C>,
+    saver: &Arc<dyn Checkpointer>,
+    config: &Config,
+    supersteps: &[Vec<StateUpdate<S>>],
+) -> Result<(), RunError>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+{
+    let thread = config.thread_id().ok_or_else(|| RunError::NoThread { graph: graph.plan.graph().to_owned() })?;
+    check(Reader { graph, thread }, saver, config, supersteps).await
+}
+
 /// Refuses updates that cannot be made. Of those after the first superstep only the names are known before it is made.
-pub(super) async fn check<S, C>(
+pub(in crate::engine) async fn check<S, C>(
     reader: Reader<'_, S, C>,
     saver: &Arc<dyn Checkpointer>,
     config: &Config,
@@ -195,7 +213,7 @@ where
     let get = async |id| saver.get(thread, namespace, id).await.map_err(|error| reader.failed(error));
     let mut found = get(config.checkpoint).await?;
     if let Some(found) = &mut found {
-        let completed = super::input::complete(saver, thread, namespace, found).await;
+        let completed = crate::engine::durable::input::complete(saver, thread, namespace, found).await;
         completed.map_err(|error| reader.failed(error))?;
     }
     if let (None, Some(id)) = (&found, config.checkpoint) {
@@ -226,7 +244,7 @@ where
             Known { newest, ..Known::default() },
         ));
     };
-    super::snapshot::inherited(graph, saver, reader.thread, &mut found).await?;
+    snapshot::inherited(graph, saver, reader.thread, &mut found).await?;
     // What is changed in a subgraph is handed back with what its nodes write.
     let loaded = load(&reader, (graph.initial)(), newest, found, is_child)?;
     let Loaded { checkpoint, state, position, pending, known } = loaded;

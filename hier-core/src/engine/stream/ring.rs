@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 
 use futures_util::task::AtomicWaker;
 
-use super::event::Event;
-use super::weight::Scale;
+use crate::engine::stream::event::Event;
+use crate::engine::stream::weight::Scale;
 use crate::state::Values;
 use crate::sync::lock;
 
@@ -38,7 +38,7 @@ impl<S: Values> Ring<S> {
         Self { queue: Mutex::new(queue), scale: Mutex::default(), waker: AtomicWaker::new(), capacity }
     }
 
-    pub(super) fn push(&self, event: Event<S>) {
+    pub(in crate::engine) fn push(&self, event: Event<S>) {
         let bytes = lock(&self.scale).weigh(&event);
         let mut queue = lock(&self.queue);
         let mut dropped = Vec::new();
@@ -53,19 +53,19 @@ impl<S: Values> Ring<S> {
     }
 
     /// Tells the consumer that no more events come.
-    pub(super) fn close(&self) {
+    pub(in crate::engine) fn close(&self) {
         lock(&self.queue).closed = true;
         self.waker.wake();
     }
 
     /// Whether a consumer that keeps up would want the run to yield now.
-    pub(super) fn is_crowded(&self) -> bool {
+    pub(in crate::engine) fn is_crowded(&self) -> bool {
         let queue = lock(&self.queue);
         queue.events.len() * 2 > self.capacity || queue.bytes * 2 > BYTES
     }
 
     /// The next event; none if the run has ended and all were taken.
-    pub(super) fn poll_pop(&self, context: &mut Context<'_>) -> Poll<Option<Event<S>>> {
+    pub(in crate::engine) fn poll_pop(&self, context: &mut Context<'_>) -> Poll<Option<Event<S>>> {
         self.waker.register(context.waker());
         let mut queue = lock(&self.queue);
         if queue.missed > 0 {

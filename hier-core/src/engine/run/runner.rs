@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use tracing::Instrument;
 
-use super::durable::{Journal, Resumed};
-use super::event::{Event, StreamMode};
-use super::exec::{call, execute, execute_and_route, resolve};
-use super::outcome::StopReason;
-use super::report::{is_traced, report, started, step_span, task_span};
-use super::step::{Applied, Breakpoints, Position};
-use super::stream::Emitter;
+use crate::engine::attempt::exec::{call, execute, execute_and_route, resolve};
+use crate::engine::attempt::report::{is_traced, report, started, step_span, task_span};
+use crate::engine::durable::journal::Journal;
+use crate::engine::durable::resumed::Resumed;
 use crate::engine::program::{Done, Inner, Output, ParentCommand, Routing, Run, Shared, Task, TaskKey};
+use crate::engine::step::{Applied, Breakpoints, Position};
+use crate::engine::stream::emitter::Emitter;
+use crate::engine::stream::event::{Event, StreamMode};
+use crate::engine::stream::outcome::StopReason;
 use crate::error::{NodeError, NodeErrorKind, RunError};
 use crate::question::Question;
 use crate::state::{Steps, Values, Writes};
@@ -20,17 +21,17 @@ use crate::state::{Steps, Values, Writes};
 pub(crate) struct Runner<S: Values, C> {
     /// The task that is running, where there is only one; else what the tasks are copies of.
     pub(crate) task: Task<S, C>,
-    pub(super) position: Position<S>,
+    pub(in crate::engine) position: Position<S>,
     /// Scratch: what the routes of a step of one task choose.
     routing: Routing,
-    pub(super) step: i64,
-    pub(super) stop: i64,
-    pub(super) emitter: Option<Arc<Emitter<S>>>,
-    pub(super) breakpoints: Option<Box<Breakpoints>>,
+    pub(in crate::engine) step: i64,
+    pub(in crate::engine) stop: i64,
+    pub(in crate::engine) emitter: Option<Arc<Emitter<S>>>,
+    pub(in crate::engine) breakpoints: Option<Box<Breakpoints>>,
     /// The durable side, if there is a saver.
-    pub(super) journal: Option<Box<Journal>>,
+    pub(in crate::engine) journal: Option<Box<Journal>>,
     /// What is known of the tasks of the first step.
-    pub(super) resumed: Option<Box<Resumed>>,
+    pub(in crate::engine) resumed: Option<Box<Resumed>>,
 }
 
 /// How a run ended, unless it failed.
@@ -42,7 +43,7 @@ pub(crate) enum End {
     Parent(usize, Box<dyn ParentCommand>),
 }
 
-pub(super) type TaskResult<S> = Result<Done<S>, NodeError>;
+pub(in crate::engine) type TaskResult<S> = Result<Done<S>, NodeError>;
 
 impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     pub(crate) fn new(
@@ -78,7 +79,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
 
     /// The next step is this one. The run may take as many as its limit says, and this one, which is an input or has been begun
     /// before; it ends before the numbers do.
-    pub(super) fn start_at(&mut self, step: i64) {
+    pub(in crate::engine) fn start_at(&mut self, step: i64) {
         let limit = i64::try_from(self.task.run.shared.config.recursion_limit).unwrap_or(i64::MAX).min(i64::MAX / 2);
         self.step = step;
         self.stop = step.saturating_add(limit + 1).min(i64::MAX - 1);
@@ -99,7 +100,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     }
 
     /// The step in which START runs.
-    pub(super) fn begin_step(&mut self) -> Result<(), RunError> {
+    pub(in crate::engine) fn begin_step(&mut self) -> Result<(), RunError> {
         let Task { graph, state, .. } = &mut self.task;
         let written = self.position.begin(graph, Arc::make_mut(state), &mut self.routing)?;
         if written || self.position.is_child() {
@@ -170,13 +171,13 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         }
     }
 
-    pub(super) fn is_child(&self) -> bool {
+    pub(in crate::engine) fn is_child(&self) -> bool {
         self.position.is_child()
     }
 
     /// Whether code runs when this root is left.
     #[inline]
-    pub(super) fn is_left(&self) -> bool {
+    pub(in crate::engine) fn is_left(&self) -> bool {
         self.task.graph.hooks.on_exit.is_some() && !self.is_child()
     }
 
@@ -197,7 +198,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         self.drained().map(|reason| End::Stopped(StopReason::Drained(reason)))
     }
 
-    pub(super) fn break_at(&self, reason: StopReason) -> End {
+    pub(in crate::engine) fn break_at(&self, reason: StopReason) -> End {
         if let Some(emitter) = &self.emitter {
             emitter.interrupted(&[]);
         }
@@ -264,7 +265,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
 
     /// Applies a step of one task.
     #[inline]
-    pub(super) fn ended(&mut self, node: usize, result: TaskResult<S>) -> Result<Option<End>, RunError> {
+    pub(in crate::engine) fn ended(&mut self, node: usize, result: TaskResult<S>) -> Result<Option<End>, RunError> {
         match result {
             Ok(done) if !done.is_for_parent() => {
                 let task = Applied { node: Some(node), pushed: false, done };
@@ -283,7 +284,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         }
     }
 
-    pub(super) fn failed(&self, node: usize, error: NodeError) -> RunError {
+    pub(in crate::engine) fn failed(&self, node: usize, error: NodeError) -> RunError {
         if let NodeErrorKind::Saver(error) = error.kind() {
             return RunError::Saver { graph: self.graph_name(), error: error.clone() };
         }
@@ -291,7 +292,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     }
 
     /// Applies a step whose routes have been asked.
-    pub(super) fn apply(&mut self, tasks: &mut Vec<Applied<S>>) -> Result<bool, RunError> {
+    pub(in crate::engine) fn apply(&mut self, tasks: &mut Vec<Applied<S>>) -> Result<bool, RunError> {
         let Task { graph, state, .. } = &mut self.task;
         self.position.apply(graph, Arc::make_mut(state), tasks)
     }
@@ -301,13 +302,13 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         self.task.graph.child(node).is_some()
     }
 
-    pub(super) fn emit_values_of(&self, written: bool, tasks: &[Applied<S>]) {
+    pub(in crate::engine) fn emit_values_of(&self, written: bool, tasks: &[Applied<S>]) {
         if written || tasks.iter().filter_map(|task| task.node).any(|node| self.runs_graph(node)) {
             self.emit_values();
         }
     }
 
-    pub(super) fn emit_values(&self) {
+    pub(in crate::engine) fn emit_values(&self) {
         if let Some(emitter) = self.emitter.as_ref().filter(|emitter| emitter.wants(StreamMode::Values)) {
             emitter.emit(Event::Values(self.task.state.clone()));
         }

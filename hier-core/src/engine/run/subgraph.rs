@@ -6,11 +6,11 @@ use std::sync::Arc;
 use futures_core::future::BoxFuture;
 use serde_json::Value;
 
-use super::run::{finish_child, open_child};
-use super::runner::Runner;
 use crate::channel::ChannelSpec;
 use crate::checkpoint::codec;
 use crate::engine::program::{Attached, Checkpoints, NodeResult, Parcel, Subgraph, Task};
+use crate::engine::run::runner::Runner;
+use crate::engine::run::start::{finish_child, open_child};
 use crate::error::NodeError;
 use crate::state::{ChannelWrite, DynState, Update, Values, Writes};
 

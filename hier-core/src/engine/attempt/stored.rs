@@ -1,0 +1,126 @@
+//! The format of what a task has done, as it is stored beside the checkpoint that its step started from.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::checkpoint::{CodecError, PendingWrite, SendRecord, codec, slot};
+use crate::engine::program::{By, Done, Inner, Leads};
+use crate::error::NodeError;
+use crate::state::{ChannelWrite, Values, Writes};
+
+/// Where a task leads. It is stored last, and with the writes: who finds it knows that the task is done.
+pub(in crate::engine) const ROUTING: &str = "__routing__";
+pub(in crate::engine) const ERROR: &str = "__error__";
+pub(in crate::engine) const INTERRUPT: &str = "__interrupt__";
+pub(in crate::engine) const RESUME: &str = "__resume__";
+/// Takes back an answer.
+pub(in crate::engine) const VOID: &str = "__void__";
+
+/// Where a task leads.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(in crate::engine) struct RoutingRecord {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(in crate::engine) go: Vec<Arc<str>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(in crate::engine) sends: Vec<SendRecord>,
+    /// Whether the node's handler has done it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(in crate::engine) handler: bool,
+    /// The version of the state that it is of, with the writes before it; none is the checkpoint's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::engine) version: Option<u32>,
+}
+
+impl RoutingRecord {
+    /// Where that leads, by name. A state that has only one version need not say which.
+    pub(in crate::engine) fn of<S: Values, C>(
+        graph: &Inner<S, C>,
+        leads: &Leads,
+        handler: bool,
+    ) -> Result<Self, CodecError> {
+        let go = leads.go.iter().map(|node| graph.plan.shared_name(*node).clone()).collect();
+        let sends = leads.sends.iter().map(|(node, parcel)| graph.send_record(*node, parcel));
+        let version = Some(S::VERSION).filter(|version| *version > 1);
+        Ok(Self { go, sends: sends.collect::<Result<_, CodecError>>()?, handler, version })
+    }
+}
+
+/// Why a task failed.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(in crate::engine) struct Failed {
+    pub(in crate::engine) message: String,
+    /// Whether its handler takes over.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(in crate::engine) handled: bool,
+    /// The task was done and its writes could not be applied: those in slots below this one do not count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::engine) void: Option<i32>,
+    /// How many of the task's answers are the node's: the handler's questions are counted from there.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(in crate::engine) asked: usize,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // as serde wants it
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+/// An entry of the engine's own.
+pub(in crate::engine) fn entry<T: Serialize + ?Sized>(
+    slot: i32,
+    name: &str,
+    value: &T,
+) -> Result<PendingWrite, NodeError> {
+    Ok(PendingWrite { slot, channel: name.into(), value: codec::encode(value)? })
+}
+
+/// An answer to a question of a task.
+pub(in crate::engine) fn answer(number: usize, value: &Value) -> Result<PendingWrite, NodeError> {
+    entry(slot::answer(i32::try_from(number).unwrap_or(i32::MAX - 1000)), RESUME, value)
+}
+
+/// The answer for whoever asks first has been taken.
+pub(in crate::engine) fn no_answer_for_anyone() -> PendingWrite {
+    PendingWrite { slot: slot::RESUME, channel: VOID.into(), value: Vec::new() }
+}
+
+/// Takes an answer back.
+pub(in crate::engine) fn no_answer(number: usize) -> PendingWrite {
+    let slot = slot::answer(i32::try_from(number).unwrap_or(i32::MAX - 1000));
+    PendingWrite { slot, channel: VOID.into(), value: Vec::new() }
+}
+
+/// The writes of a state, from a slot on, without those that are never stored.
+pub(in crate::engine) fn writes<S: Values>(first: i32, writes: &Writes<S>) -> Result<Vec<PendingWrite>, NodeError> {
+    let mut list = Vec::with_capacity(writes.len() + 1);
+    for (slot, write) in (first..).zip(writes) {
+        let Some(value) = write.stored() else { continue };
+        let mut bytes = Vec::with_capacity(16);
+        value.encode(&mut bytes).map_err(|error| {
+            NodeError::permanent(format!("what it wrote to `{}` cannot be stored: {error}", write.name()))
+        })?;
+        if write.is_overwrite() {
+            codec::mark_overwrite(&mut bytes);
+        }
+        list.push(PendingWrite { slot, channel: write.name().into(), value: bytes });
+    }
+    Ok(list)
+}
+
+/// What a task has done.
+pub(in crate::engine) fn done<S: Values, C>(
+    graph: &Inner<S, C>,
+    first: i32,
+    done: &Done<S>,
+) -> Result<Vec<PendingWrite>, NodeError> {
+    let mut list = writes(first, &done.writes)?;
+    let nowhere = Leads::default();
+    let routing = RoutingRecord::of(graph, done.leads.as_deref().unwrap_or(&nowhere), done.by == By::Handler)?;
+    let end = first.saturating_add(i32::try_from(done.writes.len()).unwrap_or(i32::MAX));
+    list.push(entry(end, ROUTING, &routing)?);
+    Ok(list)
+}

@@ -1,0 +1,45 @@
+//! Where tasks write down what they have done, as soon as they have done it.
+
+use std::sync::{Arc, Mutex};
+
+use super::committer::Committer;
+use crate::checkpoint::{Record, SaverError, TaskWrites};
+use crate::config::Durability;
+use crate::sync::lock;
+
+/// What the tasks of one graph of a durable run have done.
+pub(crate) struct Book {
+    pub(crate) committer: Arc<Committer>,
+    pub(crate) namespace: Arc<str>,
+    /// What is stored when the run ends, if nothing is stored before.
+    held: Mutex<Vec<TaskWrites>>,
+}
+
+impl Book {
+    pub(crate) fn new(committer: Arc<Committer>, namespace: Arc<str>) -> Self {
+        Self { committer, namespace, held: Mutex::default() }
+    }
+
+    /// Whether records are kept until the run ends.
+    pub(crate) fn holds(&self) -> bool {
+        self.committer.durability == Durability::Exit
+    }
+
+    /// Stores what a task has done.
+    pub(crate) async fn write(&self, writes: TaskWrites) -> Result<(), SaverError> {
+        if self.holds() {
+            lock(&self.held).push(writes);
+            return Ok(());
+        }
+        self.committer.commit(vec![self.record(writes)]).await
+    }
+
+    pub(crate) fn record(&self, writes: TaskWrites) -> Record {
+        Record::Writes { namespace: self.namespace.clone(), writes }
+    }
+
+    /// What was kept for the end of the run.
+    pub(crate) fn take_held(&self) -> Vec<TaskWrites> {
+        std::mem::take(&mut lock(&self.held))
+    }
+}

@@ -1,0 +1,7 @@
+//! What a run tells those who listen: its events, the queue in which they wait, and how the run ended.
+
+pub(in crate::engine) mod emitter;
+pub(in crate::engine) mod event;
+pub(in crate::engine) mod outcome;
+pub(in crate::engine) mod ring;
+pub(in crate::engine) mod weight;

@@ -1,0 +1,4 @@
+//! What can be done with a thread beside running it: it is read, and changed from outside.
+
+pub(in crate::engine) mod revise;
+pub(in crate::engine) mod snapshot;
