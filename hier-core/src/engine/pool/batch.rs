@@ -20,7 +20,7 @@ use tokio_util::task::TaskTracker;
 
 use super::runtime::{AbortHandle, Handle, current, spawn, workers};
 use super::watch;
-use crate::sync::{Mutex, MutexGuard, lock};
+use crate::sync::{Mutex, lock};
 
 /// The tasks of one superstep, each made when its turn comes, with results of type `T`.
 pub(crate) struct Batch<T> {
@@ -140,7 +140,7 @@ impl<T: Send + 'static> Batch<T> {
                 Poll::Pending => self.waits(place, task),
             }
         }
-        self.hand_over(lock(&self.state));
+        self.hand_over();
     }
 
     /// Hands in a result and takes the next task.
@@ -173,17 +173,25 @@ impl<T: Send + 'static> Batch<T> {
             return;
         }
         state.waiting.push((place, task));
-        if state.waiting.len() == HANDFUL {
-            self.hand_over(state);
+        let is_full = state.waiting.len() >= HANDFUL;
+        drop(state);
+        if is_full {
+            self.hand_over();
             // Takes the place of the last task, so that other threads can have that too.
             spawn(handle, std::future::ready(()));
         }
     }
 
-    /// Hands the tasks that wait to the runtime.
-    fn hand_over(self: &Arc<Self>, mut state: MutexGuard<'_, State<T>>) {
+    /// Hands the tasks that wait to the runtime. The lock is not held meanwhile: a runtime that has ended drops a task as
+    /// soon as it is given one, and a task that is dropped takes the lock.
+    fn hand_over(self: &Arc<Self>) {
         let Some(handle) = &self.handle else { return };
-        for (place, task) in std::mem::take(&mut state.waiting) {
+        let waiting = std::mem::take(&mut lock(&self.state).waiting);
+        if waiting.is_empty() {
+            return;
+        }
+        let mut aborts = Vec::with_capacity(waiting.len());
+        for (place, task) in waiting {
             let turn = Turn { batch: self.clone(), ended: false };
             // Tracked as a whole: it goes on with other tasks when its own has ended.
             let work = async move {
@@ -195,7 +203,15 @@ impl<T: Send + 'static> Batch<T> {
                     Err(panic) => turn.batch.fail(Failed::Panicked(panic)),
                 }
             };
-            state.aborts.push(spawn(handle, self.tracker.track_future(work)));
+            aborts.push(spawn(handle, self.tracker.track_future(work)));
+        }
+        let mut state = lock(&self.state);
+        if state.cancelled {
+            // The cancellation came before these could be found.
+            drop(state);
+            aborts.iter().for_each(AbortHandle::abort);
+        } else {
+            state.aborts.append(&mut aborts);
         }
     }
 
@@ -277,7 +293,7 @@ impl<T: Send + 'static> watch::Watched for Batch<T> {
 
     fn help(self: Arc<Self>) {
         let Some(handle) = &self.handle else { return };
-        self.hand_over(lock(&self.state));
+        self.hand_over();
         let mut state = lock(&self.state);
         let queued = state.queued.min(self.limit.saturating_sub(state.running));
         let wanted = queued.min(workers(handle).saturating_sub(1));
