@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::checkpoint::SaverError;
+use crate::panics;
 use crate::question::Question;
 
 /// The result of a node, and a handy one elsewhere: the error is a [`NodeError`] unless named.
@@ -48,7 +49,7 @@ pub enum NodeErrorKind {
     Message(String),
     /// It returned an error.
     Source(Box<dyn Error + Send + Sync>),
-    /// It panicked.
+    /// It panicked: what the panic said, and where it was if that is known.
     Panic(String),
     /// It, or a function that routes it, took too long.
     Timeout {
@@ -145,14 +146,8 @@ impl NodeError {
     }
 
     pub(crate) fn panic(payload: &(dyn std::any::Any + Send)) -> Self {
-        Self::from_kind(NodeErrorKind::Panic(panic_text(payload)), false)
+        Self::from_kind(NodeErrorKind::Panic(panics::text(payload)), false)
     }
-}
-
-/// The text of a caught panic.
-pub(crate) fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
 }
 
 impl<E: Error + Send + Sync + 'static> From<E> for NodeError {

@@ -54,6 +54,7 @@ mod engine;
 mod error;
 pub mod graph;
 mod message;
+mod panics;
 pub mod prelude;
 mod question;
 pub mod reducer;

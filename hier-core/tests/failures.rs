@@ -143,6 +143,7 @@ mod panics {
         NodeDef::task(|_| async { panic_now() })
     }
 
+    const LINE: u32 = line!() + 2;
     fn panic_now() {
         panic!("boom {}", 7);
     }
@@ -166,6 +167,32 @@ mod panics {
             }
         });
         assert_panic(&error_of(parallel([("n", other)])).await, "n", "no message");
+    }
+
+    /// What the error says ends with the place of the `panic!`, in the node's own code.
+    #[tokio::test]
+    async fn a_panic_names_its_place_in_the_file() {
+        let place = format!("panicked: boom 7 (at {}:{LINE}:", file!());
+        let alone = error_of(parallel([("n", panics())])).await.to_string();
+        assert!(alone.contains(&place), "{alone}");
+        let sibling = error_of(parallel([("a", gives(says("a"))), ("n", panics())])).await.to_string();
+        assert!(sibling.contains(&place), "{sibling}");
+        let guarded = error_of(parallel([("n", panics().retry(2))])).await.to_string();
+        assert!(guarded.contains(&place), "{guarded}");
+        let reducer = error_of(parallel([("n", gives(Trace::update().panicky(99)))])).await.to_string();
+        assert!(reducer.contains(&format!("99 panics (at {}:", file!())), "{reducer}");
+    }
+
+    /// A panic that was brought from elsewhere, as that of a task of tokio's, is not given the place of another.
+    #[tokio::test]
+    async fn a_panic_that_is_resumed_has_no_place() {
+        let resumed = NodeDef::task(|_| async {
+            let other = std::panic::catch_unwind(panic_now);
+            assert!(other.is_err());
+            std::panic::resume_unwind(Box::new("from elsewhere"))
+        });
+        let error = error_of(parallel([("n", resumed)])).await.to_string();
+        assert!(error.ends_with("panicked: from elsewhere"), "{error}");
     }
 
     #[tokio::test]

@@ -1,13 +1,11 @@
 //! Runs one task: the node's code with its options, up to its writes and where they lead.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use futures_core::future::BoxFuture;
-use futures_util::FutureExt;
 use tracing::Instrument;
 
 use crate::engine::attempt::report::{is_traced, report, task_span};
@@ -19,6 +17,7 @@ use crate::engine::program::{
 };
 use crate::engine::stream::emitter::Emitter;
 use crate::error::{NodeError, NodeErrorKind, TimeoutKind};
+use crate::panics;
 use crate::state::Values;
 
 /// Runs the task's node.
@@ -38,7 +37,7 @@ where
 
 /// Makes a panic an error: of a `Clone` or `Serialize` of the user's types, of a timer where there is no runtime.
 async fn caught<T>(work: impl Future<Output = Result<T, NodeError>>) -> Result<T, NodeError> {
-    AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|payload| Err(NodeError::panic(&*payload)))
+    panics::caught(work).await.unwrap_or_else(|payload| Err(NodeError::panic(&*payload)))
 }
 
 /// One attempt, without any option.
@@ -53,7 +52,7 @@ where
 /// Calls a node's code.
 #[inline]
 pub(crate) fn call<'a, S: Values, C>(task: &'a Task<S, C>, body: &Body<S, C>) -> Call<'a, S> {
-    Call(catch_unwind(AssertUnwindSafe(|| body(task))).unwrap_or_else(|payload| {
+    Call(panics::catch(|| body(task)).unwrap_or_else(|payload| {
         let error = NodeError::panic(&*payload);
         Box::pin(std::future::ready(Err(error)))
     }))
@@ -67,7 +66,7 @@ impl<S: Values> Future for Call<'_, S> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<NodeResult<S>> {
-        catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(context)))
+        panics::catch(|| self.0.as_mut().poll(context))
             .unwrap_or_else(|payload| Poll::Ready(Err(NodeError::panic(&*payload))))
     }
 }

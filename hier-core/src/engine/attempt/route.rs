@@ -1,14 +1,13 @@
 //! Asks routes where to go on.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use crate::engine::program::{Done, Inner, RouteFn, Routing};
-use crate::error::{NodeError, NodeErrorKind, panic_text};
+use crate::error::{NodeError, NodeErrorKind};
+use crate::panics;
 use crate::state::{ChannelWrite, Values, Writes};
 
 /// Makes a panic an error: of the user's types and routes.
 pub(crate) fn safely<T>(work: impl FnOnce() -> Result<T, NodeError>) -> Result<T, NodeError> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| Err(NodeError::panic(&*payload)))
+    panics::catch(work).unwrap_or_else(|payload| Err(NodeError::panic(&*payload)))
 }
 
 /// Asks these routes, which see the state that they are given.
@@ -19,8 +18,8 @@ pub(crate) fn route<S: Values>(
     routing: &mut Routing,
 ) -> Result<(), NodeError> {
     let ask = || numbers.iter().try_for_each(|number| routes[*number](state, routing));
-    catch_unwind(AssertUnwindSafe(ask)).map_err(|payload| {
-        NodeError::from_kind(NodeErrorKind::Panic(format!("in its route: {}", panic_text(&*payload))), false)
+    panics::catch(ask).map_err(|payload| {
+        NodeError::from_kind(NodeErrorKind::Panic(format!("in its route: {}", panics::text(&*payload))), false)
     })?
 }
 
@@ -48,12 +47,12 @@ pub(crate) fn with_routes<S: Values, C>(
 pub(crate) fn with_writes<S: Values>(state: &S, writes: &Writes<S>) -> Result<S, NodeError> {
     let mut state = state.clone();
     for write in writes {
-        let merge = AssertUnwindSafe(|| state.reduce(write.clone()));
+        let merge = || state.reduce(write.clone());
         let refused = |reason: String| {
             NodeError::permanent(format!("channel `{}` could not take what it wrote: {reason}", write.name()))
         };
-        catch_unwind(merge)
-            .map_err(|payload| refused(format!("its reducer panicked: {}", panic_text(&*payload))))?
+        panics::catch(merge)
+            .map_err(|payload| refused(format!("its reducer panicked: {}", panics::text(&*payload))))?
             .map_err(|error| refused(error.to_string()))?;
     }
     Ok(state)

@@ -1,20 +1,18 @@
 //! Gives records to the saver: at once, or in the background.
 
 use std::collections::HashSet;
-use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::checkpoint::{Checkpointer, Lease, Record, SaverError};
 use crate::config::Durability;
-use crate::error::panic_text;
+use crate::panics;
 use crate::sync::lock;
 
 /// How many bytes may wait in the background before the run waits for them. One commit has at most as many, unless one
@@ -209,10 +207,7 @@ pub(crate) async fn keep_alive(saver: Arc<dyn Checkpointer>, lease: Lease) -> Sa
 
 /// What a saver does: its panics become errors.
 async fn guarded<T>(work: impl Future<Output = Result<T, SaverError>>) -> Result<T, SaverError> {
-    AssertUnwindSafe(work)
-        .catch_unwind()
-        .await
-        .unwrap_or_else(|payload| Err(SaverError::Panicked { message: panic_text(&*payload) }))
+    panics::caught(work).await.unwrap_or_else(|payload| Err(SaverError::Panicked { message: panics::text(&*payload) }))
 }
 
 /// What a record takes of the room, about.

@@ -23,6 +23,7 @@ use crate::engine::stream::event::Modes;
 use crate::engine::stream::outcome::{Interrupted, Outcome, Stopped};
 use crate::engine::stream::ring::Ring;
 use crate::error::{NodeError, NodeErrorKind, RunError};
+use crate::panics;
 use crate::state::{Values, Writes};
 
 /// Runs a graph to its end.
@@ -39,6 +40,7 @@ where
     C: Send + Sync + 'static,
 {
     config.check()?;
+    panics::note_places();
     let name = graph.plan.graph().to_owned();
     let cancel = config.cancel.clone();
     let span = span(&name, config.thread_id(), graph.is_agent);

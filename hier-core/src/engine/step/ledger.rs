@@ -1,13 +1,12 @@
 //! Applies the writes of a step: conflicts first, then every write in path order.
 
-use std::panic::AssertUnwindSafe;
-
 use fixedbitset::FixedBitSet;
 
 use super::notes::Notes;
 use crate::channel::ChannelSpec;
 use crate::engine::program::{Done, Plan};
-use crate::error::{ConflictKind, RunError, panic_text};
+use crate::error::{ConflictKind, RunError};
+use crate::panics;
 use crate::reducer::ReduceError;
 use crate::state::{ChannelWrite, Values, Writes};
 
@@ -143,7 +142,7 @@ impl<S: Values> Ledger<S> {
             written |= !task.done.writes.is_empty();
             for write in task.done.writes.drain() {
                 // What does not fit fails when the step is applied.
-                let merged = std::panic::catch_unwind(AssertUnwindSafe(|| state.reduce(write)));
+                let merged = panics::catch(|| state.reduce(write));
                 if !matches!(merged, Ok(Ok(()))) {
                     break;
                 }
@@ -218,7 +217,7 @@ impl<S: Values> Ledger<S> {
             }
             Ok(())
         };
-        match std::panic::catch_unwind(AssertUnwindSafe(merge)) {
+        match panics::catch(merge) {
             Ok(Ok(())) => Ok(written),
             outcome => Err(refused(plan, channels, at, task.node, outcome)),
         }
@@ -252,7 +251,7 @@ impl<S: Values> Ledger<S> {
                 state.reduce(write)
             })
         };
-        match std::panic::catch_unwind(AssertUnwindSafe(merge)) {
+        match panics::catch(merge) {
             Ok(Ok(())) => Ok(()),
             outcome => Err(refused(plan, channels, at, Some(node), outcome)),
         }
@@ -344,7 +343,7 @@ fn refused(
 ) -> RunError {
     let message = match outcome {
         Ok(outcome) => outcome.err().map_or_else(String::new, |error| error.to_string()),
-        Err(payload) => format!("its reducer panicked: {}", panic_text(&*payload)),
+        Err(payload) => format!("its reducer panicked: {}", panics::text(&*payload)),
     };
     RunError::Reduce {
         graph: plan.graph().to_owned(),

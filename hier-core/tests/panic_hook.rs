@@ -1,0 +1,42 @@
+//! The hook by which an error knows where a node panicked, beside the hooks of the program. A process has one hook, so this
+//! is one test.
+
+use std::panic;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use hier_core::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Trace {
+    done: bool,
+}
+
+async fn told() -> String {
+    let mut graph = GraphBuilder::<Trace>::new("graph");
+    graph.node("n", NodeDef::task(|_| async { boom() })).edge(START, "n").edge("n", END);
+    let graph = graph.compile().expect("the graph is right");
+    graph.invoke(Trace::update(), Config::default(), ()).await.expect_err("the node panics").to_string()
+}
+
+fn boom() {
+    panic!("boom");
+}
+
+#[tokio::test]
+async fn a_hook_of_the_program_is_called_before_and_may_be_replaced_after() {
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    panic::set_hook(Box::new(|_| {
+        CALLS.fetch_add(1, Ordering::SeqCst);
+    }));
+    for calls in 1..3 {
+        let told = told().await;
+        assert!(told.contains(&format!("panicked: boom (at {}:", file!())), "{told}");
+        assert_eq!(CALLS.load(Ordering::SeqCst), calls);
+    }
+
+    // A panic that nobody of the engine catches is noted, and then the hook is gone.
+    assert!(panic::catch_unwind(boom).is_err());
+    panic::set_hook(Box::new(|_| {}));
+    let told = told().await;
+    assert!(told.ends_with("panicked: boom"), "the place of another panic: {told}");
+}
