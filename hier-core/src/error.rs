@@ -62,6 +62,13 @@ pub enum NodeErrorKind {
     Goto(String),
     /// The graph that it runs failed.
     Subgraph(Box<RunError>),
+    /// A tool that an agent called failed, or panicked.
+    Tool {
+        /// The tool.
+        tool: String,
+        /// What happened to it.
+        error: NodeError,
+    },
     /// It asks something and cannot go on without the answer. Empty if the graph that it runs stopped at a breakpoint.
     Interrupt(Vec<Question>),
     /// It was given an answer of the wrong type. The question is still open.
@@ -104,6 +111,12 @@ impl NodeError {
         Self(Arc::new(Inner { kind, transient, of_handler: AtomicBool::new(false) }))
     }
 
+    /// The failure of a tool. Another attempt may help if it may help the tool.
+    pub(crate) fn of_tool(self, tool: &str) -> Self {
+        let transient = self.is_transient();
+        Self::from_kind(NodeErrorKind::Tool { tool: tool.to_owned(), error: self }, transient)
+    }
+
     /// The failure of a handler that had taken over.
     pub(crate) fn of_handler(self) -> Self {
         self.0.of_handler.store(true, Ordering::Relaxed);
@@ -124,11 +137,27 @@ impl NodeError {
         self.0.transient
     }
 
-    /// The error that the node returned, if it returned one.
+    /// The error that the node returned, or its tool, if it returned one.
     pub fn source(&self) -> Option<&(dyn Error + 'static)> {
         match &self.0.kind {
             NodeErrorKind::Source(error) => Some(&**error),
             NodeErrorKind::Subgraph(error) => Some(&**error),
+            NodeErrorKind::Tool { error, .. } => error.source(),
+            _ => None,
+        }
+    }
+
+    /// Whether it is no failure but something that the run has to deal with.
+    pub(crate) fn is_signal(&self) -> bool {
+        matches!(self.kind(), NodeErrorKind::Interrupt(_) | NodeErrorKind::Saver(_))
+            || self.wrongly_answered().is_some()
+    }
+
+    /// The error of the graph that failed inside.
+    fn subgraph(&self) -> Option<&RunError> {
+        match self.kind() {
+            NodeErrorKind::Subgraph(error) => Some(error),
+            NodeErrorKind::Tool { error, .. } => error.subgraph(),
             _ => None,
         }
     }
@@ -169,6 +198,7 @@ impl fmt::Display for NodeError {
                 write!(f, "gave no sign of life for its idle timeout, {limit:?} (`run.heartbeat()` is one)")
             }
             NodeErrorKind::Subgraph(error) => error.fmt(f),
+            NodeErrorKind::Tool { tool, error } => write!(f, "tool `{tool}`: {error}"),
             NodeErrorKind::WrongAnswer { reason, .. } => f.write_str(reason),
             NodeErrorKind::Saver(error) => error.fmt(f),
             NodeErrorKind::Interrupt(questions) => {
@@ -411,10 +441,7 @@ impl RunError {
     /// The error at the root: that of the innermost graph, where graphs are nested.
     pub fn root(&self) -> &RunError {
         match self {
-            Self::Node { error, .. } => match error.kind() {
-                NodeErrorKind::Subgraph(inner) => inner.root(),
-                _ => self,
-            },
+            Self::Node { error, .. } => error.subgraph().map_or(self, RunError::root),
             _ => self,
         }
     }

@@ -186,11 +186,11 @@ mod panics {
     /// A panic that was brought from elsewhere, as that of a task of tokio's, is not given the place of another.
     #[tokio::test]
     async fn a_panic_that_is_resumed_has_no_place() {
-        let resumed = NodeDef::task(|_| async {
-            let other = std::panic::catch_unwind(panic_now);
-            assert!(other.is_err());
-            std::panic::resume_unwind(Box::new("from elsewhere"))
-        });
+        fn resumed() {
+            assert!(std::panic::catch_unwind(panic_now).is_err());
+            std::panic::resume_unwind(Box::new("from elsewhere"));
+        }
+        let resumed = NodeDef::task(|_| async { resumed() });
         let error = error_of(parallel([("n", resumed)])).await.to_string();
         assert!(error.ends_with("panicked: from elsewhere"), "{error}");
     }

@@ -8,3 +8,4 @@ mod operator;
 mod parallel;
 mod speech;
 mod support;
+mod tool_errors;

@@ -11,9 +11,10 @@ use crate::agent::state::context::BaseContext;
 use crate::agent::tool::{Tool, ToolOutput};
 use crate::agent::{nesting, words};
 use crate::checkpoint::codec;
-use crate::error::{NodeError, NodeErrorKind};
+use crate::error::NodeError;
 use crate::graph::{Command, Task};
 use crate::message::{Message, Messages, ToolCall};
+use crate::panics;
 use crate::state::{ChannelWrite, Contains, State, Values};
 
 pub(super) async fn run<S, C>(agent: &Arc<Agent<S, C>>, task: &Task<S, C>) -> Result<Command<S>, NodeError>
@@ -114,16 +115,19 @@ where
         gen_ai.tool.name = %call.name,
         gen_ai.tool.call.id = %call.id,
     );
-    Ok(match tool.call(call, task).instrument(span).await {
+    // The tool may panic before it gives a future.
+    let called = panics::caught(async { tool.call(call, task).await }).instrument(span).await;
+    let output = called.unwrap_or_else(|payload| Err(NodeError::panic(&*payload)));
+    Ok(match output {
         Ok(ToolOutput::Content(content)) => said(vec![words::answer(call, content)]),
         Ok(ToolOutput::Messages(messages)) => answered(said(messages), call)?,
         Ok(ToolOutput::Command(command)) => answered(command, call)?,
         Ok(ToolOutput::Invalid(mistake)) => said(vec![words::refusal(call, &mistake)]),
         // A question of the tool's is no failure of it, and nothing that its model could mend.
-        Err(error) if is_of_the_run(error.kind()) => return Err(error),
+        Err(error) if error.is_signal() => return Err(error),
         Err(error) => match agent.errors.told(&error) {
             Some(text) => said(vec![words::refusal(call, &text)]),
-            None => return Err(error),
+            None => return Err(error.of_tool(&call.name)),
         },
     })
 }
@@ -152,9 +156,4 @@ where
     let answer = channel.write::<S>([words::answer(call, words::DONE)]);
     let writes = std::iter::once(answer).chain(command.writes).collect();
     Ok(Command { writes, ..command })
-}
-
-/// Whether it concerns the run and not the tool.
-fn is_of_the_run(kind: &NodeErrorKind) -> bool {
-    matches!(kind, NodeErrorKind::Interrupt(_) | NodeErrorKind::WrongAnswer { .. } | NodeErrorKind::Saver(_))
 }

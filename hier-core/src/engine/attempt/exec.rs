@@ -87,7 +87,7 @@ where
         Err(error) => error,
     };
     match &node.on_error {
-        Some(handler) if !is_signal(&error) => {
+        Some(handler) if !error.is_signal() => {
             if let Some(book) = &task.run.shared.book {
                 book.handled(&task.run, &error).await?;
             }
@@ -126,11 +126,6 @@ where
     Ok(done)
 }
 
-/// Whether it is no failure but something that the run has to deal with.
-fn is_signal(error: &NodeError) -> bool {
-    matches!(error.kind(), NodeErrorKind::Interrupt(_) | NodeErrorKind::Saver(_)) || error.wrongly_answered().is_some()
-}
-
 async fn handle<S, C>(task: &Task<S, C>, handler: &Body<S, C>, error: NodeError) -> Result<Done<S>, NodeError>
 where
     S: Values,
@@ -140,7 +135,7 @@ where
     let task = Task { failure: Some(failure), ..task.clone() };
     match attempt(&task, handler).await {
         Ok(done) => Ok(Done { by: By::Handler, ..done }),
-        Err(error) if is_signal(&error) => Err(error),
+        Err(error) if error.is_signal() => Err(error),
         // What is stored stays: the node has failed, and its handler is to take over.
         Err(error) => Err(error.of_handler()),
     }
