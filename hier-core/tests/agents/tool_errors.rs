@@ -68,7 +68,7 @@ async fn the_error_names_the_tool_and_keeps_what_happened() {
     let (tool, inner) = blamed(&error);
     assert_eq!((tool, inner.is_transient()), ("parse", true));
     let RunError::Node { error: outer, .. } = &error else { panic!("{error:?}") };
-    assert!(outer.source().is_some_and(|source| source.is::<std::num::ParseIntError>()), "{outer:?}");
+    assert!(matches!(outer.source(), Some(source) if source.is::<std::num::ParseIntError>()), "{outer:?}");
 }
 
 /// A panic is a mistake in the program: no model can mend it.
