@@ -251,6 +251,22 @@ async fn a_channel_without_a_value_differs_from_one_that_is_null() {
     assert!(unknown.contains("`lag`") && unknown.contains("`log`"), "{unknown}");
 }
 
+/// Two items whose ids are null have none, so neither is the other.
+#[tokio::test]
+async fn an_item_whose_id_is_null_has_none() {
+    use hier_core::state::Builtin;
+    let schema = Schema::new().reduced("items", Builtin::ById);
+    let mut graph: GraphBuilder<DynState> = GraphBuilder::dynamic("ids", schema);
+    graph.node("n", async |task: Task<DynState>| task.state().update(json!({ "items": [{ "id": 1 }] })));
+    graph.edge(START, "n").edge("n", END);
+    let graph = graph.compile().unwrap();
+    let run = async |items| graph.invoke(graph.update(json!({ "items": items })).unwrap(), Config::default(), ()).await;
+    let out = run(json!([{ "id": 1, "old": true }, { "id": 2 }])).await.unwrap();
+    assert_eq!(out.state().to_value(), json!({ "items": [{ "id": 1 }, { "id": 2 }] }));
+    let refused = run(json!([{ "id": null }, { "id": null }])).await.unwrap_err().to_string();
+    assert!(refused.contains("`by_id` needs items with an `id`"), "{refused}");
+}
+
 #[tokio::test]
 async fn a_conflict_leaves_nothing_and_the_graph_can_run_again() {
     let compiled = conflicts::TwoWriters::compile();

@@ -66,6 +66,7 @@ programs! {
     no_entry_entry: "no_entry/ok_entry.rs",
     no_rest_routes_end_it: "no_rest/ok_routes_end_it.rs",
     node_checkpoints_graphs: "node_checkpoints/ok_graphs.rs",
+    node_checkpoints_sent_per_call: "node_checkpoints/ok_sent_per_call.rs",
     node_function_node_functions: "node_function/ok_node_functions.rs",
     odd_names_around_the_macros: "odd_names/ok_around_the_macros.rs",
     reserved_names_own_names: "reserved_names/ok_own_names.rs",
