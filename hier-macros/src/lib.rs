@@ -7,6 +7,10 @@ use proc_macro::TokenStream;
 mod crate_path;
 mod diag;
 mod graph;
+#[cfg(test)]
+mod mutated;
+#[cfg(test)]
+mod snapshots;
 mod state;
 mod symbol;
 #[cfg(test)]

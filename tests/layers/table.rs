@@ -24,7 +24,7 @@ const fn order(folder: &'static str, modules: &'static str) -> Order {
 pub const TABLE: &[Order] = &[
     order("", "hier_spec hier_macros hier_core hier_checkpoint hier_models hier_testkit hier hier_cli"),
     order("hier_spec", "suggest self names reach together declare check agent"),
-    order("hier_macros", "diag symbol crate_path testing state view graph tool"),
+    order("hier_macros", "diag symbol crate_path testing state view graph tool mutated snapshots"),
     order(
         "hier_core",
         "sync panics channel reducer message checkpoint question error state store config engine graph agent prelude private",

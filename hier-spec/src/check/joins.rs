@@ -18,7 +18,9 @@ pub(super) fn dead(spec: &GraphSpec, ways: &Ways, reached: &[bool], findings: &m
     });
     let (lost, mut alive): (Vec<Join<'_>>, Vec<Join<'_>>) =
         joins.partition(|(_, from, _)| from.iter().any(|node| !reached[*node]));
-    lost.iter().for_each(|join| lost_sources(spec, join, reached, findings));
+    for join in &lost {
+        lost_sources(spec, join, reached, findings);
+    }
     // What a dead join leads to cannot make another join fire: so go on without it until no more are found.
     let mut dead: Vec<Join<'_>> = lost;
     let routes = Routes::new(spec, ways);

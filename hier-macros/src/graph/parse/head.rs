@@ -2,6 +2,7 @@
 
 use proc_macro2::TokenTree;
 use syn::parse::ParseStream;
+use syn::parse::discouraged::Speculative;
 use syn::{Attribute, Ident, Result, Token, Type, Visibility, braced};
 
 use super::super::ast::{Ast, Body, Head};
@@ -41,15 +42,24 @@ fn types(input: ParseStream<'_>, head: &mut Head) -> Result<()> {
         return Err(syn::Error::new_spanned(name, format!("`{name}` needs its state: `{name}<State>`")));
     }
     input.parse::<Token![<]>()?;
-    head.state = Some(input.parse::<Type>()?);
+    head.state = Some(ty(input)?);
     if input.parse::<Option<Token![,]>>()?.is_some() && !input.peek(Token![>]) {
-        head.context = Some(input.parse::<Type>()?);
+        head.context = Some(ty(input)?);
         let _ = input.parse::<Option<Token![,]>>();
     }
     if !input.peek(Token![>]) {
         return Err(input.error(format!("a graph has a state and a context, no more: `{name}<State, Context>`")));
     }
     input.parse::<Token![>]>().map(drop)
+}
+
+/// A type. What cannot be parsed is tried ahead of the input: a group that the input itself was left in the middle of would
+/// count as an error of the whole call, which would be lost with it.
+fn ty(input: ParseStream<'_>) -> Result<Type> {
+    let ahead = input.fork();
+    let ty = ahead.parse()?;
+    input.advance_to(&ahead);
+    Ok(ty)
 }
 
 /// `= Graph { … }`

@@ -120,7 +120,7 @@ fn name_types(model: &Model) -> Vec<Ident> {
         let numbered = |number: usize| format_ident!("name_{number}");
         let candidates = own.into_iter().chain(word().map(|word| Ident::new(&word.to_string(), Span::call_site())));
         let free = |ident: &Ident| !types.contains(ident);
-        let ident = candidates.chain((1..).map(numbered)).find(free);
+        let ident = candidates.chain((1..=model.channels.len()).map(numbered)).find(free);
         types.extend(ident);
     }
     types

@@ -1,0 +1,80 @@
+//! What the macros generate, to be read: one small call of each, formatted. `UPDATE_EXPECT=1 cargo test -p hier-macros`
+//! writes them anew.
+
+use expect_test::{ExpectFile, expect_file};
+use proc_macro2::TokenStream;
+
+use crate::crate_path::Hier;
+
+/// The generated code, as a file.
+fn formatted(output: TokenStream) -> String {
+    let file = syn::parse2(output).expect("the output parses");
+    prettyplease::unparse(&file)
+}
+
+fn compare(output: TokenStream, expected: &ExpectFile) {
+    expected.assert_eq(&formatted(output));
+}
+
+fn tokens(call: &str) -> TokenStream {
+    call.parse().expect("a call")
+}
+
+fn hier() -> Hier {
+    Hier::known("hier")
+}
+
+#[test]
+fn of_a_state() {
+    let call = "pub struct Filing {
+        #[state(flatten)] base: Base,
+        title: String,
+        #[reducer(append)] findings: Vec<String>,
+        left: RemainingSteps,
+    }";
+    compare(crate::state::derive(tokens(call), &hier()), &expect_file!["state.rs.txt"]);
+}
+
+#[test]
+fn of_views() {
+    let borrowed = "#[view(of = Filing)] struct Seen<'a> { title: &'a String }";
+    compare(crate::view::derive(tokens(borrowed), &hier()), &expect_file!["view_borrowed.rs.txt"]);
+    let owned = "#[view(of = Filing)] struct Asked { title: String }";
+    compare(crate::view::derive(tokens(owned), &hier()), &expect_file!["view_owned.rs.txt"]);
+}
+
+#[test]
+fn of_a_graph() {
+    let call = "
+        /// Reviews a filing.
+        pub Review<Filing, Desk> = Graph {
+            nodes: [fetch { retry: 3, timeout: 5s }, assess { writes: [title] }, other = storage::store],
+            edges: [
+                START >> for doc in documents { fetch(doc) },
+                fetch >> assess >> match verdict { Verdict::Accept => END, Verdict::Redo => other },
+                other >> END,
+            ],
+            interrupt_before: [other],
+        }";
+    compare(crate::graph::expand(tokens(call), &hier()), &expect_file!["graph.rs.txt"]);
+}
+
+#[test]
+fn of_an_agent() {
+    let call = "
+        /// Files returns.
+        Desk<Filing> = ReactGraph {
+            system: \"You file returns.\",
+            tools: [look],
+            subagents: [Clerk { merge_fields: [findings] }],
+        }";
+    compare(crate::graph::expand(tokens(call), &hier()), &expect_file!["agent.rs.txt"]);
+}
+
+#[test]
+fn of_a_tool() {
+    let call = "/// Looks.
+        async fn look(state: &Filing, /** The year. */ year: u16, #[default = 3] limit: u32) -> Result<String> { todo!() }";
+    let options = tokens("needs_approval, timeout = 5s");
+    compare(crate::tool::expand(options, &tokens(call), &hier()), &expect_file!["tool.rs.txt"]);
+}
