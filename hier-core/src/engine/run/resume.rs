@@ -41,14 +41,14 @@ where
     let newest = newest(committer, config.checkpoint.is_some()).await.map_err(fail)?;
     let newest = newest.or(saved.as_ref().map(|saved| saved.checkpoint.id));
     let metadata = Arc::new(config.metadata.clone());
-    let journal = |known| Box::new(Journal::new(&graph, book.clone(), metadata, Arc::new(BTreeMap::new()), known));
+    let journal = |known| Journal::new(&graph, book.clone(), metadata, Arc::new(BTreeMap::new()), known);
     runner.breakpoints = Breakpoints::configured(&graph.plan, &config)?;
     runner.position.ledger.keep_notes(&graph.channels, &[]);
     let Some(mut saved) = saved else {
         if let Some(id) = config.checkpoint {
             return Err(RunError::NoCheckpoint { thread: thread.to_string(), checkpoint: id.to_string() });
         }
-        runner.journal = Some(journal(Known { newest, ..Known::default() }));
+        runner.journal = Some(Box::new(journal(Known { newest, ..Known::default() })));
         let given = first_input(&Reader { graph: &graph, thread: &thread }, given)?;
         return runner.begin_durably(given, -1).await;
     };
@@ -56,9 +56,7 @@ where
     let reader = Reader { graph: &graph, thread: &thread };
     let Loaded { checkpoint, state, position, pending, known } =
         load(&reader, (graph.initial)(), newest, saved, false)?;
-    runner.journal = Some(journal(known));
-    runner.task.state = Arc::new(state);
-    runner.position = position;
+    runner.take_up(journal(known), state, position);
     let unfit = |error: CodecError| reader.unfit(error);
     let (writes, routes) = pending.null_writes(&reader, &runner.task.state).map_err(unfit)?;
     runner.apply_command(writes, routes)?;
@@ -138,12 +136,6 @@ where
     if forks {
         runner.fork().await?;
     }
-    runner.emit_values();
-    let source = if forks { Source::Fork } else { checkpoint.source };
-    runner.emit_checkpoint(runner.step - 1, source);
-    if let Some(breakpoints) = &mut runner.breakpoints {
-        breakpoints.disarm();
-    }
     let unreadable = |error| runner.unreadable(&error);
     let resumed = if forks {
         None
@@ -160,7 +152,7 @@ where
         let open = pending.open_beside_answered().map_err(unreadable)?;
         Some(Resumed { pending, mode, anyone, open })
     };
-    runner.resumed = resumed.map(Box::new);
+    runner.resume(resumed, if forks { Source::Fork } else { checkpoint.source });
     Ok(())
 }
 

@@ -46,10 +46,10 @@ where
     }
     let (graph, metadata) = (runner.task.graph.clone(), Arc::new(metadata));
     let parents = runner.task.run.shared.parents.clone().unwrap_or_default();
-    let journal = |known| Box::new(Journal::new(&graph, book.clone(), metadata, parents, known));
+    let journal = |known| Journal::new(&graph, book.clone(), metadata, parents, known);
     runner.position.ledger.keep_notes(&graph.channels, &[]);
     let Some(mut saved) = saved else {
-        runner.journal = Some(journal(Known::default()));
+        runner.journal = Some(Box::new(journal(Known::default())));
         return runner.begin_durably(given, -1).await;
     };
     let thread = book.committer.lease.thread.clone();
@@ -74,22 +74,15 @@ where
         known.versions.retain(|(name, ..)| &**name != RETURNED);
         position.ledger.forget_returns();
     }
-    runner.journal = Some(journal(known));
-    runner.task.state = Arc::new(state);
-    runner.position = position;
+    runner.take_up(journal(known), state, position);
     let step = checkpoint.step.saturating_add(1);
     if !goes_on {
         runner.discard()?;
         return runner.begin_durably(given, step).await;
     }
     runner.start_at(step);
-    if let Some(breakpoints) = &mut runner.breakpoints {
-        breakpoints.disarm();
-    }
-    let open = open_inside(task);
-    runner.resumed = Some(Box::new(Resumed { pending, mode: Mode::GoOn, anyone: None, open }));
-    runner.emit_values();
-    runner.emit_checkpoint(checkpoint.step, checkpoint.source);
+    let resumed = Resumed { pending, mode: Mode::GoOn, anyone: None, open: open_inside(task) };
+    runner.resume(Some(resumed), checkpoint.source);
     Ok(())
 }
 

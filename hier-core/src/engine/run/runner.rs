@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tracing::Instrument;
 
+use crate::checkpoint::Source;
 use crate::engine::attempt::exec::{call, execute, execute_and_route, resolve};
 use crate::engine::attempt::report::{is_traced, report, started, step_span, task_span};
 use crate::engine::durable::journal::Journal;
@@ -85,6 +86,23 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         self.stop = step.saturating_add(limit + 1).min(i64::MAX - 1);
     }
 
+    /// Stands where the thread stood when it was stored.
+    pub(super) fn take_up(&mut self, journal: Journal, state: S, position: Position<S>) {
+        self.journal = Some(Box::new(journal));
+        self.task.state = Arc::new(state);
+        self.position = position;
+    }
+
+    /// Goes on with the step that follows a checkpoint of this source; of its tasks so much is known.
+    pub(super) fn resume(&mut self, resumed: Option<Resumed>, source: Source) {
+        self.resumed = resumed.map(Box::new);
+        if let Some(breakpoints) = &mut self.breakpoints {
+            breakpoints.disarm();
+        }
+        self.emit_values();
+        self.emit_checkpoint(self.step - 1, source);
+    }
+
     /// The state as it is. A clone only if somebody else still holds it.
     pub(crate) fn into_state(self) -> S {
         Arc::unwrap_or_clone(self.task.state)
@@ -122,7 +140,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
                     next: self.position.next(&self.task.graph.plan),
                 });
             }
-            let single = self.position.single().filter(|_| self.resumed.is_none());
+            let single = if self.resumed.is_none() { self.position.single() } else { None };
             if single.is_none() && self.position.is_over() {
                 return Ok(End::Finished);
             }

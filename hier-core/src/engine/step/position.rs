@@ -4,6 +4,8 @@
 //! over what they did to [`Position::apply`]. Between two steps a position is data: [`Position::agenda`] and
 //! [`Position::restore`].
 
+use std::sync::Arc;
+
 use super::frontier::Frontier;
 use super::ledger::{Applied, Ledger, path_order};
 use crate::checkpoint::{Agenda, CodecError, LastRan, SendRecord};
@@ -23,20 +25,22 @@ pub(crate) struct Position<S: Values> {
     /// An input that waits to be applied.
     start: Option<Writes<S>>,
     last: Last,
+    /// The nodes that may have run last, where that is ambiguous.
+    among: Vec<usize>,
     /// Nodes that commands have set off since the last step.
     commanded: Vec<usize>,
     pub(crate) ledger: Ledger<S>,
 }
 
-/// Which nodes ran last because edges led to them, by their ranks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Which node ran last because an edge led to it, by its rank.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Last {
     #[default]
     Nothing,
     Start,
     Node(usize),
-    /// It is not clear which; a node that several edges set off at once is not clear by itself.
-    Several(Vec<usize>),
+    /// It is ambiguous: several ran in one step, or one that several edges had set off at once.
+    Several,
 }
 
 impl<S: Values> Position<S> {
@@ -48,6 +52,7 @@ impl<S: Values> Position<S> {
             first_send: 0,
             start: None,
             last: Last::Nothing,
+            among: Vec::new(),
             commanded: Vec::new(),
             ledger: Ledger::new(&graph.channels, is_child),
         }
@@ -97,9 +102,14 @@ impl<S: Values> Position<S> {
         self.nodes().map(|node| plan.name(node).to_owned()).collect()
     }
 
-    /// Which nodes ran last.
-    pub(crate) fn last(&self) -> &Last {
-        &self.last
+    /// Which node ran last.
+    pub(crate) fn last(&self) -> Last {
+        self.last
+    }
+
+    /// Which nodes may have run last, where that is ambiguous and known.
+    pub(crate) fn among(&self) -> &[usize] {
+        &self.among
     }
 
     /// The input that waits to be applied.
@@ -279,7 +289,7 @@ impl<S: Values> Position<S> {
     /// What is to run next, by name: with the state and the input that waits all that has to be stored.
     pub(crate) fn agenda<C>(&self, graph: &Inner<S, C>) -> Result<Agenda, RunError> {
         let plan = &graph.plan;
-        let mut agenda = Agenda { start: self.start.is_some(), last: self.last.record(plan), ..Agenda::default() };
+        let mut agenda = Agenda { start: self.start.is_some(), last: self.last_ran(plan), ..Agenda::default() };
         self.frontier.note(plan, &mut agenda);
         for (node, parcel) in &self.sends {
             let running = || CodecError::new("its task is running");
@@ -314,8 +324,33 @@ impl<S: Values> Position<S> {
         for SendRecord { node, payload } in &agenda.sends {
             position.sends.push((graph.node(node)?, Some(Parcel::stored(payload.clone()))));
         }
-        position.last = Last::read(&agenda.last, |name| graph.node(name).ok());
+        position.read_last(graph, &agenda.last);
         Ok(position)
+    }
+
+    /// Which node ran last, by name.
+    fn last_ran(&self, plan: &Plan) -> LastRan {
+        let name = |node: &usize| plan.shared_name(*node).clone();
+        match self.last {
+            Last::Nothing => LastRan::Nothing,
+            Last::Start => LastRan::Start,
+            Last::Node(node) => LastRan::Node(name(&node)),
+            Last::Several if self.among.is_empty() => LastRan::Several,
+            Last::Several => LastRan::Among(self.among.iter().map(name).collect()),
+        }
+    }
+
+    fn read_last<C>(&mut self, graph: &Inner<S, C>, record: &LastRan) {
+        let find = |name: &Arc<str>| graph.node(name).ok();
+        self.last = match record {
+            LastRan::Nothing => Last::Nothing,
+            LastRan::Start => Last::Start,
+            LastRan::Node(name) => find(name).map_or(Last::Several, Last::Node),
+            LastRan::Several | LastRan::Among(_) => Last::Several,
+        };
+        if let LastRan::Among(names) = record {
+            self.among = names.iter().filter_map(find).collect();
+        }
     }
 
     /// A step of these tasks is applied: what triggered them is used up.
@@ -350,8 +385,9 @@ impl<S: Values> Position<S> {
             [] if has_input => Last::Start,
             [] => return,
             [node] if !self.frontier.is_tied(node) || self.commanded.contains(&node) => Last::Node(node),
-            _ => Last::Several(newest),
+            _ => Last::Several,
         };
+        self.among = newest;
     }
 
     /// Follows the edges and commands of what has run. The caller adds what routes choose, and ends the frontier.
@@ -399,26 +435,4 @@ impl<S: Values> Position<S> {
 fn route_failed(plan: &Plan, node: Option<usize>, error: NodeError) -> RunError {
     let name = node.map_or(hier_spec::START, |node| plan.name(node));
     RunError::Node { graph: plan.graph().to_owned(), node: name.to_owned(), error }
-}
-
-impl Last {
-    fn record(&self, plan: &Plan) -> LastRan {
-        match self {
-            Self::Nothing => LastRan::Nothing,
-            Self::Start => LastRan::Start,
-            Self::Node(node) => LastRan::Node(plan.shared_name(*node).clone()),
-            Self::Several(nodes) if nodes.is_empty() => LastRan::Several,
-            Self::Several(nodes) => LastRan::Among(nodes.iter().map(|node| plan.shared_name(*node).clone()).collect()),
-        }
-    }
-
-    fn read(record: &LastRan, find: impl Fn(&str) -> Option<usize>) -> Self {
-        match record {
-            LastRan::Nothing => Self::Nothing,
-            LastRan::Start => Self::Start,
-            LastRan::Several => Self::Several(Vec::new()),
-            LastRan::Node(name) => find(name).map_or(Self::Several(Vec::new()), Self::Node),
-            LastRan::Among(names) => Self::Several(names.iter().filter_map(|name| find(name)).collect()),
-        }
-    }
 }

@@ -345,8 +345,8 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
         let plan = &self.reader.graph.plan;
         match (by, self.position.last()) {
             (Author::Node(name), _) => plan.find(&name).map(Some).ok_or_else(|| no_node(plan, &name)),
-            (Author::Last, Last::Node(node)) => Ok(Some(*node)),
-            (Author::Last, Last::Several(nodes)) => Err(self.wrong(ambiguous(plan, nodes))),
+            (Author::Last, Last::Node(node)) => Ok(Some(node)),
+            (Author::Last, Last::Several) => Err(self.wrong(ambiguous(plan, self.position.among()))),
             _ => Ok(None),
         }
     }
