@@ -181,7 +181,7 @@ impl Draft {
     /// The calls, each with an id that no other call of the conversation has. Where the answer was cut off, none of them
     /// can be made: their arguments are text, which tools refuse in words for the model.
     fn settled_calls(&mut self, request: &ChatRequest) -> Vec<ToolCall> {
-        let earlier = request.messages.iter().flat_map(|message| message.tool_calls());
+        let earlier = request.messages.iter().flat_map(Message::tool_calls);
         let mut known: HashSet<String> = earlier.map(|call| call.id.clone()).collect();
         let cut = self.finish == Some(FinishReason::Length);
         let settle = |call: CallDraft| {

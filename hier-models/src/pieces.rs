@@ -69,7 +69,10 @@ impl Pieces {
             let read = match self.value().await {
                 Some(Ok(value)) => self.wire.piece(&mut self.draft, &value),
                 // Why the answer ends is known: all of it is there.
-                Some(Err(_)) | None if self.draft.is_finished() => Ok(self.draft.ended = true),
+                Some(Err(_)) | None if self.draft.is_finished() => {
+                    self.draft.ended = true;
+                    Ok(())
+                }
                 Some(Err(failure)) => Err(failure),
                 None => Err(Failure::cut_off()),
             };
@@ -121,7 +124,7 @@ fn events(bytes: impl Stream<Item = Result<Bytes, Failure>> + Send + 'static) ->
     let data = events.try_filter_map(|event| async move { Ok(event.data.filter(|data| !data.trim().is_empty())) });
     Box::pin(data.map(|data| match data?.trim() {
         "[DONE]" => Ok(Value::Null),
-        data => serde_json::from_str(data).map_err(|error| no_json(&error)),
+        data => serde_json::from_str(data).map_err(no_json),
     }))
 }
 
@@ -134,22 +137,25 @@ fn lines(bytes: impl Stream<Item = Result<Bytes, Failure>> + Send + 'static) -> 
         AnyDelimiterCodecError::MaxChunkLengthExceeded => {
             Failure::bad_answer(format!("a line of it is longer than {} MB", LONGEST_LINE >> 20))
         }
-        AnyDelimiterCodecError::Io(error) => match error.into_inner().map(|error| error.downcast::<Broken>()) {
-            Some(Ok(broken)) => broken.0,
-            Some(Err(error)) => Failure::bad_answer(chain(&*error)),
-            None => Failure::bad_answer("its lines cannot be read"),
-        },
+        AnyDelimiterCodecError::Io(error) => {
+            match error.into_inner().map(<dyn std::error::Error + Send + Sync>::downcast::<Broken>) {
+                Some(Ok(broken)) => broken.0,
+                Some(Err(error)) => Failure::bad_answer(chain(&*error)),
+                None => Failure::bad_answer("its lines cannot be read"),
+            }
+        }
     });
     let lines = lines.try_filter(|line| std::future::ready(!line.trim_ascii().is_empty()));
     Box::pin(lines.map(|line| {
         serde_json::from_slice(&line?).map_err(|error| {
             // The last line may be cut off without a word of the transport.
-            if error.is_eof() { Failure::cut_off() } else { no_json(&error) }
+            if error.is_eof() { Failure::cut_off() } else { no_json(error) }
         })
     }))
 }
 
-fn no_json(error: &serde_json::Error) -> Failure {
+#[allow(clippy::needless_pass_by_value)] // as `map_err` hands it over
+fn no_json(error: serde_json::Error) -> Failure {
     Failure::bad_answer(format!("a piece of it is no JSON: {error}"))
 }
 

@@ -83,7 +83,7 @@ fn code(tokens: &[TokenTree], found: &mut Module) {
     while at < tokens.len() {
         match &tokens[at] {
             TokenTree::Ident(word) if word == "mod" && matches!(tokens.get(at + 2), Some(TokenTree::Group(_))) => {
-                at += 3
+                at += 3;
             }
             // `use<…>` in a bound says what is captured.
             TokenTree::Ident(word) if word == "use" && !is(tokens.get(at + 1), '<') => {

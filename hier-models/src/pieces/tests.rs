@@ -121,7 +121,7 @@ fn a_stream_that_ends_early_is_an_error_or_whole() {
         for end in 0..text.len() {
             match read(wire, &[&text.as_bytes()[..end]]) {
                 Err(failure) => {
-                    assert_eq!(failure.kind, crate::error::Kind::Unavailable, "{}: {failure:?}", wire.name())
+                    assert_eq!(failure.kind, crate::error::Kind::Unavailable, "{}: {failure:?}", wire.name());
                 }
                 // Why it ends was said: only what comes behind that is missing.
                 Ok(answer) => assert_eq!(answer.message.tool_calls().len(), 2, "{}", wire.name()),
@@ -171,6 +171,9 @@ proptest! {
     }
 }
 
+/// What is sent, its pieces, and the calls that they are.
+type Case<'a> = (&'a str, Vec<Value>, Vec<(&'a str, Value)>);
+
 /// What servers send, and the calls that it is: by number and id, else by id, else as the last one.
 #[test]
 fn pieces_of_calls_find_their_call() {
@@ -184,7 +187,6 @@ fn pieces_of_calls_find_their_call() {
         }
         call
     };
-    type Case<'a> = (&'a str, Vec<Value>, Vec<(&'a str, Value)>);
     let cases: Vec<Case<'_>> = vec![
         (
             "no number",

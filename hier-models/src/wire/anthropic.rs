@@ -164,10 +164,10 @@ fn messages(conversation: &Conversation<'_>) -> Vec<Value> {
     let mut messages = Vec::new();
     for turn in &conversation.turns {
         match turn {
-            Turn::User(content) => push(&mut messages, "user", blocks(content)),
+            Turn::User(content) => push(&mut messages, "user", &blocks(content)),
             Turn::Model(said) => {
-                push(&mut messages, "assistant", said_blocks(said));
-                push(&mut messages, "user", said.calls.iter().map(result).collect());
+                push(&mut messages, "assistant", &said_blocks(said));
+                push(&mut messages, "user", &said.calls.iter().map(result).collect::<Vec<_>>());
             }
         }
     }
@@ -178,7 +178,7 @@ fn messages(conversation: &Conversation<'_>) -> Vec<Value> {
 }
 
 /// Adds a message, unless it says nothing, which the provider refuses.
-fn push(messages: &mut Vec<Value>, role: &str, blocks: Vec<Value>) {
+fn push(messages: &mut Vec<Value>, role: &str, blocks: &[Value]) {
     if !blocks.is_empty() {
         messages.push(json!({ "role": role, "content": blocks }));
     }

@@ -60,7 +60,7 @@ impl Wire for OpenAi {
 
     fn whole(&self, draft: &mut Draft, answer: &Value) -> Result<(), Failure> {
         no_error(answer)?;
-        self.common(draft, answer);
+        common(draft, answer);
         let choice = list(answer, "choices").first().ok_or_else(|| Failure::bad_answer("it has no choice"))?;
         let message = choice.get("message").unwrap_or(&Value::Null);
         say(draft, message);
@@ -79,7 +79,7 @@ impl Wire for OpenAi {
             return Ok(());
         }
         no_error(piece)?;
-        self.common(draft, piece);
+        common(draft, piece);
         // The last piece, which counts tokens, has no choice.
         let Some(choice) = list(piece, "choices").first() else { return Ok(()) };
         let delta = choice.get("delta").unwrap_or(&Value::Null);
@@ -99,24 +99,24 @@ impl Wire for OpenAi {
     }
 }
 
-impl OpenAi {
-    /// What whole answers and pieces have in common.
-    fn common(&self, draft: &mut Draft, answer: &Value) {
-        let model = text(answer, "model");
-        if !model.is_empty() {
-            draft.model = Some(model.to_owned());
-        }
-        if let Some(usage) = answer.get("usage") {
-            let tokens = |field: &str| usage.get(field).and_then(Value::as_u64);
-            draft.count(tokens("prompt_tokens"), tokens("completion_tokens"));
-        }
+/// Reads what whole answers and pieces have in common.
+fn common(draft: &mut Draft, answer: &Value) {
+    let model = text(answer, "model");
+    if !model.is_empty() {
+        draft.model = Some(model.to_owned());
+    }
+    if let Some(usage) = answer.get("usage") {
+        let tokens = |field: &str| usage.get(field).and_then(Value::as_u64);
+        draft.count(tokens("prompt_tokens"), tokens("completion_tokens"));
     }
 }
 
 /// Reads what is said: text, a list of parts, or why the model will not say it.
 fn say(draft: &mut Draft, message: &Value) {
     draft.say(text(message, "content"));
-    list(message, "content").iter().for_each(|part| draft.say(text(part, "text")));
+    for part in list(message, "content") {
+        draft.say(text(part, "text"));
+    }
     draft.say(text(message, "refusal"));
 }
 

@@ -65,12 +65,12 @@ async fn stored<S: Values, C>(
     saver: &Arc<dyn Checkpointer>,
     config: &Config,
 ) -> Result<Option<Saved>, RunError> {
-    let saved = saver.get(reader.thread, "", config.checkpoint).await.map_err(|error| reader.failed(error))?;
-    match (saved, config.checkpoint) {
+    let found = saver.get(reader.thread, "", config.checkpoint).await.map_err(|error| reader.failed(error))?;
+    match (found, config.checkpoint) {
         (None, Some(id)) => {
             Err(RunError::NoCheckpoint { thread: reader.thread.to_owned(), checkpoint: id.to_string() })
         }
-        (saved, _) => Ok(saved),
+        (found, _) => Ok(found),
     }
 }
 

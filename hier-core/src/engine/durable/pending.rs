@@ -110,7 +110,7 @@ impl Pending {
         let (answers, questions) = (record.answers()?, self.questions(place)?);
         let known = Some((record.task, record.path.clone()));
         let free_slot = record.free_slot();
-        Ok(Inbox { known, answers, questions, failure, void, asked, free_slot, ..Inbox::default() })
+        Ok(Inbox { known, answers, free_slot, failure, void, questions, asked, ..Inbox::default() })
     }
 
     /// Takes back everything that tasks have stored, and the answers that they were given.
