@@ -76,7 +76,7 @@ impl<S: Values, C> Task<S, C> {
 
     /// What the Send carried, as JSON; none if no Send started the task.
     pub fn sent_json(&self) -> Result<Option<Value>, NodeError> {
-        Ok(self.parcel.as_ref().map(|parcel| parcel.to_json()).transpose()?)
+        Ok(self.parcel.as_ref().map(super::parcel::Parcel::to_json).transpose()?)
     }
 
     /// The failure that this task handles, in a handler of `on_error`.
