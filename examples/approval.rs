@@ -133,11 +133,11 @@ async fn run(Arguments { db, case, command }: Arguments) -> Result<()> {
             }
         }
         Action::Answer { decision, question } => {
-            let id = if let Some(id) = question { id } else {
+            let id = if let Some(id) = question {
+                id
+            } else {
                 let open = graph.state(config.clone()).await?.questions;
-                open.first()
-                    .map(|question| question.id.clone())
-                    .ok_or_else(|| NodeError::new("nothing is asked"))?
+                open.first().map(|question| question.id.clone()).ok_or_else(|| NodeError::new("nothing is asked"))?
             };
             // By its id: the answer is for this question and no other, however often it is given.
             let outcome = graph.invoke(Command::answers([(id, decision)]), config, ()).await?;

@@ -214,7 +214,7 @@ async fn a_run_that_is_dropped_at_any_moment_holds_nothing() {
         let claimed = bench.saver.acquire("t", reject()).await;
         assert!(claimed.is_ok(), "after {polls} polls: {claimed:?}");
         polls += 1;
-        assert!(polls <= 200, "a run of two steps takes more polls than that")
+        assert!(polls <= 200, "a run of two steps takes more polls than that");
     }
     assert!(polls > 5, "a run of two steps takes {polls} polls");
 }

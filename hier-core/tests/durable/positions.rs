@@ -148,7 +148,7 @@ async fn going_on_twice_from_an_update_tears_no_writes() {
 #[tokio::test]
 async fn a_limit_at_the_end_of_the_integers_is_none() {
     let bench = Bench::new(row(&["a", "b"]));
-    let config = bench.config.clone().recursion_limit(i64::MAX as usize);
+    let config = bench.config.clone().recursion_limit(usize::try_from(i64::MAX).unwrap());
     for _ in 0..2 {
         let input = bench.graph.update(json!({})).unwrap();
         let end = bench.graph.invoke(input, config.clone(), bench.tally.clone()).await.unwrap();

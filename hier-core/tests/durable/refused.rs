@@ -9,6 +9,9 @@ use tokio::sync::Notify;
 
 use super::kit::*;
 
+/// Makes what is tried beside a run.
+type Make<T> = fn(&Bench) -> T;
+
 /// Runs `work`, then `z`; while `work` is at its work, `other` tries something. Returns what came of both.
 async fn beside<T>(
     config: Config,
@@ -29,9 +32,9 @@ async fn beside<T>(
     graph.node("work", work).edge(START, "a").edge("a", "work").edge("work", "z");
     let mut bench = Bench::new(graph);
     bench.config = config;
-    let (ended, tried) = tokio::join!(bench.start(json!({ "x": 1 })), async {
+    let (ended, tried) = tokio::join!(Box::pin(bench.start(json!({ "x": 1 }))), async {
         reached.notified().await;
-        let tried = other(&bench).await;
+        let tried = Box::pin(other(&bench)).await;
         go.notify_one();
         tried
     });
@@ -91,7 +94,7 @@ async fn an_update_takes_a_thread_over_if_told_to() {
 #[tokio::test]
 async fn what_is_refused_is_refused_before_the_thread_is_taken() {
     let config = || Config::thread("t").when_running(WhenRunning::TakeOver);
-    let commands: [fn(&Bench) -> (Command<DynState>, Config); 5] = [
+    let commands: [Make<(Command<DynState>, Config)>; 5] = [
         |bench| (Command::resume("yes").goto("typo"), bench.config.clone()),
         |bench| (Command::answers([("0123", "yes")]), bench.config.clone()),
         |bench| (Command::new().goto("typo"), bench.config.clone()),
@@ -119,7 +122,7 @@ async fn what_is_refused_is_refused_before_the_thread_is_taken() {
         .await;
         assert_eq!(log(ended.unwrap()), json!(["a", "work", "z"]));
     }
-    let updates: [fn(&Bench) -> Vec<Vec<StateUpdate<DynState>>>; 5] = [
+    let updates: [Make<Vec<Vec<StateUpdate<DynState>>>>; 5] = [
         |_| Vec::new(),
         |_| vec![vec![StateUpdate::skip("typo")]],
         |_| vec![vec![StateUpdate::skip("a")], vec![StateUpdate::skip("typo")]],

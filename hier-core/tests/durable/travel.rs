@@ -185,16 +185,16 @@ async fn what_expires_with_a_step_expires_in_a_fork_too() {
     graph.node("a", does(|_| Ok(json!({ "hint": "look" })))).node("b", sees()).node("c", sees());
     graph.edge(START, "a").edge("a", "b").edge("b", "c");
     let bench = Bench::new(graph);
-    let seen = json!(["look", null]);
-    assert_eq!(log(bench.start(json!({ "x": 1 })).await.unwrap()), seen);
+    let expected = json!(["look", null]);
+    assert_eq!(log(bench.start(json!({ "x": 1 })).await.unwrap()), expected);
     let at_b = bench.at(2).await;
-    assert_eq!(log(bench.go_on_with(at_b.clone()).await.unwrap()), seen, "a replay");
+    assert_eq!(log(bench.go_on_with(at_b.clone()).await.unwrap()), expected, "a replay");
     let copy = bench.graph.update_state(at_b, StateUpdate::copy()).await.unwrap();
-    assert_eq!(log(bench.go_on_with(copy).await.unwrap()), seen, "a copy");
+    assert_eq!(log(bench.go_on_with(copy).await.unwrap()), expected, "a copy");
     let copy = bench.graph.update_state(bench.at(2).await, StateUpdate::copy()).await.unwrap();
     let twice = bench.graph.update_state(copy, StateUpdate::copy()).await.unwrap();
     assert_eq!(bench.graph.state(twice).await.unwrap().values.get("hint"), Some(&json!("look")));
-    assert_eq!(log(bench.go_on().await.unwrap()), seen, "a copy of a copy");
+    assert_eq!(log(bench.go_on().await.unwrap()), expected, "a copy of a copy");
 }
 
 /// A graph that keeps its state goes back with the thread.

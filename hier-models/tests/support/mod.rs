@@ -91,7 +91,7 @@ async fn answer(mut stream: TcpStream, reply: Reply, asked: &Mutex<Vec<Asked>>) 
         }
         Reply::Endless(head, most) => {
             let _ = stream.write_all(head.as_bytes()).await;
-            let block = [b'a'; 1 << 16];
+            let block = vec![b'a'; 1 << 16];
             for _ in 0..most / block.len() {
                 if stream.write_all(&block).await.is_err() {
                     break;

@@ -153,14 +153,13 @@ impl Journal {
     ) -> Result<Option<Record>, RunError> {
         let id = self.clock.id(stride.step);
         let mut pieces = self.pieces(id, state, notes)?;
-        match input {
+        if let Some(input) = input {
             // A copy has the input for itself: the one that it is a copy of may only refer to it.
-            Some(input) => pieces.push(self.start(id, input)?),
+            pieces.push(self.start(id, input)?);
+        } else {
             // An input has been applied with the step that follows it.
-            None => {
-                let start = self.channels.len() - 2;
-                self.versions[start] = Uuid::nil();
-            }
+            let start = self.channels.len() - 2;
+            self.versions[start] = Uuid::nil();
         }
         if !returned.is_empty() {
             match self.returned(id, returned) {

@@ -168,7 +168,9 @@ impl Pending {
         for (command, routing) in self.commands()? {
             for write in command {
                 let read = scribe.write(routing.version, &write.channel, &write.value)?;
-                read.into_iter().for_each(|write| writes.push(write));
+                for write in read {
+                    writes.push(write);
+                }
             }
             routes.push(scribe.leads(&routing)?);
         }

@@ -94,7 +94,9 @@ impl Pending {
         let mut writes = Writes::new();
         for write in stored {
             let read = scribe.write(routing.version, &write.channel, &write.value)?;
-            read.into_iter().for_each(|write| writes.push(write));
+            for write in read {
+                writes.push(write);
+            }
         }
         let by = if routing.handler { By::Handler } else { By::Node };
         Ok(Some(Done { writes, leads: Some(Box::new(scribe.leads(&routing)?)), by }))

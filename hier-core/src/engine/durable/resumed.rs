@@ -60,9 +60,10 @@ impl Resumed {
         let unfit = |error: CodecError| reader.unfit(error);
         let place = &*reader.graph.plan.path(key);
         if self.mode == Mode::GoOn
-            && let Some(done) = self.pending.done(place, reader, state).map_err(unfit)? {
-                return Ok(Before::Done(done));
-            }
+            && let Some(done) = self.pending.done(place, reader, state).map_err(unfit)?
+        {
+            return Ok(Before::Done(done));
+        }
         let mut inbox = self.pending.inbox(place).map_err(unfit)?;
         if let Some(open) = &self.open {
             inbox.questions.iter_mut().for_each(|question| question.answered = !open.contains(&question.id));

@@ -147,7 +147,9 @@ pub(crate) struct Parcels {
 
 impl Parcels {
     pub(crate) fn push<T: Payload>(&mut self, node: usize, payload: T) {
-        if let Some(row) = self.row.as_mut().and_then(|row| row.as_any_mut().downcast_mut::<Row<T>>()) { row.0.push(payload) } else {
+        if let Some(row) = self.row.as_mut().and_then(|row| row.as_any_mut().downcast_mut::<Row<T>>()) {
+            row.0.push(payload);
+        } else {
             self.close();
             self.row = Some(Box::new(Row(SmallVec::from_iter([payload]))));
         }

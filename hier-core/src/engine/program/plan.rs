@@ -157,7 +157,7 @@ impl Plan {
         // Two joins of the same nodes, or of nodes with `+` in their names, would be one in what is stored.
         let is_taken = |name: &str| self.joins.iter().any(|join| *join.name == *name);
         if is_taken(&name) {
-            let numbered = (2..).map(|number| format!("{name}#{number}")).find(|name| !is_taken(name));
+            let numbered = (2..usize::MAX).map(|number| format!("{name}#{number}")).find(|name| !is_taken(name));
             name = numbered.unwrap_or(name);
         }
         self.triggers[target].push(name.clone());

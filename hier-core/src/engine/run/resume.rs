@@ -203,7 +203,9 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     fn apply_command(&mut self, writes: Writes<S>, leads: Vec<Leads>) -> Result<(), RunError> {
         let Task { graph, state, .. } = &mut self.task;
         self.position.apply_outside(graph, Arc::make_mut(state), writes)?;
-        leads.into_iter().for_each(|leads| self.position.follow(&graph.plan, leads));
+        for leads in leads {
+            self.position.follow(&graph.plan, leads);
+        }
         Ok(())
     }
 

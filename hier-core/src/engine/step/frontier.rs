@@ -224,14 +224,18 @@ impl Frontier {
         for node in self.waiting.ones() {
             if !self.released.put(node) {
                 self.ready.push(node);
-                triggers.iter_mut().for_each(|triggers| triggers.signalled.insert(node));
+                if let Some(triggers) = &mut triggers {
+                    triggers.signalled.insert(node);
+                }
             }
         }
         for (number, (join, state)) in plan.joins.iter().zip(&mut self.joins).enumerate() {
             if state.missing == 0 && !state.released && plan.is_deferred(join.target) {
                 state.released = true;
                 self.ready.push(join.target);
-                triggers.iter_mut().for_each(|triggers| triggers.joins.insert(number));
+                if let Some(triggers) = &mut triggers {
+                    triggers.joins.insert(number);
+                }
             }
         }
     }

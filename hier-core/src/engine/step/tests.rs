@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{Applied, Last, Position};
 use crate::checkpoint::{Agenda, codec};
 use crate::engine::attempt::route::with_routes;
-use crate::engine::program::{Done, Inner, Leads, Parcel, Plan, RouteFn, SpecRef, TaskKey};
+use crate::engine::program::{Done, Hooks, Inner, Leads, NodeCache, Parcel, Plan, RouteFn, Routing, SpecRef, TaskKey};
 use crate::error::RunError;
 use crate::reducer::json::Builtin;
 use crate::state::{DynState, Schema, Update, Values, Writes};
@@ -35,8 +35,12 @@ fn graph(names: &[&'static str], edges: Vec<EdgeSpec>, deferred: &[&str], choose
         Arc::new(move |state: &DynState, routing: &mut crate::engine::program::Routing| {
             let log = state.get("log").and_then(Value::as_array).cloned().unwrap_or_default();
             let (go, sends) = choose(&log, number + count);
-            go.into_iter().for_each(|node| routing.go(node % count));
-            sends.into_iter().enumerate().for_each(|(item, node)| routing.send(node % count, item));
+            for node in go {
+                routing.go(node % count);
+            }
+            for (item, node) in sends.into_iter().enumerate() {
+                routing.send(node % count, item);
+            }
             Ok(())
         })
     };
@@ -46,10 +50,10 @@ fn graph(names: &[&'static str], edges: Vec<EdgeSpec>, deferred: &[&str], choose
         spec: SpecRef::Owned(Arc::new(spec)),
         nodes: Vec::new(),
         routes: (0..routes).map(route).collect(),
-        hooks: Default::default(),
+        hooks: Hooks::default(),
         channels: schema.channels().cloned().collect(),
         initial: Arc::new(move || schema.initial()),
-        cache: Default::default(),
+        cache: NodeCache::default(),
         renamed: Vec::new(),
         is_agent: false,
         lenient: true,
@@ -81,7 +85,7 @@ impl<'a> Hand<'a> {
         let mut hand = Self { graph, state: (graph.initial)(), position: Position::new(graph, false) };
         let input = hand.writes(json!({ "log": ["in"], "hint": "start" }));
         hand.position.set_input(Some(input));
-        hand.position.begin(graph, &mut hand.state, &mut Default::default()).unwrap();
+        hand.position.begin(graph, &mut hand.state, &mut Routing::default()).unwrap();
         hand
     }
 
@@ -279,8 +283,11 @@ fn joins_with_equal_names_are_told_apart() {
     assert_eq!(moved.position.agenda(&graph).unwrap().joins.len(), 2);
 }
 
+/// Edges, joins, which nodes are deferred, which have a route, and how routes choose.
+type Random = (Vec<(usize, usize)>, Vec<(u8, usize)>, u8, Vec<usize>, u8);
+
 /// A random graph of four nodes: edges, joins and which nodes are deferred.
-fn random() -> impl Strategy<Value = (Vec<(usize, usize)>, Vec<(u8, usize)>, u8, Vec<usize>, u8)> {
+fn random() -> impl Strategy<Value = Random> {
     (
         proptest::collection::vec((0..5usize, 0..4usize), 1..7),
         proptest::collection::vec((1..16u8, 0..4usize), 0..3),

@@ -264,7 +264,9 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
         let unfit = |error: CodecError| self.reader.unfit(error);
         let (writes, leads) = self.pending.null_writes(&self.reader, &self.state).map_err(unfit)?;
         self.position.apply_outside(graph, &mut self.state, writes)?;
-        leads.into_iter().for_each(|leads| self.position.follow(&graph.plan, leads));
+        for leads in leads {
+            self.position.follow(&graph.plan, leads);
+        }
         Ok(())
     }
 

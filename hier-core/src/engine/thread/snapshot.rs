@@ -213,7 +213,9 @@ fn view<S: Values, C>(
     let plan = &graph.plan;
     let (writes, leads) = pending.null_writes(reader, &state)?;
     position.preview(graph, &mut state, &mut [Applied { node: None, pushed: false, done: Done::input(writes) }]);
-    leads.into_iter().for_each(|leads| position.follow(plan, leads));
+    for leads in leads {
+        position.follow(plan, leads);
+    }
     let mut next: Vec<String> = position.has_input().then(|| hier_spec::START.to_owned()).into_iter().collect();
     let (mut tasks, mut questions, mut ended) = (Vec::new(), Vec::new(), Vec::new());
     let namespace = levels(&config.namespace);
