@@ -107,7 +107,7 @@ pub type ChatStream = Pin<Box<dyn Stream<Item = Result<ChatChunk, ModelError>> +
 ///     async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {
 ///         let said = request.messages.last().and_then(Message::content).cloned();
 ///         let message = Message::assistant(said.unwrap_or_default());
-///         Ok(ChatResponse { message, model: None })
+///         Ok(ChatResponse::new(message))
 ///     }
 /// }
 /// # #[tokio::main(flavor = "current_thread")]
