@@ -99,6 +99,8 @@ impl<'a, S: Values, C> Asked<'a, S, C> {
     fn to_nobody(&self, value: &Value) -> Result<Given, RunError> {
         let is_lenient = self.reader.graph.lenient;
         let nobody_asked = self.pending.nobody_asked().map_err(|error| self.reader.unfit(error))?;
+        // As in the reference: an answer that waits for somebody who asks is replaced.
+        let replaces = is_lenient && self.pending.anyone().map_err(|error| self.reader.unfit(error))?.is_some();
         let reason = match self.standing {
             // As in the reference: the answer is dropped.
             Standing::Over(_) | Standing::Past if is_lenient => return Ok(Given::default()),
@@ -108,7 +110,7 @@ impl<'a, S: Values, C> Asked<'a, S, C> {
                                otherwise, run the checkpoint again with `()`, which asks again"
                     .to_owned()
             }
-            Standing::Open if self.pending.is_anyone_answered() => {
+            Standing::Open if !replaces && self.pending.is_anyone_answered() => {
                 "has an answer already that waits for the first question: go on with `()`".to_owned()
             }
             Standing::Open if nobody_asked => {
