@@ -43,9 +43,6 @@
 //!
 //! Terms and semantics are LangGraph's (1.2); where they differ on purpose, `docs/semantics.md` of the repository says so.
 
-#[doc(hidden)]
-#[path = "private.rs"]
-pub mod __private;
 pub mod agent;
 pub mod channel;
 pub mod checkpoint;
@@ -55,6 +52,8 @@ mod error;
 pub mod graph;
 mod message;
 mod panics;
+#[doc(hidden)]
+pub mod plumbing;
 pub mod prelude;
 mod question;
 pub mod reducer;
@@ -70,8 +69,8 @@ pub use async_trait::async_trait;
 pub use config::{Config, DEFAULT_RECURSION_LIMIT, DEFAULT_STREAM_CAPACITY, Durability, RunControl};
 pub use engine::program::Run;
 pub use engine::{
-    CheckpointEvent, DebugEvent, Event, EventStream, Interrupted, Nested, NodeUpdate, Outcome, Spoken, StateSnapshot,
-    StateUpdate, StopReason, Stopped, StreamMode, TaskFinished, TaskSnapshot, TaskStarted,
+    CheckpointEvent, DebugEvent, Event, EventStream, Interrupted, MessageChunk, Nested, NodeUpdate, Outcome,
+    StateSnapshot, StateUpdate, StopReason, Stopped, StreamMode, TaskFinished, TaskSnapshot, TaskStarted,
 };
 pub use error::{BuildError, ConflictKind, NodeError, NodeErrorKind, Result, RunError, TimeoutKind};
 /// The shape of graphs as data, as [`CompiledGraph::spec`](graph::CompiledGraph::spec) tells it.

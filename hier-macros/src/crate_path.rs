@@ -51,6 +51,6 @@ impl Hier {
             errors.at(Span::call_site(), missing);
         }
         let root = given.map_or_else(|| self.root.clone(), ToTokens::to_token_stream);
-        quote!(#root::__private)
+        quote!(#root::plumbing)
     }
 }

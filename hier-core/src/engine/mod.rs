@@ -26,13 +26,13 @@ mod thread;
 
 pub use stream::emitter::EventStream;
 pub use stream::event::{
-    CheckpointEvent, DebugEvent, Event, Nested, NodeUpdate, Spoken, StreamMode, TaskFinished, TaskStarted,
+    CheckpointEvent, DebugEvent, Event, MessageChunk, Nested, NodeUpdate, StreamMode, TaskFinished, TaskStarted,
 };
 pub use stream::outcome::{Interrupted, Outcome, StopReason, Stopped};
 pub use thread::revise::StateUpdate;
 pub use thread::snapshot::{StateSnapshot, TaskSnapshot};
 
 pub(crate) use run::start::{claim, open_child, run, stream};
-pub(crate) use stream::emitter::Outlet;
+pub(crate) use stream::emitter::EventSink;
 pub(crate) use thread::revise::{check_updates, revise};
 pub(crate) use thread::snapshot::{history, snapshot};

@@ -12,7 +12,7 @@ use crate::channel::ChannelSpec;
 use crate::checkpoint::Checkpointer;
 use crate::config::Config;
 use crate::engine::program::{
-    Attachments, GraphOutput, Hooks, Inner, NodeCache, NodeDef, Plan, RouteFn, Routing, SpecRef,
+    Attachments, GraphOutput, Hooks, NodeCache, NodeDef, Plan, Program, RouteFn, Routing, SpecRef,
 };
 use crate::engine::{self, EventStream, Outcome, StreamMode};
 use crate::error::{NodeError, RunError};
@@ -142,7 +142,7 @@ impl<S: Values, C> Parts<S, C> {
 ///
 /// `S` is the state, `C` the context, `I` the input view ([`Whole`](super::Whole) without one), `O` the output.
 pub struct CompiledGraph<S: Values, C = (), I = super::Whole, O = S> {
-    pub(crate) inner: Arc<Inner<S, C>>,
+    pub(crate) inner: Arc<Program<S, C>>,
     pub(crate) attached: Attachments,
     types: PhantomData<fn(I) -> O>,
 }
@@ -169,7 +169,7 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
         let nodes = plan.in_order(parts.nodes);
         let Parts { spec, routes, hooks, is_agent, lenient, .. } = parts;
         let (cache, renamed) = (NodeCache::default(), Vec::new());
-        let inner = Inner { spec, plan, nodes, routes, hooks, channels, initial, cache, renamed, is_agent, lenient };
+        let inner = Program { spec, plan, nodes, routes, hooks, channels, initial, cache, renamed, is_agent, lenient };
         let inner = Arc::new(inner);
         Self { inner, attached: Attachments::default(), types: PhantomData }
     }
@@ -229,7 +229,7 @@ where
         let Self { inner, attached, types } = self;
         let mut renamed = inner.renamed.clone();
         renamed.push((old.into(), new.into()));
-        Self { inner: Arc::new(Inner { renamed, ..inner.copy() }), attached, types }
+        Self { inner: Arc::new(Program { renamed, ..inner.copy() }), attached, types }
     }
 
     /// Runs the graph: until it has finished, until it has to be asked for something, or until it was asked to stop.

@@ -9,7 +9,7 @@ use crate::agent::nesting;
 use crate::agent::state::base::BaseState;
 use crate::agent::state::context::BaseContext;
 use crate::engine::program::Run;
-use crate::engine::{Outlet, Spoken};
+use crate::engine::{EventSink, MessageChunk};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::graph::Task;
 use crate::message::{Body, ChatChunk, ChatResponse, Message, Messages, Usage};
@@ -69,14 +69,14 @@ where
 /// Gets the answer; piece by piece, if somebody listens.
 async fn speak<C>(model: &dyn ChatModel, request: ChatRequest, run: &Run<C>) -> Result<ChatResponse, ModelError> {
     run.heartbeat();
-    let Some(outlet) = run.shared.outlet.as_deref().filter(|outlet| outlet.wants_messages()) else {
+    let Some(sink) = run.shared.sink.as_deref().filter(|sink| sink.wants_messages()) else {
         return model.chat(request).await;
     };
     let mut pieces = model.stream(request).await?;
     while let Some(piece) = pieces.next().await {
         let piece = piece?;
         run.heartbeat();
-        tell(outlet, run, piece.clone());
+        tell(sink, run, piece.clone());
         if let ChatChunk::Done(response) = piece {
             return Ok(response);
         }
@@ -85,10 +85,10 @@ async fn speak<C>(model: &dyn ChatModel, request: ChatRequest, run: &Run<C>) -> 
     Err(ModelError::BadAnswer { model: model.name().to_owned(), reason })
 }
 
-fn tell<C>(outlet: &dyn Outlet, run: &Run<C>, chunk: ChatChunk) {
+fn tell<C>(sink: &dyn EventSink, run: &Run<C>, chunk: ChatChunk) {
     let node = |level: &String| level.split(':').next().unwrap_or_default().to_owned();
     let path = run.namespace().iter().map(node).collect();
-    outlet.spoken(Spoken { path, namespace: run.namespace().to_vec(), agent: run.graph().to_owned(), chunk });
+    sink.message(MessageChunk { path, namespace: run.namespace().to_vec(), agent: run.graph().to_owned(), chunk });
 }
 
 fn usage(message: &Message) -> Option<Usage> {

@@ -13,7 +13,7 @@ use crate::engine::attempt::resolve;
 use crate::engine::attempt::route::{safely, with_routes};
 use crate::engine::program::heartbeat::{self, Heartbeat};
 use crate::engine::program::{
-    Body, By, CacheKey, Done, Failure, Inbox, Leads, NodeDef, NodeResult, Orders, Output, Personal, Task,
+    Body, By, CacheKey, Destinations, Done, Failure, Gotos, Inbox, NodeDef, NodeResult, Output, Personal, Task,
 };
 use crate::engine::stream::emitter::Emitter;
 use crate::error::{NodeError, NodeErrorKind, TimeoutKind};
@@ -88,8 +88,8 @@ where
     };
     match &node.on_error {
         Some(handler) if !error.is_signal() => {
-            if let Some(book) = &task.run.shared.book {
-                book.handled(&task.run, &error).await?;
+            if let Some(log) = &task.run.shared.log {
+                log.handled(&task.run, &error).await?;
             }
             if let Some(inbox) = &task.run.inbox {
                 // The answers that there are were given to the node.
@@ -201,11 +201,11 @@ where
     C: Send + Sync + 'static,
 {
     let mut done = Done::input(output.writes);
-    if let Some(orders) = output.orders {
-        let Orders { jumps, parent } = *orders;
-        let leads = resolve::leads(&task.graph.plan, Some(task.run.key.node), jumps);
-        let leads = leads.map_err(|reason| NodeError::from_kind(NodeErrorKind::Goto(reason), false))?;
-        done.leads = Some(Box::new(Leads { parent, ..leads }));
+    if let Some(gotos) = output.gotos {
+        let Gotos { jumps, parent } = *gotos;
+        let destinations = resolve::destinations(&task.graph.plan, Some(task.run.key.node), jumps);
+        let destinations = destinations.map_err(|reason| NodeError::from_kind(NodeErrorKind::Goto(reason), false))?;
+        done.destinations = Some(Box::new(Destinations { parent, ..destinations }));
     }
     Ok(done)
 }
@@ -233,14 +233,14 @@ where
     S: Values,
     C: Send + Sync + 'static,
 {
-    if emitter.is_none() && !is_traced() && task.run.shared.book.is_none() {
+    if emitter.is_none() && !is_traced() && task.run.shared.log.is_none() {
         return Box::pin(async move { execute_and_route(&task).await });
     }
     let span = task_span(&task);
     let told = async move {
         let mut result = execute_and_route(&task).await;
-        if let Some(book) = &task.run.shared.book
-            && let Err(error) = book.ended(&task, &result).await
+        if let Some(log) = &task.run.shared.log
+            && let Err(error) = log.ended(&task, &result).await
         {
             result = Err(error);
         }

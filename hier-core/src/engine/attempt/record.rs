@@ -5,13 +5,13 @@ use uuid::Uuid;
 use crate::checkpoint::{PendingWrite, SaverError, TaskWrites, slot};
 use crate::engine::attempt::stored;
 use crate::engine::attempt::stored::Failed;
-use crate::engine::log::book::Book;
+use crate::engine::log::task_log::TaskLog;
 use crate::engine::program::{Done, Inbox, Run, Task};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::question::Question;
 use crate::state::Values;
 
-impl Book {
+impl TaskLog {
     /// A task has ended. Its writes and its routing are stored together, and only then does it count as done.
     pub(crate) async fn ended<S: Values, C>(
         &self,

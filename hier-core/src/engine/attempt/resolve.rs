@@ -2,25 +2,29 @@
 
 use hier_spec::did_you_mean;
 
-use crate::engine::program::{Allowed, Jump, Leads, Plan};
+use crate::engine::program::{Allowed, Destinations, Jump, Plan};
 use crate::error::RunError;
 
 /// Finds the nodes that a command names. `by` is the node that returned it, which may only go where it declares to; none if it
 /// comes from outside. The error is what is wrong, in words.
-pub(crate) fn leads(plan: &Plan, by: Option<usize>, jumps: impl IntoIterator<Item = Jump>) -> Result<Leads, String> {
-    let mut leads = Leads::default();
+pub(crate) fn destinations(
+    plan: &Plan,
+    by: Option<usize>,
+    jumps: impl IntoIterator<Item = Jump>,
+) -> Result<Destinations, String> {
+    let mut destinations = Destinations::default();
     for jump in jumps {
-        follow(plan, by, jump, &mut leads)?;
+        follow(plan, by, jump, &mut destinations)?;
     }
-    Ok(leads)
+    Ok(destinations)
 }
 
 /// The same for a command from outside, which may go anywhere.
-pub(crate) fn from_outside(plan: &Plan, jumps: impl IntoIterator<Item = Jump>) -> Result<Leads, RunError> {
-    leads(plan, None, jumps).map_err(|reason| RunError::Update { graph: plan.graph().to_owned(), reason })
+pub(crate) fn from_outside(plan: &Plan, jumps: impl IntoIterator<Item = Jump>) -> Result<Destinations, RunError> {
+    destinations(plan, None, jumps).map_err(|reason| RunError::Update { graph: plan.graph().to_owned(), reason })
 }
 
-fn follow(plan: &Plan, by: Option<usize>, jump: Jump, leads: &mut Leads) -> Result<(), String> {
+fn follow(plan: &Plan, by: Option<usize>, jump: Jump, destinations: &mut Destinations) -> Result<(), String> {
     let its = if by.is_some() { "its" } else { "the" };
     if let Some(graph) = jump.graph
         && graph != plan.graph()
@@ -33,7 +37,7 @@ fn follow(plan: &Plan, by: Option<usize>, jump: Jump, leads: &mut Leads) -> Resu
         });
     }
     let Some(name) = jump.node else {
-        if jump.parcel.is_some() {
+        if jump.arg.is_some() {
             return Err(format!("{its} command sends to END, which takes nothing: use `goto(END)`"));
         }
         return allowed(plan, by, None);
@@ -43,9 +47,9 @@ fn follow(plan: &Plan, by: Option<usize>, jump: Jump, leads: &mut Leads) -> Resu
         return Err(format!("{its} command goes to `{name}`, which is no node{tail}"));
     };
     allowed(plan, by, Some(node))?;
-    match jump.parcel {
-        Some(parcel) => leads.sends.push((node, parcel)),
-        None => leads.go.push(node),
+    match jump.arg {
+        Some(arg) => destinations.sends.push((node, arg)),
+        None => destinations.go.push(node),
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Asks routes where to go on.
 
-use crate::engine::program::{Done, Inner, RouteFn, Routing};
+use crate::engine::program::{Done, Program, RouteFn, Routing};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::panics;
 use crate::state::{ChannelWrite, Values, Writes};
@@ -25,7 +25,7 @@ pub(crate) fn route<S: Values>(
 
 /// Asks the routes of a task that has siblings.
 pub(crate) fn with_routes<S: Values, C>(
-    graph: &Inner<S, C>,
+    graph: &Program<S, C>,
     state: &S,
     routes: &[usize],
     mut done: Done<S>,
@@ -37,9 +37,9 @@ pub(crate) fn with_routes<S: Values, C>(
     } else {
         route(&graph.routes, routes, &with_writes(state, &done.writes)?, &mut routing)?;
     }
-    let leads = done.leads.get_or_insert_default();
-    leads.go.extend(routing.go.iter().map(|node| plan.rank(*node)));
-    leads.sends.extend(routing.sends.drain().map(|(node, parcel)| (plan.rank(node), parcel)));
+    let destinations = done.destinations.get_or_insert_default();
+    destinations.go.extend(routing.go.iter().map(|node| plan.rank(*node)));
+    destinations.sends.extend(routing.sends.drain().map(|(node, arg)| (plan.rank(node), arg)));
     Ok(done)
 }
 

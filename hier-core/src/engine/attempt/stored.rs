@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::checkpoint::{CodecError, PendingWrite, SendRecord, codec, slot};
-use crate::engine::program::{By, Done, Inner, Leads};
+use crate::engine::program::{By, Destinations, Done, Program};
 use crate::error::NodeError;
 use crate::state::{ChannelWrite, Values, Writes};
 
@@ -37,12 +37,12 @@ pub(in crate::engine) struct RoutingRecord {
 impl RoutingRecord {
     /// Where that leads, by name. A state that has only one version need not say which.
     pub(in crate::engine) fn of<S: Values, C>(
-        graph: &Inner<S, C>,
-        leads: &Leads,
+        graph: &Program<S, C>,
+        destinations: &Destinations,
         handler: bool,
     ) -> Result<Self, CodecError> {
-        let go = leads.go.iter().map(|node| graph.plan.shared_name(*node).clone()).collect();
-        let sends = leads.sends.iter().map(|(node, parcel)| graph.send_record(*node, parcel));
+        let go = destinations.go.iter().map(|node| graph.plan.shared_name(*node).clone()).collect();
+        let sends = destinations.sends.iter().map(|(node, arg)| graph.send_record(*node, arg));
         let version = Some(S::VERSION).filter(|version| *version > 1);
         Ok(Self { go, sends: sends.collect::<Result<_, CodecError>>()?, handler, version })
     }
@@ -113,13 +113,13 @@ pub(in crate::engine) fn writes<S: Values>(first: i32, writes: &Writes<S>) -> Re
 
 /// What a task has done.
 pub(in crate::engine) fn done<S: Values, C>(
-    graph: &Inner<S, C>,
+    graph: &Program<S, C>,
     first: i32,
     done: &Done<S>,
 ) -> Result<Vec<PendingWrite>, NodeError> {
     let mut list = writes(first, &done.writes)?;
-    let nowhere = Leads::default();
-    let routing = RoutingRecord::of(graph, done.leads.as_deref().unwrap_or(&nowhere), done.by == By::Handler)?;
+    let nowhere = Destinations::default();
+    let routing = RoutingRecord::of(graph, done.destinations.as_deref().unwrap_or(&nowhere), done.by == By::Handler)?;
     let end = first.saturating_add(i32::try_from(done.writes.len()).unwrap_or(i32::MAX));
     list.push(entry(end, ROUTING, &routing)?);
     Ok(list)

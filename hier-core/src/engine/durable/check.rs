@@ -11,14 +11,14 @@ use crate::engine::durable::answer;
 use crate::engine::durable::answer::Asked;
 use crate::engine::durable::load::Reader;
 use crate::engine::durable::pending::Pending;
-use crate::engine::program::{Answers, Inner, Input};
+use crate::engine::program::{Answers, Input, Program};
 use crate::engine::step::Breakpoints;
 use crate::error::RunError;
 use crate::state::Values;
 
 /// Refuses what a run cannot begin with.
 pub(crate) async fn check_input<S, C>(
-    graph: &Inner<S, C>,
+    graph: &Program<S, C>,
     saver: &Arc<dyn Checkpointer>,
     config: &Config,
     input: &Input<S>,

@@ -12,9 +12,9 @@ use crate::checkpoint::{Agenda, Chain, Checkpoint, CodecError, Piece, Record, Sa
 use crate::engine::durable::delta::{Size, load_chain};
 use crate::engine::durable::load::Known;
 use crate::engine::durable::upgrade::Scribe;
-use crate::engine::log::book::Book;
-use crate::engine::program::{Inner, random_node};
-use crate::engine::step::Notes;
+use crate::engine::log::task_log::TaskLog;
+use crate::engine::program::{Program, random_node};
+use crate::engine::step::Changes;
 use crate::error::RunError;
 use crate::state::{ChannelWrite, Values, Writes};
 
@@ -25,7 +25,7 @@ pub(in crate::engine) const RETURNED: &str = "__returned__";
 
 /// The durable side of a run of one graph.
 pub(crate) struct Journal {
-    pub(crate) book: Arc<Book>,
+    pub(crate) log: Arc<TaskLog>,
     graph: String,
     /// The state's channels, then the engine's own.
     channels: Arc<[Arc<str>]>,
@@ -41,11 +41,11 @@ pub(crate) struct Journal {
     pub(crate) parents: Arc<BTreeMap<String, Uuid>>,
     clock: Clock,
     /// The checkpoint that is stored when the run ends, if none is stored before.
-    held: Option<Held>,
+    buffered: Option<Buffered>,
     scratch: Scratch,
 }
 
-struct Held {
+struct Buffered {
     checkpoint: Box<Checkpoint>,
     pieces: Vec<Piece>,
     /// What was added since to channels of which the whole value is kept.
@@ -80,7 +80,7 @@ impl Clock {
 }
 
 /// What a step was, for its checkpoint.
-pub(crate) struct Stride {
+pub(crate) struct StepMetadata {
     pub(crate) step: i64,
     pub(crate) source: Source,
     pub(crate) agenda: Agenda,
@@ -88,8 +88,8 @@ pub(crate) struct Stride {
 
 impl Journal {
     pub(crate) fn new<S: Values, C>(
-        graph: &Inner<S, C>,
-        book: Arc<Book>,
+        graph: &Program<S, C>,
+        log: Arc<TaskLog>,
         metadata: Arc<Map<String, Value>>,
         parents: Arc<BTreeMap<String, Uuid>>,
         known: Known,
@@ -97,7 +97,7 @@ impl Journal {
         let own = [START, RETURNED].map(Arc::from);
         let channels: Arc<[Arc<str>]> = graph.channels.iter().map(|spec| Arc::from(&*spec.name)).chain(own).collect();
         let mut journal = Self {
-            book,
+            log,
             graph: graph.plan.graph().to_owned(),
             versions: vec![Uuid::nil(); channels.len()],
             sizes: vec![Size::default(); channels.len()],
@@ -109,7 +109,7 @@ impl Journal {
             metadata,
             parents,
             clock: Clock::after(known.newest),
-            held: None,
+            buffered: None,
             scratch: Scratch::default(),
         };
         for (name, version, size) in known.versions {
@@ -125,13 +125,13 @@ impl Journal {
         &mut self,
         writes: &Writes<S>,
         state: &S,
-        notes: &mut Notes,
-        stride: Stride,
+        changes: &mut Changes,
+        metadata: StepMetadata,
     ) -> Result<Option<Record>, RunError> {
-        let id = self.clock.id(stride.step);
-        let mut pieces = self.pieces(id, state, notes)?;
+        let id = self.clock.id(metadata.step);
+        let mut pieces = self.pieces(id, state, changes)?;
         pieces.push(self.start(id, writes)?);
-        Ok(self.made(id, stride, pieces))
+        Ok(self.made(id, metadata, pieces))
     }
 
     /// An input, as a whole.
@@ -147,12 +147,12 @@ impl Journal {
     pub(crate) fn step<S: Values>(
         &mut self,
         state: &S,
-        notes: &mut Notes,
+        changes: &mut Changes,
         (input, returned): (Option<&Writes<S>>, &[S::Write]),
-        stride: Stride,
+        metadata: StepMetadata,
     ) -> Result<Option<Record>, RunError> {
-        let id = self.clock.id(stride.step);
-        let mut pieces = self.pieces(id, state, notes)?;
+        let id = self.clock.id(metadata.step);
+        let mut pieces = self.pieces(id, state, changes)?;
         if let Some(input) = input {
             // A copy has the input for itself: the one that it is a copy of may only refer to it.
             pieces.push(self.start(id, input)?);
@@ -167,25 +167,25 @@ impl Journal {
                 Err(error) => return Err(self.unfit("what a subgraph returns", &error)),
             }
         }
-        Ok(self.made(id, stride, pieces))
+        Ok(self.made(id, metadata, pieces))
     }
 
     /// What the channels that changed are stored as.
-    fn pieces<S: Values>(&mut self, id: Uuid, state: &S, notes: &mut Notes) -> Result<Vec<Piece>, RunError> {
-        if let Some((channel, error)) = notes.error.take() {
+    fn pieces<S: Values>(&mut self, id: Uuid, state: &S, changes: &mut Changes) -> Result<Vec<Piece>, RunError> {
+        if let Some((channel, error)) = changes.error.take() {
             return Err(self.unfit(&format!("what was written to channel `{}`", self.channels[channel]), &error));
         }
-        let mut pieces = Vec::with_capacity(notes.changed.len() + 1);
-        for &channel in &notes.changed {
+        let mut pieces = Vec::with_capacity(changes.changed.len() + 1);
+        for &channel in &changes.changed {
             if self.versions[channel] == id {
                 continue;
             }
-            match self.piece(id, state, notes, channel) {
+            match self.piece(id, state, changes, channel) {
                 Ok(piece) => pieces.extend(piece),
                 Err(error) => return Err(self.unfit(&format!("channel `{}`", self.channels[channel]), &error)),
             }
         }
-        notes.clear();
+        changes.clear();
         Ok(pieces)
     }
 
@@ -194,7 +194,7 @@ impl Journal {
         &mut self,
         id: Uuid,
         state: &S,
-        notes: &Notes,
+        changes: &Changes,
         channel: usize,
     ) -> Result<Option<Piece>, CodecError> {
         let Some(value) = state.stored(channel) else {
@@ -202,10 +202,10 @@ impl Journal {
             return Ok(None);
         };
         let base = self.versions[channel];
-        let parts = || notes.parts.iter().filter(|part| part.channel == channel);
+        let parts = || changes.parts.iter().filter(|part| part.channel == channel);
         let whole = base.is_nil() || self.sizes[channel].wants_whole() || parts().any(|part| part.overwrite);
         self.versions[channel] = id;
-        if let Some(reducer) = notes.grows[channel].filter(|_| !whole && parts().next().is_some()) {
+        if let Some(reducer) = changes.grows[channel].filter(|_| !whole && parts().next().is_some()) {
             let bytes = delta::pack(reducer, parts().map(|part| &part.bytes));
             let size = &mut self.sizes[channel];
             (size.parts, size.bytes) = (size.parts + 1, size.bytes + bytes.len());
@@ -226,7 +226,12 @@ impl Journal {
     }
 
     /// The record of a checkpoint. None if it is kept until the run ends.
-    fn made(&mut self, id: Uuid, Stride { step, source, agenda }: Stride, pieces: Vec<Piece>) -> Option<Record> {
+    fn made(
+        &mut self,
+        id: Uuid,
+        StepMetadata { step, source, agenda }: StepMetadata,
+        pieces: Vec<Piece>,
+    ) -> Option<Record> {
         let checkpoint = Box::new(Checkpoint {
             id,
             parent: self.base,
@@ -240,20 +245,20 @@ impl Journal {
             parents: self.parents.clone(),
         });
         self.before = self.base.replace(id);
-        if self.book.holds() {
+        if self.log.holds() {
             self.hold(checkpoint, pieces);
             return None;
         }
-        let namespace = self.book.namespace.clone();
+        let namespace = self.log.namespace.clone();
         Some(Record::Checkpoint { namespace, checkpoint, pieces })
     }
 
     /// Keeps a checkpoint until the run ends; it takes the place of the one that was kept before.
     fn hold(&mut self, mut checkpoint: Box<Checkpoint>, pieces: Vec<Piece>) {
         // What tasks had done of the step before is part of it now.
-        self.book.take_held();
-        let Some(mut held) = self.held.take() else {
-            self.held = Some(Held { checkpoint, pieces, tails: Vec::new() });
+        self.log.take_held();
+        let Some(mut held) = self.buffered.take() else {
+            self.buffered = Some(Buffered { checkpoint, pieces, tails: Vec::new() });
             return;
         };
         checkpoint.parent = held.checkpoint.parent;
@@ -265,23 +270,23 @@ impl Journal {
             self.versions[piece.channel] = checkpoint.id;
         }
         checkpoint.versions = self.versions.as_slice().into();
-        self.held = Some(Held { checkpoint, ..held });
+        self.buffered = Some(Buffered { checkpoint, ..held });
     }
 
     /// What was kept for the end of the run.
     pub(crate) fn take_held<S: Values>(&mut self, initial: impl Fn() -> S) -> Result<Vec<Record>, RunError> {
         let mut records = Vec::new();
-        if let Some(Held { checkpoint, mut pieces, tails }) = self.held.take() {
+        if let Some(Buffered { checkpoint, mut pieces, tails }) = self.buffered.take() {
             for (channel, tail) in tails {
                 let piece = pieces.iter_mut().find(|piece| piece.channel == channel);
                 let whole = piece.map(|piece| lengthen(&mut initial(), piece, tail));
                 let name = &self.channels[channel];
                 whole.transpose().map_err(|error| self.unfit(&format!("channel `{name}`"), &error))?;
             }
-            let namespace = self.book.namespace.clone();
+            let namespace = self.log.namespace.clone();
             records.push(Record::Checkpoint { namespace, checkpoint, pieces });
         }
-        records.extend(self.book.take_held().into_iter().map(|writes| self.book.record(writes)));
+        records.extend(self.log.take_held().into_iter().map(|writes| self.log.record(writes)));
         Ok(records)
     }
 
@@ -299,7 +304,7 @@ impl Journal {
     }
 }
 
-impl Held {
+impl Buffered {
     /// Takes in what a later step stores of a channel. `returned` is the channel of what a subgraph hands back: a list of
     /// writes, of which the whole is no value either but only the writes before.
     fn put(&mut self, piece: Piece, returned: usize) {
@@ -334,7 +339,7 @@ fn lengthen<S: Values>(state: &mut S, piece: &mut Piece, tail: Vec<u8>) -> Resul
 }
 
 /// Which program writes the checkpoints of a graph.
-pub(in crate::engine) fn schema<S: Values, C>(graph: &Inner<S, C>) -> Schema {
+pub(in crate::engine) fn schema<S: Values, C>(graph: &Program<S, C>) -> Schema {
     Schema { graph: graph.plan.graph().to_owned(), version: S::VERSION, fingerprint: S::FINGERPRINT }
 }
 

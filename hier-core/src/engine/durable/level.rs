@@ -5,7 +5,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::checkpoint::{Checkpointer, SaverError};
-use crate::engine::program::{Checkpoints, Inner, Task};
+use crate::engine::program::{Checkpoints, Program, Task};
 use crate::error::RunError;
 use crate::state::Values;
 
@@ -26,9 +26,9 @@ where
     let (graph, node, id) = (&*task.graph, task.run.key.node, task.run.task_id());
     let checkpoints = graph.nodes[node].checkpoints;
     let now = level(checkpoints, graph.plan.name(node), id);
-    let book = task.run.shared.book.as_ref().filter(|_| checkpoints != Checkpoints::None && has_old_name(graph, node));
-    let Some(book) = book else { return Ok(now) };
-    let committer = &book.committer;
+    let log = task.run.shared.log.as_ref().filter(|_| checkpoints != Checkpoints::None && has_old_name(graph, node));
+    let Some(log) = log else { return Ok(now) };
+    let committer = &log.committer;
     let found = async {
         committer.flush().await?;
         stored_level(graph, &committer.saver, &committer.lease.thread, task.run.namespace(), node, id).await
@@ -37,7 +37,7 @@ where
 }
 
 /// Whether a node is said to have been called otherwise.
-fn has_old_name<S: Values, C>(graph: &Inner<S, C>, node: usize) -> bool {
+fn has_old_name<S: Values, C>(graph: &Program<S, C>, node: usize) -> bool {
     graph.renamed.iter().any(|(_, new)| new == graph.plan.name(node))
 }
 
@@ -48,7 +48,7 @@ pub(in crate::engine) fn within(outer: &[String], level: &str) -> String {
 
 /// That part for a task of which something may be stored.
 pub(in crate::engine) async fn stored_level<S: Values, C>(
-    graph: &Inner<S, C>,
+    graph: &Program<S, C>,
     saver: &Arc<dyn Checkpointer>,
     thread: &str,
     outer: &[String],

@@ -11,7 +11,7 @@ use crate::engine::durable::delta::{Size, load_chain};
 use crate::engine::durable::journal::{RETURNED, START, unpack_writes};
 use crate::engine::durable::pending::Pending;
 use crate::engine::durable::upgrade::{Scribe, Upgrade, take_migrated};
-use crate::engine::program::{Inner, Leads};
+use crate::engine::program::{Destinations, Program};
 use crate::engine::step::Position;
 use crate::error::RunError;
 use crate::state::{Values, Writes};
@@ -39,7 +39,7 @@ pub(crate) struct Loaded<S: Values> {
 
 /// Says what does not fit.
 pub(crate) struct Reader<'a, S: Values, C> {
-    pub(crate) graph: &'a Inner<S, C>,
+    pub(crate) graph: &'a Program<S, C>,
     pub(crate) thread: &'a str,
 }
 
@@ -161,7 +161,7 @@ impl Pending {
         &self,
         reader: &Reader<'_, S, C>,
         state: &S,
-    ) -> Result<(Writes<S>, Vec<Leads>), CodecError> {
+    ) -> Result<(Writes<S>, Vec<Destinations>), CodecError> {
         let scribe = self.scribe(reader, state);
         let (mut writes, mut routes) = (Writes::new(), Vec::new());
         // Each command's routing stands behind what it wrote, and says of which version both are.
@@ -172,7 +172,7 @@ impl Pending {
                     writes.push(write);
                 }
             }
-            routes.push(scribe.leads(&routing)?);
+            routes.push(scribe.destinations(&routing)?);
         }
         Ok((writes, routes))
     }

@@ -99,7 +99,7 @@ impl Pending {
             }
         }
         let by = if routing.handler { By::Handler } else { By::Node };
-        Ok(Some(Done { writes, leads: Some(Box::new(scribe.leads(&routing)?)), by }))
+        Ok(Some(Done { writes, destinations: Some(Box::new(scribe.destinations(&routing)?)), by }))
     }
 
     /// What a task that is not done is to know when it runs again.

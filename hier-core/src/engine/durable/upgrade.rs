@@ -7,7 +7,7 @@ use crate::engine::attempt::stored::RoutingRecord;
 use crate::engine::durable::delta::put_together;
 use crate::engine::durable::journal::{RETURNED, START, schema};
 use crate::engine::durable::load::Reader;
-use crate::engine::program::{Child, Leads, Parcel};
+use crate::engine::program::{Child, Destinations, SendArg};
 use crate::error::RunError;
 use crate::state::{Migration, Values};
 
@@ -170,19 +170,19 @@ impl<S: Values, C> Scribe<'_, S, C> {
     }
 
     /// Where a task leads in this program.
-    pub(in crate::engine) fn leads(&self, routing: &RoutingRecord) -> Result<Leads, CodecError> {
-        let mut leads = Leads::default();
+    pub(in crate::engine) fn destinations(&self, routing: &RoutingRecord) -> Result<Destinations, CodecError> {
+        let mut destinations = Destinations::default();
         for node in &routing.go {
-            leads.go.push(self.reader.graph.node(node)?);
+            destinations.go.push(self.reader.graph.node(node)?);
         }
         for send in &routing.sends {
-            leads.sends.push(self.send(routing.version, send)?);
+            destinations.sends.push(self.send(routing.version, send)?);
         }
-        Ok(leads)
+        Ok(destinations)
     }
 
     /// What was sent to which node. A graph is sent a state, and nothing says of which version that is but what sent it.
-    pub(in crate::engine) fn send(&self, said: Option<u32>, send: &SendRecord) -> Result<(usize, Parcel), CodecError> {
+    pub(in crate::engine) fn send(&self, said: Option<u32>, send: &SendRecord) -> Result<(usize, SendArg), CodecError> {
         let node = self.reader.graph.node(&send.node)?;
         let version = self.version(said);
         if version != S::VERSION && self.reader.graph.child(node).is_some_and(Child::takes_state) {
@@ -192,6 +192,6 @@ impl<S: Values, C> Scribe<'_, S, C> {
                 S::VERSION
             )));
         }
-        Ok((node, Parcel::stored(send.payload.clone())))
+        Ok((node, SendArg::stored(send.payload.clone())))
     }
 }

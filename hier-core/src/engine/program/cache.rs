@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{By, Done, Leads, Parcel, Task};
+use super::{By, Destinations, Done, SendArg, Task};
 use crate::error::NodeError;
 use crate::state::{Values, Writes};
 use crate::sync::lock;
@@ -43,7 +43,7 @@ struct Kept<S: Values> {
     until: Instant,
     writes: Writes<S>,
     go: Vec<usize>,
-    sends: Vec<(usize, Parcel)>,
+    sends: Vec<(usize, SendArg)>,
 }
 
 /// How many results a compiled graph keeps.
@@ -94,8 +94,8 @@ impl<S: Values> NodeCache<S> {
             kept.remove(&key);
             return None;
         }
-        let leads = Leads { go: found.go.clone(), sends: found.sends.clone(), parent: None };
-        Some(Done { writes: found.writes.clone(), leads: Some(Box::new(leads)), by: By::Cache })
+        let destinations = Destinations { go: found.go.clone(), sends: found.sends.clone(), parent: None };
+        Some(Done { writes: found.writes.clone(), destinations: Some(Box::new(destinations)), by: By::Cache })
     }
 
     pub(crate) fn put(&self, key: CacheKey, ttl: Duration, done: &Done<S>) {
@@ -103,7 +103,11 @@ impl<S: Values> NodeCache<S> {
         let Some(until) = now.checked_add(ttl).filter(|_| !done.is_for_parent()) else { return };
         let mut results = lock(&self.0);
         results.make_room(now);
-        let (go, sends) = done.leads.as_ref().map(|leads| (leads.go.clone(), leads.sends.clone())).unwrap_or_default();
+        let (go, sends) = done
+            .destinations
+            .as_ref()
+            .map(|destinations| (destinations.go.clone(), destinations.sends.clone()))
+            .unwrap_or_default();
         results.kept.insert(key, Kept { until, writes: done.writes.clone(), go, sends });
     }
 

@@ -6,7 +6,7 @@ use futures_core::future::BoxFuture;
 
 use serde_json::Value;
 
-use super::{Inner, LEVELS, NodeResult, Parcel, Task, apart};
+use super::{LEVELS, NodeResult, Program, SendArg, Task, apart};
 use crate::state::Values;
 
 /// A graph that can be run as a node of a graph over `S`.
@@ -22,7 +22,7 @@ pub(crate) trait Subgraph<S: Values, C>: Send + Sync {
     }
 
     /// A state that is sent to it, as it is stored: by the names of its channels. None if it is not of its type.
-    fn pack(&self, _parcel: &Parcel) -> Option<Result<Value, serde_json::Error>> {
+    fn pack(&self, _parcel: &SendArg) -> Option<Result<Value, serde_json::Error>> {
         None
     }
 }
@@ -55,8 +55,8 @@ impl<S: Values, C> Child<S, C> {
         self.0.takes_state()
     }
 
-    pub(crate) fn pack(&self, parcel: &Parcel) -> Option<Result<Value, serde_json::Error>> {
-        self.0.pack(parcel)
+    pub(crate) fn pack(&self, arg: &SendArg) -> Option<Result<Value, serde_json::Error>> {
+        self.0.pack(arg)
     }
 
     /// Runs it as this task.
@@ -78,7 +78,7 @@ pub(crate) type ContextFn<C, D> = fn(&Arc<C>) -> Arc<D>;
 
 /// An inner graph and how to give it its context.
 pub(crate) struct Attached<T: Values, C, D> {
-    pub(crate) graph: Arc<Inner<T, D>>,
+    pub(crate) graph: Arc<Program<T, D>>,
     pub(crate) context: ContextFn<C, D>,
     pub(crate) shares: Shares,
 }

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Parcel, Payload};
+use super::{Payload, SendArg};
 use crate::state::{Update, Values, Writes};
 
 /// The beginning of a graph, as the builder names it.
@@ -66,7 +66,7 @@ pub(crate) struct Jump {
     pub(crate) graph: Option<&'static str>,
     /// The node; none is END.
     pub(crate) node: Option<Cow<'static, str>>,
-    pub(crate) parcel: Option<Parcel>,
+    pub(crate) arg: Option<SendArg>,
 }
 
 /// A target of [`Command::goto`]: a constant of the graph, [`END`], or (for graphs built at run time) a name.
@@ -85,20 +85,20 @@ pub struct JumpTo(pub(crate) Jump);
 
 impl<S> IntoTarget<S> for Target<S> {
     fn into_jump(self) -> JumpTo {
-        JumpTo(Jump { graph: Some(self.graph), node: Some(Cow::Borrowed(self.node)), parcel: None })
+        JumpTo(Jump { graph: Some(self.graph), node: Some(Cow::Borrowed(self.node)), arg: None })
     }
 }
 
 impl<S> IntoTarget<S> for End {
     fn into_jump(self) -> JumpTo {
-        JumpTo(Jump { graph: None, node: None, parcel: None })
+        JumpTo(Jump { graph: None, node: None, arg: None })
     }
 }
 
 impl<S> IntoTarget<S> for &str {
     fn into_jump(self) -> JumpTo {
         let node = (self != hier_spec::END).then(|| Cow::Owned(self.to_owned()));
-        JumpTo(Jump { graph: None, node, parcel: None })
+        JumpTo(Jump { graph: None, node, arg: None })
     }
 }
 
@@ -203,7 +203,7 @@ impl<S: Values> Command<S> {
 
     /// Starts a task of a node with this payload, which the node takes as `Sent<T>`.
     pub fn send(mut self, target: impl IntoTarget<S>, payload: impl Payload) -> Self {
-        self.jumps.push(Jump { parcel: Some(Parcel::new(payload)), ..target.into_jump().0 });
+        self.jumps.push(Jump { arg: Some(SendArg::new(payload)), ..target.into_jump().0 });
         self
     }
 
@@ -223,26 +223,26 @@ fn answer_json(answer: &impl Serialize) -> Value {
 pub struct Output<S: Values> {
     pub(crate) writes: Writes<S>,
     /// Where to go, if the node says so itself. Boxed, since most nodes do not and outputs are moved often.
-    pub(crate) orders: Option<Box<Orders>>,
+    pub(crate) gotos: Option<Box<Gotos>>,
 }
 
 /// Where a command goes.
 #[derive(Default)]
-pub(crate) struct Orders {
+pub(crate) struct Gotos {
     pub(crate) jumps: Vec<Jump>,
     pub(crate) parent: Option<Box<dyn ParentCommand>>,
 }
 
 impl<S: Values> Default for Output<S> {
     fn default() -> Self {
-        Self { writes: Writes::new(), orders: None }
+        Self { writes: Writes::new(), gotos: None }
     }
 }
 
 impl<S: Values> From<Command<S>> for Output<S> {
     fn from(Command { writes, jumps, parent, .. }: Command<S>) -> Self {
-        let orders = (!jumps.is_empty() || parent.is_some()).then(|| Box::new(Orders { jumps, parent }));
-        Self { writes, orders }
+        let gotos = (!jumps.is_empty() || parent.is_some()).then(|| Box::new(Gotos { jumps, parent }));
+        Self { writes, gotos }
     }
 }
 
@@ -250,7 +250,7 @@ impl<S: Values> Output<S> {
     /// The output of a node that returns an update. Used by the derive.
     #[doc(hidden)]
     pub fn update<U: Update<State = S>>(update: U) -> Self {
-        Self { writes: update.into_writes(), orders: None }
+        Self { writes: update.into_writes(), gotos: None }
     }
 }
 

@@ -1,22 +1,22 @@
 //! What came of a task.
 
-use super::{Parcel, ParentCommand};
+use super::{ParentCommand, SendArg};
 use crate::state::{Values, Writes};
 
 /// What a task did: its writes, and where it leads beside the plain edges.
 pub(crate) struct Done<S: Values> {
     pub(crate) writes: Writes<S>,
     /// Boxed, since most tasks have none and results are moved often.
-    pub(crate) leads: Option<Box<Leads>>,
+    pub(crate) destinations: Option<Box<Destinations>>,
     /// Whose result it is.
     pub(crate) by: By,
 }
 
 /// Where commands and routes lead. Nodes are ranks.
 #[derive(Default)]
-pub(crate) struct Leads {
+pub(crate) struct Destinations {
     pub(crate) go: Vec<usize>,
-    pub(crate) sends: Vec<(usize, Parcel)>,
+    pub(crate) sends: Vec<(usize, SendArg)>,
     pub(crate) parent: Option<Box<dyn ParentCommand>>,
 }
 
@@ -34,11 +34,11 @@ pub(crate) enum By {
 impl<S: Values> Done<S> {
     /// What applying an input does.
     pub(crate) fn input(writes: Writes<S>) -> Self {
-        Self { writes, leads: None, by: By::Node }
+        Self { writes, destinations: None, by: By::Node }
     }
 
     /// Whether it is a command for the parent graph.
     pub(crate) fn is_for_parent(&self) -> bool {
-        self.leads.as_ref().is_some_and(|leads| leads.parent.is_some())
+        self.destinations.as_ref().is_some_and(|destinations| destinations.parent.is_some())
     }
 }

@@ -14,8 +14,8 @@ use uuid::Uuid;
 
 use super::{Heartbeat, Plan, TaskKey};
 use crate::config::Config;
-use crate::engine::log::book::Book;
-use crate::engine::stream::emitter::Outlet;
+use crate::engine::log::task_log::TaskLog;
+use crate::engine::stream::emitter::EventSink;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::question::{Asker, Question};
 use crate::store::Store;
@@ -44,7 +44,7 @@ pub(crate) struct Shared<C> {
     pub(crate) config: Arc<Config>,
     pub(crate) plan: Arc<Plan>,
     pub(crate) namespace: Vec<String>,
-    pub(crate) outlet: Option<Arc<dyn Outlet>>,
+    pub(crate) sink: Option<Arc<dyn EventSink>>,
     /// The tasks of the whole tree of graphs that the runtime drives by themselves. To abort one is to ask the runtime to drop
     /// it, which happens a moment later: the run waits for that moment before it ends, so that no task outlives it.
     pub(crate) tracker: TaskTracker,
@@ -52,7 +52,7 @@ pub(crate) struct Shared<C> {
     pub(crate) heartbeat: Option<Arc<Heartbeat>>,
     pub(crate) id: OnceLock<Uuid>,
     /// Where tasks write down what they have done, if the run is durable.
-    pub(crate) book: Option<Arc<Book>>,
+    pub(crate) log: Option<Arc<TaskLog>>,
     /// For each graph around this one its namespace and the id of its checkpoint.
     pub(crate) parents: Option<Arc<BTreeMap<String, Uuid>>>,
     pub(crate) store: Option<Arc<dyn Store>>,
@@ -199,9 +199,9 @@ impl<C> Run<C> {
     /// JSON; one that cannot be is logged as a warning and dropped.
     pub fn emit(&self, value: impl Serialize) {
         self.heartbeat();
-        let Some(outlet) = self.shared.outlet.as_ref().filter(|outlet| outlet.wants_custom()) else { return };
+        let Some(sink) = self.shared.sink.as_ref().filter(|sink| sink.wants_custom()) else { return };
         match serde_json::to_value(value) {
-            Ok(value) => outlet.custom(self.node(), value),
+            Ok(value) => sink.custom(self.node(), value),
             Err(error) => tracing::warn!(node = self.node(), %error, "what a node emitted is no JSON and was dropped"),
         }
     }

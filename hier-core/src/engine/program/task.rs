@@ -6,17 +6,17 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Inner, Parcel, Payload, Run, TaskKey};
+use super::{Payload, Program, Run, SendArg, TaskKey};
 use crate::error::NodeError;
 use crate::state::Values;
 
 /// One execution of one node in one superstep. The node borrows what it takes from here; nodes of graphs that are built
 /// at run time get the task itself.
 pub struct Task<S: Values, C = ()> {
-    pub(crate) graph: Arc<Inner<S, C>>,
+    pub(crate) graph: Arc<Program<S, C>>,
     pub(crate) state: Arc<S>,
     pub(crate) run: Run<C>,
-    pub(crate) parcel: Option<Parcel>,
+    pub(crate) arg: Option<SendArg>,
     pub(crate) failure: Option<Box<Failure>>,
 }
 
@@ -26,7 +26,7 @@ impl<S: Values, C> Clone for Task<S, C> {
             graph: self.graph.clone(),
             state: self.state.clone(),
             run: self.run.clone(),
-            parcel: self.parcel.clone(),
+            arg: self.arg.clone(),
             failure: self.failure.clone(),
         }
     }
@@ -40,12 +40,12 @@ impl<S: Values, C> fmt::Debug for Task<S, C> {
 
 impl<S: Values, C> Task<S, C> {
     /// Another task of the same step.
-    pub(crate) fn sibling(&self, key: TaskKey, parcel: Option<Parcel>) -> Self {
+    pub(crate) fn sibling(&self, key: TaskKey, arg: Option<SendArg>) -> Self {
         let Run { shared, remaining, base, .. } = &self.run;
         let (shared, remaining, base) = (shared.clone(), *remaining, *base);
         let run =
             Run { shared, key, attempt: 1, remaining, heartbeat: None, base, inbox: None, personal: None, hook: None };
-        Self { graph: self.graph.clone(), state: self.state.clone(), run, parcel, failure: None }
+        Self { graph: self.graph.clone(), state: self.state.clone(), run, arg, failure: None }
     }
 
     /// The state as of the start of the step.
@@ -60,23 +60,23 @@ impl<S: Values, C> Task<S, C> {
 
     /// Whether a Send started the task.
     pub fn was_sent(&self) -> bool {
-        self.parcel.is_some()
+        self.arg.is_some()
     }
 
     /// What the Send carried.
     pub fn sent<T: Payload>(&self) -> Result<T, NodeError> {
-        let Some(parcel) = &self.parcel else {
+        let Some(arg) = &self.arg else {
             return Err(NodeError::permanent(format!(
                 "wants to be sent a `{}` and was reached by a plain edge or goto; reach it with a Send",
                 type_name::<T>()
             )));
         };
-        parcel.take()
+        arg.take()
     }
 
     /// What the Send carried, as JSON; none if no Send started the task.
     pub fn sent_json(&self) -> Result<Option<Value>, NodeError> {
-        Ok(self.parcel.as_ref().map(super::parcel::Parcel::to_json).transpose()?)
+        Ok(self.arg.as_ref().map(super::SendArg::to_json).transpose()?)
     }
 
     /// The failure that this task handles, in a handler of `on_error`.

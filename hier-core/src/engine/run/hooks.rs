@@ -28,7 +28,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         task.run.key.step = self.step;
         task.run.hook = Some(Box::new((name, self.hook_id(name))));
         match call(&task, hook).await {
-            Ok(output) if output.orders.is_some() => Err(refuse("say where to go")),
+            Ok(output) if output.gotos.is_some() => Err(refuse("say where to go")),
             Ok(output) => Ok(output.writes),
             Err(error) if matches!(error.kind(), NodeErrorKind::Interrupt(_)) => Err(refuse("ask")),
             Err(error) => Err(error),

@@ -9,14 +9,14 @@ use crate::checkpoint::{Agenda, CodecError, ListQuery, Record, SaverError, Sourc
 use crate::engine::attempt::stored::RoutingRecord;
 use crate::engine::attempt::{resolve, stored};
 use crate::engine::durable::answer::{Asked, Given};
-use crate::engine::durable::journal::{Journal, Stride};
+use crate::engine::durable::journal::{Journal, StepMetadata};
 use crate::engine::durable::load::{Known, Loaded, Reader, load};
 use crate::engine::durable::pending::Pending;
 use crate::engine::durable::resumed::{Mode, Resumed};
 use crate::engine::durable::{answer, input};
-use crate::engine::log::book::Book;
 use crate::engine::log::committer::Committer;
-use crate::engine::program::{Command, Input, Leads, Task};
+use crate::engine::log::task_log::TaskLog;
+use crate::engine::program::{Command, Destinations, Input, Task};
 use crate::engine::run::runner::Runner;
 use crate::engine::step::Breakpoints;
 use crate::error::RunError;
@@ -33,7 +33,8 @@ where
     C: Send + Sync + 'static,
 {
     let graph = runner.task.graph.clone();
-    let book = runner.task.run.shared.book.clone().unwrap_or_else(|| Arc::new(Book::new(committer.clone(), "".into())));
+    let log =
+        runner.task.run.shared.log.clone().unwrap_or_else(|| Arc::new(TaskLog::new(committer.clone(), "".into())));
     let config = runner.task.run.shared.config.clone();
     let thread = committer.lease.thread.clone();
     let fail = |error| RunError::Saver { graph: graph.plan.graph().to_owned(), error };
@@ -41,7 +42,7 @@ where
     let newest = newest(committer, config.checkpoint.is_some()).await.map_err(fail)?;
     let newest = newest.or(saved.as_ref().map(|saved| saved.checkpoint.id));
     let metadata = Arc::new(config.metadata.clone());
-    let journal = |known| Journal::new(&graph, book.clone(), metadata, Arc::new(BTreeMap::new()), known);
+    let journal = |known| Journal::new(&graph, log.clone(), metadata, Arc::new(BTreeMap::new()), known);
     runner.breakpoints = Breakpoints::configured(&graph.plan, &config)?;
     runner.position.ledger.keep_notes(&graph.channels, &[]);
     let Some(mut saved) = saved else {
@@ -117,20 +118,20 @@ where
         }
         None => Given::default(),
     };
-    let leads = resolve::from_outside(&runner.task.graph.plan, jumps)?;
-    let commands = !writes.is_empty() || !leads.go.is_empty() || !leads.sends.is_empty();
+    let destinations = resolve::from_outside(&runner.task.graph.plan, jumps)?;
+    let commands = !writes.is_empty() || !destinations.go.is_empty() || !destinations.sends.is_empty();
     let mut records: Vec<Record> = Vec::new();
     if let Some(journal) = &runner.journal {
         for (namespace, writes) in given.writes {
-            if *namespace == *journal.book.namespace {
+            if *namespace == *journal.log.namespace {
                 pending.absorb(writes.clone());
             }
             records.push(Record::Writes { namespace, writes });
         }
     }
-    let command = (commands && !forks).then_some((&writes, &leads));
+    let command = (commands && !forks).then_some((&writes, &destinations));
     records.extend(caller_record(runner, &pending, checkpoint.id, given.anyone.as_ref(), command)?);
-    runner.apply_command(writes, vec![leads])?;
+    runner.apply_command(writes, vec![destinations])?;
     store_now(runner, records).await?;
     runner.start_at(checkpoint.step.saturating_add(1));
     if forks {
@@ -162,7 +163,7 @@ async fn store_now<S: Values, C: Send + Sync + 'static>(
     records: Vec<Record>,
 ) -> Result<(), RunError> {
     let Some(journal) = &runner.journal else { return Ok(()) };
-    let committer = &journal.book.committer;
+    let committer = &journal.log.committer;
     committer.saver.commit(&committer.lease, records).await.map_err(|error| journal.saver(error))
 }
 
@@ -173,7 +174,7 @@ fn caller_record<S, C>(
     pending: &Pending,
     checkpoint: uuid::Uuid,
     anyone: Option<&Value>,
-    command: Option<(&Writes<S>, &Leads)>,
+    command: Option<(&Writes<S>, &Destinations)>,
 ) -> Result<Option<Record>, RunError>
 where
     S: Values,
@@ -185,26 +186,30 @@ where
         if let Some(answer) = anyone {
             list.push(stored::entry(slot::RESUME, stored::RESUME, answer)?);
         }
-        if let Some((writes, leads)) = command {
+        if let Some((writes, destinations)) = command {
             let first = pending.null_slot();
             list.append(&mut stored::writes(first, writes)?);
             let end = first.saturating_add(i32::try_from(writes.len()).unwrap_or(i32::MAX));
-            list.push(stored::entry(end, stored::ROUTING, &RoutingRecord::of(&runner.task.graph, leads, false)?)?);
+            list.push(stored::entry(
+                end,
+                stored::ROUTING,
+                &RoutingRecord::of(&runner.task.graph, destinations, false)?,
+            )?);
         }
         Ok(list)
     };
     let writes = entries().map_err(|error| runner.unsaved(&error))?;
     let writes = TaskWrites { checkpoint, task: uuid::Uuid::nil(), path: "~".into(), writes };
-    Ok((!writes.writes.is_empty()).then(|| journal.book.record(writes)))
+    Ok((!writes.writes.is_empty()).then(|| journal.log.record(writes)))
 }
 
 impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     /// Applies what callers' commands wrote, and follows where they led. What is to run next stays.
-    fn apply_command(&mut self, writes: Writes<S>, leads: Vec<Leads>) -> Result<(), RunError> {
+    fn apply_command(&mut self, writes: Writes<S>, destinations: Vec<Destinations>) -> Result<(), RunError> {
         let Task { graph, state, .. } = &mut self.task;
         self.position.apply_outside(graph, Arc::make_mut(state), writes)?;
-        for leads in leads {
-            self.position.follow(&graph.plan, leads);
+        for destinations in destinations {
+            self.position.follow(&graph.plan, destinations);
         }
         Ok(())
     }
@@ -214,9 +219,11 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         self.start_at(step);
         let input = self.entered(input).await?;
         let agenda = Agenda { start: true, ..self.position.agenda(&self.task.graph)? };
-        let stride = Stride { step, source: Source::Input, agenda };
-        let (Some(journal), Some(notes)) = (&mut self.journal, &mut self.position.ledger.notes) else { return Ok(()) };
-        let record = journal.input(&input, &*self.task.state, notes, stride)?;
+        let metadata = StepMetadata { step, source: Source::Input, agenda };
+        let (Some(journal), Some(changes)) = (&mut self.journal, &mut self.position.ledger.changes) else {
+            return Ok(());
+        };
+        let record = journal.input(&input, &*self.task.state, changes, metadata)?;
         self.position.set_input(Some(input));
         self.emit_checkpoint(step, Source::Input);
         self.step += 1;
@@ -260,7 +267,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         if void.is_empty() {
             return Ok(());
         }
-        store_now(self, void.iter().cloned().map(|writes| journal.book.record(writes)).collect()).await?;
+        store_now(self, void.iter().cloned().map(|writes| journal.log.record(writes)).collect()).await?;
         void.into_iter().filter(|writes| !writes.task.is_nil()).for_each(|writes| pending.absorb(writes));
         Ok(())
     }

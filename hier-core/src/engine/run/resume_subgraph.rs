@@ -10,7 +10,7 @@ use crate::engine::durable::input;
 use crate::engine::durable::journal::{Journal, RETURNED};
 use crate::engine::durable::load::{Known, Loaded, Reader, load};
 use crate::engine::durable::resumed::{Mode, Resumed};
-use crate::engine::log::book::Book;
+use crate::engine::log::task_log::TaskLog;
 use crate::engine::program::{Checkpoints, Task};
 use crate::engine::run::runner::{End, Runner};
 use crate::error::RunError;
@@ -35,9 +35,9 @@ where
     T: Values,
     D: Send + Sync + 'static,
 {
-    let Some(book) = runner.task.run.shared.book.clone() else { return runner.enter(given).await };
+    let Some(log) = runner.task.run.shared.log.clone() else { return runner.enter(given).await };
     let keeps = keeps(task);
-    let saved = stored(&book, task, keeps).await;
+    let saved = stored(&log, task, keeps).await;
     let saved = saved.map_err(|error| RunError::Saver { graph: runner.graph_name(), error })?;
     let mut metadata = runner.task.run.shared.config.metadata.clone();
     let call = task.run.task_id().to_string();
@@ -46,14 +46,14 @@ where
     }
     let (graph, metadata) = (runner.task.graph.clone(), Arc::new(metadata));
     let parents = runner.task.run.shared.parents.clone().unwrap_or_default();
-    let journal = |known| Journal::new(&graph, book.clone(), metadata, parents, known);
+    let journal = |known| Journal::new(&graph, log.clone(), metadata, parents, known);
     runner.position.ledger.keep_notes(&graph.channels, &[]);
     let Some(mut saved) = saved else {
         runner.journal = Some(Box::new(journal(Known::default())));
         return runner.begin_durably(given, -1).await;
     };
-    let thread = book.committer.lease.thread.clone();
-    let completed = input::complete(&book.committer.saver, &thread, &book.namespace, &mut saved).await;
+    let thread = log.committer.lease.thread.clone();
+    let completed = input::complete(&log.committer.saver, &thread, &log.namespace, &mut saved).await;
     completed.map_err(|error| RunError::Saver { graph: runner.graph_name(), error })?;
     let newest = Some(saved.checkpoint.id);
     let goes_on = !keeps || saved.checkpoint.metadata.get(CALL).is_some_and(|stored| *stored == call);
@@ -94,7 +94,7 @@ fn open_inside<S: Values, C>(task: &Task<S, C>) -> Option<Open> {
 }
 
 /// What is stored of a subgraph.
-async fn stored<S, C>(book: &Book, task: &Task<S, C>, keeps: bool) -> Result<Option<Saved>, SaverError>
+async fn stored<S, C>(log: &TaskLog, task: &Task<S, C>, keeps: bool) -> Result<Option<Saved>, SaverError>
 where
     S: Values,
     C: Send + Sync + 'static,
@@ -103,21 +103,20 @@ where
     if !keeps && !task.run.is_resumed() && task.run.attempt() == 1 {
         return Ok(None);
     }
-    let (saver, thread) = (&book.committer.saver, &book.committer.lease.thread);
+    let (saver, thread) = (&log.committer.saver, &log.committer.lease.thread);
     // What was stored in the background a moment ago is to be found.
-    book.committer.flush().await?;
+    log.committer.flush().await?;
     // Where a run goes back in time, what a subgraph keeps goes back with it.
     let mut id: Option<Uuid> = None;
-    if let Some(before) = task.run.config().checkpoint.filter(|_| keeps && book.committer.is_first_use(&book.namespace))
-    {
-        let namespace = Some(book.namespace.to_string());
+    if let Some(before) = task.run.config().checkpoint.filter(|_| keeps && log.committer.is_first_use(&log.namespace)) {
+        let namespace = Some(log.namespace.to_string());
         let query = ListQuery { namespace, before: Some(before), limit: Some(1), ..ListQuery::thread(&**thread) };
         match saver.list(query).await?.first() {
             Some(listed) => id = Some(listed.checkpoint.id),
             None => return Ok(None),
         }
     }
-    saver.get(thread, &book.namespace, id).await
+    saver.get(thread, &log.namespace, id).await
 }
 
 /// Ends a subgraph. With durability `exit` only what is still needed is stored.

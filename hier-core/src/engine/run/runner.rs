@@ -9,7 +9,7 @@ use crate::engine::attempt::exec::{call, execute, execute_and_route, resolve};
 use crate::engine::attempt::report::{is_traced, report, started, step_span, task_span};
 use crate::engine::durable::journal::Journal;
 use crate::engine::durable::resumed::Resumed;
-use crate::engine::program::{Done, Inner, Output, ParentCommand, Routing, Run, Shared, Task, TaskKey};
+use crate::engine::program::{Done, Output, ParentCommand, Program, Routing, Run, Shared, Task, TaskKey};
 use crate::engine::step::{Applied, Breakpoints, Position};
 use crate::engine::stream::emitter::Emitter;
 use crate::engine::stream::event::{Event, StreamMode};
@@ -48,7 +48,7 @@ pub(in crate::engine) type TaskResult<S> = Result<Done<S>, NodeError>;
 
 impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     pub(crate) fn new(
-        graph: Arc<Inner<S, C>>,
+        graph: Arc<Program<S, C>>,
         state: Arc<S>,
         shared: Shared<C>,
         emitter: Option<Arc<Emitter<S>>>,
@@ -69,7 +69,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             personal: None,
             hook: None,
         };
-        let task = Task { graph, state, run, parcel: None, failure: None };
+        let task = Task { graph, state, run, arg: None, failure: None };
         let routing = Routing::default();
         let mut runner =
             Self { task, position, routing, step: 0, stop: 0, emitter, breakpoints, journal: None, resumed: None };
@@ -155,7 +155,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
                 Some(node) if self.is_bare(node) => {
                     let task = &self.task;
                     match call(task, &task.graph.nodes[node].body).await {
-                        Ok(Output { writes, orders: None }) if self.position.is_simple(&self.task.graph.plan, node) => {
+                        Ok(Output { writes, gotos: None }) if self.position.is_simple(&self.task.graph.plan, node) => {
                             let Task { graph, state, .. } = &mut self.task;
                             let state = Arc::make_mut(state);
                             self.position.apply_simply(graph, state, node, writes, &mut self.routing)?;

@@ -7,7 +7,7 @@ use crate::engine::attempt::report::started;
 use crate::engine::durable::load::Reader;
 use crate::engine::durable::resumed::Before;
 use crate::engine::pool::Batch;
-use crate::engine::program::{By, Checkpoints, Done, Inbox, Parcel, Task, TaskKey};
+use crate::engine::program::{By, Checkpoints, Done, Inbox, SendArg, Task, TaskKey};
 use crate::engine::run::runner::{End, Runner, TaskResult};
 use crate::engine::step::Applied;
 use crate::engine::stream::event::{Event, NodeUpdate, StreamMode};
@@ -17,7 +17,7 @@ use crate::state::{Update, Values};
 /// A task of a step, before it runs.
 struct Planned {
     key: TaskKey,
-    parcel: Option<Parcel>,
+    arg: Option<SendArg>,
     inbox: Option<Arc<Inbox>>,
 }
 
@@ -26,7 +26,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     pub(in crate::engine) async fn several(&mut self) -> Result<Option<End>, RunError> {
         let keys: Vec<TaskKey> = self.position.tasks(self.step).collect();
         self.check_calls(&keys)?;
-        let plan = |key: &TaskKey| Planned { key: *key, parcel: self.position.take_parcel(*key), inbox: None };
+        let plan = |key: &TaskKey| Planned { key: *key, arg: self.position.take_parcel(*key), inbox: None };
         let mut tasks: Vec<Planned> = keys.iter().map(plan).collect();
         let mut results: Vec<Option<TaskResult<S>>> = std::iter::repeat_with(|| None).take(tasks.len()).collect();
         let mut slots = vec![0; tasks.len()];
@@ -86,8 +86,8 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
 
     fn tell_started(&self, tasks: &[Planned]) {
         let Some(emitter) = self.emitter.as_ref().filter(|emitter| emitter.wants_tasks()) else { return };
-        for Planned { key, parcel, .. } in tasks {
-            emitter.started(started(&self.task.sibling(*key, parcel.clone())));
+        for Planned { key, arg, .. } in tasks {
+            emitter.started(started(&self.task.sibling(*key, arg.clone())));
         }
     }
 
@@ -109,8 +109,8 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         let count = tasks.len();
         let mut tasks = tasks.into_iter();
         let start = move || {
-            let Planned { key, parcel, inbox } = tasks.next()?;
-            let mut task: Task<S, C> = template.sibling(key, parcel);
+            let Planned { key, arg, inbox } = tasks.next()?;
+            let mut task: Task<S, C> = template.sibling(key, arg);
             task.run.inbox = inbox;
             Some(in_batch(task, emitter.clone()))
         };
@@ -131,7 +131,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         let mut parent = None;
         for (key, result) in results {
             match result {
-                Ok(mut done) => match done.leads.as_mut().and_then(|leads| leads.parent.take()) {
+                Ok(mut done) => match done.destinations.as_mut().and_then(|destinations| destinations.parent.take()) {
                     Some(command) => parent = parent.or(Some(End::Parent(key.node, command))),
                     None => ended.push(Applied { node: Some(key.node), pushed: key.send.is_some(), done }),
                 },

@@ -11,14 +11,14 @@ use tracing::{Instrument, Span};
 use crate::checkpoint::{Checkpointer, SaverError, WhenRunning};
 use crate::config::Config;
 use crate::engine::durable::{check, level};
-use crate::engine::log::book::Book;
 use crate::engine::log::committer;
 use crate::engine::log::committer::Committer;
-use crate::engine::program::{Attachments, Checkpoints, GraphOutput, Inner, Input, NodeResult, Output, Shared, Task};
+use crate::engine::log::task_log::TaskLog;
+use crate::engine::program::{Attachments, Checkpoints, GraphOutput, Input, NodeResult, Output, Program, Shared, Task};
 use crate::engine::run::runner::{End, Runner};
 use crate::engine::run::{resume, resume_subgraph};
 use crate::engine::step::Breakpoints;
-use crate::engine::stream::emitter::{CloseOnDrop, Emitter, EventStream, Outlet};
+use crate::engine::stream::emitter::{CloseOnDrop, Emitter, EventSink, EventStream};
 use crate::engine::stream::event::Modes;
 use crate::engine::stream::outcome::{Interrupted, Outcome, Stopped};
 use crate::engine::stream::ring::Ring;
@@ -28,7 +28,7 @@ use crate::state::{Values, Writes};
 
 /// Runs a graph to its end.
 pub(crate) async fn run<S, C>(
-    graph: Arc<Inner<S, C>>,
+    graph: Arc<Program<S, C>>,
     attached: Attachments,
     input: Input<S>,
     config: Arc<Config>,
@@ -55,7 +55,7 @@ where
         None => None,
     };
     let mut renewal = committer.as_deref().and_then(renewal);
-    shared.book = committer.clone().map(|committer| Arc::new(Book::new(committer, "".into())));
+    shared.log = committer.clone().map(|committer| Arc::new(TaskLog::new(committer, "".into())));
     shared.store = attached.store;
     let mut runner = Runner::new(graph, state, shared, emitter, false);
     let work = async {
@@ -118,7 +118,7 @@ where
 
 /// Checks what the thread is given, and claims it.
 async fn admit<S, C>(
-    graph: &Inner<S, C>,
+    graph: &Program<S, C>,
     saver: &Arc<dyn Checkpointer>,
     config: &Config,
     input: &Input<S>,
@@ -240,7 +240,7 @@ where
 
 /// Runs a graph as a task of its own and hands over its events.
 pub(crate) fn stream<S, C, O>(
-    graph: Arc<Inner<S, C>>,
+    graph: Arc<Program<S, C>>,
     attached: Attachments,
     input: Input<S>,
     config: Config,
@@ -269,7 +269,7 @@ where
 
 /// A run of an inner graph as part of a task of the outer one, before anything of it has run.
 pub(crate) async fn open_child<S, C, T, D>(
-    graph: &Arc<Inner<T, D>>,
+    graph: &Arc<Program<T, D>>,
     state: Arc<T>,
     context: Arc<D>,
     task: &Task<S, C>,
@@ -284,15 +284,15 @@ where
     let mut namespace = outer.namespace.clone();
     let checkpoints = task.graph.nodes[task.run.key.node].checkpoints;
     namespace.push(level::level_of(task).await.map_err(subgraph_error)?);
-    let emitter = outer.outlet.as_deref().and_then(Outlet::for_subgraphs);
+    let emitter = outer.sink.as_deref().and_then(EventSink::for_subgraphs);
     let emitter = emitter.map(|(root, modes)| Arc::new(Emitter::nested(root, modes, namespace.clone())));
     let mut shared = shared(graph, context, outer.config.clone(), namespace, emitter.as_ref(), outer.tracker.clone());
     shared.heartbeat = task.run.any_heartbeat().cloned();
     shared.store.clone_from(&outer.store);
     shared.personal = task.run.personal.clone().or_else(|| outer.personal.clone());
-    if let Some(book) = outer.book.as_ref().filter(|_| checkpoints != Checkpoints::None) {
+    if let Some(log) = outer.log.as_ref().filter(|_| checkpoints != Checkpoints::None) {
         let namespace = shared.namespace.join("|").into();
-        shared.book = Some(Arc::new(Book::new(book.committer.clone(), namespace)));
+        shared.log = Some(Arc::new(TaskLog::new(log.committer.clone(), namespace)));
         let mut parents = outer.parents.as_ref().map(|parents| (**parents).clone()).unwrap_or_default();
         parents.extend(task.run.base.map(|base| (outer.namespace.join("|"), base)));
         shared.parents = Some(Arc::new(parents));
@@ -332,7 +332,7 @@ where
             let graph = runner.task.graph.clone();
             let returned = runner.position.ledger.returned(&graph.channels);
             let writes = leave(&runner.task.state, returned);
-            Ok(Output { writes, orders: None })
+            Ok(Output { writes, gotos: None })
         }
         End::Interrupted(mut questions) => {
             for question in &mut questions {
@@ -366,25 +366,25 @@ fn subgraph_error(error: RunError) -> NodeError {
 
 /// What is the same for all tasks of a run.
 fn shared<S: Values, C>(
-    graph: &Inner<S, C>,
+    graph: &Program<S, C>,
     context: Arc<C>,
     config: Arc<Config>,
     namespace: Vec<String>,
     emitter: Option<&Arc<Emitter<S>>>,
     tracker: TaskTracker,
 ) -> Shared<C> {
-    let outlet = emitter.map(|emitter| emitter.clone() as Arc<dyn Outlet>);
+    let sink = emitter.map(|emitter| emitter.clone() as Arc<dyn EventSink>);
     let (plan, heartbeat, id) = (graph.plan.clone(), None, OnceLock::new());
     Shared {
         context,
         config,
         plan,
         namespace,
-        outlet,
+        sink,
         tracker,
         heartbeat,
         id,
-        book: None,
+        log: None,
         parents: None,
         store: None,
         personal: None,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::checkpoint::{Record, Source, TaskWrites};
 use crate::engine::attempt::record::failed;
 use crate::engine::attempt::stored::Failed;
-use crate::engine::durable::journal::Stride;
+use crate::engine::durable::journal::StepMetadata;
 use crate::engine::program::{Task, TaskKey};
 use crate::engine::run::runner::{End, Runner, TaskResult};
 use crate::engine::stream::event::{CheckpointEvent, Event, StreamMode};
@@ -17,8 +17,8 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     /// A task that ran alone and did not end well writes down why. One that did is part of the step's checkpoint.
     #[inline]
     pub(in crate::engine) async fn note_failure(&self, result: &TaskResult<S>) -> Result<(), RunError> {
-        let (Err(_), Some(book)) = (result, &self.task.run.shared.book) else { return Ok(()) };
-        book.ended(&self.task, result).await.map_err(|error| self.failed(self.task.run.key.node, error))
+        let (Err(_), Some(log)) = (result, &self.task.run.shared.log) else { return Ok(()) };
+        log.ended(&self.task, result).await.map_err(|error| self.failed(self.task.run.key.node, error))
     }
 
     /// Stores a step that has been applied.
@@ -35,19 +35,19 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
 
     /// The checkpoint of the step that has just been applied.
     pub(in crate::engine) fn step_record(&mut self, source: Source) -> Result<Option<Record>, RunError> {
-        let stride = Stride { step: self.step, source, agenda: self.position.agenda(&self.task.graph)? };
+        let metadata = StepMetadata { step: self.step, source, agenda: self.position.agenda(&self.task.graph)? };
         let Some(journal) = &mut self.journal else { return Ok(None) };
         let fresh = self.position.ledger.fresh_returns();
         self.position.stored();
-        let Some(mut notes) = self.position.ledger.notes.take() else { return Ok(None) };
-        let record = journal.step(&*self.task.state, &mut notes, (self.position.input(), &fresh), stride);
-        self.position.ledger.notes = Some(notes);
+        let Some(mut changes) = self.position.ledger.changes.take() else { return Ok(None) };
+        let record = journal.step(&*self.task.state, &mut changes, (self.position.input(), &fresh), metadata);
+        self.position.ledger.changes = Some(changes);
         record
     }
 
     pub(in crate::engine) async fn commit(&self, records: Vec<Record>) -> Result<(), RunError> {
         let Some(journal) = self.journal.as_ref().filter(|_| !records.is_empty()) else { return Ok(()) };
-        journal.book.committer.commit(records).await.map_err(|error| journal.saver(error))
+        journal.log.committer.commit(records).await.map_err(|error| journal.saver(error))
     }
 
     /// Stores what was kept for the end of the run.
@@ -70,7 +70,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
                 .map_err(|error| self.failed(key.node, error))?;
             let (path, writes) = (plan.path(*key).into(), vec![entry]);
             let writes = TaskWrites { checkpoint, task: task.run.task_id(), path, writes };
-            journal.book.write(writes).await.map_err(|error| journal.saver(error))?;
+            journal.log.write(writes).await.map_err(|error| journal.saver(error))?;
         }
         Ok(())
     }

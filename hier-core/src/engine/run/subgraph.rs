@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::channel::ChannelSpec;
 use crate::checkpoint::codec;
-use crate::engine::program::{Attached, Checkpoints, NodeResult, Parcel, Subgraph, Task};
+use crate::engine::program::{Attached, Checkpoints, NodeResult, SendArg, Subgraph, Task};
 use crate::engine::run::runner::Runner;
 use crate::engine::run::start::{finish_child, open_child};
 use crate::error::NodeError;
@@ -38,8 +38,8 @@ where
         true
     }
 
-    fn pack(&self, parcel: &Parcel) -> Option<Result<Value, serde_json::Error>> {
-        let state = parcel.get::<T>()?;
+    fn pack(&self, arg: &SendArg) -> Option<Result<Value, serde_json::Error>> {
+        let state = arg.get::<T>()?;
         let channels = self.graph.channels.iter().enumerate();
         let value = |(channel, spec): (usize, &ChannelSpec)| {
             state.to_json(channel).map(|value| Some((spec.name.to_string(), value?))).transpose()
@@ -71,7 +71,7 @@ impl<T: Values, C, D: Send + Sync + 'static> Attached<T, C, D> {
         C: Send + Sync + 'static,
     {
         let mut output = finish_child(runner, task, leave).await?;
-        if output.orders.is_none() {
+        if output.gotos.is_none() {
             let left = self.hand_back(task, runner.leaving().await?);
             output.writes = output.writes.into_iter().chain(left).collect();
         }
@@ -89,8 +89,8 @@ impl<T: Values, C, D> Attached<T, C, D> {
 
     /// The state that the inner graph starts with: what it was sent, or the outer state's values of shared channels.
     fn entry<S: Values>(&self, task: &Task<S, C>) -> Result<Arc<T>, NodeError> {
-        if let Some(parcel) = &task.parcel {
-            return self.unpack(parcel);
+        if let Some(arg) = &task.arg {
+            return self.unpack(arg);
         }
         Ok(self.inherit(task))
     }
@@ -132,18 +132,18 @@ impl<T: Values, C, D> Attached<T, C, D> {
 
     /// The state that was sent; for a dynamic one, an object of which the known channels are merged into the initial
     /// state.
-    fn unpack(&self, parcel: &Parcel) -> Result<Arc<T>, NodeError> {
-        if let Some(state) = parcel.get::<T>() {
+    fn unpack(&self, arg: &SendArg) -> Result<Arc<T>, NodeError> {
+        if let Some(state) = arg.get::<T>() {
             return Ok(Arc::new(state.clone()));
         }
         let mut state = (self.graph.initial)();
-        if parcel.is_stored() && !(&state as &dyn Any).is::<DynState>() {
-            self.unpack_stored(&mut state, parcel.to_json()?)?;
+        if arg.is_stored() && !(&state as &dyn Any).is::<DynState>() {
+            self.unpack_stored(&mut state, arg.to_json()?)?;
             return Ok(Arc::new(state));
         }
         let dynamic = (&mut state as &mut dyn Any).downcast_mut::<DynState>();
-        let Some((dynamic, object)) = dynamic.zip(parcel.to_json()?.as_object().cloned()) else {
-            let (wanted, sent) = (std::any::type_name::<T>(), parcel.type_name());
+        let Some((dynamic, object)) = dynamic.zip(arg.to_json()?.as_object().cloned()) else {
+            let (wanted, sent) = (std::any::type_name::<T>(), arg.type_name());
             return Err(NodeError::permanent(format!("runs over a `{wanted}` and was sent a `{sent}`")));
         };
         let known = object.into_iter().filter(|(name, _)| dynamic.schema().find(name).is_some()).collect();

@@ -2,7 +2,7 @@
 
 use fixedbitset::FixedBitSet;
 
-use super::notes::Notes;
+use super::changes::Changes;
 use crate::channel::ChannelSpec;
 use crate::engine::program::{Done, Plan};
 use crate::error::{ConflictKind, RunError};
@@ -39,7 +39,7 @@ pub(crate) struct Ledger<S: Values> {
     /// How much of that has been stored.
     stored_returns: usize,
     /// What the next checkpoint has to store, if the run is durable.
-    pub(crate) notes: Option<Box<Notes>>,
+    pub(crate) changes: Option<Box<Changes>>,
     scratch: Vec<Writers>,
 }
 
@@ -60,7 +60,7 @@ impl<S: Values> Ledger<S> {
             live: FixedBitSet::with_capacity(channels.len()),
             returned: is_child.then(Vec::new),
             stored_returns: 0,
-            notes: None,
+            changes: None,
             scratch: Vec::new(),
         };
         // What a subgraph starts with may hold values that expire with its first step.
@@ -106,8 +106,8 @@ impl<S: Values> Ledger<S> {
     fn expire(&mut self, state: &mut S) {
         for channel in self.live.ones() {
             state.clear(channel);
-            if let Some(notes) = &mut self.notes {
-                notes.cleared(channel);
+            if let Some(changes) = &mut self.changes {
+                changes.cleared(channel);
             }
         }
         self.live.clear();
@@ -183,11 +183,11 @@ impl<S: Values> Ledger<S> {
         self.returned.iter_mut().for_each(Vec::clear);
     }
 
-    /// Notes from now on what the next checkpoint has to store, and these channels in any case.
+    /// Changes from now on what the next checkpoint has to store, and these channels in any case.
     pub(crate) fn keep_notes(&mut self, channels: &[ChannelSpec], again: &[usize]) {
-        let mut notes = Box::new(Notes::new(channels));
-        notes.store_again(again);
-        self.notes = Some(notes);
+        let mut changes = Box::new(Changes::new(channels));
+        changes.store_again(again);
+        self.changes = Some(changes);
     }
 
     /// What a subgraph has to hand back and has not stored yet.
@@ -244,8 +244,8 @@ impl<S: Values> Ledger<S> {
         let merge = || {
             writes.try_for_each(|write| {
                 at = write.channel();
-                if let Some(notes) = &mut self.notes {
-                    notes.write(&write, self.versions[at] != self.version);
+                if let Some(changes) = &mut self.changes {
+                    changes.write(&write, self.versions[at] != self.version);
                 }
                 self.versions[at] = self.version;
                 state.reduce(write)
@@ -261,9 +261,9 @@ impl<S: Values> Ledger<S> {
     #[inline]
     fn note(&mut self, channels: &[ChannelSpec], node: Option<usize>, write: &S::Write) {
         let channel = write.channel();
-        if let Some(notes) = &mut self.notes {
-            let first = self.versions[channel] != self.version && !notes.changed.contains(&channel);
-            notes.write(write, first);
+        if let Some(changes) = &mut self.changes {
+            let first = self.versions[channel] != self.version && !changes.changed.contains(&channel);
+            changes.write(write, first);
         }
         self.versions[channel] = self.version;
         if self.expires && channels[channel].kind.expires() {

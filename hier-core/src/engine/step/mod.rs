@@ -2,14 +2,14 @@
 //! I/O, no randomness.
 
 mod breakpoints;
+mod changes;
 mod frontier;
 mod ledger;
-mod notes;
 mod position;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use breakpoints::Breakpoints;
+pub(crate) use changes::Changes;
 pub(crate) use ledger::Applied;
-pub(crate) use notes::Notes;
 pub(crate) use position::{Last, Position};

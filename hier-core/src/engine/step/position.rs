@@ -10,7 +10,7 @@ use super::frontier::Frontier;
 use super::ledger::{Applied, Ledger, path_order};
 use crate::checkpoint::{Agenda, CodecError, LastRan, SendRecord};
 use crate::engine::attempt::route::{route, safely, with_routes};
-use crate::engine::program::{By, Done, Inner, Leads, Parcel, Plan, Routing, TaskKey};
+use crate::engine::program::{By, Destinations, Done, Plan, Program, Routing, SendArg, TaskKey};
 use crate::error::{NodeError, RunError};
 use crate::state::{Values, Writes};
 
@@ -18,7 +18,7 @@ use crate::state::{Values, Writes};
 pub(crate) struct Position<S: Values> {
     frontier: Frontier,
     /// What was sent, to which nodes. A payload is taken out when its task is begun.
-    sends: Vec<(usize, Option<Parcel>)>,
+    sends: Vec<(usize, Option<SendArg>)>,
     /// The number of the first Send. What a command sends replaces what was sent before, and does not get its numbers: what
     /// the replaced tasks have done is theirs.
     first_send: usize,
@@ -45,7 +45,7 @@ pub(crate) enum Last {
 
 impl<S: Values> Position<S> {
     /// Nothing has run yet.
-    pub(crate) fn new<C>(graph: &Inner<S, C>, is_child: bool) -> Self {
+    pub(crate) fn new<C>(graph: &Program<S, C>, is_child: bool) -> Self {
         Self {
             frontier: Frontier::new(&graph.plan),
             sends: Vec::new(),
@@ -87,7 +87,7 @@ impl<S: Values> Position<S> {
     }
 
     /// Takes what a task was sent, if it was.
-    pub(crate) fn take_parcel(&mut self, key: TaskKey) -> Option<Parcel> {
+    pub(crate) fn take_parcel(&mut self, key: TaskKey) -> Option<SendArg> {
         let place = key.send?.checked_sub(self.first_send)?;
         self.sends.get_mut(place)?.1.take()
     }
@@ -144,7 +144,7 @@ impl<S: Values> Position<S> {
     #[inline]
     pub(crate) fn apply_simply<C>(
         &mut self,
-        graph: &Inner<S, C>,
+        graph: &Program<S, C>,
         state: &mut S,
         node: usize,
         writes: Writes<S>,
@@ -160,7 +160,7 @@ impl<S: Values> Position<S> {
     /// Applies a step of one task, or START, whose routes are asked here: they see the state as the step leaves it.
     pub(crate) fn apply_one<C>(
         &mut self,
-        graph: &Inner<S, C>,
+        graph: &Program<S, C>,
         state: &mut S,
         task: Applied<S>,
         routing: &mut Routing,
@@ -181,7 +181,7 @@ impl<S: Values> Position<S> {
     /// Applies the input that waits, alone.
     pub(crate) fn begin<C>(
         &mut self,
-        graph: &Inner<S, C>,
+        graph: &Program<S, C>,
         state: &mut S,
         routing: &mut Routing,
     ) -> Result<bool, RunError> {
@@ -193,7 +193,7 @@ impl<S: Values> Position<S> {
     /// Returns whether anything was written.
     pub(crate) fn apply<C>(
         &mut self,
-        graph: &Inner<S, C>,
+        graph: &Program<S, C>,
         state: &mut S,
         tasks: &mut Vec<Applied<S>>,
     ) -> Result<bool, RunError> {
@@ -214,14 +214,14 @@ impl<S: Values> Position<S> {
     }
 
     /// Merges what those tasks have done that are done into a copy of the state that nothing else follows from.
-    pub(crate) fn preview<C>(&mut self, graph: &Inner<S, C>, state: &mut S, tasks: &mut [Applied<S>]) -> bool {
+    pub(crate) fn preview<C>(&mut self, graph: &Program<S, C>, state: &mut S, tasks: &mut [Applied<S>]) -> bool {
         self.ledger.preview(&graph.plan, &graph.channels, state, tasks)
     }
 
     /// Merges what comes from outside the steps: nothing expires, and what is to run next stays.
     pub(crate) fn apply_outside<C>(
         &mut self,
-        graph: &Inner<S, C>,
+        graph: &Program<S, C>,
         state: &mut S,
         writes: Writes<S>,
     ) -> Result<(), RunError> {
@@ -233,15 +233,15 @@ impl<S: Values> Position<S> {
 
     /// Follows where a command from outside leads. What is to run next stays, but for what was sent: new Sends take the place of
     /// old ones, as in the reference.
-    pub(crate) fn follow(&mut self, plan: &Plan, leads: Leads) {
-        for node in leads.go {
+    pub(crate) fn follow(&mut self, plan: &Plan, destinations: Destinations) {
+        for node in destinations.go {
             self.frontier.signal(plan, node);
             self.commanded.push(node);
         }
-        if !leads.sends.is_empty() {
+        if !destinations.sends.is_empty() {
             self.first_send += self.sends.len();
             self.sends.clear();
-            self.send(leads.sends);
+            self.send(destinations.sends);
         }
         self.frontier.sort();
     }
@@ -250,7 +250,7 @@ impl<S: Values> Position<S> {
     /// applied, and not followed.
     pub(crate) fn discard<C>(
         &mut self,
-        graph: &Inner<S, C>,
+        graph: &Program<S, C>,
         state: &mut S,
         done: &mut [Applied<S>],
     ) -> Result<(), RunError> {
@@ -271,7 +271,7 @@ impl<S: Values> Position<S> {
     /// full joins and deferred nodes that were released stay, as in the reference.
     pub(crate) fn revise<C>(
         &mut self,
-        graph: &Inner<S, C>,
+        graph: &Program<S, C>,
         state: &mut S,
         updates: &mut [Applied<S>],
     ) -> Result<(), RunError> {
@@ -287,13 +287,13 @@ impl<S: Values> Position<S> {
     }
 
     /// What is to run next, by name: with the state and the input that waits all that has to be stored.
-    pub(crate) fn agenda<C>(&self, graph: &Inner<S, C>) -> Result<Agenda, RunError> {
+    pub(crate) fn agenda<C>(&self, graph: &Program<S, C>) -> Result<Agenda, RunError> {
         let plan = &graph.plan;
         let mut agenda = Agenda { start: self.start.is_some(), last: self.last_ran(plan), ..Agenda::default() };
         self.frontier.note(plan, &mut agenda);
-        for (node, parcel) in &self.sends {
+        for (node, arg) in &self.sends {
             let running = || CodecError::new("its task is running");
-            let record = parcel.as_ref().ok_or_else(running).and_then(|parcel| graph.send_record(*node, parcel));
+            let record = arg.as_ref().ok_or_else(running).and_then(|arg| graph.send_record(*node, arg));
             let record = record.map_err(|error| RunError::Encode {
                 graph: plan.graph().to_owned(),
                 what: format!("what was sent to node `{}`", plan.name(*node)),
@@ -311,7 +311,7 @@ impl<S: Values> Position<S> {
     }
 
     /// Goes on from what was stored.
-    pub(crate) fn restore<C>(graph: &Inner<S, C>, agenda: &Agenda, is_child: bool) -> Result<Self, CodecError> {
+    pub(crate) fn restore<C>(graph: &Program<S, C>, agenda: &Agenda, is_child: bool) -> Result<Self, CodecError> {
         let plan = &graph.plan;
         let no_join = |name: &str| {
             CodecError::new(format!(
@@ -322,7 +322,7 @@ impl<S: Values> Position<S> {
         let mut position = Self::new(graph, is_child);
         position.frontier = Frontier::read(plan, agenda, |name| graph.node(name), no_join)?;
         for SendRecord { node, payload } in &agenda.sends {
-            position.sends.push((graph.node(node)?, Some(Parcel::stored(payload.clone()))));
+            position.sends.push((graph.node(node)?, Some(SendArg::stored(payload.clone()))));
         }
         position.read_last(graph, &agenda.last);
         Ok(position)
@@ -340,7 +340,7 @@ impl<S: Values> Position<S> {
         }
     }
 
-    fn read_last<C>(&mut self, graph: &Inner<S, C>, record: &LastRan) {
+    fn read_last<C>(&mut self, graph: &Program<S, C>, record: &LastRan) {
         let find = |name: &Arc<str>| graph.node(name).ok();
         self.last = match record {
             LastRan::Nothing => Last::Nothing,
@@ -394,9 +394,9 @@ impl<S: Values> Position<S> {
     fn lead(&mut self, plan: &Plan, tasks: &mut [Applied<S>]) {
         self.clear_sends();
         for task in path_order(tasks) {
-            if let Some(leads) = &mut task.done.leads {
-                leads.go.iter().for_each(|node| self.frontier.signal(plan, *node));
-                self.send(std::mem::take(&mut leads.sends));
+            if let Some(destinations) = &mut task.done.destinations {
+                destinations.go.iter().for_each(|node| self.frontier.signal(plan, *node));
+                self.send(std::mem::take(&mut destinations.sends));
             }
             if task.done.by != By::Handler {
                 self.frontier.follow(plan, plan.exit(task.node));
@@ -407,7 +407,7 @@ impl<S: Values> Position<S> {
     /// Asks the routes of a node or of START about the state as it is now, and follows what they choose.
     fn choose<C>(
         &mut self,
-        graph: &Inner<S, C>,
+        graph: &Program<S, C>,
         state: &S,
         node: Option<usize>,
         routing: &mut Routing,
@@ -416,13 +416,13 @@ impl<S: Values> Position<S> {
         route(&graph.routes, &plan.exit(node).routes, state, routing)
             .map_err(|error| route_failed(plan, node, error))?;
         routing.go.drain(..).for_each(|node| self.frontier.signal(plan, plan.rank(node)));
-        self.sends.extend(routing.sends.drain().map(|(node, parcel)| (plan.rank(node), Some(parcel))));
+        self.sends.extend(routing.sends.drain().map(|(node, arg)| (plan.rank(node), Some(arg))));
         self.frontier.end(plan);
         Ok(())
     }
 
-    fn send(&mut self, sends: Vec<(usize, Parcel)>) {
-        self.sends.extend(sends.into_iter().map(|(node, parcel)| (node, Some(parcel))));
+    fn send(&mut self, sends: Vec<(usize, SendArg)>) {
+        self.sends.extend(sends.into_iter().map(|(node, arg)| (node, Some(arg))));
     }
 
     fn clear_sends(&mut self) {

@@ -9,12 +9,14 @@ use serde_json::{Value, json};
 use super::{Applied, Last, Position};
 use crate::checkpoint::{Agenda, codec};
 use crate::engine::attempt::route::with_routes;
-use crate::engine::program::{Done, Hooks, Inner, Leads, NodeCache, Parcel, Plan, RouteFn, Routing, SpecRef, TaskKey};
+use crate::engine::program::{
+    Destinations, Done, Hooks, NodeCache, Plan, Program, RouteFn, Routing, SendArg, SpecRef, TaskKey,
+};
 use crate::error::RunError;
 use crate::reducer::json::Builtin;
 use crate::state::{DynState, Schema, Update, Values, Writes};
 
-type Graph = Inner<DynState, ()>;
+type Graph = Program<DynState, ()>;
 /// What a route does: looks at the log, says where to go.
 type Choice = fn(&[Value], usize) -> (Vec<usize>, Vec<usize>);
 
@@ -172,15 +174,15 @@ fn what_a_command_sends_takes_the_place_but_not_the_name_of_what_was_sent() {
     let graph = graph(&["a", "b"], vec![route(Source::Start)], &[], choose);
     let mut hand = Hand::new(&graph);
     let before = hand.names(1);
-    let payload = Parcel::new(7);
-    let leads = || Leads { sends: vec![(1, payload.clone())], ..Leads::default() };
-    hand.position.follow(&graph.plan, leads());
+    let payload = SendArg::new(7);
+    let destinations = || Destinations { sends: vec![(1, payload.clone())], ..Destinations::default() };
+    hand.position.follow(&graph.plan, destinations());
     let after = hand.names(1);
     assert_eq!((before.len(), after.len()), (2, 1));
     assert!(!before.contains(&after[0]), "{after:?} is none of {before:?}");
     let task = |hand: &Hand<'_>| hand.position.tasks(1).next().unwrap();
     let first = task(&hand);
-    hand.position.follow(&graph.plan, leads());
+    hand.position.follow(&graph.plan, destinations());
     let second = task(&hand);
     let id = |key| graph.plan.task_id(uuid::Uuid::nil(), &[], key);
     assert_ne!(id(first), id(second), "each command sends tasks of its own");
@@ -227,7 +229,7 @@ fn who_ran_last_is_ambiguous_where_the_reference_finds_it_so() {
 
     // A command is newer than what edges have set off.
     let mut hand = Hand::new(&two);
-    hand.position.follow(&two.plan, Leads { go: vec![2], ..Leads::default() });
+    hand.position.follow(&two.plan, Destinations { go: vec![2], ..Destinations::default() });
     assert_eq!(hand.names(1).len(), 3);
     hand.step(1).unwrap();
     assert_eq!(ran_last(&hand), Ok(Last::Node(2)));

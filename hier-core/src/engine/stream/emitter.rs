@@ -11,7 +11,9 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::engine::stream::event::{DebugEvent, Event, Modes, Nested, Spoken, StreamMode, TaskFinished, TaskStarted};
+use crate::engine::stream::event::{
+    DebugEvent, Event, MessageChunk, Modes, Nested, StreamMode, TaskFinished, TaskStarted,
+};
 use crate::engine::stream::outcome::Outcome;
 use crate::engine::stream::ring::Ring;
 use crate::error::RunError;
@@ -21,7 +23,7 @@ use crate::state::Values;
 /// Where the events of subgraphs go, whatever the root's types are.
 pub(crate) trait NestedSink: Send + Sync {
     fn nested(&self, event: Nested);
-    fn spoken(&self, event: Spoken);
+    fn message(&self, event: MessageChunk);
 }
 
 impl<S: Values> NestedSink for Ring<S> {
@@ -29,17 +31,17 @@ impl<S: Values> NestedSink for Ring<S> {
         self.push(Event::Nested(event));
     }
 
-    fn spoken(&self, event: Spoken) {
+    fn message(&self, event: MessageChunk) {
         self.push(Event::Message(event));
     }
 }
 
 /// What a node's `run.emit(…)` needs, whatever the graph's types are.
-pub(crate) trait Outlet: Send + Sync {
+pub(crate) trait EventSink: Send + Sync {
     fn wants_custom(&self) -> bool;
     fn custom(&self, node: &str, value: Value);
     fn wants_messages(&self) -> bool;
-    fn spoken(&self, event: Spoken);
+    fn message(&self, event: MessageChunk);
     /// Where a subgraph's events go and in which modes; none if nobody wants them.
     fn for_subgraphs(&self) -> Option<(Arc<dyn NestedSink>, Modes)>;
 }
@@ -113,7 +115,7 @@ impl<S: Values> Emitter<S> {
     }
 }
 
-impl<S: Values> Outlet for Emitter<S> {
+impl<S: Values> EventSink for Emitter<S> {
     fn wants_custom(&self) -> bool {
         self.wants(StreamMode::Custom)
     }
@@ -126,10 +128,10 @@ impl<S: Values> Outlet for Emitter<S> {
         self.wants(StreamMode::Messages)
     }
 
-    fn spoken(&self, event: Spoken) {
+    fn message(&self, event: MessageChunk) {
         match &self.sink {
-            Sink::Root { ring, .. } => ring.spoken(event),
-            Sink::Nested { root, .. } => root.spoken(event),
+            Sink::Root { ring, .. } => ring.message(event),
+            Sink::Nested { root, .. } => root.message(event),
         }
     }
 

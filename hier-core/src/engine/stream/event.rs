@@ -80,7 +80,7 @@ pub enum Event<S: Values> {
     /// A checkpoint has been made, or the run goes on from it.
     Checkpoint(CheckpointEvent<S>),
     /// The model of an agent says something.
-    Message(Spoken),
+    Message(MessageChunk),
     /// An event of a subgraph, whose types are its own: as JSON.
     Nested(Nested),
     /// The consumer was slow, and this many events before the next were dropped.
@@ -175,7 +175,7 @@ impl DebugEvent {
 /// A piece of what the model of an agent says.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Spoken {
+pub struct MessageChunk {
     /// The path of the agent: the nodes from the root down to it. Empty for the root.
     pub path: Vec<String>,
     /// The same with the ids of the tasks, `node:task id`: another one for each call of an agent, also of those that run side
@@ -187,7 +187,7 @@ pub struct Spoken {
     pub chunk: ChatChunk,
 }
 
-impl Spoken {
+impl MessageChunk {
     fn to_json(&self) -> Result<Value, serde_json::Error> {
         let (kind, value) = match &self.chunk {
             ChatChunk::Text(text) => ("text", Value::from(text.as_str())),

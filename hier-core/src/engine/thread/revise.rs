@@ -8,12 +8,12 @@ use crate::checkpoint::{Checkpoint, Checkpointer, CodecError, Record, Saved, Sou
 use crate::config::Config;
 use crate::engine::attempt::resolve;
 use crate::engine::attempt::route::{safely, with_routes};
-use crate::engine::durable::journal::{Journal, Stride};
+use crate::engine::durable::journal::{Journal, StepMetadata};
 use crate::engine::durable::load::{Known, Loaded, Reader, load};
 use crate::engine::durable::pending::Pending;
-use crate::engine::log::book::Book;
 use crate::engine::log::committer::Committer;
-use crate::engine::program::{By, Command, Done, Inner, Plan};
+use crate::engine::log::task_log::TaskLog;
+use crate::engine::program::{By, Command, Done, Plan, Program};
 use crate::engine::step::{Applied, Last, Position};
 use crate::engine::thread::snapshot;
 use crate::error::RunError;
@@ -96,7 +96,7 @@ impl<S: Values> StateUpdate<S> {
 
 /// Makes updates, each list as one superstep, and returns the configuration that addresses the last checkpoint.
 pub(crate) async fn revise<S, C>(
-    graph: &Arc<Inner<S, C>>,
+    graph: &Arc<Program<S, C>>,
     committer: &Arc<Committer>,
     config: &Config,
     supersteps: Vec<Vec<StateUpdate<S>>>,
@@ -115,7 +115,7 @@ where
 
 /// Refuses updates that cannot be made.
 pub(crate) async fn check_updates<S, C>(
-    graph: &Inner<S, C>,
+    graph: &Program<S, C>,
     saver: &Arc<dyn Checkpointer>,
     config: &Config,
     supersteps: &[Vec<StateUpdate<S>>],
@@ -171,7 +171,7 @@ struct Revision<'a, S: Values, C> {
 
 /// One superstep from outside.
 async fn superstep<S, C>(
-    graph: &Arc<Inner<S, C>>,
+    graph: &Arc<Program<S, C>>,
     committer: &Arc<Committer>,
     config: &Config,
     updates: Vec<StateUpdate<S>>,
@@ -187,8 +187,8 @@ where
     if source == Source::Fork {
         known.base = revision.checkpoint.as_ref().and_then(|checkpoint| checkpoint.parent);
     }
-    let book = Arc::new(Book::new(committer.clone(), config.namespace.as_str().into()));
-    let mut journal = Journal::new(graph, book, Arc::new(config.metadata.clone()), parents, known);
+    let log = Arc::new(TaskLog::new(committer.clone(), config.namespace.as_str().into()));
+    let mut journal = Journal::new(graph, log, Arc::new(config.metadata.clone()), parents, known);
     let record = revision.record(&mut journal, source)?;
     let records = match record {
         Some(record) => vec![record],
@@ -262,10 +262,10 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
     fn apply_commands(&mut self) -> Result<(), RunError> {
         let graph = self.reader.graph;
         let unfit = |error: CodecError| self.reader.unfit(error);
-        let (writes, leads) = self.pending.null_writes(&self.reader, &self.state).map_err(unfit)?;
+        let (writes, destinations) = self.pending.null_writes(&self.reader, &self.state).map_err(unfit)?;
         self.position.apply_outside(graph, &mut self.state, writes)?;
-        for leads in leads {
-            self.position.follow(&graph.plan, leads);
+        for destinations in destinations {
+            self.position.follow(&graph.plan, destinations);
         }
         Ok(())
     }
@@ -326,8 +326,8 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
         let mut applied = Vec::new();
         for StateUpdate { command, by } in updates {
             let node = self.author(by)?;
-            let leads = resolve::from_outside(plan, command.jumps)?;
-            let done = Done { writes: command.writes, leads: Some(Box::new(leads)), by: By::Node };
+            let destinations = resolve::from_outside(plan, command.jumps)?;
+            let done = Done { writes: command.writes, destinations: Some(Box::new(destinations)), by: By::Node };
             let routes = &plan.exit(node).routes;
             let done = safely(|| with_routes(graph, &self.state, routes, done))
                 .map_err(|error| self.wrong(error.to_string()))?;
@@ -355,12 +355,12 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
 
     fn record(mut self, journal: &mut Journal, source: Source) -> Result<Option<Record>, RunError> {
         let agenda = self.position.agenda(self.reader.graph)?;
-        let stride = Stride { step: self.step(), source, agenda };
+        let metadata = StepMetadata { step: self.step(), source, agenda };
         let returned = self.position.ledger.fresh_returns();
-        let mut notes = self.position.ledger.notes.take().unwrap_or_default();
+        let mut changes = self.position.ledger.changes.take().unwrap_or_default();
         match self.position.input().filter(|_| source == Source::Input) {
-            Some(input) => journal.input(input, &self.state, &mut notes, stride),
-            None => journal.step(&self.state, &mut notes, (self.position.input(), &returned), stride),
+            Some(input) => journal.input(input, &self.state, &mut changes, metadata),
+            None => journal.step(&self.state, &mut changes, (self.position.input(), &returned), metadata),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::checkpoint::{Checkpointer, CodecError, ListQuery, Saved, Source};
 use crate::config::Config;
 use crate::engine::durable::level::{stored_level, within};
 use crate::engine::durable::load::{Loaded, Reader, load};
-use crate::engine::program::{Done, Inner};
+use crate::engine::program::{Done, Program};
 use crate::engine::step::Applied;
 use crate::error::RunError;
 use crate::question::Question;
@@ -73,7 +73,7 @@ pub struct TaskSnapshot<S: Values> {
 
 /// The state of a thread.
 pub(crate) async fn snapshot<S, C>(
-    graph: &Inner<S, C>,
+    graph: &Program<S, C>,
     saver: &Arc<dyn Checkpointer>,
     config: &Config,
 ) -> Result<StateSnapshot<S>, RunError>
@@ -103,7 +103,7 @@ where
 
 /// The states of a thread, newest first.
 pub(crate) async fn history<S, C>(
-    graph: &Inner<S, C>,
+    graph: &Program<S, C>,
     saver: &Arc<dyn Checkpointer>,
     config: &Config,
     query: ListQuery,
@@ -128,7 +128,7 @@ where
 }
 
 fn place<'a, S: Values, C>(
-    graph: &'a Inner<S, C>,
+    graph: &'a Program<S, C>,
     config: &'a Config,
 ) -> Result<(&'a str, impl Fn(crate::checkpoint::SaverError) -> RunError + use<'a, S, C>), RunError> {
     let name = graph.plan.graph();
@@ -138,7 +138,7 @@ fn place<'a, S: Values, C>(
 
 /// What the graphs around a subgraph have stored of the channels that it shares with them and has not written itself.
 pub(in crate::engine) async fn inherited<S, C>(
-    graph: &Inner<S, C>,
+    graph: &Program<S, C>,
     saver: &Arc<dyn Checkpointer>,
     thread: &str,
     found: &mut Saved,
@@ -168,7 +168,7 @@ where
 }
 
 async fn shown<S, C>(
-    graph: &Inner<S, C>,
+    graph: &Program<S, C>,
     saver: &Arc<dyn Checkpointer>,
     config: &Config,
     mut found: Saved,
@@ -211,10 +211,10 @@ fn view<S: Values, C>(
     let Loaded { checkpoint, mut state, mut position, pending, .. } = loaded;
     let graph = reader.graph;
     let plan = &graph.plan;
-    let (writes, leads) = pending.null_writes(reader, &state)?;
+    let (writes, destinations) = pending.null_writes(reader, &state)?;
     position.preview(graph, &mut state, &mut [Applied { node: None, pushed: false, done: Done::input(writes) }]);
-    for leads in leads {
-        position.follow(plan, leads);
+    for destinations in destinations {
+        position.follow(plan, destinations);
     }
     let mut next: Vec<String> = position.has_input().then(|| hier_spec::START.to_owned()).into_iter().collect();
     let (mut tasks, mut questions, mut ended) = (Vec::new(), Vec::new(), Vec::new());

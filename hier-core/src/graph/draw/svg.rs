@@ -49,7 +49,7 @@ fn frames(picture: &Picture, plane: &Plane) -> Option<Vec<Area>> {
         }
     }
     for frame in (0..areas.len()).rev() {
-        // Inner frames come after outer ones.
+        // Program frames come after outer ones.
         areas[frame] = areas[frame].map(padded);
         if let (Some(area), Some(parent)) = (areas[frame], picture.frames[frame].parent) {
             areas[parent] = Some(areas[parent].map_or(area, |other| union(other, area)));

@@ -8,14 +8,14 @@ use crate::config::Durability;
 use crate::sync::lock;
 
 /// What the tasks of one graph of a durable run have done.
-pub(crate) struct Book {
+pub(crate) struct TaskLog {
     pub(crate) committer: Arc<Committer>,
     pub(crate) namespace: Arc<str>,
     /// What is stored when the run ends, if nothing is stored before.
     held: Mutex<Vec<TaskWrites>>,
 }
 
-impl Book {
+impl TaskLog {
     pub(crate) fn new(committer: Arc<Committer>, namespace: Arc<str>) -> Self {
         Self { committer, namespace, held: Mutex::default() }
     }

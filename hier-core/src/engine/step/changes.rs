@@ -8,7 +8,7 @@ use crate::state::ChannelWrite;
 
 /// What a step has written, noted while it is merged.
 #[derive(Debug, Default)]
-pub(crate) struct Notes {
+pub(crate) struct Changes {
     /// The channels that changed, each once.
     pub(crate) changed: Vec<usize>,
     /// What was written to channels that are stored as what was added.
@@ -27,12 +27,12 @@ pub(crate) struct Part {
     pub(crate) bytes: Vec<u8>,
 }
 
-impl Notes {
+impl Changes {
     pub(crate) fn new(channels: &[ChannelSpec]) -> Self {
         Self { grows: channels.iter().map(grows).collect(), ..Self::default() }
     }
 
-    /// Notes a write. `first`: the first of this channel in this step.
+    /// Changes a write. `first`: the first of this channel in this step.
     #[inline]
     pub(crate) fn write<W: ChannelWrite>(&mut self, write: &W, first: bool) {
         let channel = write.channel();
@@ -52,14 +52,14 @@ impl Notes {
         }
     }
 
-    /// Notes that a channel was cleared.
+    /// Changes that a channel was cleared.
     pub(crate) fn cleared(&mut self, channel: usize) {
         if !self.changed.contains(&channel) {
             self.changed.push(channel);
         }
     }
 
-    /// Notes channels whose values have to be stored again.
+    /// Changes channels whose values have to be stored again.
     pub(crate) fn store_again(&mut self, channels: &[usize]) {
         for channel in channels {
             self.cleared(*channel);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hier_spec::GraphSpec;
 
-use super::{Child, Hooks, NodeCache, NodeDef, Parcel, Plan, Routing};
+use super::{Child, Hooks, NodeCache, NodeDef, Plan, Routing, SendArg};
 use crate::channel::ChannelSpec;
 use crate::checkpoint::{Checkpointer, CodecError, SendRecord, codec};
 use crate::error::NodeError;
@@ -41,7 +41,7 @@ pub(crate) struct Attachments {
 }
 
 /// What a compiled graph is made of. Nodes and routes are in the order of the plan.
-pub(crate) struct Inner<S: Values, C> {
+pub(crate) struct Program<S: Values, C> {
     pub(crate) spec: SpecRef,
     pub(crate) plan: Arc<Plan>,
     pub(crate) nodes: Vec<NodeDef<S, C>>,
@@ -58,7 +58,7 @@ pub(crate) struct Inner<S: Values, C> {
     pub(crate) lenient: bool,
 }
 
-impl<S: Values, C> Inner<S, C> {
+impl<S: Values, C> Program<S, C> {
     /// The same graph with an empty cache.
     pub(crate) fn copy(&self) -> Self {
         Self {
@@ -82,11 +82,11 @@ impl<S: Values, C> Inner<S, C> {
     }
 
     /// A Send as it is stored: a state by the names of its channels, as the graph that takes it reads it.
-    pub(crate) fn send_record(&self, node: usize, parcel: &Parcel) -> Result<SendRecord, CodecError> {
-        let state = self.child(node).and_then(|child| child.pack(parcel));
+    pub(crate) fn send_record(&self, node: usize, arg: &SendArg) -> Result<SendRecord, CodecError> {
+        let state = self.child(node).and_then(|child| child.pack(arg));
         let payload = match state {
             Some(state) => codec::encode(&state.map_err(|error| CodecError::new(error.to_string()))?)?,
-            None => parcel.encode()?,
+            None => arg.encode()?,
         };
         Ok(SendRecord { node: self.plan.shared_name(node).clone(), payload })
     }

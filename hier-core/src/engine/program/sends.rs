@@ -83,12 +83,12 @@ impl ErasedRow for Stored {
 
 /// What a task was sent: one of a row. Clones share it.
 #[derive(Clone)]
-pub(crate) struct Parcel {
+pub(crate) struct SendArg {
     row: Arc<dyn ErasedRow>,
     place: usize,
 }
 
-impl Parcel {
+impl SendArg {
     pub(crate) fn new(payload: impl Payload) -> Self {
         Self { row: Arc::new(Row(SmallVec::from_iter([payload]))), place: 0 }
     }
@@ -137,15 +137,15 @@ impl Parcel {
 
 /// What routes send, in order: to which node, and what.
 #[derive(Default)]
-pub(crate) struct Parcels {
+pub(crate) struct Sends {
     /// Those that have no parcel yet are the last, and stand in the row that grows.
-    sends: Vec<(usize, Option<Parcel>)>,
+    sends: Vec<(usize, Option<SendArg>)>,
     row: Option<Box<dyn ErasedRow>>,
     /// How many stand in rows that are closed.
     closed: usize,
 }
 
-impl Parcels {
+impl Sends {
     pub(crate) fn push<T: Payload>(&mut self, node: usize, payload: T) {
         if let Some(row) = self.row.as_mut().and_then(|row| row.as_any_mut().downcast_mut::<Row<T>>()) {
             row.0.push(payload);
@@ -160,18 +160,18 @@ impl Parcels {
     fn close(&mut self) {
         if let Some(row) = self.row.take() {
             let row: Arc<dyn ErasedRow> = row.into();
-            for (place, (_, parcel)) in self.sends[self.closed..].iter_mut().enumerate() {
-                *parcel = Some(Parcel { row: row.clone(), place });
+            for (place, (_, arg)) in self.sends[self.closed..].iter_mut().enumerate() {
+                *arg = Some(SendArg { row: row.clone(), place });
             }
         }
         self.closed = self.sends.len();
     }
 
     /// Takes everything out.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = (usize, Parcel)> {
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = (usize, SendArg)> {
         self.close();
         self.closed = 0;
-        self.sends.drain(..).filter_map(|(node, parcel)| Some((node, parcel?)))
+        self.sends.drain(..).filter_map(|(node, arg)| Some((node, arg?)))
     }
 
     pub(crate) fn nodes(&self) -> impl Iterator<Item = usize> {
