@@ -113,5 +113,7 @@ fn verdict(state: &Filing) -> Verdict {
 }
 
 fn main() {
-    print!("{}", FilingDesk::mermaid());
+    // `-- --svg` draws the picture of the README.
+    let svg = std::env::args().nth(1).is_some_and(|option| option == "--svg");
+    print!("{}", if svg { FilingDesk::svg() } else { FilingDesk::mermaid() });
 }

@@ -3,12 +3,14 @@
 use std::process::Command;
 
 const README: &str = include_str!("../../README.md");
+const PICTURE: &str = include_str!("../../docs/filing_desk.svg");
 const DESK: &str = include_str!("../../examples/filing_desk.rs");
 
-/// The first block of code in this language.
-fn block(language: &str) -> &'static str {
-    let (_, rest) = README.split_once(&format!("```{language}\n")).expect("a block");
-    rest.split_once("```").expect("its end").0
+/// The code of the hierarchy.
+fn hierarchy() -> &'static str {
+    let (_, section) = README.split_once("## A hierarchy\n").expect("the section");
+    let (_, code) = section.split_once("```rust\n").expect("its code");
+    code.split_once("```").expect("its end").0
 }
 
 /// The words, wherever comments stand.
@@ -19,8 +21,8 @@ fn words(code: &str) -> String {
 
 #[test]
 fn its_hierarchy_is_the_example_that_compiles() {
-    let (readme, example) = (words(block("rust")), words(DESK));
-    let items = block("rust").split("\n\n").map(words).filter(|item| !item.is_empty());
+    let (readme, example) = (words(hierarchy()), words(DESK));
+    let items = hierarchy().split("\n\n").map(words).filter(|item| !item.is_empty());
     for item in items {
         assert!(example.contains(&item), "not in examples/filing_desk.rs: {item}");
     }
@@ -29,6 +31,7 @@ fn its_hierarchy_is_the_example_that_compiles() {
 
 #[test]
 fn its_picture_is_the_one_that_the_library_draws() {
-    let output = Command::new(hier_tests::example("filing_desk")).output().expect("the example");
-    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), block("mermaid").trim());
+    let output = Command::new(hier_tests::example("filing_desk")).arg("--svg").output().expect("the example");
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), PICTURE.trim());
+    assert!(README.contains("](docs/filing_desk.svg)"));
 }
