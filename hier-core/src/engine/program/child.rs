@@ -22,7 +22,7 @@ pub(crate) trait Subgraph<S: Values, C>: Send + Sync {
     }
 
     /// A state that is sent to it, as it is stored: by the names of its channels. None if it is not of its type.
-    fn pack(&self, _parcel: &SendArg) -> Option<Result<Value, serde_json::Error>> {
+    fn pack(&self, _arg: &SendArg) -> Option<Result<Value, serde_json::Error>> {
         None
     }
 }

@@ -138,8 +138,8 @@ impl SendArg {
 /// What routes send, in order: to which node, and what.
 #[derive(Default)]
 pub(crate) struct Sends {
-    /// Those that have no parcel yet are the last, and stand in the row that grows.
-    sends: Vec<(usize, Option<SendArg>)>,
+    /// Those that have no payload yet are the last, and stand in the row that grows.
+    targets: Vec<(usize, Option<SendArg>)>,
     row: Option<Box<dyn ErasedRow>>,
     /// How many stand in rows that are closed.
     closed: usize,
@@ -153,28 +153,28 @@ impl Sends {
             self.close();
             self.row = Some(Box::new(Row(SmallVec::from_iter([payload]))));
         }
-        self.sends.push((node, None));
+        self.targets.push((node, None));
     }
 
-    /// Closes the row that grows: its parcels share it.
+    /// Closes the row that grows: what was sent shares it.
     fn close(&mut self) {
         if let Some(row) = self.row.take() {
             let row: Arc<dyn ErasedRow> = row.into();
-            for (place, (_, arg)) in self.sends[self.closed..].iter_mut().enumerate() {
+            for (place, (_, arg)) in self.targets[self.closed..].iter_mut().enumerate() {
                 *arg = Some(SendArg { row: row.clone(), place });
             }
         }
-        self.closed = self.sends.len();
+        self.closed = self.targets.len();
     }
 
     /// Takes everything out.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = (usize, SendArg)> {
         self.close();
         self.closed = 0;
-        self.sends.drain(..).filter_map(|(node, arg)| Some((node, arg?)))
+        self.targets.drain(..).filter_map(|(node, arg)| Some((node, arg?)))
     }
 
     pub(crate) fn nodes(&self) -> impl Iterator<Item = usize> {
-        self.sends.iter().map(|(node, _)| *node)
+        self.targets.iter().map(|(node, _)| *node)
     }
 }

@@ -26,7 +26,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     pub(in crate::engine) async fn several(&mut self) -> Result<Option<End>, RunError> {
         let keys: Vec<TaskKey> = self.position.tasks(self.step).collect();
         self.check_calls(&keys)?;
-        let plan = |key: &TaskKey| Planned { key: *key, arg: self.position.take_parcel(*key), inbox: None };
+        let plan = |key: &TaskKey| Planned { key: *key, arg: self.position.take_arg(*key), inbox: None };
         let mut tasks: Vec<Planned> = keys.iter().map(plan).collect();
         let mut results: Vec<Option<TaskResult<S>>> = std::iter::repeat_with(|| None).take(tasks.len()).collect();
         let mut slots = vec![0; tasks.len()];

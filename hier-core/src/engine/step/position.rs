@@ -87,7 +87,7 @@ impl<S: Values> Position<S> {
     }
 
     /// Takes what a task was sent, if it was.
-    pub(crate) fn take_parcel(&mut self, key: TaskKey) -> Option<SendArg> {
+    pub(crate) fn take_arg(&mut self, key: TaskKey) -> Option<SendArg> {
         let place = key.send?.checked_sub(self.first_send)?;
         self.sends.get_mut(place)?.1.take()
     }

@@ -191,7 +191,7 @@ fn what_a_command_sends_takes_the_place_but_not_the_name_of_what_was_sent() {
     hand.position.stored();
     assert_eq!(hand.names(1), moved.names(1));
     let key = task(&hand);
-    assert!(hand.position.take_parcel(key).is_some());
+    assert!(hand.position.take_arg(key).is_some());
 }
 
 /// Which node ran last, or among which it is ambiguous.
