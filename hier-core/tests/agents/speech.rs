@@ -67,3 +67,28 @@ async fn pieces_of_parallel_calls_can_be_told_apart() {
     }
     assert_eq!(clerks.len(), 2, "{clerks:?}");
 }
+
+/// Who listens can put the pieces into the message that they belong to: all of them, and the message in the state, have one id.
+#[tokio::test]
+async fn pieces_have_the_id_of_their_message() {
+    let model = ScriptedModel::new([Message::assistant("let me see"), finish("done")]);
+    let clerk = Clerk::compile_as_root();
+    let mut events = clerk.stream(Filing::update(), Config::default(), BaseContext::new(model), [StreamMode::Messages]);
+    let (mut ids, mut done) = (Vec::new(), Vec::new());
+    while let Some(event) = events.next().await {
+        let Event::Message(spoken) = event.unwrap() else { panic!("only messages were asked for") };
+        match spoken.chunk {
+            ChatChunk::Done(response) => done.push((spoken.id, response.message.id)),
+            _ => ids.push((spoken.id, spoken.task, spoken.step)),
+        }
+    }
+    let Outcome::Finished(state) = events.outcome().await.unwrap() else { panic!("it has not finished") };
+    let stored: Vec<_> = state.base.messages.iter().filter_map(|message| message.id.clone()).collect();
+    assert!(!ids.is_empty() && done.len() == 2, "{ids:?} {done:?}");
+    for (id, whole) in &done {
+        assert_eq!(Some(id), whole.as_ref());
+        assert!(stored.contains(id), "{stored:?}");
+    }
+    assert!(ids.iter().all(|(id, ..)| *id == done[0].0), "{ids:?}");
+    assert_eq!(ids.iter().map(|(_, task, _)| task).collect::<std::collections::BTreeSet<_>>().len(), 1);
+}

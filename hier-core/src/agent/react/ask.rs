@@ -2,6 +2,7 @@
 
 use futures_util::StreamExt;
 use tracing::{Instrument, Span, field};
+use uuid::Uuid;
 
 use super::{Agent, budget};
 use crate::agent::model::{ChatModel, ChatOptions, ChatRequest, ModelError};
@@ -73,10 +74,14 @@ async fn speak<C>(model: &dyn ChatModel, request: ChatRequest, run: &Run<C>) -> 
         return model.chat(request).await;
     };
     let mut pieces = model.stream(request).await?;
+    let spoken = Spoken::by(run);
     while let Some(piece) = pieces.next().await {
-        let piece = piece?;
+        let mut piece = piece?;
         run.heartbeat();
-        tell(sink, run, piece.clone());
+        if let ChatChunk::Done(response) = &mut piece {
+            response.message.id = Some(spoken.id.clone());
+        }
+        spoken.tell(sink, run, piece.clone());
         if let ChatChunk::Done(response) = piece {
             return Ok(response);
         }
@@ -85,10 +90,30 @@ async fn speak<C>(model: &dyn ChatModel, request: ChatRequest, run: &Run<C>) -> 
     Err(ModelError::BadAnswer { model: model.name().to_owned(), reason })
 }
 
-fn tell<C>(sink: &dyn EventSink, run: &Run<C>, chunk: ChatChunk) {
-    let node = |level: &String| level.split(':').next().unwrap_or_default().to_owned();
-    let path = run.namespace().iter().map(node).collect();
-    sink.message(MessageChunk { path, namespace: run.namespace().to_vec(), agent: run.graph().to_owned(), chunk });
+/// An answer that is being told piece by piece: by whom, and the id that its message will have.
+struct Spoken {
+    id: String,
+    task: Uuid,
+}
+
+impl Spoken {
+    fn by<C>(run: &Run<C>) -> Self {
+        Self { id: Uuid::new_v4().to_string(), task: run.task_id() }
+    }
+
+    fn tell<C>(&self, sink: &dyn EventSink, run: &Run<C>, chunk: ChatChunk) {
+        let node = |level: &String| level.split(':').next().unwrap_or_default().to_owned();
+        sink.message(MessageChunk {
+            id: self.id.clone(),
+            node: run.node().to_owned(),
+            task: self.task,
+            step: run.step(),
+            path: run.namespace().iter().map(node).collect(),
+            namespace: run.namespace().to_vec(),
+            agent: run.graph().to_owned(),
+            chunk,
+        });
+    }
 }
 
 fn usage(message: &Message) -> Option<Usage> {

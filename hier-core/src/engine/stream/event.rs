@@ -176,6 +176,14 @@ impl DebugEvent {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct MessageChunk {
+    /// The id of the message: that of all its pieces, and of the message in the state.
+    pub id: String,
+    /// The node that asked the model.
+    pub node: String,
+    /// The id of its task.
+    pub task: Uuid,
+    /// The superstep.
+    pub step: i64,
     /// The path of the agent: the nodes from the root down to it. Empty for the root.
     pub path: Vec<String>,
     /// The same with the ids of the tasks, `node:task id`: another one for each call of an agent, also of those that run side
@@ -193,7 +201,9 @@ impl MessageChunk {
             ChatChunk::Text(text) => ("text", Value::from(text.as_str())),
             ChatChunk::Done(response) => ("message", serde_json::to_value(&response.message)?),
         };
-        Ok(json!({ "path": self.path, "agent": self.agent, kind: value }))
+        Ok(json!({
+            "path": self.path, "agent": self.agent, "id": self.id, "node": self.node, "task": self.task, "step": self.step, kind: value,
+        }))
     }
 }
 
