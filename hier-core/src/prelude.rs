@@ -6,7 +6,9 @@ pub use schemars::{self, JsonSchema};
 pub use serde::{Deserialize, Serialize};
 pub use tokio_util::sync::CancellationToken;
 
-pub use crate::agent::{BaseContext, BaseState, BaseStateSetters, Message, Messages, ToolCall, ToolCallId};
+pub use crate::agent::{
+    BaseContext, BaseState, BaseStateSetters, Effort, Message, Messages, ModelOptions, ToolCall, ToolCallId,
+};
 pub use crate::graph::{
     Cache, Checkpoints, Command, CompiledGraph, END, Failure, Graph, GraphBuilder, NodeDef, Payload, Retry, START,
     Sent, Target, Task,

@@ -1,6 +1,6 @@
 //! The reducer `messages`: the rules of the reference's `add_messages` (its case D67).
 
-use hier_core::agent::{Body, Content, Part, TodoList, Usage};
+use hier_core::agent::{Body, Content, Part, Reasoning, TodoList, Usage};
 use hier_core::checkpoint::codec;
 use hier_core::prelude::*;
 use proptest::bool::weighted;
@@ -135,11 +135,24 @@ fn every_kind() -> Messages {
         args: json!({ "year": 2026, "to": [1.5, null, "ü"] }),
         id: "c1".to_owned(),
     };
-    let parts = [Part::text("see"), Part::image("https://example.org/1.png"), Part::image_data("image/png", "aGk=")];
+    let parts = [
+        Part::text("see"),
+        Part::image("https://example.org/1.png"),
+        Part::image_data("image/png", "aGk="),
+        Part::file("application/pdf", "https://example.org/1.pdf").named("1.pdf"),
+        Part::file_data("application/pdf", "aGk="),
+    ];
+    let thoughts = [
+        Reasoning::new("anthropic", "hm").with_data(json!({ "signature": "c2ln" })),
+        Reasoning::new("gemini", "").with_data(json!({ "thoughtSignature": "c2ln", "deep": [{ "a": null }] })).of_call("c1"),
+    ];
     [
         Message::system("be kind"),
         Message::user(Content::parts(parts)),
         Message::calls("wait", [call.clone()]).with_usage(Usage::new(10, 2)),
+        Message::calls("wait", [call.clone()])
+            .with_usage(Usage::new(10, 2).with_cached(7).with_cache_write(1).with_reasoning(2))
+            .with_reasoning(thoughts),
         Message::assistant(""),
         Message::tool(&call, "7 %"),
         Message::tool_error(&call, Content::parts([Part::text("no")])),
@@ -157,6 +170,42 @@ fn every_kind_of_message_survives_a_checkpoint() {
     assert_eq!(codec::decode_json(&bytes).unwrap(), serde_json::to_value(&messages).unwrap());
     let text = serde_json::to_string(&messages).unwrap();
     assert_eq!(serde_json::from_str::<Messages>(&text).unwrap(), messages);
+}
+
+/// What is not there is not written: messages that were stored before there was reasoning are the same bytes as today's.
+#[test]
+fn a_message_without_reasoning_is_stored_as_ever() {
+    let call = ToolCall { name: "rate".to_owned(), args: json!({}), id: "c".to_owned() };
+    let message = Message::calls("wait", [call]).with_id("1").with_usage(Usage::new(10, 2));
+    let old = json!({
+        "role": "assistant", "id": "1", "content": "wait", "calls": [{ "name": "rate", "args": {}, "id": "c" }],
+        "usage": { "input_tokens": 10, "output_tokens": 2 },
+    });
+    assert_eq!(serde_json::to_value(&message).unwrap(), old);
+    assert_eq!(serde_json::from_value::<Message>(old).unwrap(), message);
+}
+
+/// A message that is written again by its id brings its own reasoning: the old one's is gone with it.
+#[test]
+fn reasoning_is_merged_with_its_message() {
+    let thought = |text: &str| Message::assistant(text).with_id("1").with_reasoning([Reasoning::new("m", text)]);
+    let mut chat = Chat::default();
+    for messages in [vec![thought("a"), user("2", "b")], vec![thought("c")], vec![user("3", "d")]] {
+        for write in Chat::update().messages(messages).into_writes() {
+            chat.reduce(write).unwrap();
+        }
+    }
+    let thoughts: Vec<_> = chat.messages.iter().flat_map(Message::reasoning).map(|thought| &*thought.text).collect();
+    assert_eq!(thoughts, ["c"]);
+    assert_eq!(chat.messages.last_messages(3).iter().flat_map(Message::reasoning).count(), 1);
+}
+
+#[test]
+fn a_call_of_a_message_has_an_id_of_its_own() {
+    let [one, two] = [(), ()].map(|()| Message::call("look", json!({ "q": 1 })));
+    assert_ne!(one.tool_calls()[0].id, two.tool_calls()[0].id);
+    assert_eq!((one.text(), &one.tool_calls()[0].args), (String::new(), &json!({ "q": 1 })));
+    assert_eq!(Message::user(Content::parts([Part::text("a"), Part::file_data("text/plain", "aGk=")])).text(), "a");
 }
 
 #[test]

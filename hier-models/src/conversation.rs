@@ -153,7 +153,15 @@ pub(crate) fn images(content: &Content) -> impl Iterator<Item = Image<'_>> {
     };
     parts.iter().filter_map(|part| match part {
         Part::Image { url } => Some(Image::new(url)),
-        Part::Text { .. } => None,
+        _ => None,
+    })
+}
+
+/// Whether a file stands in the conversation.
+pub(crate) fn has_files(request: &ChatRequest) -> bool {
+    request.messages.iter().any(|message| match message.content() {
+        Some(Content::Parts(parts)) => parts.iter().any(|part| matches!(part, Part::File { .. })),
+        _ => false,
     })
 }
 

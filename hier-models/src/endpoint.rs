@@ -9,6 +9,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Response};
 
 use crate::address;
+use crate::conversation::has_files;
 use crate::draft::Draft;
 use crate::error::Failure;
 use crate::secret::Secrets;
@@ -56,6 +57,9 @@ impl Endpoint {
     pub(crate) async fn send(&self, request: &ChatRequest, streamed: bool) -> Result<Response, Failure> {
         if let Some(reason) = self.wire.unfit(request) {
             return Err(Failure::refused(reason));
+        }
+        if has_files(request) {
+            return Err(Failure::refused("files are not sent to models yet"));
         }
         let headers = self.headers()?;
         let url = address::join(&self.url, self.wire.endpoint());

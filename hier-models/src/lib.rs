@@ -7,7 +7,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let model = Model::parse("openai:gpt-4o")?; // the key is in OPENAI_API_KEY
-//! let request = ChatRequest { messages: [Message::user("Say hello.")].into(), ..ChatRequest::default() };
+//! let request = ChatRequest::new([Message::user("Say hello.")]);
 //! println!("{}", model.chat(request).await?.text());
 //! # Ok(())
 //! # }

@@ -129,7 +129,7 @@ async fn odd_calls_do_not_spoil_the_conversation() {
     let old = ToolCall { name: "look".to_owned(), args: json!({}), id: "old".to_owned() };
     let model = Model::at(&server.url, "m");
     let so_far = [Message::user("go"), Message::calls("", [old.clone()]), Message::tool(&old, "seen")];
-    let request = ChatRequest { messages: so_far.clone().into(), ..ChatRequest::default() };
+    let request = ChatRequest::new(so_far.clone());
     let answer = model.chat(request).await.unwrap();
     let calls = answer.message.tool_calls().to_vec();
     let mut ids: Vec<_> = calls.iter().map(|call| call.id.clone()).chain([old.id]).collect();
@@ -139,7 +139,7 @@ async fn odd_calls_do_not_spoil_the_conversation() {
 
     let results = calls.iter().map(|call| Message::tool(call, "ok"));
     let all: Vec<_> = so_far.into_iter().chain([answer.message.clone()]).chain(results).collect();
-    model.chat(ChatRequest { messages: all.into_iter().collect(), ..ChatRequest::default() }).await.unwrap();
+    model.chat(ChatRequest::new(all)).await.unwrap();
     let sent = &server.asked()[1].body["messages"];
     let sent_calls = sent[3]["tool_calls"].as_array().unwrap();
     let is_name =
@@ -169,7 +169,7 @@ async fn instructions_stand_first_and_once() {
         Message::user("two"),
         Message::system("Be kind."),
     ];
-    let request = ChatRequest { messages: messages.into(), ..ChatRequest::default() };
+    let request = ChatRequest::new(messages);
     Model::at(&server.url, "m").chat(request.clone()).await.unwrap();
     Model::anthropic("m").url(&server.url).key("k").chat(request).await.unwrap();
     let asked = server.asked();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use hier_core::agent::{
-    ChatChunk, ChatModel, ChatOptions, ChatRequest, Content, Message, ModelError, OutputSpec, Part, ToolCall, ToolSpec,
+    ChatChunk, ChatModel, ChatRequest, Content, Message, ModelError, ModelOptions, OutputSpec, Part, ToolCall, ToolSpec,
     Usage,
 };
 use hier_models::Model;
@@ -85,15 +85,14 @@ async fn schemas_and_images_in_other_dialects() {
     let schema = json!({ "type": "object", "properties": { "a": { "type": "integer" } } });
     let output = Some(OutputSpec { name: "shape".to_owned(), schema: schema.clone() });
     let model = Model::ollama("m").url(url);
-    model.chat(ChatRequest { output, ..ask("hello") }).await.unwrap();
+    model.chat(ask("hello").output(output)).await.unwrap();
     let asked = &server.asked()[0].body;
     assert_eq!(asked["format"], schema);
     let last = asked["messages"].as_array().and_then(|all| all.last()).unwrap();
     assert!(last["content"].as_str().unwrap().contains(&schema.to_string()), "{last}");
 
     let image = Part::Image { url: "https://papers.example/w2.png".to_owned() };
-    let request =
-        ChatRequest { messages: [Message::user(Content::Parts(vec![image]))].into(), ..ChatRequest::default() };
+    let request = ChatRequest::new([Message::user(Content::Parts(vec![image]))]);
     let error = model.chat(request.clone()).await.unwrap_err();
     assert!(matches!(error, ModelError::Refused { .. }) && error.to_string().contains("base64"), "{error:?}");
 
@@ -150,25 +149,22 @@ async fn a_slow_answer_is_given_up() {
 async fn everything_of_a_request_is_sent() {
     let server = Server::start([said(r#"{"ok":true}"#)]).await;
     let call = |id: &str| ToolCall { name: "look".to_owned(), args: json!({ "q": "ü" }), id: id.to_owned() };
-    let request = ChatRequest {
-        messages: [
-            Message::system("Be kind."),
-            Message::user(Content::parts([Part::text("see"), Part::image_data("image/png", "aGk=")])),
-            Message::calls("", [call("a"), call("b")]),
-            Message::user("between"),
-            Message::tool(&call("b"), "found b"),
-            Message::tool(&call("zz"), "lost"),
-        ]
-        .into(),
-        tools: [ToolSpec {
-            name: "look".to_owned(),
-            description: "Looks.".to_owned(),
-            parameters: json!({ "type": "object" }),
-        }]
-        .into(),
-        output: Some(OutputSpec { name: "shape".to_owned(), schema: json!({ "type": "object", "properties": {} }) }),
-        options: ChatOptions { temperature: Some(0.5), max_tokens: Some(99) },
+    let tool = ToolSpec {
+        name: "look".to_owned(),
+        description: "Looks.".to_owned(),
+        parameters: json!({ "type": "object" }),
     };
+    let output = OutputSpec { name: "shape".to_owned(), schema: json!({ "type": "object", "properties": {} }) };
+    let messages = [
+        Message::system("Be kind."),
+        Message::user(Content::parts([Part::text("see"), Part::image_data("image/png", "aGk=")])),
+        Message::calls("", [call("a"), call("b")]),
+        Message::user("between"),
+        Message::tool(&call("b"), "found b"),
+        Message::tool(&call("zz"), "lost"),
+    ];
+    let options = ModelOptions::new().temperature(0.5).max_tokens(99);
+    let request = ChatRequest::new(messages).tools([tool]).output(output).options(options);
     Model::at(&server.url, "m").key(KEY).chat(request).await.unwrap();
     let asked = &server.asked()[0];
     assert!(asked.head.starts_with("POST /v1/chat/completions"), "{}", asked.head);
@@ -219,7 +215,7 @@ async fn a_stream_is_tried_again_until_its_first_piece() {
 async fn an_answer_of_another_shape_is_refused() {
     let server = Server::start([said("I would rather not.")]).await;
     let output = Some(OutputSpec { name: "shape".to_owned(), schema: json!({ "type": "object" }) });
-    let error = Model::at(&server.url, "m").chat(ChatRequest { output, ..ask("hello") }).await.unwrap_err();
+    let error = Model::at(&server.url, "m").chat(ask("hello").output(output)).await.unwrap_err();
     assert!(matches!(error, ModelError::BadAnswer { .. }), "{error:?}");
 }
 

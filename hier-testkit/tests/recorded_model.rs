@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use hier_core::agent::{ChatChunk, ChatModel, ChatOptions, ChatRequest, ModelError, Usage};
+use hier_core::agent::{ChatChunk, ChatModel, ChatRequest, ModelError, Usage};
 
 use hier_core::prelude::*;
 use hier_testkit::{RecordedModel, ScriptedModel};
@@ -26,7 +26,7 @@ impl Drop for Tape {
 }
 
 fn ask(texts: &[&str]) -> ChatRequest {
-    ChatRequest { messages: texts.iter().map(|text| Message::user(*text)).collect(), ..ChatRequest::default() }
+    ChatRequest::new(texts.iter().map(|text| Message::user(*text)).collect::<Messages>())
 }
 
 fn script(replies: &[Message]) -> Arc<ScriptedModel> {
@@ -40,19 +40,14 @@ async fn what_was_recorded_is_played_again_without_the_model() {
     let first = Message::calls("let me see", [call.clone()]).with_usage(Usage::new(3, 4));
     let model = RecordedModel::record(script(&[first.clone(), Message::assistant("done")]), &tape.0).unwrap();
     let answer = model.chat(ask(&["hello"])).await.unwrap();
-    let second = ChatRequest {
-        messages: [Message::user("hello"), answer.message.clone(), Message::tool(&call, "7 %")].into(),
-        ..ChatRequest::default()
-    };
+    let second = ChatRequest::new([Message::user("hello"), answer.message.clone(), Message::tool(&call, "7 %")]);
     model.chat(second.clone()).await.unwrap();
     assert_eq!(model.len(), 2);
 
     let replay = RecordedModel::replay(&tape.0).unwrap();
     assert_eq!((replay.name(), replay.provider(), replay.len()), ("clerk", "scripted", 2));
-    let reordered = ChatRequest {
-        messages: second.messages.iter().cloned().map(|m| Message { id: None, ..m }).collect(),
-        ..second
-    };
+    let anew = second.messages.iter().cloned().map(|m| Message { id: None, ..m });
+    let reordered = ChatRequest::new(anew.collect::<Messages>());
     assert_eq!(
         replay.chat(reordered).await.unwrap().message,
         Message::assistant("done"),
@@ -89,8 +84,8 @@ async fn a_miss_names_the_nearest_request() {
     assert!(told.contains("in line 2, goes on with message 3"), "{told}");
     let told = miss(ask(&["one", "two", "three", "four"])).await;
     assert!(told.contains("in line 2, ends before message 4"), "{told}");
-    let hotter = ChatOptions { temperature: Some(1.0), ..ChatOptions::default() };
-    let told = miss(ChatRequest { options: hotter, ..ask(&["far away"]) }).await;
+    let hotter = ModelOptions::new().temperature(1.0);
+    let told = miss(ask(&["far away"]).options(hotter)).await;
     assert!(told.contains("in line 1, has the same messages and differs in its options"), "{told}");
 }
 

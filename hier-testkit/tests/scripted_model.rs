@@ -1,13 +1,14 @@
 //! The scripted model: what it answers, and what it remembers.
 
 use futures_util::StreamExt;
-use hier_core::agent::{ChatChunk, ChatModel, ChatRequest, ModelError};
+use hier_core::agent::{ChatChunk, ChatModel, ChatRequest, ModelError, Reasoning};
 
 use hier_core::prelude::*;
 use hier_testkit::ScriptedModel;
+use serde_json::json;
 
 fn ask(text: &str) -> ChatRequest {
-    ChatRequest { messages: [Message::user(text).with_id(text)].into(), ..ChatRequest::default() }
+    ChatRequest::new([Message::user(text).with_id(text)])
 }
 
 #[tokio::test]
@@ -42,6 +43,25 @@ async fn an_answer_streams_word_by_word() {
     let (done, words) = chunks.split_last().unwrap();
     assert_eq!(words, ["to ", "be ", "or ", "not"].map(|word| ChatChunk::Text(word.to_owned())));
     assert!(matches!(done, ChatChunk::Done(response) if response.message == Message::assistant("to be or not")));
+}
+
+#[tokio::test]
+async fn reasoning_and_calls_stream_as_they_do_from_a_provider() {
+    let call = ToolCall { name: "look".to_owned(), args: json!({ "q": 1 }), id: "c1".to_owned() };
+    let thought = Reasoning::new("scripted", "hm, hm").with_data(json!("sealed"));
+    let message = Message::calls("wait", [call]).with_reasoning([thought, Reasoning::new("scripted", "").of_call("c1")]);
+    let model = ScriptedModel::new([message.clone()]);
+    let mut chunks: Vec<_> = model.stream(ask("?")).await.unwrap().map(Result::unwrap).collect().await;
+    let done = chunks.pop().unwrap();
+    let expected = [
+        ChatChunk::Reasoning("hm, ".to_owned()),
+        ChatChunk::Reasoning("hm".to_owned()),
+        ChatChunk::Text("wait".to_owned()),
+        ChatChunk::call_started("c1", "look"),
+        ChatChunk::call_arguments("c1", "{\"q\":1}"),
+    ];
+    assert_eq!(chunks, expected);
+    assert!(matches!(done, ChatChunk::Done(response) if response.message == message));
 }
 
 #[tokio::test]

@@ -82,6 +82,7 @@ mod hierarchy;
 mod model;
 mod nesting;
 mod operator;
+mod options;
 mod react;
 pub(crate) mod schema;
 mod state;
@@ -92,14 +93,15 @@ mod words;
 pub use schemars;
 
 pub use crate::message::{
-    Body, ChatChunk, ChatResponse, Content, FinishReason, Message, Messages, Part, ToolCall, ToolStatus, Usage,
+    Body, ChatChunk, ChatResponse, Content, FinishReason, Message, Messages, Part, Reasoning, ToolCall, ToolStatus, Usage,
 };
 
 pub use builder::AgentBuilder;
 pub use hierarchy::policy::SubagentPolicy;
 pub use hierarchy::subagent::Subagent;
-pub use model::{ChatModel, ChatOptions, ChatRequest, ChatStream, ModelError, OutputSpec, ToolSpec};
+pub use model::{ChatModel, ChatRequest, ChatStream, ModelError, OutputSpec, ToolSpec};
 pub use operator::{Approval, ApprovalRequest, OperatorQuestion, ask_operator};
+pub use options::{Effort, ModelOptions, PromptCache, ToolChoice};
 pub use react::{DEFAULT_MAX_ITERATIONS, IntoPrompt, ToolErrors};
 pub use schema::{ToolArgument, schema_of};
 pub use state::base::{

@@ -10,7 +10,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::message::{ChatChunk, ChatResponse, Content, Messages};
+use crate::agent::options::ModelOptions;
+use crate::message::{ChatChunk, ChatResponse, Messages};
 
 /// A tool as a model sees it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,17 +51,16 @@ impl OutputSpec {
     }
 }
 
-/// How a model is to answer. What is none is left to the model.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ChatOptions {
-    /// From 0, always the likeliest word, upwards.
-    pub temperature: Option<f64>,
-    /// The longest answer, in tokens.
-    pub max_tokens: Option<u32>,
-}
-
 /// What a model is asked.
+///
+/// ```
+/// use hier_core::agent::{ChatRequest, Message, ModelOptions};
+///
+/// let request = ChatRequest::new([Message::user("Say hello.")]).options(ModelOptions::new().max_tokens(50));
+/// assert_eq!(request.messages.len(), 1);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ChatRequest {
     /// The conversation so far.
     pub messages: Messages,
@@ -69,7 +69,32 @@ pub struct ChatRequest {
     /// The shape that its answer must have.
     pub output: Option<OutputSpec>,
     /// How it is to answer.
-    pub options: ChatOptions,
+    pub options: ModelOptions,
+}
+
+impl ChatRequest {
+    /// Asks for the next message of this conversation.
+    pub fn new(messages: impl Into<Messages>) -> Self {
+        Self { messages: messages.into(), ..Self::default() }
+    }
+
+    /// The same request, with tools that the model may call.
+    #[must_use]
+    pub fn tools(self, tools: impl Into<Arc<[ToolSpec]>>) -> Self {
+        Self { tools: tools.into(), ..self }
+    }
+
+    /// The same request, whose answer must have this shape.
+    #[must_use]
+    pub fn output(self, output: impl Into<Option<OutputSpec>>) -> Self {
+        Self { output: output.into(), ..self }
+    }
+
+    /// The same request, to be answered like this.
+    #[must_use]
+    pub fn options(self, options: ModelOptions) -> Self {
+        Self { options, ..self }
+    }
 }
 
 impl ChatResponse {
@@ -85,7 +110,7 @@ impl ChatResponse {
     }
 }
 
-/// An answer that is being made: pieces of text, then the whole answer.
+/// An answer that is being made: its pieces, then the whole answer.
 pub type ChatStream = Pin<Box<dyn Stream<Item = Result<ChatChunk, ModelError>> + Send>>;
 
 /// A model that answers conversations. Object-safe: contexts hold an `Arc<dyn ChatModel>`. Written with
@@ -112,7 +137,7 @@ pub type ChatStream = Pin<Box<dyn Stream<Item = Result<ChatChunk, ModelError>> +
 /// }
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), ModelError> {
-/// # let request = ChatRequest { messages: [Message::user("Hello?")].into(), ..ChatRequest::default() };
+/// # let request = ChatRequest::new([Message::user("Hello?")]);
 /// # assert_eq!(Echo.chat(request).await?.text(), "Hello?");
 /// # Ok(())
 /// # }
@@ -131,12 +156,10 @@ pub trait ChatModel: Send + Sync + 'static {
     /// Answers.
     async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError>;
 
-    /// Answers piece by piece. A model that cannot gives the whole answer as one piece.
+    /// Answers piece by piece. A model that cannot gives its text, and each part of the answer, as one piece.
     async fn stream(&self, request: ChatRequest) -> Result<ChatStream, ModelError> {
         let response = self.chat(request).await?;
-        let text = response.message.content().map(Content::text).filter(|text| !text.is_empty());
-        let chunks = text.map(ChatChunk::Text).into_iter().chain([ChatChunk::Done(response)]).map(Ok);
-        Ok(Box::pin(futures_util::stream::iter(chunks)) as ChatStream)
+        Ok(Box::pin(futures_util::stream::iter(response.into_chunks().map(Ok))) as ChatStream)
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Content, Message};
+use super::Message;
 
 /// Why an answer of a model ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,16 +70,66 @@ impl ChatResponse {
 
     /// The text of the answer.
     pub fn text(&self) -> String {
-        self.message.content().map(Content::text).unwrap_or_default()
+        self.message.text()
     }
 }
 
 /// A piece of an answer that is still being made.
+///
+/// The pieces of a stream add up to its answer: the texts to its text, those of reasoning to what it thought, and the
+/// arguments of each call to the JSON of that call's arguments (but for a call that was cut off, or whose arguments are no
+/// JSON: see the answer). Whoever wants only the answer waits for [`Done`](Self::Done).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ChatChunk {
     /// The next piece of its text.
     Text(String),
+    /// The next piece of what the model thinks before it answers.
+    Reasoning(String),
+    /// The model begins to call a tool.
+    #[non_exhaustive]
+    CallStarted {
+        /// The id of the call: that of the whole answer, too.
+        id: String,
+        /// The name of the tool.
+        name: String,
+    },
+    /// The next piece of the arguments of a call that has begun.
+    #[non_exhaustive]
+    CallArguments {
+        /// The id of the call.
+        id: String,
+        /// A piece of JSON text.
+        text: String,
+    },
     /// The whole answer: the last piece.
     Done(ChatResponse),
+}
+
+impl ChatChunk {
+    /// A call begins.
+    pub fn call_started(id: impl Into<String>, name: impl Into<String>) -> Self {
+        Self::CallStarted { id: id.into(), name: name.into() }
+    }
+
+    /// A piece of the arguments of a call that has begun.
+    pub fn call_arguments(id: impl Into<String>, text: impl Into<String>) -> Self {
+        Self::CallArguments { id: id.into(), text: text.into() }
+    }
+}
+
+impl ChatResponse {
+    /// The whole answer as a stream of pieces: what it thought, its text, its calls, then itself.
+    pub fn into_chunks(self) -> impl Iterator<Item = ChatChunk> {
+        let message = &self.message;
+        let thoughts = message.reasoning().iter().map(|thought| thought.text.clone());
+        let thoughts = thoughts.filter(|text| !text.is_empty()).map(ChatChunk::Reasoning);
+        let text = Some(message.text()).filter(|text| !text.is_empty()).map(ChatChunk::Text);
+        let calls = message.tool_calls().iter().flat_map(|call| {
+            let arguments = ChatChunk::call_arguments(&call.id, call.args.to_string());
+            [ChatChunk::call_started(&call.id, &call.name), arguments]
+        });
+        let chunks: Vec<_> = thoughts.chain(text).chain(calls).collect();
+        chunks.into_iter().chain([ChatChunk::Done(self)])
+    }
 }

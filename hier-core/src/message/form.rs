@@ -4,13 +4,11 @@
 //! read, and could not tell `MessagePack` the number of its fields before it is written.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use serde::de::value::SeqAccessDeserializer;
-use serde::de::{Error, SeqAccess, Visitor};
+use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{Body, Content, Message, Part, ToolCall, ToolStatus, Usage};
+use super::{Body, Content, Message, Reasoning, ToolCall, ToolStatus, Usage};
 
 /// Who speaks.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -33,6 +31,8 @@ struct Form<'a> {
     content: Option<Cow<'a, Content>>,
     #[serde(default, skip_serializing_if = "is_empty")]
     calls: Cow<'a, [ToolCall]>,
+    #[serde(default, skip_serializing_if = "is_empty")]
+    reasoning: Cow<'a, [Reasoning]>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     usage: Option<Usage>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,8 +43,8 @@ struct Form<'a> {
     status: Option<ToolStatus>,
 }
 
-fn is_empty(calls: &[ToolCall]) -> bool {
-    calls.is_empty()
+fn is_empty<T>(list: &[T]) -> bool {
+    list.is_empty()
 }
 
 impl<'a> Form<'a> {
@@ -54,6 +54,7 @@ impl<'a> Form<'a> {
             id: id.map(Cow::Borrowed),
             content: content.map(Cow::Borrowed),
             calls: Cow::Borrowed(&[]),
+            reasoning: Cow::Borrowed(&[]),
             usage: None,
             tool_call_id: None,
             name: None,
@@ -68,9 +69,12 @@ impl Serialize for Message {
         let form = match &self.body {
             Body::System { content } => Form::new(Role::System, id, Some(content)),
             Body::User { content } => Form::new(Role::User, id, Some(content)),
-            Body::Assistant { content, calls, usage } => {
-                Form { calls: Cow::Borrowed(calls), usage: *usage, ..Form::new(Role::Assistant, id, Some(content)) }
-            }
+            Body::Assistant { content, calls, usage, reasoning } => Form {
+                calls: Cow::Borrowed(calls),
+                reasoning: Cow::Borrowed(reasoning),
+                usage: *usage,
+                ..Form::new(Role::Assistant, id, Some(content))
+            },
             Body::Tool { content, tool_call_id, name, status } => Form {
                 tool_call_id: Some(Cow::Borrowed(tool_call_id)),
                 name: name.as_deref().map(Cow::Borrowed),
@@ -94,6 +98,7 @@ impl<'de> Deserialize<'de> for Message {
             Role::Assistant => Body::Assistant {
                 content: content.unwrap_or_default(),
                 calls: form.calls.into_owned(),
+                reasoning: form.reasoning.into_owned(),
                 usage: form.usage,
             },
             Role::Tool => Body::Tool {
@@ -105,33 +110,5 @@ impl<'de> Deserialize<'de> for Message {
             Role::Remove => Body::Remove,
         };
         Ok(Self { id: form.id.map(Cow::into_owned), body })
-    }
-}
-
-impl<'de> Deserialize<'de> for Content {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(TextOrParts)
-    }
-}
-
-struct TextOrParts;
-
-impl<'de> Visitor<'de> for TextOrParts {
-    type Value = Content;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text, or a list of parts with the `type` `text` or `image`")
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Content, E> {
-        Ok(Content::Text(text.to_owned()))
-    }
-
-    fn visit_string<E>(self, text: String) -> Result<Content, E> {
-        Ok(Content::Text(text))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, parts: A) -> Result<Content, A::Error> {
-        Vec::<Part>::deserialize(SeqAccessDeserializer::new(parts)).map(Content::Parts)
     }
 }

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use imbl::Vector;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use uuid::Builder;
 
 use super::index::Places;
-use super::{Body, Message};
+use super::{Body, Message, fresh_id};
 use crate::reducer::{MergeMessages, ReduceError, Write};
 
 /// A conversation. Copies share the messages: a copy costs the same for ten messages as for ten thousand.
@@ -129,9 +128,7 @@ fn ids(list: &Vector<Arc<Message>>) -> impl ExactSizeIterator<Item = Option<&Str
 /// The message with an id: its own or a fresh one. What removes all messages has none.
 fn identified(mut message: Message) -> Message {
     if message.id.is_none() && message.body != Body::Remove {
-        // A fast generator is enough: an id need only differ from the others of its conversation.
-        let id = Builder::from_random_bytes(fastrand::u128(..).to_ne_bytes()).into_uuid();
-        message.id = Some(id.to_string());
+        message.id = Some(fresh_id().to_string());
     }
     message
 }

@@ -1,18 +1,23 @@
 //! Conversations: messages, lists of them, and what a model answers.
 
 mod chunk;
+mod content;
 mod form;
 mod index;
 mod list;
+mod reasoning;
 mod trim;
-
-use std::ops::{Add, AddAssign};
+mod usage;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use uuid::Builder;
 
 pub use chunk::{ChatChunk, ChatResponse, FinishReason};
+pub use content::{Content, Part};
 pub use list::Messages;
+pub use reasoning::Reasoning;
+pub use usage::Usage;
 
 pub(crate) use index::Places;
 
@@ -42,6 +47,7 @@ pub enum Body {
         content: Content,
     },
     /// What the model says.
+    #[non_exhaustive]
     Assistant {
         /// What is said.
         content: Content,
@@ -49,6 +55,8 @@ pub enum Body {
         calls: Vec<ToolCall>,
         /// What it cost, where the provider says so.
         usage: Option<Usage>,
+        /// What it thought, in order: of the message as a whole, and of single calls.
+        reasoning: Vec<Reasoning>,
     },
     /// The result of a tool call.
     Tool {
@@ -63,89 +71,6 @@ pub enum Body {
     },
     /// No message: merged into a conversation, it removes the message with its id; without an id, all messages.
     Remove,
-}
-
-/// What a message says: text, or parts of which some are images. As JSON it is a text, or a list of parts.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(untagged)]
-pub enum Content {
-    /// Text.
-    Text(String),
-    /// Text and images.
-    Parts(Vec<Part>),
-}
-
-impl Default for Content {
-    fn default() -> Self {
-        Self::Text(String::new())
-    }
-}
-
-impl Content {
-    /// Text and images, in order.
-    ///
-    /// ```
-    /// # use hier_core::agent::{Content, Message, Part};
-    /// let scan = Content::parts([Part::text("What does this receipt say?"), Part::image("https://example.org/1.png")]);
-    /// let question = Message::user(scan);
-    /// # assert_eq!(question.content().unwrap().text(), "What does this receipt say?");
-    /// ```
-    pub fn parts(parts: impl IntoIterator<Item = Part>) -> Self {
-        Self::Parts(parts.into_iter().collect())
-    }
-
-    /// The text of it; that of its parts one after the other, without images.
-    pub fn text(&self) -> String {
-        match self {
-            Self::Text(text) => text.clone(),
-            Self::Parts(parts) => {
-                let texts = parts.iter().filter_map(|part| match part {
-                    Part::Text { text } => Some(text.as_str()),
-                    Part::Image { .. } => None,
-                });
-                texts.collect()
-            }
-        }
-    }
-}
-
-impl<T: Into<String>> From<T> for Content {
-    fn from(text: T) -> Self {
-        Self::Text(text.into())
-    }
-}
-
-/// A part of what a message says.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum Part {
-    /// Text.
-    Text {
-        /// The text.
-        text: String,
-    },
-    /// An image, by its address: `https:` or `data:`.
-    Image {
-        /// The address.
-        url: String,
-    },
-}
-
-impl Part {
-    /// Text.
-    pub fn text(text: impl Into<String>) -> Self {
-        Self::Text { text: text.into() }
-    }
-
-    /// An image, by its address: `https:` or `data:`.
-    pub fn image(url: impl Into<String>) -> Self {
-        Self::Image { url: url.into() }
-    }
-
-    /// An image by its bytes, which are in Base64, and their media type (`image/png`).
-    pub fn image_data(media_type: &str, base64: &str) -> Self {
-        Self::Image { url: format!("data:{media_type};base64,{base64}") }
-    }
 }
 
 /// A tool that the model calls.
@@ -170,44 +95,6 @@ pub enum ToolStatus {
     Error,
 }
 
-/// What an answer of a model cost, in tokens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Usage {
-    /// Tokens of the prompt.
-    pub input_tokens: u64,
-    /// Tokens of the answer.
-    pub output_tokens: u64,
-}
-
-impl Usage {
-    /// What an answer cost.
-    pub fn new(input_tokens: u64, output_tokens: u64) -> Self {
-        Self { input_tokens, output_tokens }
-    }
-
-    /// All tokens: prompt and answer.
-    pub fn total(self) -> u64 {
-        self.input_tokens.saturating_add(self.output_tokens)
-    }
-}
-
-impl Add for Usage {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self {
-            input_tokens: self.input_tokens.saturating_add(other.input_tokens),
-            output_tokens: self.output_tokens.saturating_add(other.output_tokens),
-        }
-    }
-}
-
-impl AddAssign for Usage {
-    fn add_assign(&mut self, other: Self) {
-        *self = *self + other;
-    }
-}
-
 impl Message {
     fn new(body: Body) -> Self {
         Self { id: None, body }
@@ -225,12 +112,26 @@ impl Message {
 
     /// A message of the model that calls no tools.
     pub fn assistant(content: impl Into<Content>) -> Self {
-        Self::new(Body::Assistant { content: content.into(), calls: Vec::new(), usage: None })
+        Self::calls(content, [])
+    }
+
+    /// A message of the model that calls one tool, with a fresh id for the call.
+    ///
+    /// ```
+    /// # use hier_core::agent::Message;
+    /// # use serde_json::json;
+    /// let message = Message::call("lookup_rate", json!({ "year": 2026 }));
+    /// assert_eq!(message.tool_calls()[0].name, "lookup_rate");
+    /// ```
+    pub fn call(name: impl Into<String>, args: Value) -> Self {
+        let id = format!("call_{}", fresh_id().simple());
+        Self::calls("", [ToolCall { name: name.into(), args, id }])
     }
 
     /// A message of the model that calls tools.
     pub fn calls(content: impl Into<Content>, calls: impl IntoIterator<Item = ToolCall>) -> Self {
-        Self::new(Body::Assistant { content: content.into(), calls: calls.into_iter().collect(), usage: None })
+        let calls = calls.into_iter().collect();
+        Self::new(Body::Assistant { content: content.into(), calls, usage: None, reasoning: Vec::new() })
     }
 
     /// The result of a tool call.
@@ -279,6 +180,24 @@ impl Message {
         self
     }
 
+    /// The same message with what the model thought before it said this. Only a message of the assistant has reasoning;
+    /// others stay as they are.
+    #[must_use]
+    pub fn with_reasoning(mut self, thoughts: impl IntoIterator<Item = Reasoning>) -> Self {
+        if let Body::Assistant { reasoning, .. } = &mut self.body {
+            *reasoning = thoughts.into_iter().collect();
+        }
+        self
+    }
+
+    /// What the model thought before it said this.
+    pub fn reasoning(&self) -> &[Reasoning] {
+        match &self.body {
+            Body::Assistant { reasoning, .. } => reasoning,
+            _ => &[],
+        }
+    }
+
     /// What the message cost, where the provider said so.
     pub fn usage(&self) -> Option<Usage> {
         match self.body {
@@ -293,6 +212,11 @@ impl Message {
             Body::Tool { tool_call_id, .. } => Some(tool_call_id),
             _ => None,
         }
+    }
+
+    /// The text that the message says; empty if it says none. Images and files are left out.
+    pub fn text(&self) -> String {
+        self.content().map(Content::text).unwrap_or_default()
     }
 
     /// What the message says, if it says something.
@@ -313,4 +237,9 @@ impl Message {
             _ => &[],
         }
     }
+}
+
+/// A fresh id. A fast generator is enough: an id need only differ from the others of its conversation.
+fn fresh_id() -> uuid::Uuid {
+    Builder::from_random_bytes(fastrand::u128(..).to_ne_bytes()).into_uuid()
 }

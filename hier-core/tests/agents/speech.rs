@@ -1,6 +1,6 @@
 //! What models say is streamed with the path of the agent that speaks, and traced.
 
-use hier_core::agent::ChatChunk;
+use hier_core::agent::{ChatChunk, Reasoning};
 
 use hier_core::prelude::*;
 use hier_testkit::ScriptedModel;
@@ -41,6 +41,28 @@ async fn pieces_come_with_the_path_of_who_speaks() {
     assert_eq!(text, "let me see");
     assert_eq!(whole, ["desk", "clerk", "clerk", "desk"]);
     assert!(matches!(events.outcome().await.unwrap(), Outcome::Finished(_)));
+}
+
+/// What a model thinks and calls is streamed like what it says, and stays with its message.
+#[tokio::test]
+async fn reasoning_and_calls_are_streamed() {
+    let thought = Reasoning::new("scripted", "let me think").with_data(json!("sealed"));
+    let ending = Message::call("finish_task", json!({ "result": "done" })).with_reasoning([thought.clone()]);
+    let id = ending.tool_calls()[0].id.clone();
+    let desk = Desk::compile_as_root();
+    let context = BaseContext::new(ScriptedModel::new([ending]));
+    let mut events = desk.stream(Filing::update(), Config::default(), context, [StreamMode::Messages]);
+    let mut told = Vec::new();
+    while let Some(event) = events.next().await {
+        told.push(event.unwrap().to_json().unwrap()["data"].clone());
+    }
+    let thought_of: String = told.iter().filter_map(|data| data["reasoning"].as_str()).collect();
+    assert_eq!(thought_of, "let me think");
+    assert!(told.iter().any(|data| data["call"] == json!({ "id": id, "name": "finish_task" })), "{told:?}");
+    assert!(told.iter().any(|data| data["arguments"] == json!({ "id": id, "text": "{\"result\":\"done\"}" })), "{told:?}");
+    let Outcome::Finished(out) = events.outcome().await.unwrap() else { panic!("it ends") };
+    let kept: Vec<_> = out.base.messages.iter().flat_map(Message::reasoning).cloned().collect();
+    assert_eq!(kept, [thought]);
 }
 
 graph! {

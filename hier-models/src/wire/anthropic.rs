@@ -207,6 +207,7 @@ fn blocks(content: &Content) -> Vec<Value> {
             let block = |part: &Part| match part {
                 Part::Text { text } => words(text),
                 Part::Image { url } => Some(json!({ "type": "image", "source": image(&Image::new(url)) })),
+                _ => None,
             };
             parts.iter().filter_map(block).collect()
         }

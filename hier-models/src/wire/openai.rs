@@ -168,14 +168,15 @@ fn messages(request: &ChatRequest) -> Vec<Value> {
 fn user(content: &Content) -> Value {
     match content {
         Content::Text(text) => json!(text),
-        Content::Parts(parts) => parts.iter().map(part).collect(),
+        Content::Parts(parts) => parts.iter().filter_map(part).collect(),
     }
 }
 
-fn part(part: &Part) -> Value {
+fn part(part: &Part) -> Option<Value> {
     match part {
-        Part::Text { text } => json!({ "type": "text", "text": text }),
-        Part::Image { url } => json!({ "type": "image_url", "image_url": { "url": url } }),
+        Part::Text { text } => Some(json!({ "type": "text", "text": text })),
+        Part::Image { url } => Some(json!({ "type": "image_url", "image_url": { "url": url } })),
+        _ => None,
     }
 }
 
@@ -204,5 +205,5 @@ fn shown(result: &Content) -> Vec<Value> {
         return Vec::new();
     }
     let Content::Parts(parts) = result else { return Vec::new() };
-    parts.iter().filter(|part| matches!(part, Part::Image { .. })).map(part).collect()
+    parts.iter().filter(|part| matches!(part, Part::Image { .. })).filter_map(part).collect()
 }

@@ -122,7 +122,7 @@ async fn read(stream: &mut TcpStream) -> Asked {
 
 /// A request with one message.
 pub(crate) fn ask(text: &str) -> ChatRequest {
-    ChatRequest { messages: [Message::user(text)].into(), ..ChatRequest::default() }
+    ChatRequest::new([Message::user(text)])
 }
 
 /// Tried three times, without a wait worth mentioning.

@@ -27,7 +27,7 @@ use hier_core::async_trait;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), ModelError> {
 /// # let file = std::env::temp_dir().join(format!("hier-recorded-{}.jsonl", std::process::id()));
-/// let request = ChatRequest { messages: [Message::user("Hello?")].into(), ..ChatRequest::default() };
+/// let request = ChatRequest::new([Message::user("Hello?")]);
 /// let real = ScriptedModel::new([Message::assistant("Hello!")]); // think of one that costs money
 /// RecordedModel::record(Arc::new(real), &file)?.chat(request.clone()).await?;
 ///

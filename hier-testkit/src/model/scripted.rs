@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_util::stream;
 
 use hier_core::agent::{
-    Body, ChatChunk, ChatModel, ChatRequest, ChatResponse, ChatStream, Content, Message, ModelError,
+    Body, ChatChunk, ChatModel, ChatRequest, ChatResponse, ChatStream, Message, ModelError,
 };
 use hier_core::async_trait;
 
@@ -15,7 +15,8 @@ use hier_core::async_trait;
 /// same model, so a test can keep one and look at what was asked.
 ///
 /// It remembers every request. A request shares its conversation with the state, so that costs next to nothing;
-/// [`without_requests`](Self::without_requests) turns it off. Streamed, an answer comes word by word.
+/// [`without_requests`](Self::without_requests) turns it off. Streamed, an answer comes word by word, its reasoning
+/// ([`Message::with_reasoning`]) before its text, then its calls.
 ///
 /// ```
 /// # use hier_core::agent::{ChatModel, ChatRequest, Message, ModelError};
@@ -23,7 +24,7 @@ use hier_core::async_trait;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), ModelError> {
 /// let model = ScriptedModel::new([Message::assistant("7 %")]);
-/// let request = ChatRequest { messages: [Message::user("What is the rate?")].into(), ..ChatRequest::default() };
+/// let request = ChatRequest::new([Message::user("What is the rate?")]);
 /// let answer = model.chat(request).await?;
 /// assert_eq!(answer.message, Message::assistant("7 %"));
 /// assert_eq!(model.requests()[0].messages.len(), 1);
@@ -160,11 +161,17 @@ impl ChatModel for ScriptedModel {
     }
 }
 
-/// A whole answer as a stream: its words, then itself.
+/// A whole answer as a stream: its reasoning and its text word by word, its calls, then itself.
 pub(super) fn in_words(response: ChatResponse) -> ChatStream {
-    let text = response.message.content().map(Content::text).unwrap_or_default();
-    let words: Vec<_> = text.split_inclusive(' ').map(|word| ChatChunk::Text(word.to_owned())).collect();
-    Box::pin(stream::iter(words.into_iter().chain([ChatChunk::Done(response)]).map(Ok)))
+    let words = |text: &str, piece: fn(String) -> ChatChunk| -> Vec<_> {
+        text.split_inclusive(' ').map(|word| piece(word.to_owned())).collect()
+    };
+    let pieces = response.into_chunks().flat_map(move |chunk| match chunk {
+        ChatChunk::Text(text) => words(&text, ChatChunk::Text),
+        ChatChunk::Reasoning(text) => words(&text, ChatChunk::Reasoning),
+        other => vec![other],
+    });
+    Box::pin(stream::iter(pieces.map(Ok)))
 }
 
 impl fmt::Debug for ScriptedModel {

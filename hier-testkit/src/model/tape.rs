@@ -26,7 +26,7 @@ pub(super) struct Line {
 impl Line {
     /// A line without its answer.
     pub(super) fn of_request(request: &ChatRequest) -> Result<Self, serde_json::Error> {
-        let ChatRequest { messages, tools, output, options } = request;
+        let ChatRequest { messages, tools, output, options, .. } = request;
         let messages = messages.iter().map(|message| serde_json::to_value(anonymous(message)));
         let fields = [
             ("messages", Value::Array(messages.collect::<Result<_, _>>()?)),

@@ -5,8 +5,9 @@ use tracing::{Instrument, Span, field};
 use uuid::Uuid;
 
 use super::{Agent, budget};
-use crate::agent::model::{ChatModel, ChatOptions, ChatRequest, ModelError};
+use crate::agent::model::{ChatModel, ChatRequest, ModelError};
 use crate::agent::nesting;
+use crate::agent::options::ModelOptions;
 use crate::agent::state::base::BaseState;
 use crate::agent::state::context::BaseContext;
 use crate::engine::program::Run;
@@ -47,8 +48,8 @@ where
     let mut messages = base.messages.clone();
     messages.merge(question.clone()).map_err(|error| NodeError::permanent(error.to_string()))?;
     let max_tokens = budget.and_then(|budget| budget.longest_answer());
-    let options = ChatOptions { max_tokens, ..ChatOptions::default() };
-    let request = ChatRequest { messages, tools: agent.specs.clone(), output: None, options };
+    let options = ModelOptions::new().max_tokens(max_tokens);
+    let request = ChatRequest::new(messages).tools(agent.specs.clone()).options(options);
     let span = span(&**model);
     let mut response = speak(&**model, request, task.run()).instrument(span.clone()).await.map_err(failed)?;
     nesting::cut(&mut response.message);
@@ -140,6 +141,8 @@ fn span(model: &dyn ChatModel) -> Span {
         gen_ai.response.model = field::Empty,
         gen_ai.usage.input_tokens = field::Empty,
         gen_ai.usage.output_tokens = field::Empty,
+        gen_ai.usage.cache_read.input_tokens = field::Empty,
+        gen_ai.usage.cache_creation.input_tokens = field::Empty,
     )
 }
 
@@ -149,4 +152,8 @@ fn record(span: &Span, response: &ChatResponse, usage: Usage) {
     }
     span.record("gen_ai.usage.input_tokens", usage.input_tokens);
     span.record("gen_ai.usage.output_tokens", usage.output_tokens);
+    let cached = [("cache_read", usage.cached_tokens), ("cache_creation", usage.cache_write_tokens)];
+    for (what, tokens) in cached.into_iter().filter(|(_, tokens)| *tokens > 0) {
+        span.record(format!("gen_ai.usage.{what}.input_tokens").as_str(), tokens);
+    }
 }

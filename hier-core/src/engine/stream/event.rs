@@ -191,7 +191,7 @@ pub struct MessageChunk {
     pub namespace: Vec<String>,
     /// The name of the agent.
     pub agent: String,
-    /// The piece: text, or, as the last, the whole answer.
+    /// The piece: of text, of reasoning, of a call, or, as the last, the whole answer.
     pub chunk: ChatChunk,
 }
 
@@ -199,6 +199,9 @@ impl MessageChunk {
     fn to_json(&self) -> Result<Value, serde_json::Error> {
         let (kind, value) = match &self.chunk {
             ChatChunk::Text(text) => ("text", Value::from(text.as_str())),
+            ChatChunk::Reasoning(text) => ("reasoning", Value::from(text.as_str())),
+            ChatChunk::CallStarted { id, name } => ("call", json!({ "id": id, "name": name })),
+            ChatChunk::CallArguments { id, text } => ("arguments", json!({ "id": id, "text": text })),
             ChatChunk::Done(response) => ("message", serde_json::to_value(&response.message)?),
         };
         Ok(json!({

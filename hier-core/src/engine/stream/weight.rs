@@ -40,7 +40,10 @@ impl Scale {
                 Event::TaskFinished(task) => json(&task.result) + asked(&task.interrupts),
                 Event::Debug(event) => json(&event.payload),
                 Event::Message(spoken) => match &spoken.chunk {
-                    ChatChunk::Text(text) => text.len(),
+                    ChatChunk::Text(text) | ChatChunk::Reasoning(text) => text.len(),
+                    ChatChunk::CallStarted { id, name: text } | ChatChunk::CallArguments { id, text } => {
+                        id.len() + text.len()
+                    }
                     ChatChunk::Done(response) => self.stored(&response.message),
                 },
                 Event::Nested(nested) => json(&nested.data),
