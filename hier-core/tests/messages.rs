@@ -144,7 +144,9 @@ fn every_kind() -> Messages {
     ];
     let thoughts = [
         Reasoning::new("anthropic", "hm").with_data(json!({ "signature": "c2ln" })),
-        Reasoning::new("gemini", "").with_data(json!({ "thoughtSignature": "c2ln", "deep": [{ "a": null }] })).of_call("c1"),
+        Reasoning::new("gemini", "")
+            .with_data(json!({ "thoughtSignature": "c2ln", "deep": [{ "a": null }] }))
+            .of_call("c1"),
     ];
     [
         Message::system("be kind"),

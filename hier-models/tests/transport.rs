@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use hier_core::agent::{
-    ChatChunk, ChatModel, ChatRequest, Content, Message, ModelError, ModelOptions, OutputSpec, Part, ToolCall, ToolSpec,
-    Usage,
+    ChatChunk, ChatModel, ChatRequest, Content, Message, ModelError, ModelOptions, OutputSpec, Part, ToolCall,
+    ToolSpec, Usage,
 };
 use hier_models::Model;
 use serde_json::{Value, json};
@@ -149,11 +149,8 @@ async fn a_slow_answer_is_given_up() {
 async fn everything_of_a_request_is_sent() {
     let server = Server::start([said(r#"{"ok":true}"#)]).await;
     let call = |id: &str| ToolCall { name: "look".to_owned(), args: json!({ "q": "ü" }), id: id.to_owned() };
-    let tool = ToolSpec {
-        name: "look".to_owned(),
-        description: "Looks.".to_owned(),
-        parameters: json!({ "type": "object" }),
-    };
+    let tool =
+        ToolSpec { name: "look".to_owned(), description: "Looks.".to_owned(), parameters: json!({ "type": "object" }) };
     let output = OutputSpec { name: "shape".to_owned(), schema: json!({ "type": "object", "properties": {} }) };
     let messages = [
         Message::system("Be kind."),

@@ -49,7 +49,8 @@ async fn an_answer_streams_word_by_word() {
 async fn reasoning_and_calls_stream_as_they_do_from_a_provider() {
     let call = ToolCall { name: "look".to_owned(), args: json!({ "q": 1 }), id: "c1".to_owned() };
     let thought = Reasoning::new("scripted", "hm, hm").with_data(json!("sealed"));
-    let message = Message::calls("wait", [call]).with_reasoning([thought, Reasoning::new("scripted", "").of_call("c1")]);
+    let message =
+        Message::calls("wait", [call]).with_reasoning([thought, Reasoning::new("scripted", "").of_call("c1")]);
     let model = ScriptedModel::new([message.clone()]);
     let mut chunks: Vec<_> = model.stream(ask("?")).await.unwrap().map(Result::unwrap).collect().await;
     let done = chunks.pop().unwrap();

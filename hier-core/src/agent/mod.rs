@@ -93,7 +93,8 @@ mod words;
 pub use schemars;
 
 pub use crate::message::{
-    Body, ChatChunk, ChatResponse, Content, FinishReason, Message, Messages, Part, Reasoning, ToolCall, ToolStatus, Usage,
+    Body, ChatChunk, ChatResponse, Content, FinishReason, Message, Messages, Part, Reasoning, ToolCall, ToolStatus,
+    Usage,
 };
 
 pub use builder::AgentBuilder;

@@ -59,7 +59,10 @@ async fn reasoning_and_calls_are_streamed() {
     let thought_of: String = told.iter().filter_map(|data| data["reasoning"].as_str()).collect();
     assert_eq!(thought_of, "let me think");
     assert!(told.iter().any(|data| data["call"] == json!({ "id": id, "name": "finish_task" })), "{told:?}");
-    assert!(told.iter().any(|data| data["arguments"] == json!({ "id": id, "text": "{\"result\":\"done\"}" })), "{told:?}");
+    assert!(
+        told.iter().any(|data| data["arguments"] == json!({ "id": id, "text": "{\"result\":\"done\"}" })),
+        "{told:?}"
+    );
     let Outcome::Finished(out) = events.outcome().await.unwrap() else { panic!("it ends") };
     let kept: Vec<_> = out.base.messages.iter().flat_map(Message::reasoning).cloned().collect();
     assert_eq!(kept, [thought]);

@@ -6,9 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::stream;
 
-use hier_core::agent::{
-    Body, ChatChunk, ChatModel, ChatRequest, ChatResponse, ChatStream, Message, ModelError,
-};
+use hier_core::agent::{Body, ChatChunk, ChatModel, ChatRequest, ChatResponse, ChatStream, Message, ModelError};
 use hier_core::async_trait;
 
 /// A model that answers from a list, in its order, whoever asks, or from a function. A clone is another handle to the
