@@ -95,7 +95,8 @@ impl Change<'_> {
         self.run("delete from {s}.writes where thread = $1 and namespace = $2 and checkpoint = any($3)", &with).await?;
         for checkpoint in &kept {
             if checkpoint.parent.is_some_and(|parent| deletion.has(namespace, parent)) {
-                let cut_off = Checkpoint { parent: None, ..(*checkpoint).clone() };
+                let mut cut_off = (*checkpoint).clone();
+                cut_off.parent = None;
                 let body = seal_body(self.vault, thread, namespace, &cut_off)?;
                 let sql = "update {s}.checkpoints set body = $4 where thread = $1 and namespace = $2 and id = $3";
                 let with = [&with[..2], &[(&cut_off.id as _, Type::UUID), (&body as _, Type::BYTEA)]].concat();

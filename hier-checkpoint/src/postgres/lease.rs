@@ -76,7 +76,7 @@ impl Postgres {
             if !claimed.is_empty() {
                 let token: i64 = first(&claimed).map_err(|fault| fault.tell(&session.place))?;
                 let token = u64::try_from(token).unwrap_or_default();
-                return Ok(Lease { thread: thread.into(), token, lasts: claim.lasts });
+                return Ok(Lease::new(thread, token, claim.lasts));
             }
             if let Some(holder) = self.holder(thread).await? {
                 return Err(SaverError::Busy { thread: thread.to_owned(), holder });

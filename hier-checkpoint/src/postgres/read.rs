@@ -52,7 +52,7 @@ impl Space<'_> {
         let (key, id): (i64, Uuid) = (row.try_get(0)?, row.try_get(1)?);
         let checkpoint = open_body(self.vault, self.thread, self.namespace, id, row.try_get(2)?)?;
         let (values, writes) = tokio::join!(self.values(key, &checkpoint), self.writes(key, id));
-        Ok(Some(Saved { values: values?, writes: by_task(writes?), checkpoint }))
+        Ok(Some(Saved::new(checkpoint, values?, by_task(writes?))))
     }
 
     async fn values(self, key: i64, checkpoint: &Checkpoint) -> Result<Vec<(usize, Chain)>, Fault> {
@@ -167,7 +167,7 @@ fn pick(vault: &Vault, query: &ListQuery, rows: &[Row], found: &mut Vec<Listed>)
         let (thread, namespace) = (unescape(row.try_get(0)?), unescape(row.try_get(1)?));
         let checkpoint = open_body(vault, &thread, &namespace, row.try_get(2)?, row.try_get(3)?)?;
         if query.wants(&checkpoint) {
-            found.push(Listed { thread, namespace, checkpoint });
+            found.push(Listed::new(thread, namespace, checkpoint));
         }
     }
     Ok(())
@@ -194,7 +194,10 @@ pub(super) async fn threads(
         let holder = row.try_get::<_, Option<&str>>(4)?.map(holder);
         let expires = row.try_get::<_, Option<i64>>(5)?;
         let expires = expires.map(|at| UNIX_EPOCH + Duration::from_millis(at.unsigned_abs()));
-        Ok(ThreadInfo { thread, checkpoints: row.try_get::<_, i64>(1)?.unsigned_abs(), latest, holder, expires })
+        let mut info = ThreadInfo::new(thread);
+        info.checkpoints = row.try_get::<_, i64>(1)?.unsigned_abs();
+        (info.latest, info.holder, info.expires) = (latest, holder, expires);
+        Ok(info)
     });
     infos.collect()
 }

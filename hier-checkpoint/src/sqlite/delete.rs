@@ -84,7 +84,8 @@ fn delete_in<'a>(
 
 /// Stores a checkpoint again, without its parent.
 fn cut_off(space: &Space<'_>, checkpoint: &Checkpoint) -> Result<(), Fault> {
-    let checkpoint = Checkpoint { parent: None, ..checkpoint.clone() };
+    let mut checkpoint = checkpoint.clone();
+    checkpoint.parent = None;
     let body = seal_body(space.vault, space.thread, &space.namespace, &checkpoint)?;
     let row = CheckpointRow { namespace: space.namespace.clone(), id: checkpoint.id, body };
     store_checkpoint(space.connection, space.key, &row)

@@ -77,7 +77,7 @@ pub(super) fn claim(connection: &Connection, thread: &str, claim: &Claim) -> Res
             lasts(claim.lasts)
         ])?;
     let token = u64::try_from(token).unwrap_or_default();
-    Ok(Ok(Lease { thread: thread.into(), token, lasts: claim.lasts }))
+    Ok(Ok(Lease::new(thread, token, claim.lasts)))
 }
 
 /// Of all threads, so that tokens grow also where a thread was deleted in between.

@@ -83,7 +83,7 @@ impl<'a> Space<'a> {
             }
         }
         let writes = by_task(self.writes(Some(checkpoint.id))?);
-        Ok(Some(Saved { checkpoint, values, writes }))
+        Ok(Some(Saved::new(checkpoint, values, writes)))
     }
 
     /// A channel's value as this version.
@@ -188,7 +188,7 @@ pub(super) fn list(connection: &Connection, vault: &Vault, query: &ListQuery) ->
             && query.wants(&checkpoint)
         {
             let namespace = space.namespace;
-            found.push(Listed { thread, namespace, checkpoint });
+            found.push(Listed::new(thread, namespace, checkpoint));
         }
     }
     Ok(found)
@@ -203,13 +203,11 @@ pub(super) fn threads(connection: &Connection, vault: &Vault, limit: Option<usiz
     let mut statement = connection.prepare_cached(sql)?;
     let rows = statement.query_map([limit], |row| {
         let held = row.get::<_, Option<i64>>(2)?.is_some_and(|until| until > now);
-        Ok(ThreadInfo {
-            thread: row.get(0)?,
-            checkpoints: row.get::<_, i64>(4)?.unsigned_abs(),
-            latest: None,
-            holder: row.get::<_, Option<String>>(1)?.filter(|_| held),
-            expires: row.get::<_, Option<i64>>(3)?.map(time),
-        })
+        let mut info = ThreadInfo::new(row.get::<_, Arc<str>>(0)?);
+        info.checkpoints = row.get::<_, i64>(4)?.unsigned_abs();
+        info.holder = row.get::<_, Option<String>>(1)?.filter(|_| held);
+        info.expires = row.get::<_, Option<i64>>(3)?.map(time);
+        Ok(info)
     })?;
     let mut found = rows.collect::<Result<Vec<_>, _>>()?;
     for info in &mut found {

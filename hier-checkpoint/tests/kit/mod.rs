@@ -3,11 +3,10 @@
 
 pub(crate) mod server;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hier_core::checkpoint::{Agenda, Checkpoint, PendingWrite, Piece, Record, Schema, Source, TaskWrites};
+use hier_core::checkpoint::{Checkpoint, PendingWrite, Piece, Record, Schema, Source, TaskWrites};
 use serde_json::{Map, json};
 use uuid::{Timestamp, Uuid};
 
@@ -34,18 +33,13 @@ pub(crate) fn next(
         let base = Some(before).filter(|before| *adds && !before.is_nil());
         pieces.push(Piece { channel: *channel, base, bytes: bytes.clone() });
     }
-    let checkpoint = Checkpoint {
-        id,
-        parent: parent.map(|parent| parent.id),
-        step: parent.map_or(-1, |parent| parent.step + 1),
-        source: Source::Loop,
-        channels: (0..channels).map(|number| Arc::from(format!("channel {number}"))).collect(),
-        versions: versions.into(),
-        agenda: Agenda::default(),
-        schema: Arc::new(Schema { graph: "Test".to_owned(), version: 1, fingerprint: 7 }),
-        metadata: Arc::new(Map::from_iter([("secret".to_owned(), json!("in the metadata"))])),
-        parents: Arc::new(BTreeMap::new()),
-    };
+    let names = (0..channels).map(|number| Arc::from(format!("channel {number}"))).collect();
+    let step = parent.map_or(-1, |parent| parent.step + 1);
+    let mut checkpoint = Checkpoint::new(id, step, Source::Loop, names);
+    checkpoint.parent = parent.map(|parent| parent.id);
+    checkpoint.versions = versions.into();
+    checkpoint.schema = Arc::new(Schema::new("Test", 1, 7));
+    checkpoint.metadata = Arc::new(Map::from_iter([("secret".to_owned(), json!("in the metadata"))]));
     let record = Record::Checkpoint { namespace: "".into(), checkpoint: Box::new(checkpoint.clone()), pieces };
     (checkpoint, record)
 }

@@ -54,7 +54,9 @@ async fn branch_off(saver: &Saver, thread: &str, from: Checkpoint) -> Result<(),
     if latest.is_some_and(|latest| latest >= id) {
         return Err(Error::Usage("the thread's last checkpoint was made in the future: set the clock".to_owned()));
     }
-    let fork = Checkpoint { id, parent: Some(from.id), source: Source::Fork, step: from.step + 1, ..from };
+    let mut fork = from;
+    (fork.parent, fork.id) = (Some(fork.id), id);
+    (fork.source, fork.step) = (Source::Fork, fork.step + 1);
     let record = Record::Checkpoint { namespace: Arc::from(""), checkpoint: Box::new(fork), pieces: Vec::new() };
     let lease = saver.acquire(thread, Claim { holder: "hier fork".to_owned(), ..Claim::default() }).await?;
     let stored = saver.commit(&lease, vec![record]).await;

@@ -50,6 +50,7 @@ impl Default for Claim {
 
 /// The right to write a thread, until somebody else claims it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Lease {
     /// The thread.
     pub thread: Arc<str>,
@@ -57,4 +58,11 @@ pub struct Lease {
     pub token: u64,
     /// How long it runs unless it is renewed.
     pub lasts: Duration,
+}
+
+impl Lease {
+    /// A claim on this thread that was granted.
+    pub fn new(thread: impl Into<Arc<str>>, token: u64, lasts: Duration) -> Self {
+        Self { thread: thread.into(), token, lasts }
+    }
 }

@@ -47,6 +47,7 @@ impl ListQuery {
 
 /// A checkpoint in a list.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Listed {
     /// The thread.
     pub thread: Arc<str>,
@@ -56,8 +57,16 @@ pub struct Listed {
     pub checkpoint: Checkpoint,
 }
 
+impl Listed {
+    /// A checkpoint of this thread and namespace.
+    pub fn new(thread: impl Into<Arc<str>>, namespace: impl Into<Arc<str>>, checkpoint: Checkpoint) -> Self {
+        Self { thread: thread.into(), namespace: namespace.into(), checkpoint }
+    }
+}
+
 /// A thread in a list.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ThreadInfo {
     /// The thread.
     pub thread: Arc<str>,
@@ -69,6 +78,13 @@ pub struct ThreadInfo {
     pub holder: Option<String>,
     /// When it will be deleted by a sweep.
     pub expires: Option<SystemTime>,
+}
+
+impl ThreadInfo {
+    /// A thread without checkpoints that nobody holds. The other fields are set afterwards.
+    pub fn new(thread: impl Into<Arc<str>>) -> Self {
+        Self { thread: thread.into(), checkpoints: 0, latest: None, holder: None, expires: None }
+    }
 }
 
 /// What to delete.

@@ -12,6 +12,7 @@ use super::error::SaverError;
 
 /// A thread as it is between two supersteps, without the values of its channels.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Checkpoint {
     /// The id: a UUID of version 6, greater than that of every earlier checkpoint of the thread and namespace.
     pub id: Uuid,
@@ -36,8 +37,28 @@ pub struct Checkpoint {
     pub parents: Arc<BTreeMap<String, Uuid>>,
 }
 
+impl Checkpoint {
+    /// A checkpoint with these channels, of which none has a value, and nothing that is to run. The other fields are set
+    /// afterwards.
+    pub fn new(id: Uuid, step: i64, source: Source, channels: Arc<[Arc<str>]>) -> Self {
+        Self {
+            id,
+            parent: None,
+            step,
+            source,
+            versions: channels.iter().map(|_| Uuid::nil()).collect(),
+            channels,
+            agenda: Agenda::default(),
+            schema: Arc::default(),
+            metadata: Arc::default(),
+            parents: Arc::default(),
+        }
+    }
+}
+
 /// Which program wrote a checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Schema {
     /// The graph.
     pub graph: String,
@@ -45,6 +66,13 @@ pub struct Schema {
     pub version: u32,
     /// The fingerprint of the state's channels.
     pub fingerprint: u64,
+}
+
+impl Schema {
+    /// The graph, the version of its state, the fingerprint of the state's channels.
+    pub fn new(graph: impl Into<String>, version: u32, fingerprint: u64) -> Self {
+        Self { graph: graph.into(), version, fingerprint }
+    }
 }
 
 /// What made a checkpoint.
@@ -76,6 +104,7 @@ impl Source {
 /// What is to run next. Nodes go by name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
+#[non_exhaustive]
 pub struct Agenda {
     /// Whether the input has been stored and not yet been applied.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -105,6 +134,7 @@ pub struct Agenda {
 
 /// A task that a Send starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct SendRecord {
     /// The node.
     pub node: Arc<str>,
@@ -113,8 +143,16 @@ pub struct SendRecord {
     pub payload: Vec<u8>,
 }
 
+impl SendRecord {
+    /// A task of this node, with the encoded payload.
+    pub fn new(node: impl Into<Arc<str>>, payload: Vec<u8>) -> Self {
+        Self { node: node.into(), payload }
+    }
+}
+
 /// How full a join is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct JoinRecord {
     /// The join, by the name of its trigger: `join:a+b:target`.
     pub join: Arc<str>,
@@ -125,9 +163,17 @@ pub struct JoinRecord {
     pub released: bool,
 }
 
+impl JoinRecord {
+    /// A join of which these sources have run.
+    pub fn new(join: impl Into<Arc<str>>, seen: Vec<Arc<str>>, released: bool) -> Self {
+        Self { join: join.into(), seen, released }
+    }
+}
+
 /// Which node ran last: the one as which an update without `as_node` is made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum LastRan {
     /// None has run.
     #[default]
@@ -274,6 +320,7 @@ pub mod slot {
 
 /// A checkpoint as it is read.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Saved {
     /// The checkpoint.
     pub checkpoint: Checkpoint,
@@ -281,4 +328,11 @@ pub struct Saved {
     pub values: Vec<(usize, Chain)>,
     /// What the tasks of its step have done, in the order of (path, task, slot).
     pub writes: Vec<TaskWrites>,
+}
+
+impl Saved {
+    /// A checkpoint with its values and the writes of its tasks.
+    pub fn new(checkpoint: Checkpoint, values: Vec<(usize, Chain)>, writes: Vec<TaskWrites>) -> Self {
+        Self { checkpoint, values, writes }
+    }
 }

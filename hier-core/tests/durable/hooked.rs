@@ -41,8 +41,9 @@ impl Hooked {
 impl Checkpointer for Hooked {
     async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
         (self.hook)(Call::Acquire).await?;
-        let lease = self.memory.acquire(thread, claim).await?;
-        Ok(Lease { lasts: self.lasts, ..lease })
+        let mut lease = self.memory.acquire(thread, claim).await?;
+        lease.lasts = self.lasts;
+        Ok(lease)
     }
 
     async fn renew(&self, lease: &Lease) -> Result<(), SaverError> {

@@ -12,8 +12,7 @@ use uuid::{Timestamp, Uuid};
 use super::{Failure, Subject};
 pub(super) use crate::contract::{Outcome, holds, same, some};
 use hier_core::checkpoint::{
-    Agenda, Checkpoint, Claim, Lease, ListQuery, PendingWrite, Piece, Record, Saved, SaverError, Schema, Source,
-    TaskWrites,
+    Checkpoint, Claim, Lease, ListQuery, PendingWrite, Piece, Record, Saved, SaverError, Schema, Source, TaskWrites,
 };
 
 /// The cases of a group, from async functions that take the saver.
@@ -133,18 +132,14 @@ impl Line {
                 Change::Drop(_) => versions[channel] = Uuid::nil(),
             }
         }
-        let checkpoint = Checkpoint {
-            id,
-            parent: tip.map(|tip| tip.id),
-            step: tip.map_or(-1, |tip| tip.step + 1),
-            source: if tip.is_none() { Source::Input } else { Source::Loop },
-            channels: channels.into(),
-            versions: versions.into(),
-            agenda: Agenda { ready: [Arc::from("next")].into_iter().collect(), ..Agenda::default() },
-            schema: Arc::new(Schema { graph: "Suite".to_owned(), version: 1, fingerprint: u64::MAX }),
-            metadata: Arc::new(self.metadata.clone()),
-            parents: Arc::new(self.parents.clone()),
-        };
+        let source = if tip.is_none() { Source::Input } else { Source::Loop };
+        let mut checkpoint = Checkpoint::new(id, tip.map_or(-1, |tip| tip.step + 1), source, channels.into());
+        checkpoint.parent = tip.map(|tip| tip.id);
+        checkpoint.versions = versions.into();
+        checkpoint.agenda.ready = [Arc::from("next")].into_iter().collect();
+        checkpoint.schema = Arc::new(Schema::new("Suite", 1, u64::MAX));
+        checkpoint.metadata = Arc::new(self.metadata.clone());
+        checkpoint.parents = Arc::new(self.parents.clone());
         self.tip = Some(checkpoint.clone());
         Record::Checkpoint { namespace: self.namespace.clone(), checkpoint: Box::new(checkpoint), pieces }
     }

@@ -9,7 +9,7 @@ use super::kit::Change::{Drop, Set};
 use super::kit::{Line, Outcome, cases, claim, get, has_values, holds, ids, new_id, same, writes};
 use super::{Failure, Subject};
 use hier_core::checkpoint::{
-    Agenda, Checkpoint, Checkpointer, JoinRecord, LastRan, Piece, Record, SaverError, SendRecord, Source,
+    Checkpoint, Checkpointer, JoinRecord, LastRan, Piece, Record, SaverError, SendRecord, Source,
 };
 
 cases!("put":
@@ -55,16 +55,15 @@ async fn a_checkpoint_comes_back_as_it_was(saver: Subject) -> Outcome {
     };
     checkpoint.source = Source::Fork;
     checkpoint.step = i64::MAX;
-    checkpoint.agenda = Agenda {
-        start: true,
-        ready: ["a", "b", "c"].map(Arc::from).into_iter().collect(),
-        sends: vec![SendRecord { node: Arc::from("worker"), payload: vec![0, 255, 1] }],
-        waiting: vec![Arc::from("late")],
-        released: vec![Arc::from("later")],
-        joins: vec![JoinRecord { join: Arc::from("join:a+b:c"), seen: vec![Arc::from("a")], released: true }],
-        tied: vec![Arc::from("b")],
-        last: LastRan::Among(vec![Arc::from("a"), Arc::from("b")]),
-    };
+    let agenda = &mut checkpoint.agenda;
+    agenda.start = true;
+    agenda.ready = ["a", "b", "c"].map(Arc::from).into_iter().collect();
+    agenda.sends = vec![SendRecord::new("worker", vec![0, 255, 1])];
+    agenda.waiting = vec![Arc::from("late")];
+    agenda.released = vec![Arc::from("later")];
+    agenda.joins = vec![JoinRecord::new("join:a+b:c", vec![Arc::from("a")], true)];
+    agenda.tied = vec![Arc::from("b")];
+    agenda.last = LastRan::Among(vec![Arc::from("a"), Arc::from("b")]);
     let wanted = checkpoint.as_ref().clone();
     saver.commit(&lease, vec![Record::Checkpoint { namespace, checkpoint, pieces }]).await?;
     for id in [None, Some(wanted.id)] {
