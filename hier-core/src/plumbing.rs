@@ -1,4 +1,4 @@
-//! What generated code refers to. Not for hands.
+//! Items that macro-generated code uses. Not public API, and exempt from semver.
 
 pub use std::borrow::Cow;
 pub use std::sync::Arc;
@@ -31,6 +31,7 @@ pub use crate::state::derived::{
     stored, unboxed, unboxed_value, write_field,
 };
 pub use crate::state::nibbles::*;
+pub use crate::state::sealed::Sealed;
 pub use crate::state::{
     Agree, Carried, Channel, ChannelWrite, Contains, Empty, Fork, I, Internal, IsLastStep, Leaf, ManagedValue,
     Migration, O, Parameter, Persist, Plain, Reduced, RemainingSteps, SharesWith, State, Steps, Stored, Update, Values,

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::derived::no_channel;
+use super::sealed::Sealed;
 use super::{ChannelWrite, SharesWith, Steps, Stored, Update, Values, Write, Writes};
 use crate::channel::{ChannelSpec, Kind};
 use crate::checkpoint::{CodecError, codec};
@@ -182,6 +183,8 @@ impl Serialize for DynState {
     }
 }
 
+impl Sealed for DynState {}
+
 impl Values for DynState {
     type Write = DynWrite;
     type Update = DynUpdate;
@@ -261,6 +264,8 @@ pub struct DynWrite {
     name: Arc<str>,
     value: Write<Value>,
 }
+
+impl Sealed for DynWrite {}
 
 impl ChannelWrite for DynWrite {
     fn channel(&self) -> usize {

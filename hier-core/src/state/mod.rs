@@ -38,6 +38,7 @@ mod dynamic;
 mod key;
 mod managed;
 mod persist;
+pub(crate) mod sealed;
 mod share;
 mod update;
 
@@ -63,13 +64,13 @@ use crate::reducer::ReduceError;
 
 /// The values of a graph's channels: what the engine needs of a state, derived or dynamic.
 ///
-/// Implemented by `#[derive(State)]` and by [`DynState`]; nobody else needs to.
+/// Implemented by `#[derive(State)]` and by [`DynState`]. Sealed: nobody else can.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not the state of a graph",
     label = "not a state",
     note = "derive it: `#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]`"
 )]
-pub trait Values: Clone + Send + Sync + 'static {
+pub trait Values: sealed::Sealed + Clone + Send + Sync + 'static {
     /// Whether the state has managed fields, or is to be told how far the run is for another reason.
     const MANAGED: bool = true;
 
@@ -120,8 +121,8 @@ pub trait Values: Clone + Send + Sync + 'static {
     fn set_any(&mut self, channel: usize, value: &dyn Any);
 }
 
-/// One write of one channel, as the engine sees it.
-pub trait ChannelWrite: Clone + Send + Sync + Debug + 'static {
+/// One write of one channel, as the engine sees it. Sealed, like [`Values`].
+pub trait ChannelWrite: sealed::Sealed + Clone + Send + Sync + Debug + 'static {
     /// The index of the channel in the table of its state.
     fn channel(&self) -> usize;
 

@@ -12,6 +12,7 @@ use crate::error::NodeError;
 use crate::graph::handler::IntoOutput;
 use crate::graph::{GraphInput, Input, NodeResult, Output, Whole};
 use crate::reducer::ReduceError;
+use crate::state::sealed::Sealed;
 use crate::state::{
     ChannelWrite, Contains, DynState, DynUpdate, DynWrite, Schema, SharesWith, State, Steps, Stored, Update, Values,
     Writes,
@@ -69,6 +70,8 @@ impl DynBaseState {
         BaseState::CHANNELS.iter().cloned().chain(schema.channels().cloned()).collect()
     }
 }
+
+impl Sealed for DynBaseState {}
 
 impl Values for DynBaseState {
     const MANAGED: bool = true;
@@ -167,6 +170,8 @@ pub enum DynBaseWrite {
     /// Of a channel that was declared at run time.
     More(DynWrite),
 }
+
+impl Sealed for DynBaseWrite {}
 
 impl ChannelWrite for DynBaseWrite {
     fn channel(&self) -> usize {

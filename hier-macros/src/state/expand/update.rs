@@ -85,6 +85,9 @@ fn channel_write(model: &Model, names: &Names) -> TokenStream {
     let overwrites = overwrites(model);
     quote! {
         #[automatically_derived]
+        impl #impl_generics __hier::Sealed for #write #arguments #conditions {}
+
+        #[automatically_derived]
         #[allow(unreachable_patterns, unused_variables)]
         impl #impl_generics __hier::ChannelWrite for #write #arguments #conditions {
             #[inline]

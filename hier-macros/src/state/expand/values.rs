@@ -34,6 +34,9 @@ pub(super) fn expand(model: &Model, names: &Names) -> TokenStream {
     });
     quote! {
         #[automatically_derived]
+        impl #impl_generics __hier::Sealed for #this #conditions {}
+
+        #[automatically_derived]
         #[allow(unused_variables)]
         impl #impl_generics __hier::Values for #this #conditions {
             const MANAGED: ::core::primitive::bool = #managed #inner_managed;
