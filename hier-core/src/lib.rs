@@ -57,6 +57,7 @@ pub mod plumbing;
 pub mod prelude;
 mod question;
 pub mod reducer;
+pub mod runs;
 pub mod state;
 pub mod store;
 mod sync;

@@ -27,7 +27,7 @@ pub const TABLE: &[Order] = &[
     order("hier_macros", "diag symbol crate_path testing state view graph tool mutated snapshots"),
     order(
         "hier_core",
-        "sync panics channel reducer message checkpoint question error state store config engine graph agent prelude plumbing",
+        "sync panics channel reducer message checkpoint question error state store runs config engine graph agent prelude plumbing",
     ),
     order("hier_core::agent", "nesting schema words options model state stuck tool operator react hierarchy builder"),
     order("hier_core::engine", "log stream program attempt step pool durable run thread"),

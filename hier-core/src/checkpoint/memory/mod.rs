@@ -98,7 +98,13 @@ impl MemorySaver {
         lease.map_err(|_| SaverError::Busy { thread: thread.to_owned(), holder })
     }
 
-    fn commit_now(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
+    /// Claims a thread for a worker; none if somebody else holds it.
+    pub(crate) fn claim_now(&self, thread: &str, claim: &Claim) -> Option<Lease> {
+        self.try_claim(thread, claim).ok()
+    }
+
+    /// Commits, and says whether the lease is still good even if there is nothing to store.
+    pub(crate) fn commit_now(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
         for record in &records {
             check(record)?;
         }

@@ -1,0 +1,217 @@
+//! Crons: runs that are added again and again.
+//!
+//! Here they are kept. When one is due next is for whoever knows calendars to say: [`Cron::next`] is given to it.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::RunStore;
+use super::document::Document;
+use super::error::RunsError;
+use super::query::contains;
+use super::run::Request;
+
+const KIND: &str = "cron";
+
+/// A run that is added again and again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Cron {
+    /// The id.
+    pub id: String,
+    /// The thread of its runs; each has its own if none.
+    pub thread: Option<String>,
+    /// The graph.
+    pub graph: String,
+    /// The assistant.
+    pub assistant: Option<String>,
+    /// When its runs begin, in the language of cron.
+    pub schedule: String,
+    /// The time zone of the schedule; UTC if none.
+    pub timezone: Option<String>,
+    /// What its runs are to do.
+    pub request: Request,
+    /// What callers wrote to it.
+    pub metadata: Map<String, Value>,
+    /// Whether runs are added.
+    pub enabled: bool,
+    /// None are added after this.
+    pub ends: Option<SystemTime>,
+    /// Whether the thread of a run that has its own is deleted when the run has ended.
+    pub temporary: bool,
+    /// When the next run is due.
+    pub next: Option<SystemTime>,
+    /// When it was made.
+    pub created: SystemTime,
+    /// When it last changed.
+    pub updated: SystemTime,
+    /// What whoever made it keeps with it.
+    pub extra: Map<String, Value>,
+    /// How often it was stored: a change is refused if somebody else was faster.
+    #[serde(skip)]
+    pub revision: u64,
+}
+
+/// A cron that is to be made.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct NewCron {
+    /// What it is to be: its id, times and revision are set when it is made.
+    pub cron: Cron,
+}
+
+impl NewCron {
+    /// A cron of a graph, with a schedule whose next time is this.
+    pub fn new(
+        id: impl Into<String>,
+        graph: impl Into<String>,
+        schedule: impl Into<String>,
+        next: Option<SystemTime>,
+        request: Request,
+    ) -> Self {
+        let now = SystemTime::now();
+        Self {
+            cron: Cron {
+                id: id.into(),
+                thread: None,
+                graph: graph.into(),
+                assistant: None,
+                schedule: schedule.into(),
+                timezone: None,
+                request,
+                metadata: Map::new(),
+                enabled: true,
+                ends: None,
+                temporary: false,
+                next,
+                created: now,
+                updated: now,
+                extra: Map::new(),
+                revision: 0,
+            },
+        }
+    }
+}
+
+/// Which crons to find. What is none or empty does not restrict.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct CronQuery {
+    /// Those of this assistant.
+    pub assistant: Option<String>,
+    /// Those of this thread.
+    pub thread: Option<String>,
+    /// Those that are enabled, or not.
+    pub enabled: Option<bool>,
+    /// Those whose metadata contains this.
+    pub metadata: Map<String, Value>,
+}
+
+impl CronQuery {
+    /// Whether the query asks for this cron.
+    pub fn wants(&self, cron: &Cron) -> bool {
+        self.assistant.is_none_or_is(cron.assistant.as_ref())
+            && self.thread.is_none_or_is(cron.thread.as_ref())
+            && self.enabled.is_none_or(|enabled| enabled == cron.enabled)
+            && self.metadata.iter().all(|(key, want)| cron.metadata.get(key).is_some_and(|have| contains(have, want)))
+    }
+}
+
+trait Wanted {
+    fn is_none_or_is(&self, found: Option<&String>) -> bool;
+}
+
+impl Wanted for Option<String> {
+    fn is_none_or_is(&self, found: Option<&String>) -> bool {
+        self.is_none() || self.as_ref() == found
+    }
+}
+
+impl Cron {
+    /// The id of the run that is due at this time: the same whoever adds it, so that only one can.
+    pub fn run_id(&self, due: SystemTime) -> Uuid {
+        let time = due.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        let text = format!("cron {} {} {}", self.id, time.as_secs(), time.subsec_nanos());
+        uuid::Builder::from_random_bytes(xxhash_rust::xxh3::xxh3_128(text.as_bytes()).to_be_bytes()).into_uuid()
+    }
+
+    /// Whether a run is due.
+    pub fn is_due(&self, now: SystemTime) -> bool {
+        self.enabled
+            && self.next.is_some_and(|next| next <= now && self.ends.is_none_or(|ends| next <= ends))
+    }
+}
+
+/// The crons of a store.
+#[derive(Clone, Copy)]
+pub struct Crons<'a>(&'a dyn RunStore);
+
+impl<'a> Crons<'a> {
+    /// The crons of this store.
+    pub const fn of(store: &'a dyn RunStore) -> Self {
+        Self(store)
+    }
+
+    /// Makes a cron. [`RunsError::Exists`] if it is there.
+    pub async fn create(self, new: NewCron) -> Result<Cron, RunsError> {
+        let cron = new.cron;
+        if self.0.put_document(Document::new(KIND, &cron.id, encode(&cron)?), None).await? {
+            Ok(Cron { revision: 1, ..cron })
+        } else {
+            Err(RunsError::Exists { kind: KIND, id: cron.id })
+        }
+    }
+
+    /// A cron.
+    pub async fn get(self, id: &str) -> Result<Option<Cron>, RunsError> {
+        self.0.document(KIND, id).await?.map(|document| decode(&document)).transpose()
+    }
+
+    /// Stores a cron that was read and changed. False if somebody else was faster: read it again. Who adds the runs that
+    /// are due first adds the run, with [`Cron::run_id`], and then sets [`Cron::next`]: whatever happens between the two,
+    /// each run is added once.
+    pub async fn replace(self, cron: &Cron) -> Result<bool, RunsError> {
+        let cron = Cron { updated: SystemTime::now(), ..cron.clone() };
+        self.0.put_document(Document::new(KIND, &cron.id, encode(&cron)?), Some(cron.revision)).await
+    }
+
+    /// Deletes a cron. False if there was none.
+    pub async fn delete(self, id: &str) -> Result<bool, RunsError> {
+        self.0.remove_document(KIND, id).await
+    }
+
+    /// Those that a query asks for, the newest first.
+    pub async fn search(self, query: &CronQuery) -> Result<Vec<Cron>, RunsError> {
+        let all = self.0.documents(KIND).await?;
+        let mut found = all.iter().map(decode).collect::<Result<Vec<_>, _>>()?;
+        found.retain(|cron| query.wants(cron));
+        found.sort_by(|a, b| b.created.cmp(&a.created).then_with(|| a.id.cmp(&b.id)));
+        Ok(found)
+    }
+
+    /// Those of which a run is due.
+    pub async fn due(self, now: SystemTime) -> Result<Vec<Cron>, RunsError> {
+        let mut all = self.search(&CronQuery::default()).await?;
+        all.retain(|cron| cron.is_due(now));
+        Ok(all)
+    }
+}
+
+impl std::fmt::Debug for Crons<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Crons")
+    }
+}
+
+fn decode(document: &Document) -> Result<Cron, RunsError> {
+    let cron: Cron = serde_json::from_value(document.value.clone())
+        .map_err(|error| RunsError::Invalid(format!("what is stored of cron `{}` cannot be read: {error}", document.id)))?;
+    Ok(Cron { revision: document.revision, ..cron })
+}
+
+fn encode(cron: &Cron) -> Result<Value, RunsError> {
+    serde_json::to_value(cron).map_err(|error| RunsError::Invalid(format!("a cron cannot be stored: {error}")))
+}

@@ -1,0 +1,31 @@
+//! Documents: small JSON values that are changed seldom and by many.
+
+use serde_json::Value;
+
+/// A small JSON value under a name. It is replaced as a whole, and only by whoever has seen its latest revision.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Document {
+    /// What it is.
+    pub kind: String,
+    /// Its id among those of its kind.
+    pub id: String,
+    /// How often it was stored, from 1.
+    pub revision: u64,
+    /// What it holds.
+    pub value: Value,
+}
+
+impl Document {
+    /// A document as it is stored: the store counts revisions.
+    pub fn new(kind: impl Into<String>, id: impl Into<String>, value: Value) -> Self {
+        Self { kind: kind.into(), id: id.into(), revision: 0, value }
+    }
+
+    /// The same in this revision.
+    #[must_use]
+    pub fn revision(mut self, revision: u64) -> Self {
+        self.revision = revision;
+        self
+    }
+}

@@ -1,0 +1,238 @@
+//! A run's way to its store: a saver that stores checkpoints together with the events that tell of them.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::json;
+use uuid::Uuid;
+
+use super::RunStore;
+use super::error::RunsError;
+use super::event::NewEvent;
+use super::run::{RunEnd, Settlement};
+use super::thread::ThreadIndex;
+use crate::checkpoint::{
+    Checkpointer, Claim, Lease, ListQuery, Listed, Prune, Record, Saved, SaverError, ThreadInfo, slot,
+};
+use crate::sync::{Mutex, lock};
+
+/// How many bytes of events wait to be stored at most, the newest not counted.
+const ROOM: u64 = 64 << 20;
+
+/// When events are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keeps {
+    /// As they come: those of a step perhaps before its checkpoint. For runs that store in the background.
+    #[default]
+    AsTheyCome,
+    /// Those of a step with its checkpoint; what is told in the midst of a step as it comes. For runs that store each step
+    /// before the next.
+    WithCommits,
+}
+
+/// The saver of one claimed run. What the run's graph commits is stored with the events that were told so far; what may be
+/// its last commit waits for [`settle`](Self::settle), so that how the run ended is stored with it.
+///
+/// Events wait in a buffer of at most 64 MiB; when it is full, because the database does not answer, the oldest are dropped, and
+/// an event `lagged` with `{"missed": n}` stands for them.
+pub struct RunLog {
+    store: Arc<dyn RunStore>,
+    lease: Lease,
+    run: Option<Uuid>,
+    keeps: Keeps,
+    buffer: Mutex<Buffer>,
+    /// Commits and flushes go one after the other, in the order in which they were asked for.
+    gate: tokio::sync::Mutex<Vec<Record>>,
+    told: tokio::sync::Notify,
+}
+
+#[derive(Default)]
+struct Buffer {
+    events: VecDeque<NewEvent>,
+    bytes: u64,
+    missed: u64,
+}
+
+impl RunLog {
+    /// The way to the store for whoever holds this lease, for a run or for a change from outside.
+    pub fn new(store: Arc<dyn RunStore>, lease: Lease, run: Option<Uuid>, keeps: Keeps) -> Self {
+        let (buffer, gate, told) = (Mutex::default(), tokio::sync::Mutex::default(), tokio::sync::Notify::new());
+        Self { store, lease, run, keeps, buffer, gate, told }
+    }
+
+    /// The lease.
+    pub const fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    /// Takes an event. It never waits.
+    pub fn push(&self, event: NewEvent) {
+        let mut buffer = lock(&self.buffer);
+        buffer.bytes += event.bytes();
+        buffer.events.push_back(event);
+        while buffer.bytes > ROOM && buffer.events.len() > 1 {
+            let dropped = buffer.events.pop_front();
+            buffer.bytes -= dropped.map_or(0, |event| event.bytes());
+            buffer.missed += 1;
+        }
+        drop(buffer);
+        self.told.notify_one();
+    }
+
+    /// Resolves once there are events that were not stored yet.
+    pub async fn told(&self) {
+        self.told.notified().await;
+    }
+
+    /// Stores the events that need not wait for a commit.
+    pub async fn flush(&self) -> Result<(), RunsError> {
+        let _gate = self.gate.lock().await;
+        let events = self.take(self.keeps == Keeps::WithCommits);
+        if events.is_empty() {
+            return Ok(());
+        }
+        self.store.record(&self.lease, Settlement::events(events)).await.map(|_| ())
+    }
+
+    /// Stores everything that waits, what the index says, and how the run ended: then the lease is released with it.
+    pub async fn settle(&self, index: Option<ThreadIndex>, end: Option<RunEnd>) -> Result<(), RunsError> {
+        let mut held = self.gate.lock().await;
+        let events = self.take(false);
+        let settlement = Settlement { records: std::mem::take(&mut *held), events, index, end };
+        self.store.record(&self.lease, settlement).await.map(|_| ())
+    }
+
+    /// The events that wait; only those before the first that belongs to a commit, if it says so.
+    fn take(&self, only_loose: bool) -> Vec<NewEvent> {
+        let mut buffer = lock(&self.buffer);
+        let bound = |event: &NewEvent| !matches!(&*event.mode, "messages" | "custom" | "tools");
+        let count = match buffer.events.iter().position(bound) {
+            Some(first) if only_loose => first,
+            _ => buffer.events.len(),
+        };
+        let mut events = Vec::with_capacity(count + 1);
+        if buffer.missed > 0 && count > 0 {
+            let missed = std::mem::take(&mut buffer.missed);
+            events.push(NewEvent::new(self.run, "lagged", json!({ "missed": missed })));
+        }
+        events.extend(buffer.events.drain(..count));
+        buffer.bytes = buffer.events.iter().map(NewEvent::bytes).sum();
+        events
+    }
+
+    /// Stores what was held back, before somebody reads.
+    async fn store_held(&self) -> Result<(), SaverError> {
+        let mut held = self.gate.lock().await;
+        if held.is_empty() {
+            return Ok(());
+        }
+        let records = std::mem::take(&mut *held);
+        self.store.record(&self.lease, Settlement::records(records)).await.map(|_| ()).map_err(saver_error)
+    }
+}
+
+/// Whether a record may be the last of a run: its graph has nothing left to do, or a task asked something or failed.
+fn may_be_last(record: &Record) -> bool {
+    match record {
+        Record::Checkpoint { namespace, checkpoint, .. } => {
+            let agenda = &checkpoint.agenda;
+            namespace.is_empty()
+                && !agenda.start
+                && agenda.ready.is_empty()
+                && agenda.sends.is_empty()
+                && agenda.waiting.is_empty()
+                && agenda.released.is_empty()
+        }
+        Record::Writes { writes, .. } => {
+            writes.writes.iter().any(|write| matches!(write.slot, slot::ERROR | slot::INTERRUPT))
+        }
+    }
+}
+
+fn saver_error(error: RunsError) -> SaverError {
+    match error {
+        RunsError::Saver(error) => error,
+        error => SaverError::Invalid(error.to_string()),
+    }
+}
+
+impl fmt::Debug for RunLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunLog").field("lease", &self.lease).field("run", &self.run).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Checkpointer for RunLog {
+    /// The thread was claimed with the run.
+    async fn acquire(&self, thread: &str, _claim: Claim) -> Result<Lease, SaverError> {
+        if *thread == *self.lease.thread {
+            return Ok(self.lease.clone());
+        }
+        Err(SaverError::Invalid(format!("the claimed run is of thread `{}`, not of `{thread}`", self.lease.thread)))
+    }
+
+    async fn renew(&self, lease: &Lease) -> Result<(), SaverError> {
+        self.store.renew(lease).await
+    }
+
+    /// It is released with the run's end.
+    async fn release(&self, _lease: &Lease) -> Result<(), SaverError> {
+        Ok(())
+    }
+
+    async fn commit(&self, _lease: &Lease, mut records: Vec<Record>) -> Result<(), SaverError> {
+        let mut held = self.gate.lock().await;
+        let last = records.iter().rposition(|record| !may_be_last(record)).map_or(0, |place| place + 1);
+        let waiting = records.split_off(last);
+        if records.is_empty() {
+            held.extend(waiting);
+            return Ok(());
+        }
+        let mut now = std::mem::replace(&mut *held, waiting);
+        now.append(&mut records);
+        let settlement = Settlement { records: now, events: self.take(false), ..Settlement::default() };
+        self.store.record(&self.lease, settlement).await.map(|_| ()).map_err(saver_error)
+    }
+
+    async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
+        self.store_held().await?;
+        self.store.get(thread, namespace, id).await
+    }
+
+    async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
+        self.store_held().await?;
+        self.store.list(query).await
+    }
+
+    async fn threads(&self, limit: Option<usize>) -> Result<Vec<ThreadInfo>, SaverError> {
+        self.store.threads(limit).await
+    }
+
+    async fn delete_thread(&self, thread: &str) -> Result<(), SaverError> {
+        self.store.delete_thread(thread).await
+    }
+
+    async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError> {
+        self.store_held().await?;
+        self.store.copy_thread(from, to).await
+    }
+
+    async fn delete_for_runs(&self, runs: &[String]) -> Result<(), SaverError> {
+        self.store.delete_for_runs(runs).await
+    }
+
+    async fn prune(&self, prune: Prune) -> Result<u64, SaverError> {
+        self.store.prune(prune).await
+    }
+
+    async fn sweep(&self) -> Result<u64, SaverError> {
+        self.store.sweep().await
+    }
+
+    fn leases_expire(&self) -> bool {
+        self.store.leases_expire()
+    }
+}

@@ -1,0 +1,493 @@
+//! Runs in memory.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use async_trait::async_trait;
+use uuid::Uuid;
+
+use super::bell::Bell;
+use super::document::Document;
+use super::error::RunsError;
+use super::event::{EventPage, EventQuery, EventRow, LOG_BYTES};
+use super::query::{RunQuery, ThreadQuery};
+use super::queue::{Change, Queue};
+use super::run::{Cancel, Claimed, NewRun, Run, RunClaim, Settlement};
+use super::thread::{IfExists, NewThread, ThreadPatch, ThreadRow};
+use super::RunStore;
+use crate::checkpoint::{
+    Checkpointer, Claim, Lease, ListQuery, Listed, MemorySaver, Prune, Record, Saved, SaverError, ThreadInfo,
+    WhenRunning,
+};
+use crate::sync::{Mutex, MutexGuard, lock};
+
+/// Keeps runs, events and the index of threads in memory, and the checkpoints in a [`MemorySaver`]. A clone shares what is
+/// kept; it lasts as long as the process.
+///
+/// The lease of a claimed run runs out unless it is renewed, as in a database: also a worker in this process can be lost.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryRuns {
+    saver: MemorySaver,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    tables: Mutex<Tables>,
+    bell: Bell,
+}
+
+#[derive(Debug, Default)]
+struct Tables {
+    threads: HashMap<String, Entry>,
+    runs: HashMap<Uuid, Run>,
+    /// The threads that have something to do, by since when.
+    ready: BTreeSet<(SystemTime, String)>,
+    documents: BTreeMap<(String, String), Document>,
+    last_number: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    row: ThreadRow,
+    live: Vec<Uuid>,
+    events: VecDeque<EventRow>,
+    ready: Option<SystemTime>,
+    /// The claim of the worker that runs it: its token, how long it lasts, and until when.
+    held: Option<(u64, Duration, Instant)>,
+}
+
+impl Tables {
+    fn entry(&self, thread: &str) -> Result<&Entry, RunsError> {
+        self.threads.get(thread).ok_or_else(|| RunsError::NoThread { thread: thread.to_owned() })
+    }
+
+    fn insert(&mut self, row: ThreadRow) {
+        let entry = Entry { live: Vec::new(), events: VecDeque::new(), ready: None, held: None, row };
+        self.threads.insert(entry.row.id.clone(), entry);
+    }
+
+    fn queue(&self, thread: &str) -> Result<Queue, RunsError> {
+        let entry = self.entry(thread)?;
+        Ok(Queue::new(entry.row.clone(), entry.live.iter().filter_map(|id| self.runs.get(id).cloned()).collect()))
+    }
+
+    /// Stores what has changed, and returns the runs whose checkpoints are to be deleted.
+    fn store(&mut self, queue: Queue, now: SystemTime) -> Vec<String> {
+        let (row, change) = queue.changed();
+        let Change { put, removed, events, undone, ready, is_crowded } = change;
+        let Some(entry) = self.threads.get_mut(&row.id) else { return undone };
+        let first = row.last_event - events.len() as u64 + 1;
+        entry.events.extend((first..).zip(events).map(|(number, event)| EventRow::new(number, now, event)));
+        entry.row = row;
+        if is_crowded {
+            entry.trim();
+        }
+        for run in put {
+            entry.live.retain(|id| *id != run.id);
+            if run.status.is_live() {
+                entry.live.push(run.id);
+            }
+            self.runs.insert(run.id, run);
+        }
+        for id in removed {
+            entry.live.retain(|live| *live != id);
+            self.runs.remove(&id);
+        }
+        if let Some(time) = entry.ready.take() {
+            self.ready.remove(&(time, entry.row.id.clone()));
+        }
+        if let Some((time, _)) = ready {
+            entry.ready = Some(time);
+            self.ready.insert((time, entry.row.id.clone()));
+        }
+        undone
+    }
+
+    fn remove(&mut self, thread: &str) -> bool {
+        let Some(entry) = self.threads.remove(thread) else { return false };
+        self.runs.retain(|_, run| run.thread != thread);
+        if let Some(time) = entry.ready {
+            self.ready.remove(&(time, thread.to_owned()));
+        }
+        true
+    }
+}
+
+impl Entry {
+    /// Drops the oldest events, until the log is half full.
+    fn trim(&mut self) {
+        while self.row.event_bytes > LOG_BYTES / 2 && self.events.len() > 1 {
+            if let Some(dropped) = self.events.pop_front() {
+                self.row.event_bytes = self.row.event_bytes.saturating_sub(dropped.event.bytes());
+                self.row.gone_events = dropped.number;
+            }
+        }
+    }
+}
+
+impl MemoryRuns {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        lock(&self.shared.tables)
+    }
+
+    /// Lets something happen to a thread, and stores what has changed.
+    async fn change<T>(
+        &self,
+        thread: &str,
+        work: impl FnOnce(&mut Queue, SystemTime) -> Result<T, RunsError>,
+    ) -> Result<T, RunsError> {
+        let (result, undone) = {
+            let (mut tables, now) = (self.tables(), SystemTime::now());
+            let mut queue = tables.queue(thread)?;
+            let result = work(&mut queue, now)?;
+            (result, tables.store(queue, now))
+        };
+        self.undo(&undone).await?;
+        self.shared.bell.ring_thread(thread);
+        self.shared.bell.ring_runs();
+        Ok(result)
+    }
+
+    async fn undo(&self, runs: &[String]) -> Result<(), RunsError> {
+        if !runs.is_empty() {
+            self.saver.delete_for_runs(runs).await?;
+        }
+        Ok(())
+    }
+
+    /// Claims the thread for a worker, unless somebody holds it.
+    fn try_hold(&self, entry: &mut Entry, claim: &RunClaim) -> Option<Lease> {
+        let now = Instant::now();
+        let when_running = match &entry.held {
+            Some((_, _, until)) if *until > now => return None,
+            // Its worker was lost.
+            Some(_) => WhenRunning::TakeOver,
+            None => WhenRunning::Reject,
+        };
+        let asked =
+            Claim { holder: claim.holder.clone(), when_running, lasts: claim.lasts, time_to_live: None };
+        let lease = self.saver.claim_now(&entry.row.id, &asked)?;
+        entry.held = Some((lease.token, claim.lasts, now.checked_add(claim.lasts).unwrap_or(now)));
+        Some(lease)
+    }
+
+    fn claim_now(&self, claim: &RunClaim) -> Option<Claimed> {
+        let (mut tables, now) = (self.tables(), SystemTime::now());
+        let due: Vec<String> =
+            tables.ready.iter().take_while(|(time, _)| *time <= now).map(|(_, thread)| thread.clone()).collect();
+        for thread in due {
+            let Ok(mut queue) = tables.queue(&thread) else { continue };
+            if queue.head(claim.graphs.as_deref(), now).is_none() {
+                continue;
+            }
+            let Some(lease) = tables.threads.get_mut(&thread).and_then(|entry| self.try_hold(entry, claim)) else {
+                continue;
+            };
+            let run = queue.start(claim.graphs.as_deref(), now)?;
+            tables.store(queue, now);
+            return Some(Claimed::new(run, lease));
+        }
+        None
+    }
+
+    /// The worker's claim has ended.
+    fn let_go(tables: &mut Tables, lease: &Lease) {
+        if let Some(entry) = tables.threads.get_mut(&*lease.thread)
+            && entry.held.as_ref().is_some_and(|(token, ..)| *token == lease.token)
+        {
+            entry.held = None;
+        }
+    }
+}
+
+#[async_trait]
+impl RunStore for MemoryRuns {
+    async fn create_thread(&self, thread: NewThread) -> Result<ThreadRow, RunsError> {
+        let mut tables = self.tables();
+        match tables.threads.get(&thread.id) {
+            Some(entry) if thread.if_exists == IfExists::DoNothing => return Ok(entry.row.clone()),
+            Some(_) => return Err(RunsError::Exists { kind: "thread", id: thread.id }),
+            None => {}
+        }
+        let row = ThreadRow::new(thread, SystemTime::now());
+        tables.insert(row.clone());
+        Ok(row)
+    }
+
+    async fn thread(&self, id: &str) -> Result<Option<ThreadRow>, RunsError> {
+        Ok(self.tables().threads.get(id).map(|entry| entry.row.clone()))
+    }
+
+    async fn update_thread(&self, id: &str, patch: ThreadPatch) -> Result<ThreadRow, RunsError> {
+        self.change(id, |queue, now| {
+            queue.patch(patch, now);
+            Ok(())
+        })
+        .await?;
+        Ok(self.tables().entry(id)?.row.clone())
+    }
+
+    async fn search_threads(&self, query: ThreadQuery) -> Result<Vec<ThreadRow>, RunsError> {
+        let tables = self.tables();
+        Ok(query.page(tables.threads.values().filter(|entry| query.wants(&entry.row)).map(|entry| entry.row.clone())))
+    }
+
+    async fn count_threads(&self, query: ThreadQuery) -> Result<u64, RunsError> {
+        Ok(self.tables().threads.values().filter(|entry| query.wants(&entry.row)).count() as u64)
+    }
+
+    async fn remove_thread(&self, id: &str) -> Result<bool, RunsError> {
+        let removed = self.tables().remove(id);
+        self.saver.delete_thread(id).await?;
+        self.shared.bell.ring_thread(id);
+        Ok(removed)
+    }
+
+    async fn clone_thread(&self, from: &str, to: &str) -> Result<ThreadRow, RunsError> {
+        let row = {
+            let mut tables = self.tables();
+            if tables.threads.contains_key(to) {
+                return Err(RunsError::Exists { kind: "thread", id: to.to_owned() });
+            }
+            let row = tables.entry(from)?.row.copy_to(to, SystemTime::now());
+            tables.insert(row.clone());
+            row
+        };
+        self.saver.copy_thread(from, to).await?;
+        Ok(row)
+    }
+
+    async fn create_run(&self, run: NewRun) -> Result<Run, RunsError> {
+        let thread = run.thread.clone();
+        let (run, undone) = {
+            let (mut tables, now) = (self.tables(), SystemTime::now());
+            if let Some(id) = run.id.filter(|id| tables.runs.contains_key(id)) {
+                return Err(RunsError::Exists { kind: "run", id: id.to_string() });
+            }
+            if !tables.threads.contains_key(&thread) {
+                tables.insert(Queue::thread_for(&run, now)?);
+            }
+            let mut queue = tables.queue(&thread)?;
+            let run = queue.add(run, tables.last_number + 1, now)?;
+            tables.last_number = run.number;
+            (run, tables.store(queue, now))
+        };
+        self.undo(&undone).await?;
+        self.shared.bell.ring_thread(&thread);
+        self.shared.bell.ring_runs();
+        Ok(run)
+    }
+
+    async fn run(&self, id: Uuid) -> Result<Option<Run>, RunsError> {
+        Ok(self.tables().runs.get(&id).cloned())
+    }
+
+    async fn runs(&self, query: RunQuery) -> Result<Vec<Run>, RunsError> {
+        let tables = self.tables();
+        let mut found: Vec<_> = tables.runs.values().filter(|run| query.wants(run)).collect();
+        found.sort_by_key(|run| std::cmp::Reverse(run.number));
+        Ok(found.into_iter().skip(query.offset).take(query.limit).cloned().collect())
+    }
+
+    async fn remove_run(&self, id: Uuid) -> Result<bool, RunsError> {
+        let mut tables = self.tables();
+        match tables.runs.get(&id) {
+            Some(run) if run.status.is_live() => Err(RunsError::Live { run: id }),
+            found => {
+                let found = found.is_some();
+                tables.runs.remove(&id);
+                Ok(found)
+            }
+        }
+    }
+
+    async fn cancel_runs(&self, thread: &str, runs: &[Uuid], action: Cancel) -> Result<Vec<Run>, RunsError> {
+        self.change(thread, |queue, now| Ok(queue.cancel(runs, action, now))).await
+    }
+
+    async fn claim_run(&self, claim: RunClaim) -> Result<Option<Claimed>, RunsError> {
+        let claimed = self.claim_now(&claim);
+        if let Some(claimed) = &claimed {
+            self.shared.bell.ring_thread(&claimed.run.thread);
+        }
+        Ok(claimed)
+    }
+
+    async fn record(&self, lease: &Lease, mut settlement: Settlement) -> Result<u64, RunsError> {
+        let (records, ends) = (std::mem::take(&mut settlement.records), settlement.end.is_some());
+        let (last, undone) = {
+            let (mut tables, now) = (self.tables(), SystemTime::now());
+            let mut queue = tables.queue(&lease.thread)?;
+            queue.settle(settlement, now)?;
+            // Also if there are none: it says whether the lease is still good.
+            self.saver.commit_now(lease, records)?;
+            let undone = tables.store(queue, now);
+            if ends {
+                Self::let_go(&mut tables, lease);
+            }
+            (tables.entry(&lease.thread)?.row.last_event, undone)
+        };
+        self.undo(&undone).await?;
+        if ends {
+            self.saver.release(lease).await?;
+            self.shared.bell.ring_runs();
+        }
+        self.shared.bell.ring_thread(&lease.thread);
+        Ok(last)
+    }
+
+    async fn hand_back(&self, lease: &Lease, run: Uuid) -> Result<(), RunsError> {
+        {
+            let (mut tables, now) = (self.tables(), SystemTime::now());
+            let mut queue = tables.queue(&lease.thread)?;
+            queue.hand_back(run, now);
+            self.saver.commit_now(lease, Vec::new())?;
+            tables.store(queue, now);
+            Self::let_go(&mut tables, lease);
+        }
+        self.saver.release(lease).await?;
+        self.shared.bell.ring_thread(&lease.thread);
+        self.shared.bell.ring_runs();
+        Ok(())
+    }
+
+    async fn events(&self, query: EventQuery) -> Result<EventPage, RunsError> {
+        let tables = self.tables();
+        let entry = tables.entry(&query.thread)?;
+        let first = entry.events.partition_point(|event| event.number <= query.after);
+        let wanted = entry.events.range(first..);
+        let wanted = wanted.filter(|row| query.run.is_none() || row.event.run == query.run).take(query.limit);
+        Ok(EventPage::new(wanted.cloned().collect(), entry.row.last_event, entry.row.gone_events))
+    }
+
+    async fn prune_runs(&self, older_than: Duration) -> Result<(u64, u64), RunsError> {
+        let mut tables = self.tables();
+        let cutoff = SystemTime::now().checked_sub(older_than).unwrap_or(SystemTime::UNIX_EPOCH);
+        let (mut events, runs) = (0, tables.runs.len());
+        tables.runs.retain(|_, run| run.ended.is_none_or(|ended| ended >= cutoff));
+        for entry in tables.threads.values_mut() {
+            while let Some(old) = entry.events.front().filter(|event| event.at < cutoff) {
+                entry.row.event_bytes = entry.row.event_bytes.saturating_sub(old.event.bytes());
+                entry.row.gone_events = old.number;
+                entry.events.pop_front();
+                events += 1;
+            }
+        }
+        Ok((events, (runs - tables.runs.len()) as u64))
+    }
+
+    async fn document(&self, kind: &str, id: &str) -> Result<Option<Document>, RunsError> {
+        Ok(self.tables().documents.get(&(kind.to_owned(), id.to_owned())).cloned())
+    }
+
+    async fn documents(&self, kind: &str) -> Result<Vec<Document>, RunsError> {
+        Ok(self.tables().documents.values().filter(|document| document.kind == kind).cloned().collect())
+    }
+
+    async fn put_document(&self, document: Document, replaces: Option<u64>) -> Result<bool, RunsError> {
+        let mut tables = self.tables();
+        let key = (document.kind.clone(), document.id.clone());
+        let stored = tables.documents.get(&key).map(|stored| stored.revision);
+        if stored == replaces {
+            tables.documents.insert(key, document.revision(stored.unwrap_or_default() + 1));
+        }
+        Ok(stored == replaces)
+    }
+
+    async fn remove_document(&self, kind: &str, id: &str) -> Result<bool, RunsError> {
+        Ok(self.tables().documents.remove(&(kind.to_owned(), id.to_owned())).is_some())
+    }
+
+    fn bell(&self) -> &Bell {
+        &self.shared.bell
+    }
+
+    fn as_checkpointer(self: Arc<Self>) -> Arc<dyn Checkpointer> {
+        self
+    }
+}
+
+#[async_trait]
+impl Checkpointer for MemoryRuns {
+    async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
+        let lease = self.saver.acquire(thread, claim).await?;
+        if let Some(entry) = self.tables().threads.get_mut(thread) {
+            entry.held = None;
+        }
+        Ok(lease)
+    }
+
+    async fn renew(&self, lease: &Lease) -> Result<(), SaverError> {
+        self.saver.renew(lease).await?;
+        if let Some(Entry { held: Some((token, lasts, until)), .. }) = self.tables().threads.get_mut(&*lease.thread)
+            && *token == lease.token
+        {
+            *until = Instant::now().checked_add(*lasts).unwrap_or(*until);
+        }
+        Ok(())
+    }
+
+    async fn release(&self, lease: &Lease) -> Result<(), SaverError> {
+        Self::let_go(&mut self.tables(), lease);
+        self.saver.release(lease).await?;
+        self.shared.bell.ring_runs();
+        Ok(())
+    }
+
+    async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
+        self.saver.commit(lease, records).await
+    }
+
+    async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
+        self.saver.get(thread, namespace, id).await
+    }
+
+    async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
+        self.saver.list(query).await
+    }
+
+    async fn threads(&self, limit: Option<usize>) -> Result<Vec<ThreadInfo>, SaverError> {
+        self.saver.threads(limit).await
+    }
+
+    async fn delete_thread(&self, thread: &str) -> Result<(), SaverError> {
+        self.saver.delete_thread(thread).await
+    }
+
+    async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError> {
+        self.saver.copy_thread(from, to).await
+    }
+
+    async fn delete_for_runs(&self, runs: &[String]) -> Result<(), SaverError> {
+        self.saver.delete_for_runs(runs).await
+    }
+
+    async fn prune(&self, prune: Prune) -> Result<u64, SaverError> {
+        self.saver.prune(prune).await
+    }
+
+    async fn sweep(&self) -> Result<u64, SaverError> {
+        let now = SystemTime::now();
+        let expired: Vec<String> = {
+            let tables = self.tables();
+            let expired = tables.threads.values().filter(|entry| entry.row.is_expired(now));
+            expired.map(|entry| entry.row.id.clone()).collect()
+        };
+        for thread in &expired {
+            self.tables().remove(thread);
+            self.saver.delete_thread(thread).await?;
+        }
+        Ok(self.saver.sweep().await? + expired.len() as u64)
+    }
+
+    fn leases_expire(&self) -> bool {
+        self.saver.leases_expire()
+    }
+}

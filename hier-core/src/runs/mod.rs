@@ -1,0 +1,135 @@
+//! Runs as rows: what is to be run, by whom it is being run, and what was told of it.
+//!
+//! A *run* is one input to one thread. Whoever wants one adds a row ([`RunStore::create_run`]); a *worker* claims it with the
+//! lease of its thread ([`RunStore::claim_run`]) and does it. Rows, events, the index of threads and checkpoints are kept by
+//! one object, the database, so that they change together ([`RunStore::record`]):
+//!
+//! * One run a thread at a time, first in, first out. Between threads the one that has waited longest is next.
+//! * The proof of a claim is the fencing token of the [`Lease`]: whoever lost it writes nothing any more, whatever its name.
+//! * A run whose worker died is claimed again as soon as the lease has run out, until it has had its attempts.
+//! * The status of a run and of its thread change in the transaction of the run's last checkpoint.
+//! * Events have rising numbers, a sequence for each thread, and are appended with the commits that they tell of. They can be
+//!   read again from any number on, by anybody, until they are pruned.
+//!
+//! What follows from what is the same for every database: [`Queue`]. Whoever writes a store implements [`RunStore`] with it
+//! and runs the suite of `hier-testkit`.
+
+mod assistants;
+mod bell;
+mod crons;
+mod document;
+mod error;
+mod event;
+mod log;
+mod memory;
+mod query;
+mod queue;
+mod run;
+mod thread;
+
+use async_trait::async_trait;
+use uuid::Uuid;
+
+pub use assistants::{Assistant, AssistantPatch, AssistantQuery, Assistants, NewAssistant};
+pub use bell::{Bell, Listener};
+pub use crons::{Cron, CronQuery, Crons, NewCron};
+pub use document::Document;
+pub use error::{Failure, RunsError};
+pub use event::{EventPage, EventQuery, EventRow, LOG_BYTES, NewEvent, event_mode};
+pub use log::{Keeps, RunLog};
+pub use memory::MemoryRuns;
+pub use query::{Order, RunQuery, SortBy, ThreadQuery, contains};
+pub use queue::{Change, Queue};
+pub use run::{
+    Cancel, Claimed, MultitaskStrategy, NewRun, OnDisconnect, Request, Run, RunClaim, RunEnd, RunStatus, Settlement,
+};
+pub use thread::{IfExists, NewThread, ThreadIndex, ThreadPatch, ThreadRow, ThreadStatus};
+
+use crate::checkpoint::{Checkpointer, Lease};
+
+/// Keeps runs, their events and the index of threads beside the checkpoints. Object-safe.
+///
+/// A call whose future is dropped may have taken effect or not, never by half.
+#[async_trait]
+pub trait RunStore: Checkpointer {
+    /// Makes a thread without a history. [`RunsError::Exists`] if it is there, unless [`IfExists::DoNothing`].
+    async fn create_thread(&self, thread: NewThread) -> Result<ThreadRow, RunsError>;
+
+    /// A thread.
+    async fn thread(&self, id: &str) -> Result<Option<ThreadRow>, RunsError>;
+
+    /// Changes what callers may change of a thread.
+    async fn update_thread(&self, id: &str, patch: ThreadPatch) -> Result<ThreadRow, RunsError>;
+
+    /// The threads that a query asks for.
+    async fn search_threads(&self, query: ThreadQuery) -> Result<Vec<ThreadRow>, RunsError>;
+
+    /// How many threads a query asks for, whatever its limit and offset.
+    async fn count_threads(&self, query: ThreadQuery) -> Result<u64, RunsError>;
+
+    /// Deletes a thread with its checkpoints, runs and events. A worker that runs it is refused its next commit. False if
+    /// there was none.
+    async fn remove_thread(&self, id: &str) -> Result<bool, RunsError>;
+
+    /// Copies a thread, its history included, to a new one; runs and events are not copied. [`RunsError::Exists`] if the
+    /// target is there.
+    async fn clone_thread(&self, from: &str, to: &str) -> Result<ThreadRow, RunsError>;
+
+    /// Adds a run, as its [`MultitaskStrategy`] says. With [`MultitaskStrategy::Reject`], [`RunsError::Busy`] if the thread
+    /// has a run that has not ended; [`RunsError::Exists`] if there is a run with this id: then nothing has changed, so that
+    /// a caller may repeat a call of which it has lost the answer.
+    async fn create_run(&self, run: NewRun) -> Result<Run, RunsError>;
+
+    /// A run. Ids are unique over all threads.
+    async fn run(&self, id: Uuid) -> Result<Option<Run>, RunsError>;
+
+    /// The runs that a query asks for, newest first.
+    async fn runs(&self, query: RunQuery) -> Result<Vec<Run>, RunsError>;
+
+    /// Deletes a run that has ended; its events and checkpoints stay. [`RunsError::Live`] if it has not ended; false if there
+    /// was none.
+    async fn remove_run(&self, id: Uuid) -> Result<bool, RunsError>;
+
+    /// Cancels runs of a thread. Those that wait end at once; one that is being run is ended by whoever runs it, or claims
+    /// it next if that one is dead. Returns those that had not ended, as they are now.
+    async fn cancel_runs(&self, thread: &str, runs: &[Uuid], action: Cancel) -> Result<Vec<Run>, RunsError>;
+
+    /// Claims the run that has waited longest: one that is due, or one whose worker let its lease run out; only of threads
+    /// that nobody holds. None if there is none. It counts as an attempt.
+    async fn claim_run(&self, claim: RunClaim) -> Result<Option<Claimed>, RunsError>;
+
+    /// Stores all of this or nothing, and returns the number of the thread's last event.
+    ///
+    /// With [`Settlement::end`], the run ends and the lease is released in the same transaction.
+    /// [`SaverError::Superseded`](crate::checkpoint::SaverError::Superseded) if somebody else has claimed the thread since.
+    async fn record(&self, lease: &Lease, settlement: Settlement) -> Result<u64, RunsError>;
+
+    /// Hands a run back that was claimed and is not to be gone on with here: it waits again, first of its thread, the attempt
+    /// does not count, and the lease is released.
+    async fn hand_back(&self, lease: &Lease, run: Uuid) -> Result<(), RunsError>;
+
+    /// Events of a thread, in the order of their numbers.
+    async fn events(&self, query: EventQuery) -> Result<EventPage, RunsError>;
+
+    /// Deletes the events and the ended runs that are older than this, and returns how many events and runs that were.
+    async fn prune_runs(&self, older_than: std::time::Duration) -> Result<(u64, u64), RunsError>;
+
+    /// A document: how [`Assistants`] and [`Crons`] are kept.
+    async fn document(&self, kind: &str, id: &str) -> Result<Option<Document>, RunsError>;
+
+    /// All documents of a kind, by their ids.
+    async fn documents(&self, kind: &str) -> Result<Vec<Document>, RunsError>;
+
+    /// Stores a document if its revision is this one: none for a new one. False if it is another.
+    async fn put_document(&self, document: Document, replaces: Option<u64>) -> Result<bool, RunsError>;
+
+    /// Deletes a document. False if there was none.
+    async fn remove_document(&self, kind: &str, id: &str) -> Result<bool, RunsError>;
+
+    /// Tells who waits that something has changed: in this process at once, of other processes where the database can tell.
+    /// A hint: whoever waits also looks again now and then.
+    fn bell(&self) -> &Bell;
+
+    /// The same object as a saver.
+    fn as_checkpointer(self: std::sync::Arc<Self>) -> std::sync::Arc<dyn Checkpointer>;
+}

@@ -1,0 +1,176 @@
+//! What can be asked of the index of threads and of the runs.
+
+use std::cmp::Ordering;
+
+use serde_json::{Map, Value};
+
+use super::run::{Run, RunStatus};
+use super::thread::{ThreadRow, ThreadStatus};
+
+/// Which threads to find. What is none or empty does not restrict.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ThreadQuery {
+    /// Those with one of these ids.
+    pub ids: Option<Vec<String>>,
+    /// Those whose metadata contains this ([`contains`]).
+    pub metadata: Map<String, Value>,
+    /// Those whose values contain this.
+    pub values: Map<String, Value>,
+    /// Those with this status.
+    pub status: Option<ThreadStatus>,
+    /// By what they are sorted.
+    pub sort_by: SortBy,
+    /// In which direction.
+    pub order: Order,
+    /// At most so many.
+    pub limit: usize,
+    /// Without the first so many.
+    pub offset: usize,
+    /// Whether the values are wanted too.
+    pub with_values: bool,
+}
+
+impl Default for ThreadQuery {
+    fn default() -> Self {
+        Self {
+            ids: None,
+            metadata: Map::new(),
+            values: Map::new(),
+            status: None,
+            sort_by: SortBy::default(),
+            order: Order::default(),
+            limit: 10,
+            offset: 0,
+            with_values: true,
+        }
+    }
+}
+
+/// By what threads are sorted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SortBy {
+    /// When they last changed.
+    #[default]
+    Updated,
+    /// When they were made.
+    Created,
+    /// When their values last changed.
+    StateUpdated,
+    /// Their id.
+    Id,
+    /// The name of their status.
+    Status,
+}
+
+/// The direction of a sort.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// The smallest first.
+    Ascending,
+    /// The greatest first.
+    #[default]
+    Descending,
+}
+
+impl ThreadQuery {
+    /// Whether the values have to be read.
+    pub fn needs_values(&self) -> bool {
+        self.with_values || !self.values.is_empty()
+    }
+
+    /// Whether the query asks for this thread. Stores filter with this, so that no key or value of a filter becomes part of
+    /// a statement.
+    pub fn wants(&self, thread: &ThreadRow) -> bool {
+        let in_values = || {
+            let Some(Value::Object(values)) = &thread.values else { return false };
+            self.values.iter().all(|(key, wanted)| values.get(key).is_some_and(|value| contains(value, wanted)))
+        };
+        self.status.is_none_or(|status| status == thread.status)
+            && self.ids.as_ref().map_or(!thread.temporary, |ids| ids.contains(&thread.id))
+            && self.metadata.iter().all(|(key, want)| thread.metadata.get(key).is_some_and(|have| contains(have, want)))
+            && (self.values.is_empty() || in_values())
+    }
+
+    /// Which of two threads comes first.
+    pub fn compare(&self, a: &ThreadRow, b: &ThreadRow) -> Ordering {
+        let by = match self.sort_by {
+            SortBy::Updated => a.updated.cmp(&b.updated),
+            SortBy::Created => a.created.cmp(&b.created),
+            SortBy::StateUpdated => a.state_updated.cmp(&b.state_updated),
+            SortBy::Id => a.id.cmp(&b.id),
+            SortBy::Status => a.status.name().cmp(b.status.name()),
+        };
+        let by = by.then_with(|| a.id.cmp(&b.id));
+        if self.order == Order::Descending { by.reverse() } else { by }
+    }
+
+    /// Of these threads those that are asked for: filtered, sorted, and of them the page.
+    pub fn page(&self, threads: impl IntoIterator<Item = ThreadRow>) -> Vec<ThreadRow> {
+        let mut found: Vec<_> = threads.into_iter().filter(|thread| self.wants(thread)).collect();
+        found.sort_by(|a, b| self.compare(a, b));
+        let mut page: Vec<_> = found.into_iter().skip(self.offset).take(self.limit).collect();
+        if !self.with_values {
+            page.iter_mut().for_each(|thread| thread.values = None);
+        }
+        page
+    }
+}
+
+/// Whether one JSON value contains another: an object contains those whose every key it has, with a value that contains
+/// theirs; a list contains those whose every item one of its own contains; anything else contains itself. As `@>` of
+/// Postgres.
+pub fn contains(have: &Value, want: &Value) -> bool {
+    match (have, want) {
+        (Value::Object(have), Value::Object(want)) => {
+            want.iter().all(|(key, want)| have.get(key).is_some_and(|have| contains(have, want)))
+        }
+        (Value::Array(have), Value::Array(want)) => {
+            want.iter().all(|want| have.iter().any(|have| contains(have, want)))
+        }
+        (have, want) => have == want,
+    }
+}
+
+/// Which runs to find. What is none or empty does not restrict.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct RunQuery {
+    /// Those of this thread.
+    pub thread: Option<String>,
+    /// Those with one of these statuses.
+    pub status: Vec<RunStatus>,
+    /// Those whose metadata contains this.
+    pub metadata: Map<String, Value>,
+    /// At most so many.
+    pub limit: usize,
+    /// Without the first so many.
+    pub offset: usize,
+}
+
+impl Default for RunQuery {
+    fn default() -> Self {
+        Self { thread: None, status: Vec::new(), metadata: Map::new(), limit: 10, offset: 0 }
+    }
+}
+
+impl RunQuery {
+    /// The runs of a thread.
+    pub fn thread(thread: impl Into<String>) -> Self {
+        Self { thread: Some(thread.into()), ..Self::default() }
+    }
+
+    /// Those that have not ended, of all threads or of the thread.
+    #[must_use]
+    pub fn live(mut self) -> Self {
+        self.status = vec![RunStatus::Pending, RunStatus::Running];
+        self
+    }
+
+    /// Whether the query asks for this run.
+    pub fn wants(&self, run: &Run) -> bool {
+        self.thread.as_ref().is_none_or(|thread| *thread == run.thread)
+            && (self.status.is_empty() || self.status.contains(&run.status))
+            && self.metadata.iter().all(|(key, want)| run.metadata.get(key).is_some_and(|have| contains(have, want)))
+    }
+}

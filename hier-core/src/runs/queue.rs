@@ -1,0 +1,247 @@
+//! What happens to the runs of one thread: pure, the same for every database.
+
+use std::time::SystemTime;
+
+use serde_json::json;
+use uuid::Uuid;
+
+use super::error::RunsError;
+use super::event::{LOG_BYTES, NewEvent, event_mode};
+use super::run::{Cancel, MultitaskStrategy, NewRun, Run, RunEnd, RunStatus, Settlement};
+use super::thread::{NewThread, ThreadPatch, ThreadRow, ThreadStatus};
+
+/// How long the thread of a temporary run is kept for those who have not read yet how it ended.
+const LINGERS: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// A thread with its runs that have not ended. A store loads it under a lock, lets something happen to it, and stores what has
+/// [changed](Queue::changed).
+#[derive(Clone, Debug)]
+pub struct Queue {
+    thread: ThreadRow,
+    /// By their numbers.
+    live: Vec<Run>,
+    change: Change,
+}
+
+/// What a store has to store.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Change {
+    /// Runs that are new or have changed, as they are now.
+    pub put: Vec<Run>,
+    /// Runs that are deleted.
+    pub removed: Vec<Uuid>,
+    /// Events to append, in this order.
+    pub events: Vec<NewEvent>,
+    /// Runs whose checkpoints are deleted, by the `run_id` of their metadata.
+    pub undone: Vec<String>,
+    /// From when on a worker may look at the thread, and the graph that it needs then. None if it has no run that has not
+    /// ended.
+    pub ready: Option<(SystemTime, String)>,
+    /// Whether the log has more bytes than it may: the store deletes the oldest events and tells [`ThreadRow`].
+    pub is_crowded: bool,
+}
+
+impl Queue {
+    /// A thread, and its runs that have not ended.
+    pub fn new(thread: ThreadRow, mut live: Vec<Run>) -> Self {
+        live.sort_by_key(|run| run.number);
+        Self { thread, live, change: Change::default() }
+    }
+
+    /// The thread as it is now.
+    pub const fn thread(&self) -> &ThreadRow {
+        &self.thread
+    }
+
+    /// The thread, and what is to be stored beside it.
+    pub fn changed(mut self) -> (ThreadRow, Change) {
+        self.thread.status = if self.live.is_empty() { self.thread.settled } else { ThreadStatus::Busy };
+        self.change.ready = self.ready();
+        self.thread.last_event += self.change.events.len() as u64;
+        self.thread.event_bytes += self.change.events.iter().map(NewEvent::bytes).sum::<u64>();
+        self.change.is_crowded = self.thread.event_bytes > LOG_BYTES;
+        (self.thread, self.change)
+    }
+
+    /// The thread as it is made for a run that wants it made.
+    pub fn thread_for(run: &NewRun, now: SystemTime) -> Result<ThreadRow, RunsError> {
+        let missing = || RunsError::NoThread { thread: run.thread.clone() };
+        let new = run.new_thread.clone().ok_or_else(missing)?;
+        let mut thread = ThreadRow::new(NewThread { id: run.thread.clone(), ..new }, now);
+        thread.temporary = run.temporary;
+        Ok(thread)
+    }
+
+    /// Adds a run, which has this number.
+    pub fn add(&mut self, new: NewRun, number: u64, now: SystemTime) -> Result<Run, RunsError> {
+        let others: Vec<Uuid> = self.live.iter().map(|run| run.id).collect();
+        match (new.multitask_strategy, others.first()) {
+            (MultitaskStrategy::Reject, Some(other)) => {
+                return Err(RunsError::Busy { thread: self.thread.id.clone(), run: *other });
+            }
+            (MultitaskStrategy::Interrupt, Some(_)) => drop(self.cancel(&others, Cancel::Interrupt, now)),
+            (MultitaskStrategy::Rollback, Some(_)) => drop(self.cancel(&others, Cancel::Rollback, now)),
+            _ => {}
+        }
+        let run = Run {
+            id: new.id.unwrap_or_else(Uuid::new_v4),
+            thread: new.thread,
+            graph: new.graph,
+            assistant: new.assistant,
+            status: RunStatus::Pending,
+            request: new.request,
+            metadata: new.metadata,
+            multitask_strategy: new.multitask_strategy,
+            on_disconnect: new.on_disconnect,
+            attempts: 0,
+            cancel: None,
+            temporary: new.temporary,
+            created: now,
+            updated: now,
+            starts: now.checked_add(new.after).unwrap_or(now),
+            started: None,
+            ended: None,
+            error: None,
+            output: None,
+            number,
+        };
+        self.thread.metadata.insert("graph_id".to_owned(), run.graph.clone().into());
+        if let Some(assistant) = &run.assistant {
+            self.thread.metadata.insert("assistant_id".to_owned(), assistant.clone().into());
+        }
+        self.thread.updated = now;
+        self.live.push(run.clone());
+        self.put(run.clone());
+        Ok(run)
+    }
+
+    /// Cancels those of these runs that have not ended, and returns them.
+    pub fn cancel(&mut self, runs: &[Uuid], action: Cancel, now: SystemTime) -> Vec<Run> {
+        let mut cancelled = Vec::new();
+        for id in runs {
+            let Some(place) = self.live.iter().position(|run| run.id == *id) else { continue };
+            if self.live[place].status == RunStatus::Running {
+                let run = &mut self.live[place];
+                run.cancel = Some(if run.cancel == Some(Cancel::Rollback) { Cancel::Rollback } else { action });
+                run.updated = now;
+                cancelled.push(run.clone());
+                let run = run.clone();
+                self.put(run);
+                continue;
+            }
+            let mut end = RunEnd::new(*id, RunStatus::Interrupted);
+            end.rollback = action == Cancel::Rollback;
+            cancelled.extend(self.end_at(place, end, now));
+        }
+        cancelled
+    }
+
+    /// The run that a worker which has these graphs may claim now: one whose worker has let its lease run out, or the first
+    /// that is due.
+    pub fn head(&self, graphs: Option<&[String]>, now: SystemTime) -> Option<&Run> {
+        let running = self.live.iter().find(|run| run.status == RunStatus::Running);
+        let head = running.or_else(|| self.live.iter().find(|run| is_due(run, now)))?;
+        graphs.is_none_or(|graphs| graphs.contains(&head.graph)).then_some(head)
+    }
+
+    /// Begins the run that [`head`](Self::head) gives.
+    pub fn start(&mut self, graphs: Option<&[String]>, now: SystemTime) -> Option<Run> {
+        let id = self.head(graphs, now)?.id;
+        let run = self.live.iter_mut().find(|run| run.id == id)?;
+        run.status = RunStatus::Running;
+        run.attempts = run.attempts.saturating_add(1);
+        run.started = run.started.or(Some(now));
+        run.updated = now;
+        let run = run.clone();
+        let data = json!({ "attempt": run.attempts, "graph": run.graph });
+        self.change.events.push(NewEvent::new(run.id, event_mode::START, data));
+        self.put(run.clone());
+        Some(run)
+    }
+
+    /// The run waits again, and its last attempt does not count.
+    pub fn hand_back(&mut self, id: Uuid, now: SystemTime) {
+        let Some(run) = self.live.iter_mut().find(|run| run.id == id && run.status == RunStatus::Running) else {
+            return;
+        };
+        run.status = RunStatus::Pending;
+        run.attempts = run.attempts.saturating_sub(1);
+        run.updated = now;
+        let run = run.clone();
+        self.put(run);
+    }
+
+    /// What whoever holds the lease has to tell, apart from records.
+    pub fn settle(&mut self, settlement: Settlement, now: SystemTime) -> Result<(), RunsError> {
+        self.change.events.extend(settlement.events);
+        if let Some(index) = settlement.index {
+            self.thread.take(index, now);
+        }
+        if let Some(end) = settlement.end {
+            let place = self.live.iter().position(|run| run.id == end.run);
+            let place = place.ok_or(RunsError::NoRun { run: end.run })?;
+            self.end_at(place, end, now);
+        }
+        Ok(())
+    }
+
+    /// Takes what callers change of the thread.
+    pub fn patch(&mut self, patch: ThreadPatch, now: SystemTime) {
+        self.thread.patch(patch, now);
+    }
+
+    fn end_at(&mut self, place: usize, end: RunEnd, now: SystemTime) -> Option<Run> {
+        if place >= self.live.len() {
+            return None;
+        }
+        let mut run = self.live.remove(place);
+        (run.status, run.error, run.output) = (end.status, end.error, end.output);
+        (run.updated, run.ended) = (now, Some(now));
+        self.thread.updated = now;
+        self.thread.free_since = Some(now);
+        if run.temporary && self.thread.temporary {
+            self.thread.time_to_live = Some(LINGERS);
+        }
+        let data = json!({ "status": run.status, "error": run.error, "rollback": end.rollback });
+        self.change.events.push(NewEvent::new(run.id, event_mode::END, data));
+        if end.rollback {
+            self.change.put.retain(|put| put.id != run.id);
+            self.change.removed.push(run.id);
+            if run.attempts > 0 {
+                self.change.undone.push(run.id.to_string());
+            }
+        } else {
+            self.put(run.clone());
+        }
+        Some(run)
+    }
+
+    fn put(&mut self, run: Run) {
+        self.change.put.retain(|put| put.id != run.id);
+        self.change.put.push(run);
+    }
+
+    fn ready(&self) -> Option<(SystemTime, String)> {
+        if let Some(run) = self.live.iter().find(|run| run.status == RunStatus::Running) {
+            return Some((run.updated, run.graph.clone()));
+        }
+        let since = |run: &Run| self.thread.free_since.map_or(run.created, |free| free.max(run.created));
+        let at_once = self.live.iter().find(|run| !is_delayed(run)).map(|run| (since(run), run));
+        let later = self.live.iter().filter(|run| is_delayed(run)).min_by_key(|run| (run.starts, run.number));
+        let later = later.map(|run| (run.starts.max(since(run)), run));
+        let first = at_once.into_iter().chain(later).min_by_key(|(time, run)| (*time, run.number))?;
+        // A delayed run that is due by then, and older, is first.
+        let graph = self.head(None, first.0).map_or(&first.1.graph, |head| &head.graph);
+        Some((first.0, graph.clone()))
+    }
+}
+
+/// Whether a run is to begin later than it was added. One that is not is due at once, whatever clocks say elsewhere.
+fn is_delayed(run: &Run) -> bool {
+    run.starts > run.created
+}
+
+fn is_due(run: &Run, now: SystemTime) -> bool {
+    run.status == RunStatus::Pending && (!is_delayed(run) || run.starts <= now)
+}

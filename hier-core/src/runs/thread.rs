@@ -1,0 +1,229 @@
+//! The index of threads.
+
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::error::Failure;
+
+/// Where a thread is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ThreadStatus {
+    /// Nothing is to be done.
+    #[default]
+    Idle,
+    /// It has a run that has not ended.
+    Busy,
+    /// It waits: for an answer, or at a breakpoint.
+    Interrupted,
+    /// Its last run failed.
+    Error,
+}
+
+impl ThreadStatus {
+    /// The name: `idle`, `busy`, `interrupted` or `error`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Busy => "busy",
+            Self::Interrupted => "interrupted",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// A thread in the index.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ThreadRow {
+    /// The id.
+    pub id: String,
+    /// What callers wrote to it, and `graph_id` and `assistant_id` of its last run.
+    pub metadata: Map<String, Value>,
+    /// Where it is: [`ThreadStatus::Busy`] as long as a run has not ended.
+    pub status: ThreadStatus,
+    /// Where it is apart from runs that have not ended.
+    pub settled: ThreadStatus,
+    /// The configuration of its last run.
+    pub config: Map<String, Value>,
+    /// The values of its channels, as the last run or update left them. None before, and if a query left it out.
+    #[serde(skip)]
+    pub values: Option<Value>,
+    /// What is asked: for each task, by its id, its questions.
+    pub interrupts: Map<String, Value>,
+    /// Why its last run failed.
+    pub error: Option<Failure>,
+    /// When it was made.
+    pub created: SystemTime,
+    /// When it last changed.
+    pub updated: SystemTime,
+    /// When its values last changed.
+    pub state_updated: SystemTime,
+    /// How long it lives after it last changed; for ever if none.
+    pub time_to_live: Option<Duration>,
+    /// The number of its last event.
+    pub last_event: u64,
+    /// Events up to this number are gone.
+    pub gone_events: u64,
+    /// How many bytes of events there are.
+    pub event_bytes: u64,
+    /// When its last run ended.
+    pub free_since: Option<SystemTime>,
+    /// Whether it was made for one run only: searches do not find it, and it is deleted soon after.
+    #[serde(default)]
+    pub temporary: bool,
+}
+
+impl ThreadRow {
+    /// A thread without a history.
+    pub fn new(thread: NewThread, now: SystemTime) -> Self {
+        Self {
+            id: thread.id,
+            metadata: thread.metadata,
+            status: ThreadStatus::Idle,
+            settled: ThreadStatus::Idle,
+            config: Map::new(),
+            values: None,
+            interrupts: Map::new(),
+            error: None,
+            created: now,
+            updated: now,
+            state_updated: now,
+            time_to_live: thread.time_to_live,
+            last_event: 0,
+            gone_events: 0,
+            event_bytes: 0,
+            free_since: None,
+            temporary: false,
+        }
+    }
+
+    /// A copy under another id, without runs and events.
+    #[must_use]
+    pub fn copy_to(&self, id: impl Into<String>, now: SystemTime) -> Self {
+        let new = NewThread { time_to_live: self.time_to_live, metadata: self.metadata.clone(), ..NewThread::new(id) };
+        Self {
+            status: self.settled,
+            settled: self.settled,
+            config: self.config.clone(),
+            values: self.values.clone(),
+            interrupts: self.interrupts.clone(),
+            error: self.error.clone(),
+            state_updated: self.state_updated,
+            ..Self::new(new, now)
+        }
+    }
+
+    /// Takes a patch.
+    pub fn patch(&mut self, patch: ThreadPatch, now: SystemTime) {
+        self.metadata.extend(patch.metadata);
+        if let Some(lives) = patch.time_to_live {
+            self.time_to_live = Some(lives);
+        }
+        self.updated = now;
+    }
+
+    /// Takes what a run or an update left.
+    pub fn take(&mut self, index: ThreadIndex, now: SystemTime) {
+        self.settled = index.status;
+        if let Some(values) = index.values {
+            self.values = Some(values);
+            self.state_updated = now;
+        }
+        self.interrupts = index.interrupts;
+        self.error = index.error;
+        self.metadata.extend(index.metadata);
+        if let Some(config) = index.config {
+            self.config = config;
+        }
+        self.updated = now;
+    }
+
+    /// Whether its time to live has passed.
+    pub fn is_expired(&self, now: SystemTime) -> bool {
+        let ends = self.time_to_live.and_then(|lives| self.updated.checked_add(lives));
+        self.status != ThreadStatus::Busy && ends.is_some_and(|ends| ends < now)
+    }
+}
+
+/// What a run or an update of the state leaves in the index.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ThreadIndex {
+    /// Where the thread is, if no other run waits for it.
+    pub status: ThreadStatus,
+    /// The values of its channels; those that are there stay if none.
+    pub values: Option<Value>,
+    /// What is asked: for each task, by its id, its questions.
+    pub interrupts: Map<String, Value>,
+    /// Why the run failed.
+    pub error: Option<Failure>,
+    /// What is added to the thread's metadata.
+    pub metadata: Map<String, Value>,
+    /// The configuration of the run; that which is there stays if none.
+    pub config: Option<Map<String, Value>>,
+}
+
+impl ThreadIndex {
+    /// A thread with this status, whose values stay.
+    pub fn new(status: ThreadStatus) -> Self {
+        Self { status, ..Self::default() }
+    }
+
+    /// The same with these values.
+    #[must_use]
+    pub fn values(mut self, values: Value) -> Self {
+        self.values = Some(values);
+        self
+    }
+}
+
+/// A thread that is to be made.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct NewThread {
+    /// The id.
+    pub id: String,
+    /// What is written to it.
+    pub metadata: Map<String, Value>,
+    /// How long it lives after it last changed; for ever if none.
+    pub time_to_live: Option<Duration>,
+    /// What happens if it is there.
+    pub if_exists: IfExists,
+}
+
+impl NewThread {
+    /// A thread with this id.
+    pub fn new(id: impl Into<String>) -> Self {
+        Self { id: id.into(), ..Self::default() }
+    }
+}
+
+/// What happens if a thread that is to be made is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IfExists {
+    /// It is an error.
+    #[default]
+    Raise,
+    /// It is returned as it is.
+    DoNothing,
+}
+
+/// What callers change of a thread.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ThreadPatch {
+    /// What is added to its metadata; a key that is there is replaced.
+    pub metadata: Map<String, Value>,
+    /// How long it lives from now on after it last changed.
+    pub time_to_live: Option<Duration>,
+}
+
+impl ThreadPatch {
+    /// A patch of the metadata.
+    pub fn metadata(metadata: Map<String, Value>) -> Self {
+        Self { metadata, ..Self::default() }
+    }
+}
