@@ -33,6 +33,8 @@ pub use thread::revise::StateUpdate;
 pub use thread::snapshot::{StateSnapshot, TaskSnapshot};
 
 pub(crate) use run::start::{claim, open_child, run, stream};
-pub(crate) use stream::emitter::EventSink;
+pub(crate) use stream::emitter::{Emitter, EventSink};
+pub(crate) use stream::event::state_json;
+pub(crate) use stream::ring::Ring;
 pub(crate) use thread::revise::{check_updates, revise};
 pub(crate) use thread::snapshot::{history, snapshot};

@@ -5,6 +5,7 @@ mod attach;
 mod builder;
 mod compiled;
 pub mod draw;
+mod dynamic;
 pub mod handler;
 mod input;
 #[doc(hidden)]
@@ -16,6 +17,9 @@ pub(crate) use assemble::Draft;
 pub use attach::FitsContext;
 pub use builder::{GraphBuilder, IntoNode, Place};
 pub use compiled::{Compiled, CompiledGraph, Graph, Parts};
+pub use dynamic::{
+    DynCommand, DynGraph, DynInput, DynRun, DynSnapshot, DynTask, DynTell, DynUpdates, Erased, GraphSchemas, RunContext,
+};
 pub use handler::{BoxFuture, Sent, SubgraphArgs};
 pub use input::{GraphInput, Whole};
 

@@ -191,7 +191,9 @@ impl<'a> Assistants<'a> {
         self.change(id, |stored| {
             if stored.versions.iter().all(|known| known.version != version) {
                 let known = stored.versions.len();
-                return Err(RunsError::Invalid(format!("assistant `{id}` has no version {version}, but {known} others")));
+                return Err(RunsError::Invalid(format!(
+                    "assistant `{id}` has no version {version}, but {known} others"
+                )));
             }
             stored.latest = version;
             Ok(())
@@ -252,8 +254,9 @@ fn missing(id: &str) -> RunsError {
 }
 
 fn decode(document: &Document) -> Result<Stored, RunsError> {
-    serde_json::from_value(document.value.clone())
-        .map_err(|error| RunsError::Invalid(format!("what is stored of assistant `{}` cannot be read: {error}", document.id)))
+    serde_json::from_value(document.value.clone()).map_err(|error| {
+        RunsError::Invalid(format!("what is stored of assistant `{}` cannot be read: {error}", document.id))
+    })
 }
 
 fn encode(stored: &Stored) -> Result<Value, RunsError> {

@@ -140,8 +140,7 @@ impl Cron {
 
     /// Whether a run is due.
     pub fn is_due(&self, now: SystemTime) -> bool {
-        self.enabled
-            && self.next.is_some_and(|next| next <= now && self.ends.is_none_or(|ends| next <= ends))
+        self.enabled && self.next.is_some_and(|next| next <= now && self.ends.is_none_or(|ends| next <= ends))
     }
 }
 
@@ -207,8 +206,9 @@ impl std::fmt::Debug for Crons<'_> {
 }
 
 fn decode(document: &Document) -> Result<Cron, RunsError> {
-    let cron: Cron = serde_json::from_value(document.value.clone())
-        .map_err(|error| RunsError::Invalid(format!("what is stored of cron `{}` cannot be read: {error}", document.id)))?;
+    let cron: Cron = serde_json::from_value(document.value.clone()).map_err(|error| {
+        RunsError::Invalid(format!("what is stored of cron `{}` cannot be read: {error}", document.id))
+    })?;
     Ok(Cron { revision: document.revision, ..cron })
 }
 

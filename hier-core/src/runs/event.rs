@@ -69,7 +69,9 @@ fn json_bytes(value: &Value) -> usize {
         Value::Null | Value::Bool(_) | Value::Number(_) => 8,
         Value::String(text) => text.len() + 2,
         Value::Array(items) => 2 + items.iter().map(json_bytes).sum::<usize>(),
-        Value::Object(fields) => 2 + fields.iter().map(|(name, value)| name.len() + 4 + json_bytes(value)).sum::<usize>(),
+        Value::Object(fields) => {
+            2 + fields.iter().map(|(name, value)| name.len() + 4 + json_bytes(value)).sum::<usize>()
+        }
     }
 }
 

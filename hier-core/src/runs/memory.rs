@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use async_trait::async_trait;
 use uuid::Uuid;
 
+use super::RunStore;
 use super::bell::Bell;
 use super::document::Document;
 use super::error::RunsError;
@@ -15,7 +16,6 @@ use super::query::{RunQuery, ThreadQuery};
 use super::queue::{Change, Queue};
 use super::run::{Cancel, Claimed, NewRun, Run, RunClaim, Settlement};
 use super::thread::{IfExists, NewThread, ThreadPatch, ThreadRow};
-use super::RunStore;
 use crate::checkpoint::{
     Checkpointer, Claim, Lease, ListQuery, Listed, MemorySaver, Prune, Record, Saved, SaverError, ThreadInfo,
     WhenRunning,
@@ -171,8 +171,7 @@ impl MemoryRuns {
             Some(_) => WhenRunning::TakeOver,
             None => WhenRunning::Reject,
         };
-        let asked =
-            Claim { holder: claim.holder.clone(), when_running, lasts: claim.lasts, time_to_live: None };
+        let asked = Claim { holder: claim.holder.clone(), when_running, lasts: claim.lasts, time_to_live: None };
         let lease = self.saver.claim_now(&entry.row.id, &asked)?;
         entry.held = Some((lease.token, claim.lasts, now.checked_add(claim.lasts).unwrap_or(now)));
         Some(lease)

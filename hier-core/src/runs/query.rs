@@ -111,7 +111,9 @@ impl ThreadQuery {
         found.sort_by(|a, b| self.compare(a, b));
         let mut page: Vec<_> = found.into_iter().skip(self.offset).take(self.limit).collect();
         if !self.with_values {
-            page.iter_mut().for_each(|thread| thread.values = None);
+            for thread in &mut page {
+                thread.values = None;
+            }
         }
         page
     }

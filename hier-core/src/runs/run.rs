@@ -253,7 +253,11 @@ pub struct RunClaim {
 
 impl RunClaim {
     /// A claim on a run of one of these graphs.
-    pub fn new<G: Into<String>>(holder: impl Into<String>, lasts: Duration, graphs: impl IntoIterator<Item = G>) -> Self {
+    pub fn new<G: Into<String>>(
+        holder: impl Into<String>,
+        lasts: Duration,
+        graphs: impl IntoIterator<Item = G>,
+    ) -> Self {
         Self { holder: holder.into(), lasts, graphs: Some(graphs.into_iter().map(Into::into).collect()) }
     }
 }

@@ -22,7 +22,12 @@ pub(crate) struct Ring<S: Values> {
     scale: Mutex<Scale>,
     waker: AtomicWaker,
     capacity: usize,
+    /// Who takes each event at once, instead of the queue.
+    tap: Option<Box<Tap<S>>>,
 }
+
+/// Takes events as they come. It must not wait.
+pub(crate) type Tap<S> = dyn Fn(Event<S>) + Send + Sync;
 
 struct Queue<S: Values> {
     /// Each with its bytes.
@@ -35,10 +40,18 @@ struct Queue<S: Values> {
 impl<S: Values> Ring<S> {
     pub(crate) fn new(capacity: usize) -> Self {
         let queue = Queue { events: VecDeque::new(), bytes: 0, missed: 0, closed: false };
-        Self { queue: Mutex::new(queue), scale: Mutex::default(), waker: AtomicWaker::new(), capacity }
+        Self { queue: Mutex::new(queue), scale: Mutex::default(), waker: AtomicWaker::new(), capacity, tap: None }
+    }
+
+    /// A queue in which nothing waits: each event is given on at once.
+    pub(crate) fn tapped(tap: Box<Tap<S>>) -> Self {
+        Self { tap: Some(tap), ..Self::new(1) }
     }
 
     pub(in crate::engine) fn push(&self, event: Event<S>) {
+        if let Some(tap) = &self.tap {
+            return tap(event);
+        }
         let bytes = lock(&self.scale).weigh(&event);
         let mut queue = lock(&self.queue);
         let mut dropped = Vec::new();

@@ -1,0 +1,229 @@
+//! A compiled graph without its types.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use hier_spec::GraphSpec;
+use serde_json::{Map, Value, json};
+
+use super::decode::Decoder;
+use super::{DynGraph, DynInput, DynRun, DynSnapshot, DynTask, DynTell, DynUpdates, GraphSchemas, RunContext};
+use crate::checkpoint::{Checkpointer, ListQuery, WhenRunning};
+use crate::config::Config;
+use crate::engine::program::{Attachments, Program};
+use crate::engine::{
+    self, Emitter, Event, Interrupted, Outcome, Ring, StateSnapshot, StateUpdate, Stopped, TaskSnapshot, state_json,
+};
+use crate::error::{NodeError, RunError};
+use crate::graph::CompiledGraph;
+use crate::runs::NewEvent;
+use crate::state::{Update, Values};
+
+type MakeContext<C> = dyn Fn(&RunContext) -> Result<C, NodeError> + Send + Sync;
+
+/// A compiled graph without its types, as a [`DynGraph`].
+pub struct Erased<S: Values, C> {
+    program: Arc<Program<S, C>>,
+    attached: Attachments,
+    context: Box<MakeContext<C>>,
+    schemas: GraphSchemas,
+}
+
+impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
+    /// The graph without its types: it takes JSON and returns JSON. The function makes the context of each run; what it returns
+    /// as an error is the run's error.
+    ///
+    /// ```
+    /// # use hier_core::prelude::*;
+    /// # use hier_core::graph::{DynGraph, DynInput, DynRun};
+    /// # #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+    /// # struct Filing { accepted: bool }
+    /// # async fn assess() -> FilingUpdate { Filing::update().accepted(true) }
+    /// # graph! { Review<Filing> = Graph { nodes: [assess], edges: [START >> assess >> END] } }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<()> {
+    /// let review = Review::compile().erase(|_| Ok(()));
+    /// let input = DynInput::New(serde_json::json!({ "accepted": false }));
+    /// let end = review.run(DynRun::new(input, Config::default())).await?;
+    /// assert_eq!(end.into_state(), serde_json::json!({ "accepted": true }));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn erase(&self, context: impl Fn(&RunContext) -> Result<C, NodeError> + Send + Sync + 'static) -> Erased<S, C> {
+        let properties = self.inner.channels.iter().map(|spec| (spec.name.to_string(), json!({})));
+        let properties: Map<String, Value> = properties.collect();
+        let state = json!({ "title": self.spec().name, "type": "object", "properties": properties });
+        let schemas = GraphSchemas {
+            input: Some(state.clone()),
+            output: Some(state.clone()),
+            state: Some(state),
+            context: None,
+            config: None,
+        };
+        let (program, attached) = (self.inner.clone(), self.attached.clone());
+        Erased { program, attached, context: Box::new(context), schemas }
+    }
+}
+
+impl<S: Values, C> Erased<S, C> {
+    /// What is known of the graph's types, instead of the bare names of its channels.
+    #[must_use]
+    pub fn with_schemas(mut self, change: impl FnOnce(&mut GraphSchemas)) -> Self {
+        change(&mut self.schemas);
+        self
+    }
+
+    /// The schema of the state is that of this type, which is also what runs take and return.
+    #[must_use]
+    pub fn with_state_schema<T: schemars::JsonSchema>(self) -> Self {
+        let schema = schemars::schema_for!(T).to_value();
+        self.with_schemas(|schemas| {
+            schemas.input = Some(schema.clone());
+            schemas.output = Some(schema.clone());
+            schemas.state = Some(schema);
+        })
+    }
+
+    fn decoder(&self) -> Decoder<'_, S, C> {
+        Decoder { graph: &self.program }
+    }
+
+    fn is_json(&self, error: &serde_json::Error) -> RunError {
+        RunError::Encode {
+            graph: self.program.plan.graph().to_owned(),
+            what: "the state".to_owned(),
+            reason: format!("it is no JSON: {error}"),
+        }
+    }
+
+    fn shown(&self, snapshot: StateSnapshot<S>) -> Result<DynSnapshot, RunError> {
+        let no_json = |error| self.is_json(&error);
+        Ok(DynSnapshot {
+            values: state_json(&snapshot.values).map_err(no_json)?,
+            next: snapshot.next,
+            config: snapshot.config,
+            checkpoint: snapshot.checkpoint,
+            parent: snapshot.parent,
+            step: snapshot.step,
+            source: snapshot.source,
+            metadata: snapshot.metadata,
+            created_at: snapshot.created_at,
+            tasks: snapshot.tasks.into_iter().map(task).collect::<Result<_, _>>().map_err(no_json)?,
+            questions: snapshot.questions,
+        })
+    }
+
+    fn update(&self, update: &DynUpdates) -> Result<StateUpdate<S>, RunError> {
+        let command = match &update.command {
+            Some(command) => self.decoder().command(command)?,
+            None => crate::graph::Command {
+                writes: self.decoder().writes("values", &update.values)?,
+                ..crate::graph::Command::default()
+            },
+        };
+        let update_of = StateUpdate::command(command);
+        Ok(match &update.as_node {
+            Some(node) => update_of.as_node(node),
+            None => update_of,
+        })
+    }
+}
+
+fn task<S: Values>(task: TaskSnapshot<S>) -> Result<DynTask, serde_json::Error> {
+    let TaskSnapshot { id, node, send, result, error, questions, state } = task;
+    let result = result.map(|result| result.writes().to_json()).transpose()?;
+    Ok(DynTask { id, node, send, result, error, questions, state })
+}
+
+/// An event of a typed graph as one of the log.
+fn told<S: Values>(event: Event<S>, tell: &DynTell) {
+    let (mode, data) = (event.mode(), event.data());
+    let data = match data {
+        Ok(data) => data,
+        Err(error) => return tracing::warn!(%error, "an event is no JSON and was dropped"),
+    };
+    let told = NewEvent::new(None, mode, data);
+    tell(match event {
+        Event::Custom { node, .. } => told.node(node),
+        Event::Nested(nested) => told.namespace(nested.namespace),
+        Event::Message(spoken) => told.namespace(spoken.namespace).node(spoken.agent),
+        _ => told,
+    });
+}
+
+#[async_trait]
+impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
+    fn spec(&self) -> &GraphSpec {
+        &self.program.spec
+    }
+
+    fn schemas(&self) -> &GraphSchemas {
+        &self.schemas
+    }
+
+    fn check(&self, input: &DynInput) -> Result<(), RunError> {
+        self.decoder().input(input).map(|_| ())
+    }
+
+    async fn run(&self, run: DynRun) -> Result<Outcome<Value>, RunError> {
+        let input = self.decoder().input(&run.input)?;
+        let graph = || self.program.plan.graph().to_owned();
+        let context = (self.context)(&run.context)
+            .map_err(|error| RunError::Config(format!("the context of graph `{}` cannot be made: {error}", graph())))?;
+        let attached = Attachments {
+            saver: run.saver.or_else(|| self.attached.saver.clone()),
+            store: run.store.or_else(|| self.attached.store.clone()),
+        };
+        let emitter = run.tell.map(|tell| {
+            let ring = Ring::tapped(Box::new(move |event| told(event, &tell)));
+            let modes = run.modes.iter().copied().collect();
+            Arc::new(Emitter::root(Arc::new(ring), modes, run.config.stream_subgraphs))
+        });
+        let (config, context) = (Arc::new(run.config), Arc::new(context));
+        let ended = engine::run(self.program.clone(), attached, input, config, context, emitter).await?;
+        let state = state_json(ended.state()).map_err(|error| self.is_json(&error))?;
+        Ok(match ended {
+            Outcome::Finished(_) => Outcome::Finished(state),
+            Outcome::Interrupted(Interrupted { questions, .. }) => {
+                Outcome::Interrupted(Interrupted { state, questions })
+            }
+            Outcome::Stopped(Stopped { reason, next, .. }) => Outcome::Stopped(Stopped { state, reason, next }),
+        })
+    }
+
+    async fn state(&self, saver: Arc<dyn Checkpointer>, config: Config) -> Result<DynSnapshot, RunError> {
+        self.shown(engine::snapshot(&self.program, &saver, &config).await?)
+    }
+
+    async fn history(
+        &self,
+        saver: Arc<dyn Checkpointer>,
+        config: Config,
+        query: ListQuery,
+    ) -> Result<Vec<DynSnapshot>, RunError> {
+        let found = engine::history(&self.program, &saver, &config, query).await?;
+        found.into_iter().map(|snapshot| self.shown(snapshot)).collect()
+    }
+
+    async fn update_state(
+        &self,
+        saver: Arc<dyn Checkpointer>,
+        config: Config,
+        supersteps: Vec<Vec<DynUpdates>>,
+    ) -> Result<Config, RunError> {
+        let typed = |updates: &Vec<DynUpdates>| updates.iter().map(|update| self.update(update)).collect();
+        let supersteps: Vec<Vec<StateUpdate<S>>> = supersteps.iter().map(typed).collect::<Result<_, _>>()?;
+        engine::check_updates(&self.program, &saver, &config, &supersteps).await?;
+        let committer = engine::claim(&saver, &config, WhenRunning::Reject, self.program.plan.graph()).await?;
+        let revised = engine::revise(&self.program, &committer, &config, supersteps).await;
+        committer.release().await;
+        revised
+    }
+}
+
+impl<S: Values, C> fmt::Debug for Erased<S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Erased").field("graph", &self.program.spec.name).finish_non_exhaustive()
+    }
+}
