@@ -31,6 +31,12 @@ cargo clippy --workspace --all-targets --locked -- --deny warnings
 step "docs"
 RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --locked
 
+step "packages"
+# What a release would upload; the tests below compile it.
+cargo package --quiet --no-verify --allow-dirty --locked \
+    --package hier-spec --package hier-macros --package hier-core --package hier-checkpoint --package hier-models \
+    --package hier-testkit --package hier --package hier-cli
+
 if ! ls -d /usr/lib/postgresql/*/bin >/dev/null 2>&1 && ! command -v initdb >/dev/null; then
     step "installing Postgres"
     install=(apt-get install --yes --no-install-recommends postgresql)
