@@ -14,9 +14,12 @@ pub struct Question {
     pub path: Vec<String>,
     /// The question.
     pub value: Value,
-    /// Whether it has been answered meanwhile.
+    /// Whether it needs no answer any more: it has one, or was withdrawn.
     #[serde(default)]
     pub answered: bool,
+    /// Whether it was withdrawn: the graph that asked it was changed by `update_state`, and asks anew if it still has to.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub withdrawn: bool,
     /// Where its answer goes.
     #[serde(default)]
     pub(crate) asker: Option<Asker>,

@@ -30,8 +30,8 @@ pub use lease::{Claim, Lease, WhenRunning};
 pub use memory::MemorySaver;
 pub use query::{ListQuery, Listed, Prune, Strategy, ThreadInfo};
 pub use record::{
-    Agenda, Chain, Checkpoint, JoinRecord, LastRan, PendingWrite, Piece, Record, Saved, Schema, SendRecord, Source,
-    TaskWrites, builds_on, check, slot,
+    Agenda, Chain, Checkpoint, JoinRecord, Kept, LastRan, PendingWrite, Piece, Record, Saved, Schema, SendRecord,
+    Source, TaskWrites, builds_on, check, slot,
 };
 pub use retention::{Deletion, Sweeper, is_per_call, sweep_every};
 

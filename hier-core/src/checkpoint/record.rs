@@ -130,7 +130,15 @@ pub struct Agenda {
     /// Which node ran last.
     #[serde(skip_serializing_if = "LastRan::is_nothing")]
     pub last: LastRan,
+    /// What the graph's subgraphs that keep their state from call to call have, as this line of the history has it: for each
+    /// the last part of its namespace and the id of its checkpoint. None if the graph has no such subgraph, or was stored by
+    /// a program that did not note it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept: Option<Kept>,
 }
+
+/// Which checkpoint a subgraph that keeps its state goes on from, by the last part of its namespace.
+pub type Kept = BTreeMap<Arc<str>, Uuid>;
 
 /// A task that a Send starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

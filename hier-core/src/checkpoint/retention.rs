@@ -11,6 +11,9 @@ use super::query::Prune;
 use super::record::Checkpoint;
 use super::{Checkpointer, SaverError};
 
+/// A checkpoint and its namespace.
+type Placed<'a> = (&'a Arc<str>, &'a Checkpoint);
+
 /// The checkpoints of one thread that are to be deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Deletion {
@@ -30,9 +33,56 @@ impl Deletion {
     ) -> Self {
         let kept = prune.strategy.kept();
         let cutoff = prune.older_than.map(|age| now.checked_sub(age).unwrap_or(SystemTime::UNIX_EPOCH));
-        Self::plan(newest_first, |place, checkpoint| {
+        let all: Vec<_> = newest_first.into_iter().collect();
+        let goes = |place: usize, checkpoint: &Checkpoint| {
             place >= kept && cutoff.is_none_or(|cutoff| checkpoint.created_at() < cutoff)
-        })
+        };
+        let mut deletion = Self::plan(all.iter().copied(), goes);
+        deletion.spare(&all);
+        deletion.note_latest(&all);
+        deletion
+    }
+
+    /// What subgraphs keep from call to call stays with the checkpoints that go on from it: what they name, and what a call
+    /// from them has done that is not complete.
+    fn spare(&mut self, newest_first: &[Placed<'_>]) {
+        let known: HashMap<(&str, Uuid), Placed<'_>> =
+            newest_first.iter().map(|place| ((&**place.0, place.1.id), *place)).collect();
+        // The last one of each call, by the namespace and the checkpoint that it was called from.
+        let mut calls: HashMap<(&str, Uuid), Vec<Placed<'_>>> = HashMap::new();
+        let mut seen = HashSet::new();
+        for place @ (namespace, checkpoint) in newest_first.iter().copied() {
+            let outer = namespace.rsplit_once('|').map_or("", |(outer, _)| outer);
+            if !is_per_call(namespace)
+                && let Some(from) = checkpoint.parents.get(outer)
+                && seen.insert((namespace, *from))
+            {
+                calls.entry((outer, *from)).or_default().push(place);
+            }
+        }
+        let stays = |(namespace, checkpoint): &&Placed<'_>| !self.has(namespace, checkpoint.id);
+        let mut open: Vec<Placed<'_>> = newest_first.iter().filter(stays).copied().collect();
+        while let Some((namespace, checkpoint)) = open.pop() {
+            let kept = checkpoint.agenda.kept.iter().flatten().filter_map(|(level, id)| {
+                let inner = if namespace.is_empty() { level.to_string() } else { format!("{namespace}|{level}") };
+                known.get(&(inner.as_str(), *id)).copied()
+            });
+            let called = calls.get(&(&**namespace, checkpoint.id)).into_iter().flatten().copied();
+            for (namespace, checkpoint) in kept.chain(called) {
+                if self.checkpoints.remove(&(namespace.clone(), checkpoint.id)) {
+                    open.push((namespace, checkpoint));
+                }
+            }
+        }
+    }
+
+    /// Whether one goes that a run builds on.
+    fn note_latest(&mut self, newest_first: &[Placed<'_>]) {
+        let mut seen = HashSet::new();
+        let latest = newest_first.iter().filter(|(namespace, _)| seen.insert(*namespace));
+        self.ends_lease = latest
+            .filter(|(namespace, _)| !is_per_call(namespace))
+            .any(|(namespace, checkpoint)| self.checkpoints.contains(&((*namespace).clone(), checkpoint.id)));
     }
 
     /// What is deleted with these runs, of all checkpoints of a thread, newest first.
@@ -40,10 +90,13 @@ impl Deletion {
         newest_first: impl IntoIterator<Item = (&'a Arc<str>, &'a Checkpoint)>,
         runs: &[String],
     ) -> Self {
-        Self::plan(newest_first, |_, checkpoint| {
+        let all: Vec<_> = newest_first.into_iter().collect();
+        let mut deletion = Self::plan(all.iter().copied(), |_, checkpoint| {
             let run = checkpoint.metadata.get("run_id").and_then(serde_json::Value::as_str);
             run.is_some_and(|run| runs.iter().any(|other| other == run))
-        })
+        });
+        deletion.note_latest(&all);
+        deletion
     }
 
     /// `goes` is given a checkpoint's place in its namespace, from 0 for the latest.
@@ -58,7 +111,6 @@ impl Deletion {
             let place = places.entry(namespace).or_default();
             if goes(*place, checkpoint) {
                 deletion.checkpoints.insert((namespace.clone(), checkpoint.id));
-                deletion.ends_lease |= *place == 0 && !is_per_call(namespace);
             } else if is_per_call(namespace)
                 && let Some(root) = checkpoint.parents.get("")
             {

@@ -29,8 +29,8 @@ pub use stream::event::{
     CheckpointEvent, DebugEvent, Event, MessageChunk, Nested, NodeUpdate, StreamMode, TaskFinished, TaskStarted,
 };
 pub use stream::outcome::{Interrupted, Outcome, StopReason, Stopped};
-pub use thread::revise::StateUpdate;
 pub use thread::snapshot::{StateSnapshot, TaskSnapshot};
+pub use thread::update::StateUpdate;
 
 pub(crate) use run::start::{claim, open_child, run, stream};
 pub(crate) use stream::emitter::{Emitter, EventSink};

@@ -12,6 +12,7 @@ mod golden;
 mod handlers;
 mod hooked;
 mod interrupts;
+mod kept;
 mod kit;
 mod laws;
 mod modes;

@@ -19,6 +19,7 @@ cases!("prune":
     cuts_links_to_what_is_gone,
     calls_go_with_the_checkpoint_they_were_made_from,
     calls_of_what_stays_stay,
+    what_is_kept_from_call_to_call_stays_with_what_goes_on_from_it,
     a_run_goes_on_after_it,
     a_run_whose_base_is_gone_is_superseded,
     values_that_nobody_needs_are_gone,
@@ -184,6 +185,36 @@ async fn calls_of_what_stays_stay(saver: Subject) -> Outcome {
     has_values("the call's", &get(&saver, "t", "a:1", None).await?, &[("x", &[b"call"])])?;
     // What a subgraph keeps between calls does not go with an old checkpoint of the root.
     has_values("the lasting subgraph's", &get(&saver, "t", "a", None).await?, &[("x", &[b"lasting"])])
+}
+
+/// A subgraph that keeps its state, and one inside it: another line has written newer checkpoints to both.
+async fn what_is_kept_from_call_to_call_stays_with_what_goes_on_from_it(saver: Subject) -> Outcome {
+    let lease = claim(&saver, "t").await?;
+    let (mut outer, mut inner, mut root) = (Line::within("desk"), Line::within("desk|till"), Line::root());
+    saver.commit(&lease, vec![inner.next(&[Set("x", b"kept")])]).await?;
+    let innermost = inner.tip()?.id;
+    saver.commit(&lease, vec![keeping(outer.next(&[Set("x", b"kept")]), "till", innermost)]).await?;
+    let middle = outer.tip()?.id;
+    saver.commit(&lease, vec![root.next(&[Set("x", b"old")])]).await?;
+    saver.commit(&lease, vec![keeping(root.next(&[Set("x", b"new")]), "desk", middle)]).await?;
+    let called = Line::within("desk").called_from(root.tip()?.id).next(&[Set("x", b"begun")]);
+    let begun = if let Record::Checkpoint { checkpoint, .. } = &called { checkpoint.id } else { Uuid::nil() };
+    saver.commit(&lease, vec![called]).await?;
+    for _ in 0..2 {
+        saver.commit(&lease, vec![outer.next(&[Set("x", b"other")]), inner.next(&[Set("x", b"other")])]).await?;
+    }
+    same("how many were pruned", &saver.prune(Prune::default()).await?, &3)?;
+    same("what is left of it", &ids(&saver, "t", "desk").await?, &vec![outer.tip()?.id, begun, middle])?;
+    same("what is left inside it", &ids(&saver, "t", "desk|till").await?, &vec![inner.tip()?.id, innermost])?;
+    has_values("what is kept", &get(&saver, "t", "desk|till", Some(innermost)).await?, &[("x", &[b"kept"])])
+}
+
+/// The checkpoint goes on from this one of a subgraph.
+fn keeping(mut record: Record, level: &str, kept: Uuid) -> Record {
+    if let Record::Checkpoint { checkpoint, .. } = &mut record {
+        checkpoint.agenda.kept = Some([(level.into(), kept)].into());
+    }
+    record
 }
 
 async fn a_run_goes_on_after_it(saver: Subject) -> Outcome {

@@ -16,6 +16,10 @@ use crate::error::{NodeError, RunError};
 use crate::question::Question;
 use crate::state::Values;
 
+/// Why a question is asked no more.
+const WITHDRAWN: &str = "the graph that asked was changed by `update_state` meanwhile; go on with `()`, which asks again what is \
+                         still to be asked";
+
 /// A thread that is given answers.
 pub(in crate::engine) struct Asked<'a, S: Values, C> {
     reader: Reader<'a, S, C>,
@@ -116,6 +120,9 @@ impl<'a, S: Values, C> Asked<'a, S, C> {
             Standing::Open if nobody_asked => {
                 return Ok(Given { anyone: Some(value.clone()), ..Given::default() });
             }
+            Standing::Open if !self.withdrawn()?.is_empty() => {
+                format!("has withdrawn what was asked: {WITHDRAWN}")
+            }
             Standing::Open => {
                 "has no question left to answer in this step: each has its answer already, and the tasks that \
                                are not done go on with `()`"
@@ -123,6 +130,16 @@ impl<'a, S: Values, C> Asked<'a, S, C> {
             }
         };
         Err(self.refused(&reason, &[]))
+    }
+
+    /// The questions of graphs that were changed after they had asked.
+    fn withdrawn(&self) -> Result<Vec<Question>, RunError> {
+        let mut withdrawn = Vec::new();
+        for record in self.pending.records() {
+            let asked = pending::asked(record).map_err(|error| self.reader.unfit(error))?;
+            withdrawn.extend(asked.into_iter().filter(|question| question.withdrawn));
+        }
+        Ok(withdrawn)
     }
 
     fn by_id(
@@ -133,9 +150,13 @@ impl<'a, S: Values, C> Asked<'a, S, C> {
     ) -> Result<Given, RunError> {
         let known: HashMap<&str, &Question> = open.iter().map(|question| (question.id.as_str(), *question)).collect();
         if let Some(unknown) = given.keys().find(|id| !known.contains_key(*id)) {
+            let withdrawn = self.withdrawn()?;
             let reason = match self.standing {
                 Standing::Over(step) => {
                     format!("has finished (step {step}): no question with the id `{unknown}` is open")
+                }
+                _ if withdrawn.iter().any(|question| question.id == **unknown) => {
+                    format!("has withdrawn the question `{unknown}`: {WITHDRAWN}")
                 }
                 _ => {
                     format!("has no open question with the id `{unknown}`: it is another's, or has its answer already")

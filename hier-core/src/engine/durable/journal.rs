@@ -43,6 +43,8 @@ pub(crate) struct Journal {
     /// The checkpoint that is stored when the run ends, if none is stored before.
     buffered: Option<Buffered>,
     scratch: Scratch,
+    /// Of a subgraph that keeps its state: the log of the graph around it, and the last part of its namespace there.
+    keeper: Option<(Arc<TaskLog>, String)>,
 }
 
 struct Buffered {
@@ -111,6 +113,7 @@ impl Journal {
             clock: Clock::after(known.newest),
             buffered: None,
             scratch: Scratch::default(),
+            keeper: None,
         };
         for (name, version, size) in known.versions {
             if let Some(channel) = journal.channels.iter().position(|channel| *channel == name) {
@@ -118,6 +121,19 @@ impl Journal {
             }
         }
         journal
+    }
+
+    /// That of a subgraph that keeps its state: the graph around it is told of each checkpoint.
+    pub(crate) fn kept_by(mut self, outer: Option<Arc<TaskLog>>, level: &str) -> Self {
+        self.keeper = outer.map(|outer| (outer, level.to_owned()));
+        self
+    }
+
+    /// The graph around this one goes on from this checkpoint, which is about to be stored.
+    fn tell_keeper(&self, checkpoint: Uuid) {
+        if let Some((outer, level)) = &self.keeper {
+            outer.keep(level, checkpoint);
+        }
     }
 
     /// Stores a new input, beside what the state was before it.
@@ -229,9 +245,10 @@ impl Journal {
     fn made(
         &mut self,
         id: Uuid,
-        StepMetadata { step, source, agenda }: StepMetadata,
+        StepMetadata { step, source, mut agenda }: StepMetadata,
         pieces: Vec<Piece>,
     ) -> Option<Record> {
+        agenda.kept = self.log.kept();
         let checkpoint = Box::new(Checkpoint {
             id,
             parent: self.base,
@@ -249,6 +266,7 @@ impl Journal {
             self.hold(checkpoint, pieces);
             return None;
         }
+        self.tell_keeper(id);
         let namespace = self.log.namespace.clone();
         Some(Record::Checkpoint { namespace, checkpoint, pieces })
     }
@@ -283,6 +301,7 @@ impl Journal {
                 let name = &self.channels[channel];
                 whole.transpose().map_err(|error| self.unfit(&format!("channel `{name}`"), &error))?;
             }
+            self.tell_keeper(checkpoint.id);
             let namespace = self.log.namespace.clone();
             records.push(Record::Checkpoint { namespace, checkpoint, pieces });
         }

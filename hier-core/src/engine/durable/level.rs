@@ -41,6 +41,11 @@ fn has_old_name<S: Values, C>(graph: &Program<S, C>, node: usize) -> bool {
     graph.renamed.iter().any(|(_, new)| new == graph.plan.name(node))
 }
 
+/// The parts of a namespace.
+pub(in crate::engine) fn levels(namespace: &str) -> Vec<String> {
+    namespace.split('|').filter(|level| !level.is_empty()).map(str::to_owned).collect()
+}
+
 /// The namespace of a graph inside another's.
 pub(in crate::engine) fn within(outer: &[String], level: &str) -> String {
     outer.iter().map(String::as_str).chain([level]).collect::<Vec<_>>().join("|")

@@ -9,6 +9,7 @@ pub(in crate::engine) mod check;
 pub(in crate::engine) mod delta;
 pub(in crate::engine) mod input;
 pub(in crate::engine) mod journal;
+pub(in crate::engine) mod kept;
 pub(in crate::engine) mod level;
 pub(in crate::engine) mod load;
 pub(in crate::engine) mod pending;

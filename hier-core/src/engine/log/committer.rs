@@ -1,6 +1,5 @@
 //! Gives records to the saver: at once, or in the background.
 
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Waker};
@@ -35,8 +34,6 @@ pub(crate) struct Committer {
     /// What went wrong in the background.
     failure: Arc<OnceLock<SaverError>>,
     released: AtomicBool,
-    /// The namespaces of subgraphs that have been read in this run.
-    used: Mutex<HashSet<Arc<str>>>,
 }
 
 /// The task that stores in the background. It ends when nobody can give it jobs any more.
@@ -62,7 +59,6 @@ impl Committer {
             room: Arc::new(Semaphore::new(ROOM as usize)),
             failure: Arc::default(),
             released: AtomicBool::new(false),
-            used: Mutex::default(),
         }
     }
 
@@ -114,11 +110,6 @@ impl Committer {
             let reason = std::io::Error::other("the tokio runtime of the run was shut down");
             SaverError::database(format!("storing thread `{}` in the background", self.lease.thread), reason)
         })
-    }
-
-    /// Whether this is the first time in the run that a subgraph's namespace is read.
-    pub(crate) fn is_first_use(&self, namespace: &Arc<str>) -> bool {
-        lock(&self.used).insert(namespace.clone())
     }
 
     /// Releases the thread's lease, once nothing is being written any more.

@@ -2,8 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
+use uuid::Uuid;
+
 use super::committer::Committer;
-use crate::checkpoint::{Record, SaverError, TaskWrites};
+use crate::checkpoint::{Kept, Record, SaverError, TaskWrites};
 use crate::config::Durability;
 use crate::sync::lock;
 
@@ -13,11 +15,13 @@ pub(crate) struct TaskLog {
     pub(crate) namespace: Arc<str>,
     /// What is stored when the run ends, if nothing is stored before.
     held: Mutex<Vec<TaskWrites>>,
+    /// Which checkpoints the subgraphs that keep their state go on from; none if the graph has no such subgraph.
+    kept: Mutex<Option<Kept>>,
 }
 
 impl TaskLog {
     pub(crate) fn new(committer: Arc<Committer>, namespace: Arc<str>) -> Self {
-        Self { committer, namespace, held: Mutex::default() }
+        Self { committer, namespace, held: Mutex::default(), kept: Mutex::default() }
     }
 
     /// Whether records are kept until the run ends.
@@ -32,6 +36,21 @@ impl TaskLog {
             return Ok(());
         }
         self.committer.commit(vec![self.record(writes)]).await
+    }
+
+    /// What the graph's subgraphs keep.
+    pub(crate) fn kept(&self) -> Option<Kept> {
+        lock(&self.kept).clone()
+    }
+
+    /// What the graph's subgraphs keep where the run takes it up.
+    pub(crate) fn keep_all(&self, kept: Option<Kept>) {
+        *lock(&self.kept) = kept;
+    }
+
+    /// From now on a subgraph goes on from this checkpoint.
+    pub(crate) fn keep(&self, level: &str, checkpoint: Uuid) {
+        lock(&self.kept).get_or_insert_default().insert(level.into(), checkpoint);
     }
 
     pub(crate) fn record(&self, writes: TaskWrites) -> Record {

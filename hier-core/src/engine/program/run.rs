@@ -293,7 +293,7 @@ impl<C> Run<C> {
             path: self.place().to_string(),
             number,
         });
-        Question { id, path: vec![self.node().to_owned()], value, answered: false, asker }
+        Question { id, path: vec![self.node().to_owned()], value, answered: false, withdrawn: false, asker }
     }
 }
 

@@ -10,13 +10,14 @@ use crate::engine::attempt::stored::RoutingRecord;
 use crate::engine::attempt::{resolve, stored};
 use crate::engine::durable::answer::{Asked, Given};
 use crate::engine::durable::journal::{Journal, StepMetadata};
+use crate::engine::durable::kept::Place;
 use crate::engine::durable::load::{Known, Loaded, Reader, load};
 use crate::engine::durable::pending::Pending;
 use crate::engine::durable::resumed::{Mode, Resumed};
 use crate::engine::durable::{answer, input};
 use crate::engine::log::committer::Committer;
 use crate::engine::log::task_log::TaskLog;
-use crate::engine::program::{Command, Destinations, Input, Task};
+use crate::engine::program::{Command, Destinations, Input, Task, TaskKey};
 use crate::engine::run::runner::Runner;
 use crate::engine::step::Breakpoints;
 use crate::error::RunError;
@@ -45,6 +46,9 @@ where
     let journal = |known| Journal::new(&graph, log.clone(), metadata, Arc::new(BTreeMap::new()), known);
     runner.breakpoints = Breakpoints::configured(&graph.plan, &config)?;
     runner.position.ledger.keep_notes(&graph.channels, &[]);
+    let place = Place { graph: &*graph, saver: &committer.saver, thread: &thread, namespace: &[] };
+    let stands = saved.as_ref().map(|saved| &saved.checkpoint);
+    log.keep_all(place.opened(stands, config.checkpoint).await.map_err(fail)?);
     let Some(mut saved) = saved else {
         if let Some(id) = config.checkpoint {
             return Err(RunError::NoCheckpoint { thread: thread.to_string(), checkpoint: id.to_string() });
@@ -63,6 +67,9 @@ where
     runner.apply_command(writes, routes)?;
     match given {
         Input::New(writes) => {
+            if newest.is_none_or(|newest| newest <= checkpoint.id) {
+                runner.keep_begun(&pending, checkpoint.step).await?;
+            }
             runner.discard()?;
             runner.begin_durably(writes, checkpoint.step.saturating_add(1)).await
         }
@@ -144,6 +151,7 @@ where
         runner.void_pending(&mut pending).await?;
         Some(Resumed { pending, mode: Mode::Afresh, anyone: None, open: None })
     } else {
+        runner.keep_begun(&pending, checkpoint.step).await?;
         let mode = if config.checkpoint.is_none() || is_newest { Mode::GoOn } else { Mode::Again };
         let anyone = match (given.anyone, answers) {
             (None, None) => pending.anyone().map_err(unreadable)?,
@@ -249,6 +257,20 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         applied?;
         self.emit_checkpoint(self.step, Source::Loop);
         self.step += 1;
+        Ok(())
+    }
+
+    /// What calls of the open step have done, which follows this step, belongs to what the graph's subgraphs keep.
+    pub(in crate::engine) async fn keep_begun(&self, pending: &Pending, step: i64) -> Result<(), RunError> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        let Committer { saver, lease, .. } = &*journal.log.committer;
+        let namespace = &*self.task.run.shared.namespace;
+        let place = Place { graph: &*self.task.graph, saver, thread: &lease.thread, namespace };
+        let keys: Vec<TaskKey> = self.position.tasks(step.saturating_add(1)).collect();
+        let (mut kept, base) = (journal.log.kept(), journal.base.unwrap_or_default());
+        let begun = place.begun(&mut kept, pending, keys.into_iter(), base).await;
+        begun.map_err(|error| journal.saver(error))?;
+        journal.log.keep_all(kept);
         Ok(())
     }
 

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::checkpoint::{ListQuery, Saved, SaverError};
+use crate::checkpoint::{Saved, SaverError};
 use crate::engine::durable::answer::Open;
 use crate::engine::durable::input;
 use crate::engine::durable::journal::{Journal, RETURNED};
+use crate::engine::durable::kept;
+use crate::engine::durable::kept::{CALL, Place};
 use crate::engine::durable::load::{Known, Loaded, Reader, load};
 use crate::engine::durable::resumed::{Mode, Resumed};
 use crate::engine::log::task_log::TaskLog;
@@ -15,9 +17,6 @@ use crate::engine::program::{Checkpoints, Task};
 use crate::engine::run::runner::{End, Runner};
 use crate::error::RunError;
 use crate::state::{Values, Writes};
-
-/// The metadata by which a subgraph that keeps its state knows which call it is in.
-const CALL: &str = "__call__";
 
 fn keeps<S: Values, C>(task: &Task<S, C>) -> bool {
     task.graph.nodes[task.run.key.node].checkpoints == Checkpoints::PerThread
@@ -37,8 +36,8 @@ where
 {
     let Some(log) = runner.task.run.shared.log.clone() else { return runner.enter(given).await };
     let keeps = keeps(task);
-    let saved = stored(&log, task, keeps).await;
-    let saved = saved.map_err(|error| RunError::Saver { graph: runner.graph_name(), error })?;
+    let failed = |error| RunError::Saver { graph: runner.task.graph.plan.graph().to_owned(), error };
+    let (saved, newest) = stored(&log, task, keeps).await.map_err(failed)?;
     let mut metadata = runner.task.run.shared.config.metadata.clone();
     let call = task.run.task_id().to_string();
     if keeps {
@@ -46,16 +45,25 @@ where
     }
     let (graph, metadata) = (runner.task.graph.clone(), Arc::new(metadata));
     let parents = runner.task.run.shared.parents.clone().unwrap_or_default();
-    let journal = |known| Journal::new(&graph, log.clone(), metadata, parents, known);
+    let (keeper, level) = (task.run.shared.log.clone().filter(|_| keeps), last_level(&log.namespace));
+    let journal = |known| Journal::new(&graph, log.clone(), metadata, parents, known).kept_by(keeper, level);
     runner.position.ledger.keep_notes(&graph.channels, &[]);
+    let (checkpointer, thread) = (&log.committer.saver, log.committer.lease.thread.clone());
+    // Of a call that is the first of its namespace nothing is stored inside it either.
+    if saved.is_some() || keeps {
+        let stands = saved.as_ref().map(|saved| &saved.checkpoint);
+        let bound = stands.map(|checkpoint| checkpoint.id).filter(|id| Some(*id) != newest);
+        let namespace = &*runner.task.run.shared.namespace;
+        let opened =
+            Place { graph: &*graph, saver: checkpointer, thread: &thread, namespace }.opened(stands, bound).await;
+        log.keep_all(opened.map_err(failed)?);
+    }
     let Some(mut saved) = saved else {
-        runner.journal = Some(Box::new(journal(Known::default())));
+        runner.journal = Some(Box::new(journal(Known { newest, ..Known::default() })));
         return runner.begin_durably(given, -1).await;
     };
-    let thread = log.committer.lease.thread.clone();
-    let completed = input::complete(&log.committer.saver, &thread, &log.namespace, &mut saved).await;
-    completed.map_err(|error| RunError::Saver { graph: runner.graph_name(), error })?;
-    let newest = Some(saved.checkpoint.id);
+    let completed = input::complete(checkpointer, &thread, &log.namespace, &mut saved).await;
+    completed.map_err(failed)?;
     let goes_on = !keeps || saved.checkpoint.metadata.get(CALL).is_some_and(|stored| *stored == call);
     // Of a call that goes on the channels which expire are as they were stored, once its first step has been.
     let is_entering = !keeps && saved.checkpoint.step <= 0;
@@ -75,6 +83,7 @@ where
         position.ledger.forget_returns();
     }
     runner.take_up(journal(known), state, position);
+    runner.keep_begun(&pending, checkpoint.step).await?;
     let step = checkpoint.step.saturating_add(1);
     if !goes_on {
         runner.discard()?;
@@ -93,30 +102,38 @@ fn open_inside<S: Values, C>(task: &Task<S, C>) -> Option<Open> {
     questions.iter().any(|question| question.answered).then(|| open.map(|question| question.id.clone()).collect())
 }
 
-/// What is stored of a subgraph.
-async fn stored<S, C>(log: &TaskLog, task: &Task<S, C>, keeps: bool) -> Result<Option<Saved>, SaverError>
+/// The part of a namespace that stands for the innermost graph.
+fn last_level(namespace: &str) -> &str {
+    namespace.rsplit_once('|').map_or(namespace, |(_, level)| level)
+}
+
+/// What a call of a subgraph goes on from, and the newest checkpoint of its namespace.
+async fn stored<S, C>(
+    log: &TaskLog,
+    task: &Task<S, C>,
+    keeps: bool,
+) -> Result<(Option<Saved>, Option<Uuid>), SaverError>
 where
     S: Values,
     C: Send + Sync + 'static,
 {
     // Who runs for the first time has stored nothing.
     if !keeps && !task.run.is_resumed() && task.run.attempt() == 1 {
-        return Ok(None);
+        return Ok((None, None));
     }
     let (saver, thread) = (&log.committer.saver, &log.committer.lease.thread);
     // What was stored in the background a moment ago is to be found.
     log.committer.flush().await?;
-    // Where a run goes back in time, what a subgraph keeps goes back with it.
-    let mut id: Option<Uuid> = None;
-    if let Some(before) = task.run.config().checkpoint.filter(|_| keeps && log.committer.is_first_use(&log.namespace)) {
-        let namespace = Some(log.namespace.to_string());
-        let query = ListQuery { namespace, before: Some(before), limit: Some(1), ..ListQuery::thread(&**thread) };
-        match saver.list(query).await?.first() {
-            Some(listed) => id = Some(listed.checkpoint.id),
-            None => return Ok(None),
+    match &task.run.shared.log {
+        Some(outer) if keeps => {
+            kept::of_subgraph(saver, outer, thread, (&log.namespace, last_level(&log.namespace))).await
+        }
+        _ => {
+            let found = saver.get(thread, &log.namespace, None).await?;
+            let newest = found.as_ref().map(|found| found.checkpoint.id);
+            Ok((found, newest))
         }
     }
-    saver.get(thread, &log.namespace, id).await
 }
 
 /// Ends a subgraph. With durability `exit` only what is still needed is stored.

@@ -4,95 +4,25 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::checkpoint::{Checkpoint, Checkpointer, CodecError, Record, Saved, Source};
+use crate::checkpoint::{Checkpoint, Checkpointer, CodecError, Kept, Record, Saved, SaverError, Source};
 use crate::config::Config;
 use crate::engine::attempt::resolve;
 use crate::engine::attempt::route::{safely, with_routes};
 use crate::engine::durable::journal::{Journal, StepMetadata};
+use crate::engine::durable::kept::{CALL, Place, newest};
+use crate::engine::durable::level::levels;
 use crate::engine::durable::load::{Known, Loaded, Reader, load};
 use crate::engine::durable::pending::Pending;
 use crate::engine::log::committer::Committer;
 use crate::engine::log::task_log::TaskLog;
-use crate::engine::program::{By, Command, Done, Plan, Program};
+use crate::engine::program::{By, Command, Done, Plan, Program, TaskKey};
 use crate::engine::step::{Applied, Last, Position};
+use crate::engine::thread::inside::{Line, Refused};
 use crate::engine::thread::snapshot;
+use crate::engine::thread::snapshot::addressed;
+use crate::engine::thread::update::{Author, StateUpdate};
 use crate::error::RunError;
-use crate::state::{Update, Values};
-
-/// An update of a thread's state from outside its runs, as if a node had returned it.
-#[derive(Debug)]
-pub struct StateUpdate<S: Values> {
-    pub(crate) command: Command<S>,
-    pub(crate) by: Author,
-}
-
-/// As who an update is made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Author {
-    /// The node that ran last.
-    Last,
-    Node(String),
-    Start,
-    Input,
-    End,
-    Copy,
-}
-
-impl<S: Values> StateUpdate<S> {
-    fn new(command: Command<S>, by: Author) -> Self {
-        Self { command, by }
-    }
-
-    /// The same once more.
-    fn again(&self) -> Self {
-        let Command { writes, jumps, .. } = &self.command;
-        Self::new(Command { writes: writes.clone(), jumps: jumps.clone(), ..Command::default() }, self.by.clone())
-    }
-
-    /// An update as the node that ran last.
-    pub fn update(update: impl Update<State = S>) -> Self {
-        Self::new(Command::update(update), Author::Last)
-    }
-
-    /// A command as the node that ran last: its targets are followed too.
-    pub fn command(command: Command<S>) -> Self {
-        Self::new(command, Author::Last)
-    }
-
-    /// As this node: its edges are followed, as if it had just run. `__start__` is START.
-    #[must_use]
-    pub fn as_node(mut self, node: impl Into<String>) -> Self {
-        let node = node.into();
-        self.by = match node.as_str() {
-            hier_spec::START => Author::Start,
-            hier_spec::END => Author::End,
-            "__input__" => Author::Input,
-            "__copy__" => Author::Copy,
-            _ => Author::Node(node),
-        };
-        self
-    }
-
-    /// As a new input that has not been applied: START runs next, beside what was to run.
-    pub fn input(update: impl Update<State = S>) -> Self {
-        Self::new(Command::update(update), Author::Input)
-    }
-
-    /// Nothing but the node's edges: it counts as done.
-    pub fn skip(node: impl Into<String>) -> Self {
-        Self::new(Command::new(), Author::Last).as_node(node)
-    }
-
-    /// Ends the thread: what tasks of the open step have done is applied, what is left is dropped.
-    pub fn finish() -> Self {
-        Self::new(Command::new(), Author::End)
-    }
-
-    /// A copy of the checkpoint beside it, with the same parent.
-    pub fn copy() -> Self {
-        Self::new(Command::new(), Author::Copy)
-    }
-}
+use crate::state::Values;
 
 /// Makes updates, each list as one superstep, and returns the configuration that addresses the last checkpoint.
 pub(crate) async fn revise<S, C>(
@@ -181,20 +111,31 @@ where
     C: Send + Sync + 'static,
 {
     let reader = Reader { graph, thread: &committer.lease.thread };
-    let (mut revision, mut known) = read(reader, &committer.saver, config).await?;
+    let (saver, namespace) = (&committer.saver, config.namespace.as_str());
+    let fail = |error| RunError::Saver { graph: graph.plan.graph().to_owned(), error };
+    let line = Line::of(saver, reader.thread, namespace).await.map_err(fail)?;
+    let (mut revision, mut known) = read(reader, saver, config).await?;
+    let log = Arc::new(TaskLog::new(committer.clone(), namespace.into()));
+    log.keep_all(revision.kept(saver, &levels(namespace), &known).await.map_err(fail)?);
     let source = revision.make(updates)?;
     let parents = revision.checkpoint.as_ref().map(|checkpoint| checkpoint.parents.clone()).unwrap_or_default();
     if source == Source::Fork {
         known.base = revision.checkpoint.as_ref().and_then(|checkpoint| checkpoint.parent);
     }
-    let log = Arc::new(TaskLog::new(committer.clone(), config.namespace.as_str().into()));
-    let mut journal = Journal::new(graph, log, Arc::new(config.metadata.clone()), parents, known);
+    let mut metadata = config.metadata.clone();
+    // It belongs to the call whose state it changes.
+    let call = revision.checkpoint.as_ref().and_then(|checkpoint| checkpoint.metadata.get(CALL));
+    metadata.extend(call.map(|call| (CALL.to_owned(), call.clone())));
+    let mut journal = Journal::new(graph, log, Arc::new(metadata), parents, known);
     let record = revision.record(&mut journal, source)?;
-    let records = match record {
+    let mut records = match record {
         Some(record) => vec![record],
         None => journal.take_held(|| (graph.initial)())?,
     };
-    let fail = |error| RunError::Saver { graph: graph.plan.graph().to_owned(), error };
+    if let Some(Record::Checkpoint { checkpoint, .. }) = records.first() {
+        let around = line.follow(saver, &committer.lease.thread, namespace, checkpoint).await;
+        records.extend(around.map_err(|refused| refused.told(&Reader { graph, thread: &committer.lease.thread }))?);
+    }
     committer.saver.commit(&committer.lease, records).await.map_err(fail)?;
     Ok(journal.base.unwrap_or_default())
 }
@@ -210,8 +151,7 @@ where
     C: Send + Sync + 'static,
 {
     let (thread, namespace) = (reader.thread, config.namespace.as_str());
-    let get = async |id| saver.get(thread, namespace, id).await.map_err(|error| reader.failed(error));
-    let mut found = get(config.checkpoint).await?;
+    let mut found = addressed(saver, thread, config).await.map_err(|error| reader.failed(error))?;
     if let Some(found) = &mut found {
         let completed = crate::engine::durable::input::complete(saver, thread, namespace, found).await;
         completed.map_err(|error| reader.failed(error))?;
@@ -219,8 +159,8 @@ where
     if let (None, Some(id)) = (&found, config.checkpoint) {
         return Err(RunError::NoCheckpoint { thread: thread.to_owned(), checkpoint: id.to_string() });
     }
-    let newest = get(None).await?.map(|found| found.checkpoint.id);
-    open(reader, saver, newest, found, !namespace.is_empty()).await
+    let newest = newest(saver, thread, namespace, None, None).await.map_err(|error| reader.failed(error))?;
+    open(reader, saver, newest.map(|newest| newest.id), found, !namespace.is_empty()).await
 }
 
 async fn open<'a, S, C>(
@@ -254,6 +194,24 @@ where
 }
 
 impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
+    /// What the graph's subgraphs keep; what calls of the open step have done is part of it, unless it is in the past.
+    async fn kept(
+        &self,
+        saver: &Arc<dyn Checkpointer>,
+        namespace: &[String],
+        known: &Known,
+    ) -> Result<Option<Kept>, SaverError> {
+        let Reader { graph, thread } = self.reader;
+        let place = Place { graph, saver, thread, namespace };
+        let (checkpoint, is_past) = (self.checkpoint.as_ref(), known.base != known.newest);
+        let mut kept = place.opened(checkpoint, known.base.filter(|_| is_past)).await?;
+        if let Some(checkpoint) = checkpoint.filter(|_| !is_past) {
+            let keys: Vec<TaskKey> = self.position.tasks(self.step()).collect();
+            place.begun(&mut kept, &self.pending, keys.into_iter(), checkpoint.id).await?;
+        }
+        Ok(kept)
+    }
+
     fn wrong(&self, reason: impl Into<String>) -> RunError {
         RunError::Update { graph: self.reader.graph.plan.graph().to_owned(), reason: reason.into() }
     }
@@ -361,6 +319,20 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
         match self.position.input().filter(|_| source == Source::Input) {
             Some(input) => journal.input(input, &self.state, &mut changes, metadata),
             None => journal.step(&self.state, &mut changes, (self.position.input(), &returned), metadata),
+        }
+    }
+}
+
+impl Refused {
+    fn told<S: Values, C>(self, reader: &Reader<'_, S, C>) -> RunError {
+        match self {
+            Self::Saver(error) => reader.failed(error),
+            Self::Stored(error) => reader.unfit(error),
+            Self::Unsaved(error) => RunError::Encode {
+                graph: reader.graph.plan.graph().to_owned(),
+                what: "the questions of the graph inside".to_owned(),
+                reason: error.to_string(),
+            },
         }
     }
 }

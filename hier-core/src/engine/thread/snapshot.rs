@@ -6,12 +6,13 @@ use std::time::SystemTime;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::checkpoint::{Checkpointer, CodecError, ListQuery, Saved, Source};
+use crate::checkpoint::{Checkpointer, CodecError, ListQuery, Saved, SaverError, Source};
 use crate::config::Config;
-use crate::engine::durable::level::{stored_level, within};
+use crate::engine::durable::level::{levels, stored_level, within};
 use crate::engine::durable::load::{Loaded, Reader, load};
 use crate::engine::program::{Done, Program};
 use crate::engine::step::Applied;
+use crate::engine::thread::inside::Line;
 use crate::error::RunError;
 use crate::question::Question;
 use crate::state::{Update, Values};
@@ -82,7 +83,7 @@ where
     C: Send + Sync + 'static,
 {
     let (thread, fail) = place(graph, config)?;
-    let found = saver.get(thread, &config.namespace, config.checkpoint).await.map_err(&fail)?;
+    let found = addressed(saver, thread, config).await.map_err(&fail)?;
     let Some(found) = found else {
         return Ok(StateSnapshot {
             values: (graph.initial)(),
@@ -99,6 +100,22 @@ where
         });
     };
     shown(graph, saver, config, found, config.checkpoint.is_none()).await
+}
+
+/// The checkpoint that the configuration addresses; else the one that the thread, or the graph inside it, is at now.
+pub(in crate::engine) async fn addressed(
+    saver: &Arc<dyn Checkpointer>,
+    thread: &str,
+    config: &Config,
+) -> Result<Option<Saved>, SaverError> {
+    let id = match config.checkpoint {
+        None if !config.namespace.is_empty() => match Line::of(saver, thread, &config.namespace).await?.own {
+            Some(own) => Some(own.id),
+            None => return Ok(None),
+        },
+        id => id,
+    };
+    saver.get(thread, &config.namespace, id).await
 }
 
 /// The states of a thread, newest first.
@@ -194,11 +211,6 @@ where
         task.state = Some(Config::thread(thread).namespace(within(&namespace, &level)));
     }
     Ok(snapshot)
-}
-
-/// The parts of a namespace.
-fn levels(namespace: &str) -> Vec<String> {
-    namespace.split('|').filter(|level| !level.is_empty()).map(str::to_owned).collect()
 }
 
 /// What is shown of a checkpoint, but for where the graphs that its tasks run are.
