@@ -5,7 +5,7 @@ use lz4_flex::block;
 
 use crate::place::Place;
 
-/// What is shorter is not worth it.
+/// Shorter values are not compressed: it would save little.
 const WORTH_IT: usize = 128;
 /// LZ4 makes nothing smaller than this part of it. What claims more would only fill the memory.
 const MOST: usize = 256;

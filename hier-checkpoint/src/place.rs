@@ -12,7 +12,7 @@ pub(crate) enum Place<'a> {
     Body { thread: &'a str, namespace: &'a str, id: Uuid },
     /// A channel's value, or what was added to it.
     Piece { thread: &'a str, namespace: &'a str, channel: &'a str, version: Uuid, base: Option<Uuid> },
-    /// What a task wrote.
+    /// A write of a task.
     Write {
         thread: &'a str,
         namespace: &'a str,

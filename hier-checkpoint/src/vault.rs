@@ -98,7 +98,7 @@ impl Vault {
         self.database.get_or_init(|| id);
     }
 
-    /// What the encryption is bound to.
+    /// The additional authenticated data: the place of the value.
     fn bound_to(&self, place: Place<'_>) -> Vec<u8> {
         let mut bytes = self.database.get().copied().unwrap_or_default().as_bytes().to_vec();
         bytes.extend(place.bytes());

@@ -37,7 +37,7 @@ pub struct Config {
     pub(crate) namespace: String,
     pub(crate) durability: Durability,
     claim: Claim,
-    /// What happens if somebody else runs the thread, if it was said.
+    /// The policy for a thread that somebody else runs, if one was set.
     when_running: Option<WhenRunning>,
     pub(crate) metadata: Map<String, Value>,
     pub(crate) interrupt_before: Option<Vec<String>>,
@@ -182,7 +182,7 @@ impl Config {
         Claim { when_running: self.when_running.unwrap_or(unless_said), ..self.claim.clone() }
     }
 
-    /// Who runs the thread, in words for people: they stand in the error of whoever is refused meanwhile.
+    /// Names the holder of the thread, in words for people: they stand in the error of a run that is refused meanwhile.
     #[must_use]
     pub fn holder(mut self, holder: impl Into<String>) -> Self {
         self.claim.holder = holder.into();

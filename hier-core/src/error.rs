@@ -41,7 +41,7 @@ struct Inner {
     of_handler: AtomicBool,
 }
 
-/// What happened to a node.
+/// The reason why a node failed, or stopped on purpose.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum NodeErrorKind {
@@ -66,19 +66,19 @@ pub enum NodeErrorKind {
     Tool {
         /// The tool.
         tool: String,
-        /// What happened to it.
+        /// The error of the item.
         error: NodeError,
     },
     /// It asks something and cannot go on without the answer. Empty if the graph that it runs stopped at a breakpoint.
     Interrupt(Vec<Question>),
     /// It was given an answer of the wrong type. The question is still open.
     WrongAnswer {
-        /// What it asked.
+        /// The question.
         question: Box<Question>,
-        /// What is wrong with the answer.
+        /// The reason why the answer does not fit.
         reason: String,
     },
-    /// What it has done could not be stored.
+    /// The writes of the task could not be stored.
     Saver(SaverError),
 }
 
@@ -127,7 +127,7 @@ impl NodeError {
         self.0.of_handler.load(Ordering::Relaxed)
     }
 
-    /// What happened.
+    /// The reason.
     pub fn kind(&self) -> &NodeErrorKind {
         &self.0.kind
     }
@@ -147,7 +147,7 @@ impl NodeError {
         }
     }
 
-    /// Whether it is no failure but something that the run has to deal with.
+    /// Whether the error is control flow (an interrupt, a wrong answer, the saver) rather than a failure.
     pub(crate) fn is_signal(&self) -> bool {
         matches!(self.kind(), NodeErrorKind::Interrupt(_) | NodeErrorKind::Saver(_))
             || self.wrongly_answered().is_some()
@@ -222,7 +222,7 @@ impl fmt::Debug for NodeError {
     }
 }
 
-/// What several tasks of one step did with a channel that they may not do.
+/// The way in which tasks of one step contradict each other on a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConflictKind {
@@ -288,7 +288,7 @@ pub enum RunError {
         channel: String,
         /// The nodes that wrote it.
         nodes: Vec<String>,
-        /// What they did.
+        /// The kind of conflict.
         kind: ConflictKind,
     },
     /// [`EventStream::outcome`](crate::EventStream::outcome) was asked for after the stream had told the error that ended
@@ -304,7 +304,7 @@ pub enum RunError {
         channel: String,
         /// The node whose write it was.
         node: String,
-        /// What the reducer said.
+        /// The reducer's message.
         message: String,
     },
     /// Several calls of a graph that keeps its state for the whole thread came together in one step. None has run.
@@ -337,7 +337,7 @@ pub enum RunError {
         graph: String,
         /// The node.
         node: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// The run's cancellation token was cancelled.
@@ -360,7 +360,7 @@ pub enum RunError {
     NoCheckpointer {
         /// The graph.
         graph: String,
-        /// What was asked for.
+        /// The operation that needs one.
         what: &'static str,
     },
     /// The saver failed, or the thread was taken over by another run.
@@ -368,7 +368,7 @@ pub enum RunError {
     Saver {
         /// The graph.
         graph: String,
-        /// What the saver said.
+        /// The saver's error.
         error: SaverError,
     },
     /// A value of the state could not be stored.
@@ -376,19 +376,19 @@ pub enum RunError {
     Encode {
         /// The graph.
         graph: String,
-        /// What could not be stored: the channel, or what was sent to which node.
+        /// The value that could not be stored: of which channel, or sent to which node.
         what: String,
         /// Why.
         reason: String,
     },
-    /// What is stored of the thread cannot be read by this program. Nothing was changed.
+    /// This program cannot read the stored thread. Nothing was changed.
     #[error("thread `{thread}` cannot be read by graph `{graph}`: {reason}")]
     Incompatible {
         /// The graph.
         graph: String,
         /// The thread.
         thread: String,
-        /// What does not fit, and how to mend it.
+        /// The part that does not fit, and how to mend it.
         reason: String,
     },
     /// The thread has no such checkpoint.
@@ -404,7 +404,7 @@ pub enum RunError {
     Answer {
         /// The graph.
         graph: String,
-        /// What is wrong.
+        /// The reason.
         reason: String,
         /// The questions that are open.
         pending: Vec<Question>,
@@ -414,7 +414,7 @@ pub enum RunError {
     Update {
         /// The graph.
         graph: String,
-        /// What is wrong, and how to mend it.
+        /// The reason, and how to mend it.
         reason: String,
     },
     /// Tasks had to wait or to be spread over cores, and no tokio runtime was there, or it had been shut down.
@@ -468,7 +468,7 @@ fn questions(pending: &[Question]) -> String {
 pub struct BuildError {
     /// The graph.
     pub graph: String,
-    /// What is wrong, one message a mistake.
+    /// The messages, one a mistake.
     pub mistakes: Vec<String>,
 }
 

@@ -69,7 +69,7 @@ pub(crate) async fn caught<T>(work: impl Future<Output = T>) -> thread::Result<T
     .await
 }
 
-/// What a panic said that was just caught, and where.
+/// The message of the panic that was just caught, and its place.
 pub(crate) fn text(payload: &(dyn Any + Send)) -> String {
     let text = said(payload);
     let told = text.unwrap_or("no message");

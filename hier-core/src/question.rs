@@ -1,10 +1,10 @@
-//! What a node asks, and which task asks it.
+//! Questions of nodes (interrupts), and the tasks that ask them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-/// What a node asks.
+/// A question of a node: the value of an interrupt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Question {

@@ -1,4 +1,4 @@
-//! What a URL says: the driver's part of it, and whether connections are encrypted.
+//! Parses the URL: the driver's part of it, and whether connections are encrypted.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub(crate) struct Address {
     pub(crate) roots: Option<Roots>,
 }
 
-/// Whose certificates are believed.
+/// The roots whose certificates are trusted.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Roots {
     /// Those that this machine believes.

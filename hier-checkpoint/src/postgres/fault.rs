@@ -1,4 +1,4 @@
-//! What can go wrong inside, what is worth another attempt, and how it is told.
+//! Internal errors: which are worth another attempt, and the errors that users see.
 
 use std::error::Error;
 use std::time::Duration;
@@ -87,7 +87,7 @@ impl Fault {
     }
 }
 
-/// What a standby says, as after a failover.
+/// The error of a standby, as after a failover.
 const READ_ONLY: SqlState = SqlState::READ_ONLY_SQL_TRANSACTION;
 
 fn is_of_class(code: &SqlState, classes: &[&str]) -> bool {

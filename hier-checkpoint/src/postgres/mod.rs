@@ -123,7 +123,7 @@ impl Postgres {
         }
     }
 
-    /// What is said to those whose work was dropped.
+    /// The error for callers whose work was dropped.
     fn stopped(&self) -> SaverError {
         let reason = "the runtime in which it was at work has ended, or something in it panicked: try again";
         SaverError::database(&*self.0.session.place, std::io::Error::other(reason))

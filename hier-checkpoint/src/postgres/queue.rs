@@ -14,7 +14,7 @@ use crate::vault::Vault;
 const MOST: usize = 2_000;
 /// How many bytes share a statement. One commit may have more.
 pub(super) const MOST_BYTES: usize = 16 << 20;
-/// What the server takes in one statement, with some room for what is around it.
+/// The size limit of one statement in bytes, less some room for the protocol.
 const LIMIT: usize = 1_000_000_000;
 
 type Answer = Result<(), SaverError>;
@@ -28,7 +28,7 @@ struct Job {
 
 type Threads = HashMap<Arc<str>, VecDeque<Job>>;
 
-/// What waits, by thread. A thread is in here as long as it has a worker.
+/// The queued work, by thread. A thread is in here as long as it has a worker.
 #[derive(Default)]
 pub(super) struct Queue(Mutex<Threads>);
 
@@ -74,7 +74,7 @@ impl Worker {
         &self.thread
     }
 
-    /// What is to be done next; none if that was all, and the worker has to end.
+    /// The next group of work; none if the queue is empty, and the worker has to end.
     pub(super) fn next(&mut self) -> Option<Group> {
         let mut threads = self.queue.lock();
         let jobs = threads.get_mut(&self.thread)?;

@@ -18,11 +18,11 @@ use super::statements::{MIGRATIONS, Statements};
 
 /// At most so much of [`PostgresOptions::retry_for`] is spent on the first connection, where the URL may be wrong.
 const CONNECTING: Duration = Duration::from_secs(5);
-/// What the system can count.
+/// The longest time that the system accepts.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// After so long without a word a connection is asked whether it is still there.
 const KEEPALIVE: Duration = Duration::from_secs(15);
-/// What the driver has where the URL says nothing.
+/// The default of the driver.
 const NO_IDLE: Duration = Duration::from_secs(2 * 60 * 60);
 const FIRST_WAIT: Duration = Duration::from_millis(20);
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
@@ -206,7 +206,7 @@ fn set_defaults(config: &mut Config, limit: Duration) -> Duration {
     each.saturating_mul(u32::try_from(hosts).unwrap_or(u32::MAX))
 }
 
-/// What makes connections.
+/// Makes the connection manager.
 fn manager(config: Config, roots: Option<&Roots>, place: &str) -> Result<Manager, SaverError> {
     let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
     let Some(roots) = roots else { return Ok(Manager::from_config(config, NoTls, recycling)) };

@@ -97,7 +97,7 @@ pub(super) enum Owner<'a> {
     Unclaimed(i64),
 }
 
-/// What has become of a batch.
+/// The result of a batch.
 pub(super) enum Stored {
     Done,
     /// The thread is not held.

@@ -30,13 +30,13 @@ pub(crate) fn unescape(text: &str) -> Arc<str> {
     plain.into()
 }
 
-/// What is stored of the holder of a thread: who it is, and which claim of theirs made it so. A claim whose answer was lost
+/// The stored holder of a thread: its name and the id of its claim. A claim whose answer was lost
 /// on the way is made again, and has to know itself.
 pub(super) fn claimed_by(holder: &str) -> String {
     escape(&format!("{holder}\0{}", Uuid::new_v4().simple())).into_owned()
 }
 
-/// Who it is.
+/// The name of the holder.
 pub(super) fn holder(stored: &str) -> String {
     let stored = unescape(stored);
     stored.rsplit_once('\0').map_or(&*stored, |(holder, _)| holder).to_owned()

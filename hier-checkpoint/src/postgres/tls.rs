@@ -11,7 +11,7 @@ use tokio_postgres_rustls_improved::MakeRustlsConnect;
 
 use super::address::{Roots, unusable};
 
-/// What encrypts connections to a server whose certificate these have signed.
+/// Encrypts connections to servers whose certificates these roots have signed.
 pub(crate) fn connector(roots: &Roots, place: &str) -> Result<MakeRustlsConnect, SaverError> {
     let certificates = match roots {
         Roots::System => of_this_machine(),

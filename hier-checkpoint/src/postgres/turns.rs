@@ -7,7 +7,7 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 type Threads = HashMap<Arc<str>, Arc<AsyncMutex<()>>>;
 
-/// Who is claiming or releasing which thread. A thread is in here as long as somebody is, or waits for it.
+/// The claims and releases in progress. A thread is in here as long as one runs, or waits.
 #[derive(Default)]
 pub(super) struct Turns(Mutex<Threads>);
 
@@ -68,7 +68,7 @@ mod tests {
         assert!(turns.threads().is_empty(), "nobody is left");
     }
 
-    /// What a future gives if it need not wait.
+    /// The output of a future that is ready now.
     fn futures_now<T>(future: &mut (impl Future<Output = T> + Unpin)) -> Option<T> {
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         match std::pin::Pin::new(future).poll(&mut context) {

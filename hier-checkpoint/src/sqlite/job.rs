@@ -40,7 +40,7 @@ pub(super) struct Job {
 /// Receives `Err` if no transaction could be started.
 pub(super) type Run = dyn FnOnce(Result<&Connection, SaverError>) -> Ran + Send;
 
-/// Tells the caller what has become of the job, once it is known whether the transaction was committed.
+/// Reports the result of the job to the caller, once the transaction has been committed or not.
 pub(super) type Reply = Box<dyn FnOnce(Result<(), SaverError>) + Send>;
 
 /// What was done and not yet committed.

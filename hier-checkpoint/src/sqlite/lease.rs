@@ -32,7 +32,7 @@ pub(super) fn time(millis: i64) -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or_default())
 }
 
-/// Who runs the thread, if somebody does and the clock has not been set back since.
+/// The present holder, unless the clock has been set back since.
 pub(super) fn holder(connection: &Connection, thread: &str) -> Result<Option<String>, Fault> {
     let sql = "select holder from threads where name = ?1 and holder is not null and leased_until > ?2
         and leased_until <= ?2 + coalesce(lasts, leased_until)";

@@ -277,14 +277,14 @@ impl Shared {
         }
     }
 
-    /// Tells whoever still waits that there is no file any more.
+    /// Fails the queued jobs: the file is gone.
     fn refuse_all(&self) {
         while !self.queue().jobs.is_empty() {
             self.refuse(given_up(&self.place));
         }
     }
 
-    /// Tells the first in the queue that there is no transaction.
+    /// Fails the first job of the queue: no transaction could be started.
     fn refuse(&self, error: SaverError) {
         let job = self.queue().jobs.pop_front();
         if let Some(job) = job {

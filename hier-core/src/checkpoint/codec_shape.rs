@@ -38,7 +38,7 @@ fn cut() -> CodecError {
     CodecError("it announces more than is there".to_owned())
 }
 
-/// What was not looked at yet.
+/// The bytes that were not read yet.
 struct Rest<'a>(&'a [u8]);
 
 impl Rest<'_> {

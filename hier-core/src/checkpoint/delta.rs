@@ -22,7 +22,7 @@ pub(crate) fn grows(spec: &ChannelSpec) -> Option<u8> {
     known.or(spec.delta.then_some(CUSTOM))
 }
 
-/// What was added to a channel in one step, as it is stored.
+/// The stored form of the values added to a channel in one step.
 pub(crate) fn pack<'a>(reducer: u8, parts: impl Iterator<Item = &'a Vec<u8>> + Clone) -> Vec<u8> {
     let mut packed = Vec::with_capacity(1 + parts.clone().map(|part| 4 + part.len()).sum::<usize>());
     packed.push(reducer);

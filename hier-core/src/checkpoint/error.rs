@@ -1,4 +1,4 @@
-//! What can go wrong with a saver.
+//! Errors of savers.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub enum SaverError {
         /// The thread.
         thread: String,
     },
-    /// What a commit builds on has been deleted meanwhile. Nothing was stored.
+    /// The values that a commit builds on have been deleted meanwhile. Nothing was stored.
     #[error(
         "thread `{thread}` has version {version} of channel `{channel}` no longer, on which a commit builds: it was deleted \
          meanwhile, and nothing was stored; read the thread's state and go on from there, and prune threads while nobody \
@@ -40,15 +40,15 @@ pub enum SaverError {
     Busy {
         /// The thread.
         thread: String,
-        /// Who runs it.
+        /// The holder of its lease.
         holder: String,
     },
-    /// What was read is not what was stored: the file is damaged, was encrypted with another key, or was moved.
+    /// The stored bytes are damaged, were encrypted with another key, or were moved.
     #[error("what is stored of thread `{thread}` cannot be read: {reason}")]
     Damaged {
         /// The thread.
         thread: String,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// The file or database is none of ours, or of a newer version, or cannot be opened.
@@ -56,24 +56,24 @@ pub enum SaverError {
     Unusable {
         /// The file or database, without passwords.
         place: String,
-        /// What is wrong, and how to mend it.
+        /// The reason, and how to mend it.
         reason: String,
     },
     /// The database did not answer, or refused. Another attempt may help.
     #[error("{what}: {source}")]
     Database {
-        /// What was being done.
+        /// The operation.
         what: String,
-        /// What the database said.
+        /// The database's error.
         source: Arc<dyn Error + Send + Sync>,
     },
     /// The saver panicked.
     #[error("the checkpointer panicked: {message}")]
     Panicked {
-        /// What it said.
+        /// Its message.
         message: String,
     },
-    /// What was asked for makes no sense.
+    /// The request is not valid.
     #[error("{0}")]
     Invalid(String),
 }

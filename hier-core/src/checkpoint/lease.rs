@@ -6,7 +6,7 @@ use std::time::Duration;
 /// How long a lease runs unless it is renewed.
 const LASTS: Duration = Duration::from_secs(30);
 
-/// What happens when a thread is already being run.
+/// The policy for a thread that is already being run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenRunning {
     /// The new run takes the thread over. The other one is refused its next commit
@@ -27,9 +27,9 @@ pub enum WhenRunning {
 /// A claim on a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Who claims it, in words for people.
+    /// The claimant, in words for people.
     pub holder: String,
-    /// What happens if somebody else holds it.
+    /// The policy for a thread that somebody else holds.
     pub when_running: WhenRunning,
     /// How long the lease runs unless it is renewed.
     pub lasts: Duration,

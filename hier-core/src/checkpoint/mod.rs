@@ -50,11 +50,11 @@ pub trait Checkpointer: Send + Sync + 'static {
     /// of the thread before it, also after the thread was deleted.
     async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError>;
 
-    /// Tells that the holder is still alive: the lease runs for another [`Claim::lasts`].
+    /// Renews the lease for another [`Claim::lasts`].
     /// [`SaverError::Superseded`] if somebody else has taken the thread over.
     async fn renew(&self, lease: &Lease) -> Result<(), SaverError>;
 
-    /// Gives the thread free. Does nothing if somebody else has taken it over.
+    /// Releases the thread; a no-op if another holder has taken it over.
     async fn release(&self, lease: &Lease) -> Result<(), SaverError>;
 
     /// Stores these records: all of them or none, in order, and not before the records of earlier calls. When the future

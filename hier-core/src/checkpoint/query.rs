@@ -1,4 +1,4 @@
-//! What can be asked of a saver.
+//! Queries to savers.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -74,7 +74,7 @@ pub struct ThreadInfo {
     pub checkpoints: u64,
     /// The latest checkpoint of the root graph, if there is one.
     pub latest: Option<Checkpoint>,
-    /// Who holds the thread, if somebody does.
+    /// The holder of its lease, if there is one.
     pub holder: Option<String>,
     /// When it will be deleted by a sweep.
     pub expires: Option<SystemTime>,
@@ -87,24 +87,24 @@ impl ThreadInfo {
     }
 }
 
-/// What to delete.
+/// A request to delete checkpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prune {
     /// In these threads; in all if none.
     pub threads: Option<Vec<String>>,
-    /// What stays.
+    /// The checkpoints that stay.
     pub strategy: Strategy,
     /// Only what is older than this.
     pub older_than: Option<Duration>,
 }
 
-/// What a prune leaves.
+/// The checkpoints that a prune leaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
     /// The latest checkpoint of each thread and namespace.
     #[default]
     KeepLatest,
-    /// So many of the latest of each thread and namespace; 0 is the same as [`Strategy::Delete`].
+    /// The given number of latest checkpoints of each thread and namespace; 0 is the same as [`Strategy::Delete`].
     Keep(usize),
     /// Nothing.
     Delete,

@@ -1,4 +1,4 @@
-//! What is stored: checkpoints, the values of channels, what tasks have done.
+//! Stored records: checkpoints, values of channels, writes of tasks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,17 +20,17 @@ pub struct Checkpoint {
     pub parent: Option<Uuid>,
     /// The superstep: −1 for the first input, 0 once it is applied, 1 after the first nodes.
     pub step: i64,
-    /// What made it.
+    /// The kind of event that made it.
     pub source: Source,
     /// The names of the state's channels (and of the engine's own, which start with `__`).
     pub channels: Arc<[Arc<str>]>,
     /// For each of these channels the id of the checkpoint that stored its present value; nil if it has none.
     pub versions: Arc<[Uuid]>,
-    /// What is to run next.
+    /// The tasks of the next step.
     pub agenda: Agenda,
     /// Which program wrote it: the graph, the version and the fingerprint of its state.
     pub schema: Arc<Schema>,
-    /// What was given with the run's configuration, and its `run_id`. Filters compare it, see
+    /// The metadata of the run's configuration, and its `run_id`. Filters compare it, see
     /// [`ListQuery`](super::ListQuery).
     pub metadata: Arc<Map<String, Value>>,
     /// For each graph around this one its namespace and the id of its checkpoint.
@@ -75,7 +75,7 @@ impl Schema {
     }
 }
 
-/// What made a checkpoint.
+/// The kind of event that made a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
@@ -101,7 +101,7 @@ impl Source {
     }
 }
 
-/// What is to run next. Nodes go by name.
+/// The tasks of the next step. Nodes go by name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -112,7 +112,7 @@ pub struct Agenda {
     /// Nodes that edges have set off, in order of their names.
     #[serde(skip_serializing_if = "SmallVec::is_empty")]
     pub ready: SmallVec<[Arc<str>; 2]>,
-    /// What was sent, in order.
+    /// The Sends, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sends: Vec<SendRecord>,
     /// Deferred nodes that wait until nothing else is left.
@@ -146,7 +146,7 @@ pub type Kept = BTreeMap<Arc<str>, Uuid>;
 pub struct SendRecord {
     /// The node.
     pub node: Arc<str>,
-    /// What it was sent, encoded.
+    /// The payload, encoded.
     #[serde(with = "serde_bytes")]
     pub payload: Vec<u8>,
 }
@@ -219,7 +219,7 @@ pub struct Piece {
 pub struct Chain {
     /// The whole value. None only if it is missing from the store, which the engine reports as damage.
     pub full: Option<Vec<u8>>,
-    /// What was added since, oldest first.
+    /// The values added since, oldest first.
     pub deltas: Vec<Vec<u8>>,
 }
 
@@ -235,11 +235,11 @@ pub enum Record {
         /// The values of the channels that changed: their version is the checkpoint's id.
         pieces: Vec<Piece>,
     },
-    /// What a task has done.
+    /// Writes of a task.
     Writes {
         /// The namespace.
         namespace: Arc<str>,
-        /// What it has done.
+        /// The writes.
         writes: TaskWrites,
     },
 }
@@ -287,7 +287,7 @@ pub fn builds_on(record: &Record) -> impl Iterator<Item = (usize, Uuid)> {
     named.chain(pieces.iter().filter_map(|piece| Some((piece.channel, piece.base?))))
 }
 
-/// What a task has done, kept beside the checkpoint that its step started from.
+/// The writes of a task, kept beside the checkpoint from which its step started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskWrites {
     /// The checkpoint.
@@ -300,7 +300,7 @@ pub struct TaskWrites {
     pub writes: Vec<PendingWrite>,
 }
 
-/// One thing that a task has done.
+/// One write of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingWrite {
     /// Its place among the task's writes; those below 0 have a meaning of their own, see [`slot`].
@@ -315,7 +315,7 @@ pub struct PendingWrite {
 pub mod slot {
     /// Why the task failed.
     pub const ERROR: i32 = -1;
-    /// What the task asks.
+    /// The questions of the task.
     pub const INTERRUPT: i32 = -3;
     /// The answer for whoever asks first.
     pub const RESUME: i32 = -4;
@@ -334,7 +334,7 @@ pub struct Saved {
     pub checkpoint: Checkpoint,
     /// The values of the channels that have one, by their index in [`Checkpoint::channels`].
     pub values: Vec<(usize, Chain)>,
-    /// What the tasks of its step have done, in the order of (path, task, slot).
+    /// The writes of the tasks of its step, in the order of (path, task, slot).
     pub writes: Vec<TaskWrites>,
 }
 

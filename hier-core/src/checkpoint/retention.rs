@@ -1,4 +1,4 @@
-//! What goes when checkpoints are deleted. Savers share it, so that they all delete the same.
+//! Deletion of checkpoints. Savers share it, so that they all delete the same rows.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub struct Deletion {
 }
 
 impl Deletion {
-    /// What a prune deletes, of all checkpoints of a thread, newest first.
+    /// The checkpoints that a prune deletes, of all of a thread, newest first.
     pub fn by_prune<'a>(
         newest_first: impl IntoIterator<Item = (&'a Arc<str>, &'a Checkpoint)>,
         prune: &Prune,
@@ -85,7 +85,7 @@ impl Deletion {
             .any(|(namespace, checkpoint)| self.checkpoints.contains(&((*namespace).clone(), checkpoint.id)));
     }
 
-    /// What is deleted with these runs, of all checkpoints of a thread, newest first.
+    /// The checkpoints that are deleted with these runs, of all of a thread, newest first.
     pub fn by_runs<'a>(
         newest_first: impl IntoIterator<Item = (&'a Arc<str>, &'a Checkpoint)>,
         runs: &[String],

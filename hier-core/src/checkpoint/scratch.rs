@@ -2,7 +2,7 @@
 
 use super::CodecError;
 
-/// What is longer is kept as it is, rather than copied.
+/// Longer values are kept as they are, rather than copied.
 const LONG: usize = 64 << 10;
 
 #[derive(Debug, Default)]

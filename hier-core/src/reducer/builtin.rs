@@ -2,7 +2,7 @@
 
 use super::{Append, ExtendWith, Logical, MergeMessages, Number, ReduceError, Upsert};
 
-/// What is written goes to the end of the list.
+/// Appends the written values to the list.
 pub fn append<T: Append>(value: &mut T, new: T) {
     value.append_write(new);
 }

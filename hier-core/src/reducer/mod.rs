@@ -30,7 +30,7 @@ impl ReduceError {
     }
 }
 
-/// What a reducer of the user's may return: nothing, or a `Result` whose error can be shown.
+/// The return type of a custom reducer: nothing, or a `Result` whose error can be shown.
 #[diagnostic::on_unimplemented(
     message = "a reducer cannot return `{Self}`",
     note = "write `fn(&mut T, T)`, or return `Result<(), E>` with an error that implements `Display`"

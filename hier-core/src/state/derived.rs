@@ -1,4 +1,4 @@
-//! What the code of `#[derive(State)]` and `#[derive(View)]` calls, so that it is short itself.
+//! Functions that the code of `#[derive(State)]` and `#[derive(View)]` calls, so that it stays short.
 
 use std::any::Any;
 
@@ -86,7 +86,7 @@ pub fn load_write<T: Persist>(overwrite: bool, bytes: &[u8]) -> Result<Write<T>,
     Ok(if overwrite { Write::Overwrite(value) } else { Write::Merge(value) })
 }
 
-/// What was stored is of a channel that this state does not store.
+/// The error for a stored value of a channel that this state does not store.
 pub fn no_channel(channel: usize) -> CodecError {
     CodecError::new(format!("the state stores no channel with the number {channel}"))
 }

@@ -293,7 +293,7 @@ impl ChannelWrite for DynWrite {
     }
 }
 
-/// What a node over a dynamic state returns.
+/// The writes that a node over a dynamic state returns.
 #[derive(Clone, Debug, Default)]
 pub struct DynUpdate(Writes<DynState>);
 

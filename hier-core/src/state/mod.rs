@@ -76,7 +76,7 @@ pub trait Values: sealed::Sealed + Clone + Send + Sync + 'static {
 
     /// One write of one channel.
     type Write: ChannelWrite;
-    /// What a node returns: a list of writes with a method for each channel.
+    /// The writes that a node returns, with a method for each channel.
     type Update: Update<State = Self>;
 
     /// Merges one write into its channel, in place.
@@ -85,7 +85,7 @@ pub trait Values: sealed::Sealed + Clone + Send + Sync + 'static {
     /// Puts a channel back to its initial value: what happens to an ephemeral channel or a topic when a step ends.
     fn clear(&mut self, channel: usize);
 
-    /// Tells the managed fields how far the run is. Called once before each step.
+    /// Sets the managed fields to the progress of the run. Called once before each step.
     fn set_steps(&mut self, steps: Steps);
 
     /// The channel with this index, if there is one: its name and kind.
@@ -93,7 +93,7 @@ pub trait Values: sealed::Sealed + Clone + Send + Sync + 'static {
 
     /// The version of the state: what is stored by an older one is brought up to date by [`Self::MIGRATIONS`].
     const VERSION: u32 = 1;
-    /// What brings older versions up to date. The last comes from the version before this one, the one before it from
+    /// The migrations of older versions. The last comes from the version before this one, the one before it from
     /// the version before that.
     const MIGRATIONS: &'static [Migration] = &[];
     /// A number that is another one as soon as a channel is added or removed or has another type. 0 if nothing is known.

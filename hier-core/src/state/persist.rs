@@ -1,4 +1,4 @@
-//! What a channel's value must be able to do.
+//! Requirements on the values of channels.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -122,7 +122,7 @@ impl<'a, S: Values> IntoIterator for &'a Writes<S> {
     }
 }
 
-/// What a node returns: a list of writes to the channels of one state. The derived type has a method for each channel.
+/// The writes that a node returns, to the channels of one state. The derived type has a method for each channel.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an update of a state",
     note = "make one with `YourState::update()` and the methods named like the channels"

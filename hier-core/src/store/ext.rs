@@ -13,7 +13,7 @@ const ITEMS: usize = 10;
 /// How many namespaces are listed unless the query says otherwise.
 const NAMESPACES: usize = 100;
 
-/// What comes back from one operation.
+/// The result of one operation.
 type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 /// The operations one by one, on every [`Store`]. A namespace is anything that gives its labels: `["users", "ada"]`.
@@ -88,7 +88,7 @@ pub trait StoreExt: Store {
 
 impl<T: Store + ?Sized> StoreExt for T {}
 
-/// What gives the labels of a namespace: an array, a slice's iterator, a `Vec`.
+/// The labels of a namespace: an array, a slice's iterator, a `Vec`.
 pub trait Labels: IntoIterator<Item: Into<String>> {}
 
 impl<T: IntoIterator<Item: Into<String>>> Labels for T {}

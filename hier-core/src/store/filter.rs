@@ -1,4 +1,4 @@
-//! Filters: checked once, then held against values.
+//! Filters: parsed and checked once, then applied to values.
 
 use std::cmp::Ordering;
 
@@ -7,11 +7,11 @@ use serde_json::{Map, Number, Value};
 use super::StoreError;
 use super::rules::{DEEPEST, invalid};
 
-/// What a search asks of an item's fields.
+/// The conditions of a search on an item's fields.
 #[derive(Clone, Debug)]
 pub(super) struct Filter(Vec<(String, Test)>);
 
-/// What is asked of one value.
+/// The condition on one value.
 #[derive(Clone, Debug)]
 enum Test {
     /// Equal to it.
@@ -31,7 +31,7 @@ enum Operator {
     Order(fn(Ordering) -> bool, Bound),
 }
 
-/// What ordering operators compare with.
+/// The operand of an ordering operator.
 #[derive(Clone, Debug)]
 enum Bound {
     Number(Number),

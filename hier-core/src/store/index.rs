@@ -27,7 +27,7 @@ pub trait Embedder: Send + Sync + 'static {
     }
 }
 
-/// What a store makes vectors of.
+/// The fields that a store embeds.
 #[derive(Clone)]
 pub(super) struct Indexing {
     pub(super) embedder: Arc<dyn Embedder>,

@@ -104,7 +104,7 @@ pub enum Index {
     Fields(Vec<String>),
 }
 
-/// What to search for.
+/// A search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Search {
     /// Items whose namespace starts with these labels.
@@ -117,7 +117,7 @@ pub struct Search {
     pub filter: Map<String, Value>,
     /// At most so many.
     pub limit: usize,
-    /// So many of the first are left out.
+    /// The number of first results to skip.
     pub offset: usize,
     /// Whether reading them starts their time to live anew; as the store is configured if none.
     pub refresh: Option<bool>,
@@ -134,11 +134,11 @@ pub struct Namespaces {
     pub max_depth: Option<usize>,
     /// At most so many.
     pub limit: usize,
-    /// So many of the first are left out.
+    /// The number of first results to skip.
     pub offset: usize,
 }
 
-/// What an operation returns.
+/// The result of an operation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OpResult {
     /// Of `Get`.

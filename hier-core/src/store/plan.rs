@@ -1,4 +1,4 @@
-//! What stores share, for those who write one: checking operations, vectors, filters, order, pages.
+//! Shared parts of stores, for those who write one: checking operations, vectors, filters, order, pages.
 //!
 //! A store turns a batch into a [`Plan`], answers its reads from its rows, and then does its writes. What depends on the
 //! contract is decided here, so that all stores decide the same; a store only finds and keeps rows.
@@ -16,9 +16,9 @@ use super::{Index, Namespaces, Op, OpResult, Search, StoreError, StoreOptions};
 /// A batch that has been checked and whose texts have become vectors.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// What is to be read, each with the place of its result.
+    /// The reads, each with the place of its result.
     pub reads: Vec<(usize, Read)>,
-    /// What is to be written, after everything was read: one entry a key, in order.
+    /// The writes, carried out after all reads: one entry a key, in order.
     pub writes: Vec<Write>,
     operations: usize,
 }
@@ -48,11 +48,11 @@ pub struct Write {
     pub namespace: Vec<String>,
     /// Its key.
     pub key: String,
-    /// What is put; none deletes.
+    /// The item to put; none deletes.
     pub put: Option<Put>,
 }
 
-/// What is put.
+/// An item to put.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Put {
     /// The value.
@@ -240,7 +240,7 @@ impl<T> Picking<'_, T> {
         self.most == 0 || (self.finder.near.is_none() && self.plain.len() >= self.most)
     }
 
-    /// What the search returns, with the scores.
+    /// The results of the search, with their scores.
     pub fn finish(mut self) -> Vec<(T, Option<f64>)> {
         self.drop_the_farthest();
         let scored = self.scored.into_iter().map(|(score, item)| (item, Some(score)));

@@ -1,4 +1,4 @@
-//! What namespaces and values must be like.
+//! Rules for namespaces and values.
 //!
 //! * A namespace has labels. Each has letters, and no period or NUL: stores join them with periods.
 //! * The first is not `hier`, which is the framework's own.

@@ -19,7 +19,7 @@ use crate::graph::{NodeResult, Task};
 use crate::message::{Message, ToolCall};
 use crate::state::{ChannelWrite, Contains, State, Values, Write, Writes};
 
-/// As what a graph stands in an agent.
+/// The role of a graph in an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// The model calls it.

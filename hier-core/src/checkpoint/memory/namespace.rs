@@ -12,9 +12,9 @@ use crate::checkpoint::{Chain, Checkpoint, Deletion, PendingWrite, Piece, Saved,
 pub(super) struct Namespace {
     /// In the order of their ids, which is nearly always the order in which they came.
     entries: Vec<Entry>,
-    /// What tasks have done, by checkpoint.
+    /// The writes of tasks, by checkpoint.
     writes: HashMap<Uuid, HashMap<Uuid, TaskWrites>>,
-    /// What other checkpoints still need of those that are gone, by the id of the one that is gone.
+    /// The values that other checkpoints still need of deleted ones, by the id of the deleted one.
     remains: HashMap<Uuid, Remains>,
 }
 

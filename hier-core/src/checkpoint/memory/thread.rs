@@ -40,14 +40,14 @@ impl Drop for Freed {
 
 /// A thread is being run by somebody.
 pub(super) struct Taken {
-    /// Who it is.
+    /// The holder, in words for people.
     pub(super) holder: String,
     /// Resolves once the thread may be free.
     pub(super) freed: OwnedNotified,
 }
 
 impl Thread {
-    /// Who runs the thread, if somebody does.
+    /// The present holder, if there is one.
     pub(super) fn taken(&self) -> Option<Taken> {
         // `notify_waiters` reaches a future that exists, polled or not: it is made while the thread is locked, so that no
         // release is missed.
@@ -107,7 +107,7 @@ impl Thread {
         self.namespace(namespace)?.get(id)
     }
 
-    /// What the query asks for, in no order.
+    /// The checkpoints that match the query, in no order.
     pub(super) fn list(&self, name: &Arc<str>, query: &ListQuery) -> Vec<Listed> {
         let wanted = |namespace: &str| query.namespace.as_deref().is_none_or(|wanted| wanted == namespace);
         let spaces = self.namespaces().filter(|(namespace, _)| wanted(namespace));
@@ -175,7 +175,7 @@ impl Thread {
         self.holder.is_none() && self.expires.is_some_and(|expires| expires <= now)
     }
 
-    /// Whether nothing would be missed.
+    /// Whether the thread holds nothing, so that it can be dropped.
     pub(super) fn is_idle_and_empty(&self) -> bool {
         self.holder.is_none() && self.is_empty() && Arc::strong_count(&self.freed.0) == 1
     }

@@ -10,9 +10,9 @@ use crate::checkpoint::delta::unpack;
 use crate::checkpoint::{Chain, CodecError, codec};
 use crate::state::Values;
 
-/// What a part costs, in bytes that could be read instead.
+/// Cost of reading one delta, in bytes of a full value.
 const PART: usize = 256;
-/// So many parts are always borne.
+/// Chains of at most this many deltas are never replaced by a full value.
 const FEW: usize = 8;
 
 /// How big what is stored of a channel is.

@@ -202,7 +202,9 @@ impl<C> Run<C> {
         let Some(sink) = self.shared.sink.as_ref().filter(|sink| sink.wants_custom()) else { return };
         match serde_json::to_value(value) {
             Ok(value) => sink.custom(self.node(), value),
-            Err(error) => tracing::warn!(node = self.node(), %error, "what a node emitted is no JSON and was dropped"),
+            Err(error) => {
+                tracing::warn!(node = self.node(), %error, "dropped a custom event: its value cannot be serialized to JSON")
+            }
         }
     }
 

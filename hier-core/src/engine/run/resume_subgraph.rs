@@ -117,7 +117,7 @@ where
     S: Values,
     C: Send + Sync + 'static,
 {
-    // Who runs for the first time has stored nothing.
+    // A first attempt that was not resumed cannot have stored anything.
     if !keeps && !task.run.is_resumed() && task.run.attempt() == 1 {
         return Ok((None, None));
     }

@@ -80,7 +80,7 @@ impl<S: Values> Emitter<S> {
             Sink::Root { ring, .. } => ring.push(event),
             Sink::Nested { root, namespace } => match event.data() {
                 Ok(data) => root.nested(Nested { namespace: namespace.clone(), mode: event.mode(), data }),
-                Err(error) => tracing::warn!(%error, "an event of a subgraph is no JSON and was dropped"),
+                Err(error) => tracing::warn!(%error, "dropped an event of a subgraph: it cannot be serialized to JSON"),
             },
         }
     }

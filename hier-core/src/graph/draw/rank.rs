@@ -143,7 +143,7 @@ fn dag(items: usize) -> DAG {
     dag
 }
 
-/// Gives an edge a point in each row between its ends. Returns how many items there are then.
+/// Adds a point of the edge to each row between its ends. Returns the number of items.
 fn fill(chain: &mut Chain<'_>, row_of: &mut Vec<usize>) -> usize {
     let (top, bottom) = (chain.items[0], chain.items[1]);
     let mut items = vec![top];
