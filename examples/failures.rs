@@ -20,7 +20,8 @@ struct Report {
 }
 
 fn log(line: impl Into<String>) -> ReportUpdate {
-    Report::update().log([line.into()])
+    let line: String = line.into();
+    Report::update().log(line)
 }
 
 graph! {

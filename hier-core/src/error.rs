@@ -13,7 +13,8 @@ use crate::question::Question;
 /// The result of a node, and a handy one elsewhere: the error is a [`NodeError`] unless named.
 pub type Result<T, E = NodeError> = std::result::Result<T, E>;
 
-/// Why a node failed. Every error converts into it with `?`.
+/// Why a node failed. Every error converts into it with `?`: whatever implements `std::error::Error`, `anyhow::Error` and its
+/// like, `Box<dyn Error + Send + Sync>`, and a text, which is a message (`.ok_or("no such ticket")?`).
 ///
 /// An error says itself whether another attempt may help: unknown errors do (a node with `retry` is run again), those
 /// made with [`NodeError::permanent`] and panics do not. It is no `std::error::Error` itself, so that it can be made of
@@ -102,7 +103,7 @@ impl NodeError {
         Self::from_kind(NodeErrorKind::Message(message.into()), false)
     }
 
-    /// An error that is boxed already, which `?` cannot convert.
+    /// An error that is boxed already; `?` and `into` do the same.
     pub fn boxed(error: Box<dyn Error + Send + Sync>) -> Self {
         Self::from_kind(NodeErrorKind::Source(error), true)
     }
@@ -179,9 +180,29 @@ impl NodeError {
     }
 }
 
-impl<E: Error + Send + Sync + 'static> From<E> for NodeError {
+/// What every error converts into that can go to another thread: errors, `anyhow::Error`, boxed errors, texts.
+impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for NodeError {
     fn from(error: E) -> Self {
-        Self::boxed(Box::new(error))
+        Self::boxed(error.into())
+    }
+}
+
+/// An error that a node or a tool may return: whatever converts into [`NodeError`].
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` cannot be the error of a node or a tool",
+    label = "its error is a `{Self}`",
+    note = "an error is given to other threads: return hier's `Result<…>` and use `?`, which takes every error that is `Send + Sync`, \
+            `anyhow::Error`, `Box<dyn Error + Send + Sync>` and texts; a `Box<dyn Error>` needs `+ Send + Sync`"
+)]
+pub trait IntoNodeError {
+    /// The error.
+    fn into_node_error(self) -> NodeError;
+}
+
+#[diagnostic::do_not_recommend]
+impl<E: Into<NodeError>> IntoNodeError for E {
+    fn into_node_error(self) -> NodeError {
+        self.into()
     }
 }
 

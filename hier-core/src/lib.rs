@@ -73,7 +73,7 @@ pub use engine::{
     CheckpointEvent, DebugEvent, Event, EventStream, Interrupted, MessageChunk, Nested, NodeUpdate, Outcome,
     StateSnapshot, StateUpdate, StopReason, Stopped, StreamMode, TaskFinished, TaskSnapshot, TaskStarted,
 };
-pub use error::{BuildError, ConflictKind, NodeError, NodeErrorKind, Result, RunError, TimeoutKind};
+pub use error::{BuildError, ConflictKind, IntoNodeError, NodeError, NodeErrorKind, Result, RunError, TimeoutKind};
 /// The shape of graphs as data, as [`CompiledGraph::spec`](graph::CompiledGraph::spec) tells it.
 pub use hier_spec as spec;
 pub use question::Question;

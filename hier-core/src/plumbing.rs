@@ -25,7 +25,7 @@ pub use crate::graph::{
     Cache, Checkpoints, FitsContext, Graph, GraphInput, GraphOutput, Hooks, Input, NodeDef, NodeResult, Output, Parts,
     Retry, Routing, Target, Task, Whole,
 };
-pub use crate::reducer::{ReduceError, builtin, reduce};
+pub use crate::reducer::{IntoTexts, IntoValue, IntoWrite, ReduceError, builtin, reduce};
 pub use crate::state::derived::{
     BoxedWrite, boxed, cloned, copy, fingerprint, lift, load, load_value, load_write, name, no_channel, reset, set,
     stored, unboxed, unboxed_value, write_field,

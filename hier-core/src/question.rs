@@ -1,5 +1,6 @@
 //! Questions of nodes (interrupts), and the tasks that ask them.
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
@@ -23,6 +24,24 @@ pub struct Question {
     /// Where its answer goes.
     #[serde(default)]
     pub(crate) asker: Option<Asker>,
+}
+
+impl Question {
+    /// What is asked, as a value of this type.
+    ///
+    /// ```
+    /// # use hier_core::prelude::*;
+    /// use hier_core::Question;
+    /// use hier_core::agent::ApprovalRequest;
+    ///
+    /// fn wants_to_call(question: &Question) -> Result<String> {
+    ///     let asked: ApprovalRequest = question.parse()?;
+    ///     Ok(format!("{} wants to call {}", asked.agent, asked.call.name))
+    /// }
+    /// ```
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        T::deserialize(&self.value)
+    }
 }
 
 /// The task that asks, of whatever graph in the tree.

@@ -61,6 +61,9 @@ pub(crate) const PRIMITIVES: &[&str] = &[
     "char",
 ];
 
+/// Types of which the setter takes a `&str` for a `String`, if they are of `String`.
+pub(crate) const TEXTS: &[&str] = &["Option", "Vec"];
+
 // --- #[derive(View)] --------------------------------------------------------------------------------------------------
 
 /// Attribute of a view: `of = State`.
@@ -74,6 +77,9 @@ pub(crate) const OF: &str = "of";
 pub(crate) const START: &str = "START";
 /// The end of a graph, in its edges.
 pub(crate) const END: &str = "END";
+
+/// The state, in the expressions of routes.
+pub(crate) const STATE_VALUE: &str = "state";
 
 /// Kind: nodes and edges.
 pub(crate) const GRAPH: &str = "Graph";

@@ -12,7 +12,7 @@ pub use crate::engine::program::{Failure, NodeResult};
 
 use super::Graph;
 use crate::engine::program::{Child, Command, Output, Payload, Run, Task};
-use crate::error::NodeError;
+use crate::error::{IntoNodeError, NodeError};
 use crate::state::{DynState, DynUpdate, Values};
 
 /// Something that a node can take: the state, a view of it, what it was sent, the run.
@@ -269,9 +269,9 @@ impl<S: Values> IntoOutput<S> for Output<S> {
     }
 }
 
-impl<S: Values, T: IntoOutput<S>, E: Into<NodeError>> IntoOutput<S> for std::result::Result<T, E> {
+impl<S: Values, T: IntoOutput<S>, E: IntoNodeError> IntoOutput<S> for std::result::Result<T, E> {
     fn into_output(self) -> NodeResult<S> {
-        self.map_err(Into::into)?.into_output()
+        self.map_err(IntoNodeError::into_node_error)?.into_output()
     }
 }
 
@@ -309,7 +309,8 @@ impl<T> TakesPlain for Perhaps<T> {}
 #[diagnostic::on_unimplemented(
     message = "this node is sent a `{T}`, which it does not take",
     label = "cannot take a `{T}`",
-    note = "the node must take `Sent<{T}>` (or `Option<Sent<{T}>>`)"
+    note = "the node must take `Sent<{T}>` (or `Option<Sent<{T}>>`); what is sent is a value of its own: of references send clones, as \
+            `for item in state.items` and `.iter().cloned()` do"
 )]
 pub trait TakesSent<T> {}
 impl<T> TakesSent<T> for Exactly<T> {}

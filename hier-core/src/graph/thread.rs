@@ -22,7 +22,8 @@ where
     }
 
     /// The state of the thread that the configuration names: as it is, or, if the configuration addresses a checkpoint, as
-    /// it was ([`StateSnapshot`] tells the two apart). An unknown thread has the initial state and no checkpoint.
+    /// it was ([`StateSnapshot`] tells the two apart). An unknown thread has the initial state and no checkpoint; an unknown
+    /// checkpoint is an error, [`RunError::NoCheckpoint`], unless the graph was built `.lenient()`.
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -42,6 +43,11 @@ where
     /// ```
     pub async fn state(&self, config: Config) -> Result<StateSnapshot<S>, RunError> {
         engine::snapshot(&self.inner, self.saver("read")?, &config).await
+    }
+
+    /// All states of the thread, newest first: the [`history`](Self::history) without a query.
+    pub async fn states(&self, config: Config) -> Result<Vec<StateSnapshot<S>>, RunError> {
+        self.history(config, ListQuery::default()).await
     }
 
     /// The thread's history, newest first: the state at each checkpoint, and what came of each step. The query's filter,

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::fmt::Display;
 use std::hash::{BuildHasher, Hash};
 
-pub use write::{Overwrite, Write};
+pub use write::{IntoTexts, IntoValue, IntoWrite, Overwrite, Write};
 
 /// Why a write could not be merged: said by the reducer, completed with channel and node by the engine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -52,9 +52,54 @@ impl<T> From<Overwrite<T>> for Write<T> {
     }
 }
 
+impl<T> From<T> for Write<Option<T>> {
+    fn from(value: T) -> Self {
+        Self::Merge(Some(value))
+    }
+}
+
+impl From<&str> for Write<Option<String>> {
+    fn from(text: &str) -> Self {
+        Self::Merge(Some(text.to_owned()))
+    }
+}
+
 impl From<&str> for Write<String> {
     fn from(text: &str) -> Self {
         Self::Merge(text.to_owned())
+    }
+}
+
+/// One item.
+impl<T> From<T> for Write<Vec<T>> {
+    fn from(item: T) -> Self {
+        Self::Merge(vec![item])
+    }
+}
+
+/// One item.
+impl From<&str> for Write<Vec<String>> {
+    fn from(item: &str) -> Self {
+        Self::Merge(vec![item.to_owned()])
+    }
+}
+
+/// An array with something in it, so that the type of `[]` is known: it is no array of `&str` then.
+pub trait Filled {}
+
+macro_rules! filled {
+    ($($length:literal)*) => {$(impl<T> Filled for [T; $length] {})*};
+}
+
+filled! { 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 }
+
+/// Up to 32 texts.
+impl<'a, const N: usize> From<[&'a str; N]> for Write<Vec<String>>
+where
+    [&'a str; N]: Filled,
+{
+    fn from(items: [&'a str; N]) -> Self {
+        Self::Merge(items.map(str::to_owned).into())
     }
 }
 
@@ -91,5 +136,101 @@ impl<K: Ord, V, const N: usize> From<[(K, V); N]> for Write<BTreeMap<K, V>> {
 impl<K: Eq + Hash, V, H: BuildHasher + Default, const N: usize> From<[(K, V); N]> for Write<HashMap<K, V, H>> {
     fn from(items: [(K, V); N]) -> Self {
         Self::Merge(items.into_iter().collect())
+    }
+}
+
+/// What the setter of a channel with a reducer takes: everything that is `Into<Write<T>>`.
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` cannot be written to a channel of `{T}`",
+    label = "cannot be written to a channel of `{T}`",
+    note = "write a `{T}`, or `Overwrite(value)` to replace what is there; a `Vec` also takes one item or an array of items, a set or \
+            a map an array of its entries"
+)]
+pub trait IntoWrite<T> {
+    /// The write.
+    fn into_write(self) -> Write<T>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T, V: Into<Write<T>>> IntoWrite<T> for V {
+    #[inline]
+    fn into_write(self) -> Write<T> {
+        self.into()
+    }
+}
+
+/// What the setter of a channel without a reducer takes: everything that is `Into<T>`.
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` cannot be written to a channel of `{T}`",
+    label = "cannot be written to a channel of `{T}`",
+    note = "write a `{T}`, or what converts into it with `into()`"
+)]
+pub trait IntoValue<T> {
+    /// The value.
+    fn into_value(self) -> T;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T, V: Into<T>> IntoValue<T> for V {
+    #[inline]
+    fn into_value(self) -> T {
+        self.into()
+    }
+}
+
+/// What the setter of a channel takes whose type is `Option<String>` or `Vec<String>` without a reducer: a `&str` stands for a
+/// `String`.
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` cannot be written to a channel of `{T}`",
+    label = "cannot be written to a channel of `{T}`",
+    note = "write a `{T}`; an `Option<String>` also takes a text, a `Vec<String>` an array of texts"
+)]
+pub trait IntoTexts<T> {
+    /// The value.
+    fn into_texts(self) -> T;
+}
+
+impl<T> IntoTexts<Self> for Option<T> {
+    fn into_texts(self) -> Self {
+        self
+    }
+}
+
+impl<T> IntoTexts<Option<T>> for T {
+    fn into_texts(self) -> Option<T> {
+        Some(self)
+    }
+}
+
+impl IntoTexts<Option<String>> for &str {
+    fn into_texts(self) -> Option<String> {
+        Some(self.to_owned())
+    }
+}
+
+impl<T> IntoTexts<Self> for Vec<T> {
+    fn into_texts(self) -> Self {
+        self
+    }
+}
+
+macro_rules! lists {
+    ($([$($generics:tt)*] $ty:ty),+) => {$(
+        impl<$($generics)*> IntoTexts<Vec<T>> for $ty {
+            fn into_texts(self) -> Vec<T> {
+                self.into()
+            }
+        }
+    )+};
+}
+
+lists!([T, const N: usize] [T; N], [T: Clone] &[T], [T] Box<[T]>, [T] VecDeque<T>);
+
+impl<'a, const N: usize> IntoTexts<Vec<String>> for [&'a str; N]
+where
+    [&'a str; N]: Filled,
+{
+    fn into_texts(self) -> Vec<String> {
+        self.map(str::to_owned).into()
     }
 }

@@ -210,3 +210,21 @@ async fn without_a_saver_there_is_nothing_to_go_on_with() {
     let error = graph.invoke(Command::resume("A"), Config::default(), Tally::default()).await.unwrap_err();
     assert!(matches!(error, RunError::NoCheckpointer { .. }), "{error}");
 }
+
+#[tokio::test]
+async fn a_run_without_a_checkpointer_says_that_nobody_can_answer() {
+    let builder = || {
+        let mut builder = strict();
+        builder.node("ask", asks(&["who?"]));
+        builder.edge(START, "ask");
+        builder
+    };
+    let input = schema().update(json!({ "x": 1 })).unwrap();
+    let alone = compile(builder()).invoke(input, Config::thread("t"), Tally::default()).await.unwrap();
+    let kept = Bench::new(builder()).start(json!({ "x": 1 })).await.unwrap();
+    for (outcome, resumable) in [(alone, false), (kept, true)] {
+        let Outcome::Interrupted(asked) = outcome else { panic!("{outcome:?}") };
+        assert_eq!((asked.questions[0].parse::<String>().unwrap().as_str(), asked.resumable), ("who?", resumable));
+        assert!(asked.questions[0].parse::<u32>().is_err());
+    }
+}

@@ -233,6 +233,12 @@ async fn a_checkpoint_that_is_not_there() {
     let error = bench.graph.update_state(nowhere.clone(), update).await.unwrap_err();
     assert!(matches!(error, RunError::NoCheckpoint { .. }), "{error}");
     let empty = bench.graph.state(nowhere).await.unwrap();
-    assert_eq!((empty.checkpoint, empty.next.len()), (None, 0), "as in the reference it reads as empty");
+    assert_eq!((empty.checkpoint, empty.next.len()), (None, 0), "a lenient graph reads it as empty, as the reference does");
     assert_eq!(bench.tree().await, past());
+    let mut strict = strict();
+    strict.node("a", mark());
+    strict.edge(START, "a");
+    let strict = compile(strict).checkpointer(bench.saver.clone());
+    let error = strict.state(Config::thread("t").checkpoint(uuid::Uuid::nil())).await.unwrap_err();
+    assert!(matches!(&error, RunError::NoCheckpoint { thread, .. } if thread == "t"), "{error}");
 }

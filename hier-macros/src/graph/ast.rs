@@ -1,6 +1,7 @@
 //! What stands in a `graph!`, as it is written: no name is resolved yet.
 
 use super::agent::ast::{Agent, Membership};
+use super::text::the_state;
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 use syn::{Attribute, Expr, ExprClosure, Ident, LitStr, Pat, Path, Type, Visibility};
@@ -143,6 +144,24 @@ pub(super) struct Decision {
     pub(super) broken: bool,
 }
 
+impl Decision {
+    /// A mention of the state in it: where it chooses, in a guard, or in what is sent. Routes nested in it have their own.
+    pub(super) fn mentions_state(&self) -> Option<Ident> {
+        let chooses = match &self.function {
+            Function::Expression(expression) => the_state(expression),
+            Function::Path(_) | Function::Closure(_) => None,
+        };
+        let in_arm = |arm: &Arm| {
+            let sent = match &arm.body {
+                ArmBody::Go(goals) => goals.iter().filter_map(|goal| goal.item.as_ref()).find_map(the_state),
+                ArmBody::Decide(_) => None,
+            };
+            arm.guard.as_ref().and_then(the_state).or(sent)
+        };
+        chooses.or_else(|| self.arms.iter().find_map(in_arm))
+    }
+}
+
 /// The three kinds of routes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
@@ -170,10 +189,14 @@ impl Shape {
     }
 }
 
-/// What chooses: called with the state.
+/// What chooses.
 pub(super) enum Function {
+    /// A function, called with the state.
     Path(Path),
+    /// The same without a name.
     Closure(ExprClosure),
+    /// An expression in which `state` is the state.
+    Expression(Expr),
 }
 
 impl ToTokens for Function {
@@ -181,6 +204,7 @@ impl ToTokens for Function {
         match self {
             Self::Path(path) => path.to_tokens(tokens),
             Self::Closure(closure) => closure.to_tokens(tokens),
+            Self::Expression(expression) => expression.to_tokens(tokens),
         }
     }
 }

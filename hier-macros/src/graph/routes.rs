@@ -132,7 +132,7 @@ fn arm_label(decision: &Decision, number: usize, arm: &Arm) -> String {
     }
 }
 
-/// The name under which a route appears: that of its function.
+/// The name under which a route appears: that of its function, or the expression.
 fn route_label(function: &Function) -> String {
     match function {
         Function::Path(path) => match path.segments.last() {
@@ -140,10 +140,11 @@ fn route_label(function: &Function) -> String {
             None => text::compact(path),
         },
         Function::Closure(_) => "closure".to_owned(),
+        Function::Expression(expression) => text::compact(expression),
     }
 }
 
-/// The name under which a route of this source appears: a second closure gets a number.
+/// The name under which a route of this source appears: a second closure or expression of that name gets a number.
 fn free_label(model: &Model, from: Source, function: &Function) -> String {
     let label = route_label(function);
     let taken = |label: &str| {
@@ -152,7 +153,7 @@ fn free_label(model: &Model, from: Source, function: &Function) -> String {
         )
     };
     match function {
-        Function::Closure(_) if taken(&label) => {
+        Function::Closure(_) | Function::Expression(_) if taken(&label) => {
             let numbered = (2..).map(|number: usize| format!("{label}_{number}"));
             numbered.into_iter().find(|label| !taken(label)).unwrap_or(label)
         }

@@ -126,7 +126,7 @@ fn routes_stand_at_the_end_of_a_chain_with_one_source() {
     expect(&graph("a", "START >> a, match r { _ => END }"), &["this `match` needs a node before it"]);
     expect(&graph("a", "START >> a >> if t { END }"), &["this `if` does not say where to go otherwise"]);
     expect(&graph("a", "START >> a >> if let Some(x) = t { END } else { a }"), &["written as a `match`"]);
-    expect(&graph("a", "START >> a >> match r(state) { X => END }"), &["write `r` alone"]);
+    expect(&graph("a", "START >> a >> match r() { X => END }"), &["write `r` alone"]);
     expect(&graph("a", "START >> a >> for x in xs { a }, a >> END"), &["is given its item: `a(item)`"]);
     let twice = "START >> a >> match r { X => a, Y => END }, a >> match r { X => END, Y => a }";
     expect(&graph("a", twice), &["`a` is routed by `r` twice", "… also here: `a` is routed by `r` twice"]);

@@ -1,13 +1,48 @@
 //! The text of the user's tokens, for labels and messages.
 
-use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Ident, Punct, Spacing, TokenStream, TokenTree};
 use quote::ToTokens;
+
+use crate::symbol;
 
 /// The tokens as a programmer would write them: `Some(x) if x > 3`, `Verdict::Accept`.
 pub(super) fn compact(tokens: &impl ToTokens) -> String {
     let mut text = String::new();
     write(tokens.to_token_stream(), &mut text);
     text
+}
+
+/// The first mention of the state: the word `state`, but for a field, a method or a part of a path of that name.
+pub(super) fn the_state(tokens: &impl ToTokens) -> Option<Ident> {
+    fn find(tokens: TokenStream) -> Option<Ident> {
+        let mut tokens = tokens.into_iter().peekable();
+        let mut within = false; // whether the word before says that the next belongs to it
+        while let Some(token) = tokens.next() {
+            match token {
+                TokenTree::Ident(ident) if ident == symbol::STATE_VALUE => {
+                    let begins_path = matches!(tokens.peek(), Some(TokenTree::Punct(next)) if next.as_char() == ':');
+                    if !within && !begins_path {
+                        return Some(ident);
+                    }
+                    within = false;
+                }
+                TokenTree::Punct(punct) => within = ['.', ':'].contains(&punct.as_char()) && !ends_range(&punct, within),
+                TokenTree::Group(group) => {
+                    within = false;
+                    if let Some(found) = find(group.stream()) {
+                        return Some(found);
+                    }
+                }
+                _ => within = false,
+            }
+        }
+        None
+    }
+    /// Whether it is the second dot of `..`.
+    fn ends_range(punct: &Punct, within: bool) -> bool {
+        within && punct.as_char() == '.'
+    }
+    find(tokens.to_token_stream())
 }
 
 /// Operators that stand between their neighbours without spaces.
@@ -25,6 +60,7 @@ fn write(tokens: TokenStream, text: &mut String) {
     let mut space = false; // whether the next word is set off from what is before it
     let mut operand = false; // whether an operand is before this
     let mut generics = 0; // how many `::<` are open
+    let mut parameters = false; // whether the parameters of a closure are open
     for token in tokens {
         if let TokenTree::Punct(punct) = &token {
             operator.push(punct.as_char());
@@ -33,11 +69,17 @@ fn write(tokens: TokenStream, text: &mut String) {
             }
             let (opens, closes) = (operator == "::<", operator == ">" && generics > 0);
             generics = generics + usize::from(opens) - usize::from(closes);
-            if opens || closes {
+            let bar = operator == "|" && (parameters || !operand);
+            if opens || closes || (operator == "!" && operand) {
                 text.push_str(&operator);
+                space = false;
+            } else if bar && parameters {
+                text.push('|');
+                space = true;
             } else {
                 space = operator_text(&operator, operand, space, text);
             }
+            parameters ^= bar;
             operator.clear();
             operand = closes;
             continue;
@@ -102,7 +144,18 @@ fn one(token: TokenTree, text: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use super::compact;
+    use super::{compact, the_state};
+
+    #[test]
+    fn finds_the_state_and_nothing_else_of_that_name() {
+        let mentions = |text: &str| the_state(&text.parse::<proc_macro2::TokenStream>().unwrap()).is_some();
+        for text in ["state.x", "f(&state)", "matches!(state.x, A)", "0..state.x", "!state.done", "x.y(state.z)", "1 + *state"] {
+            assert!(mentions(text), "{text}");
+        }
+        for text in ["x.state", "a::state", "state::f()", "Of { state: 1 }", "states.x", "self.state.x"] {
+            assert!(!mentions(text), "{text}");
+        }
+    }
 
     #[test]
     fn reads_like_source() {
@@ -117,6 +170,8 @@ mod tests {
             "-1",
             "Point { x, .. }",
             "x @ [1, 2]",
+            "matches!(state.next, None)",
+            "state.docs.iter().filter(|doc| doc.len() > 3)",
             "Filter { kind: Kind::A, .. } if !done(x) && x.y",
         ] {
             let tokens: proc_macro2::TokenStream = text.parse().unwrap();

@@ -35,6 +35,12 @@ pub(super) struct Channel {
     pub(super) kind: Kind,
 }
 
+/// The variant of the enum of writes for a field. Its name is no word of the user's: where a program names a function that is not
+/// there, the compiler would propose a variant of that name.
+pub(super) fn variant(field: &Ident) -> Ident {
+    crate::diag::local(&format!("__{}", field.unraw()), field.span())
+}
+
 /// What kind of channel.
 pub(super) enum Kind {
     /// Last value, one writer a step.
@@ -198,6 +204,14 @@ pub(super) fn is_primitive(ty: &Type) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether the type is one of [`symbol::TEXTS`], as it is written.
+pub(super) fn is_texts(ty: &Type) -> bool {
+    let Some(segment) = last_segment(ty) else { return false };
+    let syn::PathArguments::AngleBracketed(arguments) = &segment.arguments else { return false };
+    let [syn::GenericArgument::Type(inner)] = arguments.args.iter().collect::<Vec<_>>()[..] else { return false };
+    symbol::TEXTS.iter().any(|name| segment.ident == name) && last_segment(inner).is_some_and(|last| last.ident == "String")
 }
 
 /// The last segment of a type's path.

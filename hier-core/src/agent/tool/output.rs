@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::agent::tool::ToolOutput;
-use crate::error::NodeError;
+use crate::error::{IntoNodeError, NodeError};
 use crate::graph::Command;
 use crate::message::{Content, Message};
 use crate::state::{Contains, Values};
@@ -140,8 +140,8 @@ impl<S: Contains<T>, T: Values> IntoToolOutput<S> for ToolOutput<T> {
     }
 }
 
-impl<S: Values, T: IntoToolOutput<S>, E: Into<NodeError>> IntoToolOutput<S> for Result<T, E> {
+impl<S: Values, T: IntoToolOutput<S>, E: IntoNodeError> IntoToolOutput<S> for Result<T, E> {
     fn into_tool_output(self) -> Result<ToolOutput<S>, NodeError> {
-        self.map_err(Into::into)?.into_tool_output()
+        self.map_err(IntoNodeError::into_node_error)?.into_tool_output()
     }
 }

@@ -223,7 +223,16 @@ where
 {
     Ok(match end {
         End::Finished => Outcome::Finished(runner.into_state()),
-        End::Interrupted(questions) => Outcome::Interrupted(Interrupted { state: runner.into_state(), questions }),
+        End::Interrupted(questions) => {
+            let resumable = runner.journal.is_some();
+            if !resumable {
+                tracing::warn!(
+                    graph = runner.graph_name(),
+                    "a node asks something, and the graph has no checkpointer: nobody can answer, give it one with `.checkpointer(…)`"
+                );
+            }
+            Outcome::Interrupted(Interrupted { state: runner.into_state(), questions, resumable })
+        }
         End::Stopped(reason) => {
             let next = runner.next();
             Outcome::Stopped(Stopped { state: runner.into_state(), reason, next })

@@ -24,6 +24,8 @@ pub struct Interrupted<S> {
     pub state: S,
     /// What is asked, in the order of the tasks.
     pub questions: Vec<Question>,
+    /// Whether the run can go on with answers: only if it has a checkpointer. Without one nothing of it is kept.
+    pub resumable: bool,
 }
 
 /// A run that was stopped between two steps.
@@ -77,8 +79,8 @@ impl<S> Outcome<S> {
     pub(crate) fn map<T>(self, f: impl FnOnce(S) -> T) -> Outcome<T> {
         match self {
             Self::Finished(state) => Outcome::Finished(f(state)),
-            Self::Interrupted(Interrupted { state, questions }) => {
-                Outcome::Interrupted(Interrupted { state: f(state), questions })
+            Self::Interrupted(Interrupted { state, questions, resumable }) => {
+                Outcome::Interrupted(Interrupted { state: f(state), questions, resumable })
             }
             Self::Stopped(Stopped { state, reason, next }) => {
                 Outcome::Stopped(Stopped { state: f(state), reason, next })

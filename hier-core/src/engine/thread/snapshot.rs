@@ -85,6 +85,9 @@ where
     let (thread, fail) = place(graph, config)?;
     let found = addressed(saver, thread, config).await.map_err(&fail)?;
     let Some(found) = found else {
+        if let Some(checkpoint) = config.checkpoint.filter(|_| !graph.lenient) {
+            return Err(RunError::NoCheckpoint { thread: thread.to_owned(), checkpoint: checkpoint.to_string() });
+        }
         return Ok(StateSnapshot {
             values: (graph.initial)(),
             next: Vec::new(),

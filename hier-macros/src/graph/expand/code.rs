@@ -1,13 +1,14 @@
 //! The code of nodes and routes.
 
 use proc_macro2::{Span, TokenStream};
-use quote::{format_ident, quote, quote_spanned};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Ident, Path, Type};
+use syn::{Expr, Ident, Path, Type};
 
 use super::super::ast::{Arm, ArmBody, Decision, Function, Goal, Node, Retry, Shape};
 use super::super::model::Model;
 use super::local;
+use crate::symbol;
 
 /// The constant through which nodes are checked and attached.
 pub(in super::super) fn site() -> Ident {
@@ -142,9 +143,9 @@ fn call(path: &Path) -> TokenStream {
 
 /// `match verdict(state) { … }`
 fn decide(model: &Model, decision: &Decision) -> TokenStream {
-    let chosen = choice(&decision.function);
+    let chosen = choice(decision);
     let arms = decision.arms.iter().map(|arm| (arm, arm_body(model, arm)));
-    match decision.shape {
+    let body = match decision.shape {
         Shape::Match => {
             let arms = arms.map(|(arm, body)| {
                 let (pattern, guard) = (&arm.pattern, arm.guard.as_ref().map(|guard| quote!(if #guard)));
@@ -167,16 +168,51 @@ fn decide(model: &Model, decision: &Decision) -> TokenStream {
             });
             arms.collect()
         }
+    };
+    // What the user calls `state` is bound by a word of the user's own, so that editors know what it is.
+    match decision.mentions_state() {
+        Some(state) => {
+            let from = local("__state", state.span());
+            quote!({ let #state = #from; #body })
+        }
+        None => body,
     }
 }
 
-/// The function, called with the state. All of it is shown at the function's name.
-fn choice(function: &Function) -> TokenStream {
-    let here = function.span();
+/// The function, called with the state, all of it shown at the function's name; or the expression.
+fn choice(decision: &Decision) -> TokenStream {
+    let here = decision.function.span();
     let state = local("__state", here);
-    match function {
+    match &decision.function {
         Function::Path(path) => quote_spanned!(here=> #path(#state)),
         Function::Closure(closure) => quote_spanned!(here=> __hier::choose(#state, #closure)),
+        Function::Expression(Expr::Let(condition)) => {
+            let (pattern, value) = (&condition.pat, own(&condition.expr));
+            quote_spanned!(here=> let #pattern = #value)
+        }
+        // A condition is a `bool`, which needs no clone.
+        Function::Expression(expression) if decision.shape == Shape::If => expression.to_token_stream(),
+        Function::Expression(expression) => own(expression),
+    }
+}
+
+/// The expression. A field alone is cloned: what is bound to it, or is in it, is the route's own.
+fn own(expression: &Expr) -> TokenStream {
+    if is_field(expression) {
+        let here = expression.span();
+        return quote_spanned!(here=> ::core::clone::Clone::clone(&#expression));
+    }
+    expression.to_token_stream()
+}
+
+/// Whether it is `state.field`, or a field of one.
+fn is_field(expression: &Expr) -> bool {
+    match expression {
+        Expr::Field(field) => match &*field.base {
+            Expr::Path(path) => path.path.is_ident(symbol::STATE_VALUE),
+            base => is_field(base),
+        },
+        _ => false,
     }
 }
 

@@ -5,6 +5,7 @@ use syn::spanned::Spanned;
 use syn::{Expr, Ident, Pat, Result, Token, braced, bracketed, parenthesized};
 
 use super::super::ast::{Arm, ArmBody, Chain, Decision, Function, Goal, Link, Shape};
+use super::super::text::the_state;
 use super::{always, list, name};
 use crate::diag::Errors;
 
@@ -142,7 +143,7 @@ fn by_for(input: ParseStream<'_>, errors: &mut Errors) -> Result<Decision> {
     Ok(Decision { span, shape: Shape::For, function, arms: vec![Arm { pattern, guard: None, body }], broken: false })
 }
 
-/// What chooses: the path of a function of the state, or a closure in parentheses.
+/// What chooses: the path of a function of the state, a closure in parentheses, or an expression with `state` in it.
 fn function(input: ParseStream<'_>, shape: Shape) -> Result<Function> {
     let word = shape.word();
     let mut expression = Expr::parse_without_eager_brace(input)?;
@@ -158,16 +159,26 @@ fn function(input: ParseStream<'_>, shape: Shape) -> Result<Function> {
             }
             Expr::Path(path) if path.qself.is_none() => return Ok(Function::Path(path.path)),
             Expr::Closure(closure) => return Ok(Function::Closure(closure)),
+            expression if the_state(&expression).is_some() => return Ok(Function::Expression(expression)),
             Expr::Call(call) => {
                 let function = super::super::text::compact(&call.func);
                 return Err(syn::Error::new(
                     call.span(),
-                    format!("the function is named, not called, and gets the state: write `{function}` alone"),
+                    format!(
+                        "the function is named, not called, and gets the state: write `{function}` alone, or give it what it \
+                         needs of the state, `{function}(&state.…)`"
+                    ),
                 ));
             }
-            Expr::Let(_) => "an `if let` is written as a `match`: `match route { Some(x) => …, None => … }`".to_owned(),
+            Expr::Let(_) => "an `if let` needs `state`: `if let Some(x) = state.field { … }`; with a function it is written as a \
+                             `match`: `match route { Some(x) => …, None => … }`"
+                .to_owned(),
             _ => {
-                format!("expected a function of the state: its path, or a closure in parentheses, `{word} (|state| …)`")
+                let example = if shape == Shape::For { "state.items" } else { "state.seconds == 0" };
+                format!(
+                    "expected a function of the state, its path or a closure in parentheses, `{word} (|state| …)`, or an \
+                     expression in which `state` is the state, `{word} {example}`"
+                )
             }
         };
         return Err(syn::Error::new_spanned(expression, message));

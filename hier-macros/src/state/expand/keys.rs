@@ -6,7 +6,7 @@ use syn::ext::IdentExt;
 use syn::parse_quote;
 
 use super::{Names, each};
-use crate::state::model::{Channel, Kind, Merge, Model};
+use crate::state::model::{Channel, Kind, Merge, Model, variant};
 
 /// The keys' type, and the implementations.
 pub(super) fn expand(model: &Model, names: &Names) -> (TokenStream, TokenStream) {
@@ -80,10 +80,11 @@ fn state(model: &Model, names: &Names) -> TokenStream {
     let (impl_generics, arguments, conditions) = generics.split_for_impl();
     let specs = each(model, |_, channel| spec(channel));
     let own = each(model, |_, Channel { field, name, kind, .. }| {
+        let variant = variant(field);
         // A plain channel's write has no place for an overwrite.
         let set = match kind {
-            Kind::Reduced { .. } | Kind::Topic { .. } => quote!(#write::#field),
-            _ => quote!(|__write| #write::#field(__write.into_value())),
+            Kind::Reduced { .. } | Kind::Topic { .. } => quote!(#write::#variant),
+            _ => quote!(|__write| #write::#variant(__write.into_value())),
         };
         quote!(#field: __hier::Channel::new(#name, |__state| &__state.#field, #set),)
     });
@@ -164,7 +165,7 @@ fn contains(model: &Model, names: &Names) -> TokenStream {
     let Names { state, write, generics, .. } = names;
     let (impl_generics, arguments, conditions) = generics.split_for_impl();
     let flattened = model.flattened.as_ref().map(|flattened| {
-        let (field, ty) = (&flattened.field, &flattened.ty);
+        let (field, ty, variant) = (&flattened.field, &flattened.ty, variant(&flattened.field));
         let mut generics = names.with(parse_quote!(__Part: __hier::Values));
         generics.make_where_clause().predicates.push(parse_quote!(#ty: __hier::Contains<__Part>));
         let (impl_generics, _, conditions) = generics.split_for_impl();
@@ -177,7 +178,7 @@ fn contains(model: &Model, names: &Names) -> TokenStream {
                 }
                 #[inline]
                 fn lift(__write: __Part::Write) -> #write #arguments {
-                    #write::#field(<#ty as __hier::Contains<__Part>>::lift(__write))
+                    #write::#variant(<#ty as __hier::Contains<__Part>>::lift(__write))
                 }
             }
         }

@@ -8,7 +8,7 @@ use syn::spanned::Spanned;
 
 use super::{Names, each};
 use crate::diag::local;
-use crate::state::model::{Channel, Kind, Model, is_primitive};
+use crate::state::model::{Channel, Kind, Model, is_primitive, is_texts, variant};
 
 /// The types, and the implementations.
 pub(super) fn expand(model: &Model, names: &Names) -> (TokenStream, TokenStream) {
@@ -30,12 +30,12 @@ fn write_type(model: &Model, names: &Names) -> TokenStream {
     let vis = &model.vis;
     let hier = &model.hier;
     let own = each(model, |_, channel| {
-        let (field, ty) = (&channel.field, &channel.ty);
-        if channel.is_reduced() { quote!(#field(#hier::Write<#ty>),) } else { quote!(#field(#ty),) }
+        let (variant, ty) = (variant(&channel.field), &channel.ty);
+        if channel.is_reduced() { quote!(#variant(#hier::Write<#ty>),) } else { quote!(#variant(#ty),) }
     });
     let flattened = model.flattened.as_ref().map(|flattened| {
-        let (field, write) = (&flattened.field, flattened.item(&model.hier, "Values", "Write"));
-        quote!(#field(#write),)
+        let (variant, write) = (variant(&flattened.field), flattened.item(&model.hier, "Values", "Write"));
+        quote!(#variant(#write),)
     });
     quote! {
         #[doc(hidden)]
@@ -51,31 +51,34 @@ fn channel_write(model: &Model, names: &Names) -> TokenStream {
     let (impl_generics, arguments, conditions) = generics.split_for_impl();
     let flattened = model.flattened.as_ref();
     let own = model.channels.len();
-    let indices = each(model, |index, Channel { field, .. }| quote!(Self::#field(..) => #index,));
+    let indices = each(model, |index, Channel { field, .. }| {
+        let variant = variant(field);
+        quote!(Self::#variant(..) => #index,)
+    });
     let stored = each(model, write_stored);
     let into_any = each(model, |_, channel| {
-        let field = &channel.field;
+        let variant = variant(&channel.field);
         let value = if channel.is_reduced() { quote!(__write) } else { quote!(__hier::Write::Merge(__write)) };
-        quote!(Self::#field(__write) => __hier::boxed(#value),)
+        quote!(Self::#variant(__write) => __hier::boxed(#value),)
     });
     let from_any = each(model, |index, channel| {
-        let field = &channel.field;
+        let variant = variant(&channel.field);
         let unboxed = if channel.is_reduced() { quote!(unboxed) } else { quote!(unboxed_value) };
-        quote!(#index => __hier::#unboxed(__write).map(Self::#field),)
+        quote!(#index => __hier::#unboxed(__write).map(Self::#variant),)
     });
-    let inner = flattened.map(|flattened| (&flattened.field, flattened.item(&model.hier, "Values", "Write")));
-    let inner_arm = |call: TokenStream| inner.as_ref().map(|(field, _)| quote!(Self::#field(ref __write) => #call,));
+    let inner = flattened.map(|flattened| (variant(&flattened.field), flattened.item(&model.hier, "Values", "Write")));
+    let inner_arm = |call: TokenStream| inner.as_ref().map(|(variant, _)| quote!(Self::#variant(ref __write) => #call,));
     let inner_index = inner_arm(quote!(#own + __hier::ChannelWrite::channel(__write)));
     let inner_stored = inner_arm(quote!(__hier::ChannelWrite::stored(__write)));
     let inner_into =
-        inner.as_ref().map(|(field, _)| quote!(Self::#field(__write) => __hier::ChannelWrite::into_any(__write),));
+        inner.as_ref().map(|(variant, _)| quote!(Self::#variant(__write) => __hier::ChannelWrite::into_any(__write),));
     let inner_from = inner.as_ref().map_or_else(
         || quote!(::core::option::Option::None),
         // No method of the standard library: where the type is no state, the error would show that library's source.
-        |(field, inner)| {
+        |(variant, inner)| {
             quote! {
                 match <#inner as __hier::ChannelWrite>::from_any(__channel - #own, __write) {
-                    ::core::option::Option::Some(__write) => ::core::option::Option::Some(Self::#field(__write)),
+                    ::core::option::Option::Some(__write) => ::core::option::Option::Some(Self::#variant(__write)),
                     ::core::option::Option::None => ::core::option::Option::None,
                 }
             }
@@ -123,25 +126,26 @@ fn overwrites(model: &Model) -> TokenStream {
         .channels
         .iter()
         .filter(|channel| channel.is_reduced())
-        .map(|Channel { field, .. }| quote!(Self::#field(ref __write) => __write.is_overwrite(),));
+        .map(|Channel { field, .. }| variant(field))
+        .map(|variant| quote!(Self::#variant(ref __write) => __write.is_overwrite(),));
     let flattened = model.flattened.as_ref().map(|flattened| {
-        let field = &flattened.field;
-        quote!(Self::#field(ref __write) => __hier::ChannelWrite::is_overwrite(__write),)
+        let variant = variant(&flattened.field);
+        quote!(Self::#variant(ref __write) => __hier::ChannelWrite::is_overwrite(__write),)
     });
     quote!(#(#own)* #flattened _ => false,)
 }
 
 /// The arm that hands out what is written.
 fn write_stored(_: usize, channel: &Channel) -> TokenStream {
-    let field = &channel.field;
+    let variant = variant(&channel.field);
     let stored = stored(channel);
     match channel.kind {
-        Kind::Untracked => quote!(Self::#field(..) => ::core::option::Option::None,),
+        Kind::Untracked => quote!(Self::#variant(..) => ::core::option::Option::None,),
         Kind::Reduced { .. } | Kind::Topic { .. } => {
-            quote!(Self::#field(ref __write) => ::core::option::Option::Some(Self::#stored(__write.value())),)
+            quote!(Self::#variant(ref __write) => ::core::option::Option::Some(Self::#stored(__write.value())),)
         }
         Kind::Last | Kind::Ephemeral => {
-            quote!(Self::#field(ref __write) => ::core::option::Option::Some(Self::#stored(__write)),)
+            quote!(Self::#variant(ref __write) => ::core::option::Option::Some(Self::#stored(__write)),)
         }
     }
 }
@@ -238,21 +242,24 @@ fn settable(model: &Model) -> impl Iterator<Item = &Channel> {
     model.channels.iter().filter(|channel| !channel.is_internal())
 }
 
-/// One method of an update, after its doc comment: `fn findings(self, value: impl Into<Write<Vec<Finding>>>) -> Self`.
+/// One method of an update, after its doc comment: `fn findings(self, value: impl IntoWrite<Vec<Finding>>) -> Self`.
 fn setter(channel: &Channel, names: &Names, hier: &TokenStream) -> (TokenStream, TokenStream) {
     let Names { state, write, .. } = names;
     let Channel { field, ty, name, .. } = channel;
     let doc = format!("Writes `{name}`.");
-    let argument = if channel.is_reduced() {
-        quote!(impl ::core::convert::Into<#hier::Write<#ty>>)
+    let variant = variant(field);
+    let (argument, value) = if channel.is_reduced() {
+        (quote!(impl #hier::IntoWrite<#ty>), quote!(#hier::IntoWrite::into_write(__value)))
     } else if is_primitive(ty) {
-        quote!(#ty)
+        (quote!(#ty), quote!(__value))
+    } else if is_texts(ty) {
+        (quote!(impl #hier::IntoTexts<#ty>), quote!(#hier::IntoTexts::into_texts(__value)))
     } else {
-        quote!(impl ::core::convert::Into<#ty>)
+        (quote!(impl #hier::IntoValue<#ty>), quote!(#hier::IntoValue::into_value(__value)))
     };
     let method = quote! {
         fn #field(self, __value: #argument) -> Self {
-            #hier::set::<#state, Self>(self, #write::#field(::core::convert::Into::into(__value)))
+            #hier::set::<#state, Self>(self, #write::#variant(#value))
         }
     };
     (quote!(#[doc = #doc]), method)
@@ -299,15 +306,15 @@ fn conversions(model: &Model, names: &Names) -> TokenStream {
     let Names { update, state, write, generics, .. } = names;
     let (impl_generics, arguments, conditions) = generics.split_for_impl();
     let own = each(model, |_, channel| {
-        let field = &channel.field;
+        let (field, variant) = (&channel.field, variant(&channel.field));
         let value = quote!(__state.#field);
         let value = if channel.is_reduced() { quote!(__hier::Write::Merge(#value)) } else { value };
-        quote!(__writes.push(#write::#field(#value));)
+        quote!(__writes.push(#write::#variant(#value));)
     });
     let flattened = model.flattened.as_ref().map(|flattened| {
-        let (field, ty) = (&flattened.field, &flattened.ty);
+        let (field, ty, variant) = (&flattened.field, &flattened.ty, variant(&flattened.field));
         let (writes, from) = (local("__writes", ty.span()), local("__state", ty.span()));
-        quote_spanned!(ty.span()=> __hier::lift::<#ty, #state>(&mut #writes, #from.#field, #write::#field);)
+        quote_spanned!(ty.span()=> __hier::lift::<#ty, #state>(&mut #writes, #from.#field, #write::#variant);)
     });
     quote! {
         #[automatically_derived]

@@ -7,7 +7,7 @@ use syn::spanned::Spanned;
 use super::update::stored;
 use super::{Names, each};
 use crate::diag::local;
-use crate::state::model::{Channel, Flattened, Kind, Merge, Model};
+use crate::state::model::{Channel, Flattened, Kind, Merge, Model, variant};
 
 /// The implementation.
 pub(super) fn expand(model: &Model, names: &Names) -> TokenStream {
@@ -62,7 +62,7 @@ pub(super) fn expand(model: &Model, names: &Names) -> TokenStream {
 fn reduce(model: &Model, names: &Names) -> TokenStream {
     let write = &names.write;
     let own = each(model, |_, channel| {
-        let field = &channel.field;
+        let (field, variant) = (&channel.field, variant(&channel.field));
         let merged = match &channel.kind {
             Kind::Last | Kind::Ephemeral | Kind::Untracked => {
                 quote!({ self.#field = __write; ::core::result::Result::Ok(()) })
@@ -70,11 +70,11 @@ fn reduce(model: &Model, names: &Names) -> TokenStream {
             Kind::Topic { .. } => quote!(__hier::reduce(&mut self.#field, __write, __hier::builtin::append)),
             Kind::Reduced { reducer, .. } => merged(field, reducer),
         };
-        quote!(#write::#field(__write) => #merged,)
+        quote!(#write::#variant(__write) => #merged,)
     });
     let inner = model.flattened.as_ref().map(|flattened| {
-        let field = &flattened.field;
-        quote!(#write::#field(__write) => __hier::Values::reduce(&mut self.#field, __write),)
+        let (field, variant) = (&flattened.field, variant(&flattened.field));
+        quote!(#write::#variant(__write) => __hier::Values::reduce(&mut self.#field, __write),)
     });
     quote! {
         fn reduce(&mut self, __write: Self::Write) -> ::core::result::Result<(), __hier::ReduceError> {
@@ -180,17 +180,18 @@ fn write_from(model: &Model, names: &Names) -> TokenStream {
     let write = &names.write;
     let own = model.channels.len();
     let arms = each(model, |index, channel| {
-        let field = &channel.field;
+        let variant = variant(&channel.field);
         if !channel.is_persisted() {
             return TokenStream::new();
         }
         let read = if channel.is_reduced() { quote!(load_write) } else { quote!(load_value) };
         let ty = &channel.ty;
         let read = quote_spanned!(ty.span()=> __hier::#read::<#ty>);
-        quote!(#index => #read(__overwrite, __bytes).map(#write::#field),)
+        quote!(#index => #read(__overwrite, __bytes).map(#write::#variant),)
     });
     let inner = if let Some(Flattened { field, .. }) = &model.flattened {
-        quote!(__hier::Values::write_from(&self.#field, __channel - #own, __overwrite, __bytes).map(#write::#field))
+        let variant = variant(field);
+        quote!(__hier::Values::write_from(&self.#field, __channel - #own, __overwrite, __bytes).map(#write::#variant))
     } else {
         quote!(::core::result::Result::Err(__hier::no_channel(__channel)))
     };

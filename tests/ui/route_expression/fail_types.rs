@@ -1,0 +1,42 @@
+//! Wrong fields and types are shown where they stand; a channel alone is no function, and nothing of the generated code is
+//! proposed in its place.
+
+use hier_core::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing {
+    count: u32,
+    finished: bool,
+    docs: Vec<String>,
+}
+
+graph! {
+    Fields<Filing> = Graph {
+        nodes: [tick, fetch],
+        edges: [
+            START >> tick,
+            tick >> if state.counts == 0 { tick } else { END },
+            tick >> if state.count { tick } else { END },
+            tick >> for doc in &state.docs { fetch(doc) },
+            fetch >> END,
+        ],
+    }
+}
+
+graph! {
+    Channels<Filing> = Graph {
+        nodes: [tick, fetch],
+        edges: [
+            START >> tick >> if finished { tick } else { END },
+            tick >> for doc in docs { fetch(doc) },
+            fetch >> END,
+        ],
+    }
+}
+
+async fn tick() {}
+async fn fetch(Sent(_doc): Sent<String>) {}
+
+fn main() {
+    let _ = (Fields::compile(), Channels::compile());
+}
