@@ -216,7 +216,7 @@ async fn a_run_without_a_checkpointer_says_that_nobody_can_answer() {
     let builder = || {
         let mut builder = strict();
         builder.node("ask", asks(&["who?"]));
-        builder.edge(START, "ask");
+        builder.edge(START, "ask").edge("ask", END);
         builder
     };
     let input = schema().update(json!({ "x": 1 })).unwrap();

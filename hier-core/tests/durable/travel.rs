@@ -237,7 +237,7 @@ async fn a_checkpoint_that_is_not_there() {
     assert_eq!(bench.tree().await, past());
     let mut strict = strict();
     strict.node("a", mark());
-    strict.edge(START, "a");
+    strict.edge(START, "a").edge("a", END);
     let strict = compile(strict).checkpointer(bench.saver.clone());
     let error = strict.state(Config::thread("t").checkpoint(uuid::Uuid::nil())).await.unwrap_err();
     assert!(matches!(&error, RunError::NoCheckpoint { thread, .. } if thread == "t"), "{error}");
