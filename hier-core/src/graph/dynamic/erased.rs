@@ -185,8 +185,8 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
         let state = state_json(ended.state()).map_err(|error| self.is_json(&error))?;
         Ok(match ended {
             Outcome::Finished(_) => Outcome::Finished(state),
-            Outcome::Interrupted(Interrupted { questions, .. }) => {
-                Outcome::Interrupted(Interrupted { state, questions })
+            Outcome::Interrupted(Interrupted { questions, resumable, .. }) => {
+                Outcome::Interrupted(Interrupted { state, questions, resumable })
             }
             Outcome::Stopped(Stopped { reason, next, .. }) => Outcome::Stopped(Stopped { state, reason, next }),
         })
