@@ -233,7 +233,11 @@ async fn a_checkpoint_that_is_not_there() {
     let error = bench.graph.update_state(nowhere.clone(), update).await.unwrap_err();
     assert!(matches!(error, RunError::NoCheckpoint { .. }), "{error}");
     let empty = bench.graph.state(nowhere).await.unwrap();
-    assert_eq!((empty.checkpoint, empty.next.len()), (None, 0), "a lenient graph reads it as empty, as the reference does");
+    assert_eq!(
+        (empty.checkpoint, empty.next.len()),
+        (None, 0),
+        "a lenient graph reads it as empty, as the reference does"
+    );
     assert_eq!(bench.tree().await, past());
     let mut strict = strict();
     strict.node("a", mark());

@@ -26,7 +26,9 @@ pub(super) fn the_state(tokens: &impl ToTokens) -> Option<Ident> {
                     }
                     within = false;
                 }
-                TokenTree::Punct(punct) => within = ['.', ':'].contains(&punct.as_char()) && !ends_range(&punct, within),
+                TokenTree::Punct(punct) => {
+                    within = ['.', ':'].contains(&punct.as_char()) && !ends_range(&punct, within)
+                }
                 TokenTree::Group(group) => {
                     within = false;
                     if let Some(found) = find(group.stream()) {
@@ -149,7 +151,9 @@ mod tests {
     #[test]
     fn finds_the_state_and_nothing_else_of_that_name() {
         let mentions = |text: &str| the_state(&text.parse::<proc_macro2::TokenStream>().unwrap()).is_some();
-        for text in ["state.x", "f(&state)", "matches!(state.x, A)", "0..state.x", "!state.done", "x.y(state.z)", "1 + *state"] {
+        for text in
+            ["state.x", "f(&state)", "matches!(state.x, A)", "0..state.x", "!state.done", "x.y(state.z)", "1 + *state"]
+        {
             assert!(mentions(text), "{text}");
         }
         for text in ["x.state", "a::state", "state::f()", "Of { state: 1 }", "states.x", "self.state.x"] {

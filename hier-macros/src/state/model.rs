@@ -211,7 +211,8 @@ pub(super) fn is_texts(ty: &Type) -> bool {
     let Some(segment) = last_segment(ty) else { return false };
     let syn::PathArguments::AngleBracketed(arguments) = &segment.arguments else { return false };
     let [syn::GenericArgument::Type(inner)] = arguments.args.iter().collect::<Vec<_>>()[..] else { return false };
-    symbol::TEXTS.iter().any(|name| segment.ident == name) && last_segment(inner).is_some_and(|last| last.ident == "String")
+    symbol::TEXTS.iter().any(|name| segment.ident == name)
+        && last_segment(inner).is_some_and(|last| last.ident == "String")
 }
 
 /// The last segment of a type's path.

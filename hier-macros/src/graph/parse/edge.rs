@@ -170,9 +170,11 @@ fn function(input: ParseStream<'_>, shape: Shape) -> Result<Function> {
                     ),
                 ));
             }
-            Expr::Let(_) => "an `if let` needs `state`: `if let Some(x) = state.field { … }`; with a function it is written as a \
+            Expr::Let(_) => {
+                "an `if let` needs `state`: `if let Some(x) = state.field { … }`; with a function it is written as a \
                              `match`: `match route { Some(x) => …, None => … }`"
-                .to_owned(),
+                    .to_owned()
+            }
             _ => {
                 let example = if shape == Shape::For { "state.items" } else { "state.seconds == 0" };
                 format!(

@@ -67,7 +67,8 @@ fn channel_write(model: &Model, names: &Names) -> TokenStream {
         quote!(#index => __hier::#unboxed(__write).map(Self::#variant),)
     });
     let inner = flattened.map(|flattened| (variant(&flattened.field), flattened.item(&model.hier, "Values", "Write")));
-    let inner_arm = |call: TokenStream| inner.as_ref().map(|(variant, _)| quote!(Self::#variant(ref __write) => #call,));
+    let inner_arm =
+        |call: TokenStream| inner.as_ref().map(|(variant, _)| quote!(Self::#variant(ref __write) => #call,));
     let inner_index = inner_arm(quote!(#own + __hier::ChannelWrite::channel(__write)));
     let inner_stored = inner_arm(quote!(__hier::ChannelWrite::stored(__write)));
     let inner_into =
