@@ -18,7 +18,7 @@ struct Count {
 async fn step(state: &Count, run: &Run) -> CountUpdate {
     assert_eq!(run.remaining_steps(), state.remaining_steps.get());
     assert_eq!(run.is_last_step(), state.is_last_step.get());
-    assert_eq!(usize::try_from(run.step()).unwrap(), state.n + 1, "the first step on a fresh thread is 1");
+    assert_eq!(usize::try_from(run.superstep()).unwrap(), state.n + 1, "the first step on a fresh thread is 1");
     let seen = (run.node().to_owned(), state.remaining_steps.get(), state.is_last_step.get());
     Count::update().seen([seen]).n(state.n + 1)
 }

@@ -29,7 +29,7 @@ fn noted(log: &Log, writes: Value) -> Node {
     does(move |task| {
         let run = task.run();
         let (task_id, node, namespace) = (run.task_id(), run.node().to_owned(), run.namespace().join("|"));
-        log.lock().unwrap().push(Ran { task: task_id, node, namespace, step: run.step() });
+        log.lock().unwrap().push(Ran { task: task_id, node, namespace, step: run.superstep() });
         let mut update = writes.clone();
         update["log"] = json!([[run.node(), task.sent_json()?, task.state().get("hint"), task.state().get("news")]]);
         Ok(update)

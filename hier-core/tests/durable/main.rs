@@ -27,6 +27,7 @@ mod retention;
 mod sizes;
 mod snapshots;
 mod step_failures;
+mod steps;
 mod streaming;
 mod subgraphs;
 mod travel;

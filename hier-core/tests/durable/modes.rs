@@ -110,7 +110,7 @@ async fn at_the_end_the_modes_agree() {
 async fn a_list_that_grows_for_long() {
     for durability in [Durability::Sync, Durability::Exit] {
         let mut graph = marks(&[]);
-        graph.node("grow", does(|task| Ok(json!({ "x": 1, "log": [format!("{:>40}", task.run().step())] }))));
+        graph.node("grow", does(|task| Ok(json!({ "x": 1, "log": [format!("{:>40}", task.run().superstep())] }))));
         graph.edge(START, "grow");
         graph.route("grow", "again", [("again", vec!["grow"]), ("end", vec![])], |state: &DynState| {
             let length = state.get("log").and_then(Value::as_array).map_or(0, Vec::len);

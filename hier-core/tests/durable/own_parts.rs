@@ -44,7 +44,7 @@ macro_rules! program {
             }
 
             async fn work(run: &Run) -> CaseUpdate {
-                let step = u8::try_from(run.step()).unwrap_or_default();
+                let step = u8::try_from(run.superstep()).unwrap_or_default();
                 let list = TodoList::from_iter([(format!("step {step}"), step % 2 == 0)]);
                 Case::update().$title("a title").marks([<$mark>::from(step)]).todo_list(list)
             }

@@ -72,7 +72,7 @@ async fn put_down(run: &Run<Site>) -> Result<()> {
 async fn alone(state: &Tree, run: &Run<Site>) -> Result<TreeUpdate> {
     put_down(run).await?;
     let trace = format!("{} after {} with {:?}", run.node(), state.last, state.news);
-    Ok(Tree::update().last(run.node().to_owned()).done(1).trace([trace]).news([run.step().unsigned_abs()]))
+    Ok(Tree::update().last(run.node().to_owned()).done(1).trace([trace]).news([run.superstep().unsigned_abs()]))
 }
 
 async fn seed(state: &Tree, run: &Run<Site>) -> Result<TreeUpdate> {

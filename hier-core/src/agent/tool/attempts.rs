@@ -29,11 +29,13 @@ where
         )));
     }
     let asked = run.inbox.as_deref().map(|inbox| (&inbox.asked, inbox.asked.load(Ordering::Relaxed)));
+    let steps = run.mark_steps();
     let mut failures = 0;
     loop {
         if let Some((count, before)) = asked {
             count.store(before, Ordering::Relaxed);
         }
+        Run::<C>::rewind_steps(steps.as_ref());
         let error = match bounded(timeout, attempt()).await {
             Ok(output) => return Ok(output),
             Err(error) => error,

@@ -132,7 +132,8 @@ where
     C: Send + Sync + 'static,
 {
     let failure = Box::new(Failure { node: task.run.node().to_owned(), error });
-    let task = Task { failure: Some(failure), ..task.clone() };
+    let mut task = Task { failure: Some(failure), ..task.clone() };
+    task.run.is_handler = true;
     match attempt(&task, handler).await {
         Ok(done) => Ok(Done { by: By::Handler, ..done }),
         Err(error) if error.is_signal() => Err(error),

@@ -11,7 +11,7 @@ use crate::engine::attempt::stored::RoutingRecord;
 use crate::engine::durable::load::Reader;
 use crate::engine::durable::pending;
 use crate::engine::durable::pending::Pending;
-use crate::engine::program::Answers;
+use crate::engine::program::{Answers, STEP};
 use crate::error::{NodeError, RunError};
 use crate::question::Question;
 use crate::state::Values;
@@ -209,7 +209,9 @@ impl Pending {
     pub(in crate::engine) fn nobody_asked(&self) -> Result<bool, CodecError> {
         for record in self.records() {
             // A graph inside that stopped at a breakpoint asks nothing: its list is empty.
-            if record.writes.iter().any(|write| write.slot <= slot::answer(0)) || !pending::asked(record)?.is_empty() {
+            if record.writes.iter().any(|write| write.slot <= slot::answer(0) && &*write.channel != STEP)
+                || !pending::asked(record)?.is_empty()
+            {
                 return Ok(false);
             }
         }

@@ -10,7 +10,7 @@ use crate::checkpoint::{CodecError, PendingWrite, TaskWrites, codec, slot};
 use crate::engine::attempt::stored::{ERROR, Failed, INTERRUPT, RESUME, ROUTING, RoutingRecord, VOID, entry};
 use crate::engine::durable::load::Reader;
 use crate::engine::durable::upgrade::{Scribe, Upgrade};
-use crate::engine::program::{By, Done, Inbox, PULLED};
+use crate::engine::program::{By, Done, Inbox, PULLED, STEP, StepLog};
 use crate::error::NodeError;
 use crate::question::Question;
 use crate::state::{Values, Writes};
@@ -111,17 +111,19 @@ impl Pending {
         let failure = failed.filter(|failed| failed.handled).map(|failed| failed.message);
         let (answers, questions) = (record.answers()?, self.questions(place)?);
         let known = Some((record.task, record.path.clone()));
-        let free_slot = record.free_slot();
-        Ok(Inbox { known, answers, free_slot, failure, void, questions, asked, ..Inbox::default() })
+        let (free_slot, steps) = (record.free_slot(), Arc::new(StepLog::read(&record.writes)?));
+        Ok(Inbox { known, answers, free_slot, failure, void, questions, steps, asked, ..Inbox::default() })
     }
 
-    /// Takes back everything that tasks have stored, and the answers that they were given.
+    /// Takes back everything that tasks have stored, their steps, and the answers that they were given.
     pub(in crate::engine) fn void(&self) -> Result<Vec<TaskWrites>, NodeError> {
         let back = |write: &PendingWrite| PendingWrite { channel: VOID.into(), value: Vec::new(), ..write.clone() };
-        let is_answer = |write: &&PendingWrite| write.slot <= slot::RESUME && &*write.channel == RESUME;
+        let goes = |write: &&PendingWrite| {
+            write.slot <= slot::RESUME && (&*write.channel == RESUME || &*write.channel == STEP)
+        };
         let mut records = Vec::new();
         for record in self.tasks.values().chain(&self.null) {
-            let mut writes: Vec<PendingWrite> = record.writes.iter().filter(is_answer).map(back).collect();
+            let mut writes: Vec<PendingWrite> = record.writes.iter().filter(goes).map(back).collect();
             if !record.task.is_nil() {
                 let void = Failed { void: Some(record.free_slot()), ..Failed::default() };
                 writes.push(entry(slot::ERROR, ERROR, &void)?);

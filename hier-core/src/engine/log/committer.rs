@@ -74,6 +74,12 @@ impl Committer {
         guarded(async { self.saver.commit(&self.lease, records).await }).await
     }
 
+    /// Stores these records, and comes back when they are stored, whatever the run's durability.
+    pub(crate) async fn commit_now(&self, records: Vec<Record>) -> Result<(), SaverError> {
+        self.flush().await?;
+        guarded(async { self.saver.commit(&self.lease, records).await }).await
+    }
+
     async fn enqueue(&self, records: Vec<Record>, runtime: &Handle) -> Result<(), SaverError> {
         if let Some(error) = self.failure.get() {
             return Err(error.clone());

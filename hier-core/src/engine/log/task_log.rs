@@ -53,6 +53,15 @@ impl TaskLog {
         lock(&self.kept).get_or_insert_default().insert(level.into(), checkpoint);
     }
 
+    /// Stores what a task has done, and comes back when it is stored: behind everything that waits to be stored in the background.
+    pub(crate) async fn write_now(&self, writes: TaskWrites) -> Result<(), SaverError> {
+        if self.holds() {
+            lock(&self.held).push(writes);
+            return Ok(());
+        }
+        self.committer.commit_now(vec![self.record(writes)]).await
+    }
+
     pub(crate) fn record(&self, writes: TaskWrites) -> Record {
         Record::Writes { namespace: self.namespace.clone(), writes }
     }

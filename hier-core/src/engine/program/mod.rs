@@ -14,6 +14,7 @@ mod plan;
 mod routing;
 mod run;
 mod sends;
+mod steps;
 mod task;
 
 pub use child::Child;
@@ -37,3 +38,4 @@ pub(crate) use node::{Body, body};
 pub(crate) use plan::{Allowed, Exit, Join, PULLED, Plan, TaskKey};
 pub(crate) use run::{Inbox, Personal, Shared, random_node};
 pub(crate) use sends::{SendArg, Sends};
+pub(crate) use steps::{STEP, StepHome, StepLog, StepLogs};

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-use super::{Heartbeat, Plan, TaskKey};
+use super::{Heartbeat, Plan, StepHome, StepLog, StepLogs, TaskKey};
 use crate::config::Config;
 use crate::engine::log::task_log::TaskLog;
 use crate::engine::stream::emitter::EventSink;
@@ -36,6 +36,8 @@ pub struct Run<C = ()> {
     pub(crate) personal: Option<Arc<Personal>>,
     /// What runs, if it is no node but code that belongs to entering or leaving the graph, and its id.
     pub(crate) hook: Option<Box<(&'static str, Uuid)>>,
+    /// Whether the node's error handler runs.
+    pub(crate) is_handler: bool,
 }
 
 /// What is the same for all tasks of a run.
@@ -56,6 +58,10 @@ pub(crate) struct Shared<C> {
     /// For each graph around this one its namespace and the id of its checkpoint.
     pub(crate) parents: Option<Arc<BTreeMap<String, Uuid>>>,
     pub(crate) store: Option<Arc<dyn Store>>,
+    /// What is known of the durable steps of the tasks that run.
+    pub(crate) steps: StepLogs,
+    /// Where these are stored, if this graph has no checkpoints and one around it has.
+    pub(crate) home: Option<Arc<StepHome>>,
     /// That of the task that runs this graph.
     pub(crate) personal: Option<Arc<Personal>>,
 }
@@ -97,13 +103,14 @@ impl<C> Clone for Run<C> {
             inbox: self.inbox.clone(),
             personal: self.personal.clone(),
             hook: self.hook.clone(),
+            is_handler: self.is_handler,
         }
     }
 }
 
 impl<C> fmt::Debug for Run<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Run").field("node", &self.node()).field("step", &self.step()).finish_non_exhaustive()
+        f.debug_struct("Run").field("node", &self.node()).field("step", &self.superstep()).finish_non_exhaustive()
     }
 }
 
@@ -145,7 +152,7 @@ impl<C> Run<C> {
     }
 
     /// The number of the superstep. The first that runs nodes on a fresh thread is 1.
-    pub fn step(&self) -> i64 {
+    pub fn superstep(&self) -> i64 {
         self.key.step
     }
 
@@ -187,7 +194,7 @@ impl<C> Run<C> {
     /// The task of a run without a checkpointer has a key of its own in each run.
     pub fn idempotency_key(&self) -> String {
         let thread = self.config().thread_id().unwrap_or_default();
-        format!("{thread}/{}/{}/{}", self.namespace().join("|"), self.step(), self.task_id())
+        format!("{thread}/{}/{}/{}", self.namespace().join("|"), self.superstep(), self.task_id())
     }
 
     /// Whether the task was begun before and goes on where it stopped: after an interrupt, a failure or a crash.
@@ -318,6 +325,8 @@ pub(crate) struct Inbox {
     pub(crate) is_afresh: bool,
     /// What it asked before.
     pub(crate) questions: Vec<Question>,
+    /// The durable steps that it has done.
+    pub(crate) steps: Arc<StepLog>,
     /// How many questions this attempt has asked.
     pub(crate) asked: AtomicUsize,
     /// The answer for whoever asks first, if this task took it, and the question that it took it for.

@@ -43,8 +43,18 @@ impl<S: Values, C> Task<S, C> {
     pub(crate) fn sibling(&self, key: TaskKey, arg: Option<SendArg>) -> Self {
         let Run { shared, remaining, base, .. } = &self.run;
         let (shared, remaining, base) = (shared.clone(), *remaining, *base);
-        let run =
-            Run { shared, key, attempt: 1, remaining, heartbeat: None, base, inbox: None, personal: None, hook: None };
+        let run = Run {
+            shared,
+            key,
+            attempt: 1,
+            remaining,
+            heartbeat: None,
+            base,
+            inbox: None,
+            personal: None,
+            hook: None,
+            is_handler: false,
+        };
         Self { graph: self.graph.clone(), state: self.state.clone(), run, arg, failure: None }
     }
 

@@ -68,6 +68,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             inbox: None,
             personal: None,
             hook: None,
+            is_handler: false,
         };
         let task = Task { graph, state, run, arg: None, failure: None };
         let routing = Routing::default();

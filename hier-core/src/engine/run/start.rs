@@ -14,7 +14,9 @@ use crate::engine::durable::{check, level};
 use crate::engine::log::committer;
 use crate::engine::log::committer::Committer;
 use crate::engine::log::task_log::TaskLog;
-use crate::engine::program::{Attachments, Checkpoints, GraphOutput, Input, NodeResult, Output, Program, Shared, Task};
+use crate::engine::program::{
+    Attachments, Checkpoints, GraphOutput, Input, NodeResult, Output, Program, Shared, StepLogs, Task,
+};
 use crate::engine::run::runner::{End, Runner};
 use crate::engine::run::{resume, resume_subgraph};
 use crate::engine::step::Breakpoints;
@@ -305,6 +307,8 @@ where
         let mut parents = outer.parents.as_ref().map(|parents| (**parents).clone()).unwrap_or_default();
         parents.extend(task.run.base.map(|base| (outer.namespace.join("|"), base)));
         shared.parents = Some(Arc::new(parents));
+    } else {
+        shared.home = task.run.step_home()?.map(Arc::new);
     }
     Ok(Runner::new(graph.clone(), state, shared, emitter, true))
 }
@@ -396,6 +400,8 @@ fn shared<S: Values, C>(
         log: None,
         parents: None,
         store: None,
+        steps: StepLogs::default(),
+        home: None,
         personal: None,
     }
 }
