@@ -108,7 +108,7 @@ impl Spoken {
             id: self.id.clone(),
             node: run.node().to_owned(),
             task: self.task,
-            step: run.step(),
+            step: run.superstep(),
             path: run.namespace().iter().map(node).collect(),
             namespace: run.namespace().to_vec(),
             agent: run.graph().to_owned(),
