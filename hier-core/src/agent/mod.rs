@@ -77,7 +77,9 @@
 //! see [`SubagentPolicy`]. `Worker {}` has the defaults; `Worker` alone, without a policy of its own, shares its
 //! supervisor's state.
 
+mod ask;
 mod builder;
+mod call;
 mod hierarchy;
 mod model;
 mod nesting;
@@ -97,6 +99,7 @@ pub use crate::message::{
     Usage,
 };
 
+pub use ask::{Ask, ModelHandle, RunModel};
 pub use builder::AgentBuilder;
 pub use hierarchy::policy::SubagentPolicy;
 pub use hierarchy::subagent::Subagent;
@@ -109,7 +112,7 @@ pub use state::base::{
     BaseState, BaseStateChannels, BaseStateSetters, BaseStateUpdate, BaseStateWrite, DEFAULT_STATE_ITERATIONS, FileRef,
 };
 pub use state::budget::{Budget, Spent};
-pub use state::context::{BaseContext, FileStore};
+pub use state::context::{AgentContext, BaseContext, FileStore};
 pub use state::dynamic::{DynBaseState, DynBaseUpdate, DynBaseWrite};
 pub use state::frame::{Frame, SubagentStack};
 pub use state::progress::{Calls, Progress};

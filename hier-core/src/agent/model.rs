@@ -99,14 +99,38 @@ impl ChatRequest {
 
 impl ChatResponse {
     /// The answer as a value of the type whose shape was [asked for](ChatRequest::output). The error names the path of
-    /// what does not fit.
+    /// what does not fit, and has what the model said.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, ModelError> {
         let text = self.text();
-        let mut deserializer = serde_json::Deserializer::from_str(&text);
-        serde_path_to_error::deserialize(&mut deserializer).map_err(|error| ModelError::BadAnswer {
+        read(&text).map_err(|reason| ModelError::BadAnswer {
             model: self.model.clone().unwrap_or_else(|| "unknown".to_owned()),
-            reason: format!("`{}`: {}", error.path(), error.inner()),
+            reason: format!("{reason}; it said {}", quoted(&text)),
         })
+    }
+}
+
+/// A value in what a model said, or what does not fit, with its path.
+pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    let text = text.trim();
+    // Some models put JSON into a block of code.
+    let inner = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
+    let inner = inner.map_or(text, |inner| inner.strip_prefix("json").unwrap_or(inner));
+    let mut deserializer = serde_json::Deserializer::from_str(inner);
+    let value = serde_path_to_error::deserialize(&mut deserializer)
+        .map_err(|error| format!("`{}`: {}", error.path(), error.inner()))?;
+    deserializer.end().map_err(|error| format!("there is more than one value: {error}"))?;
+    Ok(value)
+}
+
+/// The longest piece of what a model said that an error shows, in characters.
+const SHOWN: usize = 1000;
+
+/// What a model said, for an error.
+pub(super) fn quoted(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("`{}…`", &text[..end]),
+        None if text.is_empty() => "nothing".to_owned(),
+        None => format!("`{text}`"),
     }
 }
 
@@ -160,6 +184,25 @@ pub trait ChatModel: Send + Sync + 'static {
     async fn stream(&self, request: ChatRequest) -> Result<ChatStream, ModelError> {
         let response = self.chat(request).await?;
         Ok(Box::pin(futures_util::stream::iter(response.into_chunks().map(Ok))) as ChatStream)
+    }
+}
+
+#[async_trait]
+impl<M: ChatModel + ?Sized> ChatModel for Arc<M> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn provider(&self) -> &str {
+        (**self).provider()
+    }
+
+    async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {
+        (**self).chat(request).await
+    }
+
+    async fn stream(&self, request: ChatRequest) -> Result<ChatStream, ModelError> {
+        (**self).stream(request).await
     }
 }
 

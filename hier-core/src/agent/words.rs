@@ -85,3 +85,11 @@ pub(crate) fn refusal(call: &ToolCall, reason: &str) -> Message {
 pub(crate) fn answer(call: &ToolCall, content: impl Into<Content>) -> Message {
     Message::tool(call, content)
 }
+
+/// What a model is told whose answer does not fit the shape that was asked for.
+pub(crate) fn no_fit(mistake: &str) -> String {
+    format!("Your answer does not fit: {mistake}\nAnswer again, with JSON of the asked shape alone.")
+}
+
+/// The answer to a call where only an answer was asked for.
+pub(crate) const ONLY_ANSWER: &str = "not called: only an answer is taken here";

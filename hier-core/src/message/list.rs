@@ -133,6 +133,32 @@ fn identified(mut message: Message) -> Message {
     message
 }
 
+impl From<Message> for Messages {
+    fn from(message: Message) -> Self {
+        [message].into()
+    }
+}
+
+/// A message of the user.
+impl From<&str> for Messages {
+    fn from(text: &str) -> Self {
+        [Message::user(text)].into()
+    }
+}
+
+/// A message of the user.
+impl From<String> for Messages {
+    fn from(text: String) -> Self {
+        [Message::user(text)].into()
+    }
+}
+
+impl From<&Self> for Messages {
+    fn from(messages: &Self) -> Self {
+        messages.clone()
+    }
+}
+
 impl From<Vec<Message>> for Messages {
     fn from(messages: Vec<Message>) -> Self {
         messages.into_iter().collect()

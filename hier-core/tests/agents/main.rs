@@ -1,6 +1,7 @@
 //! Agents and hierarchies of them, declared in `graph!`.
 
 mod answers;
+mod asking;
 mod bounds;
 mod hierarchy;
 mod nesting;

@@ -74,6 +74,17 @@ impl AsRef<Self> for BaseContext {
     }
 }
 
+/// A context in which models are found. Implemented for every context that says where its [`BaseContext`] is.
+#[diagnostic::on_unimplemented(
+    message = "the context `{Self}` does not say where its models are",
+    label = "has no `BaseContext`",
+    note = "give it a field `base: BaseContext`, and say so: `impl AsRef<BaseContext> for {Self} {{ fn as_ref(&self) -> &BaseContext {{ &self.base }} }}`"
+)]
+pub trait AgentContext: AsRef<BaseContext> {}
+
+#[diagnostic::do_not_recommend]
+impl<C: AsRef<BaseContext> + ?Sized> AgentContext for C {}
+
 impl fmt::Debug for BaseContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = |model: &Option<Arc<dyn ChatModel>>| model.as_ref().map(|model| model.name().to_owned());

@@ -1,0 +1,275 @@
+//! Asking a model in a node of one's own: `run.model()?.ask(messages).await?`.
+
+use std::fmt;
+use std::future::IntoFuture;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use futures_core::future::BoxFuture;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+
+use super::call::{call, failed};
+use super::model::{self, ChatModel, ChatRequest, ModelError, OutputSpec, ToolSpec};
+use super::options::ModelOptions;
+use super::state::budget::Budget;
+use super::state::context::{AgentContext, BaseContext};
+use super::words;
+use crate::engine::program::Run;
+use crate::error::NodeError;
+use crate::message::{ChatResponse, Message, Messages};
+
+/// Asking a model in a node of one's own, whose context has one: `C: AsRef<BaseContext>`.
+///
+/// What is asked here is streamed to [`StreamMode::Messages`](crate::StreamMode::Messages), counts into the budget of the run and is
+/// traced, as what an agent asks.
+///
+/// ```
+/// use hier_core::prelude::*;
+/// use hier_testkit::ScriptedModel;
+///
+/// #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+/// struct Trip {
+///     wish: String,
+///     steps: Vec<String>,
+///     summary: String,
+/// }
+///
+/// #[derive(Serialize, Deserialize, JsonSchema)]
+/// struct Plan {
+///     steps: Vec<String>,
+/// }
+///
+/// graph! {
+///     Planner<Trip, BaseContext> = Graph {
+///         nodes: [plan, sum_up],
+///         edges: [START >> plan >> sum_up >> END],
+///     }
+/// }
+///
+/// async fn plan(state: &Trip, run: &Run<BaseContext>) -> Result<TripUpdate> {
+///     let plan = run.model()?.ask(&*state.wish).system("You plan trips.").output::<Plan>().await?;
+///     Ok(Trip::update().steps(plan.steps))
+/// }
+///
+/// async fn sum_up(state: &Trip, run: &Run<BaseContext>) -> Result<TripUpdate> {
+///     let answer = run.model()?.ask(format!("Sum up: {:?}", state.steps)).await?;
+///     Ok(Trip::update().summary(answer.text()))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<()> {
+/// let model = ScriptedModel::new([Message::assistant(r#"{"steps": ["pack", "go"]}"#), Message::assistant("Pack and go.")]);
+/// let trip = Trip::update().wish("To the sea");
+/// let out = Planner::compile().invoke(trip, Config::default(), BaseContext::new(model)).await?;
+/// assert_eq!(out.state().summary, "Pack and go.");
+/// # Ok(())
+/// # }
+/// ```
+pub trait RunModel<C> {
+    /// The model of the context: [`BaseContext::model`]. An error if it has none.
+    fn model(&self) -> Result<ModelHandle<'_, C>, NodeError>
+    where
+        C: AgentContext;
+
+    /// Another model: `run.using(&run.context().smart).ask(…)`.
+    fn using<'a>(&'a self, model: &'a impl ChatModel) -> ModelHandle<'a, C>
+    where
+        C: AgentContext;
+}
+
+impl<C> RunModel<C> for Run<C> {
+    fn model(&self) -> Result<ModelHandle<'_, C>, NodeError>
+    where
+        C: AgentContext,
+    {
+        Ok(ModelHandle { run: self, model: &**self.context().as_ref().model()? })
+    }
+
+    fn using<'a>(&'a self, model: &'a impl ChatModel) -> ModelHandle<'a, C>
+    where
+        C: AgentContext,
+    {
+        ModelHandle { run: self, model }
+    }
+}
+
+/// A model, in a run: see [`RunModel`].
+pub struct ModelHandle<'a, C> {
+    run: &'a Run<C>,
+    model: &'a dyn ChatModel,
+}
+
+impl<C> Clone for ModelHandle<'_, C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<C> Copy for ModelHandle<'_, C> {}
+
+impl<C> fmt::Debug for ModelHandle<'_, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ModelHandle").field("model", &self.model.name()).finish_non_exhaustive()
+    }
+}
+
+impl<'a, C> ModelHandle<'a, C> {
+    /// The same run with another model.
+    #[must_use]
+    pub fn with(self, model: &'a impl ChatModel) -> Self {
+        Self { model, ..self }
+    }
+
+    /// Asks for the next message of a conversation: messages, a list of them, `&state.messages`, or a text, which is a message
+    /// of the user. Nothing is asked before it is awaited.
+    pub fn ask(self, messages: impl Into<Messages>) -> Ask<'a, C> {
+        let request = ChatRequest::new(messages);
+        Ask { run: self.run, model: self.model, request, system: None, attempts: ATTEMPTS, answer: PhantomData }
+    }
+}
+
+/// How often a model may give an answer that does not fit, unless it is said.
+const ATTEMPTS: u32 = 3;
+
+/// A question to a model, asked once it is awaited. The answer is a [`ChatResponse`], or what [`output`](Self::output) says.
+///
+/// Cancel safety: dropped before its end, it has changed nothing but the budget.
+#[must_use = "nothing is asked before it is awaited"]
+pub struct Ask<'a, C, T = ChatResponse> {
+    run: &'a Run<C>,
+    model: &'a dyn ChatModel,
+    request: ChatRequest,
+    system: Option<String>,
+    attempts: u32,
+    answer: PhantomData<fn() -> T>,
+}
+
+impl<C, T> fmt::Debug for Ask<'_, C, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ask").field("model", &self.model.name()).field("request", &self.request).finish_non_exhaustive()
+    }
+}
+
+impl<'a, C, T> Ask<'a, C, T> {
+    /// What the model is told to be: a message of the system in front of the conversation.
+    pub fn system(self, text: impl Into<String>) -> Self {
+        Self { system: Some(text.into()), ..self }
+    }
+
+    /// The tools that the model may call: `.tools(tools![lookup, refund])`, or their specs. Its calls are in the answer
+    /// ([`Message::tool_calls`]); a node `tools![…]` makes them.
+    pub fn tools(self, tools: impl Into<Arc<[ToolSpec]>>) -> Self {
+        Self { request: self.request.tools(tools), ..self }
+    }
+
+    /// How the model is to answer.
+    pub fn options(self, options: ModelOptions) -> Self {
+        Self { request: self.request.options(options), ..self }
+    }
+
+    /// How often the model is asked at most, if its answers do not fit the [`output`](Self::output): 3 times unless it is said.
+    pub fn attempts(self, attempts: u32) -> Self {
+        Self { attempts, ..self }
+    }
+
+    /// The answer is a value of this type. The model is told its schema; if an answer does not fit, it is told what is wrong with
+    /// which field, and asked again. After the last of the [`attempts`](Self::attempts) it is an error, with what it said.
+    pub fn output<O: JsonSchema + DeserializeOwned>(self) -> Ask<'a, C, Output<O>> {
+        let Self { run, model, request, system, attempts, .. } = self;
+        let request = request.output(OutputSpec::of::<O>(name_of::<O>()));
+        Ask { run, model, request, system, attempts, answer: PhantomData }
+    }
+}
+
+/// Marks a question whose answer is of a type.
+#[derive(Debug)]
+pub struct Output<T>(PhantomData<fn() -> T>);
+
+/// A name for the shape of a type: letters, digits and `_`.
+fn name_of<T>() -> String {
+    let name = std::any::type_name::<T>().split('<').next().unwrap_or_default();
+    let name = name.rsplit("::").next().unwrap_or_default();
+    let name: String = name.chars().filter(|letter| letter.is_ascii_alphanumeric() || *letter == '_').take(60).collect();
+    if name.is_empty() { "answer".to_owned() } else { name }
+}
+
+impl<C: AsRef<BaseContext>, T> Ask<'_, C, T> {
+    /// Asks once.
+    async fn once(&self, messages: Messages) -> Result<ChatResponse, NodeError> {
+        let budget = self.run.context().as_ref().budget.as_deref();
+        let request = ChatRequest { messages, ..self.request.clone() };
+        call(self.run, self.model, budget, request).await?.ok_or_else(|| {
+            let why = budget.and_then(Budget::used_up).unwrap_or_default();
+            NodeError::permanent(format!("the model is not asked: {why}"))
+        })
+    }
+
+    /// The conversation, with what the model is told to be in front.
+    fn messages(&mut self) -> Messages {
+        let messages = std::mem::take(&mut self.request.messages);
+        match self.system.take() {
+            Some(system) => [Message::system(system)].into_iter().chain(messages.iter().cloned()).collect(),
+            None => messages,
+        }
+    }
+}
+
+impl<C: AsRef<BaseContext>, T: DeserializeOwned> Ask<'_, C, Output<T>> {
+    /// Asks until an answer fits.
+    async fn fitting(mut self) -> Result<T, NodeError> {
+        let mut messages = self.messages();
+        let mut attempt = 1;
+        loop {
+            let response = self.once(messages.clone()).await?;
+            let text = response.text();
+            let mistake = match model::read(&text) {
+                Ok(value) if response.message.tool_calls().is_empty() => return Ok(value),
+                Ok(_) => "it has calls of tools beside it".to_owned(),
+                Err(_) if !response.message.tool_calls().is_empty() => "it calls tools, and is no answer".to_owned(),
+                Err(mistake) => mistake,
+            };
+            if attempt >= self.attempts {
+                let reason = format!("{mistake}; it said {}", model::quoted(&said(&response.message)));
+                return Err(failed(ModelError::BadAnswer { model: self.model.name().to_owned(), reason }));
+            }
+            let refused = response.message.tool_calls().iter().map(|call| Message::tool_error(call, words::ONLY_ANSWER));
+            let again = [Message::user(words::no_fit(&mistake))];
+            let more = refused.collect::<Vec<_>>().into_iter().chain(again);
+            messages = messages.iter().cloned().chain([response.message.clone()]).chain(more).collect();
+            attempt += 1;
+        }
+    }
+}
+
+/// What a message says, with its calls.
+fn said(message: &Message) -> String {
+    let calls = message.tool_calls().iter().map(|call| format!("{}({})", call.name, call.args));
+    let text = Some(message.text()).filter(|text| !text.is_empty());
+    text.into_iter().chain(calls).collect::<Vec<_>>().join(" ")
+}
+
+impl<'a, C: AsRef<BaseContext> + Send + Sync> IntoFuture for Ask<'a, C> {
+    type Output = Result<ChatResponse, NodeError>;
+    type IntoFuture = BoxFuture<'a, Self::Output>;
+
+    fn into_future(mut self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let messages = self.messages();
+            self.once(messages).await
+        })
+    }
+}
+
+impl<'a, C, T> IntoFuture for Ask<'a, C, Output<T>>
+where
+    C: AsRef<BaseContext> + Send + Sync,
+    T: DeserializeOwned + Send + 'a,
+{
+    type Output = Result<T, NodeError>;
+    type IntoFuture = BoxFuture<'a, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.fitting())
+    }
+}
