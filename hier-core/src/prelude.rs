@@ -7,7 +7,7 @@ pub use serde::{Deserialize, Serialize};
 pub use tokio_util::sync::CancellationToken;
 
 pub use crate::agent::{
-    BaseContext, BaseState, BaseStateSetters, Effort, Message, Messages, RunModel, ModelOptions, ToolCall, ToolCallId,
+    BaseContext, BaseState, BaseStateSetters, Effort, Message, Messages, ModelOptions, RunModel, ToolCall, ToolCallId,
 };
 pub use crate::graph::{
     Cache, Checkpoints, Command, CompiledGraph, END, Failure, Graph, GraphBuilder, NodeDef, Payload, Retry, START,

@@ -29,7 +29,10 @@ pub const TABLE: &[Order] = &[
         "hier_core",
         "sync panics channel reducer message checkpoint question error state store runs config engine graph agent prelude plumbing",
     ),
-    order("hier_core::agent", "nesting schema words options model state call ask stuck tool operator react hierarchy builder"),
+    order(
+        "hier_core::agent",
+        "nesting schema words options model state call ask stuck tool operator react hierarchy builder",
+    ),
     order("hier_core::engine", "log stream program attempt step pool durable run thread"),
     order("hier_checkpoint", "key place cipher compression vault rows retention lease sqlite postgres store"),
     order("hier_testkit", "contract checkpoint store model conformance main"),

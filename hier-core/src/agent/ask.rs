@@ -190,7 +190,8 @@ pub struct Output<T>(PhantomData<fn() -> T>);
 fn name_of<T>() -> String {
     let name = std::any::type_name::<T>().split('<').next().unwrap_or_default();
     let name = name.rsplit("::").next().unwrap_or_default();
-    let name: String = name.chars().filter(|letter| letter.is_ascii_alphanumeric() || *letter == '_').take(60).collect();
+    let name: String =
+        name.chars().filter(|letter| letter.is_ascii_alphanumeric() || *letter == '_').take(60).collect();
     if name.is_empty() { "answer".to_owned() } else { name }
 }
 
@@ -233,7 +234,8 @@ impl<C: AsRef<BaseContext>, T: DeserializeOwned> Ask<'_, C, Output<T>> {
                 let reason = format!("{mistake}; it said {}", model::quoted(&said(&response.message)));
                 return Err(failed(ModelError::BadAnswer { model: self.model.name().to_owned(), reason }));
             }
-            let refused = response.message.tool_calls().iter().map(|call| Message::tool_error(call, words::ONLY_ANSWER));
+            let refused =
+                response.message.tool_calls().iter().map(|call| Message::tool_error(call, words::ONLY_ANSWER));
             let again = [Message::user(words::no_fit(&mistake))];
             let more = refused.collect::<Vec<_>>().into_iter().chain(again);
             messages = messages.iter().cloned().chain([response.message.clone()]).chain(more).collect();

@@ -45,7 +45,8 @@ async fn plan(state: &Trip, run: &Run<BaseContext>) -> Result<TripUpdate> {
 }
 
 async fn think(state: &Trip, run: &Run<Desk>) -> Result<TripUpdate> {
-    let look = ToolSpec { name: "look".to_owned(), description: "Looks.".to_owned(), parameters: json!({"type": "object"}) };
+    let look =
+        ToolSpec { name: "look".to_owned(), description: "Looks.".to_owned(), parameters: json!({"type": "object"}) };
     let options = ModelOptions::new().temperature(0.5).reasoning(Effort::Low);
     let first = run.model()?.ask(&state.messages).tools([look]).options(options).await?;
     let second = run.model()?.with(&run.context().smart).ask([Message::user("and you?")]).await?;
@@ -92,7 +93,10 @@ async fn what_never_fits_is_an_error_with_what_was_said() {
     let model = ScriptedModel::reacting(|_| says("I would rather not."));
     let error = planned(&model).await.unwrap_err().to_string();
     assert_eq!(model.asked(), 3);
-    assert!(error.contains("node `plan` of graph `planner`") && error.contains("it said `I would rather not.`"), "{error}");
+    assert!(
+        error.contains("node `plan` of graph `planner`") && error.contains("it said `I would rather not.`"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -115,7 +119,8 @@ async fn another_model_options_and_tools() {
 async fn a_budget_that_is_used_up_is_an_error() {
     let model = ScriptedModel::reacting(|_| says("no plan"));
     let context = BaseContext::new(model.clone()).budget(Budget::new().model_calls(2));
-    let error = Planner::compile().invoke(Trip::update().wish("x"), Config::default(), context).await.unwrap_err().to_string();
+    let error =
+        Planner::compile().invoke(Trip::update().wish("x"), Config::default(), context).await.unwrap_err().to_string();
     assert!(error.contains("the budget of the whole run is used up (model calls: 2)"), "{error}");
     assert_eq!(model.asked(), 2);
     let error = Planner::compile().invoke(Trip::update(), Config::default(), BaseContext::default()).await.unwrap_err();
