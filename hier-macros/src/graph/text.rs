@@ -27,7 +27,7 @@ pub(super) fn the_state(tokens: &impl ToTokens) -> Option<Ident> {
                     within = false;
                 }
                 TokenTree::Punct(punct) => {
-                    within = ['.', ':'].contains(&punct.as_char()) && !ends_range(&punct, within)
+                    within = ['.', ':'].contains(&punct.as_char()) && !ends_range(&punct, within);
                 }
                 TokenTree::Group(group) => {
                     within = false;

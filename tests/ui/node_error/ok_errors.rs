@@ -31,7 +31,7 @@ async fn boxed() -> Result<FilingUpdate, Box<dyn Error + Send + Sync>> {
 }
 
 async fn all() -> Result<()> {
-    boxed().await?;
+    let _ = boxed().await?;
     Ok(())
 }
 

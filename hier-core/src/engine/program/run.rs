@@ -210,7 +210,7 @@ impl<C> Run<C> {
         match serde_json::to_value(value) {
             Ok(value) => sink.custom(self.node(), value),
             Err(error) => {
-                tracing::warn!(node = self.node(), %error, "dropped a custom event: its value cannot be serialized to JSON")
+                tracing::warn!(node = self.node(), %error, "dropped a custom event: its value cannot be serialized to JSON");
             }
         }
     }

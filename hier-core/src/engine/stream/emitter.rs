@@ -32,7 +32,7 @@ impl<S: Values> NestedSink for Ring<S> {
     }
 
     fn message(&self, event: MessageChunk) {
-        self.push(Event::Message(event));
+        self.push(Event::Message(Box::new(event)));
     }
 }
 

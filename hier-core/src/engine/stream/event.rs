@@ -80,7 +80,7 @@ pub enum Event<S: Values> {
     /// A checkpoint has been made, or the run goes on from it.
     Checkpoint(CheckpointEvent<S>),
     /// The model of an agent says something.
-    Message(MessageChunk),
+    Message(Box<MessageChunk>),
     /// An event of a subgraph, whose types are its own: as JSON.
     Nested(Nested),
     /// The consumer was slow, and this many events before the next were dropped.

@@ -173,7 +173,8 @@ fn decide(model: &Model, decision: &Decision) -> TokenStream {
     match decision.mentions_state() {
         Some(state) => {
             let from = local("__state", state.span());
-            quote!({ let #state = #from; #body })
+            // A pattern of the route may hide it.
+            quote!({ #[allow(unused_variables)] let #state = #from; #body })
         }
         None => body,
     }
