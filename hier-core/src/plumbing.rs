@@ -3,6 +3,7 @@
 pub use std::borrow::Cow;
 pub use std::sync::Arc;
 
+pub use hier_spec::agent::AgentKind;
 pub use hier_spec::{
     ArmSpec, ArmTarget, EdgeSpec, Goto, GraphSpec, Nested, NodeSpec, Source, Target as SpecTarget, Text,
 };
@@ -13,8 +14,8 @@ pub use crate::agent::schema::ToolSchema;
 pub use crate::agent::tool::arguments::ToolArguments;
 pub use crate::agent::tool::attempts::attempts;
 pub use crate::agent::{
-    AgentBuilder, ArgsSpec, BaseContext, FieldsSpec, Member, Membership, PolicySpec, agent, crosses, first_doubled,
-    is_reserved, returnable,
+    AgentBuilder, ArgsSpec, BaseContext, FieldsSpec, Member, Membership, ModelOptions, PolicySpec, agent, crosses,
+    first_doubled, is_callable, is_reserved, returnable,
 };
 pub use crate::agent::{IntoToolOutput, NamedTool, Tool, ToolCall, ToolCallId, ToolOutput, ToolSpec, schema_of};
 pub use crate::channel::{ChannelSpec, Kind, Table};

@@ -85,12 +85,14 @@ pub(crate) const STATE_VALUE: &str = "state";
 pub(crate) const GRAPH: &str = "Graph";
 /// Kind: one node.
 pub(crate) const SIMPLE_GRAPH: &str = "SimpleGraph";
-/// Kind: an agent that asks a model what to do.
+/// Kind: an agent that ends when its model answers.
+pub(crate) const AGENT: &str = "Agent";
+/// Kind: a member of a hierarchy that asks a model what to do until it reports.
 pub(crate) const REACT_GRAPH: &str = "ReactGraph";
 /// Kind: the same with a list of things to do.
 pub(crate) const TODO_GRAPH: &str = "TodoGraph";
 /// What can stand after the `=` of `graph!`.
-pub(crate) const KINDS: &[&str] = &[GRAPH, SIMPLE_GRAPH, REACT_GRAPH, TODO_GRAPH];
+pub(crate) const KINDS: &[&str] = &[GRAPH, SIMPLE_GRAPH, AGENT, REACT_GRAPH, TODO_GRAPH];
 
 /// Field: the nodes.
 pub(crate) const NODES: &str = "nodes";
@@ -119,7 +121,15 @@ pub(crate) const ON_ENTRY: &str = "on_entry";
 pub(crate) const ON_EXIT: &str = "on_exit";
 /// Field of an agent: what its model is told to be.
 pub(crate) const SYSTEM: &str = "system";
-/// Field of an agent: what its model is asked each time.
+/// Field of an agent: the model that it asks.
+pub(crate) const MODEL: &str = "model";
+/// Field of an agent: how its model is to answer.
+pub(crate) const OPTIONS: &str = "options";
+/// Field of an [`AGENT`]: the channel that it gives its answer in.
+pub(crate) const ANSWER: &str = "answer";
+/// Field of an [`AGENT`]: how many answers of its model may be of no use.
+pub(crate) const ANSWER_ATTEMPTS: &str = "attempts";
+/// Field of an agent that reports: what its model is asked each time.
 pub(crate) const REASONING: &str = "reasoning";
 /// Field of an agent: the tools that its model can call.
 pub(crate) const TOOLS: &str = "tools";
@@ -127,7 +137,7 @@ pub(crate) const TOOLS: &str = "tools";
 pub(crate) const TOOL_ERRORS: &str = "tool_errors";
 /// Field of an agent, option of a policy: how often its model may be asked.
 pub(crate) const MAX_ITERATIONS: &str = "max_iterations";
-/// Field of an agent: whether it has a supervisor.
+/// Field of an agent that reports: whether it has a supervisor.
 pub(crate) const REPORTS_TO_SUPERVISOR: &str = "reports_to_supervisor";
 /// Field of an agent: another channel that its report is written to.
 pub(crate) const REPORT_INTO: &str = "report_into";
@@ -151,33 +161,90 @@ const COMMON_FIELDS: [&str; 11] =
 const GRAPH_FIELDS: [&str; 2] = [NODES, EDGES];
 /// The fields of a [`SIMPLE_GRAPH`] alone.
 const SIMPLE_FIELDS: [&str; 1] = [COMPUTE];
-/// The fields of agents alone.
+/// The fields of all kinds of agents.
 const AGENT_FIELDS: [&str; 11] = [
     SYSTEM,
-    REASONING,
+    MODEL,
+    OPTIONS,
     TOOLS,
     TOOL_ERRORS,
     MAX_ITERATIONS,
-    REPORTS_TO_SUPERVISOR,
     REPORT_INTO,
     FRONT,
     BACK,
     SUBAGENTS,
     PARALLEL_SUBAGENTS,
 ];
+/// The fields of an [`AGENT`] alone.
+const ANSWER_FIELDS: [&str; 2] = [ANSWER, ANSWER_ATTEMPTS];
+/// The fields of agents that report.
+const REPORT_FIELDS: [&str; 2] = [REASONING, REPORTS_TO_SUPERVISOR];
 /// The fields of a [`TODO_GRAPH`] alone.
 const TODO_FIELDS: [&str; 2] = [TODO_CHECK, TODO_REFUSAL];
 
+/// A kind with its article.
+pub(crate) fn one(kind: &str) -> String {
+    format!("{} `{kind}`", if kind == AGENT { "an" } else { "a" })
+}
+
+/// The kinds that have a field.
+pub(crate) fn kinds_with(field: &str) -> Vec<&'static str> {
+    KINDS.iter().copied().filter(|kind| fields(kind).contains(&field)).collect()
+}
+
 /// The fields of a kind.
 pub(crate) fn fields(kind: &str) -> Vec<&'static str> {
-    let own: [&[&str]; 2] = match kind {
-        GRAPH => [&GRAPH_FIELDS, &[]],
-        SIMPLE_GRAPH => [&SIMPLE_FIELDS, &[]],
-        TODO_GRAPH => [&AGENT_FIELDS, &TODO_FIELDS],
-        _ => [&AGENT_FIELDS, &[]],
+    let own: [&[&str]; 3] = match kind {
+        GRAPH => [&GRAPH_FIELDS, &[], &[]],
+        SIMPLE_GRAPH => [&SIMPLE_FIELDS, &[], &[]],
+        AGENT => [&AGENT_FIELDS, &ANSWER_FIELDS, &[]],
+        TODO_GRAPH => [&AGENT_FIELDS, &REPORT_FIELDS, &TODO_FIELDS],
+        _ => [&AGENT_FIELDS, &REPORT_FIELDS, &[]],
     };
     own.concat().into_iter().chain(COMMON_FIELDS).collect()
 }
+
+/// Words of other frameworks, with what is written here instead.
+pub(crate) const FOREIGN: &[(&str, &str)] = &[
+    ("prompt", "what the model is told to be is `system: \"…\"`"),
+    ("system_prompt", "what the model is told to be is `system: \"…\"`"),
+    ("instructions", "what the model is told to be is `system: \"…\"`"),
+    ("response_format", "the channel that takes the answer is `answer: channel`; its type is the format"),
+    ("output_type", "the channel that takes the answer is `answer: channel`; its type is the format"),
+    ("result_type", "the channel that takes the answer is `answer: channel`; its type is the format"),
+    ("output_schema", "the view that a run results in is `output: View`"),
+    ("input_schema", "the view that a run is started with is `input: View`"),
+    ("state_schema", "the state stands in the head: `Name<State>`"),
+    ("state", "the state stands in the head: `Name<State>`"),
+    ("context_schema", "the context stands in the head: `Name<State, Context>`"),
+    ("deps_type", "the context stands in the head: `Name<State, Context>`"),
+    ("context", "the context stands in the head: `Name<State, Context>`"),
+    ("llm", "the model is `model: |context| &context.model`, or that of the context"),
+    ("temperature", "how the model answers is `options: ModelOptions { … }`"),
+    ("model_settings", "how the model answers is `options: ModelOptions { … }`"),
+    ("max_turns", "how often the model is asked is `max_iterations`"),
+    ("recursion_limit", "a run has it: `Config::recursion_limit`; how often the model is asked is `max_iterations`"),
+    ("handoffs", "agents that the model can call are `subagents: […]`"),
+    ("agents", "agents that the model can call are `subagents: […]`"),
+    ("checkpointer", "the compiled graph has it: `compile().checkpointer(…)`"),
+    ("store", "the compiled graph has it: `compile().store(…)`"),
+];
+
+/// The word before the braces of [`OPTIONS`].
+pub(crate) const MODEL_OPTIONS: &str = "ModelOptions";
+/// What can stand in them: the setters of `ModelOptions`.
+pub(crate) const MODEL_OPTION_FIELDS: &[&str] = &[
+    "temperature",
+    "top_p",
+    "max_tokens",
+    "reasoning",
+    "stop",
+    "tool_choice",
+    "parallel_calls",
+    "seed",
+    "cache",
+    "extra",
+];
 
 /// The words before the braces of a [`POLICY`].
 pub(crate) const POLICIES: &[&str] = &["Policy", "SubagentPolicy"];

@@ -50,6 +50,29 @@ pub fn channel(name: &str) -> Option<String> {
     })
 }
 
+/// Whether a model can call something by this name: the rule that `OpenAI` and Anthropic have in common.
+pub const fn is_callable(name: &str) -> bool {
+    let bytes = name.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        if !(bytes[at].is_ascii_alphanumeric() || bytes[at] == b'_' || bytes[at] == b'-') {
+            return false;
+        }
+        at += 1;
+    }
+    !bytes.is_empty() && bytes.len() <= 64
+}
+
+/// What is wrong with the name of a tool or subagent, by which models call it.
+pub fn callable(kind: &str, name: &str) -> Option<String> {
+    (!is_callable(name)).then(|| {
+        format!(
+            "models cannot call the {kind} `{}` by its name: 1 to 64 ASCII letters, digits, `_` and `-`; rename it",
+            name.escape_debug()
+        )
+    })
+}
+
 /// The sign that stops it from being a name.
 fn separator(name: &str, separators: &[char]) -> Option<String> {
     name.chars().find(|letter| separators.contains(letter)).map(|found| format!("`{found}`"))

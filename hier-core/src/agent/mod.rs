@@ -80,6 +80,7 @@
 mod ask;
 mod builder;
 mod call;
+mod failed;
 mod hierarchy;
 mod model;
 mod nesting;
@@ -101,6 +102,7 @@ pub use crate::message::{
 
 pub use ask::{Ask, ModelHandle, RunModel};
 pub use builder::AgentBuilder;
+pub use failed::AgentFailed;
 pub use hierarchy::policy::SubagentPolicy;
 pub use hierarchy::subagent::Subagent;
 pub use model::{ChatModel, ChatRequest, ChatStream, ModelError, OutputSpec, ToolSpec};
@@ -117,6 +119,7 @@ pub use state::dynamic::{DynBaseState, DynBaseUpdate, DynBaseWrite};
 pub use state::frame::{Frame, SubagentStack};
 pub use state::progress::{Calls, Progress};
 pub use state::todo::{TodoList, TodoLists};
+pub use state::turn::{AgentEnd, AgentLimit, AgentTurn};
 pub use stuck::AgentStuck;
 pub use tool::output::{IntoToolOutput, Json, ToolCallId};
 pub use tool::{NamedTool, Tool, ToolOutput};
@@ -125,9 +128,9 @@ pub use tool::{NamedTool, Tool, ToolOutput};
 pub use builder::agent;
 #[doc(hidden)]
 pub use hierarchy::member::{
-    HookOutput, Member, Membership, Returnable, crosses, first_doubled, is_reserved, returnable,
+    HookOutput, Member, Membership, Returnable, crosses, first_doubled, is_callable, is_reserved, returnable,
 };
 #[doc(hidden)]
 pub use hierarchy::policy_spec::{FieldsSpec, PolicySpec};
 #[doc(hidden)]
-pub use react::ArgsSpec;
+pub use react::{AnswerChannel, ArgsSpec};

@@ -177,6 +177,12 @@ pub trait ChatModel: Send + Sync + 'static {
         "unknown"
     }
 
+    /// Whether it keeps to the shape that [`ChatRequest::output`] asks for, also beside tools. An agent that is for an answer
+    /// of a type asks for the shape then; else it offers a tool by which the answer is given.
+    fn native_output(&self) -> bool {
+        false
+    }
+
     /// Answers.
     async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError>;
 
@@ -195,6 +201,10 @@ impl<M: ChatModel + ?Sized> ChatModel for Arc<M> {
 
     fn provider(&self) -> &str {
         (**self).provider()
+    }
+
+    fn native_output(&self) -> bool {
+        (**self).native_output()
     }
 
     async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {

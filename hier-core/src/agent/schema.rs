@@ -88,6 +88,86 @@ pub fn schema_of<T: JsonSchema>() -> Value {
     schema
 }
 
+/// The argument of a value that is no object, or one of several kinds: providers take neither by itself.
+const VALUE: &str = "value";
+
+/// The schema by which a model gives a value: an object, in which the value stands as the one argument if it is none itself.
+#[derive(Clone, Debug)]
+pub(crate) struct Shape {
+    schema: Value,
+    is_wrapped: bool,
+}
+
+impl Shape {
+    /// A value of this type. Of an `Option` it is what is inside: a model that has to answer does not answer with nothing.
+    pub(crate) fn of<T: JsonSchema>() -> Self {
+        let mut schema = generator().into_root_schema_for::<T>();
+        schema.remove("$schema");
+        let mut schema = schema.to_value();
+        let shared = schema.as_object_mut().and_then(|object| object.remove("$defs"));
+        let schema = present(schema);
+        let is_object = schema.get("type") == Some(&"object".into());
+        let is_wrapped = !is_object || CHOICES.iter().any(|key| schema.get(key).is_some());
+        let mut schema = if is_wrapped {
+            let mut properties = Map::new();
+            properties.insert(VALUE.to_owned(), schema);
+            json!({ "type": "object", "properties": properties, "required": [VALUE], "additionalProperties": false })
+        } else {
+            closed(schema)
+        };
+        if let Some(shared) = shared {
+            schema["$defs"] = shared;
+        }
+        Self { schema, is_wrapped }
+    }
+
+    /// The schema: an object.
+    pub(crate) fn schema(&self) -> &Value {
+        &self.schema
+    }
+
+    /// The argument that the value stands in, if it is not the object itself.
+    pub(crate) fn argument(&self) -> Option<&'static str> {
+        self.is_wrapped.then_some(VALUE)
+    }
+
+    /// The value in what a model gave.
+    pub(crate) fn value<'a>(&self, given: &'a Value) -> Option<&'a Value> {
+        if self.is_wrapped { given.get(VALUE) } else { Some(given) }
+    }
+}
+
+/// By these a schema says that a value is one of several kinds.
+const CHOICES: [&str; 4] = ["oneOf", "anyOf", "allOf", "$ref"];
+
+/// The schema of an object that has no fields but those it names.
+fn closed(mut schema: Value) -> Value {
+    if let Value::Object(object) = &mut schema {
+        object.remove("title");
+        object.entry("properties").or_insert_with(|| json!({}));
+        object.entry("required").or_insert_with(|| json!([]));
+        object.entry("additionalProperties").or_insert(Value::Bool(false));
+    }
+    schema
+}
+
+/// The schema without null as a value.
+fn present(mut schema: Value) -> Value {
+    let null: Value = "null".into();
+    if let Some(kinds) = schema.get_mut("type").and_then(Value::as_array_mut) {
+        kinds.retain(|kind| *kind != null);
+        if let [kind] = &**kinds {
+            schema["type"] = kind.clone();
+        }
+    }
+    let Some(choices) = schema.get("anyOf").and_then(Value::as_array) else { return schema };
+    let some: Vec<Value> = choices.iter().filter(|choice| choice.get("type") != Some(&null)).cloned().collect();
+    match <[Value; 1]>::try_from(some) {
+        Ok([some]) if choices.len() == 2 => some,
+        _ => schema,
+    }
+}
+
 /// Types stand where they are used, since not every provider follows references. One that contains itself cannot, and is
 /// kept in `$defs`.
 fn generator() -> SchemaGenerator {

@@ -69,6 +69,46 @@ pub(crate) fn unknown_tool(name: &str, known: impl Iterator<Item = impl AsRef<st
     format!("{name} is not a valid tool, try one of [{}].", known.join(", "))
 }
 
+/// What an agent's model is told when it is asked for the last time.
+pub(crate) const LAST: &str =
+    "This is the last time that you are asked: answer now with what you have. No calls of tools are made any more.";
+
+/// The answers to calls that are not made.
+pub(crate) const LIMIT_REACHED: &str =
+    "not called: the limit of iterations is reached. What is still to be done can be called for in the next turn.";
+pub(crate) const ALONE: &str =
+    "not called: a subagent cannot be called beside others. Call one at a time; none of these calls was made.";
+pub(crate) const ANSWER_EARLY: &str =
+    "not taken: an answer is given alone. Give it once you have the results of the other calls.";
+pub(crate) const ANSWERS_DIFFER: &str = "not taken: there are several answers, and they differ. Give one.";
+
+/// The answer to the call by which an agent gives its answer.
+pub(crate) const ANSWERED: &str = "The answer was taken.";
+
+/// Why an answer of a model is of no use.
+pub(crate) const NOTHING: &str = "the model answered with nothing";
+pub(crate) const WITHHELD: &str = "the provider withheld the model's answer";
+
+/// What a model is told whose text is no answer.
+pub(crate) fn no_answer(mistake: &str) -> String {
+    format!(
+        "{mistake}
+Give the answer again."
+    )
+}
+
+/// Why an agent gave up.
+pub(crate) fn attempts(mistake: &str, attempts: u32) -> String {
+    let times = if attempts == 1 { "1 answer".to_owned() } else { format!("{attempts} answers") };
+    format!("{times} could not be used, at last because {mistake}")
+}
+
+/// The report of an agent that has no answer.
+pub(crate) fn stopped(end: &impl std::fmt::Display, said: &str) -> String {
+    let report = format!("No answer: {end}.");
+    if said.is_empty() { report } else { format!("{report}\n\nLast said:\n{said}") }
+}
+
 /// The answer to a call of a tool that gives none itself.
 pub(crate) const DONE: &str = "Done.";
 

@@ -88,7 +88,7 @@ pub trait Graph: Copy + Send + Sync + 'static {
 }
 
 fn compiled<G: Graph>(mut parts: Parts<G::State, G::Context>) -> Compiled<G> {
-    parts.hooks = G::hooks();
+    parts.hooks = G::hooks().prepared_by(parts.hooks);
     CompiledGraph::new(parts, Arc::new(G::State::default), G::State::CHANNELS.iter().cloned().collect())
 }
 

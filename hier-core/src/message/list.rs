@@ -53,6 +53,23 @@ impl Messages {
         self.list.last().map(|message| &**message)
     }
 
+    /// The same conversation with a message in front, which is no part of it.
+    pub(crate) fn preceded_by(&self, first: Option<Message>) -> Self {
+        match first {
+            Some(first) => Self::of([Arc::new(identified(first))].into_iter().chain(self.list.iter().cloned())),
+            None => self.clone(),
+        }
+    }
+
+    /// The same conversation with others behind it.
+    pub(crate) fn followed_by(&self, others: Vec<Message>) -> Self {
+        let mut all = self.clone();
+        for message in others {
+            all.push(Arc::new(identified(message)));
+        }
+        all
+    }
+
     /// Merges what was written into the conversation.
     pub(crate) fn merge(&mut self, new: Self) -> Result<(), ReduceError> {
         let all = |message: &Arc<Message>| message.id.is_none() && message.body == Body::Remove;

@@ -3,6 +3,7 @@
 mod answers;
 mod asking;
 mod bounds;
+mod conversation;
 mod hierarchy;
 mod nesting;
 mod operator;
@@ -10,3 +11,5 @@ mod parallel;
 mod speech;
 mod support;
 mod tool_errors;
+mod turns;
+mod typed;

@@ -114,6 +114,8 @@ async fn pieces_have_the_id_of_their_message() {
         assert_eq!(Some(id), whole.as_ref());
         assert!(stored.contains(id), "{stored:?}");
     }
-    assert!(ids.iter().all(|(id, ..)| *id == done[0].0), "{ids:?}");
-    assert_eq!(ids.iter().map(|(_, task, _)| task).collect::<std::collections::BTreeSet<_>>().len(), 1);
+    let whole: std::collections::BTreeSet<_> = done.iter().map(|(id, _)| id).collect();
+    let speakers: std::collections::BTreeSet<_> = ids.iter().map(|(id, task, _)| (id, task)).collect();
+    assert_eq!(speakers.iter().map(|(id, _)| *id).collect::<std::collections::BTreeSet<_>>(), whole, "{ids:?}");
+    assert_eq!(speakers.len(), 2, "each message is of one task: {ids:?}");
 }

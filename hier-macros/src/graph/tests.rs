@@ -215,3 +215,59 @@ fn agents_and_policies_are_checked() {
     expect(&react("policy: Poliy {}"), &["a policy is written as `Policy {"]);
     expect(&react("interrupt_before: [tol]"), &["there is no node `tol`; did you mean `tool`?"]);
 }
+
+#[test]
+fn everything_of_an_agent_that_answers_is_understood() {
+    let call = "
+        /// Answers customers.
+        pub G<Chat, Desk> = Agent {
+            system: |state: &Chat| state.role.clone(),
+            model: |desk| &desk.smart,
+            options: ModelOptions { temperature: 0.2, reasoning: Effort::Low, stop: [\"END\"] },
+            tools: [lookup, refund],
+            subagents: [Researcher { merge_fields: [findings] }],
+            parallel_subagents: true,
+            answer: verdict,
+            attempts: 2,
+            max_iterations: 20,
+            tool_errors: ToolErrors::Tell,
+            report_into: note,
+            front: [Normalise],
+            back: [Package],
+            interrupt_before: [tools, model],
+        }";
+    expect(&errors(call), &[]);
+    expect(&errors("G<S> = Agent { options: careful() }"), &[]);
+    expect(&errors("G<S> = Agent {}"), &[]);
+}
+
+#[test]
+fn fields_of_other_kinds_and_words_of_other_frameworks_are_answered() {
+    let agent = |fields: &str| errors(&format!("G<S> = Agent {{ {fields} }}"));
+    let reporting = "an `Agent` has no field `reasoning`: it is one of a `ReactGraph` and a `TodoGraph`";
+    expect(&agent("reasoning: \"?\""), &[reporting]);
+    expect(&agent("nodes: [a]"), &["an `Agent` has no field `nodes`: it is one of a `Graph`"]);
+    expect(
+        &errors("G<S> = ReactGraph { answer: a }"),
+        &["a `ReactGraph` has no field `answer`: it is one of an `Agent`"],
+    );
+    expect(&agent("prompt: \"?\""), &["an `Agent` has no field `prompt`: what the model is told to be is `system: "]);
+    expect(&agent("response_format: V"), &["an `Agent` has no field `response_format`: the channel that takes"]);
+    expect(&agent("state_schema: S"), &["an `Agent` has no field `state_schema`: the state stands in the head"]);
+    expect(&agent("temperature: 0.2"), &["an `Agent` has no field `temperature`: how the model answers is `options:"]);
+    expect(&agent("sistem: \"?\""), &["an `Agent` has no field `sistem`; did you mean `system`?"]);
+    expect(&agent("attempts: 0"), &["an agent with `attempts: 0` could do nothing"]);
+    expect(&agent("answer: Verdict"), &["`answer` is a channel of the state"]);
+    expect(&agent("answer: \"verdict\""), &["`answer` is a channel of the state"]);
+    expect(&agent("model: \"gpt\""), &["`model` chooses a model of the context"]);
+    expect(
+        &agent("options: ModelOptions { temprature: 0.2, seed: 1, seed: 2 }"),
+        &[
+            "`ModelOptions` has no option `temprature`; did you mean `temperature`?",
+            "the option `seed` is given twice: remove one",
+            "… also here: the option `seed` is given twice",
+        ],
+    );
+    expect(&agent("interrupt_before: [tool]"), &["there is no node `tool`; did you mean `tools`?"]);
+    expect(&errors("G<S> = Agnt {}"), &["did you mean `Agent`?"]);
+}

@@ -72,6 +72,21 @@ fn of_an_agent() {
 }
 
 #[test]
+fn of_an_agent_that_answers() {
+    let call = "
+        /// Answers customers.
+        Support<Chat, Desk> = Agent {
+            system: \"You answer.\",
+            model: |desk| &desk.smart,
+            options: ModelOptions { temperature: 0.2, reasoning: Effort::Low },
+            tools: [look],
+            answer: verdict,
+            max_iterations: 20,
+        }";
+    compare(crate::graph::expand(tokens(call), &hier()), &expect_file!["answering.rs.txt"]);
+}
+
+#[test]
 fn of_a_tool() {
     let call = "/// Looks.
         async fn look(state: &Filing, /** The year. */ year: u16, #[default = 3] limit: u32) -> Result<String> { todo!() }";

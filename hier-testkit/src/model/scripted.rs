@@ -33,6 +33,7 @@ use hier_core::async_trait;
 #[derive(Clone)]
 pub struct ScriptedModel {
     name: Arc<str>,
+    native_output: bool,
     shared: Arc<Shared>,
 }
 
@@ -70,13 +71,19 @@ impl ScriptedModel {
 
     fn make(react: Option<React>, replies: VecDeque<Message>) -> Self {
         let log = Mutex::new(Log { replies, asked: 0, requests: Some(Vec::new()) });
-        Self { name: "scripted".into(), shared: Arc::new(Shared { react, log }) }
+        Self { name: "scripted".into(), native_output: false, shared: Arc::new(Shared { react, log }) }
     }
 
     /// The same model by another name: that of traces and errors.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         Self { name: name.into(), ..self }
+    }
+
+    /// The same model, which says that it keeps to the shape that a request asks for.
+    #[must_use]
+    pub fn native_output(self) -> Self {
+        Self { native_output: true, ..self }
     }
 
     /// The same model, which from now on remembers no requests. Those that it has are forgotten.
@@ -148,6 +155,10 @@ impl ChatModel for ScriptedModel {
 
     fn provider(&self) -> &'static str {
         "scripted"
+    }
+
+    fn native_output(&self) -> bool {
+        self.native_output
     }
 
     async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {

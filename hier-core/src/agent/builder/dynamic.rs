@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hier_spec::agent::AgentKind;
 use serde_json::Value;
 
 use super::AgentBuilder;
@@ -11,15 +12,25 @@ use crate::graph::{Draft, GraphBuilder};
 use crate::state::{DynUpdate, Schema, Update};
 
 impl<C: AsRef<BaseContext> + Send + Sync + 'static> AgentBuilder<DynBaseState, C> {
-    /// An agent that asks its model what to do, over the base state and the channels of this schema.
+    /// An agent that ends when its model answers without a call, over the base state and the channels of this schema.
+    pub fn dynamic(name: impl Into<Arc<str>>, schema: &Arc<Schema>) -> Self {
+        Self::of_schema(AgentKind::Agent, name, schema)
+    }
+
+    /// A member of a hierarchy that asks its model what to do until it reports, over the base state and the channels of this
+    /// schema.
     pub fn dynamic_react(name: impl Into<Arc<str>>, schema: &Arc<Schema>) -> Self {
+        Self::of_schema(AgentKind::React, name, schema)
+    }
+
+    fn of_schema(kind: AgentKind, name: impl Into<Arc<str>>, schema: &Arc<Schema>) -> Self {
         let (channels, schema) = (DynBaseState::channels(schema), schema.clone());
-        Self::over(name, channels, Arc::new(move || DynBaseState::initial(&schema)))
+        Self::over(kind, name, channels, Arc::new(move || DynBaseState::initial(&schema)))
     }
 
     /// The same with a list of things to do, which must be done before it reports.
     pub fn dynamic_todo(name: impl Into<Arc<str>>, schema: &Arc<Schema>) -> Self {
-        Self::dynamic_react(name, schema).with_todo()
+        Self::of_schema(AgentKind::Todo, name, schema)
     }
 
     /// Another channel of the schema, without a reducer, that the report is written to when the agent ends.

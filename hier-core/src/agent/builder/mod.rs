@@ -6,11 +6,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use hier_spec::GraphSpec;
-use hier_spec::agent::{AgentShape, NODES, TODO_INCOMPLETE, TOOLS};
+use hier_spec::agent::{AgentKind, AgentShape};
 
 use crate::agent::hierarchy::child::Role;
 use crate::agent::hierarchy::subagent::Subagent;
-use crate::agent::react::{Agent, DEFAULT_MAX_ITERATIONS, IntoPrompt, Prompt, Todo, ToolErrors};
+use crate::agent::model::ChatModel;
+use crate::agent::options::ModelOptions;
+use crate::agent::react::{
+    Agent, Answer, AnswerChannel, DEFAULT_ATTEMPTS, DEFAULT_MAX_ITERATIONS, IntoPrompt, Prompt, Todo, ToolErrors,
+};
 use crate::agent::state::base::BaseState;
 use crate::agent::state::context::BaseContext;
 use crate::agent::tool::Tool;
@@ -21,22 +25,21 @@ use crate::error::BuildError;
 use crate::graph::{CompiledGraph, Parts};
 use crate::state::{Contains, State, Values, WritableChannel, Writes};
 
-/// Builds an agent at run time: the same as `ReactGraph { … }` and `TodoGraph { … }` in `graph!`, with errors instead of
-/// compile errors.
+/// Builds an agent at run time: the same as `Agent { … }`, `ReactGraph { … }` and `TodoGraph { … }` in `graph!`, with errors
+/// instead of compile errors.
 ///
 /// ```
-/// use hier_core::agent::AgentBuilder;
+/// use hier_core::agent::{AgentBuilder, AgentEnd};
 /// use hier_testkit::ScriptedModel;
 /// use hier_core::prelude::*;
-/// use serde_json::json;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<()> {
-/// let desk = AgentBuilder::<BaseState>::react("desk").system("You run the desk.").compile_as_root()?;
-/// let call = ToolCall { name: "finish_task".into(), args: json!({"result": "done"}), id: "1".into() };
-/// let model = ScriptedModel::new([Message::calls("", [call])]);
-/// let out = desk.invoke(BaseState::update(), Config::default(), BaseContext::new(model)).await?;
-/// assert_eq!(out.state().current_agent_report, "done");
+/// let desk = AgentBuilder::<BaseState>::new("desk").system("You answer customers.").compile()?;
+/// let context = BaseContext::new(ScriptedModel::new([Message::assistant("We open at nine.")]));
+/// let out = desk.invoke(Message::user("When do you open?"), Config::default(), context).await?;
+/// assert_eq!(out.ending(), Some(&AgentEnd::Text));
+/// assert_eq!(out.state().current_agent_report, "We open at nine.");
 /// # Ok(())
 /// # }
 /// ```
@@ -54,14 +57,24 @@ pub struct AgentBuilder<S: Values, C = BaseContext> {
 }
 
 impl<S: State + Contains<BaseState>, C: AsRef<BaseContext> + Send + Sync + 'static> AgentBuilder<S, C> {
-    /// An agent that asks its model what to do.
-    pub fn react(name: impl Into<Arc<str>>) -> Self {
-        Self::over(name, S::CHANNELS.iter().cloned().collect(), Arc::new(S::default))
+    /// An agent that ends when its model answers without a call, or with the [`answer`](Self::answer) that it is for: an
+    /// `Agent`.
+    pub fn new(name: impl Into<Arc<str>>) -> Self {
+        Self::typed(AgentKind::Agent, name)
     }
 
-    /// The same with a list of things to do, which must be done before it reports.
+    /// A member of a hierarchy that asks its model what to do until it reports: a `ReactGraph`.
+    pub fn react(name: impl Into<Arc<str>>) -> Self {
+        Self::typed(AgentKind::React, name)
+    }
+
+    /// The same with a list of things to do, which must be done before it reports: a `TodoGraph`.
     pub fn todo(name: impl Into<Arc<str>>) -> Self {
-        Self::react(name).with_todo()
+        Self::typed(AgentKind::Todo, name)
+    }
+
+    fn typed(kind: AgentKind, name: impl Into<Arc<str>>) -> Self {
+        Self::over(kind, name, S::CHANNELS.iter().cloned().collect(), Arc::new(S::default))
     }
 }
 
@@ -72,24 +85,34 @@ where
 {
     /// An agent over a state with these channels.
     pub(crate) fn over(
+        kind: AgentKind,
         name: impl Into<Arc<str>>,
         channels: Vec<ChannelSpec>,
         initial: Arc<dyn Fn() -> S + Send + Sync>,
     ) -> Self {
+        let system = if kind == AgentKind::Agent { "" } else { words::DEFAULT_SYSTEM };
+        let todo = (kind == AgentKind::Todo).then(|| Todo { check: None, refusal: words::DEFAULT_TODO.into() });
         let agent = Agent {
+            kind,
             name: name.into(),
-            system: Prompt::Text(words::DEFAULT_SYSTEM.into()),
+            model: None,
+            options: ModelOptions::default(),
+            system: Prompt::Text(system.into()),
             reasoning: Prompt::Text(words::DEFAULT_REASONING.into()),
             tools: Vec::new(),
             subagents: Vec::new(),
             max_iterations: DEFAULT_MAX_ITERATIONS,
             reports: true,
             report_into: None,
-            todo: None,
+            todo,
+            answer: None,
+            attempts: DEFAULT_ATTEMPTS,
+            exit: None,
             parallel: false,
             errors: ToolErrors::default(),
             callees: std::collections::HashMap::new(),
             specs: Arc::from([]),
+            ending_specs: Arc::from([]),
         };
         let (subagents, front, back) = (Vec::new(), Vec::new(), Vec::new());
         let (description, reports, mistakes) = (String::new(), None, Vec::new());
@@ -98,27 +121,61 @@ where
 }
 
 impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
-    pub(crate) fn with_todo(mut self) -> Self {
-        self.agent.todo = Some(Todo { check: None, refusal: words::DEFAULT_TODO.into() });
-        self
-    }
-
     /// What the agent is for: told to the model of its supervisor.
     pub fn description(mut self, text: impl Into<String>) -> Self {
         self.description = text.into();
         self
     }
 
-    /// What the agent's model is told to be: a text, or a function of the state that makes one when the agent is
+    /// What the agent's model is told to be: a text, or a function of the state that makes one. An `Agent` sends it with
+    /// each question, in front of the conversation, and stores it nowhere; a member that reports makes it when it is
     /// entered.
     pub fn system<M>(mut self, text: impl IntoPrompt<S, M>) -> Self {
         self.agent.system = text.into_prompt().0;
         self
     }
 
-    /// What the agent's model is asked each time: a text, or a function of the state that makes one.
+    /// What the model is asked each time: a text, or a function of the state that makes one. Not of an `Agent`, which only
+    /// sends what was said.
     pub fn reasoning<M>(mut self, text: impl IntoPrompt<S, M>) -> Self {
+        self.only("reasoning", AgentKind::React);
         self.agent.reasoning = text.into_prompt().0;
+        self
+    }
+
+    /// The model that the agent asks: chosen of the context. Unless given: the context's own, [`BaseContext::model`].
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use hier_core::agent::{AgentBuilder, ChatModel};
+    /// # use hier_core::prelude::*;
+    /// struct Desk {
+    ///     base: BaseContext,
+    ///     smart: Arc<dyn ChatModel>,
+    /// }
+    /// # impl AsRef<BaseContext> for Desk {
+    /// #     fn as_ref(&self) -> &BaseContext {
+    /// #         &self.base
+    /// #     }
+    /// # }
+    ///
+    /// let agent = AgentBuilder::<BaseState, Desk>::new("support").model(|desk| &desk.smart);
+    /// # let _ = agent;
+    /// ```
+    pub fn model<M: ChatModel>(mut self, choose: impl for<'a> Fn(&'a C) -> &'a M + Send + Sync + 'static) -> Self {
+        self.agent.model = Some(Arc::new(move |context| choose(context)));
+        self
+    }
+
+    /// How its model is to answer. What is not set is left to the model.
+    pub fn options(mut self, options: ModelOptions) -> Self {
+        self.agent.options = options;
+        self
+    }
+
+    /// How many answers of the model may be of no use before the agent fails: of an `Agent`. At least 1; 3 unless given.
+    pub fn attempts(mut self, attempts: u32) -> Self {
+        self.agent.attempts = attempts;
         self
     }
 
@@ -140,8 +197,10 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Whether the agent has a supervisor to report to. It does, unless it is compiled as a root.
+    /// Whether the agent has a supervisor to report to. It does, unless it is compiled as a root. Not of an `Agent`, whose
+    /// answer is its report.
     pub fn reports_to_supervisor(mut self, reports: bool) -> Self {
+        self.only("reports_to_supervisor", AgentKind::React);
         self.reports = Some(reports);
         self
     }
@@ -172,9 +231,68 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         })
     }
 
+    /// The channel that the agent gives its answer in: of an `Agent`. It ends when its model has given a value of the
+    /// channel's type, or of what is in its `Option`; what does not fit goes back to the model, as often as
+    /// [`attempts`](Self::attempts) says. The answer as text is the report.
+    ///
+    /// ```
+    /// # use hier_core::agent::{AgentBuilder, AgentEnd};
+    /// # use hier_core::prelude::*;
+    /// # use hier_testkit::ScriptedModel;
+    /// # use serde_json::json;
+    /// #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    /// struct Verdict {
+    ///     accepted: bool,
+    /// }
+    ///
+    /// #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+    /// struct Review {
+    ///     #[state(flatten)]
+    ///     base: BaseState,
+    ///     verdict: Option<Verdict>,
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<()> {
+    /// let judge = AgentBuilder::<Review>::new("judge").answer(&Review::channels().verdict).compile()?;
+    /// let model = ScriptedModel::new([Message::call("final_answer", json!({"accepted": true}))]);
+    /// let out = judge.invoke(Message::user("Is it right?"), Config::default(), BaseContext::new(model)).await?;
+    /// assert_eq!(out.ending(), Some(&AgentEnd::Answer));
+    /// assert_eq!(out.state().verdict, Some(Verdict { accepted: true }));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn answer<K: AnswerChannel>(mut self, channel: &'static K) -> Self
+    where
+        S: Contains<K::State>,
+    {
+        self.only("answer", AgentKind::Agent);
+        let initial = self.initial.clone();
+        self.agent.answer = Some(Answer::of(
+            channel.channel_name(),
+            |value| <S as Contains<K::State>>::lift(channel.write_of(value)),
+            move || <S as Contains<K::State>>::lift(channel.write_as_in(initial().part())),
+        ));
+        self
+    }
+
     pub(crate) fn report_with(mut self, write: impl Fn(String) -> Writes<S> + Send + Sync + 'static) -> Self {
         self.agent.report_into = Some(Arc::new(write));
         self
+    }
+
+    /// An option that agents of one kind have, or become one of that kind by.
+    fn only(&mut self, option: &str, kind: AgentKind) {
+        match (self.agent.kind, kind) {
+            (AgentKind::React, AgentKind::Todo) => self.agent.kind = kind,
+            (AgentKind::Agent, AgentKind::React | AgentKind::Todo) => {
+                self.mistakes.push(format!("an `Agent` has no `{option}`: it ends when its model answers"));
+            }
+            (AgentKind::React | AgentKind::Todo, AgentKind::Agent) => self.mistakes.push(format!(
+                "`{option}` is of an `Agent`; this one ends when it reports: use `AgentBuilder::new`, or `report_into`"
+            )),
+            _ => {}
+        }
     }
 
     /// Keeps a mistake for the report of all.
@@ -183,16 +301,18 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// When the agent may report. Without it: once its list is not empty and all of it is done. Makes it an agent with
-    /// a list.
+    /// When the agent may report. Without it: once its list is not empty and all of it is done. Makes a
+    /// `ReactGraph` a `TodoGraph`.
     pub fn todo_check(mut self, check: impl Fn(&S) -> bool + Send + Sync + 'static) -> Self {
+        self.only("todo_check", AgentKind::Todo);
         let refusal = self.agent.todo.take().map_or_else(|| words::DEFAULT_TODO.into(), |todo| todo.refusal);
         self.agent.todo = Some(Todo { check: Some(Arc::new(check)), refusal });
         self
     }
 
-    /// What the agent's model is told when it reports too early. Makes it an agent with a list.
+    /// What the agent's model is told when it reports too early. Makes a `ReactGraph` a `TodoGraph`.
     pub fn todo_refusal(mut self, text: impl Into<Arc<str>>) -> Self {
+        self.only("todo_refusal", AgentKind::Todo);
         let check = self.agent.todo.take().and_then(|todo| todo.check);
         self.agent.todo = Some(Todo { check, refusal: text.into() });
         self
@@ -240,7 +360,8 @@ where
         self.build(true)
     }
 
-    /// The agent as the root of a hierarchy: it has nobody to report to, and ends with `finish_task`.
+    /// The agent as the root of a hierarchy: one that reports has nobody to report to, and ends with `finish_task`. An `Agent`
+    /// ends as it always does.
     pub fn compile_as_root(self) -> Result<CompiledGraph<S, C>, BuildError> {
         self.build(false)
     }
@@ -252,7 +373,7 @@ where
         if !mistakes.is_empty() {
             return Err(BuildError { graph, mistakes });
         }
-        let mut names = NODES.iter().map(|name| (*name).to_owned()).collect();
+        let mut names = self.agent.kind.nodes().iter().map(|name| (*name).to_owned()).collect();
         let mut place = |stages: &mut [Subagent<S, C>]| {
             for stage in stages {
                 stage.node.name = unused(&stage.name, &mut names).into();
@@ -270,7 +391,7 @@ where
     fn shape(&self) -> AgentShape {
         let nodes = |stages: &[Subagent<S, C>]| stages.iter().map(|stage| stage.node.clone()).collect();
         AgentShape {
-            todo: self.agent.todo.is_some(),
+            kind: self.agent.kind,
             subagents: nodes(&self.subagents),
             front: nodes(&self.front),
             back: nodes(&self.back),
@@ -283,11 +404,18 @@ where
         if self.agent.max_iterations == 0 {
             mistakes.push("an agent with `max_iterations` 0 can do nothing: give it at least 1".to_owned());
         }
+        if self.agent.attempts == 0 {
+            mistakes.push("an agent with `attempts` 0 could give no answer: give it at least 1".to_owned());
+        }
         let tools = self.agent.tools.iter().map(|tool| ("tool", tool.spec().name));
         let subagents = self.subagents.iter().map(|subagent| ("subagent", subagent.name.to_string()));
-        let mut known: Vec<(&str, String)> = TOOLS.iter().map(|tool| ("built-in tool", (*tool).to_owned())).collect();
-        known.extend(NODES.iter().chain([&TODO_INCOMPLETE]).map(|node| ("node of every agent", (*node).to_owned())));
+        let reserved =
+            |what: &'static str, names: &'static [&str]| names.iter().map(move |name| (what, (*name).to_owned()));
+        let kind = self.agent.kind;
+        let mut known: Vec<(&str, String)> = reserved("built-in tool", kind.reserved_tools()).collect();
+        known.extend(reserved("node of every agent", kind.reserved_nodes()));
         for (kind, name) in tools.chain(subagents) {
+            mistakes.extend(hier_spec::names::callable(kind, &name));
             // Only a subagent is a node.
             let other =
                 known.iter().find(|(what, other)| *other == name && (kind == "subagent" || !what.starts_with("node")));
@@ -341,7 +469,7 @@ fn unused(name: &str, names: &mut Vec<String>) -> String {
 /// The code of an agent that the macro has checked.
 #[doc(hidden)]
 pub fn agent<S, C>(
-    todo: bool,
+    kind: AgentKind,
     spec: &'static GraphSpec,
     root: bool,
     tell: fn(AgentBuilder<S, C>) -> AgentBuilder<S, C>,
@@ -351,7 +479,7 @@ where
     C: AsRef<BaseContext> + Send + Sync + 'static,
 {
     let name = spec.name.as_ref();
-    let mut builder = tell(if todo { AgentBuilder::todo(name) } else { AgentBuilder::react(name) });
+    let mut builder = tell(AgentBuilder::typed(kind, name));
     builder.agent.reports = builder.reports.unwrap_or(!root);
     builder.agent.parts(SpecRef::Static(spec), [builder.subagents, builder.front, builder.back])
 }
@@ -366,11 +494,15 @@ where
         let first = spec.nodes.len() - subagents.len() - front.len() - back.len();
         let nodes = spec.nodes[first..].iter();
         self.subagents = nodes.zip(&subagents).map(|(node, subagent)| subagent.card(&node.name)).collect();
+        let exit = spec.nodes.get(spec.nodes.len() - back.len());
+        self.exit = exit.map(|stage| stage.name.as_ref().into());
         self.index();
-        let mut code = Arc::new(self).nodes();
+        let agent = Arc::new(self);
+        let mut code = agent.nodes();
         code.extend(subagents.into_iter().map(|subagent| subagent.node(Role::Tool)));
         code.extend(front.into_iter().chain(back).map(|stage| stage.node(Role::Stage)));
-        Parts { spec, nodes: code, routes: Vec::new(), hooks: Hooks::default(), is_agent: true, lenient: false }
+        let hooks = Hooks { prepare: Some(Arc::new(move |state| agent.prepare(state))), ..Hooks::default() };
+        Parts { spec, nodes: code, routes: Vec::new(), hooks, is_agent: true, lenient: false }
     }
 }
 

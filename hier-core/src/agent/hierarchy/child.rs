@@ -11,6 +11,7 @@ use crate::agent::react::call_of;
 use crate::agent::state::base::BaseState;
 use crate::agent::state::frame::{FrameCall, SubagentStack};
 use crate::agent::state::progress::{Calls, Progress};
+use crate::agent::state::turn::{AgentEnd, AgentTurn};
 use crate::agent::words;
 use crate::channel::ChannelSpec;
 use crate::engine::open_child;
@@ -46,6 +47,7 @@ pub(crate) struct Layout<T> {
     /// Whether what is written to them goes back to the supervisor.
     returned: Vec<bool>,
     report: Option<usize>,
+    turn: Option<usize>,
     args: Option<usize>,
     call: Option<usize>,
     stack: Option<usize>,
@@ -65,16 +67,19 @@ impl<T: Values> Layout<T> {
             cleared.extend((!policy.preserves_chat_with_operator()).then(|| channel.chat_with_operator.name()));
         }
         let always = [channel.progress.name(), channel.current_agent_report.name(), channel.is_cancelled.name()];
+        let own = channel.agent_turn.name();
         let returned = channels.iter().map(|spec| {
-            policy.is_none_or(|policy| {
-                let mut merged = policy.merged().chain(always);
-                merged.any(|name| spec.name == name) && !policy.discarded().any(|name| spec.name == name)
-            })
+            spec.name != own
+                && policy.is_none_or(|policy| {
+                    let mut merged = policy.merged().chain(always);
+                    merged.any(|name| spec.name == name) && !policy.discarded().any(|name| spec.name == name)
+                })
         });
         Self {
             cleared: cleared.into_iter().filter_map(find).collect(),
             returned: returned.collect(),
             report: find(channel.current_agent_report.name()),
+            turn: find(own),
             args: find(channel.current_agent_args.name()),
             call: find(channel.current_tool_call.name()),
             stack: find(hier_spec::agent::STACK),
@@ -195,7 +200,10 @@ impl<T: Values, C, D> Called<T, C, D> {
         self.attached.hand_back(task, returned).into_iter().for_each(|write| writes.push(write));
         let Some(call) = call else { return writes };
         let report = layout.report.and_then(|report| end.get_any(report)?.downcast_ref::<String>());
-        let answer = words::answer(call, report.cloned().unwrap_or_default());
+        let report = report.cloned().unwrap_or_default();
+        let turn = layout.turn.and_then(|turn| end.get_any(turn)?.downcast_ref::<AgentTurn>());
+        let is_success = turn.and_then(|turn| turn.end.as_ref()).is_none_or(AgentEnd::is_success);
+        let answer = if is_success { words::answer(call, report) } else { Message::tool_error(call, report) };
         writes.push(channels.messages.write::<S>([answer]));
         writes.push(channels.progress.write::<S>(self.finished(task.state().part(), call)));
         writes

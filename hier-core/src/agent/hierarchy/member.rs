@@ -4,6 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use futures_core::future::BoxFuture;
+use hier_spec::agent::AgentKind;
 use hier_spec::{GraphSpec, Nested};
 
 use crate::agent::hierarchy::policy_spec::PolicySpec;
@@ -239,11 +240,14 @@ pub const fn first_doubled(names: &[&str]) -> usize {
     usize::MAX
 }
 
-/// Whether a name is one that every agent has: of a tool, or (for what becomes a node) of a node.
-pub const fn is_reserved(name: &str, is_node: bool) -> bool {
-    let is_node_name =
-        contains(&hier_spec::agent::NODES, name) || crate::channel::equal(name, hier_spec::agent::TODO_INCOMPLETE);
-    contains(&hier_spec::agent::TOOLS, name) || (is_node && is_node_name)
+/// Whether a name is one that every agent of this kind has: of a tool, or (for what becomes a node) of a node.
+pub const fn is_reserved(kind: AgentKind, name: &str, is_node: bool) -> bool {
+    contains(kind.reserved_tools(), name) || (is_node && contains(kind.reserved_nodes(), name))
+}
+
+/// Whether a model can call something by this name.
+pub const fn is_callable(name: &str) -> bool {
+    hier_spec::names::is_callable(name)
 }
 
 /// A channel that a subagent can give back: every channel but a managed one and those of the hierarchy itself.

@@ -1,13 +1,15 @@
 //! Asks an agent's model, as long as it may be asked.
 
+use std::sync::Arc;
+
 use super::{Agent, budget};
 use crate::agent::call::call;
-use crate::agent::model::ChatRequest;
+use crate::agent::model::{ChatRequest, OutputSpec, ToolSpec};
 use crate::agent::state::base::BaseState;
 use crate::agent::state::context::BaseContext;
 use crate::error::NodeError;
 use crate::graph::Task;
-use crate::message::{Message, Messages};
+use crate::message::{ChatResponse, Messages};
 use crate::state::{Contains, Values};
 
 /// Why no model is asked any more, if none is.
@@ -22,24 +24,39 @@ where
     budget(task).and_then(|budget| budget.used_up())
 }
 
-/// Asks the model: the conversation so far, and the question. None if it may not be asked any more.
+/// What a model is asked.
+pub(super) struct Question {
+    /// The whole conversation, as it is sent.
+    pub(super) messages: Messages,
+    /// What it may call.
+    pub(super) tools: Arc<[ToolSpec]>,
+    /// The shape of the answer, and what may be called then, for a model that keeps to a shape by itself.
+    pub(super) shape: Option<(OutputSpec, Arc<[ToolSpec]>)>,
+}
+
+/// Asks the model. None if it may not be asked any more. Every question of an agent goes through here.
 pub(super) async fn ask<S, C>(
     agent: &Agent<S, C>,
     task: &Task<S, C>,
-    question: &Messages,
-) -> Result<Option<Message>, NodeError>
+    question: Question,
+) -> Result<Option<ChatResponse>, NodeError>
 where
     S: Values + Contains<BaseState>,
     C: AsRef<BaseContext> + Send + Sync + 'static,
 {
-    let base = task.state().part();
-    if base.is_cancelled {
+    if task.state().part().is_cancelled {
         return Ok(None);
     }
-    let model = task.run().context().as_ref().model()?;
-    let mut messages = base.messages.clone();
-    messages.merge(question.clone()).map_err(|error| NodeError::permanent(error.to_string()))?;
-    let request = ChatRequest::new(messages).tools(agent.specs.clone());
-    let response = call(task.run(), &**model, budget(task).map(|budget| &**budget), request).await?;
-    Ok(response.map(|response| response.message))
+    let context = task.run().context();
+    let model = match &agent.model {
+        Some(choose) => choose(context),
+        None => &**context.as_ref().model()?,
+    };
+    let Question { messages, tools, shape } = question;
+    let (output, tools) = match shape.filter(|_| model.native_output()) {
+        Some((output, tools)) => (Some(output), tools),
+        None => (None, tools),
+    };
+    let request = ChatRequest::new(messages).tools(tools).output(output).options(agent.options.clone());
+    call(task.run(), model, budget(task).map(|budget| &**budget), request).await
 }

@@ -5,6 +5,7 @@ use super::{Agent, writing};
 use crate::agent::state::base::BaseState;
 use crate::agent::state::context::BaseContext;
 use crate::agent::state::todo::TodoLists;
+use crate::agent::state::turn::{AgentEnd, AgentLimit, AgentTurn};
 use crate::agent::words;
 use crate::graph::{Command, Task};
 use crate::message::Message;
@@ -52,10 +53,15 @@ where
 {
     let base = task.state().part();
     let partial = &base.current_agent_report;
-    let report = match over(task) {
-        Some(reason) => words::over(&reason, partial),
-        None => words::forced_exit(base.max_iterations, base.iteration_number, partial),
+    let (report, end) = match over(task) {
+        Some(reason) if base.is_cancelled => (words::over(&reason, partial), AgentEnd::Cancelled),
+        Some(reason) => (words::over(&reason, partial), AgentEnd::Limit(AgentLimit::Budget(reason))),
+        None => (
+            words::forced_exit(base.max_iterations, base.iteration_number, partial),
+            AgentEnd::Limit(AgentLimit::Iterations(base.max_iterations)),
+        ),
     };
+    let turn = BaseState::channels().agent_turn.write::<S>(AgentTurn::ended(end));
     let refused = answers(base, |call| words::refusal(call, words::REPORT_NOW)).map(messages::<S>);
-    writing([BaseState::channels().current_agent_report.write::<S>(report)].into_iter().chain(refused))
+    writing([BaseState::channels().current_agent_report.write::<S>(report), turn].into_iter().chain(refused))
 }

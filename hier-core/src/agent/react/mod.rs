@@ -3,8 +3,11 @@
 //! An agent is an ordinary graph of this engine, whose nodes are made here from what the agent is told to be. The shape
 //! of the graph is [`hier_spec::agent`].
 
+mod answer;
 mod ask;
+mod converse;
 mod ending;
+mod entry;
 mod reasoning;
 mod route;
 mod system;
@@ -14,6 +17,9 @@ mod toolbox;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+#[doc(hidden)]
+pub use answer::AnswerChannel;
+pub(super) use answer::{Answer, DEFAULT_ATTEMPTS};
 pub(super) use tool::call_of;
 #[doc(hidden)]
 pub use toolbox::ArgsSpec;
@@ -21,8 +27,10 @@ pub(crate) use toolbox::Card;
 pub use toolbox::ToolErrors;
 
 use futures_core::future::BoxFuture;
+use hier_spec::agent::AgentKind;
 
-use crate::agent::model::ToolSpec;
+use crate::agent::model::{ChatModel, ToolSpec};
+use crate::agent::options::ModelOptions;
 use crate::agent::state::base::BaseState;
 use crate::agent::state::budget::Budget;
 use crate::agent::state::context::BaseContext;
@@ -106,9 +114,16 @@ pub(crate) struct Todo<S> {
 /// Writes a report somewhere else.
 pub(crate) type ReportInto<S> = Arc<dyn Fn(String) -> Writes<S> + Send + Sync>;
 
+/// Chooses the model of an agent.
+pub(crate) type Choose<C> = Arc<dyn for<'a> Fn(&'a C) -> &'a (dyn ChatModel + 'static) + Send + Sync>;
+
 /// What an agent is.
 pub(crate) struct Agent<S: Values, C> {
+    pub(crate) kind: AgentKind,
     pub(crate) name: Arc<str>,
+    /// The model that it asks; none: that of the context.
+    pub(crate) model: Option<Choose<C>>,
+    pub(crate) options: ModelOptions,
     pub(crate) system: Prompt<S>,
     pub(crate) reasoning: Prompt<S>,
     pub(crate) tools: Vec<Arc<dyn Tool<S, C>>>,
@@ -119,12 +134,20 @@ pub(crate) struct Agent<S: Values, C> {
     /// Where else the report is written.
     pub(crate) report_into: Option<ReportInto<S>>,
     pub(crate) todo: Option<Todo<S>>,
+    /// The answer of a type that it ends with.
+    pub(crate) answer: Option<Answer<S>>,
+    /// How many answers of its model may be of no use.
+    pub(crate) attempts: u32,
+    /// The node that comes when it has ended, if there is one. Of an `Agent`.
+    pub(crate) exit: Option<Arc<str>>,
     pub(crate) parallel: bool,
     pub(crate) errors: ToolErrors,
     /// What is called by which name.
     pub(crate) callees: HashMap<String, Callee>,
     /// What the model is told of all of them.
     pub(crate) specs: Arc<[ToolSpec]>,
+    /// The same with the tool by which it ends: of one that is told to report, or to give its answer.
+    pub(crate) ending_specs: Arc<[ToolSpec]>,
 }
 
 /// What a call calls.
@@ -158,6 +181,11 @@ impl<S: Values + Contains<BaseState>, C> Agent<S, C> {
 }
 
 impl<S: Values, C> Agent<S, C> {
+    /// Whether it ends as soon as its model answers.
+    pub(crate) fn converses(&self) -> bool {
+        self.kind == AgentKind::Agent
+    }
+
     /// What is called by this name.
     fn callee(&self, name: &str) -> Callee {
         self.callees.get(name).copied().unwrap_or(Callee::Other)
@@ -177,8 +205,14 @@ where
     S: Values + Contains<BaseState>,
     C: AsRef<BaseContext> + Send + Sync + 'static,
 {
-    /// The code of the nodes that every agent has, in the order of [`hier_spec::agent::NODES`].
+    /// The code of the nodes that an agent of this kind has, in the order of [`AgentKind::nodes`].
     pub(crate) fn nodes(self: &Arc<Self>) -> Vec<NodeDef<S, C>> {
+        if self.converses() {
+            return vec![
+                self.asking(|agent, task| Box::pin(converse::run(agent, task))),
+                self.asking(|agent, task| Box::pin(tool::run(agent, task))),
+            ];
+        }
         let mut nodes = vec![
             self.at_once(system::run),
             self.asking(|agent, task| Box::pin(reasoning::run(agent, task))),

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use hier_spec::agent as names;
 
-use super::ask::ask;
+use super::ask::{Question, ask};
 use super::route::{self, Way};
 use super::{Agent, Callee, writing};
 use crate::agent::state::base::BaseState;
 use crate::agent::state::context::BaseContext;
 use crate::agent::state::progress::{Calls, Progress};
+use crate::agent::state::turn::{AgentEnd, AgentTurn};
 use crate::agent::words;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::graph::{Command, Task};
@@ -26,17 +27,27 @@ where
     let iteration = base.iteration_number.saturating_add(1);
     let asked = words::iteration(&agent.reasoning.text(state), iteration, base.max_iterations);
     let question = Messages::from([Message::user(asked)]);
-    let Some(answer) = ask(agent, task, &question).await? else { return Ok(Command::new().goto(names::FORCED_EXIT)) };
+    let mut messages = base.messages.clone();
+    messages.merge(question.clone()).map_err(|error| NodeError::permanent(error.to_string()))?;
+    let is_last = iteration >= base.max_iterations;
+    let tools = if is_last { agent.ending_specs.clone() } else { agent.specs.clone() };
+    let Some(answer) = ask(agent, task, Question { messages, tools, shape: None }).await? else {
+        return Ok(Command::new().goto(names::FORCED_EXIT));
+    };
+    let answer = answer.message;
     let way = route::route(agent, state, answer.tool_calls(), (iteration, base.max_iterations)).map_err(permanent)?;
     let calls = answer.tool_calls().to_vec();
     let mut said = question;
     said.merge([answer].into()).map_err(|error| NodeError::permanent(error.to_string()))?;
     let channels = BaseState::channels();
     let mut writes = vec![channels.messages.write::<S>(said), channels.iteration_number.write::<S>(iteration)];
-    writes.extend(scheduled(agent, base, &way).map(|progress| channels.progress.write::<S>(progress)));
+    if let Way::Calls(made) = &way {
+        writes.extend(scheduled(agent, base, made).map(|progress| channels.progress.write::<S>(progress)));
+    }
     if let Way::Ended { report, finished } = &way {
         writes.push(channels.current_agent_report.write::<S>(report.clone()));
         writes.extend(finished.then(|| channels.is_finished.write::<S>(true)));
+        writes.push(channels.agent_turn.write::<S>(AgentTurn::ended(AgentEnd::Report)));
     }
     Ok(go(agent, writing(writes), way, calls))
 }
@@ -59,10 +70,10 @@ fn go<S: Values, C>(agent: &Agent<S, C>, command: Command<S>, way: Way, calls: V
 
 impl<S: Values, C> Agent<S, C> {
     /// The node that makes such a call.
-    fn node_of(&self, callee: Callee) -> &str {
+    pub(super) fn node_of(&self, callee: Callee) -> &str {
         match callee {
             Callee::Subagent(number) => &self.subagents[number].node,
-            Callee::Tool(_) | Callee::Other => names::TOOL,
+            Callee::Tool(_) | Callee::Other => self.kind.tool_node(),
         }
     }
 }
@@ -72,8 +83,7 @@ fn permanent(error: impl std::error::Error + Send + Sync + 'static) -> NodeError
 }
 
 /// The calls of subagents that are about to be made, counted.
-fn scheduled<S: Values, C>(agent: &Agent<S, C>, base: &BaseState, way: &Way) -> Option<Progress> {
-    let Way::Calls(made) = way else { return None };
+pub(super) fn scheduled<S: Values, C>(agent: &Agent<S, C>, base: &BaseState, made: &[Callee]) -> Option<Progress> {
     let mut counts: BTreeMap<&Arc<str>, Calls> = BTreeMap::new();
     for callee in made {
         if let Callee::Subagent(number) = callee {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Agent, writing};
+use super::{Agent, entry, writing};
 use crate::agent::state::base::BaseState;
 use crate::agent::words;
 use crate::graph::{Command, Task};
@@ -16,7 +16,8 @@ where
     let state = task.state();
     let args = &state.part().current_agent_args;
     let text = |name: &str| args.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let mut messages = vec![Message::system(agent.system.text(state))];
+    let id = format!("{}{}:{}", entry::SYSTEM_ID, agent.name, task.run().task_id());
+    let mut messages = vec![Message::system(agent.system.text(state)).with_id(id)];
     messages.extend(text("task").map(|task| Message::user(words::task(task))));
     messages.extend(text("task_scope").map(|scope| Message::user(words::scope(scope))));
     let channels = BaseState::channels();

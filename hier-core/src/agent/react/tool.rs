@@ -40,6 +40,9 @@ where
             let mistake = agent.subagents[number].mistake(&call).unwrap_or_default();
             said(words::refusal(&call, &mistake))
         }
+        Callee::Other if agent.converses() => {
+            said(words::refusal(&call, &words::unknown_tool(&call.name, agent.tool_names())))
+        }
         Callee::Other => match toolbox::call::<S>(agent.todo.is_some(), &call) {
             Some(Ok(writes)) => writing(writes),
             Some(Err(mistake)) => said(words::refusal(&call, &mistake)),

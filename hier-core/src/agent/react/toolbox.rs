@@ -122,10 +122,19 @@ impl<S: Values, C: 'static> Agent<S, C> {
         self.callees = tools.chain(subagents).collect();
         let own = self.tools.iter().map(|tool| tool.spec());
         let cards = self.subagents.iter().map(Card::spec);
+        if self.converses() {
+            let answer = self.answer.as_ref().map(super::answer::Answer::tool);
+            self.specs = own.chain(cards).collect();
+            self.ending_specs = self.specs.iter().cloned().chain(answer).collect();
+            return;
+        }
         // A root that nobody told how to end could not.
         let finish = (!self.reports && !self.callees.contains_key(super::route::FINISH)).then(finish_task);
         let known = self.built_in().into_iter();
         self.specs = known.chain(finish).chain(own).chain(self.todo_tools()).chain(cards).collect();
+        // Whoever is told to report has to be able to.
+        let report = (!self.reports).then(report_to_supervisor);
+        self.ending_specs = report.into_iter().chain(self.specs.iter().cloned()).collect();
     }
 
     /// The names that a model is told when it calls a tool that is not there.
@@ -133,10 +142,14 @@ impl<S: Values, C: 'static> Agent<S, C> {
         let own = self.tools.iter().map(|tool| tool.spec().name);
         let cards = self.subagents.iter().map(|card| card.name.to_string());
         let named = |specs: Vec<ToolSpec>| specs.into_iter().map(|spec| spec.name);
-        named(self.built_in()).chain(own).chain(named(self.todo_tools())).chain(cards)
+        let answer = self.answer.as_ref().map(|_| hier_spec::agent::FINAL_ANSWER.to_owned());
+        named(self.built_in()).chain(own).chain(named(self.todo_tools())).chain(cards).chain(answer)
     }
 
     fn built_in(&self) -> Vec<ToolSpec> {
+        if self.converses() {
+            return Vec::new();
+        }
         let report = self.reports.then(report_to_supervisor);
         report.into_iter().chain([raise_exception()]).collect()
     }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use crate::agent::state::frame::SubagentStack;
 use crate::agent::state::progress::{self, Progress};
 use crate::agent::state::todo::{self, TodoList, TodoLists};
+use crate::agent::state::turn::AgentTurn;
 use crate::error::NodeError;
 use crate::message::{Messages, ToolCall};
 use crate::reducer::Identified;
@@ -49,8 +50,10 @@ pub struct BaseState {
     pub todo_lists: TodoLists,
     /// The arguments with which the agent was called.
     pub current_agent_args: Map<String, Value>,
-    /// What the agent reports.
+    /// What the agent reports: its answer as a text.
     pub current_agent_report: String,
+    /// How far the agent is in its turn, and how it ended ([`ending`](Self::ending)).
+    pub agent_turn: AgentTurn,
     /// The call by which the model called the agent.
     pub current_tool_call: Option<ToolCall>,
     /// Whether the whole task is done.
@@ -101,6 +104,7 @@ impl Default for BaseState {
             todo_lists: TodoLists::new(),
             current_agent_args: Map::new(),
             current_agent_report: String::new(),
+            agent_turn: AgentTurn::default(),
             current_tool_call: None,
             is_finished: false,
             is_cancelled: false,

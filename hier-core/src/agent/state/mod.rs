@@ -7,3 +7,4 @@ pub(super) mod dynamic;
 pub(super) mod frame;
 pub(super) mod progress;
 pub(super) mod todo;
+pub(super) mod turn;

@@ -81,6 +81,11 @@ impl<'a> ToolArguments<'a> {
         self.faults.is_empty()
     }
 
+    /// What is wrong, one by one.
+    pub(crate) fn faults(&self) -> &[String] {
+        &self.faults
+    }
+
     /// What is wrong, for the model.
     pub fn report(&self) -> String {
         format!("the arguments of `{}` do not fit:\n- {}", self.call.name, self.faults.join("\n- "))

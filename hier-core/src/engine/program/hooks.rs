@@ -1,39 +1,53 @@
 //! Code that runs when a graph is entered and left, beside its nodes.
 
 use std::fmt;
+use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
 
 use super::{Body, NodeResult, Task, body};
-use crate::state::Values;
+use crate::state::{Values, Writes};
 
 /// Code that runs when a graph is entered or left, as the macro gives it.
 type HookFn<S, C> = for<'a> fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>;
 
+/// What a graph writes before a new input, made of the state that the input meets.
+pub(crate) type Prepare<S> = Arc<dyn Fn(&S) -> Writes<S> + Send + Sync>;
+
 /// The code that runs when a graph is entered and when it is left. Made by the macro.
 pub struct Hooks<S: Values, C> {
+    /// What stands in front of each input: an agent puts away what is left of its last turn.
+    pub(crate) prepare: Option<Prepare<S>>,
     pub(crate) on_entry: Option<Body<S, C>>,
     pub(crate) on_exit: Option<Body<S, C>>,
 }
 
 impl<S: Values, C> Default for Hooks<S, C> {
     fn default() -> Self {
-        Self { on_entry: None, on_exit: None }
+        Self { prepare: None, on_entry: None, on_exit: None }
     }
 }
 
 impl<S: Values, C> Clone for Hooks<S, C> {
     fn clone(&self) -> Self {
-        Self { on_entry: self.on_entry.clone(), on_exit: self.on_exit.clone() }
+        Self { prepare: self.prepare.clone(), on_entry: self.on_entry.clone(), on_exit: self.on_exit.clone() }
     }
 }
 
 impl<S: Values, C> fmt::Debug for Hooks<S, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hooks")
+            .field("prepare", &self.prepare.is_some())
             .field("on_entry", &self.on_entry.is_some())
             .field("on_exit", &self.on_exit.is_some())
             .finish()
+    }
+}
+
+impl<S: Values, C> Hooks<S, C> {
+    /// These, completed by what stands before each input of others.
+    pub(crate) fn prepared_by(self, others: Self) -> Self {
+        Self { prepare: others.prepare, ..self }
     }
 }
 

@@ -60,8 +60,12 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         self.leave_if_over().await
     }
 
-    /// The input, and what entering the graph adds to it.
+    /// The input, with what the graph puts in front of it, and what entering the graph adds to it.
     pub(in crate::engine) async fn entered(&self, input: Writes<S>) -> Result<Writes<S>, RunError> {
+        let input = match &self.task.graph.hooks.prepare {
+            Some(prepare) => prepare(&self.task.state).into_iter().chain(input).collect(),
+            None => input,
+        };
         let Some(hook) = &self.task.graph.hooks.on_entry else { return Ok(input) };
         // What cannot be applied is refused where it is applied.
         let Ok(state) = with_writes(&*self.task.state, &input) else { return Ok(input) };

@@ -1,13 +1,18 @@
 //! What stands in a graph that asks a model, and in one that is a subagent.
 
+use hier_spec::agent::AgentKind;
+use proc_macro2::Span;
 use syn::{Expr, Ident, Path, Type};
 
-/// The fields of `ReactGraph` and `TodoGraph`.
+/// The fields of `Agent`, `ReactGraph` and `TodoGraph`.
 #[derive(Default)]
 pub(in super::super) struct Agent {
-    /// Whether it has a list of things to do.
-    pub(in super::super) todo: bool,
+    pub(in super::super) kind: AgentKind,
     pub(in super::super) system: Option<Expr>,
+    pub(in super::super) model: Option<Expr>,
+    pub(in super::super) options: Option<Options>,
+    pub(in super::super) answer: Option<Ident>,
+    pub(in super::super) attempts: Option<Expr>,
     pub(in super::super) reasoning: Option<Expr>,
     pub(in super::super) tools: Vec<Path>,
     pub(in super::super) tool_errors: Option<Expr>,
@@ -22,6 +27,14 @@ pub(in super::super) struct Agent {
     pub(in super::super) todo_refusal: Option<Expr>,
     /// Whether a rule is broken, so that the compiler need not check any more.
     pub(in super::super) flawed: bool,
+}
+
+/// How a model is to answer.
+pub(in super::super) enum Options {
+    /// `ModelOptions { temperature: 0.2 }`, where it begins.
+    Fields(Span, Vec<(Ident, Expr)>),
+    /// Any other expression.
+    Given(Expr),
 }
 
 /// `Worker { merge_fields: [artifact] }`

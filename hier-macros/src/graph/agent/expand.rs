@@ -1,13 +1,14 @@
 //! The code of agents, and of graphs as subagents. What needs the types is checked by the compiler: each condition stands
 //! at the user's token that it is about.
 
+use hier_spec::agent::AgentKind;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Expr, Path, Type};
 
-use super::ast::{Agent, Attachment, Membership, Policy};
+use super::ast::{Agent, Attachment, Membership, Options, Policy};
 use super::check::is_itself;
 use super::shape::{members, repeated};
 use crate::graph::expand::code;
@@ -45,10 +46,10 @@ pub(in super::super) fn items(model: &Model, agent: &Agent, state: &Type, contex
     // What is wrong already would be reported once more.
     let checks = (!agent.flawed).then(|| [stages(model, agent), policies(model, agent, state), names(model, agent)]);
     let checks = checks.into_iter().flatten();
-    let (builder, todo, name) = (builder(model, agent, state), agent.todo, &model.head.name);
+    let (builder, kind, name) = (builder(model, agent, state), kind(agent), &model.head.name);
     // One call, shown at the state's type: a state or context that is no agent's is reported there, and once.
     let make = quote_spanned! {state.span()=>
-        __hier::agent::<#state, #context>(#todo, <#name as __hier::Graph>::SPEC, root, __hier_tell)
+        __hier::agent::<#state, #context>(#kind, <#name as __hier::Graph>::SPEC, root, __hier_tell)
     };
     quote! {
         #(#members)*
@@ -58,6 +59,26 @@ pub(in super::super) fn items(model: &Model, agent: &Agent, state: &Type, contex
             __agent: __hier::AgentBuilder<#state, #context>,
         ) -> __hier::AgentBuilder<#state, #context> {
             #builder
+        }
+    }
+}
+
+/// The kind of the agent.
+fn kind(agent: &Agent) -> TokenStream {
+    match agent.kind {
+        AgentKind::Agent => quote!(__hier::AgentKind::Agent),
+        AgentKind::React => quote!(__hier::AgentKind::React),
+        AgentKind::Todo => quote!(__hier::AgentKind::Todo),
+    }
+}
+
+/// How the model is to answer.
+fn options(options: &Options) -> TokenStream {
+    match options {
+        Options::Given(given) => quote_spanned!(given.span()=> .options(#given)),
+        Options::Fields(here, fields) => {
+            let fields = fields.iter().map(|(option, value)| quote_spanned!(option.span()=> .#option(#value)));
+            quote_spanned!(*here=> .options(__hier::ModelOptions::new() #(#fields)*))
         }
     }
 }
@@ -146,14 +167,23 @@ fn names(model: &Model, agent: &Agent) -> TokenStream {
         (&attachment.path, quote!(#constant.name()), "subagent", true)
     });
     let all: Vec<_> = tools.chain(subagents).collect();
+    let of = kind(agent);
     let names = all.iter().map(|(_, name, ..)| name);
-    let checks = all.iter().enumerate().map(|(place, (path, name, kind, is_node))| {
+    let checks = all.iter().enumerate().map(|(place, (path, name, what, is_node))| {
         let last = last(path);
-        let doubled = format!("the {kind} `{last}` has the name of another tool or subagent of this agent: rename one");
-        let reserved = format!("the {kind} `{last}` has a name that every agent has itself: rename it");
+        let doubled = format!("the {what} `{last}` has the name of another tool or subagent of this agent: rename one");
+        let reserved = format!("the {what} `{last}` has a name that every agent has itself: rename it");
+        let called = is_node.then(|| {
+            let message = format!(
+                "models cannot call the subagent `{last}` by its name: 1 to 64 ASCII letters, digits, `_` and `-`; change its \
+                 `name: \"…\"`"
+            );
+            quote_spanned!(span(path)=> const _: () = ::core::assert!(__hier::is_callable(#name), #message);)
+        });
         quote_spanned! {span(path)=>
             const _: () = ::core::assert!(__HIER_DOUBLED != #place, #doubled);
-            const _: () = ::core::assert!(!__hier::is_reserved(#name, #is_node), #reserved);
+            const _: () = ::core::assert!(!__hier::is_reserved(#of, #name, #is_node), #reserved);
+            #called
         }
     });
     quote! {
@@ -172,6 +202,8 @@ fn builder(model: &Model, agent: &Agent, state: &Type) -> TokenStream {
     };
     let fields = [
         set("system", &agent.system),
+        set("model", &agent.model),
+        set("attempts", &agent.attempts),
         set("reasoning", &agent.reasoning),
         set("tool_errors", &agent.tool_errors),
         set("max_iterations", &agent.max_iterations),
@@ -185,6 +217,12 @@ fn builder(model: &Model, agent: &Agent, state: &Type) -> TokenStream {
             .report_into(&<#state as __hier::State>::channels().#channel)
         }
     });
+    let answer = agent.answer.as_ref().map(|channel| {
+        quote_spanned! {channel.span()=>
+            .answer(&<#state as __hier::State>::channels().#channel)
+        }
+    });
+    let options = agent.options.as_ref().map(options);
     let tools = agent.tools.iter().map(|path| quote_spanned!(span(path)=> .tool(<#path as __hier::NamedTool>::TOOL)));
     let subagents = agent.subagents.len();
     let stages = subagents + agent.front.len();
@@ -200,7 +238,7 @@ fn builder(model: &Model, agent: &Agent, state: &Type) -> TokenStream {
         quote!(.#method(#constant.subagent()))
     });
     let parallel = agent.parallel;
-    quote!(__agent #(#fields)* .parallel_subagents(#parallel) #into #(#tools)* #(#members)*)
+    quote!(__agent #(#fields)* #options .parallel_subagents(#parallel) #into #answer #(#tools)* #(#members)*)
 }
 
 /// `Some(PolicySpec { … })`, or `None`. With the path of the graph that it is for, the channels are looked up in both

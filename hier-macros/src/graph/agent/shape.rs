@@ -17,7 +17,7 @@ pub(in super::super) fn shape(agent: &Agent) -> GraphSpec {
         members.iter().map(node).collect()
     };
     let (subagents, front, back) = (nodes(&agent.subagents), nodes(&agent.front), nodes(&agent.back));
-    AgentShape { todo: agent.todo, subagents, front, back }.spec()
+    AgentShape { kind: agent.kind, subagents, front, back }.spec()
 }
 
 /// The graph's name as far as it can be told from its path; with a number, if it stands here before.

@@ -1,9 +1,12 @@
 //! The fields of agents and of subagents: `subagents: [Worker { merge_fields: [artifact] }]`, `policy: Policy { … }`.
 
+use hier_spec::agent::AgentKind;
 use syn::parse::ParseStream;
+use syn::parse::discouraged::Speculative;
+use syn::spanned::Spanned;
 use syn::{Expr, Ident, Lit, LitBool, LitStr, Path, Result, Type, braced};
 
-use super::super::agent::ast::{Agent, Attachment, Policy};
+use super::super::agent::ast::{Agent, Attachment, Options, Policy};
 use super::super::ast::{Body, Items};
 use super::{always, bracket, colon, doubled, list, name, no_such, skip_value};
 use crate::diag::Errors;
@@ -11,8 +14,13 @@ use crate::symbol;
 
 /// An agent of this kind without fields yet; none for kinds that ask no model.
 pub(super) fn kind(kind: &str) -> Option<Agent> {
-    let todo = kind == symbol::TODO_GRAPH;
-    (todo || kind == symbol::REACT_GRAPH).then(|| Agent { todo, ..Agent::default() })
+    let kinds = [
+        (symbol::AGENT, AgentKind::Agent),
+        (symbol::REACT_GRAPH, AgentKind::React),
+        (symbol::TODO_GRAPH, AgentKind::Todo),
+    ];
+    let (_, kind) = kinds.into_iter().find(|(word, _)| *word == kind)?;
+    Some(Agent { kind, ..Agent::default() })
 }
 
 /// One field.
@@ -34,6 +42,10 @@ pub(super) fn field(input: ParseStream<'_>, word: &Ident, body: &mut Body, error
 fn agent_field(input: ParseStream<'_>, word: &Ident, agent: &mut Agent, errors: &mut Errors) -> Result<()> {
     match &*word.to_string() {
         symbol::SYSTEM => agent.system = Some(input.parse()?),
+        symbol::MODEL => agent.model = Some(model(input)?),
+        symbol::OPTIONS => agent.options = Some(model_options(input, errors)?),
+        symbol::ANSWER => agent.answer = Some(answer(input)?),
+        symbol::ANSWER_ATTEMPTS => agent.attempts = Some(at_least_one(input, "an agent", symbol::ANSWER_ATTEMPTS)?),
         symbol::REASONING => agent.reasoning = Some(input.parse()?),
         symbol::TOOLS => agent.tools = bracket(input, "a list of tools", errors, |input, _| tool(input))?.found,
         symbol::TOOL_ERRORS => agent.tool_errors = Some(input.parse()?),
@@ -53,6 +65,52 @@ fn agent_field(input: ParseStream<'_>, word: &Ident, agent: &mut Agent, errors: 
         _ => {}
     }
     Ok(())
+}
+
+/// What chooses the model of the context.
+fn model(input: ParseStream<'_>) -> Result<Expr> {
+    if input.peek(LitStr) {
+        return Err(input.error("`model` chooses a model of the context: `model: |context| &context.smart`"));
+    }
+    input.parse()
+}
+
+/// The channel of the answer.
+fn answer(input: ParseStream<'_>) -> Result<Ident> {
+    let expected = "`answer` is a channel of the state, which takes the answer: `answer: verdict`";
+    if !input.peek(Ident) {
+        return Err(input.error(expected));
+    }
+    let channel: Ident = input.parse()?;
+    if channel.to_string().starts_with(char::is_uppercase) {
+        return Err(syn::Error::new_spanned(&channel, format!("{expected}; its type says what an answer is")));
+    }
+    Ok(channel)
+}
+
+/// `ModelOptions { temperature: 0.2 }`, or an expression.
+fn model_options(input: ParseStream<'_>, errors: &mut Errors) -> Result<Options> {
+    let ahead = input.fork();
+    let path = ahead.parse::<Path>().ok().filter(|path| {
+        path.segments.last().is_some_and(|last| last.ident == symbol::MODEL_OPTIONS) && ahead.peek(syn::token::Brace)
+    });
+    let Some(path) = path else { return input.parse().map(Options::Given) };
+    input.advance_to(&ahead);
+    let content;
+    braced!(content in input);
+    let mut given = Vec::new();
+    let fields = list(&content, errors, always, |input, errors| {
+        let word: Ident = input.parse()?;
+        doubled("option", &word, &mut given, errors);
+        if !symbol::MODEL_OPTION_FIELDS.contains(&&*word.to_string()) {
+            skip_value(input);
+            let known = symbol::MODEL_OPTION_FIELDS;
+            return Err(syn::Error::new_spanned(&word, no_such("`ModelOptions`", "option", &word, known)));
+        }
+        colon(input, &word, "…")?;
+        Ok((word, input.parse()?))
+    });
+    Ok(Options::Fields(path.span(), fields.found))
 }
 
 /// The path of a tool, with an advice for what is often tried instead.
@@ -142,12 +200,17 @@ fn channels(input: ParseStream<'_>, errors: &mut Errors) -> Result<Vec<Ident>> {
 
 /// A number of iterations.
 fn iterations(input: ParseStream<'_>, of: &str) -> Result<Expr> {
+    at_least_one(input, of, symbol::MAX_ITERATIONS)
+}
+
+/// A number that is not 0.
+fn at_least_one(input: ParseStream<'_>, of: &str, option: &str) -> Result<Expr> {
     let number: Expr = input.parse()?;
     if let Expr::Lit(literal) = &number
         && let Lit::Int(digits) = &literal.lit
         && digits.base10_digits() == "0"
     {
-        let message = format!("{of} with `max_iterations: 0` could do nothing: give it at least 1");
+        let message = format!("{of} with `{option}: 0` could do nothing: give it at least 1");
         return Err(syn::Error::new_spanned(number, message));
     }
     Ok(number)

@@ -43,7 +43,7 @@ fn body(input: ParseStream<'_>, kind: &str, errors: &mut Errors) -> Body {
         if !known.contains(&&*word.to_string()) {
             skip_value(input);
             shapeless = true;
-            errors.push(&word, no_such(&format!("a `{kind}`"), "field", &word, &known));
+            errors.push(&word, no_field(kind, &word, &known));
             return Ok(());
         }
         let result = colon(input, &word, "…").and_then(|()| field(input, &word, &mut body, errors));
@@ -187,6 +187,20 @@ fn colon(input: ParseStream<'_>, word: &Ident, example: &str) -> Result<()> {
 fn no_such(owner: &str, what: &str, word: &Ident, known: &[&str]) -> String {
     let word = word.to_string();
     format!("{owner} has no {what} `{word}`{}", hier_spec::did_you_mean(&word, known.iter().copied()))
+}
+
+/// The error text for a field that a kind of graph does not have.
+fn no_field(kind: &str, field: &Ident, known: &[&str]) -> String {
+    let (owner, word) = (symbol::one(kind), field.to_string());
+    if let Some((_, ours)) = symbol::FOREIGN.iter().find(|(foreign, _)| *foreign == word) {
+        return format!("{owner} has no field `{word}`: {ours}");
+    }
+    let others = symbol::kinds_with(&word);
+    if !others.is_empty() {
+        let others: Vec<String> = others.into_iter().map(symbol::one).collect();
+        return format!("{owner} has no field `{word}`: it is one of {}", others.join(" and "));
+    }
+    no_such(&owner, "field", field, known)
 }
 
 /// Reports a word that is given for the second time.

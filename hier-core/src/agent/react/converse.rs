@@ -1,0 +1,254 @@
+//! The node `model` of an `Agent`: asks the model, and goes where its answer says.
+
+use std::sync::Arc;
+
+use hier_spec::agent::FINAL_ANSWER;
+
+use super::ask::{Question, ask, over};
+use super::reasoning::scheduled;
+use super::{Agent, Callee, writing};
+use crate::agent::failed::AgentFailed;
+use crate::agent::state::base::BaseState;
+use crate::agent::state::context::BaseContext;
+use crate::agent::state::turn::{AgentEnd, AgentLimit, AgentTurn};
+use crate::agent::words;
+use crate::error::{NodeError, NodeErrorKind};
+use crate::graph::{Command, END, Task};
+use crate::message::{Body, ChatResponse, FinishReason, Message, ToolCall};
+use crate::state::{Contains, State, Values};
+
+pub(super) async fn run<S, C>(agent: &Arc<Agent<S, C>>, task: &Task<S, C>) -> Result<Command<S>, NodeError>
+where
+    S: Values + Contains<BaseState>,
+    C: AsRef<BaseContext> + Send + Sync + 'static,
+{
+    let base = task.state().part();
+    let (state, iteration) = (task.state(), base.iteration_number.saturating_add(1));
+    let turn = Turn { agent, state, iteration, most: agent.max_iterations(state) };
+    let reply = if iteration > turn.most {
+        turn.limited(AgentLimit::Iterations(turn.most), Vec::new())
+    } else {
+        match ask(agent, task, turn.question()).await? {
+            Some(answer) => turn.follow(answer)?,
+            None if base.is_cancelled => turn.cancelled(),
+            None => turn.limited(AgentLimit::Budget(over(task).unwrap_or_default()), Vec::new()),
+        }
+    };
+    Ok(turn.command(reply))
+}
+
+/// One time that a model is asked.
+struct Turn<'a, S: Values, C> {
+    agent: &'a Agent<S, C>,
+    state: &'a S,
+    /// Which time of the turn this is, from 1.
+    iteration: u32,
+    /// How often it may be asked.
+    most: u32,
+}
+
+/// What comes of the model's answer.
+struct Reply<S: Values> {
+    /// What becomes part of the conversation.
+    said: Vec<Message>,
+    /// What the agent keeps of its turn, if it changes.
+    turn: Option<AgentTurn>,
+    /// The write of the answer.
+    answer: Option<S::Write>,
+    next: Next,
+}
+
+/// Where the agent goes on.
+enum Next {
+    /// The model is asked again.
+    Model,
+    /// The calls are made.
+    Calls(Vec<(Callee, ToolCall)>),
+    /// The turn is over, with this report.
+    End(String),
+}
+
+impl<S: Values> Reply<S> {
+    fn next(said: Vec<Message>, next: Next) -> Self {
+        Self { said, turn: None, answer: None, next }
+    }
+}
+
+impl<S: Values + Contains<BaseState>, C> Turn<'_, S, C> {
+    fn base(&self) -> &BaseState {
+        self.state.part()
+    }
+
+    /// What the model is asked: the system prompt, which is stored nowhere, and the conversation.
+    fn question(&self) -> Question {
+        let base = self.base();
+        let is_last = self.iteration == self.most && self.iteration > 1;
+        let system = [self.agent.system.text(self.state), if is_last { words::LAST.to_owned() } else { String::new() }];
+        let system = system.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n\n");
+        let conversation = base.messages.followed_by(base.agent_turn.drafts.clone());
+        let system = (!system.is_empty()).then(|| Message::system(system));
+        let shape = self.agent.answer.as_ref().map(|answer| (answer.output(), self.agent.specs.clone()));
+        Question { messages: conversation.preceded_by(system), tools: self.agent.ending_specs.clone(), shape }
+    }
+
+    fn follow(&self, response: ChatResponse) -> Result<Reply<S>, NodeError> {
+        let ChatResponse { message, finish, .. } = response;
+        if !message.tool_calls().is_empty() {
+            return self.called(message);
+        }
+        let text = message.text();
+        if text.trim().is_empty() {
+            return match finish {
+                Some(FinishReason::ContentFilter) => self.failed(words::WITHHELD.to_owned(), Vec::new(), ""),
+                _ => self.again(words::NOTHING, Vec::new(), None, ""),
+            };
+        }
+        let Some(answer) = &self.agent.answer else { return Ok(self.ended(AgentEnd::Text, vec![message], text)) };
+        match answer.parse(&text) {
+            Ok((value, write)) => {
+                let report = answer.report(&value);
+                Ok(Reply { answer: Some(write), ..self.ended(AgentEnd::Answer, vec![message], report) })
+            }
+            Err(mistake) => {
+                let told = Message::user(words::no_answer(&mistake));
+                self.again(&mistake, Vec::new(), Some([message, told]), &text)
+            }
+        }
+    }
+
+    /// The model called something.
+    fn called(&self, message: Message) -> Result<Reply<S>, NodeError> {
+        let calls = message.tool_calls().to_vec();
+        let is_answer = |call: &ToolCall| self.agent.answer.is_some() && call.name == FINAL_ANSWER;
+        if calls.iter().all(is_answer) {
+            return self.answered(message, &calls);
+        }
+        let refused = |reason: &str| calls.iter().map(|call| words::refusal(call, reason)).collect::<Vec<_>>();
+        if self.iteration >= self.most {
+            let said = [message].into_iter().chain(refused(words::LIMIT_REACHED)).collect();
+            return Ok(self.limited(AgentLimit::Iterations(self.most), said));
+        }
+        let is_subagent = |call: &ToolCall| matches!(self.agent.callee(&call.name), Callee::Subagent(_));
+        if calls.len() > 1 && !self.agent.parallel && calls.iter().any(is_subagent) {
+            let said = [message].into_iter().chain(refused(words::ALONE)).collect();
+            return Ok(Reply::next(said, Next::Model));
+        }
+        let (early, made): (Vec<_>, Vec<_>) = calls.iter().cloned().partition(is_answer);
+        let early = early.iter().map(|call| words::refusal(call, words::ANSWER_EARLY));
+        let said = [message].into_iter().chain(early).collect();
+        let made = made.into_iter().map(|call| (self.agent.callee_for(&call), call)).collect();
+        Ok(Reply::next(said, Next::Calls(made)))
+    }
+
+    /// The model gave its answer, perhaps several times.
+    fn answered(&self, message: Message, calls: &[ToolCall]) -> Result<Reply<S>, NodeError> {
+        // It is asked only if there is one.
+        let Some(answer) = &self.agent.answer else { return self.again("", Vec::new(), None, "") };
+        let read: Vec<Result<S::Write, String>> = calls.iter().map(|call| answer.take(&call.args)).collect();
+        let mut fitting = calls.iter().zip(&read).filter(|(_, read)| read.is_ok()).map(|(call, _)| call);
+        let first = fitting.next();
+        let differ = first.is_some_and(|first| fitting.any(|other| other.args != first.args));
+        let told = |(call, read): (&ToolCall, &Result<S::Write, String>)| match read {
+            Err(mistake) => words::refusal(call, mistake),
+            Ok(_) if differ => words::refusal(call, words::ANSWERS_DIFFER),
+            Ok(_) => words::answer(call, words::ANSWERED),
+        };
+        let said = [message].into_iter().chain(calls.iter().zip(&read).map(told)).collect();
+        let report = first.map(|first| answer.report(&first.args));
+        let mistake = read.iter().find_map(|read| read.as_ref().err().cloned());
+        let write = read.into_iter().find_map(Result::ok);
+        match (write, report) {
+            (Some(write), Some(report)) if !differ => {
+                Ok(Reply { answer: Some(write), ..self.ended(AgentEnd::Answer, said, report) })
+            }
+            _ => {
+                let shown = calls.first().map(|call| call.args.to_string()).unwrap_or_default();
+                self.again(mistake.as_deref().unwrap_or(words::ANSWERS_DIFFER), said, None, &shown)
+            }
+        }
+    }
+
+    /// An answer that cannot be used: the model is asked again, as often as the agent allows.
+    fn again(
+        &self,
+        mistake: &str,
+        said: Vec<Message>,
+        draft: Option<[Message; 2]>,
+        shown: &str,
+    ) -> Result<Reply<S>, NodeError> {
+        let mut turn = self.base().agent_turn.clone();
+        turn.misfits = turn.misfits.saturating_add(1);
+        if turn.misfits >= self.agent.attempts {
+            let reason = words::attempts(mistake, turn.misfits);
+            return self.failed(reason, said, shown);
+        }
+        if let Some(draft) = draft {
+            turn.drafts.extend(draft);
+        }
+        Ok(Reply { turn: Some(turn), ..Reply::next(said, Next::Model) })
+    }
+
+    /// The agent has no answer. A supervisor is told; a run whose root it is fails.
+    fn failed(&self, reason: String, said: Vec<Message>, shown: &str) -> Result<Reply<S>, NodeError> {
+        let failed = AgentFailed::new(&self.agent.name, reason, shown);
+        if self.base().current_tool_call.is_none() {
+            return Err(NodeError::from_kind(NodeErrorKind::Source(Box::new(failed)), false));
+        }
+        let report = failed.to_string();
+        Ok(self.ended(AgentEnd::Failed(failed.reason), said, report))
+    }
+
+    fn cancelled(&self) -> Reply<S> {
+        self.ended(AgentEnd::Cancelled, Vec::new(), words::stopped(&AgentEnd::Cancelled, &self.last_words()))
+    }
+
+    fn limited(&self, limit: AgentLimit, said: Vec<Message>) -> Reply<S> {
+        let end = AgentEnd::Limit(limit);
+        let report = words::stopped(&end, &self.last_words());
+        self.ended(end, said, report)
+    }
+
+    /// What the model said last in this turn.
+    fn last_words(&self) -> String {
+        let turn = self.base().messages.iter().rev();
+        let turn = turn.take_while(|message| !matches!(message.body, Body::User { .. }));
+        let own = turn.filter(|message| matches!(message.body, Body::Assistant { .. }));
+        own.map(Message::text).find(|text| !text.is_empty()).unwrap_or_default()
+    }
+
+    fn ended(&self, end: AgentEnd, said: Vec<Message>, report: String) -> Reply<S> {
+        let turn = AgentTurn { end: Some(end), misfits: self.base().agent_turn.misfits, ..AgentTurn::default() };
+        Reply { turn: Some(turn), ..Reply::next(said, Next::End(report)) }
+    }
+
+    /// What the node writes, and where it leads.
+    fn command(&self, reply: Reply<S>) -> Command<S> {
+        let (agent, base, channels) = (self.agent, self.base(), BaseState::channels());
+        let Reply { said, turn, answer, next } = reply;
+        let is_done = turn.as_ref().is_some_and(|turn| turn.end.as_ref().is_some_and(AgentEnd::is_success));
+        let mut writes = vec![channels.iteration_number.write::<S>(self.iteration.min(self.most))];
+        writes.extend((base.max_iterations != self.most).then(|| channels.max_iterations.write::<S>(self.most)));
+        writes.extend((!said.is_empty()).then(|| channels.messages.write::<S>(said)));
+        writes.extend(turn.map(|turn| channels.agent_turn.write::<S>(turn)));
+        writes.extend(answer);
+        match next {
+            Next::Model => writing(writes).goto(hier_spec::agent::MODEL),
+            Next::Calls(calls) => {
+                let made: Vec<Callee> = calls.iter().map(|(callee, _)| *callee).collect();
+                writes.extend(scheduled(agent, base, &made).map(|progress| channels.progress.write::<S>(progress)));
+                let sends = calls.into_iter();
+                sends.fold(writing(writes), |command, (callee, call)| command.send(agent.node_of(callee), call))
+            }
+            Next::End(report) => {
+                writes.extend(agent.report_into.iter().flat_map(|into| into(report.clone())));
+                writes.push(channels.current_agent_report.write::<S>(report));
+                let whole = is_done && base.current_tool_call.is_none();
+                writes.extend(whole.then(|| channels.is_finished.write::<S>(true)));
+                match &agent.exit {
+                    Some(stage) => writing(writes).goto(&**stage),
+                    None => writing(writes).goto(END),
+                }
+            }
+        }
+    }
+}

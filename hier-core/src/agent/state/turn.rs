@@ -1,0 +1,134 @@
+//! How far an agent is in its turn, and how the turn ended.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::agent::state::base::BaseState;
+use crate::engine::Outcome;
+use crate::graph::{GraphInput, Input, Whole};
+use crate::message::Message;
+use crate::state::{Contains, State};
+
+/// What an agent keeps of its turn: a new input, or another call of a subagent, begins a new one. Agents write it
+/// themselves, in the channel `agent_turn`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct AgentTurn {
+    /// How it ended; none while it goes on.
+    pub end: Option<AgentEnd>,
+    /// How many answers of the model could not be used.
+    pub misfits: u32,
+    /// What the model is shown of them beside the conversation, which they are no part of.
+    pub drafts: Vec<Message>,
+}
+
+impl AgentTurn {
+    pub(in crate::agent) fn ended(end: AgentEnd) -> Self {
+        Self { end: Some(end), ..Self::default() }
+    }
+}
+
+/// How the turn of an agent ended: [`Outcome::ending`], [`BaseState::ending`].
+///
+/// ```
+/// use hier_core::agent::AgentEnd;
+/// use hier_core::prelude::*;
+/// use hier_testkit::ScriptedModel;
+///
+/// graph! {
+///     Chat<BaseState> = Agent { system: "You answer in one word." }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<()> {
+/// let context = BaseContext::new(ScriptedModel::new([Message::assistant("Hello!")]));
+/// let out = Chat::compile().invoke(Message::user("Good morning"), Config::default(), context).await?;
+/// match out.ending() {
+///     Some(AgentEnd::Text) => assert_eq!(out.state().current_agent_report, "Hello!"),
+///     Some(end) => panic!("{end}"),
+///     None => panic!("somebody is asked first"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AgentEnd {
+    /// The model answered without a call: its text is the last message, and the report.
+    Text,
+    /// The model gave the answer that the agent is for: it stands in the channel that `answer` names.
+    Answer,
+    /// The model reported, with `report_to_supervisor` or `finish_task`: of a `ReactGraph` or `TodoGraph`.
+    Report,
+    /// The agent was ended at a limit, before its model had an answer.
+    Limit(AgentLimit),
+    /// The work was called off.
+    Cancelled,
+    /// The model gave no answer that could be used. Only a subagent ends like this: its supervisor is told. A run whose root
+    /// fails ends with [`AgentFailed`](crate::agent::AgentFailed).
+    Failed(String),
+}
+
+/// The limit at which an agent was ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AgentLimit {
+    /// It had asked its model this often: `max_iterations`.
+    Iterations(u32),
+    /// What of the [`Budget`](crate::agent::Budget) is used up.
+    Budget(String),
+}
+
+impl AgentEnd {
+    /// Whether the agent has done what it is for.
+    pub fn is_success(&self) -> bool {
+        matches!(self, Self::Text | Self::Answer | Self::Report)
+    }
+}
+
+impl fmt::Display for AgentEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text => f.write_str("the agent answered"),
+            Self::Answer => f.write_str("the agent gave its answer"),
+            Self::Report => f.write_str("the agent reported"),
+            Self::Limit(limit) => write!(f, "the agent was ended: {limit}"),
+            Self::Cancelled => f.write_str("the agent was ended: the run was cancelled"),
+            Self::Failed(reason) => write!(f, "the agent failed: {reason}"),
+        }
+    }
+}
+
+impl fmt::Display for AgentLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Iterations(most) => write!(f, "it had asked its model {most} times"),
+            Self::Budget(what) => f.write_str(what),
+        }
+    }
+}
+
+/// A message as the input of an agent: it is added to the conversation.
+impl<S: Contains<BaseState>> GraphInput<S, Whole> for Message {
+    fn into_input(self) -> Input<S> {
+        Input::New([BaseState::channels().messages.write::<S>([self])].into_iter().collect())
+    }
+}
+
+impl BaseState {
+    /// How the agent's turn ended; none while it goes on, as when somebody is asked.
+    pub fn ending(&self) -> Option<&AgentEnd> {
+        self.agent_turn.end.as_ref()
+    }
+}
+
+impl<S: Contains<BaseState>> Outcome<S> {
+    /// How the agent's turn ended; none if it has not, as when somebody is asked.
+    pub fn ending(&self) -> Option<&AgentEnd> {
+        self.state().part().ending()
+    }
+}

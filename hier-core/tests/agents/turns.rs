@@ -1,0 +1,121 @@
+//! A new input on a thread is a new turn.
+
+use hier_core::agent::{AgentEnd, AgentLimit, Approval};
+use hier_core::checkpoint::MemorySaver;
+use hier_core::prelude::*;
+use hier_testkit::ScriptedModel;
+use serde_json::json;
+
+use crate::support::{Filing, call, calls, finish, prompt};
+
+graph! {
+    Chat<BaseState> = Agent { system: "You answer.", tools: [look, pay, stop], max_iterations: 2 }
+}
+
+/// Looks.
+#[tool]
+async fn look() -> String {
+    "seen".to_owned()
+}
+
+/// Pays.
+#[tool(needs_approval)]
+async fn pay(eur: u32) -> String {
+    format!("paid {eur}")
+}
+
+/// Calls all off.
+#[tool]
+async fn stop() -> Command<BaseState> {
+    Command::update(BaseState::update().is_cancelled(true))
+}
+
+#[tokio::test]
+async fn a_turn_asks_once_and_nothing_is_left_of_the_last() {
+    let model = ScriptedModel::new([
+        call("look", json!({})),
+        call("look", json!({})),
+        Message::assistant("Two."),
+        call("stop", json!({})),
+        Message::assistant("Four."),
+    ]);
+    let chat = Chat::compile().checkpointer(MemorySaver::new());
+    let turn = async |text: &str| {
+        let context = BaseContext::new(model.clone());
+        chat.invoke(Message::user(text), Config::thread("t"), context).await.unwrap()
+    };
+    let first = turn("one").await;
+    assert_eq!(first.ending(), Some(&AgentEnd::Limit(AgentLimit::Iterations(2))));
+    assert_eq!(model.asked(), 2);
+
+    let second = turn("two").await;
+    assert_eq!((second.ending(), model.asked()), (Some(&AgentEnd::Text), 3));
+    let state = second.state();
+    assert_eq!((&*state.current_agent_report, state.is_finished, state.iteration_number), ("Two.", true, 1));
+    assert!(!prompt(&model, 2)[0].contains("last time"), "{:?}", prompt(&model, 2));
+
+    let third = turn("three").await;
+    assert_eq!(third.ending(), Some(&AgentEnd::Cancelled));
+    assert!(!third.state().is_finished && third.state().is_cancelled);
+
+    let fourth = turn("four").await;
+    assert_eq!((fourth.ending(), model.asked()), (Some(&AgentEnd::Text), 5));
+    assert!(!fourth.state().is_cancelled);
+    let sent = prompt(&model, 4);
+    assert_eq!(sent.iter().filter(|text| *text == "You answer.").count(), 1);
+}
+
+#[tokio::test]
+async fn some_of_parallel_calls_wait_for_approval() {
+    let model = ScriptedModel::new([
+        calls([("pay", json!({"eur": 1})), ("look", json!({})), ("pay", json!({"eur": 2}))]),
+        Message::assistant("Done."),
+    ]);
+    let chat = Chat::compile().checkpointer(MemorySaver::new());
+    let context = || BaseContext::new(model.clone());
+    let asked = chat.invoke(Message::user("pay"), Config::thread("t"), context()).await.unwrap();
+    assert_eq!(asked.ending(), None);
+    let Outcome::Interrupted(asked) = asked else { panic!("{asked:?}") };
+    assert_eq!(asked.questions.len(), 2);
+    let reject = Approval::Reject { reason: "too much".to_owned() };
+    let answers =
+        [(asked.questions[0].id.clone(), json!(Approval::Approve)), (asked.questions[1].id.clone(), json!(reject))];
+    let out = chat.invoke(Command::answers(answers), Config::thread("t"), context()).await.unwrap();
+    assert_eq!((out.ending(), model.asked()), (Some(&AgentEnd::Text), 2));
+    let sent = prompt(&model, 1);
+    assert_eq!(sent[3..], ["paid 1", "seen", "Error: the operator did not approve this call: too much"]);
+}
+
+graph! {
+    Old<Filing> = ReactGraph { system: "You work.", tools: [look], max_iterations: 3 }
+}
+
+#[tokio::test]
+async fn the_kinds_that_report_begin_anew_too() {
+    let model = ScriptedModel::new([finish("first")]);
+    let old = Old::compile_as_root().checkpointer(MemorySaver::new());
+    let turn = async |text: &str| {
+        let (input, context) = (Filing::update().messages(Message::user(text)), BaseContext::new(model.clone()));
+        old.invoke(input, Config::thread("t"), context).await.unwrap()
+    };
+    let first = turn("one").await;
+    assert_eq!((first.ending(), first.state().base.is_finished), (Some(&AgentEnd::Report), true));
+
+    for _ in 0..8 {
+        model.push(Message::assistant("hm"));
+    }
+    let second = turn("two").await;
+    assert_eq!(second.ending(), Some(&AgentEnd::Limit(AgentLimit::Iterations(3))));
+    let base = &second.state().base;
+    assert!(!base.is_finished);
+    assert_eq!(
+        base.current_agent_report,
+        "[FORCED EXIT] Agent exhausted iteration budget (max_iterations=3, iterations_used=8)."
+    );
+    let sent = prompt(&model, 1);
+    assert_eq!(sent.iter().filter(|text| *text == "You work.").count(), 1, "{sent:?}");
+    // Whoever is told to report is able to.
+    let offered = |place: usize| model.requests()[place].tools.iter().any(|tool| tool.name == "report_to_supervisor");
+    assert_eq!((offered(2), offered(3)), (false, true));
+    assert!(prompt(&model, 3).last().unwrap().contains("You MUST call report_to_supervisor NOW"));
+}
