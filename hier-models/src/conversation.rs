@@ -2,16 +2,19 @@
 //! each call followed by its result.
 //!
 //! Providers refuse a conversation in which a tool call has no result, or a result no call, and they refuse it again each
-//! time it is sent: what cannot be sent is therefore mended here, for the provider only.
+//! time it is sent: what cannot be sent is therefore mended here, for the provider only. What models thought is sent back
+//! to its maker; to everybody else it means nothing, and is left out.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use hier_core::agent::{Body, ChatRequest, Content, Message, Part, ToolCall, ToolStatus};
+use hier_core::agent::{Body, ChatRequest, Content, Message, Reasoning, ToolCall, ToolStatus};
 use serde_json::Value;
 
 /// The result that a call is given which has none yet.
 const OPEN: &str = "There is no result yet.";
+/// What a conversation begins with where no user says anything first, for providers that want that.
+pub(crate) const BEGINNING: &str = "Begin.";
 /// The name that stands for one which no provider takes.
 const UNKNOWN: &str = "unknown_tool";
 /// The longest name that providers take, in bytes.
@@ -32,13 +35,32 @@ pub(crate) enum Turn<'a> {
 
 /// What the model said, with the results of what it called.
 pub(crate) struct Said<'a> {
+    /// What it thought before it said or called anything, if it was the model that is asked now.
+    pub(crate) thoughts: Vec<&'a Reasoning>,
+    /// Whether no user has said anything since.
+    pub(crate) current: bool,
     /// The text; none if it is blank, which providers refuse.
     pub(crate) text: Option<String>,
     pub(crate) calls: Vec<Call<'a>>,
 }
 
+impl Said<'_> {
+    /// Whether the model that is asked now thought before it said or called this.
+    pub(crate) fn has_thoughts(&self) -> bool {
+        self.all_thoughts().next().is_some()
+    }
+
+    /// What it thought before it said anything, and before each call.
+    pub(crate) fn all_thoughts(&self) -> impl Iterator<Item = &Reasoning> {
+        let of_calls = self.calls.iter().flat_map(|call| &call.thoughts);
+        self.thoughts.iter().chain(of_calls).copied()
+    }
+}
+
 /// A call, with its result.
 pub(crate) struct Call<'a> {
+    /// What led to it, if it was the model that is asked now.
+    pub(crate) thoughts: Vec<&'a Reasoning>,
     /// Different from the ids of all other calls of the conversation.
     pub(crate) id: String,
     pub(crate) name: &'a str,
@@ -49,7 +71,8 @@ pub(crate) struct Call<'a> {
 }
 
 impl<'a> Conversation<'a> {
-    pub(crate) fn new(request: &'a ChatRequest) -> Self {
+    /// The conversation of a request, for this maker of thoughts.
+    pub(crate) fn new(request: &'a ChatRequest, maker: &str) -> Self {
         let list: Vec<&Message> = request.messages.iter().collect();
         let mut conversation = Self { system: Vec::new(), turns: Vec::with_capacity(list.len()) };
         let mut results = Results { list: &list, taken: vec![false; list.len()], ids: HashSet::new() };
@@ -57,9 +80,11 @@ impl<'a> Conversation<'a> {
             match &message.body {
                 Body::System { content } => conversation.instruct(content.text()),
                 Body::User { content } => conversation.turns.push(Turn::User(Cow::Borrowed(content))),
-                Body::Assistant { content, calls, .. } => {
-                    let calls = calls.iter().map(|call| results.complete(place, call)).collect();
-                    conversation.say(content.text(), calls);
+                Body::Assistant { content, calls, reasoning, .. } => {
+                    let own: Vec<&Reasoning> = reasoning.iter().filter(|thought| thought.maker == maker).collect();
+                    let calls = calls.iter().map(|call| results.complete(place, call, &own)).collect();
+                    let thoughts = own.into_iter().filter(|thought| thought.call.is_none()).collect();
+                    conversation.say(content.text(), calls, thoughts);
                 }
                 Body::Tool { content, .. } if !results.taken[place] => {
                     let told = format!("The result of a tool call: {}", content.text());
@@ -68,7 +93,18 @@ impl<'a> Conversation<'a> {
                 _ => {}
             }
         }
+        let turns = conversation.turns.iter_mut().rev().take_while(|turn| matches!(turn, Turn::Model(_)));
+        for turn in turns {
+            if let Turn::Model(said) = turn {
+                said.current = true;
+            }
+        }
         conversation
+    }
+
+    /// Whether it begins with what a user says, which some providers want.
+    pub(crate) fn begins_with_user(&self) -> bool {
+        matches!(self.turns.first(), Some(Turn::User(_)))
     }
 
     fn instruct(&mut self, text: String) {
@@ -78,10 +114,10 @@ impl<'a> Conversation<'a> {
     }
 
     /// Adds what the model said; nothing if it said nothing and called nothing, which providers refuse.
-    fn say(&mut self, text: String, calls: Vec<Call<'a>>) {
+    fn say(&mut self, text: String, calls: Vec<Call<'a>>, thoughts: Vec<&'a Reasoning>) {
         let text = Some(text).filter(|text| !text.trim().is_empty());
         if text.is_some() || !calls.is_empty() {
-            self.turns.push(Turn::Model(Said { text, calls }));
+            self.turns.push(Turn::Model(Said { thoughts, current: false, text, calls }));
         }
     }
 }
@@ -95,7 +131,7 @@ struct Results<'a, 'l> {
 
 impl<'a> Results<'a, '_> {
     /// The call with the first result behind it that no other call has.
-    fn complete(&mut self, place: usize, call: &'a ToolCall) -> Call<'a> {
+    fn complete(&mut self, place: usize, call: &'a ToolCall, thoughts: &[&'a Reasoning]) -> Call<'a> {
         let answers = |at: &usize| !self.taken[*at] && self.list[*at].tool_call_id() == Some(&*call.id);
         let result = (place + 1..self.list.len()).find(answers);
         let (result, failed) = match result.map(|at| (at, &self.list[at].body)) {
@@ -108,7 +144,8 @@ impl<'a> Results<'a, '_> {
         let id = self.own_id(&call.id);
         let name = if is_name(&call.name) { &*call.name } else { UNKNOWN };
         let args = if call.args.is_object() { Cow::Borrowed(&call.args) } else { Cow::Owned(serde_json::json!({})) };
-        Call { id, name, args, result, failed }
+        let thoughts = thoughts.iter().copied().filter(|thought| thought.call.as_ref() == Some(&call.id)).collect();
+        Call { thoughts, id, name, args, result, failed }
     }
 
     fn own_id(&mut self, id: &str) -> String {
@@ -127,46 +164,4 @@ impl<'a> Results<'a, '_> {
 fn is_name(text: &str) -> bool {
     let fits = |letter: u8| letter.is_ascii_alphanumeric() || letter == b'_' || letter == b'-';
     !text.is_empty() && text.len() <= LONGEST_NAME && text.bytes().all(fits)
-}
-
-/// An image as providers take it: its bytes, or where they are.
-pub(crate) enum Image<'a> {
-    Data { media_type: &'a str, base64: &'a str },
-    Address(&'a str),
-}
-
-impl<'a> Image<'a> {
-    pub(crate) fn new(url: &'a str) -> Self {
-        let data = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
-        match data {
-            Some((media_type, base64)) => Self::Data { media_type, base64 },
-            None => Self::Address(url),
-        }
-    }
-}
-
-/// The images of what is said.
-pub(crate) fn images(content: &Content) -> impl Iterator<Item = Image<'_>> {
-    let parts = match content {
-        Content::Text(_) => &[],
-        Content::Parts(parts) => parts.as_slice(),
-    };
-    parts.iter().filter_map(|part| match part {
-        Part::Image { url } => Some(Image::new(url)),
-        _ => None,
-    })
-}
-
-/// Whether a file stands in the conversation.
-pub(crate) fn has_files(request: &ChatRequest) -> bool {
-    request.messages.iter().any(|message| match message.content() {
-        Some(Content::Parts(parts)) => parts.iter().any(|part| matches!(part, Part::File { .. })),
-        _ => false,
-    })
-}
-
-/// Whether an image is given by its address.
-pub(crate) fn has_addresses(request: &ChatRequest) -> bool {
-    let contents = request.messages.iter().filter_map(|message| message.content());
-    contents.flat_map(images).any(|image| matches!(image, Image::Address(_)))
 }

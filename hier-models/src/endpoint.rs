@@ -1,76 +1,38 @@
-//! One model of one server: how a request is sent to it, once, and its answer read.
+//! A chat model of a server: how it is asked, once, and its answer read.
 
-use std::sync::OnceLock;
-use std::time::Duration;
+use hier_core::agent::{ChatRequest, ChatResponse};
+use reqwest::Response;
 
-use hier_core::agent::{ChatRequest, ChatResponse, ModelError};
-use hier_core::graph::Retry;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Response};
-
-use crate::address;
-use crate::conversation::has_files;
 use crate::draft::Draft;
 use crate::error::Failure;
-use crate::secret::Secrets;
-use crate::transport::{self, Destination};
-use crate::wire::Wire;
+use crate::server::Server;
+use crate::transport;
+use crate::wire::{self, Asked, Wire};
 
-/// One model of one server.
+/// A chat model of a server, with the dialect in which it is spoken to.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
     pub(crate) wire: &'static dyn Wire,
-    pub(crate) name: String,
-    pub(crate) url: String,
-    pub(crate) key: Key,
-    pub(crate) retry: Retry,
-    pub(crate) timeout: Duration,
-    /// Made when the model is first asked, so that a setting made after it counts.
-    pub(crate) client: OnceLock<Client>,
-}
-
-/// Where the key is.
-#[derive(Clone)]
-pub(crate) enum Key {
-    None,
-    Given(String),
-    /// In this environment variable, when the model was made.
-    Missing(&'static str),
+    pub(crate) server: Server,
 }
 
 impl Endpoint {
-    /// What must not be shown.
-    pub(crate) fn secrets(&self) -> Secrets {
-        let key = match &self.key {
-            Key::Given(key) => Some(&**key),
-            Key::None | Key::Missing(_) => None,
-        };
-        Secrets::new(key, &self.url)
-    }
-
-    /// A failure as users see it.
-    pub(crate) fn told(&self, failure: Failure) -> ModelError {
-        failure.told(&self.name, &self.secrets())
+    /// Who makes this model's thoughts.
+    pub(crate) fn maker(&self) -> String {
+        wire::maker(self.wire, &self.server.url)
     }
 
     /// Sends a request, once.
     pub(crate) async fn send(&self, request: &ChatRequest, streamed: bool) -> Result<Response, Failure> {
-        if let Some(reason) = self.wire.unfit(request) {
-            return Err(Failure::refused(reason));
-        }
-        if has_files(request) {
-            return Err(Failure::refused("files are not sent to models yet"));
-        }
-        let headers = self.headers()?;
-        let url = address::join(&self.url, self.wire.endpoint());
-        let to = Destination { url, headers, timeout: self.timeout };
-        transport::send(self.client()?, &to, &self.wire.body(&self.name, request, streamed)).await
+        let (model, maker) = (&*self.server.name, self.maker());
+        let body = wire::request(self.wire, &Asked { model, maker: &maker, request, streamed })?;
+        self.server.send(&self.wire.endpoint(model, streamed), |key| self.wire.headers(key), &body).await
     }
 
     /// Reads a whole answer.
     pub(crate) async fn read(&self, request: &ChatRequest, answer: Response) -> Result<ChatResponse, Failure> {
-        let answer = transport::json(answer, self.timeout).await?;
-        let mut draft = Draft::default();
+        let answer = transport::json(answer, self.server.timeout).await?;
+        let mut draft = Draft::new(request, self.maker(), false);
         self.wire.whole(&mut draft, &answer)?;
         draft.answer(request)
     }
@@ -79,33 +41,5 @@ impl Endpoint {
     pub(crate) async fn answer(&self, request: &ChatRequest) -> Result<ChatResponse, Failure> {
         let answer = self.send(request, false).await?;
         self.read(request, answer).await
-    }
-
-    fn headers(&self) -> Result<HeaderMap, Failure> {
-        let key = match &self.key {
-            Key::Given(key) => Some(&**key),
-            Key::None => None,
-            Key::Missing(variable) => {
-                let reason = format!("it needs a key: set `{variable}`, or give one with `Model::key`");
-                return Err(Failure::refused(reason));
-            }
-        };
-        let mut headers = HeaderMap::new();
-        for (name, value) in self.wire.headers(key) {
-            let mut value = HeaderValue::try_from(value).map_err(|_| {
-                Failure::refused("its key has letters that no key has: look at what `Model::key` is given")
-            })?;
-            value.set_sensitive(true);
-            headers.insert(HeaderName::from_static(name), value);
-        }
-        Ok(headers)
-    }
-
-    fn client(&self) -> Result<&Client, Failure> {
-        if let Some(client) = self.client.get() {
-            return Ok(client);
-        }
-        let client = transport::client(self.timeout).map_err(|error| Failure::transport(&error, self.timeout))?;
-        Ok(self.client.get_or_init(|| client))
     }
 }

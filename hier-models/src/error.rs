@@ -86,8 +86,8 @@ impl Failure {
         let text = message(error).unwrap_or_else(|| error.to_string());
         let inner = error.get("error").unwrap_or(error);
         let code = inner.get("code").and_then(Value::as_u64).unwrap_or_default();
-        let name = ["type", "code", "status"].iter().find_map(|field| inner.get(field)?.as_str()).unwrap_or_default();
-        let passes = PASSING.iter().any(|passing| name.to_ascii_lowercase().contains(passing));
+        let names = ["type", "code", "status"].iter().filter_map(|field| inner.get(field)?.as_str());
+        let passes = { names }.any(|name| PASSING.iter().any(|passing| name.to_ascii_lowercase().contains(passing)));
         let passes = passes || code == 429 || (500..600).contains(&code);
         Self::new(if passes { Kind::Unavailable } else { Kind::Refused }, text)
     }

@@ -1,4 +1,4 @@
-//! Models for agents of hier: OpenAI, Anthropic, Ollama, and every server that speaks like OpenAI's.
+//! Models for agents of hier: OpenAI, Anthropic, Gemini, Ollama, and every server that speaks like one of them.
 //!
 //! ```no_run
 //! use hier_core::agent::{ChatModel, ChatRequest, Message};
@@ -21,13 +21,17 @@ mod address;
 mod attempt;
 mod conversation;
 mod draft;
+mod embed;
 mod endpoint;
 mod error;
+mod media;
 mod model;
 mod pieces;
 mod secret;
+mod server;
 mod transport;
 mod wire;
 
+pub use embed::Embeddings;
 pub use error::ParseModelError;
 pub use model::Model;

@@ -1,7 +1,7 @@
 //! A model behind an HTTP server.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hier_core::agent::{ChatModel, ChatRequest, ChatResponse, ChatStream, ModelError};
@@ -9,9 +9,10 @@ use hier_core::async_trait;
 use hier_core::graph::Retry;
 
 use crate::address::{self, Address};
-use crate::endpoint::{Endpoint, Key};
+use crate::endpoint::Endpoint;
 use crate::error::ParseModelError;
 use crate::secret::shown;
+use crate::server::{Key, Server};
 use crate::wire::{self, Wire};
 use crate::{attempt, pieces};
 
@@ -27,9 +28,6 @@ use crate::{attempt, pieces};
 /// ```
 #[derive(Clone)]
 pub struct Model(Arc<Endpoint>);
-
-/// How long an answer may take, unless set: long ones of slow models take minutes.
-const ANSWER: Duration = Duration::from_secs(600);
 
 impl Model {
     /// A model of OpenAI. The key is in `OPENAI_API_KEY`, unless [given](Self::key).
@@ -53,94 +51,96 @@ impl Model {
         Self::make(wire::OPENAI, name.into(), url.into(), Key::None)
     }
 
-    /// The model that a text names: `openai:gpt-4o`, `anthropic:claude-sonnet-4-5`, `ollama:qwen3`, or the URL of a server
-    /// that speaks like OpenAI's, with the model's name behind `#` (`http://localhost:8080/v1#smollm2`; without it,
-    /// `default`).
+    /// A model of Google's Gemini. The key is in `GEMINI_API_KEY`, unless [given](Self::key).
+    pub fn gemini(name: impl Into<String>) -> Self {
+        Self::of(wire::GEMINI, name.into())
+    }
+
+    /// A model of OpenAI, asked by way of its responses, which keep what a model thought between its calls. The key is in
+    /// `OPENAI_API_KEY`, unless [given](Self::key). Nothing is stored there.
+    pub fn responses(name: impl Into<String>) -> Self {
+        Self::of(wire::RESPONSES, name.into())
+    }
+
+    /// The model that a text names: `openai:gpt-4o`, `responses:gpt-5`, `anthropic:claude-sonnet-4-5`, `gemini:…`,
+    /// `ollama:qwen3`, or the URL of a server that speaks like OpenAI's, with the model's name behind `#`
+    /// (`http://localhost:8080/v1#smollm2`; without it, `default`). A server that speaks otherwise has the dialect before
+    /// it: `responses+https://…`, `anthropic+http://…`. A URL is sent no key unless one is [given](Self::key).
     pub fn parse(text: &str) -> Result<Self, ParseModelError> {
-        Ok(match address::parse(text)? {
+        let dialects = wire::ALL.map(|wire| (wire.name(), wire));
+        Ok(match address::parse(text, &dialects)? {
             Address::Provider(wire, name) => Self::of(wire, name.to_owned()),
-            Address::Url(url, name) => Self::at(url, name),
+            Address::Url(wire, url, name) => {
+                Self::make(wire.unwrap_or(wire::OPENAI), name.to_owned(), url.to_owned(), Key::None)
+            }
         })
     }
 
     fn of(wire: &'static dyn Wire, name: String) -> Self {
-        let key = match wire.key_variable() {
-            None => Key::None,
-            Some(variable) => match std::env::var(variable) {
-                Ok(key) if !key.trim().is_empty() => Key::Given(key.trim().to_owned()),
-                _ => Key::Missing(variable),
-            },
-        };
-        Self::make(wire, name, wire.url().to_owned(), key)
+        Self::make(wire, name, wire.url().to_owned(), Key::in_variable(wire.key_variable()))
     }
 
     fn make(wire: &'static dyn Wire, name: String, url: String, key: Key) -> Self {
-        let (retry, timeout, client) = (Retry::default(), ANSWER, OnceLock::new());
-        Self(Arc::new(Endpoint { wire, name, url, key, retry, timeout, client }))
+        Self(Arc::new(Endpoint { wire, server: Server::new(name, url, key) }))
     }
 
-    fn with(mut self, set: impl FnOnce(&mut Endpoint)) -> Self {
-        let inner = Arc::make_mut(&mut self.0);
-        set(inner);
-        inner.client = OnceLock::new();
+    fn with(mut self, set: impl FnOnce(&mut Server)) -> Self {
+        Arc::make_mut(&mut self.0).server.set(set);
         self
     }
 
     /// The same model with this key. White space around it is dropped.
     #[must_use]
     pub fn key(self, key: impl Into<String>) -> Self {
-        self.with(|inner| inner.key = Key::Given(key.into().trim().to_owned()))
+        self.with(|server| server.key = Key::new(&key.into()))
     }
 
     /// The same model at another address: that of a proxy, for instance. It is spoken to in the same way. The key and the
     /// conversation go to this address only: a server that redirects is an error.
     #[must_use]
     pub fn url(self, url: impl Into<String>) -> Self {
-        self.with(|inner| inner.url = url.into())
+        self.with(|server| server.url = url.into())
     }
 
     /// The same model, tried this often (3 times unless said): only where another attempt may help, which is when the
     /// server cannot be reached, is too busy (429), or fails itself (5xx).
     #[must_use]
     pub fn retry(self, retry: impl Into<Retry>) -> Self {
-        self.with(|inner| inner.retry = retry.into())
+        self.with(|server| server.retry = retry.into())
     }
 
     /// The same model, whose answers may take this long each (10 minutes unless said). It bounds a stream as a whole.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
-        self.with(|inner| inner.timeout = timeout)
+        self.with(|server| server.timeout = timeout)
     }
 }
 
 #[async_trait]
 impl ChatModel for Model {
     fn name(&self) -> &str {
-        &self.0.name
+        &self.0.server.name
     }
 
     fn provider(&self) -> &str {
-        self.0.wire.name()
+        self.0.wire.provider()
     }
 
     async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {
-        let inner = &self.0;
-        attempt::attempts(&inner.name, &inner.secrets(), inner.retry, || inner.answer(&request)).await
+        attempt::attempts(&self.0.server, || self.0.answer(&request)).await
     }
 
     async fn stream(&self, request: ChatRequest) -> Result<ChatStream, ModelError> {
-        let inner = &self.0;
-        let open = || pieces::open(inner.clone(), request.clone());
-        attempt::attempts(&inner.name, &inner.secrets(), inner.retry, open).await
+        attempt::attempts(&self.0.server, || pieces::open(self.0.clone(), request.clone())).await
     }
 }
 
 impl fmt::Debug for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Model")
-            .field("provider", &self.0.wire.name())
-            .field("name", &self.0.name)
-            .field("url", &shown(&self.0.url))
+            .field("provider", &self.0.wire.provider())
+            .field("name", &self.0.server.name)
+            .field("url", &shown(&self.0.server.url))
             .finish_non_exhaustive()
     }
 }

@@ -10,6 +10,7 @@ use hier_core::agent::{ChatChunk, ChatRequest, ChatStream};
 use reqwest::Response;
 use serde_json::Value;
 use sse_stream::SseByteStream;
+use tokio::time::Instant;
 use tokio_util::codec::{AnyDelimiterCodec, AnyDelimiterCodecError, FramedRead};
 use tokio_util::io::StreamReader;
 
@@ -36,13 +37,14 @@ pub(crate) async fn open(inner: Arc<Endpoint>, request: ChatRequest) -> Result<C
         Framing::Events if media_type.ends_with("json") || media_type == "text/html" => {
             return whole(&inner, request, answer).await;
         }
-        framing => cut(framing, transport::pieces(answer, inner.timeout)),
+        framing => cut(framing, transport::pieces(answer, inner.server.timeout)),
     };
-    let mut pieces = Pieces { wire, request, values, draft: Draft::default(), ended: false };
+    let draft = Draft::new(&request, inner.maker(), true);
+    let mut pieces = Pieces { wire, request, values, draft, ended: false, last: None };
     let first = pieces.next().await.unwrap_or_else(|| Err(Failure::cut_off()))?;
     let rest = stream::unfold((pieces, inner), |(mut pieces, inner)| async move {
         let piece = pieces.next().await?;
-        Some((piece.map_err(|failure| inner.told(failure)), (pieces, inner)))
+        Some((piece.map_err(|failure| inner.server.told(failure)), (pieces, inner)))
     });
     Ok(Box::pin(stream::iter([Ok(first)]).chain(rest)))
 }
@@ -50,8 +52,7 @@ pub(crate) async fn open(inner: Arc<Endpoint>, request: ChatRequest) -> Result<C
 /// A whole answer as a stream.
 async fn whole(inner: &Endpoint, request: ChatRequest, answer: Response) -> Result<ChatStream, Failure> {
     let response = inner.read(&request, answer).await?;
-    let text = Some(response.text()).filter(|text| !text.is_empty()).map(ChatChunk::Text);
-    Ok(Box::pin(stream::iter(text.into_iter().chain([ChatChunk::Done(response)]).map(Ok))))
+    Ok(Box::pin(stream::iter(response.into_chunks().map(Ok))))
 }
 
 struct Pieces {
@@ -61,11 +62,21 @@ struct Pieces {
     draft: Draft,
     /// The last piece or an error was handed over.
     ended: bool,
+    /// Until when the stream may go on, once the server has said why the answer ends.
+    last: Option<Instant>,
 }
 
 impl Pieces {
     async fn next(&mut self) -> Option<Result<ChatChunk, Failure>> {
         while !self.ended {
+            if let Some(piece) = self.draft.fresh() {
+                return Some(Ok(piece));
+            }
+            if self.draft.ended {
+                self.ended = true;
+                let answer = std::mem::take(&mut self.draft).answer(&self.request);
+                return Some(answer.map(ChatChunk::Done));
+            }
             let read = match self.value().await {
                 Some(Ok(value)) => self.wire.piece(&mut self.draft, &value),
                 // Why the answer ends is known: all of it is there.
@@ -80,14 +91,6 @@ impl Pieces {
                 self.ended = true;
                 return Some(Err(failure));
             }
-            if let Some(text) = self.draft.fresh() {
-                return Some(Ok(ChatChunk::Text(text)));
-            }
-            if self.draft.ended {
-                self.ended = true;
-                let answer = std::mem::take(&mut self.draft).answer(&self.request);
-                return Some(answer.map(ChatChunk::Done));
-            }
         }
         None
     }
@@ -100,7 +103,8 @@ impl Pieces {
         if !self.draft.is_finished() {
             return self.values.next().await;
         }
-        tokio::time::timeout(LAST_WORDS, self.values.next()).await.ok().flatten()
+        let last = *self.last.get_or_insert_with(|| Instant::now() + LAST_WORDS);
+        tokio::time::timeout_at(last, self.values.next()).await.ok().flatten()
     }
 }
 

@@ -39,7 +39,7 @@
 //!
 //! | feature | what it brings |
 //! |---|---|
-//! | `models` (default) | [`models`]: OpenAI, Anthropic, Ollama and what speaks like them |
+//! | `models` (default) | [`models`]: OpenAI, Anthropic, Gemini, Ollama and what speaks like them |
 //! | `sqlite` (default) | [`checkpoint::Sqlite`], [`store::SqliteStore`] |
 //! | `postgres` | `checkpoint::Postgres`, `store::PostgresStore` |
 //! | `tls` | encrypted connections to Postgres; brings `postgres` |

@@ -36,6 +36,9 @@ pub const TABLE: &[Order] = &[
     order("hier_core::engine", "log stream program attempt step pool durable run thread"),
     order("hier_checkpoint", "key place cipher compression vault rows retention lease sqlite postgres store"),
     order("hier_testkit", "contract checkpoint store model conformance main"),
-    order("hier_models", "secret error attempt draft conversation wire address transport endpoint pieces model"),
+    order(
+        "hier_models",
+        "secret error address transport server attempt media draft conversation wire endpoint pieces model embed",
+    ),
     order("hier_cli", "threads main"),
 ];

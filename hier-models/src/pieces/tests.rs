@@ -6,42 +6,78 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::wire::{ANTHROPIC, OLLAMA, OPENAI};
+use crate::wire::recorded::{Recorded, events, openai_delta, recorded};
+use crate::wire::{ANTHROPIC, GEMINI, OLLAMA, OPENAI, RESPONSES};
+
+/// The pieces of a stream of bytes.
+fn of(wire: &'static dyn Wire, bytes: impl Stream<Item = Result<Bytes, Failure>> + Send + 'static) -> Pieces {
+    let request = ChatRequest::default();
+    let draft = Draft::new(&request, "maker".to_owned(), true);
+    Pieces { wire, request, values: cut(wire.framing(), bytes), draft, ended: false, last: None }
+}
+
+/// What the pieces of a stream say, gathered as whoever shows them does.
+#[derive(Default)]
+struct Told {
+    text: String,
+    thoughts: String,
+    calls: Vec<(String, String, String)>,
+}
+
+impl Told {
+    fn add(&mut self, piece: ChatChunk) -> Option<ChatResponse> {
+        match piece {
+            ChatChunk::Text(text) => self.text += &text,
+            ChatChunk::Reasoning(text) => self.thoughts += &text,
+            ChatChunk::CallStarted { id, name, .. } => self.calls.push((id, name, String::new())),
+            ChatChunk::CallArguments { id, text, .. } => {
+                let call = self.calls.iter_mut().find(|(known, ..)| *known == id).expect("the call has begun");
+                call.2 += &text;
+            }
+            ChatChunk::Done(answer) => return Some(answer),
+            other => panic!("{other:?}"),
+        }
+        None
+    }
+
+    /// The pieces add up to the answer.
+    fn check(&self, answer: &ChatResponse) {
+        assert_eq!(self.text, answer.text(), "the pieces are the text of the answer");
+        // Several thoughts may come by turns.
+        let letters = |text: &str| {
+            let mut letters: Vec<char> = text.chars().collect();
+            letters.sort_unstable();
+            letters
+        };
+        let thoughts: String = answer.message.reasoning().iter().map(|thought| &*thought.text).collect();
+        assert_eq!(letters(&self.thoughts), letters(&thoughts));
+        for call in answer.message.tool_calls().iter().filter(|call| !call.name.is_empty()) {
+            let told = self.calls.iter().find(|(id, ..)| *id == call.id).expect("its beginning was told");
+            assert_eq!(told.1, call.name);
+            let args = serde_json::from_str(&told.2).unwrap_or_else(|_| json!(told.2));
+            let empty = told.2.trim().is_empty() && call.args == json!({});
+            let cut_off = call.args.as_str().is_some_and(|args| args.starts_with("cut off"));
+            assert!(args == call.args || empty || cut_off, "{told:?} is {call:?}");
+        }
+    }
+}
 
 /// What comes of a stream whose bytes come in these pieces, and then end in order.
 fn read(wire: &'static dyn Wire, pieces: &[&[u8]]) -> Result<ChatResponse, Failure> {
     let bytes: Vec<_> = pieces.iter().map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
-    let values = cut(wire.framing(), stream::iter(bytes));
-    let mut pieces = Pieces { wire, request: ChatRequest::default(), values, draft: Draft::default(), ended: false };
-    let mut text = String::new();
+    let mut pieces = of(wire, stream::iter(bytes));
+    let mut told = Told::default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
         loop {
-            match pieces.next().await.expect("a stream ends with an answer or an error") {
-                Ok(ChatChunk::Text(piece)) => text += &piece,
-                Ok(ChatChunk::Done(answer)) => {
-                    assert_eq!(text, answer.text(), "the pieces are the text of the answer");
-                    assert!(pieces.next().now_or_never().is_some_and(|next| next.is_none()), "nothing comes after it");
-                    return Ok(answer);
-                }
-                Ok(other) => panic!("{other:?}"),
-                Err(failure) => return Err(failure),
+            let piece = pieces.next().await.expect("a stream ends with an answer or an error")?;
+            if let Some(answer) = told.add(piece) {
+                told.check(&answer);
+                assert!(pieces.next().now_or_never().is_some_and(|next| next.is_none()), "nothing comes after it");
+                return Ok(answer);
             }
         }
     })
-}
-
-fn events(values: &[Value]) -> String {
-    let event = |value: &Value| {
-        let kind =
-            value.get("type").and_then(Value::as_str).map_or_else(String::new, |kind| format!("event: {kind}\n"));
-        format!("{kind}data: {value}\n\n")
-    };
-    values.iter().map(event).collect()
-}
-
-fn openai_delta(delta: &Value, finish: Option<&str>) -> Value {
-    json!({ "model": "m", "choices": [{ "index": 0, "delta": delta, "finish_reason": finish }] })
 }
 
 fn openai_calls(calls: &[Value], finish: &str) -> String {
@@ -50,76 +86,59 @@ fn openai_calls(calls: &[Value], finish: &str) -> String {
     events(&all) + "data: [DONE]\n\n"
 }
 
-/// The same answer in each dialect: text of several bytes a letter, and two calls.
-fn recorded() -> [(&'static dyn Wire, String); 3] {
-    let call = |index: u8, id: &str, name: &str, args: &str| json!({ "index": index, "id": id, "function": { "name": name, "arguments": args } });
-    let openai = events(&[
-        openai_delta(&json!({ "role": "assistant", "content": "grüß" }), None),
-        openai_delta(&json!({ "content": "€🎉" }), None),
-        openai_delta(&json!({ "tool_calls": [call(0, "a", "pay", "{\"e\"")] }), None),
-        openai_delta(&json!({ "tool_calls": [{ "index": 0, "function": { "arguments": ":1}" } }] }), None),
-        openai_delta(&json!({ "tool_calls": [call(1, "b", "look", "")] }), None),
-        openai_delta(&json!({}), Some("tool_calls")),
-        json!({ "model": "m", "choices": [], "usage": { "prompt_tokens": 7, "completion_tokens": 5 } }),
-    ]) + "data: [DONE]\n\n";
-    let start = json!({ "type": "message_start", "message": { "model": "m", "usage": { "input_tokens": 7, "output_tokens": 1 } } });
-    let block =
-        |index: u8, block: Value| json!({ "type": "content_block_start", "index": index, "content_block": block });
-    let delta = |index: u8, delta: Value| json!({ "type": "content_block_delta", "index": index, "delta": delta });
-    let anthropic = events(&[
-        start,
-        block(0, json!({ "type": "text", "text": "" })),
-        delta(0, json!({ "type": "text_delta", "text": "grüß" })),
-        json!({ "type": "ping" }),
-        delta(0, json!({ "type": "text_delta", "text": "€🎉" })),
-        json!({ "type": "content_block_stop", "index": 0 }),
-        block(1, json!({ "type": "tool_use", "id": "a", "name": "pay", "input": {} })),
-        delta(1, json!({ "type": "input_json_delta", "partial_json": "{\"e\"" })),
-        delta(1, json!({ "type": "input_json_delta", "partial_json": ":1}" })),
-        block(2, json!({ "type": "tool_use", "id": "b", "name": "look", "input": {} })),
-        json!({ "type": "message_delta", "delta": { "stop_reason": "tool_use" }, "usage": { "output_tokens": 5 } }),
-        json!({ "type": "message_stop" }),
-    ]);
-    let line = |message: Value| format!("{}\n", json!({ "model": "m", "message": message, "done": false }));
-    let made = json!([{ "id": "a", "function": { "name": "pay", "arguments": { "e": 1 } } }, { "id": "b", "function": { "name": "look", "arguments": {} } }]);
-    let last = json!({ "model": "m", "message": {}, "done": true, "done_reason": "tool_calls", "prompt_eval_count": 7, "eval_count": 5 });
-    let ollama = line(json!({ "content": "grüß" }))
-        + &line(json!({ "content": "€🎉" }))
-        + &line(json!({ "content": "", "tool_calls": made }))
-        + &format!("{last}\n");
-    [(OPENAI, openai), (ANTHROPIC, anthropic), (OLLAMA, ollama)]
+/// What comes of the same answer, read as a whole.
+fn at_once(recorded: &Recorded) -> ChatResponse {
+    let request = ChatRequest::default();
+    let mut draft = Draft::new(&request, "maker".to_owned(), false);
+    recorded.wire.whole(&mut draft, &recorded.whole).unwrap();
+    draft.answer(&request).unwrap()
 }
 
-fn check(answer: &ChatResponse) {
+fn check(recorded: &Recorded, answer: &ChatResponse) {
     assert_eq!(answer.text(), "grüß€🎉");
     let calls: Vec<_> =
         answer.message.tool_calls().iter().map(|call| (&*call.id, &*call.name, call.args.clone())).collect();
     assert_eq!(calls, [("a", "pay", json!({ "e": 1 })), ("b", "look", json!({}))]);
     let usage = answer.message.usage().expect("a cost");
     assert_eq!((usage.input_tokens, usage.output_tokens), (7, 5));
+    let is_ollama = recorded.wire.name() == "ollama";
+    assert_eq!(usage.cached_tokens, if is_ollama { 0 } else { 3 }, "{}", recorded.wire.name());
     assert_eq!((answer.model.as_deref(), &answer.finish), (Some("m"), &Some(FinishReason::ToolCalls)));
+    let thoughts = answer.message.reasoning().iter().map(|it| (&*it.text, it.call.as_deref(), it.data.clone()));
+    assert_eq!(thoughts.collect::<Vec<_>>(), recorded.thoughts, "{}", recorded.wire.name());
+    assert!(answer.message.reasoning().iter().all(|thought| thought.maker == "maker"));
+}
+
+#[test]
+fn a_stream_is_the_answer_read_at_once() {
+    for recorded in recorded() {
+        let answer = at_once(&recorded);
+        check(&recorded, &answer);
+        let streamed = read(recorded.wire, &[recorded.stream.as_bytes()]).unwrap();
+        assert_eq!((streamed.message.body, streamed.finish), (answer.message.body, answer.finish));
+    }
 }
 
 #[test]
 fn a_stream_is_the_same_answer_wherever_it_is_cut() {
-    for (wire, text) in recorded() {
-        for text in [text.clone(), text.replace('\n', "\r\n")] {
+    for recorded in recorded() {
+        for text in [recorded.stream.clone(), recorded.stream.replace('\n', "\r\n")] {
             let bytes = text.as_bytes();
-            check(&read(wire, &[bytes]).unwrap());
+            check(&recorded, &read(recorded.wire, &[bytes]).unwrap());
             for cut in 0..=bytes.len() {
-                check(&read(wire, &[&bytes[..cut], &bytes[cut..]]).unwrap());
+                check(&recorded, &read(recorded.wire, &[&bytes[..cut], &bytes[cut..]]).unwrap());
             }
             let single: Vec<&[u8]> = bytes.chunks(1).collect();
-            check(&read(wire, &single).unwrap());
+            check(&recorded, &read(recorded.wire, &single).unwrap());
         }
     }
 }
 
 #[test]
 fn a_stream_that_ends_early_is_an_error_or_whole() {
-    for (wire, text) in recorded() {
-        for end in 0..text.len() {
-            match read(wire, &[&text.as_bytes()[..end]]) {
+    for Recorded { wire, stream, .. } in recorded() {
+        for end in 0..stream.len() {
+            match read(wire, &[&stream.as_bytes()[..end]]) {
                 Err(failure) => {
                     assert_eq!(failure.kind, crate::error::Kind::Unavailable, "{}: {failure:?}", wire.name());
                 }
@@ -130,18 +149,56 @@ fn a_stream_that_ends_early_is_an_error_or_whole() {
     }
 }
 
+/// A server that says why the answer ends, and then neither ends the stream nor says more, is not waited for for long.
+#[test]
+fn last_words_are_waited_for_a_while() {
+    let end = events(&[openai_delta(&json!({ "content": "hi" }), Some("stop"))]);
+    let late = events(&[json!({ "choices": [], "usage": { "prompt_tokens": 7, "completion_tokens": 5 } })]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    for (wait, counted) in [(4_999, true), (5_001, false)] {
+        let (end, late) = (Bytes::from(end.clone()), Bytes::from(late.clone()));
+        let silent = stream::once(async move { Ok(end) })
+            .chain(stream::once(async move {
+                tokio::time::sleep(Duration::from_millis(wait)).await;
+                Ok(late)
+            }))
+            .chain(stream::pending());
+        let (usage, took) = runtime.block_on(async {
+            let start = tokio::time::Instant::now();
+            let mut pieces = of(OPENAI, Box::pin(silent));
+            assert_eq!(pieces.next().await.unwrap().unwrap(), ChatChunk::Text("hi".to_owned()));
+            let Some(Ok(ChatChunk::Done(answer))) = pieces.next().await else { panic!("it ends") };
+            (answer.message.usage(), start.elapsed())
+        });
+        assert_eq!(usage.is_some(), counted);
+        assert_eq!(took, LAST_WORDS, "all that comes late comes within the same while");
+    }
+}
+
+/// As long as it has not said why, it is waited for: the transport's limit of time ends that.
+#[test]
+fn an_answer_that_goes_on_is_waited_for() {
+    let begin = Bytes::from(events(&[openai_delta(&json!({ "content": "hi" }), None)]));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let mut pieces = of(OPENAI, Box::pin(stream::once(async move { Ok(begin) }).chain(stream::pending())));
+        assert_eq!(pieces.next().await.unwrap().unwrap(), ChatChunk::Text("hi".to_owned()));
+        assert!(tokio::time::timeout(LAST_WORDS * 100, pieces.next()).await.is_err());
+    });
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     /// Whatever bytes come, in whatever pieces: the stream ends, as the same bytes in one piece do.
     #[test]
     fn any_bytes_end_as_they_do_at_once(
-        which in 0_usize..3,
+        which in 0_usize..5,
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
         order in any::<prop::sample::Index>(),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
     ) {
-        let (wire, text) = recorded()[which].clone();
+        let Recorded { wire, stream: text, .. } = recorded()[which].clone();
         // Two neighbouring events change places.
         let separator = if wire.framing() == Framing::Events { "\n\n" } else { "\n" };
         let mut parts: Vec<&str> = text.split_inclusive(separator).collect();
@@ -163,6 +220,10 @@ proptest! {
                     answer.message.tool_calls().iter().map(|call| (call.name.clone(), call.args.clone())).collect()
                 };
                 prop_assert_eq!(calls(&a), calls(&b));
+                let thoughts = |answer: &ChatResponse| -> Vec<(String, Value)> {
+                    answer.message.reasoning().iter().map(|it| (it.text.clone(), it.data.clone())).collect()
+                };
+                prop_assert_eq!(thoughts(&a), thoughts(&b));
                 prop_assert_eq!((a.finish, a.message.usage()), (b.finish, b.message.usage()));
             }
             (Err(a), Err(b)) => prop_assert_eq!((a.kind, a.reason), (b.kind, b.reason)),
@@ -242,7 +303,8 @@ fn a_call_that_was_cut_off_cannot_be_made() {
 
 #[test]
 fn what_a_server_says_is_wrong_is_told() {
-    let cases: [(&dyn Wire, String, &str); 4] = [
+    let failed = json!({ "status": "failed", "error": { "code": "server_error", "message": "a bad day" } });
+    let cases: [(&dyn Wire, String, &str); 8] = [
         (OPENAI, events(&[json!({ "error": { "message": "no credits" } })]), "no credits"),
         (OPENAI, "data: [DONE]\n\n".to_owned(), "neither text nor a call"),
         (
@@ -251,6 +313,18 @@ fn what_a_server_says_is_wrong_is_told() {
             "busy",
         ),
         (OLLAMA, "{\"error\":\"out of memory\"}\n".to_owned(), "out of memory"),
+        (
+            GEMINI,
+            events(&[json!({ "error": { "code": 503, "message": "overloaded", "status": "UNAVAILABLE" } })]),
+            "overloaded",
+        ),
+        (GEMINI, events(&[json!({ "promptFeedback": { "blockReason": "SAFETY" } })]), "blocked (SAFETY)"),
+        (RESPONSES, events(&[json!({ "type": "response.failed", "response": failed })]), "a bad day"),
+        (
+            RESPONSES,
+            events(&[json!({ "type": "error", "code": "rate_limit_exceeded", "message": "slower" })]),
+            "slower",
+        ),
     ];
     for (wire, text, told) in cases {
         let wire = crate::wire::ALL.into_iter().find(|known| known.name() == wire.name()).unwrap();

@@ -1,12 +1,14 @@
 //! Anthropic's messages.
 
-use hier_core::agent::{ChatRequest, Content, Part};
+use hier_core::agent::{ChatRequest, Content, ModelOptions, PromptCache, Reasoning, ToolChoice};
 use serde_json::{Value, json};
 
-use super::{Framing, Wire, finish, list, no_error, set, text};
-use crate::conversation::{Call, Conversation, Image, Said, Turn};
-use crate::draft::{CallPiece, Draft};
+use super::shared::{field, finish, lacks, list, no_error, set, set_list, text, tool};
+use super::{Asked, Framing, Wire, thinking};
+use crate::conversation::{BEGINNING, Call, Conversation, Said, Turn};
+use crate::draft::{CallPiece, Draft, Tokens};
 use crate::error::Failure;
+use crate::media::{Media, Piece, pieces};
 
 pub(super) struct Anthropic;
 
@@ -15,8 +17,6 @@ const LONGEST: [(&str, u32); 4] =
     [("claude-3-7", 64_000), ("claude-3-5", 8_192), ("claude-3-", 4_096), ("claude-opus-4-1", 32_000)];
 /// The longest answer of all others.
 const LONGEST_OTHERWISE: u32 = 32_000;
-/// What the conversation begins with where a user says nothing first, which the provider wants.
-const BEGINNING: &str = "Begin.";
 
 impl Wire for Anthropic {
     fn name(&self) -> &'static str {
@@ -31,8 +31,8 @@ impl Wire for Anthropic {
         Some("ANTHROPIC_API_KEY")
     }
 
-    fn endpoint(&self) -> &'static str {
-        "messages"
+    fn endpoint(&self, _model: &str, _streamed: bool) -> String {
+        "messages".to_owned()
     }
 
     fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)> {
@@ -44,44 +44,52 @@ impl Wire for Anthropic {
         Framing::Events
     }
 
-    fn unfit(&self, _request: &ChatRequest) -> Option<String> {
-        None
+    /// Signatures are good wherever the provider's models are served.
+    fn is_one_maker(&self) -> bool {
+        true
     }
 
-    fn body(&self, model: &str, request: &ChatRequest, streamed: bool) -> Value {
-        let conversation = Conversation::new(request);
+    fn body(&self, asked: &Asked<'_>) -> Result<Value, Failure> {
+        let Asked { model, request, .. } = *asked;
+        let options = &request.options;
+        lacks("Anthropic", &[("seed", options.seed.is_some())])?;
+        let conversation = Conversation::new(request, asked.maker);
         let longest = LONGEST.iter().find(|(prefix, _)| model.starts_with(prefix)).map(|(_, longest)| *longest);
-        let max_tokens = request.options.max_tokens.or(longest).unwrap_or(LONGEST_OTHERWISE);
-        let mut body = json!({ "model": model, "max_tokens": max_tokens, "messages": messages(&conversation) });
-        body["stream"] = json!(streamed);
+        let max_tokens = options.max_tokens.or(longest).unwrap_or(LONGEST_OTHERWISE);
+        let mut body = json!({ "model": model, "max_tokens": max_tokens, "messages": messages(&conversation)? });
+        body["stream"] = json!(asked.streamed);
         let system = conversation.system.join("\n\n");
         set(&mut body, "system", Some(system).filter(|text| !text.is_empty()));
         if !request.tools.is_empty() {
-            let tool = |tool: &hier_core::agent::ToolSpec| {
-                let mut told = json!({ "name": tool.name, "input_schema": tool.parameters });
-                set(&mut told, "description", Some(&*tool.description).filter(|text| !text.is_empty()));
-                told
-            };
-            body["tools"] = request.tools.iter().map(tool).collect();
+            body["tools"] = request.tools.iter().map(|spec| tool(spec, "input_schema")).collect();
+            set(&mut body, "tool_choice", tool_choice(options));
         }
-        if let Some(output) = &request.output {
-            body["output_config"] = json!({ "format": { "type": "json_schema", "schema": closed(&output.schema) } });
+        let thinking = thinking::anthropic(model, options, &conversation, max_tokens)?;
+        if !thinking.is_on() {
+            // A model that thinks refuses both.
+            set(&mut body, "temperature", options.temperature);
+            set(&mut body, "top_p", options.top_p);
         }
-        set(&mut body, "temperature", request.options.temperature);
-        body
+        set(&mut body, "thinking", thinking.field);
+        set(&mut body, "output_config", output_config(request, thinking.effort));
+        set_list(&mut body, "stop_sequences", &options.stop);
+        if let Some(cache) = options.cache {
+            mark(&mut body, cache);
+        }
+        Ok(body)
     }
 
     fn whole(&self, draft: &mut Draft, answer: &Value) -> Result<(), Failure> {
         no_error(answer)?;
         head(draft, answer);
-        for block in list(answer, "content") {
+        for (number, block) in (0..).zip(list(answer, "content")) {
             match text(block, "type") {
                 "text" => draft.say(text(block, "text")),
                 "tool_use" => {
                     let args = block.get("input").cloned().unwrap_or_default();
                     draft.call(None, text(block, "id"), text(block, "name"), args);
                 }
-                _ => {}
+                _ => think(draft, number, block),
             }
         }
         draft.finish = finish(answer.get("stop_reason"));
@@ -92,17 +100,9 @@ impl Wire for Anthropic {
         no_error(piece)?;
         let index = piece.get("index").and_then(Value::as_u64);
         match text(piece, "type") {
-            "message_start" => head(draft, piece.get("message").unwrap_or(&Value::Null)),
-            "content_block_start" => begin_block(draft, index, piece.get("content_block").unwrap_or(&Value::Null)),
-            "content_block_delta" => {
-                let delta = piece.get("delta").unwrap_or(&Value::Null);
-                draft.say(text(delta, "text"));
-                let args = text(delta, "partial_json");
-                // Other blocks than calls have arguments, too: those of tools that the server calls itself.
-                if !args.is_empty() && index.is_some_and(|index| draft.has_call(index)) {
-                    draft.piece(&CallPiece { index, args, ..CallPiece::default() });
-                }
-            }
+            "message_start" => head(draft, field(piece, "message")),
+            "content_block_start" => begin_block(draft, index, field(piece, "content_block")),
+            "content_block_delta" => continue_block(draft, index, field(piece, "delta")),
             "message_delta" => {
                 let reason = piece.get("delta").and_then(|delta| delta.get("stop_reason"));
                 draft.finish = finish(reason).or(draft.finish.take());
@@ -120,9 +120,39 @@ fn begin_block(draft: &mut Draft, index: Option<u64>, block: &Value) {
         "text" => draft.say(text(block, "text")),
         "tool_use" => {
             let input = block.get("input").filter(|input| input.as_object().is_some_and(|fields| !fields.is_empty()));
-            let args = input.cloned().unwrap_or_else(|| Value::String(String::new()));
+            let args = input.cloned().unwrap_or_default();
             draft.call(index, text(block, "id"), text(block, "name"), args);
         }
+        _ => think(draft, index.unwrap_or_default(), block),
+    }
+}
+
+fn continue_block(draft: &mut Draft, index: Option<u64>, delta: &Value) {
+    draft.say(text(delta, "text"));
+    let number = index.unwrap_or_default();
+    draft.think(number, text(delta, "thinking"));
+    let signature = text(delta, "signature");
+    if !signature.is_empty() {
+        draft.keep(number, json!({ "signature": signature }));
+    }
+    let args = text(delta, "partial_json");
+    // Other blocks than calls have arguments, too: those of tools that the server calls itself.
+    if !args.is_empty() && index.is_some_and(|index| draft.has_call(index)) {
+        draft.piece(&CallPiece { index, args, ..CallPiece::default() });
+    }
+}
+
+/// Reads a block of thinking, or the beginning of one. Other blocks are left out.
+fn think(draft: &mut Draft, number: u64, block: &Value) {
+    match text(block, "type") {
+        "thinking" => {
+            draft.think(number, text(block, "thinking"));
+            let signature = text(block, "signature");
+            if !signature.is_empty() {
+                draft.keep(number, json!({ "signature": signature }));
+            }
+        }
+        "redacted_thinking" => draft.keep(number, json!({ "redacted": text(block, "data") })),
         _ => {}
     }
 }
@@ -139,9 +169,53 @@ fn head(draft: &mut Draft, message: &Value) {
 fn count(draft: &mut Draft, message: &Value) {
     let Some(usage) = message.get("usage") else { return };
     let tokens = |field: &str| usage.get(field).and_then(Value::as_u64);
-    let cached = ["cache_creation_input_tokens", "cache_read_input_tokens"].map(|field| tokens(field).unwrap_or(0));
-    let input = tokens("input_tokens").map(|input| cached.iter().fold(input, |sum, more| sum.saturating_add(*more)));
-    draft.count(input.filter(|input| *input > 0), tokens("output_tokens"));
+    let (cached, cache_write) = (tokens("cache_read_input_tokens"), tokens("cache_creation_input_tokens"));
+    let more = cached.unwrap_or(0).saturating_add(cache_write.unwrap_or(0));
+    let input = tokens("input_tokens").map(|input| input.saturating_add(more)).filter(|input| *input > 0);
+    // The last piece may repeat the cache's counts without those of the prompt, or with zeros.
+    let (cached, cache_write) = if input.is_some() { (cached, cache_write) } else { (None, None) };
+    draft.count(Tokens { input, output: tokens("output_tokens"), cached, cache_write, reasoning: None });
+}
+
+fn tool_choice(options: &ModelOptions) -> Option<Value> {
+    let single = (options.parallel_calls == Some(false)).then_some(true);
+    let mut choice = match options.tool_choice.as_ref() {
+        None if single.is_none() => return None,
+        Some(ToolChoice::None) => return Some(json!({ "type": "none" })),
+        Some(ToolChoice::Required) => json!({ "type": "any" }),
+        Some(ToolChoice::Tool(name)) => json!({ "type": "tool", "name": name }),
+        _ => json!({ "type": "auto" }),
+    };
+    set(&mut choice, "disable_parallel_tool_use", single);
+    Some(choice)
+}
+
+fn output_config(request: &ChatRequest, effort: Option<String>) -> Option<Value> {
+    let mut config = json!({});
+    let format = request.output.as_ref();
+    set(&mut config, "format", format.map(|output| json!({ "type": "json_schema", "schema": closed(&output.schema) })));
+    set(&mut config, "effort", effort);
+    Some(config).filter(|config| *config != json!({}))
+}
+
+/// Marks what the provider is to remember: tools, instructions, and the conversation so far.
+fn mark(body: &mut Value, cache: PromptCache) {
+    let mut mark = json!({ "type": "ephemeral" });
+    if cache == PromptCache::Long {
+        mark["ttl"] = json!("1h");
+    }
+    if let Some(system) = body.get("system").and_then(Value::as_str) {
+        body["system"] = json!([{ "type": "text", "text": system }]);
+    }
+    let last_of = ["/tools", "/system"].map(str::to_owned);
+    let last_message = list(body, "messages").len().checked_sub(1).map(|last| format!("/messages/{last}/content"));
+    for place in last_of.into_iter().chain(last_message) {
+        if let Some(Value::Array(blocks)) = body.pointer_mut(&place)
+            && let Some(block) = blocks.last_mut()
+        {
+            block["cache_control"] = mark.clone();
+        }
+    }
 }
 
 /// The schema with closed objects, which the provider wants.
@@ -160,21 +234,25 @@ fn closed(schema: &Value) -> Value {
     }
 }
 
-fn messages(conversation: &Conversation<'_>) -> Vec<Value> {
+fn messages(conversation: &Conversation<'_>) -> Result<Vec<Value>, Failure> {
     let mut messages = Vec::new();
+    if !conversation.begins_with_user() {
+        push(&mut messages, "user", &[json!({ "type": "text", "text": BEGINNING })]);
+    }
     for turn in &conversation.turns {
         match turn {
-            Turn::User(content) => push(&mut messages, "user", &blocks(content)),
+            Turn::User(content) => push(&mut messages, "user", &blocks(content)?),
             Turn::Model(said) => {
                 push(&mut messages, "assistant", &said_blocks(said));
-                push(&mut messages, "user", &said.calls.iter().map(result).collect::<Vec<_>>());
+                let results: Vec<Value> = said.calls.iter().map(result).collect::<Result<_, _>>()?;
+                push(&mut messages, "user", &results);
             }
         }
     }
-    if messages.first().is_none_or(|first| text(first, "role") != "user") {
-        messages.insert(0, json!({ "role": "user", "content": BEGINNING }));
+    if messages.is_empty() {
+        push(&mut messages, "user", &[json!({ "type": "text", "text": BEGINNING })]);
     }
-    messages
+    Ok(messages)
 }
 
 /// Adds a message, unless it says nothing, which the provider refuses.
@@ -184,39 +262,66 @@ fn push(messages: &mut Vec<Value>, role: &str, blocks: &[Value]) {
     }
 }
 
+/// What the model thought and said, and its calls, each behind what led to it.
 fn said_blocks(said: &Said<'_>) -> Vec<Value> {
+    let thoughts = |list: &[&Reasoning]| list.iter().filter_map(|thought| thinking_block(thought)).collect::<Vec<_>>();
     let words = said.text.as_ref().map(|text| json!({ "type": "text", "text": text }));
-    let call = |call: &Call<'_>| json!({ "type": "tool_use", "id": call.id, "name": call.name, "input": call.args });
-    words.into_iter().chain(said.calls.iter().map(call)).collect()
+    let calls = said.calls.iter().flat_map(|call| {
+        let made = json!({ "type": "tool_use", "id": call.id, "name": call.name, "input": call.args });
+        thoughts(&call.thoughts).into_iter().chain([made])
+    });
+    thoughts(&said.thoughts).into_iter().chain(words).chain(calls).collect()
 }
 
-fn result(call: &Call<'_>) -> Value {
-    let mut result = json!({ "type": "tool_result", "tool_use_id": call.id, "content": blocks(&call.result) });
+fn thinking_block(thought: &Reasoning) -> Option<Value> {
+    if let Some(signature) = thought.data.get("signature") {
+        return Some(json!({ "type": "thinking", "thinking": thought.text, "signature": signature }));
+    }
+    Some(json!({ "type": "redacted_thinking", "data": thought.data.get("redacted")? }))
+}
+
+fn result(call: &Call<'_>) -> Result<Value, Failure> {
+    let mut result = json!({ "type": "tool_result", "tool_use_id": call.id, "content": blocks(&call.result)? });
     if call.failed {
         result["is_error"] = json!(true);
     }
-    result
+    Ok(result)
 }
 
 /// What is said, without blank texts, which the provider refuses.
-fn blocks(content: &Content) -> Vec<Value> {
-    let words = |text: &str| (!text.trim().is_empty()).then(|| json!({ "type": "text", "text": text }));
-    match content {
-        Content::Text(text) => words(text).into_iter().collect(),
-        Content::Parts(parts) => {
-            let block = |part: &Part| match part {
-                Part::Text { text } => words(text),
-                Part::Image { url } => Some(json!({ "type": "image", "source": image(&Image::new(url)) })),
-                _ => None,
-            };
-            parts.iter().filter_map(block).collect()
-        }
-    }
+fn blocks(content: &Content) -> Result<Vec<Value>, Failure> {
+    let block = |piece| match piece {
+        Piece::Text(text) if text.trim().is_empty() => None,
+        Piece::Text(text) => Some(Ok(json!({ "type": "text", "text": text }))),
+        Piece::Media(media) => Some(media_block(&media)),
+    };
+    pieces(content).into_iter().filter_map(block).collect()
 }
 
-fn image(image: &Image<'_>) -> Value {
-    match image {
-        Image::Data { media_type, base64 } => json!({ "type": "base64", "media_type": media_type, "data": base64 }),
-        Image::Address(url) => json!({ "type": "url", "url": url }),
+fn media_block(media: &Media<'_>) -> Result<Value, Failure> {
+    let source = match media.base64 {
+        Some(base64) => json!({ "type": "base64", "media_type": media.media_type, "data": base64 }),
+        None => json!({ "type": "url", "url": media.url }),
+    };
+    if media.is_image {
+        return Ok(json!({ "type": "image", "source": source }));
     }
+    let source = match (media.media_type, media.base64) {
+        ("application/pdf", _) => source,
+        ("text/plain", Some(base64)) => {
+            let unread = || Failure::refused(format!("{} is no Base64 of UTF-8", media.kind()));
+            let bytes = base64::Engine::decode(&base64::prelude::BASE64_STANDARD, base64).map_err(|_| unread())?;
+            let text = String::from_utf8(bytes).map_err(|_| unread())?;
+            json!({ "type": "text", "media_type": "text/plain", "data": text })
+        }
+        _ => {
+            let kind = media.kind();
+            return Err(Failure::refused(format!(
+                "Anthropic takes PDFs, plain text by its bytes, and images: not {kind}"
+            )));
+        }
+    };
+    let mut block = json!({ "type": "document", "source": source });
+    set(&mut block, "title", media.name);
+    Ok(block)
 }

@@ -1,10 +1,19 @@
 //! The dialects in which servers are spoken to: what is sent, and how what comes back is read.
 
 mod anthropic;
+mod gemini;
 mod ollama;
 mod openai;
+#[cfg(test)]
+pub(crate) mod recorded;
+mod responses;
+mod shared;
+mod thinking;
 
-use hier_core::agent::{ChatRequest, FinishReason};
+pub(crate) use gemini::resource;
+pub(crate) use shared::no_error;
+
+use hier_core::agent::ChatRequest;
 use serde_json::Value;
 
 use crate::draft::Draft;
@@ -12,9 +21,13 @@ use crate::error::Failure;
 
 /// A dialect. Its functions are pure: requests and answers are JSON.
 pub(crate) trait Wire: Send + Sync {
-    /// The name of the provider, as OpenTelemetry's conventions spell it, and as [`Model::parse`](crate::Model::parse)
-    /// takes it.
+    /// Its name, as [`Model::parse`](crate::Model::parse) takes it.
     fn name(&self) -> &'static str;
+
+    /// The name of the provider, as OpenTelemetry's conventions spell it.
+    fn provider(&self) -> &'static str {
+        self.name()
+    }
 
     /// Where the provider itself is.
     fn url(&self) -> &'static str;
@@ -23,7 +36,7 @@ pub(crate) trait Wire: Send + Sync {
     fn key_variable(&self) -> Option<&'static str>;
 
     /// What stands behind the address.
-    fn endpoint(&self) -> &'static str;
+    fn endpoint(&self, model: &str, streamed: bool) -> String;
 
     /// The header that has the key, and the headers that each request has.
     fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)>;
@@ -31,17 +44,30 @@ pub(crate) trait Wire: Send + Sync {
     /// How a streamed answer is cut into pieces.
     fn framing(&self) -> Framing;
 
-    /// Why the server cannot be asked this, if it cannot.
-    fn unfit(&self, request: &ChatRequest) -> Option<String>;
+    /// Whether what a model thought can be sent back to this dialect wherever it is spoken, and not only to the host that
+    /// answered.
+    fn is_one_maker(&self) -> bool {
+        false
+    }
 
-    /// The request.
-    fn body(&self, model: &str, request: &ChatRequest, streamed: bool) -> Value;
+    /// The request, without the options' `extra`. A failure if the server cannot be asked this.
+    fn body(&self, asked: &Asked<'_>) -> Result<Value, Failure>;
 
     /// Reads a whole answer.
     fn whole(&self, draft: &mut Draft, answer: &Value) -> Result<(), Failure>;
 
     /// Reads a piece of a streamed answer.
     fn piece(&self, draft: &mut Draft, piece: &Value) -> Result<(), Failure>;
+}
+
+/// Who is asked what.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) model: &'a str,
+    /// Who made the thoughts that are sent back.
+    pub(crate) maker: &'a str,
+    pub(crate) request: &'a ChatRequest,
+    pub(crate) streamed: bool,
 }
 
 /// How a streamed answer is cut into pieces.
@@ -54,50 +80,54 @@ pub(crate) enum Framing {
 }
 
 /// All dialects.
-pub(crate) const ALL: [&dyn Wire; 3] = [OPENAI, ANTHROPIC, OLLAMA];
+pub(crate) const ALL: [&dyn Wire; 5] = [OPENAI, RESPONSES, ANTHROPIC, GEMINI, OLLAMA];
 /// OpenAI's chat completions, which many servers speak.
 pub(crate) const OPENAI: &dyn Wire = &openai::OpenAi;
+/// OpenAI's responses.
+pub(crate) const RESPONSES: &dyn Wire = &responses::Responses;
 /// Anthropic's messages.
 pub(crate) const ANTHROPIC: &dyn Wire = &anthropic::Anthropic;
+/// Google's Gemini.
+pub(crate) const GEMINI: &dyn Wire = &gemini::Gemini;
 /// Ollama's own.
 pub(crate) const OLLAMA: &dyn Wire = &ollama::Ollama;
 
-/// What providers call the reasons for which answers end.
-const REASONS: [(&[&str], FinishReason); 4] = [
-    (&["stop", "end_turn", "stop_sequence", "eos"], FinishReason::Stop),
-    (&["length", "max_tokens", "model_context_window_exceeded"], FinishReason::Length),
-    (&["tool_calls", "tool_use", "function_call"], FinishReason::ToolCalls),
-    (&["content_filter", "refusal"], FinishReason::ContentFilter),
-];
-
-/// The reason that a provider gives for the end of an answer.
-fn finish(value: Option<&Value>) -> Option<FinishReason> {
-    let text = value?.as_str().filter(|text| !text.is_empty())?;
-    let known = REASONS.iter().find(|(names, _)| names.contains(&text)).map(|(_, reason)| reason.clone());
-    Some(known.unwrap_or_else(|| FinishReason::Other(text.to_owned())))
+/// Who makes the thoughts of a model at this address: the dialect, and the host unless the dialect is one maker.
+pub(crate) fn maker(wire: &dyn Wire, url: &str) -> String {
+    if wire.is_one_maker() {
+        return wire.name().to_owned();
+    }
+    format!("{}@{}", wire.name(), host(url))
 }
 
-/// Refuses what says that something went wrong.
-fn no_error(answer: &Value) -> Result<(), Failure> {
-    match answer.get("error") {
-        None | Some(Value::Null) => Ok(()),
-        Some(_) => Err(Failure::said(answer)),
+fn host(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let rest = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
+    rest.rsplit_once('@').map_or(rest, |(_, host)| host)
+}
+
+/// The whole request: the dialect's body with the options' `extra` merged into it.
+pub(crate) fn request(wire: &dyn Wire, asked: &Asked<'_>) -> Result<Value, Failure> {
+    let mut body = wire.body(asked)?;
+    match &asked.request.options.extra {
+        Value::Null => {}
+        extra @ Value::Object(_) => merge(&mut body, extra),
+        _ => return Err(Failure::refused("`ModelOptions::extra` is no JSON object: its fields go into the request")),
+    }
+    Ok(body)
+}
+
+/// Merges objects field by field, at every level; what is no object is replaced.
+fn merge(into: &mut Value, from: &Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (name, value) in from {
+                merge(into.entry(name.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) => *into = from.clone(),
     }
 }
 
-/// The text of a field; empty if there is none.
-fn text<'a>(value: &'a Value, field: &str) -> &'a str {
-    value.get(field).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// The items of a field; none if there is no such list.
-fn list<'a>(value: &'a Value, field: &str) -> &'a [Value] {
-    value.get(field).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
-}
-
-/// Sets a field, unless its value is none.
-fn set<T: Into<Value>>(object: &mut Value, field: &str, value: Option<T>) {
-    if let Some(value) = value {
-        object[field] = value.into();
-    }
-}
+#[cfg(test)]
+mod tests;

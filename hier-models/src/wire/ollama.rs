@@ -1,18 +1,19 @@
 //! Ollama's own dialect.
 
-use hier_core::agent::{ChatRequest, Content};
+use hier_core::agent::{ChatRequest, Content, FinishReason, ModelOptions, Reasoning, ToolChoice};
 use serde_json::{Value, json};
 
-use super::{Framing, Wire, finish, list, no_error, set, text};
-use crate::conversation::{Conversation, Image, Turn, has_addresses, images};
-use crate::draft::Draft;
+use super::shared::{bearer, field, finish, functions, lacks, list, no_error, set, set_list, text};
+use super::{Asked, Framing, Wire, thinking};
+use crate::conversation::{Call, Conversation, Said, Turn};
+use crate::draft::{Draft, Tokens};
 use crate::error::Failure;
+use crate::media::media;
 
 pub(super) struct Ollama;
 
-/// What a provider that takes no addresses of images says.
-pub(super) const NO_ADDRESSES: &str =
-    "it takes images with the request only, and none by their address: give it as `data:image/png;base64,…`";
+/// The number of what a model thinks: all of an answer is one thought.
+const THOUGHT: u64 = 0;
 
 impl Wire for Ollama {
     fn name(&self) -> &'static str {
@@ -27,41 +28,32 @@ impl Wire for Ollama {
         None
     }
 
-    fn endpoint(&self) -> &'static str {
-        "api/chat"
+    fn endpoint(&self, _model: &str, _streamed: bool) -> String {
+        "api/chat".to_owned()
     }
 
     /// A server behind a proxy may want a key.
     fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)> {
-        key.map(|key| ("authorization", format!("Bearer {key}"))).into_iter().collect()
+        bearer(key)
     }
 
     fn framing(&self) -> Framing {
         Framing::Lines
     }
 
-    fn unfit(&self, request: &ChatRequest) -> Option<String> {
-        has_addresses(request).then(|| NO_ADDRESSES.to_owned())
-    }
-
-    fn body(&self, model: &str, request: &ChatRequest, streamed: bool) -> Value {
-        let mut body = json!({ "model": model, "messages": messages(request), "stream": streamed });
-        if !request.tools.is_empty() {
-            let tool = |tool: &hier_core::agent::ToolSpec| {
-                let function =
-                    json!({ "name": tool.name, "description": tool.description, "parameters": tool.parameters });
-                json!({ "type": "function", "function": function })
-            };
-            body["tools"] = request.tools.iter().map(tool).collect();
-        }
+    fn body(&self, asked: &Asked<'_>) -> Result<Value, Failure> {
+        let Asked { model, request, .. } = *asked;
+        let options = &request.options;
+        let forced = super::shared::forces_a_call(options);
+        let single = options.parallel_calls == Some(false);
+        lacks("Ollama", &[("tool_choice", forced), ("parallel_calls", single)])?;
+        let mut body = json!({ "model": model, "messages": messages(asked)?, "stream": asked.streamed });
+        let tools = functions(request).filter(|_| options.tool_choice != Some(ToolChoice::None));
+        set(&mut body, "tools", tools);
         set(&mut body, "format", request.output.as_ref().map(|output| output.schema.clone()));
-        let mut options = json!({});
-        set(&mut options, "temperature", request.options.temperature);
-        set(&mut options, "num_predict", request.options.max_tokens);
-        if options != json!({}) {
-            body["options"] = options;
-        }
-        body
+        set(&mut body, "think", thinking::ollama(model, options));
+        set(&mut body, "options", Some(inner_options(options)).filter(|options| *options != json!({})));
+        Ok(body)
     }
 
     fn whole(&self, draft: &mut Draft, answer: &Value) -> Result<(), Failure> {
@@ -74,65 +66,103 @@ impl Wire for Ollama {
         if !model.is_empty() {
             draft.model = Some(model.to_owned());
         }
-        let message = piece.get("message").unwrap_or(&Value::Null);
+        let message = field(piece, "message");
+        let thinking = text(message, "thinking");
+        if !thinking.is_empty() {
+            draft.keep(THOUGHT, json!({ "field": "thinking" }));
+            draft.think(THOUGHT, thinking);
+        }
         draft.say(text(message, "content"));
         for call in list(message, "tool_calls") {
-            let function = call.get("function").unwrap_or(&Value::Null);
+            let function = field(call, "function");
             let args = function.get("arguments").cloned().unwrap_or_default();
             draft.call(None, text(call, "id"), text(function, "name"), args);
         }
         let tokens = |field: &str| piece.get(field).and_then(Value::as_u64);
-        draft.count(tokens("prompt_eval_count"), tokens("eval_count"));
+        let (input, output) = (tokens("prompt_eval_count"), tokens("eval_count"));
+        draft.count(Tokens { input, output, ..Tokens::default() });
         if piece.get("done").and_then(Value::as_bool) == Some(true) {
             draft.ended = true;
             // Servers that call tools say `stop`, and older ones say nothing.
-            draft.finish = finish(piece.get("done_reason")).or(Some(hier_core::agent::FinishReason::Stop));
+            draft.finish = finish(piece.get("done_reason")).or(Some(FinishReason::Stop));
         }
         Ok(())
     }
 }
 
-fn messages(request: &ChatRequest) -> Vec<Value> {
-    let conversation = Conversation::new(request);
+fn inner_options(options: &ModelOptions) -> Value {
+    let mut inner = json!({});
+    set(&mut inner, "temperature", options.temperature);
+    set(&mut inner, "top_p", options.top_p);
+    set(&mut inner, "num_predict", options.max_tokens);
+    set(&mut inner, "seed", options.seed);
+    set_list(&mut inner, "stop", &options.stop);
+    inner
+}
+
+fn messages(asked: &Asked<'_>) -> Result<Vec<Value>, Failure> {
+    let conversation = Conversation::new(asked.request, asked.maker);
     let system = conversation.system.iter().map(|text| json!({ "role": "system", "content": text }));
     let mut messages: Vec<Value> = system.collect();
     for turn in &conversation.turns {
         match turn {
-            Turn::User(content) => messages.push(with_images("user", content)),
+            Turn::User(content) => messages.push(with_images("user", content)?),
             Turn::Model(said) => {
-                let mut message = json!({ "role": "assistant", "content": said.text.as_deref().unwrap_or_default() });
-                if !said.calls.is_empty() {
-                    let call = |call: &crate::conversation::Call<'_>| json!({ "id": call.id, "function": { "name": call.name, "arguments": call.args } });
-                    message["tool_calls"] = said.calls.iter().map(call).collect();
-                }
-                messages.push(message);
-                for call in &said.calls {
-                    let mut result = with_images("tool", &call.result);
-                    result["tool_name"] = json!(call.name);
-                    result["tool_call_id"] = json!(call.id);
-                    messages.push(result);
-                }
+                messages.push(model(said));
+                let results = said.calls.iter().map(result);
+                messages.extend(results.collect::<Result<Vec<_>, _>>()?);
             }
         }
     }
-    if let Some(output) = &request.output {
-        // The server holds the model to the schema, but does not show it to the model.
-        let wanted = format!("Answer with JSON of this schema, and with nothing else: {}", output.schema);
-        messages.push(json!({ "role": "system", "content": wanted }));
-    }
-    messages
+    messages.extend(wanted(asked.request));
+    Ok(messages)
 }
 
-fn with_images(role: &str, content: &Content) -> Value {
-    let mut message = json!({ "role": role, "content": content.text() });
-    let data: Vec<&str> = images(content)
-        .filter_map(|image| match image {
-            Image::Data { base64, .. } => Some(base64),
-            Image::Address(_) => None,
-        })
-        .collect();
-    if !data.is_empty() {
-        message["images"] = json!(data);
+/// The server holds the model to a schema, but does not show it to the model.
+fn wanted(request: &ChatRequest) -> Option<Value> {
+    let schema = &request.output.as_ref()?.schema;
+    let wanted = format!("Answer with JSON of this schema, and with nothing else: {schema}");
+    Some(json!({ "role": "system", "content": wanted }))
+}
+
+/// What the model said; what it thought only within the turn that it thought it in.
+fn model(said: &Said<'_>) -> Value {
+    let mut message = json!({ "role": "assistant", "content": said.text.as_deref().unwrap_or_default() });
+    if !said.calls.is_empty() {
+        let call =
+            |call: &Call<'_>| json!({ "id": call.id, "function": { "name": call.name, "arguments": call.args } });
+        message["tool_calls"] = said.calls.iter().map(call).collect();
+    }
+    if said.current {
+        let thoughts: String = said.all_thoughts().map(|thought: &Reasoning| &*thought.text).collect();
+        set(&mut message, "thinking", Some(thoughts).filter(|text| !text.is_empty()));
     }
     message
+}
+
+fn result(call: &Call<'_>) -> Result<Value, Failure> {
+    let mut result = with_images("tool", &call.result)?;
+    result["tool_name"] = json!(call.name);
+    result["tool_call_id"] = json!(call.id);
+    Ok(result)
+}
+
+fn with_images(role: &str, content: &Content) -> Result<Value, Failure> {
+    let mut message = json!({ "role": role, "content": content.text() });
+    let mut images = Vec::new();
+    for media in media(content) {
+        if !media.is_image {
+            return Err(Failure::refused(format!("Ollama takes images and no files: not {}", media.kind())));
+        }
+        images.push(media.base64.ok_or_else(|| {
+            Failure::refused(
+                "Ollama takes images with the request only, and none by their address: give it as \
+                 `data:image/png;base64,…`",
+            )
+        })?);
+    }
+    if !images.is_empty() {
+        message["images"] = json!(images);
+    }
+    Ok(message)
 }

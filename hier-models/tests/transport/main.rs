@@ -1,5 +1,6 @@
 //! What is sent, what is tried again, and what errors say, against a server on the loopback.
 
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::time::Duration;

@@ -1,0 +1,71 @@
+//! Texts, images and files of what is said, as providers take them.
+
+use hier_core::agent::{Content, Part};
+
+/// A part of what is said.
+pub(crate) enum Piece<'a> {
+    Text(&'a str),
+    Media(Media<'a>),
+}
+
+/// An image or a file.
+pub(crate) struct Media<'a> {
+    pub(crate) is_image: bool,
+    /// Empty if it is not known.
+    pub(crate) media_type: &'a str,
+    pub(crate) name: Option<&'a str>,
+    /// Where it is: its address, also if that has the bytes themselves.
+    pub(crate) url: &'a str,
+    /// Its bytes, if the address has them.
+    pub(crate) base64: Option<&'a str>,
+}
+
+impl<'a> Media<'a> {
+    fn new(is_image: bool, url: &'a str, name: Option<&'a str>, media_type: Option<&'a str>) -> Self {
+        let data = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
+        let told = data.map_or("", |(told, _)| told);
+        // Parameters of a media type (`text/plain;charset=utf-8`) are not a part of it.
+        let told = told.split(';').next().unwrap_or_default();
+        let media_type = media_type.unwrap_or(told);
+        Self { is_image, media_type, name, url, base64: data.map(|(_, base64)| base64) }
+    }
+
+    /// What it is, for errors.
+    pub(crate) fn kind(&self) -> String {
+        let kind = if self.is_image { "an image" } else { "a file" };
+        match (self.name, self.media_type) {
+            (Some(name), _) => format!("{kind} (`{name}`)"),
+            (None, "") => kind.to_owned(),
+            (None, media_type) => format!("{kind} of the type `{media_type}`"),
+        }
+    }
+}
+
+/// The parts of what is said.
+pub(crate) fn pieces(content: &Content) -> Vec<Piece<'_>> {
+    let parts = match content {
+        Content::Text(text) => return vec![Piece::Text(text)],
+        Content::Parts(parts) => parts,
+    };
+    parts.iter().filter_map(piece).collect()
+}
+
+fn piece(part: &Part) -> Option<Piece<'_>> {
+    match part {
+        Part::Text { text } => Some(Piece::Text(text)),
+        Part::Image { url } => Some(Piece::Media(Media::new(true, url, None, None))),
+        Part::File { url, name, media_type } => {
+            Some(Piece::Media(Media::new(false, url, name.as_deref(), media_type.as_deref())))
+        }
+        _ => None,
+    }
+}
+
+/// The images and files of what is said.
+pub(crate) fn media(content: &Content) -> Vec<Media<'_>> {
+    let media = |piece| match piece {
+        Piece::Media(media) => Some(media),
+        Piece::Text(_) => None,
+    };
+    pieces(content).into_iter().filter_map(media).collect()
+}

@@ -1,0 +1,136 @@
+//! What several dialects have in common.
+
+use hier_core::agent::{ChatRequest, FinishReason, ModelOptions, OutputSpec, ToolSpec};
+use serde_json::{Value, json};
+
+use crate::error::Failure;
+
+/// What providers call the reasons for which answers end.
+const REASONS: [(&[&str], FinishReason); 4] = [
+    (&["stop", "end_turn", "stop_sequence", "eos", "STOP"], FinishReason::Stop),
+    (
+        &["length", "max_tokens", "max_output_tokens", "model_context_window_exceeded", "MAX_TOKENS"],
+        FinishReason::Length,
+    ),
+    (&["tool_calls", "tool_use", "function_call"], FinishReason::ToolCalls),
+    (
+        &["content_filter", "refusal", "SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"],
+        FinishReason::ContentFilter,
+    ),
+];
+
+/// The reason that a provider gives for the end of an answer.
+pub(super) fn finish(value: Option<&Value>) -> Option<FinishReason> {
+    let text = value?.as_str().filter(|text| !text.is_empty())?;
+    let known = REASONS.iter().find(|(names, _)| names.contains(&text)).map(|(_, reason)| reason.clone());
+    Some(known.unwrap_or_else(|| FinishReason::Other(text.to_owned())))
+}
+
+/// Refuses what says that something went wrong.
+pub(crate) fn no_error(answer: &Value) -> Result<(), Failure> {
+    match answer.get("error") {
+        None | Some(Value::Null) => Ok(()),
+        Some(_) => Err(Failure::said(answer)),
+    }
+}
+
+/// The text of a field; empty if there is none.
+pub(super) fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+    value.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The items of a field; none if there is no such list.
+pub(super) fn list<'a>(value: &'a Value, field: &str) -> &'a [Value] {
+    value.get(field).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+/// A field; null if there is none.
+pub(super) fn field<'a>(value: &'a Value, name: &str) -> &'a Value {
+    value.get(name).unwrap_or(&Value::Null)
+}
+
+/// Sets a field, unless its value is none.
+pub(super) fn set<T: Into<Value>>(object: &mut Value, field: &str, value: Option<T>) {
+    if let Some(value) = value {
+        object[field] = value.into();
+    }
+}
+
+/// Sets a field to this list, unless that is empty.
+pub(super) fn set_list(object: &mut Value, field: &str, list: &[String]) {
+    set(object, field, (!list.is_empty()).then(|| json!(list)));
+}
+
+/// The fields of an object that have a value.
+pub(super) fn only(value: &Value, fields: &[&str]) -> Value {
+    let kept = fields.iter().filter_map(|name| Some((*name, value.get(name)?))).filter(|(_, value)| !value.is_null());
+    kept.map(|(name, value)| (name.to_owned(), value.clone())).collect::<serde_json::Map<_, _>>().into()
+}
+
+/// The header that most servers want the key in.
+pub(super) fn bearer(key: Option<&str>) -> Vec<(&'static str, String)> {
+    key.map(|key| ("authorization", format!("Bearer {key}"))).into_iter().collect()
+}
+
+/// A tool, with its schema in this field, and its description if it has one.
+pub(super) fn tool(spec: &ToolSpec, schema: &str) -> Value {
+    let mut tool = json!({ "name": spec.name, schema: spec.parameters });
+    set(&mut tool, "description", Some(&*spec.description).filter(|text| !text.is_empty()));
+    tool
+}
+
+/// The tools of a request as most servers take them.
+pub(super) fn functions(request: &ChatRequest) -> Option<Value> {
+    let function = |spec| json!({ "type": "function", "function": tool(spec, "parameters") });
+    (!request.tools.is_empty()).then(|| request.tools.iter().map(function).collect())
+}
+
+/// Refuses options that are set and that the provider lacks.
+pub(super) fn lacks(provider: &str, options: &[(&str, bool)]) -> Result<(), Failure> {
+    match options.iter().find(|(_, is_set)| *is_set) {
+        None => Ok(()),
+        Some((name, _)) => Err(Failure::refused(format!(
+            "{provider} has no option `{name}`: leave it out of the `ModelOptions`, or say it in the provider's own words \
+             in `extra`"
+        ))),
+    }
+}
+
+/// Whether the model must call a tool.
+pub(super) fn forces_a_call(options: &ModelOptions) -> bool {
+    use hier_core::agent::ToolChoice;
+    matches!(options.tool_choice, Some(ToolChoice::Required | ToolChoice::Tool(_)))
+}
+
+/// Whether OpenAI can hold the model to the schema: it can if objects are closed and no field is optional.
+pub(super) fn is_strict(schema: &Value) -> bool {
+    let closed = match schema.get("properties").and_then(Value::as_object) {
+        None => schema.get("type").and_then(Value::as_str) != Some("object"),
+        Some(properties) => {
+            let required = list(schema, "required");
+            schema.get("additionalProperties") == Some(&Value::Bool(false))
+                && properties.keys().all(|name| required.iter().any(|field| field.as_str() == Some(name)))
+        }
+    };
+    closed
+        && match schema {
+            Value::Object(fields) => fields.values().all(is_strict),
+            Value::Array(items) => items.iter().all(is_strict),
+            _ => true,
+        }
+}
+
+/// The shape of an answer as OpenAI takes it.
+pub(super) fn named_schema(output: &OutputSpec) -> Value {
+    json!({ "name": output.name, "schema": output.schema, "strict": is_strict(&output.schema) })
+}
+
+/// Whether a model of OpenAI is one of those that count what they think, too, and refuse some older fields.
+pub(super) fn is_newer(model: &str) -> bool {
+    ["gpt-5", "gpt-6", "o1", "o3", "o4"].iter().any(|prefix| model.starts_with(prefix))
+}
+
+/// Whether a model of OpenAI reasons. Those that do refuse temperature and top-p.
+pub(super) fn is_reasoner(model: &str) -> bool {
+    is_newer(model) && !model.starts_with("gpt-5-chat")
+}

@@ -1,0 +1,129 @@
+//! Images and files.
+
+use hier_core::agent::{ChatRequest, Content, Message, Part, ToolCall};
+use serde_json::{Value, json};
+
+use super::super::*;
+use super::sent;
+
+/// A dialect, a part, and where it stands in the request, or what the refusal says.
+type Case = (&'static dyn Wire, Part, Result<Vec<(&'static str, Value)>, &'static str>);
+
+fn with_parts(parts: Vec<Part>) -> ChatRequest {
+    let call = ToolCall { name: "look".to_owned(), args: json!({}), id: "a".to_owned() };
+    let content = Content::Parts(parts);
+    ChatRequest::new([
+        Message::user(content.clone()),
+        Message::calls("", [call.clone()]),
+        Message::tool(&call, content),
+        Message::user("well?"),
+    ])
+}
+
+fn pdf() -> Part {
+    Part::file_data("application/pdf", "aGk=").named("w2.pdf")
+}
+
+fn address() -> Part {
+    Part::file("application/pdf", "https://papers.example/w2.pdf")
+}
+
+fn sound() -> Part {
+    Part::file_data("audio/wav", "aGk=")
+}
+
+/// Images and files of users and of results, by bytes and by address; a refusal with what is taken where one is not.
+#[test]
+fn images_and_files_of_openai() {
+    let data = "data:application/pdf;base64,aGk=";
+    let cases: Vec<Case> = vec![
+        (
+            OPENAI,
+            pdf(),
+            Ok(vec![
+                ("/messages/0/content/0/file", json!({ "filename": "w2.pdf", "file_data": data })),
+                ("/messages/3/content/0/file/file_data", json!(data)),
+            ]),
+        ),
+        (OPENAI, sound(), Ok(vec![("/messages/0/content/0/input_audio", json!({ "data": "aGk=", "format": "wav" }))])),
+        (OPENAI, address(), Err("none by their address")),
+        (
+            RESPONSES,
+            pdf(),
+            Ok(vec![
+                ("/input/0/content/0", json!({ "type": "input_file", "filename": "w2.pdf", "file_data": data })),
+                ("/input/2/output/0/type", json!("input_file")),
+            ]),
+        ),
+        (RESPONSES, address(), Ok(vec![("/input/0/content/0/file_url", json!("https://papers.example/w2.pdf"))])),
+        (RESPONSES, sound(), Err("not a file of the type `audio/wav`")),
+    ];
+    cases.into_iter().for_each(check);
+}
+
+#[test]
+fn images_and_files_of_anthropic_gemini_and_ollama() {
+    let cases: Vec<Case> = vec![
+        (
+            ANTHROPIC,
+            pdf(),
+            Ok(vec![
+                (
+                    "/messages/0/content/0",
+                    json!({
+                        "type": "document", "title": "w2.pdf",
+                        "source": { "type": "base64", "media_type": "application/pdf", "data": "aGk=" },
+                    }),
+                ),
+                ("/messages/2/content/0/content/0/type", json!("document")),
+            ]),
+        ),
+        (
+            ANTHROPIC,
+            Part::file_data("text/plain;charset=utf-8", "aGk="),
+            Ok(vec![(
+                "/messages/0/content/0/source",
+                json!({ "type": "text", "media_type": "text/plain", "data": "hi" }),
+            )]),
+        ),
+        (ANTHROPIC, Part::file_data("text/plain", "/w=="), Err("no Base64 of UTF-8")),
+        (ANTHROPIC, sound().named("a.wav"), Err("not a file (`a.wav`)")),
+        (
+            GEMINI,
+            sound(),
+            Ok(vec![
+                ("/contents/0/parts/0/inlineData", json!({ "mimeType": "audio/wav", "data": "aGk=" })),
+                ("/contents/2/parts/0/functionResponse/name", json!("look")),
+                ("/contents/3/parts/0/inlineData/data", json!("aGk=")),
+            ]),
+        ),
+        (
+            GEMINI,
+            address(),
+            Ok(vec![(
+                "/contents/0/parts/0/fileData",
+                json!({ "mimeType": "application/pdf", "fileUri": "https://papers.example/w2.pdf" }),
+            )]),
+        ),
+        (OLLAMA, Part::image_data("image/png", "aGk="), Ok(vec![("/messages/0/images", json!(["aGk="])), ("/messages/2/images", json!(["aGk="]))])),
+        (OLLAMA, pdf(), Err("images and no files: not a file (`w2.pdf`)")),
+        (OLLAMA, Part::image("https://papers.example/1.png"), Err("none by their address")),
+    ];
+    cases.into_iter().for_each(check);
+}
+
+fn check((wire, part, expected): Case) {
+        let body = sent(wire, "m", &with_parts(vec![part.clone()]));
+        match expected {
+            Ok(places) => {
+                let body = body.unwrap();
+                for (path, value) in places {
+                    assert_eq!(body.pointer(path), Some(&value), "{} {part:?} {path}: {body:#}", wire.name());
+                }
+            }
+            Err(told) => {
+                let refused = body.unwrap_err();
+                assert!(refused.contains(told), "{}: {refused}", wire.name());
+            }
+        }
+}

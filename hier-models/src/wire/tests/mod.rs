@@ -1,0 +1,26 @@
+//! What is sent, in all dialects.
+
+mod media;
+mod options;
+mod thoughts;
+
+use hier_core::agent::{ChatRequest, Message, ModelOptions, ToolSpec};
+use serde_json::{Value, json};
+
+use super::*;
+
+fn sent(wire: &dyn Wire, model: &str, request: &ChatRequest) -> Result<Value, String> {
+    let maker = maker(wire, wire.url());
+    super::request(wire, &Asked { model, maker: &maker, request, streamed: false }).map_err(|failure| failure.reason)
+}
+
+fn asking(options: ModelOptions) -> ChatRequest {
+    let tool = |name: &str| ToolSpec {
+        name: name.to_owned(),
+        description: "Looks.".to_owned(),
+        parameters: json!({ "type": "object" }),
+    };
+    ChatRequest::new([Message::system("Be kind."), Message::user("hi")])
+        .tools([tool("pay"), tool("look")])
+        .options(options)
+}

@@ -1,0 +1,206 @@
+//! Options, shapes and marks.
+
+use hier_core::agent::{ChatRequest, Effort, Message, ModelOptions, OutputSpec, PromptCache, ToolChoice};
+use serde_json::{Value, json};
+
+use super::super::*;
+use super::{asking, sent};
+
+/// Where an option stands in the request of a dialect, and as what; the text of the refusal where it has none.
+type Place = Result<(&'static str, Value), &'static str>;
+
+fn holds(wire: &dyn Wire, model: &str, options: &ModelOptions, place: Place) {
+    let body = sent(wire, model, &asking(options.clone()));
+    match place {
+        Ok((path, expected)) => {
+            let body = body.unwrap();
+            let found = body.pointer(path).cloned().unwrap_or_default();
+            assert_eq!(found, expected, "{} {model} {path}: {body:#}", wire.name());
+        }
+        Err(told) => {
+            let refused = body.unwrap_err();
+            assert!(refused.contains(told), "{}: {refused}", wire.name());
+        }
+    }
+}
+
+/// Refused, because the dialect has no such option.
+const LACKS: &str = "has no option";
+
+/// The same value, at these places.
+fn each(value: &Value, places: [&'static str; 5]) -> [Place; 5] {
+    places.map(|place| if place == LACKS { Err(LACKS) } else { Ok((place, value.clone())) })
+}
+
+/// Each option that has the same value everywhere, as OpenAI's chat completions, its responses, Anthropic, Gemini and Ollama
+/// take it; then the others.
+#[test]
+fn options_in_each_dialect() {
+    let one = ModelOptions::new;
+    let common = [
+        (one().temperature(0.5), json!(0.5), ["/temperature", "/temperature", "/temperature", "/generationConfig/temperature", "/options/temperature"]),
+        (one().top_p(0.5), json!(0.5), ["/top_p", "/top_p", "/top_p", "/generationConfig/topP", "/options/top_p"]),
+        (one().max_tokens(99), json!(99), ["/max_tokens", "/max_output_tokens", "/max_tokens", "/generationConfig/maxOutputTokens", "/options/num_predict"]),
+        (one().stop(["END"]), json!(["END"]), ["/stop", LACKS, "/stop_sequences", "/generationConfig/stopSequences", "/options/stop"]),
+        (one().seed(7), json!(7), ["/seed", LACKS, LACKS, "/generationConfig/seed", "/options/seed"]),
+        (one().extra(json!({ "more": { "a": 1 } })), json!(1), ["/more/a"; 5]),
+    ];
+    let common = common.map(|(options, value, places)| (options, each(&value, places)));
+    for (options, places) in common.into_iter().chain(others()) {
+        for (wire, place) in [OPENAI, RESPONSES, ANTHROPIC, GEMINI, OLLAMA].into_iter().zip(places) {
+            holds(wire, "m", &options, place);
+        }
+    }
+}
+
+fn others() -> [(ModelOptions, [Place; 5]); 5] {
+    let one = ModelOptions::new;
+    [
+        (
+            one().reasoning(Effort::Low),
+            [
+                Ok(("/reasoning_effort", json!("low"))),
+                Ok(("/reasoning/effort", json!("low"))),
+                Ok(("/output_config/effort", json!("low"))),
+                Ok(("/generationConfig/thinkingConfig", json!({ "thinkingLevel": "low", "includeThoughts": true }))),
+                Ok(("/think", json!(true))),
+            ],
+        ),
+        (
+            one().tool_choice(ToolChoice::Tool("pay".to_owned())),
+            [
+                Ok(("/tool_choice", json!({ "type": "function", "function": { "name": "pay" } }))),
+                Ok(("/tool_choice", json!({ "type": "function", "name": "pay" }))),
+                Ok(("/tool_choice", json!({ "type": "tool", "name": "pay" }))),
+                Ok(("/toolConfig/functionCallingConfig", json!({ "mode": "ANY", "allowedFunctionNames": ["pay"] }))),
+                Err("no option `tool_choice`"),
+            ],
+        ),
+        (
+            one().tool_choice(ToolChoice::None),
+            [
+                Ok(("/tool_choice", json!("none"))),
+                Ok(("/tool_choice", json!("none"))),
+                Ok(("/tool_choice", json!({ "type": "none" }))),
+                Ok(("/toolConfig/functionCallingConfig", json!({ "mode": "NONE" }))),
+                Ok(("/tools", Value::Null)),
+            ],
+        ),
+        (
+            one().parallel_calls(false),
+            [
+                Ok(("/parallel_tool_calls", json!(false))),
+                Ok(("/parallel_tool_calls", json!(false))),
+                Ok(("/tool_choice", json!({ "type": "auto", "disable_parallel_tool_use": true }))),
+                Err("no option `parallel_calls`"),
+                Err("no option `parallel_calls`"),
+            ],
+        ),
+        (one().extra(json!([1])), [(); 5].map(|()| Err("no JSON object"))),
+    ]
+}
+
+/// What is not set is not sent.
+#[test]
+fn nothing_is_sent_unasked() {
+    for wire in ALL {
+        let body = sent(wire, "m", &ChatRequest::new([Message::user("hi")])).unwrap();
+        let mut fields: Vec<&str> = body.as_object().unwrap().keys().map(String::as_str).collect();
+        fields.sort_unstable();
+        let expected: &[&str] = match wire.name() {
+            "responses" => &["input", "model", "store", "stream"],
+            "anthropic" => &["max_tokens", "messages", "model", "stream"],
+            "gemini" => &["contents"],
+            _ => &["messages", "model", "stream"],
+        };
+        assert_eq!(fields, expected, "{}", wire.name());
+    }
+}
+
+/// How much each family of models is to think, in its own words.
+#[test]
+fn effort_in_the_words_of_each_family() {
+    let medium = || ModelOptions::new().reasoning(Effort::Medium);
+    let budget = |tokens: u32| json!({ "type": "enabled", "budget_tokens": tokens });
+    let cases: Vec<(&dyn Wire, &str, ModelOptions, Place)> = vec![
+        (ANTHROPIC, "claude-sonnet-4-5", medium(), Ok(("/thinking", budget(10_000)))),
+        (ANTHROPIC, "claude-sonnet-4-5", medium().max_tokens(2_000), Ok(("/thinking", budget(1_999)))),
+        (ANTHROPIC, "claude-sonnet-4-5", medium().max_tokens(1_024), Ok(("/thinking", Value::Null))),
+        (ANTHROPIC, "claude-sonnet-4-5", medium().reasoning(Effort::from("6000")), Ok(("/thinking", budget(6_000)))),
+        (ANTHROPIC, "claude-sonnet-4-5", medium().reasoning(Effort::from("huge")), Err("no effort `huge`")),
+        (ANTHROPIC, "claude-opus-4-6", medium(), Ok(("/thinking", json!({ "type": "adaptive" })))),
+        (
+            ANTHROPIC,
+            "claude-opus-4-6",
+            medium().reasoning(Effort::from("max")),
+            Ok(("/output_config/effort", json!("max"))),
+        ),
+        (ANTHROPIC, "claude-opus-4-6", medium().reasoning(Effort::None), Ok(("/thinking/type", json!("disabled")))),
+        // A model that thinks takes neither, nor a call that is forced.
+        (ANTHROPIC, "claude-opus-4-6", medium().temperature(0.5), Ok(("/temperature", Value::Null))),
+        (ANTHROPIC, "claude-opus-4-6", medium().tool_choice(ToolChoice::Required), Ok(("/thinking", Value::Null))),
+        (OPENAI, "gpt-5", medium().temperature(0.5), Ok(("/temperature", Value::Null))),
+        (OPENAI, "gpt-5", medium().max_tokens(9), Ok(("/max_completion_tokens", json!(9)))),
+        (RESPONSES, "gpt-5", ModelOptions::new(), Ok(("/include", json!(["reasoning.encrypted_content"])))),
+        (RESPONSES, "gpt-4o", ModelOptions::new(), Ok(("/include", Value::Null))),
+        (
+            GEMINI,
+            "gemini-2.5-flash",
+            medium(),
+            Ok(("/generationConfig/thinkingConfig", json!({ "thinkingBudget": 8_192, "includeThoughts": true }))),
+        ),
+        (
+            GEMINI,
+            "gemini-3-flash",
+            medium().reasoning(Effort::None),
+            Ok(("/generationConfig/thinkingConfig", json!({ "thinkingLevel": "minimal", "includeThoughts": false }))),
+        ),
+        (OLLAMA, "gpt-oss:20b", medium(), Ok(("/think", json!("medium")))),
+        (OLLAMA, "qwen3", medium().reasoning(Effort::None), Ok(("/think", json!(false)))),
+    ];
+    for (wire, model, options, place) in cases {
+        holds(wire, model, &options, place);
+    }
+}
+
+/// The shape of an answer, as each provider itself holds the model to it.
+#[test]
+fn shapes_in_each_dialect() {
+    let schema = json!({ "type": "object", "properties": { "a": { "type": "integer" } } });
+    let output = OutputSpec { name: "shape".to_owned(), schema: schema.clone() };
+    let named = json!({ "name": "shape", "schema": schema, "strict": false });
+    let mut format = named.clone();
+    format["type"] = json!("json_schema");
+    let mut closed = schema.clone();
+    closed["additionalProperties"] = json!(false);
+    let places = [
+        (OPENAI, "/response_format", json!({ "type": "json_schema", "json_schema": named })),
+        (RESPONSES, "/text/format", format),
+        (ANTHROPIC, "/output_config/format", json!({ "type": "json_schema", "schema": closed })),
+        (GEMINI, "/generationConfig/responseJsonSchema", schema.clone()),
+        (OLLAMA, "/format", schema),
+    ];
+    for (wire, path, expected) in places {
+        let body = sent(wire, "m", &asking(ModelOptions::new()).output(output.clone())).unwrap();
+        assert_eq!(body.pointer(path), Some(&expected), "{}: {body:#}", wire.name());
+    }
+}
+
+/// Anthropic remembers only what is marked: tools, instructions, the conversation so far. Others take no notice.
+#[test]
+fn what_is_to_be_remembered_is_marked() {
+    let marks = |body: &Value| body.to_string().matches("cache_control").count();
+    let long = ModelOptions::new().cache(PromptCache::Long);
+    let body = sent(ANTHROPIC, "m", &asking(long.clone())).unwrap();
+    let mark = json!({ "type": "ephemeral", "ttl": "1h" });
+    for path in ["/tools/1", "/system/0", "/messages/0/content/0"] {
+        assert_eq!(body.pointer(path).unwrap()["cache_control"], mark, "{body:#}");
+    }
+    assert_eq!((marks(&body), &body["system"][0]["text"]), (3, &json!("Be kind.")));
+    let short = ModelOptions::new().cache(PromptCache::Short);
+    let body = sent(ANTHROPIC, "m", &ChatRequest::new([Message::user("hi")]).options(short)).unwrap();
+    assert_eq!(body["messages"][0]["content"][0]["cache_control"], json!({ "type": "ephemeral" }));
+    for wire in [OPENAI, RESPONSES, GEMINI, OLLAMA] {
+        assert_eq!(marks(&sent(wire, "m", &asking(long.clone())).unwrap()), 0, "{}", wire.name());
+    }
+}
