@@ -105,7 +105,11 @@ fn images_and_files_of_anthropic_gemini_and_ollama() {
                 json!({ "mimeType": "application/pdf", "fileUri": "https://papers.example/w2.pdf" }),
             )]),
         ),
-        (OLLAMA, Part::image_data("image/png", "aGk="), Ok(vec![("/messages/0/images", json!(["aGk="])), ("/messages/2/images", json!(["aGk="]))])),
+        (
+            OLLAMA,
+            Part::image_data("image/png", "aGk="),
+            Ok(vec![("/messages/0/images", json!(["aGk="])), ("/messages/2/images", json!(["aGk="]))]),
+        ),
         (OLLAMA, pdf(), Err("images and no files: not a file (`w2.pdf`)")),
         (OLLAMA, Part::image("https://papers.example/1.png"), Err("none by their address")),
     ];
@@ -113,17 +117,17 @@ fn images_and_files_of_anthropic_gemini_and_ollama() {
 }
 
 fn check((wire, part, expected): Case) {
-        let body = sent(wire, "m", &with_parts(vec![part.clone()]));
-        match expected {
-            Ok(places) => {
-                let body = body.unwrap();
-                for (path, value) in places {
-                    assert_eq!(body.pointer(path), Some(&value), "{} {part:?} {path}: {body:#}", wire.name());
-                }
-            }
-            Err(told) => {
-                let refused = body.unwrap_err();
-                assert!(refused.contains(told), "{}: {refused}", wire.name());
+    let body = sent(wire, "m", &with_parts(vec![part.clone()]));
+    match expected {
+        Ok(places) => {
+            let body = body.unwrap();
+            for (path, value) in places {
+                assert_eq!(body.pointer(path), Some(&value), "{} {part:?} {path}: {body:#}", wire.name());
             }
         }
+        Err(told) => {
+            let refused = body.unwrap_err();
+            assert!(refused.contains(told), "{}: {refused}", wire.name());
+        }
+    }
 }

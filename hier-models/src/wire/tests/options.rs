@@ -38,10 +38,28 @@ fn each(value: &Value, places: [&'static str; 5]) -> [Place; 5] {
 fn options_in_each_dialect() {
     let one = ModelOptions::new;
     let common = [
-        (one().temperature(0.5), json!(0.5), ["/temperature", "/temperature", "/temperature", "/generationConfig/temperature", "/options/temperature"]),
+        (
+            one().temperature(0.5),
+            json!(0.5),
+            ["/temperature", "/temperature", "/temperature", "/generationConfig/temperature", "/options/temperature"],
+        ),
         (one().top_p(0.5), json!(0.5), ["/top_p", "/top_p", "/top_p", "/generationConfig/topP", "/options/top_p"]),
-        (one().max_tokens(99), json!(99), ["/max_tokens", "/max_output_tokens", "/max_tokens", "/generationConfig/maxOutputTokens", "/options/num_predict"]),
-        (one().stop(["END"]), json!(["END"]), ["/stop", LACKS, "/stop_sequences", "/generationConfig/stopSequences", "/options/stop"]),
+        (
+            one().max_tokens(99),
+            json!(99),
+            [
+                "/max_tokens",
+                "/max_output_tokens",
+                "/max_tokens",
+                "/generationConfig/maxOutputTokens",
+                "/options/num_predict",
+            ],
+        ),
+        (
+            one().stop(["END"]),
+            json!(["END"]),
+            ["/stop", LACKS, "/stop_sequences", "/generationConfig/stopSequences", "/options/stop"],
+        ),
         (one().seed(7), json!(7), ["/seed", LACKS, LACKS, "/generationConfig/seed", "/options/seed"]),
         (one().extra(json!({ "more": { "a": 1 } })), json!(1), ["/more/a"; 5]),
     ];
