@@ -49,11 +49,11 @@ impl<S: Values> Writes<S> {
 
     /// Hands over the writes in order, until one fails.
     #[inline]
-    pub(crate) fn try_for_each<E>(mut self, mut take: impl FnMut(S::Write) -> Result<(), E>) -> Result<(), E> {
+    pub(crate) fn take_each<E>(&mut self, mut take: impl FnMut(S::Write) -> Result<(), E>) -> Result<(), E> {
         match self.0.len() {
-            // By far the most frequent, and much cheaper than an iterator that owns the list.
+            // By far the most frequent, and much cheaper than an iterator.
             1 => self.0.pop().map_or(Ok(()), take),
-            _ => self.0.into_iter().try_for_each(&mut take),
+            _ => self.0.drain(..).try_for_each(&mut take),
         }
     }
 

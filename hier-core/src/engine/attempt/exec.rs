@@ -49,25 +49,40 @@ where
     resolve(task, call(task, body).await?)
 }
 
-/// Calls a node's code.
+/// Calls a node's code, when it is first polled.
 #[inline]
-pub(crate) fn call<'a, S: Values, C>(task: &'a Task<S, C>, body: &Body<S, C>) -> Call<'a, S> {
-    Call(panics::catch(|| body(task)).unwrap_or_else(|payload| {
-        let error = NodeError::panic(&*payload);
-        Box::pin(std::future::ready(Err(error)))
-    }))
+pub(crate) fn call<'a, S: Values, C>(task: &'a Task<S, C>, body: &'a Body<S, C>) -> Call<'a, S, C> {
+    Call::Begins(task, body)
 }
 
-/// A node's code that is running: its panics become errors.
-pub(crate) struct Call<'a, S: Values>(BoxFuture<'a, NodeResult<S>>);
+/// A node's code, called or running: its panics become errors.
+pub(crate) enum Call<'a, S: Values, C> {
+    Begins(&'a Task<S, C>, &'a Body<S, C>),
+    Runs(BoxFuture<'a, NodeResult<S>>),
+}
 
-impl<S: Values> Future for Call<'_, S> {
+impl<S: Values, C> Future for Call<'_, S, C> {
     type Output = NodeResult<S>;
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<NodeResult<S>> {
-        panics::catch(|| self.0.as_mut().poll(context))
-            .unwrap_or_else(|payload| Poll::Ready(Err(NodeError::panic(&*payload))))
+        // Written from inside, so that what a node returns is not moved once more.
+        let mut polled = Poll::Pending;
+        let call = &mut *self;
+        let caught = panics::catch(|| match call {
+            Self::Begins(task, body) => {
+                let mut running = body(task);
+                polled = running.as_mut().poll(context);
+                if polled.is_pending() {
+                    *call = Self::Runs(running);
+                }
+            }
+            Self::Runs(running) => polled = running.as_mut().poll(context),
+        });
+        match caught {
+            Ok(()) => polled,
+            Err(payload) => Poll::Ready(Err(NodeError::panic(&*payload))),
+        }
     }
 }
 

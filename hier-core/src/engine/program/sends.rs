@@ -174,6 +174,11 @@ impl Sends {
         self.targets.drain(..).filter_map(|(node, arg)| Some((node, arg?)))
     }
 
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.targets.is_empty()
+    }
+
     pub(crate) fn nodes(&self) -> impl Iterator<Item = usize> {
         self.targets.iter().map(|(node, _)| *node)
     }

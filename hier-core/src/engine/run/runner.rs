@@ -156,10 +156,12 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
                 Some(node) if self.is_bare(node) => {
                     let task = &self.task;
                     match call(task, &task.graph.nodes[node].body).await {
-                        Ok(Output { writes, gotos: None }) if self.position.is_simple(&self.task.graph.plan, node) => {
+                        Ok(Output { mut writes, gotos: None })
+                            if self.position.is_simple(&self.task.graph.plan, node) =>
+                        {
                             let Task { graph, state, .. } = &mut self.task;
                             let state = Arc::make_mut(state);
-                            self.position.apply_simply(graph, state, node, writes, &mut self.routing)?;
+                            self.position.apply_simply(graph, state, node, &mut writes, &mut self.routing)?;
                             None
                         }
                         output => {

@@ -237,12 +237,12 @@ impl<S: Values> Ledger<S> {
         channels: &[ChannelSpec],
         state: &mut S,
         node: usize,
-        writes: Writes<S>,
+        writes: &mut Writes<S>,
     ) -> Result<(), RunError> {
         self.version += 1;
         let mut at = 0;
         let merge = || {
-            writes.try_for_each(|write| {
+            writes.take_each(|write| {
                 at = write.channel();
                 if let Some(changes) = &mut self.changes {
                     changes.write(&write, self.versions[at] != self.version);

@@ -147,7 +147,7 @@ impl<S: Values> Position<S> {
         graph: &Program<S, C>,
         state: &mut S,
         node: usize,
-        writes: Writes<S>,
+        writes: &mut Writes<S>,
         routing: &mut Routing,
     ) -> Result<(), RunError> {
         let exit = &graph.plan.exits[node];
@@ -415,8 +415,11 @@ impl<S: Values> Position<S> {
         let plan = &*graph.plan;
         route(&graph.routes, &plan.exit(node).routes, state, routing)
             .map_err(|error| route_failed(plan, node, error))?;
-        routing.go.drain(..).for_each(|node| self.frontier.signal(plan, plan.rank(node)));
-        self.sends.extend(routing.sends.drain().map(|(node, arg)| (plan.rank(node), Some(arg))));
+        routing.go.iter().for_each(|node| self.frontier.signal(plan, plan.rank(*node)));
+        routing.go.clear();
+        if !routing.sends.is_empty() {
+            self.sends.extend(routing.sends.drain().map(|(node, arg)| (plan.rank(node), Some(arg))));
+        }
         self.frontier.end(plan);
         Ok(())
     }
