@@ -1,6 +1,7 @@
-//! Locks.
+//! Locks and counters.
 
 use std::sync::PoisonError;
+pub(crate) use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) use std::sync::{Mutex, MutexGuard};
 
 /// Locks, also after a panic elsewhere: what is behind these locks is whole at any time.

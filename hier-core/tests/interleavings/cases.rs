@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use futures_util::future::{Either, select};
+use futures_util::future::{BoxFuture, Either, select};
 use shuttle::future::{block_on, yield_now};
 use tokio_util::task::TaskTracker;
 
-use crate::pool::batch::Batch;
+use crate::pool::batch::{Batch, Work};
 
 const TASKS: usize = 4;
 const SCHEDULES: usize = 200;
@@ -36,27 +36,34 @@ impl Drop for Alive {
     }
 }
 
-/// A batch of tasks of which each waits as often as its number says, modulo three.
-async fn batch(gauge: &Arc<Gauge>, limit: usize, tracker: &TaskTracker) -> Vec<usize> {
-    let gauge = gauge.clone();
-    let mut numbers = 0..TASKS;
-    let start = move || {
-        let number = numbers.next()?;
-        let gauge = gauge.clone();
-        let task: futures_util::future::BoxFuture<'static, usize> = Box::pin(async move {
+/// Tasks of which each waits as often as its number says, modulo three. Each leaves the next its own number.
+struct Numbers(Arc<Gauge>);
+
+impl Work for Numbers {
+    type Task = BoxFuture<'static, (Option<usize>, usize)>;
+    type Spare = usize;
+    type Result = usize;
+
+    fn start(&self, number: usize, spare: Option<usize>) -> Self::Task {
+        let gauge = self.0.clone();
+        Box::pin(async move {
             let alive = Alive::new(&gauge);
             for _ in 0..number % 3 {
                 yield_now().await;
             }
             gauge.ended.fetch_add(1, Ordering::SeqCst);
+            assert!(spare.is_none_or(|before| before < number), "a thread takes tasks in order");
             drop(alive);
-            number
-        });
-        Some(task)
-    };
-    let results = Batch::run(TASKS, start, limit, tracker).await;
+            (Some(number), number)
+        })
+    }
+}
+
+async fn batch(gauge: &Arc<Gauge>, limit: usize, tracker: &TaskTracker) -> Vec<usize> {
+    let results = Batch::run(TASKS, Numbers(gauge.clone()), limit, tracker).await;
     let results = results.unwrap_or_else(|_| panic!("there is a runtime"));
-    results.into_iter().map(|result| result.expect("none is missing")).collect()
+    assert!(results.iter().all(|(place, number)| place == number));
+    results.into_iter().map(|(_, number)| number).collect()
 }
 
 #[test]

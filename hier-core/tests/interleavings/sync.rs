@@ -2,6 +2,7 @@
 
 use std::sync::PoisonError;
 
+pub(crate) use shuttle::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) use shuttle::sync::{Mutex, MutexGuard};
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use futures_core::future::BoxFuture;
 use tracing::Instrument;
 
-use crate::engine::attempt::report::{is_traced, report, task_span};
+use crate::engine::attempt::report::{report, task_span};
 use crate::engine::attempt::resolve;
 use crate::engine::attempt::route::{safely, with_routes};
 use crate::engine::program::heartbeat::{self, Heartbeat};
@@ -232,7 +232,16 @@ where
     S: Values,
     C: Send + Sync + 'static,
 {
-    let done = execute(task).await?;
+    routed(task, execute(task).await?)
+}
+
+/// Asks the routes of a task that has siblings.
+#[inline]
+pub(crate) fn routed<S, C>(task: &Task<S, C>, done: Done<S>) -> Result<Done<S>, NodeError>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+{
     let routes = &task.graph.plan.exits[task.run.key.node].routes;
     if routes.is_empty() || done.by == By::Handler || done.is_for_parent() {
         return Ok(done);
@@ -240,32 +249,28 @@ where
     safely(|| with_routes(&task.graph, task.state(), routes, done))
 }
 
-/// A task that has siblings, as a batch runs it.
-pub(crate) fn in_batch<S, C>(
-    task: Task<S, C>,
-    emitter: Option<Arc<Emitter<S>>>,
-) -> BoxFuture<'static, Result<Done<S>, NodeError>>
+/// Runs a task that has siblings; what it did is written down and told, where somebody wants to know.
+pub(crate) async fn execute_and_tell<S, C>(
+    task: &Task<S, C>,
+    emitter: Option<&Emitter<S>>,
+) -> Result<Done<S>, NodeError>
 where
     S: Values,
     C: Send + Sync + 'static,
 {
-    if emitter.is_none() && !is_traced() && task.run.shared.log.is_none() {
-        return Box::pin(async move { execute_and_route(&task).await });
-    }
-    let span = task_span(&task);
-    let told = async move {
-        let mut result = execute_and_route(&task).await;
+    let told = async {
+        let mut result = execute_and_route(task).await;
         if let Some(log) = &task.run.shared.log
-            && let Err(error) = log.ended(&task, &result).await
+            && let Err(error) = log.ended(task, &result).await
         {
             result = Err(error);
         }
         safely(|| {
-            if let Some(emitter) = &emitter {
-                report(emitter, &task, &result);
+            if let Some(emitter) = emitter {
+                report(emitter, task, &result);
             }
             result
         })
     };
-    Box::pin(told.instrument(span))
+    told.instrument(task_span(task)).await
 }

@@ -48,7 +48,7 @@ fn follow(plan: &Plan, by: Option<usize>, jump: Jump, destinations: &mut Destina
     };
     allowed(plan, by, Some(node))?;
     match jump.arg {
-        Some(arg) => destinations.sends.push((node, arg)),
+        Some(arg) => destinations.sends.push(node, arg),
         None => destinations.go.push(node),
     }
     Ok(())

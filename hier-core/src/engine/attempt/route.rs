@@ -39,7 +39,7 @@ pub(crate) fn with_routes<S: Values, C>(
     }
     let destinations = done.destinations.get_or_insert_default();
     destinations.go.extend(routing.go.iter().map(|node| plan.rank(*node)));
-    destinations.sends.extend(routing.sends.drain().map(|(node, arg)| (plan.rank(node), arg)));
+    destinations.sends.append(routing.sends.take().renumbered(|node| plan.rank(node)));
     Ok(done)
 }
 

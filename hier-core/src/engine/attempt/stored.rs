@@ -42,7 +42,7 @@ impl RoutingRecord {
         handler: bool,
     ) -> Result<Self, CodecError> {
         let go = destinations.go.iter().map(|node| graph.plan.shared_name(*node).clone()).collect();
-        let sends = destinations.sends.iter().map(|(node, arg)| graph.send_record(*node, arg));
+        let sends = destinations.sends.iter().map(|(node, arg)| graph.send_record(node, &arg));
         let version = Some(S::VERSION).filter(|version| *version > 1);
         Ok(Self { go, sends: sends.collect::<Result<_, CodecError>>()?, handler, version })
     }

@@ -176,7 +176,8 @@ impl<S: Values, C> Scribe<'_, S, C> {
             destinations.go.push(self.reader.graph.node(node)?);
         }
         for send in &routing.sends {
-            destinations.sends.push(self.send(routing.version, send)?);
+            let (node, arg) = self.send(routing.version, send)?;
+            destinations.sends.push(node, arg);
         }
         Ok(destinations)
     }

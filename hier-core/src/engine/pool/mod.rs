@@ -7,4 +7,4 @@ mod batch;
 mod runtime;
 mod watch;
 
-pub(crate) use batch::Batch;
+pub(crate) use batch::{Batch, Work};

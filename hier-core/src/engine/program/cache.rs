@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{By, Destinations, Done, SendArg, Task};
+use super::{By, Destinations, Done, Sends, Task};
 use crate::error::NodeError;
 use crate::state::{Values, Writes};
 use crate::sync::lock;
@@ -43,7 +43,7 @@ struct Kept<S: Values> {
     until: Instant,
     writes: Writes<S>,
     go: Vec<usize>,
-    sends: Vec<(usize, SendArg)>,
+    sends: Sends,
 }
 
 /// How many results a compiled graph keeps.

@@ -1,6 +1,6 @@
 //! What came of a task.
 
-use super::{ParentCommand, SendArg};
+use super::{ParentCommand, Sends};
 use crate::state::{Values, Writes};
 
 /// What a task did: its writes, and where it leads beside the plain edges.
@@ -16,7 +16,7 @@ pub(crate) struct Done<S: Values> {
 #[derive(Default)]
 pub(crate) struct Destinations {
     pub(crate) go: Vec<usize>,
-    pub(crate) sends: Vec<(usize, SendArg)>,
+    pub(crate) sends: Sends,
     pub(crate) parent: Option<Box<dyn ParentCommand>>,
 }
 

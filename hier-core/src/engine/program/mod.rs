@@ -37,5 +37,5 @@ pub(crate) use heartbeat::Heartbeat;
 pub(crate) use node::{Body, body};
 pub(crate) use plan::{Allowed, Exit, Join, PULLED, Plan, TaskKey};
 pub(crate) use run::{Inbox, Personal, Shared, random_node};
-pub(crate) use sends::{SendArg, Sends};
+pub(crate) use sends::{Outbox, SendArg, Sends};
 pub(crate) use steps::{STEP, StepHome, StepLog, StepLogs};

@@ -1,12 +1,12 @@
 //! Where a route leads.
 
-use super::{Payload, Sends};
+use super::{Outbox, Payload};
 
 /// Where a route leads: filled by the generated `match`, `if` and `for`, and by the closures of a builder.
 #[derive(Default)]
 pub struct Routing {
     pub(crate) go: smallvec::SmallVec<[usize; 4]>,
-    pub(crate) sends: Sends,
+    pub(crate) sends: Outbox,
 }
 
 impl std::fmt::Debug for Routing {

@@ -135,51 +135,137 @@ impl SendArg {
     }
 }
 
-/// What routes send, in order: to which node, and what.
+/// What routes send.
 #[derive(Default)]
-pub(crate) struct Sends {
-    /// Those that have no payload yet are the last, and stand in the row that grows.
-    targets: Vec<(usize, Option<SendArg>)>,
-    row: Option<Box<dyn ErasedRow>>,
-    /// How many stand in rows that are closed.
-    closed: usize,
+pub(crate) struct Outbox {
+    sends: Sends,
+    /// The row that grows, and the number of its first Send.
+    open: Option<(usize, Box<dyn ErasedRow>)>,
 }
 
-impl Sends {
+impl Outbox {
     pub(crate) fn push<T: Payload>(&mut self, node: usize, payload: T) {
-        if let Some(row) = self.row.as_mut().and_then(|row| row.as_any_mut().downcast_mut::<Row<T>>()) {
+        let row = self.open.as_mut().and_then(|(_, row)| row.as_any_mut().downcast_mut::<Row<T>>());
+        if let Some(row) = row {
             row.0.push(payload);
         } else {
             self.close();
-            self.row = Some(Box::new(Row(SmallVec::from_iter([payload]))));
+            self.open = Some((self.sends.len(), Box::new(Row(SmallVec::from_iter([payload])))));
         }
-        self.targets.push((node, None));
+        self.sends.nodes.push(node);
     }
 
     /// Closes the row that grows: what was sent shares it.
     fn close(&mut self) {
-        if let Some(row) = self.row.take() {
-            let row: Arc<dyn ErasedRow> = row.into();
-            for (place, (_, arg)) in self.targets[self.closed..].iter_mut().enumerate() {
-                *arg = Some(SendArg { row: row.clone(), place });
-            }
+        if let Some((first, row)) = self.open.take() {
+            self.sends.rows.push((first, SendArg { row: row.into(), place: 0 }));
         }
-        self.closed = self.targets.len();
     }
 
     /// Takes everything out.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = (usize, SendArg)> {
+    pub(crate) fn take(&mut self) -> Sends {
         self.close();
-        self.closed = 0;
-        self.targets.drain(..).filter_map(|(node, arg)| Some((node, arg?)))
+        std::mem::take(&mut self.sends)
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.targets.is_empty()
+        self.sends.is_empty()
     }
 
     pub(crate) fn nodes(&self) -> impl Iterator<Item = usize> {
-        self.targets.iter().map(|(node, _)| *node)
+        self.sends.nodes()
+    }
+}
+
+/// What is sent, in order: to which nodes, and what.
+#[derive(Clone, Default)]
+pub(crate) struct Sends {
+    nodes: Vec<usize>,
+    /// The rows in which the payloads stand, with the number of the first Send of each: those that follow it stand in the
+    /// row one after the other.
+    rows: Vec<(usize, SendArg)>,
+}
+
+impl Sends {
+    pub(crate) fn push(&mut self, node: usize, arg: SendArg) {
+        let number = self.nodes.len();
+        let follows = self.rows.last().is_some_and(|(first, last)| {
+            Arc::ptr_eq(&last.row, &arg.row) && last.place + (number - first) == arg.place
+        });
+        if !follows {
+            self.rows.push((number, arg));
+        }
+        self.nodes.push(node);
+    }
+
+    /// Adds others.
+    pub(crate) fn append(&mut self, mut others: Self) {
+        let offset = self.nodes.len();
+        if offset == 0 {
+            *self = others;
+            return;
+        }
+        self.nodes.append(&mut others.nodes);
+        self.rows.extend(others.rows.into_iter().map(|(first, arg)| (offset + first, arg)));
+    }
+
+    /// The same with other numbers for the nodes.
+    #[must_use]
+    pub(crate) fn renumbered(mut self, rank: impl Fn(usize) -> usize) -> Self {
+        self.nodes.iter_mut().for_each(|node| *node = rank(*node));
+        self
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, SendArg)> {
+        let arg = |(number, node): (usize, &usize)| Some((*node, self.arg(number)?));
+        self.nodes.iter().enumerate().filter_map(arg)
+    }
+
+    /// What was sent under this number, if there is such a Send.
+    pub(crate) fn arg(&self, number: usize) -> Option<SendArg> {
+        let mut arg = None;
+        self.set_arg(number, &mut arg);
+        arg
+    }
+
+    /// The same, in place of what another task was sent. Most often both stand in one row.
+    pub(crate) fn set_arg(&self, number: usize, arg: &mut Option<SendArg>) {
+        let row = match &*self.rows {
+            [row] => Some(row),
+            rows => rows[..rows.partition_point(|(first, _)| *first <= number)].last(),
+        };
+        let Some((first, row)) = row.filter(|_| number < self.nodes.len()) else {
+            *arg = None;
+            return;
+        };
+        let place = row.place + (number - first);
+        match arg {
+            Some(arg) if Arc::ptr_eq(&arg.row, &row.row) => arg.place = place,
+            _ => *arg = Some(SendArg { row: row.row.clone(), place }),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.nodes.clear();
+        self.rows.clear();
+    }
+
+    /// The node to which this one goes.
+    pub(crate) fn node(&self, number: usize) -> Option<usize> {
+        self.nodes.get(number).copied()
+    }
+
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = usize> {
+        self.nodes.iter().copied()
     }
 }

@@ -1,6 +1,7 @@
 //! Drives a thread: begins a run or takes it up, runs superstep after superstep, stores each, and ends it.
 
 pub(in crate::engine) mod hooks;
+pub(in crate::engine) mod piece;
 pub(in crate::engine) mod resume;
 pub(in crate::engine) mod resume_subgraph;
 pub(in crate::engine) mod runner;

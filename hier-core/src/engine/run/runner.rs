@@ -10,6 +10,7 @@ use crate::engine::attempt::report::{is_traced, report, started, step_span, task
 use crate::engine::durable::journal::Journal;
 use crate::engine::durable::resumed::Resumed;
 use crate::engine::program::{Done, Output, ParentCommand, Program, Routing, Run, Shared, Task, TaskKey};
+use crate::engine::run::piece::ended;
 use crate::engine::step::{Applied, Breakpoints, Position};
 use crate::engine::stream::emitter::Emitter;
 use crate::engine::stream::event::{Event, StreamMode};
@@ -301,7 +302,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
                 }
                 Ok(None)
             }
-            result => self.conclude(std::iter::once((self.task.run.key, result))),
+            result => self.conclude(std::iter::once(ended(self.task.run.key, result))),
         }
     }
 

@@ -2,80 +2,93 @@
 
 use std::sync::Arc;
 
-use crate::engine::attempt::exec::in_batch;
 use crate::engine::attempt::report::started;
 use crate::engine::durable::load::Reader;
-use crate::engine::durable::resumed::Before;
+use crate::engine::durable::resumed::{Before, Resumed};
 use crate::engine::pool::Batch;
-use crate::engine::program::{By, Checkpoints, Done, Inbox, SendArg, Task, TaskKey};
-use crate::engine::run::runner::{End, Runner, TaskResult};
-use crate::engine::step::Applied;
+use crate::engine::program::{By, Checkpoints, Done, Inbox, Task, TaskKey};
+use crate::engine::run::piece::{Ended, Tasks, ended};
+use crate::engine::run::runner::{End, Runner};
+use crate::engine::step::{Applied, StepTasks};
 use crate::engine::stream::event::{Event, NodeUpdate, StreamMode};
 use crate::error::{NodeError, NodeErrorKind, RunError};
 use crate::state::{Update, Values};
 
-/// A task of a step, before it runs.
-struct Planned {
-    key: TaskKey,
-    arg: Option<SendArg>,
-    inbox: Option<Arc<Inbox>>,
+/// What is known of a step that is taken up again.
+struct Known<S: Values> {
+    /// How the tasks ended that do not run again, with their places.
+    ended: Vec<(usize, Ended<S>)>,
+    /// Those that run.
+    open: Vec<(usize, Arc<Inbox>)>,
+    /// For each task the first slot that it has not written.
+    slots: Vec<i32>,
 }
 
 impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     /// A step of any number of tasks.
     pub(in crate::engine) async fn several(&mut self) -> Result<Option<End>, RunError> {
-        let keys: Vec<TaskKey> = self.position.tasks(self.step).collect();
-        self.check_calls(&keys)?;
-        let plan = |key: &TaskKey| Planned { key: *key, arg: self.position.take_arg(*key), inbox: None };
-        let mut tasks: Vec<Planned> = keys.iter().map(plan).collect();
-        let mut results: Vec<Option<TaskResult<S>>> = std::iter::repeat_with(|| None).take(tasks.len()).collect();
-        let mut slots = vec![0; tasks.len()];
-        self.tell_started(&tasks);
-        if let Some(resumed) = self.resumed.take() {
-            let (graph, thread) =
-                (self.task.graph.clone(), self.task.run.shared.config.thread_id().unwrap_or_default());
-            let reader = Reader { graph: &*graph, thread };
-            for ((task, result), slot) in tasks.iter_mut().zip(&mut results).zip(&mut slots) {
-                *slot = resumed.free_slot(&graph.plan.path(task.key));
-                match resumed.task(&reader, &*self.task.state, task.key)? {
-                    Before::Done(done) => {
-                        self.tell_cached(task.key.node, &done);
-                        *result = Some(Ok(done));
-                    }
-                    Before::Waits(questions) => {
-                        if let Some(emitter) = &self.emitter {
-                            emitter.interrupted(&questions);
-                        }
-                        *result = Some(Err(NodeError::from_kind(NodeErrorKind::Interrupt(questions), false)));
-                    }
-                    Before::Open(inbox) => task.inbox = Some(Arc::new(inbox)),
-                }
-            }
+        let step = self.position.step(self.step);
+        self.check_calls(&step)?;
+        self.tell_started(&step);
+        let known = self.resumed.take().map(|resumed| self.known(&step, &resumed)).transpose()?;
+        if self.journal.is_none() && known.is_none() {
+            let results = self.run_all(step, None).await?;
+            return self.conclude(results.into_iter().map(|(_, result)| result));
         }
-        let open: Vec<usize> = (0..keys.len()).filter(|place| results[*place].is_none()).collect();
-        let run = tasks.into_iter().enumerate().filter(|(place, _)| results[*place].is_none()).map(|(_, task)| task);
-        for (place, result) in open.into_iter().zip(self.run_all(run.collect()).await?) {
-            if let Some(Ok(done)) = &result {
+        let keys: Vec<TaskKey> = step.keys().collect();
+        let (mut results, open, mut slots) = match known {
+            Some(Known { ended, open, slots }) => (ended, Some(open), slots),
+            None => (Vec::new(), None, vec![0; keys.len()]),
+        };
+        let places: Option<Vec<usize>> = open.as_ref().map(|open| open.iter().map(|(place, _)| *place).collect());
+        for (place, result) in self.run_all(step, open).await? {
+            let place = places.as_ref().map_or(place, |places| places[place]);
+            if let Ok(task) = &result {
                 // Its writes, and where it leads.
-                slots[place] += i32::try_from(done.writes.len() + 1).unwrap_or(i32::MAX);
+                slots[place] += i32::try_from(task.done.writes.len() + 1).unwrap_or(i32::MAX);
             }
-            results[place] = result;
+            results.push((place, result));
         }
-        let results = keys.iter().copied().zip(results).filter_map(|(key, result)| Some((key, result?)));
-        let concluded = self.conclude(results);
+        results.sort_by_key(|(place, _)| *place);
+        let concluded = self.conclude(results.into_iter().map(|(_, result)| result));
         if let Err(RunError::Reduce { .. } | RunError::Conflict { .. }) = &concluded {
             self.void(&keys, &slots).await?;
         }
         concluded
     }
 
+    /// What is known of the tasks of a step that is taken up again.
+    fn known(&self, step: &StepTasks, resumed: &Resumed) -> Result<Known<S>, RunError> {
+        let (graph, thread) = (&*self.task.graph, self.task.run.shared.config.thread_id().unwrap_or_default());
+        let reader = Reader { graph, thread };
+        let mut known = Known { ended: Vec::new(), open: Vec::new(), slots: Vec::new() };
+        for (place, key) in step.keys().enumerate() {
+            known.slots.push(resumed.free_slot(&graph.plan.path(key)));
+            match resumed.task(&reader, &*self.task.state, key)? {
+                Before::Done(done) => {
+                    self.tell_cached(key.node, &done);
+                    known.ended.push((place, ended(key, Ok(done))));
+                }
+                Before::Waits(questions) => {
+                    if let Some(emitter) = &self.emitter {
+                        emitter.interrupted(&questions);
+                    }
+                    let error = NodeError::from_kind(NodeErrorKind::Interrupt(questions), false);
+                    known.ended.push((place, Err((key.node, error))));
+                }
+                Before::Open(inbox) => known.open.push((place, Arc::new(inbox))),
+            }
+        }
+        Ok(known)
+    }
+
     /// Calls of a graph that keeps its state for the whole thread have one state: a step can have one of them.
-    fn check_calls(&self, keys: &[TaskKey]) -> Result<(), RunError> {
+    fn check_calls(&self, step: &StepTasks) -> Result<(), RunError> {
         let graph = &*self.task.graph;
         let keeps =
             |node: usize| graph.nodes[node].checkpoints == Checkpoints::PerThread && graph.child(node).is_some();
         for node in (0..graph.nodes.len()).filter(|node| self.journal.is_some() && keeps(*node)) {
-            let calls = keys.iter().filter(|key| key.node == node).count();
+            let calls = step.keys().filter(|key| key.node == node).count();
             if calls > 1 {
                 let (graph, node) = (self.graph_name(), graph.plan.name(node).to_owned());
                 return Err(RunError::SharedCalls { graph, node, calls });
@@ -84,10 +97,10 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         Ok(())
     }
 
-    fn tell_started(&self, tasks: &[Planned]) {
+    fn tell_started(&self, step: &StepTasks) {
         let Some(emitter) = self.emitter.as_ref().filter(|emitter| emitter.wants_tasks()) else { return };
-        for Planned { key, arg, .. } in tasks {
-            emitter.started(started(&self.task.sibling(*key, arg.clone())));
+        for (place, key) in step.keys().enumerate() {
+            emitter.started(started(&self.task.sibling(key, step.arg(place))));
         }
     }
 
@@ -100,22 +113,19 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         emitter.emit(Event::Updates(NodeUpdate { node, update, cached: true }));
     }
 
-    /// Runs these tasks and returns their results in order.
-    async fn run_all(&self, tasks: Vec<Planned>) -> Result<Vec<Option<TaskResult<S>>>, RunError> {
-        if tasks.is_empty() {
+    /// Runs the tasks of a step, or those of them that are open, and returns how they ended, in order.
+    async fn run_all(
+        &self,
+        step: StepTasks,
+        open: Option<Vec<(usize, Arc<Inbox>)>>,
+    ) -> Result<Vec<(usize, Ended<S>)>, RunError> {
+        let tasks = Tasks::new(self.task.clone(), self.emitter.clone(), step, open);
+        let count = tasks.len();
+        if count == 0 {
             return Ok(Vec::new());
         }
-        let (template, emitter) = (self.task.clone(), self.emitter.clone());
-        let count = tasks.len();
-        let mut tasks = tasks.into_iter();
-        let start = move || {
-            let Planned { key, arg, inbox } = tasks.next()?;
-            let mut task: Task<S, C> = template.sibling(key, arg);
-            task.run.inbox = inbox;
-            Some(in_batch(task, emitter.clone()))
-        };
         let limit = self.task.run.shared.config.max_concurrency.unwrap_or(usize::MAX);
-        let results = Batch::run(count, start, limit, &self.task.run.shared.tracker).await;
+        let results = Batch::run(count, tasks, limit, &self.task.run.shared.tracker).await;
         results.map_err(|_| RunError::NoRuntime { graph: self.graph_name() })
     }
 
@@ -123,26 +133,33 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     /// the parent, or questions.
     pub(in crate::engine) fn conclude(
         &mut self,
-        results: impl Iterator<Item = (TaskKey, TaskResult<S>)>,
+        results: impl Iterator<Item = Ended<S>>,
     ) -> Result<Option<End>, RunError> {
-        let mut ended = Vec::with_capacity(results.size_hint().1.unwrap_or_default());
         let mut questions = Vec::new();
         let mut interrupted = false;
-        let mut parent = None;
-        for (key, result) in results {
-            match result {
-                Ok(mut done) => match done.destinations.as_mut().and_then(|destinations| destinations.parent.take()) {
-                    Some(command) => parent = parent.or(Some(End::Parent(key.node, command))),
-                    None => ended.push(Applied { node: Some(key.node), pushed: key.send.is_some(), done }),
-                },
-                Err(error) => match error.kind() {
-                    NodeErrorKind::Interrupt(asked) => {
-                        interrupted = true;
-                        questions.extend(asked.iter().cloned());
-                    }
-                    _ => return Err(self.failed(key.node, error)),
-                },
+        let (mut parent, mut failed) = (None, None);
+        // A list of results becomes this one in place.
+        let done = results.filter_map(|result| match result {
+            Ok(mut task) => match task.done.destinations.as_mut().and_then(|destinations| destinations.parent.take()) {
+                Some(command) => {
+                    parent.get_or_insert(End::Parent(task.node?, command));
+                    None
+                }
+                None => Some(task),
+            },
+            Err((node, error)) => {
+                if let NodeErrorKind::Interrupt(asked) = error.kind() {
+                    interrupted = true;
+                    questions.extend(asked.iter().cloned());
+                } else {
+                    failed.get_or_insert((node, error));
+                }
+                None
             }
+        });
+        let mut ended: Vec<Applied<S>> = done.collect();
+        if let Some((node, error)) = failed {
+            return Err(self.failed(node, error));
         }
         if parent.is_some() {
             return Ok(parent);

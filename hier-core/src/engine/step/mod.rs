@@ -6,6 +6,7 @@ mod changes;
 mod frontier;
 mod ledger;
 mod position;
+mod tasks;
 #[cfg(test)]
 mod tests;
 
@@ -13,3 +14,4 @@ pub(crate) use breakpoints::Breakpoints;
 pub(crate) use changes::Changes;
 pub(crate) use ledger::Applied;
 pub(crate) use position::{Last, Position};
+pub(crate) use tasks::StepTasks;

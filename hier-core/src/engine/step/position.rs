@@ -8,17 +8,18 @@ use std::sync::Arc;
 
 use super::frontier::Frontier;
 use super::ledger::{Applied, Ledger, path_order};
+use super::tasks::StepTasks;
 use crate::checkpoint::{Agenda, CodecError, LastRan, SendRecord};
 use crate::engine::attempt::route::{route, safely, with_routes};
-use crate::engine::program::{By, Destinations, Done, Plan, Program, Routing, SendArg, TaskKey};
+use crate::engine::program::{By, Destinations, Done, Plan, Program, Routing, SendArg, Sends, TaskKey};
 use crate::error::{NodeError, RunError};
 use crate::state::{Values, Writes};
 
 /// Where a thread stands between two supersteps. The state is passed in, since the nodes of a step borrow it.
 pub(crate) struct Position<S: Values> {
     frontier: Frontier,
-    /// What was sent, to which nodes. A payload is taken out when its task is begun.
-    sends: Vec<(usize, Option<SendArg>)>,
+    /// What was sent, to which nodes. Who runs the step's tasks shares it.
+    sends: Arc<Sends>,
     /// The number of the first Send. What a command sends replaces what was sent before, and does not get its numbers: what
     /// the replaced tasks have done is theirs.
     first_send: usize,
@@ -48,7 +49,7 @@ impl<S: Values> Position<S> {
     pub(crate) fn new<C>(graph: &Program<S, C>, is_child: bool) -> Self {
         Self {
             frontier: Frontier::new(&graph.plan),
-            sends: Vec::new(),
+            sends: Arc::default(),
             first_send: 0,
             start: None,
             last: Last::Nothing,
@@ -81,15 +82,15 @@ impl<S: Values> Position<S> {
 
     /// The tasks of a step, in order: what was sent, then the nodes that edges led to, by name.
     pub(crate) fn tasks(&self, step: i64) -> impl Iterator<Item = TaskKey> {
-        let sent = (self.first_send..).zip(&self.sends);
-        let pushed = sent.map(move |(send, (node, _))| TaskKey { node: *node, step, send: Some(send) });
+        let sent = (self.first_send..).zip(self.sends.nodes());
+        let pushed = sent.map(move |(send, node)| TaskKey { node, step, send: Some(send) });
         pushed.chain(self.frontier.ready().iter().map(move |node| TaskKey { node: *node, step, send: None }))
     }
 
-    /// Takes what a task was sent, if it was.
-    pub(crate) fn take_arg(&mut self, key: TaskKey) -> Option<SendArg> {
-        let place = key.send?.checked_sub(self.first_send)?;
-        self.sends.get_mut(place)?.1.take()
+    /// The same as something that is kept while they run.
+    pub(crate) fn step(&self, step: i64) -> StepTasks {
+        let (first_send, sends) = (self.first_send, self.sends.clone());
+        StepTasks { step, first_send, sends, pulled: self.frontier.ready().to_vec() }
     }
 
     /// The nodes of the step, as often as they run.
@@ -240,7 +241,7 @@ impl<S: Values> Position<S> {
         }
         if !destinations.sends.is_empty() {
             self.first_send += self.sends.len();
-            self.sends.clear();
+            self.sends = Arc::default();
             self.send(destinations.sends);
         }
         self.frontier.sort();
@@ -291,12 +292,11 @@ impl<S: Values> Position<S> {
         let plan = &graph.plan;
         let mut agenda = Agenda { start: self.start.is_some(), last: self.last_ran(plan), ..Agenda::default() };
         self.frontier.note(plan, &mut agenda);
-        for (node, arg) in &self.sends {
-            let running = || CodecError::new("its task is running");
-            let record = arg.as_ref().ok_or_else(running).and_then(|arg| graph.send_record(*node, arg));
+        for (node, arg) in self.sends.iter() {
+            let record = graph.send_record(node, &arg);
             let record = record.map_err(|error| RunError::Encode {
                 graph: plan.graph().to_owned(),
-                what: format!("what was sent to node `{}`", plan.name(*node)),
+                what: format!("what was sent to node `{}`", plan.name(node)),
                 reason: error.to_string(),
             })?;
             agenda.sends.push(record);
@@ -322,7 +322,7 @@ impl<S: Values> Position<S> {
         let mut position = Self::new(graph, is_child);
         position.frontier = Frontier::read(plan, agenda, |name| graph.node(name), no_join)?;
         for SendRecord { node, payload } in &agenda.sends {
-            position.sends.push((graph.node(node)?, Some(SendArg::stored(payload.clone()))));
+            Arc::make_mut(&mut position.sends).push(graph.node(node)?, SendArg::stored(payload.clone()));
         }
         position.read_last(graph, &agenda.last);
         Ok(position)
@@ -418,18 +418,27 @@ impl<S: Values> Position<S> {
         routing.go.iter().for_each(|node| self.frontier.signal(plan, plan.rank(*node)));
         routing.go.clear();
         if !routing.sends.is_empty() {
-            self.sends.extend(routing.sends.drain().map(|(node, arg)| (plan.rank(node), Some(arg))));
+            let sends = routing.sends.take().renumbered(|node| plan.rank(node));
+            Arc::make_mut(&mut self.sends).append(sends);
         }
         self.frontier.end(plan);
         Ok(())
     }
 
-    fn send(&mut self, sends: Vec<(usize, SendArg)>) {
-        self.sends.extend(sends.into_iter().map(|(node, arg)| (node, Some(arg))));
+    fn send(&mut self, sends: Sends) {
+        if !sends.is_empty() {
+            Arc::make_mut(&mut self.sends).append(sends);
+        }
     }
 
+    #[inline]
     fn clear_sends(&mut self) {
-        self.sends.clear();
+        if !self.sends.is_empty() {
+            match Arc::get_mut(&mut self.sends) {
+                Some(sends) => sends.clear(),
+                None => self.sends = Arc::default(),
+            }
+        }
         self.first_send = 0;
         self.commanded.clear();
     }

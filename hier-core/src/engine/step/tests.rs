@@ -10,7 +10,7 @@ use super::{Applied, Last, Position};
 use crate::checkpoint::{Agenda, codec};
 use crate::engine::attempt::route::with_routes;
 use crate::engine::program::{
-    Destinations, Done, Hooks, NodeCache, Plan, Program, RouteFn, Routing, SendArg, SpecRef, TaskKey,
+    Destinations, Done, Hooks, NodeCache, Plan, Program, RouteFn, Routing, SendArg, Sends, SpecRef, TaskKey,
 };
 use crate::error::RunError;
 use crate::reducer::json::Builtin;
@@ -166,6 +166,12 @@ fn a_whole_run_by_hand() {
     assert_eq!(hand.position.last(), Last::Node(3), "what was sent is not who ran last");
 }
 
+fn sent(node: usize, payload: &SendArg) -> Sends {
+    let mut sends = Sends::default();
+    sends.push(node, payload.clone());
+    sends
+}
+
 #[test]
 fn what_a_command_sends_takes_the_place_but_not_the_name_of_what_was_sent() {
     fn choose(_: &[Value], _: usize) -> (Vec<usize>, Vec<usize>) {
@@ -175,7 +181,7 @@ fn what_a_command_sends_takes_the_place_but_not_the_name_of_what_was_sent() {
     let mut hand = Hand::new(&graph);
     let before = hand.names(1);
     let payload = SendArg::new(7);
-    let destinations = || Destinations { sends: vec![(1, payload.clone())], ..Destinations::default() };
+    let destinations = || Destinations { sends: sent(1, &payload), ..Destinations::default() };
     hand.position.follow(&graph.plan, destinations());
     let after = hand.names(1);
     assert_eq!((before.len(), after.len()), (2, 1));
@@ -190,8 +196,7 @@ fn what_a_command_sends_takes_the_place_but_not_the_name_of_what_was_sent() {
     let moved = hand.moved();
     hand.position.stored();
     assert_eq!(hand.names(1), moved.names(1));
-    let key = task(&hand);
-    assert!(hand.position.take_arg(key).is_some());
+    assert!(hand.position.step(1).arg(0).is_some());
 }
 
 /// Which node ran last, or among which it is ambiguous.
