@@ -97,9 +97,12 @@ pub(in crate::engine) struct Piece<S: Values, C> {
 
 enum Code<S: Values, C> {
     /// A node without options of which nobody wants to know: nothing but its code.
-    Bare(BoxFuture<'static, (Box<Task<S, C>>, NodeResult<S>)>),
-    Whole(BoxFuture<'static, (Box<Task<S, C>>, TaskResult<S>)>),
+    Bare(Running<S, C, NodeResult<S>>),
+    Whole(Running<S, C, TaskResult<S>>),
 }
+
+/// What runs a task, and hands it back with what came of it.
+type Running<S, C, T> = BoxFuture<'static, (Box<Task<S, C>>, T)>;
 
 impl<S: Values, C: Send + Sync + 'static> Future for Piece<S, C> {
     type Output = (Option<Box<Task<S, C>>>, Ended<S>);
