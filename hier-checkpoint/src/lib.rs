@@ -41,6 +41,8 @@ mod postgres;
 mod retention;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod rows;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod run_rows;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]

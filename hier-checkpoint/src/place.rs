@@ -24,6 +24,8 @@ pub(crate) enum Place<'a> {
     },
     /// An item of a store, or the vectors of its texts.
     Item { namespace: &'a str, key: &'a str, vectors: bool },
+    /// A row of the runs: of which table, and its key there.
+    Row { table: &'static str, key: &'a str },
 }
 
 impl Place<'_> {
@@ -64,6 +66,11 @@ impl Place<'_> {
                 text(&mut bytes, namespace);
                 text(&mut bytes, key);
             }
+            Self::Row { table, key } => {
+                bytes.push(b'r');
+                text(&mut bytes, table);
+                text(&mut bytes, key);
+            }
         }
         bytes
     }
@@ -78,6 +85,12 @@ impl Place<'_> {
             Self::Write { thread, namespace, checkpoint, task, slot, .. } => {
                 let of = format!("at checkpoint `{checkpoint}` of namespace `{namespace}`");
                 (thread, format!("write {slot} of task `{task}` {of}"))
+            }
+            Self::Row { table, key } => {
+                return SaverError::Unusable {
+                    place: format!("row `{key}` of `{table}`"),
+                    reason: format!("it {reason}"),
+                };
             }
             Self::Item { namespace, key, .. } => {
                 let place = format!("item `{key}` of namespace `{namespace}`");

@@ -57,3 +57,33 @@ async fn a_new_file_can_be_opened_by_many_at_once() {
         }
     }
 }
+
+async fn runs_report(options: SqliteOptions) -> hier_testkit::runs::Report {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut report = hier_testkit::runs::Report::default();
+    for (number, case) in hier_testkit::runs::cases().enumerate() {
+        let path = folder.path().join(format!("{number}.db"));
+        let store = options.clone().open(path).await.expect("a new file");
+        report.results.push((case, case.run(store).await));
+    }
+    report
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_in_a_file_keep_the_contract() {
+    let report = runs_report(Sqlite::options()).await;
+    assert!(report.passed(), "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_in_memory_keep_the_contract() {
+    let report = hier_testkit::runs::run(Sqlite::in_memory).await;
+    assert!(report.passed(), "{report}");
+}
+
+#[cfg(all(feature = "compression", feature = "encryption"))]
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_in_an_encrypted_and_compressed_file_keep_the_contract() {
+    let report = runs_report(Sqlite::options().compress().encrypt(&hier_checkpoint::Key::new([7; 32]))).await;
+    assert!(report.passed(), "{report}");
+}

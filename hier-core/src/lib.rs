@@ -61,6 +61,7 @@ pub mod runs;
 pub mod state;
 pub mod store;
 mod sync;
+pub mod worker;
 
 // The macros name this crate by its absolute path, also in our own tests and examples.
 #[allow(unused_extern_crates)]

@@ -54,3 +54,14 @@ pub(crate) struct Asker {
     /// Which of the task's questions it is, from 0.
     pub(crate) number: usize,
 }
+
+impl Question {
+    /// The id of the root graph's task that asks, itself or by a graph that it runs.
+    pub(crate) fn root_task(&self) -> Option<String> {
+        let asker = self.asker.as_ref()?;
+        match asker.namespace.split('|').next().filter(|level| !level.is_empty()) {
+            Some(level) => Some(level.rsplit(':').next().unwrap_or(level).to_owned()),
+            None => Some(asker.task.to_string()),
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! For tests with hier: what a program that ships does not need.
 //!
-//! * [`checkpoint`] and [`store`]: the contracts of savers and stores as suites, for those who write one.
+//! * [`checkpoint`], [`store`] and [`runs`]: the contracts of savers, stores and stores of runs as suites, for those who write one.
 //! * [`ScriptedModel`] and [`RecordedModel`]: models that say what a script or a recording says, without a network.
 //! * [`conformance`]: holds the engine to recorded scenarios; the command `hier-conformance` is made of it.
 
@@ -9,6 +9,7 @@ pub mod checkpoint;
 pub mod conformance;
 mod contract;
 mod model;
+pub mod runs;
 pub mod store;
 
 pub use contract::{Failure, Report};

@@ -27,15 +27,15 @@ pub const TABLE: &[Order] = &[
     order("hier_macros", "diag symbol crate_path testing state view graph tool mutated snapshots"),
     order(
         "hier_core",
-        "sync panics channel reducer message checkpoint question error state store runs config engine graph agent prelude plumbing",
+        "sync panics channel reducer message checkpoint question error state store runs config engine graph worker agent prelude plumbing",
     ),
     order(
         "hier_core::agent",
         "nesting schema words options model state call ask stuck failed tool operator react hierarchy builder",
     ),
     order("hier_core::engine", "log stream program attempt step pool durable run thread"),
-    order("hier_checkpoint", "key place cipher compression vault rows retention lease sqlite postgres store"),
-    order("hier_testkit", "contract checkpoint store model conformance main"),
+    order("hier_checkpoint", "key place cipher compression vault rows run_rows retention lease sqlite postgres store"),
+    order("hier_testkit", "contract checkpoint store runs model conformance main"),
     order(
         "hier_models",
         "secret error address transport server attempt media draft conversation wire endpoint pieces model embed",

@@ -7,6 +7,7 @@ mod lease;
 mod log;
 mod options;
 mod read;
+mod runs;
 pub(crate) mod schema;
 mod store;
 mod writer;
@@ -21,6 +22,7 @@ use hier_core::checkpoint::{
     Checkpointer, Claim, Deletion, Lease, ListQuery, Listed, Prune, Record, Saved, SaverError, ThreadInfo, WhenRunning,
     check,
 };
+use hier_core::runs::Bell;
 use rusqlite::Connection;
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -62,6 +64,8 @@ struct Inner {
     readers: Option<Readers>,
     /// Wakes those of this process that wait for a thread.
     released: Notify,
+    /// Wakes those of this process that wait for runs and events.
+    bell: Bell,
 }
 
 struct Readers {
@@ -99,7 +103,7 @@ impl Sqlite {
                 .await?;
         vault.set_database(writer.submit(Work::Short, schema::identity).await?);
         let readers = path.map(|path| Readers { path, busy_timeout, idle: Mutex::default() });
-        Ok(Self(Arc::new(Inner { place, vault, writer, readers, released: Notify::new() })))
+        Ok(Self(Arc::new(Inner { place, vault, writer, readers, released: Notify::new(), bell: Bell::default() })))
     }
 
     /// Waits until all that was committed is done and, if this is the last clone, until the file is closed.
@@ -212,6 +216,8 @@ impl Sqlite {
             let work = move |connection: &Connection| delete::reencrypt(connection, &vault, &thread).map(|()| 1);
             done += unread.pass(self.0.writer.submit(Work::Alone, work).await)?;
         }
+        let vault = self.0.vault.clone();
+        self.0.writer.submit(Work::Alone, move |connection| runs::tables::reencrypt(connection, &vault)).await?;
         unread.report().map(|()| done)
     }
 
@@ -262,6 +268,7 @@ impl Checkpointer for Sqlite {
         let releasing = self.0.writer.submit(Work::Short, move |connection| lease::release(connection, &lease));
         let released = releasing.await;
         self.0.released.notify_waiters();
+        self.0.bell.ring_runs();
         released
     }
 
@@ -333,6 +340,7 @@ impl Checkpointer for Sqlite {
     }
 
     async fn sweep(&self) -> Result<u64, SaverError> {
-        self.0.writer.submit(Work::Alone, delete::sweep).await
+        let work = |connection: &Connection| Ok(runs::tables::sweep(connection)? + delete::sweep(connection)?);
+        self.0.writer.submit(Work::Alone, work).await
     }
 }

@@ -66,6 +66,49 @@ const MIGRATIONS: &[&str] = &[
     -- How long the lease was for, so that it ends also if the clock is set back.
     alter table threads add column lasts integer;
 ",
+    "
+    -- The index of threads, and from when on a worker may look at each. Times are microseconds since 1970.
+    create table run_threads (
+        name text primary key,
+        ready integer,
+        graph text,
+        expires integer,
+        body blob not null,
+        vals blob
+    ) strict;
+    create index run_threads_ready on run_threads (ready) where ready is not null;
+    create table run_numbers (last integer not null) strict;
+    insert into run_numbers values (0);
+    create table runs (
+        id blob primary key,
+        thread text not null,
+        number integer not null,
+        status text not null,
+        ended integer,
+        body blob not null
+    ) strict;
+    create index runs_of_threads on runs (thread, number);
+    create index runs_by_number on runs (number);
+    create index runs_live on runs (thread) where ended is null;
+    create index runs_ended on runs (ended) where ended is not null;
+    create table events (
+        thread text not null,
+        number integer not null,
+        at integer not null,
+        run blob,
+        bytes integer not null,
+        body blob not null,
+        primary key (thread, number)
+    ) strict, without rowid;
+    create index events_by_age on events (at);
+    create table documents (
+        kind text not null,
+        id text not null,
+        revision integer not null,
+        body blob not null,
+        primary key (kind, id)
+    ) strict, without rowid;
+",
 ];
 
 /// The size of a page, in bytes.

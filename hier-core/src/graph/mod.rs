@@ -18,7 +18,8 @@ pub use attach::FitsContext;
 pub use builder::{GraphBuilder, IntoNode, Place};
 pub use compiled::{Compiled, CompiledGraph, Graph, Parts};
 pub use dynamic::{
-    DynCommand, DynGraph, DynInput, DynRun, DynSnapshot, DynTask, DynTell, DynUpdates, Erased, GraphSchemas, RunContext,
+    DynCommand, DynGraph, DynInput, DynRun, DynSnapshot, DynTask, DynTell, DynUpdates, Erased, GraphSchemas,
+    RunContext, interrupts,
 };
 pub use handler::{BoxFuture, Sent, SubgraphArgs};
 pub use input::{GraphInput, Whole};

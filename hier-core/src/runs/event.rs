@@ -7,7 +7,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 /// How many bytes of events a thread keeps, unless the store says otherwise: when there are more, the oldest go.
-pub const LOG_BYTES: u64 = 64 << 20;
+pub const LOG_BYTES: u64 = 32 << 20;
 
 /// Names of events that the store itself appends. The others are the names of stream modes.
 pub mod event_mode {

@@ -14,7 +14,7 @@ use super::event::NewEvent;
 use super::run::{RunEnd, Settlement};
 use super::thread::ThreadIndex;
 use crate::checkpoint::{
-    Checkpointer, Claim, Lease, ListQuery, Listed, Prune, Record, Saved, SaverError, ThreadInfo, slot,
+    Checkpointer, Claim, Lease, ListQuery, Listed, Prune, Record, Saved, SaverError, Source, ThreadInfo, slot,
 };
 use crate::sync::{Mutex, lock};
 
@@ -151,6 +151,10 @@ fn may_be_last(record: &Record) -> bool {
     }
 }
 
+fn is_input(record: &Record) -> bool {
+    matches!(record, Record::Checkpoint { checkpoint, .. } if checkpoint.source == Source::Input)
+}
+
 fn saver_error(error: RunsError) -> SaverError {
     match error {
         RunsError::Saver(error) => error,
@@ -185,7 +189,11 @@ impl Checkpointer for RunLog {
 
     async fn commit(&self, _lease: &Lease, mut records: Vec<Record>) -> Result<(), SaverError> {
         let mut held = self.gate.lock().await;
-        let last = records.iter().rposition(|record| !may_be_last(record)).map_or(0, |place| place + 1);
+        let mut last = records.iter().rposition(|record| !may_be_last(record)).map_or(0, |place| place + 1);
+        // An input may refer to what the checkpoint after it brings.
+        if last > 0 && last < records.len() && is_input(&records[last - 1]) {
+            last -= 1;
+        }
         let waiting = records.split_off(last);
         if records.is_empty() {
             held.extend(waiting);

@@ -320,13 +320,13 @@ impl RunStore for MemoryRuns {
     }
 
     async fn record(&self, lease: &Lease, mut settlement: Settlement) -> Result<u64, RunsError> {
-        let (records, ends) = (std::mem::take(&mut settlement.records), settlement.end.is_some());
+        let ends = settlement.end.is_some();
         let (last, undone) = {
             let (mut tables, now) = (self.tables(), SystemTime::now());
             let mut queue = tables.queue(&lease.thread)?;
-            queue.settle(settlement, now)?;
-            // Also if there are none: it says whether the lease is still good.
-            self.saver.commit_now(lease, records)?;
+            queue.settle(&mut settlement, now)?;
+            self.saver.check_held(lease)?;
+            self.saver.commit_now(lease, settlement.records)?;
             let undone = tables.store(queue, now);
             if ends {
                 Self::let_go(&mut tables, lease);
@@ -347,7 +347,7 @@ impl RunStore for MemoryRuns {
             let (mut tables, now) = (self.tables(), SystemTime::now());
             let mut queue = tables.queue(&lease.thread)?;
             queue.hand_back(run, now);
-            self.saver.commit_now(lease, Vec::new())?;
+            self.saver.check_held(lease)?;
             tables.store(queue, now);
             Self::let_go(&mut tables, lease);
         }

@@ -95,6 +95,7 @@ impl Queue {
             multitask_strategy: new.multitask_strategy,
             on_disconnect: new.on_disconnect,
             attempts: 0,
+            entered: false,
             cancel: None,
             temporary: new.temporary,
             created: now,
@@ -173,12 +174,21 @@ impl Queue {
     }
 
     /// What whoever holds the lease has to tell, apart from records.
-    pub fn settle(&mut self, settlement: Settlement, now: SystemTime) -> Result<(), RunsError> {
-        self.change.events.extend(settlement.events);
-        if let Some(index) = settlement.index {
+    /// Takes all but the records out of it.
+    pub fn settle(&mut self, settlement: &mut Settlement, now: SystemTime) -> Result<(), RunsError> {
+        self.change.events.append(&mut settlement.events);
+        if let Some(index) = settlement.index.take() {
             self.thread.take(index, now);
         }
-        if let Some(end) = settlement.end {
+        // Its first records have its input.
+        if !settlement.records.is_empty()
+            && let Some(run) = self.live.iter_mut().find(|run| run.status == RunStatus::Running && !run.entered)
+        {
+            run.entered = true;
+            let run = run.clone();
+            self.put(run);
+        }
+        if let Some(end) = settlement.end.take() {
             let place = self.live.iter().position(|run| run.id == end.run);
             let place = place.ok_or(RunsError::NoRun { run: end.run })?;
             self.end_at(place, end, now);

@@ -163,6 +163,9 @@ pub struct Run {
     pub on_disconnect: OnDisconnect,
     /// How often it was claimed.
     pub attempts: u32,
+    /// Whether its input is stored: another attempt goes on with the thread, and does not give it again.
+    #[serde(default)]
+    pub entered: bool,
     /// Set once it is to be cancelled.
     pub cancel: Option<Cancel>,
     /// Whether the thread is deleted when it has ended.

@@ -103,6 +103,14 @@ impl MemorySaver {
         self.try_claim(thread, claim).ok()
     }
 
+    /// Whether the lease is still held: neither taken over nor released.
+    pub(crate) fn check_held(&self, lease: &Lease) -> Result<(), SaverError> {
+        match Self::held(&mut self.shard(&lease.thread), lease)?.taken() {
+            Some(_) => Ok(()),
+            None => Err(SaverError::Superseded { thread: lease.thread.to_string() }),
+        }
+    }
+
     /// Commits, and says whether the lease is still good even if there is nothing to store.
     pub(crate) fn commit_now(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
         for record in &records {

@@ -219,16 +219,16 @@ pub struct DynTask {
     pub state: Option<Config>,
 }
 
-impl DynSnapshot {
-    /// What is asked, for the index of threads: for each task, by its id, its questions.
-    pub fn interrupts(&self) -> Map<String, Value> {
-        let asked = self.tasks.iter().filter(|task| !task.questions.is_empty());
-        let asked = asked.map(|task| (task.id.to_string(), questions_json(&task.questions)));
-        asked.collect()
+/// What is asked, for the index of threads: for each task of the root graph, by its id, its questions, and those of the graphs
+/// inside, as `{"id": …, "value": …}`.
+pub fn interrupts(questions: &[Question]) -> Map<String, Value> {
+    let mut tasks = Map::new();
+    for question in questions {
+        let Some(task) = question.root_task() else { continue };
+        let asked = tasks.entry(task).or_insert_with(|| Value::Array(Vec::new()));
+        if let Value::Array(asked) = asked {
+            asked.push(serde_json::json!({ "id": question.id, "value": question.value }));
+        }
     }
-}
-
-/// Questions as clients know them: `{"id": …, "value": …}`.
-pub(crate) fn questions_json(questions: &[Question]) -> Value {
-    questions.iter().map(|question| serde_json::json!({ "id": question.id, "value": question.value })).collect()
+    tasks
 }

@@ -1,0 +1,101 @@
+//! Runs, events and threads as rows, and back. The same for every database.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use hier_core::checkpoint::SaverError;
+use hier_core::runs::{LOG_BYTES, RunsError, ThreadRow};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::place::Place;
+use crate::vault::Vault;
+
+/// Names of tables, as what is sealed is bound to them.
+pub(crate) const THREADS: &str = "run_threads";
+pub(crate) const VALUES: &str = "run_threads.vals";
+pub(crate) const RUNS: &str = "runs";
+pub(crate) const EVENTS: &str = "events";
+pub(crate) const DOCUMENTS: &str = "documents";
+
+/// Microseconds since 1970.
+pub(crate) fn micros(time: SystemTime) -> i64 {
+    i64::try_from(time.duration_since(UNIX_EPOCH).unwrap_or_default().as_micros()).unwrap_or(i64::MAX)
+}
+
+pub(crate) fn time(micros: i64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_micros(u64::try_from(micros).unwrap_or_default())
+}
+
+/// A number of ours as a database's.
+pub(crate) fn integer(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A database's number as one of ours.
+pub(crate) fn number(integer: i64) -> u64 {
+    u64::try_from(integer).unwrap_or_default()
+}
+
+/// The key of an event.
+pub(crate) fn event_key(thread: &str, number: u64) -> String {
+    format!("{thread} {number}")
+}
+
+/// The key of a document.
+pub(crate) fn document_key(kind: &str, id: &str) -> String {
+    format!("{}:{kind}{id}", kind.len())
+}
+
+/// What is stored of a value in this row.
+pub(crate) fn seal<T: Serialize>(
+    vault: &Vault,
+    table: &'static str,
+    key: &str,
+    value: &T,
+) -> Result<Vec<u8>, SaverError> {
+    let place = Place::Row { table, key };
+    let json = serde_json::to_vec(value).map_err(|error| SaverError::Invalid(format!("{place:?}: {error}")))?;
+    vault.seal(place, json)
+}
+
+/// The value that was stored in this row.
+pub(crate) fn open<T: DeserializeOwned>(
+    vault: &Vault,
+    table: &'static str,
+    key: &str,
+    stored: Vec<u8>,
+) -> Result<T, SaverError> {
+    let place = Place::Row { table, key };
+    serde_json::from_slice(&vault.open(place, stored)?)
+        .map_err(|error| place.damaged(format!("cannot be read: {error}")))
+}
+
+/// When a thread is to be swept.
+pub(crate) fn expires(thread: &ThreadRow) -> Option<i64> {
+    let is_busy = thread.status == hier_core::runs::ThreadStatus::Busy;
+    let lives = thread.time_to_live.filter(|_| !is_busy)?;
+    thread.updated.checked_add(lives).map(micros)
+}
+
+/// Of the events of a thread, by number and bytes, oldest first, up to which they are deleted so that the log is half full. The
+/// row is told.
+pub(crate) fn trim(thread: &mut ThreadRow, oldest: impl IntoIterator<Item = (i64, i64)>) -> Option<i64> {
+    let mut last = None;
+    for (event, bytes) in oldest {
+        if thread.event_bytes <= LOG_BYTES / 2 || number(event) >= thread.last_event {
+            break;
+        }
+        thread.event_bytes = thread.event_bytes.saturating_sub(number(bytes));
+        thread.gone_events = number(event);
+        last = Some(event);
+    }
+    last
+}
+
+pub(crate) fn no_thread(thread: &str) -> RunsError {
+    RunsError::NoThread { thread: thread.to_owned() }
+}
+
+pub(crate) fn superseded(thread: &str) -> RunsError {
+    RunsError::Saver(SaverError::Superseded { thread: thread.to_owned() })
+}

@@ -1,0 +1,326 @@
+//! Runs in a SQLite file, beside the checkpoints.
+
+pub(super) mod tables;
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use hier_core::async_trait;
+use hier_core::checkpoint::{Checkpointer, Claim, Lease, WhenRunning, check};
+use hier_core::runs::{
+    Bell, Cancel, Claimed, Document, EventPage, EventQuery, IfExists, NewRun, NewThread, Queue, Run, RunClaim,
+    RunQuery, RunStore, RunsError, Settlement, ThreadPatch, ThreadQuery, ThreadRow,
+};
+use rusqlite::{Connection, params};
+use uuid::Uuid;
+
+use super::fault::Fault;
+use super::writer::Work;
+use super::{Sqlite, delete, lease, store};
+use crate::rows::Batch;
+use crate::run_rows::{no_thread, superseded};
+use tables::Tables;
+
+/// What comes of something that may be refused. A refusal is no fault: nothing was changed before it.
+type Decided<T> = Result<Result<T, RunsError>, Fault>;
+
+impl Sqlite {
+    /// Does something with the tables of the runs, in a transaction.
+    async fn change<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(Tables<'_>, SystemTime) -> Decided<T> + Send + 'static,
+    ) -> Result<T, RunsError> {
+        let vault = self.0.vault.clone();
+        let run = move |connection: &Connection| work(Tables { connection, vault: &vault }, SystemTime::now());
+        self.0.writer.submit(Work::Short, run).await?
+    }
+
+    /// Lets something happen to a thread, and stores what has changed.
+    async fn change_thread<T: Send + 'static>(
+        &self,
+        thread: &str,
+        work: impl FnOnce(&mut Queue, SystemTime) -> Result<T, RunsError> + Send + 'static,
+    ) -> Result<(T, ThreadRow), RunsError> {
+        let name = thread.to_owned();
+        let changed = self
+            .change(move |tables, now| {
+                let Some(mut queue) = tables.queue(&name)? else { return Ok(Err(no_thread(&name))) };
+                let result = match work(&mut queue, now) {
+                    Ok(result) => result,
+                    Err(error) => return Ok(Err(error)),
+                };
+                Ok(Ok((result, tables.store(queue, now)?)))
+            })
+            .await?;
+        self.ring(thread);
+        Ok(changed)
+    }
+
+    fn ring(&self, thread: &str) {
+        self.0.bell.ring_thread(thread);
+        self.0.bell.ring_runs();
+    }
+
+    async fn look<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(Tables<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, RunsError> {
+        let vault = self.0.vault.clone();
+        Ok(self.read(move |connection| work(Tables { connection, vault: &vault })).await?)
+    }
+}
+
+/// Refuses a lease that was taken over or released.
+fn check_held(connection: &Connection, lease: &Lease) -> Result<bool, Fault> {
+    let sql = "select 1 from threads where name = ? and token = ? and holder is not null";
+    let token = i64::try_from(lease.token).unwrap_or(-1);
+    Ok(connection.prepare_cached(sql)?.exists(params![&*lease.thread, token])?)
+}
+
+fn create_run(tables: Tables<'_>, run: NewRun, now: SystemTime) -> Decided<Run> {
+    if let Some(id) = run.id
+        && tables.run(id)?.is_some()
+    {
+        return Ok(Err(RunsError::Exists { kind: "run", id: id.to_string() }));
+    }
+    let mut queue = match tables.queue(&run.thread)? {
+        Some(queue) => queue,
+        None => match Queue::thread_for(&run, now) {
+            Ok(thread) => Queue::new(thread, Vec::new()),
+            Err(error) => return Ok(Err(error)),
+        },
+    };
+    match queue.add(run, tables.next_number()?, now) {
+        Ok(run) => {
+            tables.store(queue, now)?;
+            Ok(Ok(run))
+        }
+        Err(error) => Ok(Err(error)),
+    }
+}
+
+fn claim(tables: Tables<'_>, claim: &RunClaim, now: SystemTime) -> Decided<Option<Claimed>> {
+    let graphs = claim.graphs.as_deref();
+    for thread in tables.ready(graphs, now)? {
+        let Some(mut queue) = tables.queue(&thread)?.filter(|queue| queue.head(graphs, now).is_some()) else {
+            continue;
+        };
+        let (holder, lasts) = (claim.holder.clone(), claim.lasts);
+        let asked = Claim { holder, lasts, when_running: WhenRunning::Reject, ..Claim::default() };
+        let Ok(lease) = lease::claim(tables.connection, &thread, &asked)? else { continue };
+        let Some(run) = queue.start(graphs, now) else { continue };
+        tables.store(queue, now)?;
+        return Ok(Ok(Some(Claimed::new(run, lease))));
+    }
+    Ok(Ok(None))
+}
+
+fn record(
+    tables: Tables<'_>,
+    lease: &Lease,
+    mut settlement: Settlement,
+    batch: &Batch,
+    now: SystemTime,
+) -> Decided<u64> {
+    if !check_held(tables.connection, lease)? {
+        return Ok(Err(superseded(&lease.thread)));
+    }
+    let Some(mut queue) = tables.queue(&lease.thread)? else { return Ok(Err(no_thread(&lease.thread))) };
+    let ends = settlement.end.is_some();
+    if let Err(error) = queue.settle(&mut settlement, now) {
+        return Ok(Err(error));
+    }
+    store::commit(tables.connection, &lease.thread, lease.token, batch)?;
+    let thread = tables.store(queue, now)?;
+    if ends {
+        lease::release(tables.connection, lease)?;
+    }
+    Ok(Ok(thread.last_event))
+}
+
+#[async_trait]
+impl RunStore for Sqlite {
+    async fn create_thread(&self, thread: NewThread) -> Result<ThreadRow, RunsError> {
+        self.change(move |tables, now| {
+            if let Some(found) = tables.thread(&thread.id, true)? {
+                let lenient = thread.if_exists == IfExists::DoNothing;
+                return Ok(if lenient { Ok(found) } else { Err(RunsError::Exists { kind: "thread", id: thread.id }) });
+            }
+            let row = ThreadRow::new(thread, now);
+            tables.put_thread(&row, None)?;
+            Ok(Ok(row))
+        })
+        .await
+    }
+
+    async fn thread(&self, id: &str) -> Result<Option<ThreadRow>, RunsError> {
+        let id = id.to_owned();
+        self.look(move |tables| tables.thread(&id, true)).await
+    }
+
+    async fn update_thread(&self, id: &str, patch: ThreadPatch) -> Result<ThreadRow, RunsError> {
+        let work = move |queue: &mut Queue, now| {
+            queue.patch(patch, now);
+            Ok(())
+        };
+        let ((), row) = self.change_thread(id, work).await?;
+        Ok(self.thread(id).await?.unwrap_or(row))
+    }
+
+    async fn search_threads(&self, query: ThreadQuery) -> Result<Vec<ThreadRow>, RunsError> {
+        self.look(move |tables| tables.search(&query)).await
+    }
+
+    async fn count_threads(&self, mut query: ThreadQuery) -> Result<u64, RunsError> {
+        (query.limit, query.offset, query.with_values) = (usize::MAX, 0, false);
+        self.look(move |tables| Ok(tables.search(&query)?.len() as u64)).await
+    }
+
+    async fn remove_thread(&self, id: &str) -> Result<bool, RunsError> {
+        let name = id.to_owned();
+        let removed = self
+            .change(move |tables, _| {
+                let removed = tables::remove(tables.connection, &name)?;
+                delete::delete_thread(tables.connection, &name)?;
+                Ok(Ok(removed))
+            })
+            .await;
+        self.0.released.notify_waiters();
+        self.ring(id);
+        removed
+    }
+
+    async fn clone_thread(&self, from: &str, to: &str) -> Result<ThreadRow, RunsError> {
+        let (from, to) = (from.to_owned(), to.to_owned());
+        self.change(move |tables, now| {
+            if tables.thread(&to, false)?.is_some() {
+                return Ok(Err(RunsError::Exists { kind: "thread", id: to }));
+            }
+            let Some(source) = tables.thread(&from, true)? else { return Ok(Err(no_thread(&from))) };
+            let row = source.copy_to(&to, now);
+            delete::copy_thread(tables.connection, tables.vault, &from, &to)?;
+            tables.put_thread(&row, None)?;
+            Ok(Ok(row))
+        })
+        .await
+    }
+
+    async fn create_run(&self, run: NewRun) -> Result<Run, RunsError> {
+        let run = self.change(move |tables, now| create_run(tables, run, now)).await?;
+        self.ring(&run.thread);
+        Ok(run)
+    }
+
+    async fn run(&self, id: Uuid) -> Result<Option<Run>, RunsError> {
+        self.look(move |tables| tables.run(id)).await
+    }
+
+    async fn runs(&self, query: RunQuery) -> Result<Vec<Run>, RunsError> {
+        self.look(move |tables| tables.runs(&query)).await
+    }
+
+    async fn remove_run(&self, id: Uuid) -> Result<bool, RunsError> {
+        self.change(move |tables, _| match tables.run(id)? {
+            Some(run) if run.status.is_live() => Ok(Err(RunsError::Live { run: id })),
+            found => {
+                tables.connection.prepare_cached("delete from runs where id = ?")?.execute([id.as_bytes()])?;
+                Ok(Ok(found.is_some()))
+            }
+        })
+        .await
+    }
+
+    async fn cancel_runs(&self, thread: &str, runs: &[Uuid], action: Cancel) -> Result<Vec<Run>, RunsError> {
+        let runs = runs.to_vec();
+        Ok(self.change_thread(thread, move |queue, now| Ok(queue.cancel(&runs, action, now))).await?.0)
+    }
+
+    async fn claim_run(&self, asked: RunClaim) -> Result<Option<Claimed>, RunsError> {
+        // Looked at first without a transaction: most that look find nothing.
+        let graphs = asked.graphs.clone();
+        let ready = self.look(move |tables| tables.ready(graphs.as_deref(), SystemTime::now())).await?;
+        if ready.is_empty() {
+            return Ok(None);
+        }
+        let claimed = self.change(move |tables, now| claim(tables, &asked, now)).await?;
+        if let Some(claimed) = &claimed {
+            self.0.bell.ring_thread(&claimed.run.thread);
+        }
+        Ok(claimed)
+    }
+
+    async fn record(&self, lease: &Lease, mut settlement: Settlement) -> Result<u64, RunsError> {
+        settlement.records.iter().try_for_each(check)?;
+        let enters = settlement.records.clone();
+        let batch = Batch::of(&self.0.vault, &lease.thread, enters)?;
+        let ends = settlement.end.is_some();
+        let own = lease.clone();
+        settlement.records.truncate(1);
+        let last = self.change(move |tables, now| record(tables, &own, settlement, &batch, now)).await?;
+        self.0.bell.ring_thread(&lease.thread);
+        if ends {
+            self.0.released.notify_waiters();
+            self.0.bell.ring_runs();
+        }
+        Ok(last)
+    }
+
+    async fn hand_back(&self, lease: &Lease, run: Uuid) -> Result<(), RunsError> {
+        let own = lease.clone();
+        self.change(move |tables, now| {
+            if !check_held(tables.connection, &own)? {
+                return Ok(Err(superseded(&own.thread)));
+            }
+            let Some(mut queue) = tables.queue(&own.thread)? else { return Ok(Err(no_thread(&own.thread))) };
+            queue.hand_back(run, now);
+            tables.store(queue, now)?;
+            lease::release(tables.connection, &own)?;
+            Ok(Ok(()))
+        })
+        .await?;
+        self.0.released.notify_waiters();
+        self.ring(&lease.thread);
+        Ok(())
+    }
+
+    async fn events(&self, query: EventQuery) -> Result<EventPage, RunsError> {
+        let thread = query.thread.clone();
+        self.look(move |tables| tables.events(&query)).await?.ok_or_else(|| no_thread(&thread))
+    }
+
+    async fn prune_runs(&self, older_than: Duration) -> Result<(u64, u64), RunsError> {
+        let cutoff = SystemTime::now().checked_sub(older_than).unwrap_or(SystemTime::UNIX_EPOCH);
+        self.change(move |tables, _| Ok(Ok(tables.prune(cutoff)?))).await
+    }
+
+    async fn document(&self, kind: &str, id: &str) -> Result<Option<Document>, RunsError> {
+        let (kind, id) = (kind.to_owned(), id.to_owned());
+        self.look(move |tables| Ok(tables.documents(&kind, Some(&id))?.pop())).await
+    }
+
+    async fn documents(&self, kind: &str) -> Result<Vec<Document>, RunsError> {
+        let kind = kind.to_owned();
+        self.look(move |tables| tables.documents(&kind, None)).await
+    }
+
+    async fn put_document(&self, document: Document, replaces: Option<u64>) -> Result<bool, RunsError> {
+        self.change(move |tables, _| Ok(Ok(tables.put_document(&document, replaces)?))).await
+    }
+
+    async fn remove_document(&self, kind: &str, id: &str) -> Result<bool, RunsError> {
+        let (kind, id) = (kind.to_owned(), id.to_owned());
+        self.change(move |tables, _| {
+            let sql = "delete from documents where kind = ? and id = ?";
+            Ok(Ok(tables.connection.prepare_cached(sql)?.execute(params![kind, id])? > 0))
+        })
+        .await
+    }
+
+    fn bell(&self) -> &Bell {
+        &self.0.bell
+    }
+
+    fn as_checkpointer(self: Arc<Self>) -> Arc<dyn Checkpointer> {
+        self
+    }
+}

@@ -1,0 +1,375 @@
+//! The tables of the runs, on a connection and in whatever transaction it is.
+
+use std::time::SystemTime;
+
+use hier_core::checkpoint::Deletion;
+use hier_core::runs::{
+    Change, Document, EventPage, EventQuery, EventRow, NewEvent, Queue, Run, RunQuery, ThreadQuery, ThreadRow,
+};
+use rusqlite::{Connection, OptionalExtension, params};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::super::delete;
+use super::super::fault::Fault;
+use super::super::lease::now as now_millis;
+use super::super::read::uuid_at;
+use crate::run_rows::{
+    DOCUMENTS, EVENTS, RUNS, THREADS, VALUES, document_key, event_key, expires, integer, micros, number, open, seal,
+    time, trim,
+};
+use crate::vault::Vault;
+
+/// The tables of the runs.
+#[derive(Clone, Copy)]
+pub(super) struct Tables<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) vault: &'a Vault,
+}
+
+impl Tables<'_> {
+    /// A thread, without its values unless they are wanted.
+    pub(super) fn thread(&self, id: &str, with_values: bool) -> Result<Option<ThreadRow>, Fault> {
+        let sql = "select body from run_threads where name = ?";
+        let found = self.connection.prepare_cached(sql)?.query_row([id], |row| row.get::<_, Vec<u8>>(0)).optional()?;
+        let Some(body) = found else { return Ok(None) };
+        let mut thread: ThreadRow = open(self.vault, THREADS, id, body)?;
+        if with_values {
+            thread.values = self.values(id)?;
+        }
+        Ok(Some(thread))
+    }
+
+    pub(super) fn values(&self, id: &str) -> Result<Option<Value>, Fault> {
+        let sql = "select vals from run_threads where name = ?";
+        let found = self.connection.prepare_cached(sql)?.query_row([id], |row| row.get::<_, Option<Vec<u8>>>(0));
+        let found = found.optional()?.flatten();
+        Ok(found.map(|stored| open(self.vault, VALUES, id, stored)).transpose()?)
+    }
+
+    /// A thread with its runs that have not ended.
+    pub(super) fn queue(&self, thread: &str) -> Result<Option<Queue>, Fault> {
+        let Some(row) = self.thread(thread, false)? else { return Ok(None) };
+        let sql = "select id, body from runs where thread = ? and ended is null order by number";
+        Ok(Some(Queue::new(row, self.read_runs(sql, params![thread])?)))
+    }
+
+    fn read_runs(&self, sql: &str, params: impl rusqlite::Params) -> Result<Vec<Run>, Fault> {
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let rows = statement.query_map(params, |row| Ok((uuid_at(row, 0)?, row.get::<_, Vec<u8>>(1)?)))?;
+        rows.map(|row| {
+            let (id, body) = row?;
+            Ok(open(self.vault, RUNS, &id.to_string(), body)?)
+        })
+        .collect()
+    }
+
+    pub(super) fn run(&self, id: Uuid) -> Result<Option<Run>, Fault> {
+        Ok(self.read_runs("select id, body from runs where id = ?", params![id.as_bytes()])?.pop())
+    }
+
+    pub(super) fn runs(&self, query: &RunQuery) -> Result<Vec<Run>, Fault> {
+        let sql = match &query.thread {
+            Some(_) => "select id, body from runs where thread = ? order by number desc",
+            None => "select id, body from runs where ? is null order by number desc",
+        };
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let mut rows = statement.query(params![query.thread])?;
+        let (mut found, mut passed) = (Vec::new(), 0);
+        while let Some(row) = rows.next()? {
+            if found.len() == query.limit {
+                break;
+            }
+            let run: Run = open(self.vault, RUNS, &uuid_at(row, 0)?.to_string(), row.get(1)?)?;
+            if !query.wants(&run) {
+                continue;
+            }
+            if passed < query.offset {
+                passed += 1;
+            } else {
+                found.push(run);
+            }
+        }
+        Ok(found)
+    }
+
+    pub(super) fn next_number(&self) -> Result<u64, Fault> {
+        let sql = "update run_numbers set last = last + 1 returning last";
+        Ok(number(self.connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?))
+    }
+
+    /// Stores what has changed, and returns the thread as it is now.
+    pub(super) fn store(&self, queue: Queue, now: SystemTime) -> Result<ThreadRow, Fault> {
+        let (mut thread, change) = queue.changed();
+        let Change { put, removed, events, undone, ready, is_crowded, .. } = change;
+        for run in &put {
+            self.put_run(run)?;
+        }
+        for id in removed {
+            self.connection.prepare_cached("delete from runs where id = ?")?.execute([id.as_bytes()])?;
+        }
+        let first = thread.last_event - events.len() as u64 + 1;
+        for (event, number) in events.iter().zip(first..) {
+            self.put_event(&thread.id, number, event, now)?;
+        }
+        if is_crowded {
+            self.trim(&mut thread)?;
+        }
+        if !undone.is_empty() {
+            let plan = |history: &delete::History| {
+                Deletion::by_runs(history.iter().map(|(namespace, it)| (namespace, it)), &undone)
+            };
+            delete::delete_some(self.connection, self.vault, &thread.id, plan)?;
+        }
+        self.put_thread(&thread, ready)?;
+        Ok(thread)
+    }
+
+    pub(super) fn put_thread(&self, thread: &ThreadRow, ready: Option<(SystemTime, String)>) -> Result<(), Fault> {
+        let body = seal(self.vault, THREADS, &thread.id, thread)?;
+        let values = thread.values.as_ref().map(|values| seal(self.vault, VALUES, &thread.id, values)).transpose()?;
+        let (ready, graph) = ready.map(|(time, graph)| (micros(time), graph)).unzip();
+        let sql = "insert into run_threads (name, ready, graph, expires, body, vals) values (?1, ?2, ?3, ?4, ?5, ?6)
+            on conflict (name) do update set ready = ?2, graph = ?3, expires = ?4, body = ?5, vals = coalesce(?6, vals)";
+        self.connection.prepare_cached(sql)?.execute(params![
+            thread.id,
+            ready,
+            graph,
+            expires(thread),
+            body,
+            values
+        ])?;
+        Ok(())
+    }
+
+    fn put_run(&self, run: &Run) -> Result<(), Fault> {
+        let body = seal(self.vault, RUNS, &run.id.to_string(), run)?;
+        let sql = "insert into runs (id, thread, number, status, ended, body) values (?1, ?2, ?3, ?4, ?5, ?6)
+            on conflict (id) do update set status = ?4, ended = ?5, body = ?6";
+        let ended = run.ended.map(micros);
+        let (id, number) = (run.id.as_bytes(), integer(run.number));
+        self.connection.prepare_cached(sql)?.execute(params![
+            id,
+            run.thread,
+            number,
+            run.status.name(),
+            ended,
+            body
+        ])?;
+        Ok(())
+    }
+
+    fn put_event(&self, thread: &str, number: u64, event: &NewEvent, now: SystemTime) -> Result<(), Fault> {
+        let body = seal(self.vault, EVENTS, &event_key(thread, number), event)?;
+        let run = event.run.as_ref().map(Uuid::as_bytes);
+        let sql = "insert into events (thread, number, at, run, bytes, body) values (?, ?, ?, ?, ?, ?)";
+        let bytes = integer(event.bytes());
+        self.connection.prepare_cached(sql)?.execute(params![
+            thread,
+            integer(number),
+            micros(now),
+            run,
+            bytes,
+            body
+        ])?;
+        Ok(())
+    }
+
+    fn trim(&self, thread: &mut ThreadRow) -> Result<(), Fault> {
+        let mut statement =
+            self.connection.prepare_cached("select number, bytes from events where thread = ? order by number")?;
+        let rows = statement.query_map([&thread.id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let oldest = rows.collect::<Result<Vec<(i64, i64)>, _>>()?;
+        if let Some(last) = trim(thread, oldest) {
+            let sql = "delete from events where thread = ? and number <= ?";
+            self.connection.prepare_cached(sql)?.execute(params![thread.id, last])?;
+        }
+        Ok(())
+    }
+
+    /// Those that a query asks for.
+    pub(super) fn search(&self, query: &ThreadQuery) -> Result<Vec<ThreadRow>, Fault> {
+        let early = !query.values.is_empty();
+        let mut threads = Vec::new();
+        if let Some(ids) = &query.ids {
+            for id in ids {
+                threads.extend(self.thread(id, early)?);
+            }
+        } else {
+            let mut statement = self.connection.prepare_cached("select name, body from run_threads")?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                let id: String = row.get(0)?;
+                let mut thread: ThreadRow = open(self.vault, THREADS, &id, row.get(1)?)?;
+                if early {
+                    thread.values = self.values(&id)?;
+                }
+                if query.wants(&thread) {
+                    threads.push(thread);
+                }
+            }
+        }
+        let mut page = query.page(threads);
+        if query.with_values && !early {
+            for thread in &mut page {
+                thread.values = self.values(&thread.id)?;
+            }
+        }
+        Ok(page)
+    }
+
+    /// The threads that a worker with these graphs may look at, those that have waited longest first.
+    pub(super) fn ready(&self, graphs: Option<&[String]>, now: SystemTime) -> Result<Vec<String>, Fault> {
+        let graphs = graphs.map(|graphs| Value::from(graphs.to_vec()).to_string());
+        let sql = "select name from run_threads
+            where ready <= ?1 and (?2 is null or graph in (select value from json_each(?2)))
+            and not exists (select 1 from threads where threads.name = run_threads.name and holder is not null
+                and leased_until > ?3 and leased_until <= ?3 + coalesce(lasts, leased_until))
+            order by ready, name limit 100";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let rows = statement.query_map(params![micros(now), graphs, now_millis()], |row| row.get(0))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    pub(super) fn events(&self, query: &EventQuery) -> Result<Option<EventPage>, Fault> {
+        let Some(thread) = self.thread(&query.thread, false)? else { return Ok(None) };
+        let sql = "select number, at, body from events where thread = ?1 and number > ?2 and (?3 is null or run = ?3)
+            order by number limit ?4";
+        let run = query.run.as_ref().map(Uuid::as_bytes);
+        let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let rows = statement.query_map(params![query.thread, integer(query.after), run, limit], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, Vec<u8>>(2)?))
+        })?;
+        let mut events = Vec::new();
+        for row in rows {
+            let (at_number, at, body) = row?;
+            let at_number = number(at_number);
+            let event = open(self.vault, EVENTS, &event_key(&query.thread, at_number), body)?;
+            events.push(EventRow::new(at_number, time(at), event));
+        }
+        Ok(Some(EventPage::new(events, thread.last_event, thread.gone_events)))
+    }
+
+    /// Deletes events and ended runs from before this time, and returns how many those were.
+    pub(super) fn prune(&self, cutoff: SystemTime) -> Result<(u64, u64), Fault> {
+        let sql = "select thread, max(number), count(*), sum(bytes) from events where at < ? group by thread";
+        let old = {
+            let mut statement = self.connection.prepare_cached(sql)?;
+            let rows = statement
+                .query_map([micros(cutoff)], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
+            rows.collect::<Result<Vec<(String, i64, i64, i64)>, _>>()?
+        };
+        let mut events = 0;
+        for (name, last, count, bytes) in old {
+            events += number(count);
+            self.connection
+                .prepare_cached("delete from events where thread = ? and number <= ? and at < ?")?
+                .execute(params![name, last, micros(cutoff)])?;
+            if let Some(mut thread) = self.thread(&name, false)? {
+                thread.gone_events = thread.gone_events.max(number(last));
+                thread.event_bytes = thread.event_bytes.saturating_sub(number(bytes));
+                let body = seal(self.vault, THREADS, &name, &thread)?;
+                let sql = "update run_threads set body = ? where name = ?";
+                self.connection.prepare_cached(sql)?.execute(params![body, name])?;
+            }
+        }
+        let runs = self.connection.prepare_cached("delete from runs where ended < ?")?.execute([micros(cutoff)])?;
+        Ok((events, runs as u64))
+    }
+
+    pub(super) fn documents(&self, kind: &str, id: Option<&str>) -> Result<Vec<Document>, Fault> {
+        let sql = "select id, revision, body from documents where kind = ?1 and (?2 is null or id = ?2) order by id";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let rows = statement.query_map(params![kind, id], |row| {
+            Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get::<_, Vec<u8>>(2)?))
+        })?;
+        rows.map(|row| {
+            let (id, revision, body) = row?;
+            let value = open(self.vault, DOCUMENTS, &document_key(kind, &id), body)?;
+            Ok(Document::new(kind, id, value).revision(number(revision)))
+        })
+        .collect()
+    }
+
+    pub(super) fn put_document(&self, document: &Document, replaces: Option<u64>) -> Result<bool, Fault> {
+        let Document { kind, id, value, .. } = document;
+        let body = seal(self.vault, DOCUMENTS, &document_key(kind, id), value)?;
+        let changed = match replaces {
+            None => {
+                let sql = "insert into documents (kind, id, revision, body) values (?, ?, 1, ?) on conflict do nothing";
+                self.connection.prepare_cached(sql)?.execute(params![kind, id, body])?
+            }
+            Some(revision) => {
+                let sql = "update documents set revision = revision + 1, body = ?3
+                    where kind = ?1 and id = ?2 and revision = ?4";
+                self.connection.prepare_cached(sql)?.execute(params![kind, id, body, integer(revision)])?
+            }
+        };
+        Ok(changed > 0)
+    }
+}
+
+/// Deletes what the runs know of a thread. False if it is none of theirs.
+pub(super) fn remove(connection: &Connection, thread: &str) -> Result<bool, Fault> {
+    for sql in ["delete from runs where thread = ?", "delete from events where thread = ?"] {
+        connection.prepare_cached(sql)?.execute([thread])?;
+    }
+    Ok(connection.prepare_cached("delete from run_threads where name = ?")?.execute([thread])? > 0)
+}
+
+/// Deletes the threads whose time has passed, with their checkpoints.
+pub(in super::super) fn sweep(connection: &Connection) -> Result<u64, Fault> {
+    let expired = {
+        let mut statement = connection.prepare_cached("select name from run_threads where expires < ?")?;
+        let rows = statement.query_map([micros(SystemTime::now())], |row| row.get(0))?;
+        rows.collect::<Result<Vec<String>, _>>()?
+    };
+    for thread in &expired {
+        remove(connection, thread)?;
+        delete::delete_thread(connection, thread)?;
+    }
+    Ok(expired.len() as u64)
+}
+
+/// Seals every row anew.
+#[cfg(feature = "encryption")]
+pub(in super::super) fn reencrypt(connection: &Connection, vault: &Vault) -> Result<(), Fault> {
+    use crate::place::Place;
+
+    let again = |table, key: &str, stored: Vec<u8>| {
+        let place = Place::Row { table, key };
+        vault.seal(place, vault.open(place, stored)?)
+    };
+    let blobs = |sql: &str| -> Result<Vec<(i64, String, Vec<u8>)>, Fault> {
+        let mut statement = connection.prepare(sql)?;
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    };
+    for (key, name, body) in blobs("select rowid, name, body from run_threads")? {
+        let body = again(THREADS, &name, body)?;
+        connection.execute("update run_threads set body = ? where rowid = ?", params![body, key])?;
+    }
+    for (key, name, values) in blobs("select rowid, name, vals from run_threads where vals is not null")? {
+        let values = again(VALUES, &name, values)?;
+        connection.execute("update run_threads set vals = ? where rowid = ?", params![values, key])?;
+    }
+    for (number_, thread, body) in blobs("select number, thread, body from events")? {
+        let body = again(EVENTS, &event_key(&thread, number(number_)), body)?;
+        connection
+            .execute("update events set body = ? where thread = ? and number = ?", params![body, thread, number_])?;
+    }
+    let mut statement = connection.prepare("select id, body from runs")?;
+    let runs = statement.query_map([], |row| Ok((uuid_at(row, 0)?, row.get(1)?)))?;
+    for (id, body) in runs.collect::<Result<Vec<(Uuid, Vec<u8>)>, _>>()? {
+        let body = again(RUNS, &id.to_string(), body)?;
+        connection.execute("update runs set body = ? where id = ?", params![body, id.as_bytes()])?;
+    }
+    let mut statement = connection.prepare("select kind, id, body from documents")?;
+    let documents = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    for (kind, id, body) in documents.collect::<Result<Vec<(String, String, Vec<u8>)>, _>>()? {
+        let body = again(DOCUMENTS, &document_key(&kind, &id), body)?;
+        connection.execute("update documents set body = ? where kind = ? and id = ?", params![body, kind, id])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,210 @@
+//! Workers: they claim runs and do them.
+//!
+//! A worker holds graphs and a [`RunStore`]. It claims runs of its graphs, several at once, and stores with each commit what it
+//! tells of the run, and with the last how the run ended. Any number of workers, in any number of processes, share a store.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use hier_core::prelude::*;
+//! use hier_core::runs::{MemoryRuns, NewRun, Request, RunStatus, RunStore};
+//! use hier_core::worker::Worker;
+//!
+//! # #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+//! # struct Filing { accepted: bool }
+//! # async fn assess() -> FilingUpdate { Filing::update().accepted(true) }
+//! # graph! { Review<Filing> = Graph { nodes: [assess], edges: [START >> assess >> END] } }
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> std::result::Result<(), hier_core::runs::RunsError> {
+//! let store = Arc::new(MemoryRuns::new());
+//! let worker = Worker::new(store.clone()).graph("review", Review::compile().erase(|_| Ok(())));
+//! let stop = hier_core::CancellationToken::new();
+//! let working = tokio::spawn(worker.run_until(stop.clone()));
+//!
+//! let request = Request::input(serde_json::json!({ "accepted": false }));
+//! let run = store.create_run(NewRun::new("case-17", "review", request).create_thread()).await?;
+//! let mut changes = store.bell().thread("case-17");
+//! while store.run(run.id).await?.is_some_and(|run| run.status.is_live()) {
+//!     changes.rung().await;
+//! }
+//! assert_eq!(store.run(run.id).await?.map(|run| run.status), Some(RunStatus::Success));
+//!
+//! stop.cancel();
+//! working.await.expect("the worker has stopped");
+//! # Ok(())
+//! # }
+//! ```
+
+mod drive;
+mod ending;
+mod prepare;
+mod watch;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::graph::DynGraph;
+use crate::runs::{Claimed, Run, RunClaim, RunStore};
+use crate::store::Store;
+
+/// How long a worker waits after the store has failed.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Told of each run that has ended here.
+type Ended = dyn Fn(&Run) + Send + Sync;
+
+/// Claims runs and does them.
+#[must_use = "a worker does nothing until it runs"]
+pub struct Worker(Shared);
+
+/// What all runs of a worker share.
+pub(crate) struct Shared {
+    pub(crate) store: Arc<dyn RunStore>,
+    pub(crate) graphs: BTreeMap<String, Arc<dyn DynGraph>>,
+    pub(crate) memory: Option<Arc<dyn Store>>,
+    pub(crate) lasts: Duration,
+    pub(crate) poll: Duration,
+    pub(crate) flush: Duration,
+    pub(crate) attempts: u32,
+    pub(crate) ended: Option<Arc<Ended>>,
+    holder: String,
+    concurrency: usize,
+}
+
+impl Worker {
+    /// A worker that does ten runs at once, and has no graphs yet.
+    pub fn new(store: Arc<dyn RunStore>) -> Self {
+        Self(Shared {
+            store,
+            graphs: BTreeMap::new(),
+            memory: None,
+            lasts: Duration::from_secs(30),
+            poll: Duration::from_secs(1),
+            flush: Duration::from_millis(10),
+            attempts: 3,
+            ended: None,
+            holder: format!("worker {}", std::process::id()),
+            concurrency: 10,
+        })
+    }
+
+    /// Does runs of this graph, which rows name so.
+    pub fn graph(self, name: impl Into<String>, graph: impl DynGraph) -> Self {
+        self.shared_graph(name, Arc::new(graph))
+    }
+
+    /// The same of a graph that others hold too.
+    pub fn shared_graph(mut self, name: impl Into<String>, graph: Arc<dyn DynGraph>) -> Self {
+        self.0.graphs.insert(name.into(), graph);
+        self
+    }
+
+    /// Gives the nodes a memory across threads.
+    pub fn memory(mut self, memory: Arc<dyn Store>) -> Self {
+        self.0.memory = Some(memory);
+        self
+    }
+
+    /// How many runs it does at once. At least 1; 10 unless given.
+    pub fn concurrency(mut self, runs: usize) -> Self {
+        self.0.concurrency = runs.max(1);
+        self
+    }
+
+    /// How long it may be silent before another worker goes on with its runs; 30 seconds unless given. It tells three times as
+    /// often that it is alive.
+    pub fn lease(mut self, lasts: Duration) -> Self {
+        self.0.lasts = lasts.max(Duration::from_millis(100));
+        self
+    }
+
+    /// How often it looks for runs, and whether its own are to be cancelled, if nobody tells it; 1 second unless given.
+    pub fn poll(mut self, every: Duration) -> Self {
+        self.0.poll = every.max(Duration::from_millis(1));
+        self
+    }
+
+    /// For how long events are collected before they are stored, where no commit comes before; 10 milliseconds unless given.
+    pub fn flush(mut self, every: Duration) -> Self {
+        self.0.flush = every;
+        self
+    }
+
+    /// How often a run is begun, or gone on with, after workers died with it. Then it fails. At least 1; 3 unless given.
+    pub fn attempts(mut self, attempts: u32) -> Self {
+        self.0.attempts = attempts.max(1);
+        self
+    }
+
+    /// Who it is, in words for people.
+    pub fn holder(mut self, holder: impl Into<String>) -> Self {
+        self.0.holder = holder.into();
+        self
+    }
+
+    /// Tells of each run that has ended here, once that is stored. It must not wait. A worker that dies between the two tells
+    /// nobody: [`RunStore::runs`] has what is true.
+    pub fn on_end(mut self, ended: impl Fn(&Run) + Send + Sync + 'static) -> Self {
+        self.0.ended = Some(Arc::new(ended));
+        self
+    }
+
+    /// Works until the token is cancelled: then it hands the runs that it is doing back to the store, and returns. Dropping the
+    /// future leaves them to other workers, once their leases have run out.
+    pub async fn run_until(self, stop: CancellationToken) {
+        let shared = Arc::new(self.0);
+        let (room, runs) = (Arc::new(Semaphore::new(shared.concurrency)), TaskTracker::new());
+        // If this is dropped, so are the runs.
+        let lost = CancellationToken::new();
+        let _guard = lost.clone().drop_guard();
+        let mut bell = shared.store.bell().runs();
+        loop {
+            let Some(Ok(place)) = stop.run_until_cancelled(room.clone().acquire_owned()).await else { break };
+            if stop.is_cancelled() {
+                break;
+            }
+            match shared.claim().await {
+                Ok(Some(claimed)) => {
+                    let (shared, stop, lost) = (shared.clone(), stop.clone(), lost.clone());
+                    runs.spawn(async move {
+                        let _place = place;
+                        lost.run_until_cancelled(drive::drive(&shared, claimed, &stop)).await;
+                    });
+                }
+                Ok(None) => {
+                    // Whether it rang or time passed: look again.
+                    if stop.run_until_cancelled(timeout(shared.poll, bell.rung())).await.is_none() {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a worker cannot claim runs; trying again later");
+                    stop.run_until_cancelled(tokio::time::sleep(PAUSE.min(shared.poll))).await;
+                }
+            }
+        }
+        runs.close();
+        runs.wait().await;
+    }
+}
+
+impl Shared {
+    async fn claim(&self) -> Result<Option<Claimed>, crate::runs::RunsError> {
+        let claim = RunClaim::new(self.holder.clone(), self.lasts, self.graphs.keys().cloned());
+        self.store.claim_run(claim).await
+    }
+}
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let graphs: Vec<_> = self.0.graphs.keys().collect();
+        f.debug_struct("Worker").field("holder", &self.0.holder).field("graphs", &graphs).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,129 @@
+//! What a run's row asks for, as the engine takes it.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::checkpoint::{Checkpointer, ListQuery};
+use crate::config::{Config, Durability};
+use crate::engine::StreamMode;
+use crate::graph::{DynCommand, DynGraph, DynInput, DynRun, RunContext};
+use crate::runs::{Failure, Keeps, Request, Run, RunsError};
+
+/// What is wrong with a request.
+fn invalid(reason: impl Into<String>) -> Failure {
+    Failure::new("InvalidRequest", reason)
+}
+
+/// When the run's checkpoints are stored.
+pub(super) fn durability(request: &Request) -> Result<Durability, Failure> {
+    match request.durability.as_deref() {
+        None | Some("async") => Ok(Durability::Async),
+        Some("sync") => Ok(Durability::Sync),
+        Some("exit") => Ok(Durability::Exit),
+        Some(other) => Err(invalid(format!("`durability` is `{other}`: it can be `sync`, `async` or `exit`"))),
+    }
+}
+
+/// When its events are stored.
+pub(super) const fn keeps(durability: Durability) -> Keeps {
+    match durability {
+        Durability::Sync => Keeps::WithCommits,
+        Durability::Async | Durability::Exit => Keeps::AsTheyCome,
+    }
+}
+
+/// Whether an earlier attempt has stored the input.
+pub(super) async fn is_entered(saver: &dyn Checkpointer, run: &Run) -> Result<bool, RunsError> {
+    if !run.entered || run.request.checkpoint.is_none() {
+        return Ok(run.entered);
+    }
+    // A branch has begun once it has a checkpoint of its own.
+    let filter = [("run_id".to_owned(), Value::from(run.id.to_string()))].into_iter().collect();
+    let query = ListQuery { filter, limit: Some(1), ..ListQuery::thread(&run.thread) };
+    Ok(!saver.list(query).await?.is_empty())
+}
+
+/// The run as the graph takes it.
+pub(super) fn prepare(
+    graph: &dyn DynGraph,
+    run: &Run,
+    entered: bool,
+    cancel: CancellationToken,
+) -> Result<DynRun, Failure> {
+    let request = &run.request;
+    let mut config = Config::thread(&run.thread)
+        .run_id(run.id.to_string())
+        .durability(durability(request)?)
+        .stream_subgraphs(request.stream_subgraphs)
+        .cancel(cancel)
+        .metadata("graph_id", run.graph.clone());
+    if let Some(assistant) = &run.assistant {
+        config = config.metadata("assistant_id", assistant.clone());
+    }
+    for (key, value) in &run.metadata {
+        config = config.metadata(key.clone(), value.clone());
+    }
+    if let Some(limit) = request.config.get("recursion_limit").filter(|limit| !limit.is_null()) {
+        let limit = limit.as_u64().and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit > 0);
+        config = config.recursion_limit(
+            limit.ok_or_else(|| invalid("`config.recursion_limit` must be a whole number from 1 on"))?,
+        );
+    }
+    if let Some(nodes) = &request.interrupt_before {
+        config = config.interrupt_before(every(graph, nodes));
+    }
+    if let Some(nodes) = &request.interrupt_after {
+        config = config.interrupt_after(every(graph, nodes));
+    }
+    let input = if entered { DynInput::Continue } else { input(request)? };
+    if let Some(checkpoint) = request.checkpoint.filter(|_| !entered) {
+        config = config.checkpoint(checkpoint);
+    }
+    let mut prepared = DynRun::new(input, config);
+    prepared.modes = request.stream_modes.iter().filter_map(|mode| mode_of(mode)).collect();
+    prepared.context = RunContext::new(request.context.clone());
+    prepared.context.thread = Some(run.thread.clone());
+    if let Some(Value::Object(configurable)) = request.config.get("configurable") {
+        prepared.context.configurable.clone_from(configurable);
+    }
+    Ok(prepared)
+}
+
+/// How long the run may take.
+pub(super) fn limit(request: &Request) -> Duration {
+    request.timeout_ms.map_or(Duration::MAX, Duration::from_millis)
+}
+
+fn input(request: &Request) -> Result<DynInput, Failure> {
+    match (&request.command, &request.input) {
+        (Some(command), _) if !command.is_null() => {
+            DynCommand::from_json(command).map(DynInput::Command).map_err(invalid)
+        }
+        (_, Value::Null) => Ok(DynInput::Continue),
+        (_, input) => Ok(DynInput::New(input.clone())),
+    }
+}
+
+/// The nodes; `*` is all of them.
+fn every(graph: &dyn DynGraph, nodes: &[String]) -> Vec<String> {
+    if nodes.iter().any(|node| node == "*") {
+        return graph.spec().nodes.iter().map(|node| node.name.clone().into_owned()).collect();
+    }
+    nodes.to_vec()
+}
+
+/// The mode of the engine behind the name of one; names that only a server knows have none.
+fn mode_of(name: &str) -> Option<StreamMode> {
+    Some(match name {
+        "values" => StreamMode::Values,
+        "updates" => StreamMode::Updates,
+        "custom" => StreamMode::Custom,
+        "tasks" => StreamMode::Tasks,
+        "debug" => StreamMode::Debug,
+        "messages" => StreamMode::Messages,
+        "checkpoints" => StreamMode::Checkpoints,
+        _ => return None,
+    })
+}

@@ -1,0 +1,244 @@
+//! Who does a run.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+use hier_core::checkpoint::{Checkpointer, Claim, WhenRunning};
+use hier_core::runs::{Cancel, RunClaim, RunEnd, RunStatus, Settlement, ThreadStatus};
+use tokio::time::sleep;
+
+use super::Subject;
+use super::kit::{
+    LONG, Outcome, SHORT, add, cases, checkpoint, claim, claim_for, has_status, holds, is, new, run, same, some,
+    superseded,
+};
+
+cases!("claims":
+    a_thread_has_one_run_at_a_time_in_order,
+    threads_take_turns,
+    a_run_is_claimed_once,
+    only_by_who_has_its_graph,
+    a_delayed_run_begins_no_earlier,
+    a_delayed_run_is_not_started_by_a_dead_workers_recovery,
+    a_dead_workers_run_goes_on_elsewhere,
+    whoever_renews_keeps_its_run,
+    a_stale_worker_is_refused,
+    a_name_proves_nothing,
+    cancelling_a_dead_workers_run_does_not_disarm_recovery,
+    a_run_that_is_handed_back_is_next_again,
+    a_thread_that_somebody_else_holds_is_left_alone,
+    a_deleted_thread_refuses_its_worker,
+    the_end_is_stored_with_the_last_checkpoint_or_not_at_all,
+);
+
+async fn end(store: &Subject, claimed: &hier_core::runs::Claimed) -> Outcome {
+    let end = RunEnd::new(claimed.run.id, RunStatus::Success);
+    store.record(&claimed.lease, Settlement::default().end(end)).await?;
+    Ok(())
+}
+
+async fn a_thread_has_one_run_at_a_time_in_order(store: Subject) -> Outcome {
+    let mut made = Vec::new();
+    for _ in 0..4 {
+        made.push(add(&store, "t").await?.id);
+    }
+    for id in made {
+        let claimed = claim(&store).await?;
+        same("the run", &claimed.run.id, &id)?;
+        same("its attempt", &claimed.run.attempts, &1)?;
+        has_status(&store, id, RunStatus::Running).await?;
+        same("another meanwhile", &claim_for(&store, LONG).await?, &None)?;
+        end(&store, &claimed).await?;
+    }
+    same("one more", &claim_for(&store, LONG).await?, &None)
+}
+
+async fn threads_take_turns(store: Subject) -> Outcome {
+    for _ in 0..3 {
+        add(&store, "many").await?;
+        sleep(Duration::from_millis(3)).await;
+    }
+    add(&store, "one").await?;
+    let mut order = Vec::new();
+    for _ in 0..4 {
+        sleep(Duration::from_millis(3)).await;
+        let claimed = claim(&store).await?;
+        end(&store, &claimed).await?;
+        order.push(claimed.run.thread);
+    }
+    same("the order", &order, &["many", "one", "many", "many"].map(str::to_owned).to_vec())
+}
+
+async fn a_run_is_claimed_once(store: Subject) -> Outcome {
+    for number in 0..10 {
+        add(&store, &format!("t{}", number % 5)).await?;
+    }
+    let claims = try_join_all((0..20).map(|_| claim_for(&store, LONG))).await?;
+    let claimed: Vec<_> = claims.into_iter().flatten().map(|claimed| claimed.run.thread).collect();
+    same("how many were claimed", &claimed.len(), &5)?;
+    same("of how many threads", &claimed.into_iter().collect::<HashSet<_>>().len(), &5)
+}
+
+async fn only_by_who_has_its_graph(store: Subject) -> Outcome {
+    let desk = add(&store, "t").await?;
+    let mut other = new("u");
+    "shop".clone_into(&mut other.graph);
+    store.create_run(other).await?;
+    let none = store.claim_run(RunClaim::new("the suite", LONG, ["bank"])).await?;
+    same("a run of no graph of mine", &none, &None)?;
+    same("a run of mine", &claim(&store).await?.run.id, &desk.id)?;
+    same("another of mine", &claim_for(&store, LONG).await?, &None)
+}
+
+async fn a_delayed_run_begins_no_earlier(store: Subject) -> Outcome {
+    let mut later = new("t");
+    later.after = Duration::from_millis(300);
+    let later = store.create_run(later).await?;
+    is(&store, "t", ThreadStatus::Busy).await?;
+    same("before its time", &claim_for(&store, LONG).await?, &None)?;
+    // One that is not delayed does not wait for it.
+    let now = add(&store, "t").await?;
+    let first = claim(&store).await?;
+    same("the one that is due", &first.run.id, &now.id)?;
+    end(&store, &first).await?;
+    same("still before its time", &claim_for(&store, LONG).await?, &None)?;
+    sleep(Duration::from_millis(350)).await;
+    same("at its time", &claim(&store).await?.run.id, &later.id)
+}
+
+/// Aegra 580: the reaper of dead workers' runs started a delayed one early.
+async fn a_delayed_run_is_not_started_by_a_dead_workers_recovery(store: Subject) -> Outcome {
+    let dead = add(&store, "t").await?;
+    let mut later = new("t");
+    later.after = Duration::from_secs(600);
+    let later = store.create_run(later).await?;
+    some("the run", claim_for(&store, SHORT).await?)?;
+    sleep(SHORT * 2).await;
+    let again = claim(&store).await?;
+    same("who is recovered", &again.run.id, &dead.id)?;
+    end(&store, &again).await?;
+    same("before its time", &claim_for(&store, LONG).await?, &None)?;
+    has_status(&store, later.id, RunStatus::Pending).await
+}
+
+async fn a_dead_workers_run_goes_on_elsewhere(store: Subject) -> Outcome {
+    let made = add(&store, "t").await?;
+    add(&store, "t").await?;
+    let dead = some("the run", claim_for(&store, SHORT).await?)?;
+    same("while the lease runs", &claim_for(&store, LONG).await?, &None)?;
+    sleep(SHORT * 2).await;
+    let again = claim(&store).await?;
+    same("the run", &again.run.id, &made.id)?;
+    same("its attempt", &again.run.attempts, &2)?;
+    holds("the token is greater", again.lease.token > dead.lease.token)
+}
+
+async fn whoever_renews_keeps_its_run(store: Subject) -> Outcome {
+    add(&store, "t").await?;
+    let claimed = some("the run", claim_for(&store, SHORT * 2).await?)?;
+    for _ in 0..8 {
+        sleep(SHORT / 2).await;
+        store.renew(&claimed.lease).await?;
+        same("another claim", &claim_for(&store, LONG).await?, &None)?;
+    }
+    end(&store, &claimed).await
+}
+
+/// Aegra 547: a stale worker went on, and overwrote the result of the one that had taken over.
+async fn a_stale_worker_is_refused(store: Subject) -> Outcome {
+    let made = add(&store, "t").await?;
+    let dead = some("the run", claim_for(&store, SHORT).await?)?;
+    sleep(SHORT * 2).await;
+    let again = claim(&store).await?;
+    let stale = Settlement::records(vec![checkpoint(made.id, 0)]);
+    superseded("a checkpoint", &store.record(&dead.lease, stale).await)?;
+    let failed = RunEnd::failed(made.id, hier_core::runs::Failure::new("Stale", "stale"));
+    superseded("an end", &store.record(&dead.lease, Settlement::default().end(failed)).await)?;
+    superseded("handing back", &store.hand_back(&dead.lease, made.id).await)?;
+    holds("renewing is refused", store.renew(&dead.lease).await.is_err())?;
+    store.release(&dead.lease).await?;
+    same("a third claim", &claim_for(&store, LONG).await?, &None)?;
+    end(&store, &again).await?;
+    superseded("what is told after the end", &store.record(&again.lease, Settlement::default()).await)?;
+    let ended = run(&store, made.id).await?;
+    same("the run", &(ended.status, ended.error), &(RunStatus::Success, None))?;
+    same("its checkpoints", &store.get("t", "", None).await?, &None)
+}
+
+/// The same worker, by its name, that has claimed its own run anew is another.
+async fn a_name_proves_nothing(store: Subject) -> Outcome {
+    let made = add(&store, "t").await?;
+    let first = some("the run", claim_for(&store, SHORT).await?)?;
+    sleep(SHORT * 2).await;
+    let second = claim(&store).await?;
+    same("the run", &second.run.id, &made.id)?;
+    superseded("the first claim", &store.record(&first.lease, Settlement::default()).await)?;
+    end(&store, &second).await
+}
+
+/// Aegra 475: the cancel of a run whose worker was dead kept anybody from ending it.
+async fn cancelling_a_dead_workers_run_does_not_disarm_recovery(store: Subject) -> Outcome {
+    let made = add(&store, "t").await?;
+    some("the run", claim_for(&store, SHORT).await?)?;
+    store.cancel_runs("t", &[made.id], Cancel::Interrupt).await?;
+    has_status(&store, made.id, RunStatus::Running).await?;
+    sleep(SHORT * 2).await;
+    let again = claim(&store).await?;
+    same("the run", &(again.run.id, again.run.cancel), &(made.id, Some(Cancel::Interrupt)))?;
+    let end = RunEnd::new(made.id, RunStatus::Interrupted);
+    store.record(&again.lease, Settlement::default().end(end)).await?;
+    is(&store, "t", ThreadStatus::Idle).await
+}
+
+async fn a_run_that_is_handed_back_is_next_again(store: Subject) -> Outcome {
+    let made = add(&store, "t").await?;
+    add(&store, "t").await?;
+    let claimed = claim(&store).await?;
+    store.hand_back(&claimed.lease, made.id).await?;
+    has_status(&store, made.id, RunStatus::Pending).await?;
+    is(&store, "t", ThreadStatus::Busy).await?;
+    let again = claim(&store).await?;
+    same("the run, and its attempt", &(again.run.id, again.run.attempts), &(made.id, 1))
+}
+
+async fn a_thread_that_somebody_else_holds_is_left_alone(store: Subject) -> Outcome {
+    let made = add(&store, "t").await?;
+    let lease = store.acquire("t", Claim::default()).await?;
+    same("while it is held", &claim_for(&store, LONG).await?, &None)?;
+    store.release(&lease).await?;
+    same("afterwards", &claim(&store).await?.run.id, &made.id)?;
+    let refused = Claim { when_running: WhenRunning::Reject, ..Claim::default() };
+    holds("a run holds its thread", store.acquire("t", refused).await.is_err())
+}
+
+async fn a_deleted_thread_refuses_its_worker(store: Subject) -> Outcome {
+    let made = add(&store, "t").await?;
+    let claimed = claim(&store).await?;
+    same("whether there was one", &store.remove_thread("t").await?, &true)?;
+    let late = store.record(&claimed.lease, Settlement::records(vec![checkpoint(made.id, 0)])).await;
+    holds("what comes later is refused", late.is_err())?;
+    same("the run", &store.run(made.id).await?, &None)?;
+    same("the thread", &store.thread("t").await?, &None)?;
+    same("its checkpoint", &store.get("t", "", None).await?, &None)?;
+    add(&store, "t").await?;
+    claim(&store).await.map(|_| ())
+}
+
+async fn the_end_is_stored_with_the_last_checkpoint_or_not_at_all(store: Subject) -> Outcome {
+    let made = add(&store, "t").await?;
+    let claimed = claim(&store).await?;
+    let mut record = checkpoint(made.id, 0);
+    if let hier_core::checkpoint::Record::Checkpoint { checkpoint, .. } = &mut record {
+        // One version for no channel: no store takes that.
+        checkpoint.versions = [uuid::Uuid::nil()].into_iter().collect();
+    }
+    let settlement = Settlement::records(vec![record]).end(RunEnd::new(made.id, RunStatus::Success));
+    holds("it is refused", store.record(&claimed.lease, settlement).await.is_err())?;
+    has_status(&store, made.id, RunStatus::Running).await?;
+    is(&store, "t", ThreadStatus::Busy).await?;
+    let settlement = Settlement::records(vec![checkpoint(made.id, 0)]);
+    store.record(&claimed.lease, settlement.end(RunEnd::new(made.id, RunStatus::Success))).await?;
+    holds("the checkpoint is there", store.get("t", "", None).await?.is_some())?;
+    is(&store, "t", ThreadStatus::Idle).await
+}

@@ -1,0 +1,109 @@
+//! What the cases are written with.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hier_core::checkpoint::{Checkpoint, Record, SaverError, Source};
+use hier_core::runs::{
+    Claimed, EventQuery, EventRow, MultitaskStrategy, NewRun, Request, Run, RunClaim, RunStatus, RunsError, ThreadRow,
+    ThreadStatus,
+};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{Failure, Subject};
+pub(super) use crate::contract::{Outcome, holds, same, some};
+
+/// The cases of a group, from async functions that take the store.
+macro_rules! cases {
+    ($group:literal: $($name:ident),+ $(,)?) => {
+        pub(super) const CASES: &[$crate::runs::Case] = &[$($crate::runs::Case {
+            group: $group,
+            name: stringify!($name),
+            run: |store| Box::pin($name(store)),
+        }),+];
+    };
+}
+pub(super) use cases;
+
+/// A lease that does not run out while a case runs.
+pub(super) const LONG: Duration = Duration::from_secs(600);
+/// A lease that runs out soon.
+pub(super) const SHORT: Duration = Duration::from_millis(150);
+
+/// A run of the graph `desk` on a thread, which is made if it is not there.
+pub(super) fn new(thread: &str) -> NewRun {
+    NewRun::new(thread, "desk", Request::input(json!({ "log": ["in"] }))).create_thread()
+}
+
+pub(super) fn strategy(thread: &str, strategy: MultitaskStrategy) -> NewRun {
+    let mut run = new(thread);
+    run.multitask_strategy = strategy;
+    run
+}
+
+pub(super) async fn add(store: &Subject, thread: &str) -> Result<Run, Failure> {
+    Ok(store.create_run(new(thread)).await?)
+}
+
+pub(super) async fn claim_for(store: &Subject, lasts: Duration) -> Result<Option<Claimed>, Failure> {
+    Ok(store.claim_run(RunClaim::new("the suite", lasts, ["desk"])).await?)
+}
+
+pub(super) async fn claim(store: &Subject) -> Result<Claimed, Failure> {
+    some("a run to claim", claim_for(store, LONG).await?)
+}
+
+pub(super) async fn run(store: &Subject, id: Uuid) -> Result<Run, Failure> {
+    some("the run", store.run(id).await?)
+}
+
+pub(super) async fn thread(store: &Subject, id: &str) -> Result<ThreadRow, Failure> {
+    some("the thread", store.thread(id).await?)
+}
+
+pub(super) async fn has_status(store: &Subject, id: Uuid, status: RunStatus) -> Outcome {
+    same("the status of the run", &run(store, id).await?.status, &status)
+}
+
+pub(super) async fn is(store: &Subject, id: &str, status: ThreadStatus) -> Outcome {
+    same("the status of the thread", &thread(store, id).await?.status, &status)
+}
+
+pub(super) async fn events(store: &Subject, thread: &str, after: u64) -> Result<Vec<EventRow>, Failure> {
+    Ok(store.events(EventQuery::after(thread, after)).await?.events)
+}
+
+/// The modes of a thread's events, in order.
+pub(super) async fn modes(store: &Subject, thread: &str) -> Result<Vec<String>, Failure> {
+    Ok(events(store, thread, 0).await?.into_iter().map(|row| row.event.mode).collect())
+}
+
+/// A checkpoint without channels, of this run.
+pub(super) fn checkpoint(run: Uuid, step: i64) -> Record {
+    let mut checkpoint = Checkpoint::new(Uuid::now_v6(&[1, 2, 3, 4, 5, 6]), step, Source::Loop, Arc::from([]));
+    let metadata = json!({ "run_id": run.to_string() });
+    if let Value::Object(metadata) = metadata {
+        checkpoint.metadata = Arc::new(metadata);
+    }
+    Record::Checkpoint { namespace: Arc::from(""), checkpoint: Box::new(checkpoint), pieces: Vec::new() }
+}
+
+/// Fails unless the call was refused since somebody else has claimed the thread.
+pub(super) fn superseded<T: Debug>(what: &str, result: &Result<T, RunsError>) -> Outcome {
+    match result {
+        Err(RunsError::Saver(SaverError::Superseded { .. })) => Ok(()),
+        other => Err(Failure(format!("{what}: {other:?} instead of `Superseded`"))),
+    }
+}
+
+/// Waits until a run has ended.
+pub(super) async fn ended(store: &Subject, id: Uuid) -> Result<Run, Failure> {
+    loop {
+        match store.run(id).await? {
+            Some(run) if run.status.is_live() => tokio::time::sleep(Duration::from_millis(5)).await,
+            run => return some("the run", run),
+        }
+    }
+}

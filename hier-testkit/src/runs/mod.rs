@@ -1,0 +1,98 @@
+//! The tests of the contract of [`RunStore`], for any store.
+//!
+//! Whoever writes a store runs them against it, beside the suite for savers:
+//!
+//! ```
+//! use hier_core::runs::MemoryRuns;
+//!
+//! # #[tokio::main]
+//! # async fn main() {
+//! let report = hier_testkit::runs::run(async || Ok(MemoryRuns::new())).await;
+//! assert!(report.passed(), "{report}");
+//! # }
+//! ```
+//!
+//! Each case needs a store that is empty and that nobody else uses meanwhile. Most of them are what broke elsewhere: a stale
+//! worker that wrote after another had taken over, a thread that stayed busy for ever, a delayed run that began early.
+
+mod claims;
+mod documents;
+mod events;
+mod kit;
+mod queue;
+mod threads;
+mod work;
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures_core::future::BoxFuture;
+use hier_core::checkpoint::SaverError;
+use hier_core::runs::{RunStore, RunsError};
+
+use crate::contract;
+use crate::contract::Failure;
+
+/// The store that a case is run against.
+type Subject = Arc<dyn RunStore>;
+
+/// One rule of the contract.
+#[derive(Clone, Copy)]
+pub struct Case {
+    /// The part of the contract: `queue`, `claims`, `events`, …
+    pub group: &'static str,
+    /// The rule, as a name of a function.
+    pub name: &'static str,
+    run: fn(Subject) -> BoxFuture<'static, Result<(), Failure>>,
+}
+
+impl Case {
+    /// Runs the case against a store that is empty and that nobody else uses. A panic of the store is a failure, and so is
+    /// taking longer than a minute.
+    ///
+    /// Needs a tokio runtime with time enabled.
+    pub async fn run(&self, store: impl RunStore) -> Result<(), Failure> {
+        contract::within_limits((self.run)(Arc::new(store))).await
+    }
+}
+
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// `group::name`.
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}::{}", self.group, self.name)
+    }
+}
+
+impl From<RunsError> for Failure {
+    fn from(error: RunsError) -> Self {
+        Self::unexpected(error)
+    }
+}
+
+/// All cases, group by group.
+pub fn cases() -> impl Iterator<Item = Case> {
+    let groups = [queue::CASES, claims::CASES, events::CASES, threads::CASES, documents::CASES, work::CASES];
+    groups.into_iter().flatten().copied()
+}
+
+/// Runs all cases, each against a new store.
+pub async fn run<S: RunStore>(new_store: impl AsyncFn() -> Result<S, SaverError>) -> Report {
+    let mut report = Report::default();
+    for case in cases() {
+        let result = match new_store().await {
+            Ok(store) => case.run(store).await,
+            Err(error) => Err(Failure(format!("no store to test: {error}"))),
+        };
+        report.results.push((case, result));
+    }
+    report
+}
+
+/// How a store did.
+pub type Report = contract::Report<Case>;

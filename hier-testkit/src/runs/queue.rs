@@ -1,0 +1,190 @@
+//! Runs that wait, and what a second run does to a first.
+
+use hier_core::runs::{
+    Cancel, MultitaskStrategy, NewRun, Request, RunEnd, RunQuery, RunStatus, RunsError, Settlement, ThreadIndex,
+    ThreadStatus,
+};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::kit::{
+    Outcome, add, cases, checkpoint, claim, events, has_status, holds, is, new, run, same, strategy, thread,
+};
+use super::{Failure, Subject};
+
+cases!("queue":
+    a_run_is_kept_as_it_was_given,
+    an_unknown_thread_is_made_only_if_asked_for,
+    the_same_id_twice_adds_one_run,
+    reject_leaves_everything_as_it_was,
+    interrupt_ends_what_waits_and_asks_what_runs,
+    rollback_removes_what_waits,
+    a_run_that_was_rolled_back_leaves_nothing,
+    a_cancelled_run_that_waits_ends_at_once,
+    what_has_ended_is_not_cancelled,
+    only_what_has_ended_is_deleted,
+    runs_are_listed_newest_first,
+    a_thread_stays_busy_until_its_last_run_has_ended,
+    a_run_that_failed_leaves_the_thread_free,
+);
+
+async fn a_run_is_kept_as_it_was_given(store: Subject) -> Outcome {
+    let mut asked = NewRun::new("t", "desk", Request::command(json!({ "resume": "yes" }))).create_thread();
+    asked.assistant = Some("a".to_owned());
+    asked.metadata.insert("by".to_owned(), "ann".into());
+    asked.request.stream_modes = vec!["values".to_owned()];
+    asked.request.context = json!({ "tenant": 7 });
+    let made = store.create_run(asked.clone()).await?;
+    same("the status", &made.status, &RunStatus::Pending)?;
+    same("the request", &made.request, &asked.request)?;
+    same("the run as it is read", &run(&store, made.id).await?, &made)?;
+    let thread = thread(&store, "t").await?;
+    same("the thread's graph", &thread.metadata.get("graph_id"), &Some(&Value::from("desk")))?;
+    same("the thread's assistant", &thread.metadata.get("assistant_id"), &Some(&Value::from("a")))?;
+    is(&store, "t", ThreadStatus::Busy).await
+}
+
+async fn an_unknown_thread_is_made_only_if_asked_for(store: Subject) -> Outcome {
+    let refused = store.create_run(NewRun::new("t", "desk", Request::default())).await;
+    holds("the run is refused", matches!(refused, Err(RunsError::NoThread { .. })))?;
+    same("the thread", &store.thread("t").await?, &None)
+}
+
+async fn the_same_id_twice_adds_one_run(store: Subject) -> Outcome {
+    let mut asked = new("t");
+    asked.id = Some(Uuid::new_v4());
+    store.create_run(asked.clone()).await?;
+    let again = store.create_run(asked.clone()).await;
+    holds("the second is refused", matches!(again, Err(RunsError::Exists { .. })))?;
+    "u".clone_into(&mut asked.thread);
+    let elsewhere = store.create_run(asked.create_thread()).await;
+    holds("also on another thread", matches!(elsewhere, Err(RunsError::Exists { .. })))?;
+    same("the runs", &store.runs(RunQuery::thread("t")).await?.len(), &1)
+}
+
+async fn reject_leaves_everything_as_it_was(store: Subject) -> Outcome {
+    let first = add(&store, "t").await?;
+    let before = thread(&store, "t").await?;
+    let refused = store.create_run(strategy("t", MultitaskStrategy::Reject)).await;
+    holds("it is refused", matches!(refused, Err(RunsError::Busy { run, .. }) if run == first.id))?;
+    same("the thread", &thread(&store, "t").await?, &before)?;
+    same("the runs", &store.runs(RunQuery::thread("t")).await?, &vec![first])
+}
+
+async fn interrupt_ends_what_waits_and_asks_what_runs(store: Subject) -> Outcome {
+    let (runs, waits) = (add(&store, "t").await?, add(&store, "t").await?);
+    let claimed = claim(&store).await?;
+    let third = store.create_run(strategy("t", MultitaskStrategy::Interrupt)).await?;
+    has_status(&store, waits.id, RunStatus::Interrupted).await?;
+    let running = run(&store, runs.id).await?;
+    same("what is asked of the first", &running.cancel, &Some(Cancel::Interrupt))?;
+    has_status(&store, third.id, RunStatus::Pending).await?;
+    store.record(&claimed.lease, Settlement::default().end(RunEnd::new(runs.id, RunStatus::Interrupted))).await?;
+    same("the next", &claim(&store).await?.run.id, &third.id)
+}
+
+async fn rollback_removes_what_waits(store: Subject) -> Outcome {
+    let (runs, waits) = (add(&store, "t").await?, add(&store, "t").await?);
+    claim(&store).await?;
+    store.create_run(strategy("t", MultitaskStrategy::Rollback)).await?;
+    same("the run that waited", &store.run(waits.id).await?, &None)?;
+    same("what is asked of the first", &run(&store, runs.id).await?.cancel, &Some(Cancel::Rollback))
+}
+
+async fn a_run_that_was_rolled_back_leaves_nothing(store: Subject) -> Outcome {
+    let (first, second) = (add(&store, "t").await?, add(&store, "t").await?);
+    let lease = claim(&store).await?.lease;
+    let kept = Settlement::records(vec![checkpoint(first.id, 0)]);
+    store.record(&lease, kept.end(RunEnd::new(first.id, RunStatus::Success))).await?;
+    let lease = claim(&store).await?.lease;
+    store.record(&lease, Settlement::records(vec![checkpoint(second.id, 1)])).await?;
+    let last = Settlement::records(vec![checkpoint(second.id, 2)]);
+    store.record(&lease, last.end(RunEnd::rolled_back(second.id))).await?;
+    same("the run", &store.run(second.id).await?, &None)?;
+    let listed = store.list(hier_core::checkpoint::ListQuery::thread("t")).await?;
+    let steps: Vec<_> = listed.iter().map(|listed| listed.checkpoint.step).collect();
+    same("the checkpoints", &steps, &vec![0])?;
+    is(&store, "t", ThreadStatus::Idle).await?;
+    add(&store, "t").await?;
+    claim(&store).await.map(|_| ())
+}
+
+async fn a_cancelled_run_that_waits_ends_at_once(store: Subject) -> Outcome {
+    let run = add(&store, "t").await?;
+    let cancelled = store.cancel_runs("t", &[run.id], Cancel::Interrupt).await?;
+    same("what was cancelled", &cancelled.iter().map(|run| run.id).collect::<Vec<_>>(), &vec![run.id])?;
+    has_status(&store, run.id, RunStatus::Interrupted).await?;
+    is(&store, "t", ThreadStatus::Idle).await?;
+    let told = events(&store, "t", 0).await?;
+    same("the events", &told.iter().map(|row| &*row.event.mode).collect::<Vec<_>>(), &vec!["end"])?;
+    same("whose", &told[0].event.run, &Some(run.id))
+}
+
+async fn what_has_ended_is_not_cancelled(store: Subject) -> Outcome {
+    let run = add(&store, "t").await?;
+    let lease = claim(&store).await?.lease;
+    store.record(&lease, Settlement::default().end(RunEnd::new(run.id, RunStatus::Success))).await?;
+    same("what was cancelled", &store.cancel_runs("t", &[run.id], Cancel::Interrupt).await?, &Vec::new())?;
+    has_status(&store, run.id, RunStatus::Success).await
+}
+
+async fn only_what_has_ended_is_deleted(store: Subject) -> Outcome {
+    let made = add(&store, "t").await?;
+    for _ in 0..2 {
+        let refused = store.remove_run(made.id).await;
+        holds("it is refused", matches!(refused, Err(RunsError::Live { .. })))?;
+        if run(&store, made.id).await?.status == RunStatus::Pending {
+            let lease = claim(&store).await?.lease;
+            holds("it is refused while it runs", store.remove_run(made.id).await.is_err())?;
+            store.record(&lease, Settlement::default().end(RunEnd::new(made.id, RunStatus::Success))).await?;
+            break;
+        }
+    }
+    same("whether there was one", &store.remove_run(made.id).await?, &true)?;
+    same("the second time", &store.remove_run(made.id).await?, &false)?;
+    is(&store, "t", ThreadStatus::Idle).await
+}
+
+async fn runs_are_listed_newest_first(store: Subject) -> Outcome {
+    let mut made = Vec::new();
+    for number in 0..5 {
+        made.push(add(&store, if number == 2 { "u" } else { "t" }).await?.id);
+    }
+    let ids = |runs: Vec<hier_core::runs::Run>| runs.into_iter().map(|run| run.id).collect::<Vec<_>>();
+    same("all", &ids(store.runs(RunQuery::default()).await?), &made.iter().rev().copied().collect())?;
+    let mut page = RunQuery::thread("t");
+    (page.limit, page.offset) = (2, 1);
+    same("a page", &ids(store.runs(page).await?), &vec![made[3], made[1]])?;
+    store.cancel_runs("t", &[made[0]], Cancel::Interrupt).await?;
+    same("those that wait", &ids(store.runs(RunQuery::thread("t").live()).await?), &vec![made[4], made[3], made[1]])
+}
+
+async fn a_thread_stays_busy_until_its_last_run_has_ended(store: Subject) -> Outcome {
+    let (first, second) = (add(&store, "t").await?, add(&store, "t").await?);
+    for (run, status) in [(first, ThreadStatus::Busy), (second, ThreadStatus::Interrupted)] {
+        let lease = claim(&store).await?.lease;
+        let index = ThreadIndex::new(ThreadStatus::Interrupted).values(json!({ "by": run.id }));
+        store.record(&lease, Settlement::default().index(index).end(RunEnd::new(run.id, RunStatus::Success))).await?;
+        is(&store, "t", status).await?;
+        same("the values", &thread(&store, "t").await?.values, &Some(json!({ "by": run.id })))?;
+    }
+    Ok(())
+}
+
+/// Aegra 473: a run had failed for good, and its thread was busy for ever.
+async fn a_run_that_failed_leaves_the_thread_free(store: Subject) -> Outcome {
+    let made = add(&store, "t").await?;
+    let lease = claim(&store).await?.lease;
+    let failure = hier_core::runs::Failure::new("NodeError", "boom");
+    let mut index = ThreadIndex::new(ThreadStatus::Error);
+    index.error = Some(failure.clone());
+    let end = RunEnd::failed(made.id, failure.clone());
+    store.record(&lease, Settlement::default().index(index).end(end)).await?;
+    let ended = run(&store, made.id).await?;
+    same("the run", &(ended.status, ended.error), &(RunStatus::Error, Some(failure.clone())))?;
+    let thread = thread(&store, "t").await?;
+    same("the thread", &(thread.status, thread.error), &(ThreadStatus::Error, Some(failure)))?;
+    let next = add(&store, "t").await?;
+    same("the next", &claim(&store).await?.run.id, &next.id)?;
+    Ok::<(), Failure>(())
+}

@@ -1,0 +1,162 @@
+//! The index of threads.
+
+use std::time::Duration;
+
+use hier_core::checkpoint::ListQuery;
+use hier_core::runs::{
+    IfExists, NewThread, Order, RunEnd, RunStatus, RunsError, Settlement, SortBy, ThreadIndex, ThreadPatch,
+    ThreadQuery, ThreadStatus,
+};
+use serde_json::{Map, Value, json};
+use tokio::time::sleep;
+
+use super::kit::{Outcome, add, cases, checkpoint, claim, holds, new, same, thread};
+use super::{Failure, Subject};
+
+cases!("threads":
+    one_is_made_once,
+    a_patch_is_merged,
+    they_are_found_by_what_they_hold,
+    they_come_in_order_and_in_pages,
+    a_copy_has_the_history_and_no_runs,
+    one_whose_time_has_passed_is_swept,
+    that_of_a_temporary_run_is_not_found,
+);
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(object) => object,
+        _ => Map::new(),
+    }
+}
+
+async fn make(store: &Subject, id: &str, metadata: Value) -> Outcome {
+    let mut new = NewThread::new(id);
+    new.metadata = object(metadata);
+    store.create_thread(new).await?;
+    Ok(())
+}
+
+async fn one_is_made_once(store: Subject) -> Outcome {
+    make(&store, "t", json!({ "a": 1 })).await?;
+    let again = store.create_thread(NewThread::new("t")).await;
+    holds("a second is refused", matches!(again, Err(RunsError::Exists { .. })))?;
+    let mut lenient = NewThread::new("t");
+    lenient.if_exists = IfExists::DoNothing;
+    let found = store.create_thread(lenient).await?;
+    same("the one that is there", &found.metadata, &object(json!({ "a": 1 })))?;
+    same("its status", &found.status, &ThreadStatus::Idle)?;
+    same("whether it can be deleted", &store.remove_thread("t").await?, &true)?;
+    same("and again", &store.remove_thread("t").await?, &false)
+}
+
+async fn a_patch_is_merged(store: Subject) -> Outcome {
+    make(&store, "t", json!({ "a": 1, "b": { "x": 1 } })).await?;
+    store.update_thread("t", ThreadPatch::metadata(object(json!({ "b": 2, "c": 3 })))).await?;
+    same("the metadata", &thread(&store, "t").await?.metadata, &object(json!({ "a": 1, "b": 2, "c": 3 })))?;
+    let unknown = store.update_thread("u", ThreadPatch::default()).await;
+    holds("an unknown one is refused", matches!(unknown, Err(RunsError::NoThread { .. })))
+}
+
+/// The ids of the threads that a query asks for, in order.
+async fn find(store: &Subject, change: impl FnOnce(&mut ThreadQuery)) -> Result<String, Failure> {
+    let mut query = ThreadQuery::default();
+    change(&mut query);
+    let found = store.search_threads(query.clone()).await?;
+    same("the count", &store.count_threads(query).await?, &(found.len() as u64))?;
+    let mut ids: Vec<_> = found.into_iter().map(|thread| thread.id).collect();
+    ids.sort();
+    Ok(ids.join(","))
+}
+
+async fn they_are_found_by_what_they_hold(store: Subject) -> Outcome {
+    make(&store, "a", json!({ "owner": "ann", "tags": ["x", "y"], "deep": { "k": 1, "l": 2 } })).await?;
+    make(&store, "b", json!({ "owner": "bob", "tags": ["y"] })).await?;
+    let run = add(&store, "b").await?;
+    let lease = claim(&store).await?.lease;
+    let index = ThreadIndex::new(ThreadStatus::Interrupted).values(json!({ "verdict": "no", "n": [1, 2] }));
+    store.record(&lease, Settlement::default().index(index).end(RunEnd::new(run.id, RunStatus::Success))).await?;
+    same("all", &find(&store, |_| {}).await?, &"a,b".to_owned())?;
+    same(
+        "by metadata",
+        &find(&store, |query| query.metadata = object(json!({ "owner": "ann" }))).await?,
+        &"a".to_owned(),
+    )?;
+    let tagged = |query: &mut ThreadQuery| query.metadata = object(json!({ "tags": ["y"] }));
+    same("by an item", &find(&store, tagged).await?, &"a,b".to_owned())?;
+    let deep = |query: &mut ThreadQuery| query.metadata = object(json!({ "deep": { "k": 1 } }));
+    same("by a part", &find(&store, deep).await?, &"a".to_owned())?;
+    same("by values", &find(&store, |query| query.values = object(json!({ "n": [2] }))).await?, &"b".to_owned())?;
+    same("by status", &find(&store, |query| query.status = Some(ThreadStatus::Interrupted)).await?, &"b".to_owned())?;
+    same("by id", &find(&store, |query| query.ids = Some(vec!["b".to_owned()])).await?, &"b".to_owned())?;
+    let hostile = |query: &mut ThreadQuery| query.metadata = object(json!({ "' or 1=1 --": "x" }));
+    same("by what is no statement", &find(&store, hostile).await?, &String::new())?;
+    let mut bare = ThreadQuery::default();
+    bare.with_values = false;
+    let found = store.search_threads(bare).await?;
+    holds("values are left out", found.iter().all(|thread| thread.values.is_none()))
+}
+
+/// The ids of a page, as one text.
+async fn ids(store: &Subject, sort_by: SortBy, order: Order, limit: usize, offset: usize) -> Result<String, Failure> {
+    let mut query = ThreadQuery::default();
+    (query.sort_by, query.order, query.limit, query.offset) = (sort_by, order, limit, offset);
+    Ok(store.search_threads(query).await?.into_iter().map(|thread| thread.id).collect())
+}
+
+async fn they_come_in_order_and_in_pages(store: Subject) -> Outcome {
+    for id in ["c", "a", "b"] {
+        make(&store, id, json!({})).await?;
+        sleep(Duration::from_millis(3)).await;
+    }
+    store.update_thread("a", ThreadPatch::default()).await?;
+    same("by the last change", &ids(&store, SortBy::Updated, Order::Descending, 10, 0).await?, &"abc".to_owned())?;
+    same("by age", &ids(&store, SortBy::Created, Order::Ascending, 10, 0).await?, &"cab".to_owned())?;
+    same("by id", &ids(&store, SortBy::Id, Order::Ascending, 10, 0).await?, &"abc".to_owned())?;
+    same("a page", &ids(&store, SortBy::Id, Order::Descending, 1, 1).await?, &"b".to_owned())
+}
+
+async fn a_copy_has_the_history_and_no_runs(store: Subject) -> Outcome {
+    let run = add(&store, "t").await?;
+    let lease = claim(&store).await?.lease;
+    let index = ThreadIndex::new(ThreadStatus::Interrupted).values(json!({ "n": 1 }));
+    let settlement = Settlement::records(vec![checkpoint(run.id, 0)]).index(index);
+    store.record(&lease, settlement.end(RunEnd::new(run.id, RunStatus::Success))).await?;
+    add(&store, "t").await?;
+    let copy = store.clone_thread("t", "u").await?;
+    same("its status", &copy.status, &ThreadStatus::Interrupted)?;
+    same("its values", &thread(&store, "u").await?.values, &Some(json!({ "n": 1 })))?;
+    same("its checkpoints", &store.list(ListQuery::thread("u")).await?.len(), &1)?;
+    same("its runs", &store.runs(hier_core::runs::RunQuery::thread("u")).await?, &Vec::new())?;
+    let again = store.clone_thread("t", "u").await;
+    holds("a second is refused", matches!(again, Err(RunsError::Exists { .. })))?;
+    let unknown = store.clone_thread("nobody", "v").await;
+    holds("an unknown one is refused", matches!(unknown, Err(RunsError::NoThread { .. })))
+}
+
+async fn one_whose_time_has_passed_is_swept(store: Subject) -> Outcome {
+    for id in ["short", "long", "busy"] {
+        let mut made = NewThread::new(id);
+        made.time_to_live = (id != "long").then_some(Duration::from_millis(20));
+        store.create_thread(made).await?;
+    }
+    add(&store, "busy").await?;
+    sleep(Duration::from_millis(60)).await;
+    same("how many", &store.sweep().await?, &1)?;
+    same("the one", &store.thread("short").await?, &None)?;
+    thread(&store, "long").await?;
+    thread(&store, "busy").await.map(|_| ())
+}
+
+async fn that_of_a_temporary_run_is_not_found(store: Subject) -> Outcome {
+    let mut asked = new("t");
+    asked.temporary = true;
+    let run = store.create_run(asked).await?;
+    same("what is found", &store.search_threads(ThreadQuery::default()).await?, &Vec::new())?;
+    let lease = claim(&store).await?.lease;
+    let end = RunEnd::new(run.id, RunStatus::Success).output(json!({ "values": 1 }));
+    store.record(&lease, Settlement::default().end(end)).await?;
+    // Whoever waits for it still reads how it ended.
+    same("its output", &store.run(run.id).await?.and_then(|run| run.output), &Some(json!({ "values": 1 })))?;
+    holds("it does not live long", thread(&store, "t").await?.time_to_live.is_some())
+}
