@@ -3,8 +3,8 @@
 #
 #   scripts/llm.sh cargo test --package hier-models
 #
-#   HIER_TEST_AIMOCK   a server that answers what hier-models/tests/fixtures/aimock.json says, in the dialects of OpenAI,
-#                      Anthropic and Ollama; it wants the key in HIER_TEST_AIMOCK_KEY
+#   HIER_TEST_AIMOCK   a server that answers what hier-models/tests/fixtures/aimock.json says, in the dialects of OpenAI
+#                      (chat completions and responses), Anthropic, Gemini and Ollama; it wants the key in HIER_TEST_AIMOCK_KEY
 #   HIER_TEST_LLAMA    llama.cpp's server with a small real model (SmolLM2 135M): chat and streaming, too weak for tools
 #
 # Needs Node 20 and Python 3.

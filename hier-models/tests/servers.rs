@@ -1,13 +1,14 @@
 //! Against other people's servers, which `scripts/llm.sh` installs and starts: one that answers what is written down, in
-//! three dialects, and llama.cpp with a small real model.
+//! five dialects, and llama.cpp with a small real model.
 
 use std::io::Write;
 
 use futures_util::StreamExt;
 use hier_core::agent::{
-    ChatChunk, ChatModel, ChatRequest, ChatResponse, Message, ModelError, ModelOptions, OutputSpec, ToolSpec,
+    ChatChunk, ChatModel, ChatRequest, ChatResponse, Effort, Message, ModelError, ModelOptions, OutputSpec, ToolSpec,
 };
-use hier_models::Model;
+use hier_core::store::Embedder;
+use hier_models::{Embeddings, Model};
 use serde_json::json;
 
 /// Says so past the capture of the test runner, which shows what failed tests print, and this one passes.
@@ -20,7 +21,7 @@ fn skipped<T>(variable: &str) -> Option<T> {
 }
 
 /// The models of the server that answers what is written down, one a dialect. None, said loudly, if it does not run.
-fn mocked() -> Option<[Model; 4]> {
+fn mocked() -> Option<[Model; 6]> {
     let (Ok(url), Ok(key)) = (std::env::var("HIER_TEST_AIMOCK"), std::env::var("HIER_TEST_AIMOCK_KEY")) else {
         return skipped("HIER_TEST_AIMOCK");
     };
@@ -28,6 +29,8 @@ fn mocked() -> Option<[Model; 4]> {
         Model::openai("gpt-4o").url(format!("{url}/v1")),
         Model::anthropic("claude-sonnet-4-5").url(format!("{url}/v1")),
         Model::ollama("qwen3").url(&*url),
+        Model::gemini("gemini-2.5-flash").url(format!("{url}/v1beta")),
+        Model::responses("gpt-5").url(format!("{url}/v1")),
         Model::at(format!("{url}/v1"), "gpt-4o"),
     ];
     Some(models.map(|model| model.key(&*key)))
@@ -127,6 +130,42 @@ async fn every_dialect_streams_calls_of_tools() {
     for model in mocked().into_iter().flatten() {
         converse(&model, true).await;
     }
+}
+
+/// What a model thinks comes in pieces, before the text.
+#[tokio::test]
+async fn models_that_think_tell_what() {
+    let Some([_, anthropic, _, gemini, responses, _]) = mocked() else { return };
+    for model in [anthropic, gemini, responses] {
+        let request = ask("Think first.").options(ModelOptions::new().reasoning(Effort::Low));
+        let whole = model.chat(request.clone()).await.unwrap();
+        let mut stream = model.stream(request).await.unwrap();
+        let (mut thought, mut text) = (Vec::new(), String::new());
+        while let Some(piece) = stream.next().await {
+            match piece.unwrap() {
+                ChatChunk::Reasoning(piece) => {
+                    assert!(text.is_empty(), "{model:?}: it thinks before it speaks");
+                    thought.push(piece);
+                }
+                ChatChunk::Text(piece) => text += &piece,
+                _ => {}
+            }
+        }
+        let kept: String = whole.message.reasoning().iter().map(|thought| &*thought.text).collect();
+        assert!(thought.len() > 1, "{model:?}: {thought:?}");
+        assert_eq!((thought.concat(), kept.as_str()), (kept.clone(), "It is a plain question."), "{model:?}");
+        assert_eq!((text.as_str(), whole.text().as_str()), ("Yes.", "Yes."), "{model:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_embeds() {
+    let (Ok(url), Ok(key)) = (std::env::var("HIER_TEST_AIMOCK"), std::env::var("HIER_TEST_AIMOCK_KEY")) else {
+        return skipped("HIER_TEST_AIMOCK").unwrap_or_default();
+    };
+    let embeddings = Embeddings::openai("text-embedding-3-small").url(format!("{url}/v1")).key(key);
+    let vectors = embeddings.embed(["a cat", "a car"].map(str::to_owned).to_vec()).await.unwrap();
+    assert_eq!(vectors, [[0.25, -0.5], [0.25, -0.5]]);
 }
 
 #[tokio::test]

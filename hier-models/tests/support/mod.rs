@@ -24,6 +24,12 @@ pub(crate) enum Reply {
     Raw(Vec<u8>),
     /// A body of this head that does not end, of this many bytes at the most.
     Endless(&'static str, usize),
+    /// Server-sent events, which end in order.
+    Events(String),
+    /// An answer if this finds what it wants in the request's body, else its words, with status 400.
+    Judged(fn(&Value) -> Result<Value, String>),
+    /// It neither answers nor hangs up.
+    Silence,
     /// It hangs up.
     Nothing,
 }
@@ -66,12 +72,25 @@ impl Server {
 
 async fn answer(mut stream: TcpStream, reply: Reply, asked: &Mutex<Vec<Asked>>) {
     let request = read(&mut stream).await;
-    asked.lock().expect("no panics").push(request);
+    asked.lock().expect("no panics").push(request.clone());
     let text = match reply {
-        Reply::Whole(status, headers, body) => format!(
-            "HTTP/1.1 {status} x\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n{headers}\r\n{body}",
-            body.len()
+        Reply::Whole(status, headers, body) => whole(status, headers, &body),
+        Reply::Judged(judge) => match judge(&request.body) {
+            Ok(answer) => whole(200, "", &answer.to_string()),
+            Err(reason) => whole(400, "", &json!({ "error": { "message": reason } }).to_string()),
+        },
+        Reply::Events(events) => format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{events}",
+            events.len()
         ),
+        Reply::Silence => {
+            tokio::spawn(async move {
+                let mut end = [0; 1];
+                // Until the other side hangs up.
+                let _ = stream.read(&mut end).await;
+            });
+            return;
+        }
         Reply::CutStream(events) => format!(
             "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{events}",
             events.len() + 1_000
@@ -103,6 +122,13 @@ async fn answer(mut stream: TcpStream, reply: Reply, asked: &Mutex<Vec<Asked>>) 
     };
     let _ = stream.write_all(text.as_bytes()).await;
     let _ = stream.shutdown().await;
+}
+
+fn whole(status: u16, headers: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "HTTP/1.1 {status} x\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n{headers}\r\n{body}"
+    )
 }
 
 async fn read(stream: &mut TcpStream) -> Asked {

@@ -1,7 +1,11 @@
 //! What is sent, what is tried again, and what errors say, against a server on the loopback.
 
+mod embeddings;
+mod killed;
+mod providers;
 #[path = "../support/mod.rs"]
 mod support;
+mod turns;
 
 use std::time::Duration;
 

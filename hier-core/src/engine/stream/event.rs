@@ -57,7 +57,6 @@ impl FromIterator<StreamMode> for Modes {
 /// One event of a stream, with the types of the graph that is streamed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-#[allow(clippy::large_enum_variant)] // whole answers are large, and rare among the pieces, which a box would cost an allocation each
 pub enum Event<S: Values> {
     /// The state after a superstep that wrote something.
     Values(Arc<S>),

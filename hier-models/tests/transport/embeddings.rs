@@ -1,0 +1,110 @@
+//! Embeddings: what is sent, what is read, and what errors say.
+
+use hier_core::store::{Embedder, MemoryStore, Search, StoreExt, StoreOptions};
+use hier_models::Embeddings;
+use serde_json::{Value, json};
+
+use crate::support::{Reply, Server, failed, quick};
+
+const KEY: &str = "sk-very-secret-1234";
+
+fn reply(body: &Value) -> Reply {
+    Reply::Whole(200, "", body.to_string())
+}
+
+fn texts(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("text {number}")).collect()
+}
+
+#[tokio::test]
+async fn each_dialect_embeds() {
+    let numbered =
+        json!({ "data": [{ "index": 1, "embedding": [0.0, 1.0] }, { "index": 0, "embedding": [1.0, 0.0] }] });
+    let listed = json!({ "embeddings": [[1.0, 0.0], [0.0, 1.0]] });
+    let valued = json!({ "embeddings": [{ "values": [1.0, 0.0] }, { "values": [0.0, 1.0] }] });
+    let server = Server::start([reply(&numbered), reply(&listed), reply(&valued)]).await;
+    let models = [
+        Embeddings::openai("m").url(&server.url),
+        Embeddings::ollama("m").url(&server.url),
+        Embeddings::gemini("m").url(&server.url),
+    ];
+    for model in models {
+        let vectors = model.key(KEY).dimensions(2).embed(texts(2)).await.unwrap();
+        assert_eq!(vectors, [[1.0, 0.0], [0.0, 1.0]], "in the order of the texts");
+    }
+    let asked = server.asked();
+    let paths: Vec<_> = asked.iter().map(|asked| asked.head.split(' ').nth(1).unwrap().to_owned()).collect();
+    assert_eq!(paths, ["/v1/embeddings", "/v1/api/embed", "/v1/models/m:batchEmbedContents"]);
+    let openai = json!({ "model": "m", "input": ["text 0", "text 1"], "encoding_format": "float", "dimensions": 2 });
+    assert_eq!(asked[0].body, openai);
+    assert_eq!(asked[1].body, json!({ "model": "m", "input": ["text 0", "text 1"], "dimensions": 2 }));
+    let request = json!({
+        "model": "models/m", "content": { "parts": [{ "text": "text 1" }] }, "taskType": "RETRIEVAL_DOCUMENT",
+        "outputDimensionality": 2,
+    });
+    assert_eq!(asked[2].body["requests"][1], request);
+    assert!(
+        asked[0].head.contains(&format!("Bearer {KEY}")) && asked[2].head.contains(&format!("x-goog-api-key: {KEY}"))
+    );
+}
+
+#[tokio::test]
+async fn a_query_is_told_apart_where_that_matters() {
+    let server = Server::start([reply(&json!({ "embeddings": [{ "values": [1.0] }] }))]).await;
+    let vector = Embeddings::gemini("m").url(&server.url).key(KEY).embed_query("where?".to_owned()).await.unwrap();
+    assert_eq!(vector, [1.0]);
+    assert_eq!(server.asked()[0].body["requests"][0]["taskType"], "RETRIEVAL_QUERY");
+}
+
+/// Many texts go in several requests, and their vectors come back in order.
+#[tokio::test]
+async fn many_texts_are_sent_in_parts() {
+    let batch = |from: usize, count: usize| {
+        let data = (from..from + count)
+            .zip(0..)
+            .map(|(value, index): (usize, usize)| json!({ "index": index, "embedding": [value] }));
+        reply(&json!({ "data": data.collect::<Vec<_>>() }))
+    };
+    let server = Server::start([batch(0, 256), failed(503, "", "busy"), batch(256, 44)]).await;
+    let vectors = Embeddings::at(&server.url, "m").retry(quick()).embed(texts(300)).await.unwrap();
+    let expected: Vec<Vec<f32>> = (0..300_u16).map(|value| vec![f32::from(value)]).collect();
+    assert_eq!(vectors, expected);
+    assert_eq!(server.asked().len(), 3, "only the part that failed is sent again");
+    assert!(Embeddings::at(&server.url, "m").embed(Vec::new()).await.unwrap().is_empty());
+    assert_eq!(server.asked().len(), 3, "nothing is asked for nothing");
+}
+
+#[tokio::test]
+async fn what_is_no_vector_is_told() {
+    let vector = |index: u8| json!({ "index": index, "embedding": [1.0] });
+    let cases = [
+        (json!({ "data": [vector(0)] }), "1 vectors for 2 texts"),
+        (json!({ "data": [vector(0), vector(0)] }), "no vectors where they stand"),
+        (json!({ "data": [vector(0), { "index": 1, "embedding": ["x"] }] }), "no vectors where they stand"),
+        (json!({ "error": { "message": format!("no credits for {KEY}") } }), "no credits for [the key]"),
+        (json!({}), "no vectors where they stand"),
+    ];
+    for (body, told) in cases {
+        let server = Server::start([reply(&body)]).await;
+        let error = Embeddings::at(&server.url, "m").key(KEY).embed(texts(2)).await.unwrap_err().to_string();
+        assert!(error.contains(told), "{error}");
+    }
+    let error = Embeddings::parse("opnai:m").unwrap_err().to_string();
+    assert!(error.contains("did you mean `openai`?"), "{error}");
+    let model = Embeddings::parse(&format!("ollama+http://me:{KEY}@localhost/v1#m")).unwrap();
+    assert!(!format!("{model:?}").contains(KEY) && format!("{model:?}").contains("ollama"), "{model:?}");
+}
+
+/// A store finds by what a real client of a server says is near.
+#[tokio::test]
+async fn a_store_is_searched_by_meaning() {
+    let vector = |vector: [f32; 2]| reply(&json!({ "data": [{ "index": 0, "embedding": vector }] }));
+    let server = Server::start([vector([1.0, 0.0]), vector([0.0, 1.0]), vector([0.1, 0.9])]).await;
+    let options = StoreOptions::default().index(Embeddings::at(&server.url, "m"), ["text"]).unwrap();
+    let store = MemoryStore::new(options);
+    for (key, text) in [("cat", "a cat"), ("car", "a car")] {
+        store.put(["all"], key, &json!({ "text": text })).await.unwrap();
+    }
+    let found = store.search(Search::below(["all"]).near("something that drives")).await.unwrap();
+    assert_eq!(found[0].key, "car");
+}
