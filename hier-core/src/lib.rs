@@ -72,7 +72,7 @@ pub use config::{Config, DEFAULT_RECURSION_LIMIT, DEFAULT_STREAM_CAPACITY, Durab
 pub use engine::program::Run;
 pub use engine::{
     CheckpointEvent, DebugEvent, Event, EventStream, Interrupted, MessageChunk, Nested, NodeUpdate, Outcome,
-    StateSnapshot, StateUpdate, StopReason, Stopped, StreamMode, TaskFinished, TaskSnapshot, TaskStarted,
+    StateSnapshot, StateUpdate, StopReason, Stopped, StreamMode, TaskFinished, TaskSnapshot, TaskStarted, branch_off,
 };
 pub use error::{BuildError, ConflictKind, IntoNodeError, NodeError, NodeErrorKind, Result, RunError, TimeoutKind};
 /// The shape of graphs as data, as [`CompiledGraph::spec`](graph::CompiledGraph::spec) tells it.

@@ -29,6 +29,7 @@ pub use stream::event::{
     CheckpointEvent, DebugEvent, Event, MessageChunk, Nested, NodeUpdate, StreamMode, TaskFinished, TaskStarted,
 };
 pub use stream::outcome::{Interrupted, Outcome, StopReason, Stopped};
+pub use thread::branch::branch_off;
 pub use thread::snapshot::{StateSnapshot, TaskSnapshot};
 pub use thread::update::StateUpdate;
 

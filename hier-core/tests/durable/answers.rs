@@ -176,3 +176,39 @@ async fn a_wrong_answer_for_whoever_asks_first_is_not_kept() {
     assert_eq!(questions(bench.go_on().await.unwrap()).len(), 1);
     assert_eq!(log(bench.answer(Verdict::Reject).await.unwrap()), json!(["a", "Reject"]));
 }
+
+/// An answer that waits for whoever asks first reaches the question of a graph inside, whether the thread stopped before that graph or
+/// in it; and is not given twice.
+#[tokio::test]
+async fn an_answer_for_whoever_asks_first_reaches_into_graphs() {
+    for durability in [Durability::Sync, Durability::Exit] {
+        for checkpoints in [Checkpoints::PerCall, Checkpoints::PerThread] {
+            for (outside, inside) in [(true, false), (false, true), (true, true)] {
+                let mut inner = row(&["i", "j"]);
+                inner.node("ask", asks(&["1", "2"])).edge("j", "ask");
+                if inside {
+                    inner.interrupt_before(["j"]);
+                }
+                let mut middle = builder();
+                middle.subgraph("inner", &compile(inner)).checkpoints("inner", checkpoints).edge(START, "inner");
+                let mut outer = row(&["o"]);
+                outer.subgraph("sub", &compile(middle)).checkpoints("sub", checkpoints).edge("o", "sub");
+                if outside {
+                    outer.interrupt_before(["sub"]);
+                }
+                let mut bench = Bench::new(outer);
+                bench.config = bench.config.durability(durability);
+                assert!(matches!(bench.start(json!({ "x": 1 })).await.unwrap(), Outcome::Stopped(_)));
+                let mut end = bench.answer("first").await.unwrap();
+                if outside && inside {
+                    // It waits at the next stop, too.
+                    assert!(matches!(end, Outcome::Stopped(_)), "{end:?}");
+                    end = bench.go_on().await.unwrap();
+                }
+                assert_eq!(asked(end), ["2"], "{durability:?} {checkpoints:?} {outside} {inside}");
+                assert_eq!(asked(bench.go_on().await.unwrap()), ["2"]);
+                assert_eq!(log(bench.answer("second").await.unwrap()), json!(["o", "i", "j", "first", "second"]));
+            }
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hier_core::checkpoint::{Checkpointer, ListQuery, MemorySaver, Prune, SaverError, Strategy};
+use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, MemorySaver, Prune, SaverError, Strategy};
 use hier_core::prelude::*;
 use serde_json::{Value, json};
 
@@ -61,4 +61,35 @@ async fn a_copy_of_an_input_outlives_what_it_is_a_copy_of() {
     bench.saver.prune(Prune { strategy: Strategy::Keep(4), ..Prune::default() }).await.unwrap();
     let kept: Vec<_> = bench.history().await.iter().map(|at| at.next.clone()).collect();
     assert_eq!(kept, [vec!["__start__"], vec!["a"], vec!["b"], vec![]]);
+}
+
+/// A copy of a checkpoint has what callers' commands gave there, and its input outlives what follows the original.
+#[tokio::test]
+async fn a_branch_has_what_waited_where_it_branches_off() {
+    let mut graph = row(&["a"]);
+    graph.node("b", fails(1)).node("other", mark()).edge("a", "b");
+    let bench = Bench::new(graph);
+    let long = "an input that is too long to be stored twice".repeat(4);
+    bench.start(json!({ "log": [long] })).await.unwrap_err();
+    let command = Command::update(bench.update(json!({ "x": 5, "log": ["told"] }))).goto("other");
+    let end = bench.command(command).await.unwrap();
+    assert_eq!(end.state().to_value()["x"], json!(5));
+    let saver: Arc<dyn Checkpointer> = bench.saver.clone();
+    let history = bench.history().await;
+    let after_a = history.iter().find(|at| at.next.contains(&"b".to_owned())).and_then(|at| at.checkpoint).unwrap();
+    let input = history[0].checkpoint.unwrap();
+    for (from, logged) in [(after_a, json!(["a", "told", "b", "other"])), (input, json!(["a", "b"]))] {
+        bench.saver.copy_thread("t", "copy").await.unwrap();
+        let lease = bench.saver.acquire("copy", Claim::default()).await.unwrap();
+        let made = hier_core::branch_off(&saver, &lease, from).await.unwrap().expect("the checkpoint is there");
+        assert_eq!(hier_core::branch_off(&saver, &lease, uuid::Uuid::nil()).await.unwrap(), None);
+        bench.saver.release(&lease).await.unwrap();
+        bench.saver.prune(Prune { threads: Some(vec!["copy".to_owned()]), ..Prune::default() }).await.unwrap();
+        let state = bench.graph.state(Config::thread("copy")).await.unwrap();
+        assert_eq!(state.checkpoint, Some(made));
+        let end = bench.graph.invoke((), Config::thread("copy"), bench.tally.clone()).await.unwrap();
+        let whole = log(end);
+        assert_eq!(whole[0], json!(long), "the input");
+        assert_eq!(json!(whole.as_array().unwrap()[1..]), logged);
+    }
 }

@@ -1,6 +1,6 @@
 //! What is stored of a thread grows with what it was given, and not with how often.
 
-use hier_core::checkpoint::{MemorySaver, Record};
+use hier_core::checkpoint::{Checkpointer, MemorySaver, Record};
 use hier_core::prelude::*;
 use hier_core::state::Builtin;
 use serde_json::{Value, json};
@@ -56,4 +56,43 @@ async fn lists_of_a_dynamic_state_are_stored_in_parts() {
         assert!(bytes < 400_000, "{reducer:?}: {bytes} bytes for 100 items of 1000");
         assert_eq!(bench.state().await.values.to_value(), end.state().to_value(), "{reducer:?}");
     }
+}
+
+/// What a subgraph keeps of what it will hand back is what can reach the outer graph, also where it is stored: of a plain channel
+/// one value, however often it was written.
+#[tokio::test]
+async fn what_a_subgraph_hands_back_is_no_longer_than_what_counts() {
+    for durability in [Durability::Sync, Durability::Exit] {
+        let mut inner = builder();
+        inner.node(
+            "write",
+            does(|task| {
+                let turn = task.run().context().of("write");
+                Ok(json!({ "x": format!("{turn:050000}"), "log": [turn] }))
+            }),
+        );
+        let more = |state: &DynState| if log_length(state) < 40 { "more" } else { "end" };
+        inner.route("write", "more", [("more", vec!["write"]), ("end", vec!["ask"])], more);
+        inner.node("ask", asks(&["?"])).edge(START, "write");
+        let mut outer = builder();
+        outer.subgraph("sub", &compile(inner)).edge(START, "sub");
+        let mut bench = bench(outer);
+        bench.config = bench.config.durability(durability);
+        assert_eq!(asked(bench.start(json!({ "log": [] })).await.unwrap()), ["?"]);
+        let place = bench.state().await.tasks[0].state.clone().unwrap();
+        let saved = bench.saver.get("t", place.checkpoint_namespace(), None).await.unwrap().unwrap();
+        let returned = saved.checkpoint.channels.iter().position(|name| &**name == "__returned__");
+        let chain = &saved.values.iter().find(|(channel, _)| Some(*channel) == returned).unwrap().1;
+        let bytes = chain.full.iter().chain(&chain.deltas).map(Vec::len).sum::<usize>();
+        assert!(bytes < 200_000, "{durability:?}: {bytes} bytes of 40 values of 50,000, of which one counts");
+        let end = bench.answer("yes").await.unwrap();
+        let state = end.state().to_value();
+        assert_eq!(state["x"], json!(format!("{:050000}", 40)), "{durability:?}");
+        let log: Vec<Value> = (1..=40).map(Value::from).chain([json!("yes")]).collect();
+        assert_eq!(state["log"], json!(log), "{durability:?}");
+    }
+}
+
+fn log_length(state: &DynState) -> usize {
+    state.get("log").and_then(Value::as_array).map_or(0, Vec::len)
 }

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use hier_core::checkpoint::{Claim, Prune, WhenRunning};
+use hier_core::branch_off;
+use hier_core::checkpoint::{Claim, Prune, Strategy as Keeping, WhenRunning};
 use hier_core::prelude::*;
 use proptest::prelude::*;
 use uuid::Uuid;
@@ -25,15 +26,24 @@ pub(crate) enum Operation {
     AnswerPlainly(Lives),
     /// Answers again what was answered last.
     AnswerTwice,
-    Prune,
+    /// So many checkpoints of each namespace stay.
+    Prune(usize),
     /// Goes on with a copy of the thread.
     Fork,
+    /// Goes on with a copy of the latest checkpoint: its step begins anew.
+    BranchOff,
     /// Writes to a finished thread from outside.
     Update,
     /// From now on with the second version of the state.
     Migrate,
-    /// Runs the last turn again, from its input.
-    Replay,
+    /// Runs a turn again, from its input: so many turns back.
+    Replay(usize),
+    /// Goes back to a copy of the input of a turn.
+    GoBack(usize),
+    /// Changes the subgraph that asks: its question is withdrawn.
+    ChangeAsker,
+    /// Changes what the subgraph keeps that keeps its state.
+    Visit,
 }
 
 /// After how many polls the run is dropped.
@@ -47,11 +57,15 @@ pub(crate) fn operation() -> impl Strategy<Value = Operation> {
         6 => (0..4_usize, lives()).prop_map(|(which, lives)| Operation::Answer(which, lives)),
         3 => lives().prop_map(Operation::AnswerPlainly),
         2 => Just(Operation::AnswerTwice),
-        1 => Just(Operation::Prune),
+        1 => (1..6_usize).prop_map(Operation::Prune),
         1 => Just(Operation::Fork),
         1 => Just(Operation::Update),
         1 => Just(Operation::Migrate),
-        1 => Just(Operation::Replay),
+        1 => Just(Operation::BranchOff),
+        1 => (0..3_usize).prop_map(Operation::Replay),
+        1 => (0..3_usize).prop_map(Operation::GoBack),
+        1 => Just(Operation::ChangeAsker),
+        1 => Just(Operation::Visit),
     ]
 }
 
@@ -62,6 +76,8 @@ struct Turn {
     items: Vec<Kind>,
     /// The answers by the text of their questions.
     answers: BTreeMap<String, String>,
+    /// What the subgraph that asks had said before it asked.
+    said: String,
     /// The state before it.
     before: Before,
 }
@@ -70,6 +86,8 @@ struct Turn {
 struct Before {
     log: Vec<String>,
     notes: Vec<String>,
+    /// How often the subgraph that keeps its state was visited.
+    visits: u32,
 }
 
 /// A thread, and what the model says of it.
@@ -82,17 +100,22 @@ pub(crate) struct Machine {
     turns: u32,
     /// The turn that is open, or the last one.
     turn: Option<Turn>,
+    /// The turns before it, in this line of the history.
+    past: Vec<Turn>,
     /// The view when the last turn was finished.
     finished: bool,
     notes: Vec<String>,
     answered: Option<String>,
     answers: usize,
-    /// Whether the thread went back: then its subgraph that keeps its state has seen more than the thread.
-    went_back: bool,
+    /// What was added to what a subgraph keeps since the last turn.
+    visits: u32,
 }
 
 /// What did not hold.
 type Law = Result<(), String>;
+
+/// What the subgraph says that asks, unless somebody has changed it.
+const UNCHANGED: &str = "0 visits";
 
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
@@ -125,11 +148,12 @@ impl Machine {
             durability,
             turns: 0,
             turn: None,
+            past: Vec::new(),
             finished: true,
             notes: Vec::new(),
             answered: None,
             answers: 0,
-            went_back: false,
+            visits: 0,
         }
     }
 
@@ -188,8 +212,9 @@ impl Machine {
                 let answer = self.program.answer_by_id(self.config(), id, "again".to_owned()).await;
                 self.is_refused(&view, "a second answer", answer).await
             }
-            Operation::Prune => {
-                let prune = Prune { threads: Some(vec![self.thread.clone()]), ..Prune::default() };
+            Operation::Prune(count) => {
+                let (threads, strategy) = (Some(vec![self.thread.clone()]), Keeping::Keep(*count));
+                let prune = Prune { threads, strategy, ..Prune::default() };
                 self.saver.prune(prune).await.map_err(|error| format!("it cannot be pruned: {error}"))?;
                 self.is_unchanged(&view, "pruning").await
             }
@@ -214,7 +239,23 @@ impl Machine {
                 }));
                 self.is_unchanged(&view, "migrating").await
             }
-            Operation::Replay if self.finished => self.replay().await,
+            Operation::Replay(turns) if self.finished => {
+                let Some(input) = self.go_back(*turns).await? else { return Ok(()) };
+                let run = self.program.go_on(self.config().checkpoint(input)).await;
+                self.settle(Some(run)).await
+            }
+            Operation::GoBack(turns) => {
+                let Some(input) = self.go_back(*turns).await? else { return Ok(()) };
+                let copied = self.program.copy(self.config().checkpoint(input)).await;
+                copied.map_err(|error| format!("a checkpoint cannot be copied: {error}"))
+            }
+            Operation::BranchOff => self.branch_off(&view).await,
+            Operation::ChangeAsker => self.change_asker(&view).await,
+            Operation::Visit if self.finished && self.turn.is_some() => {
+                self.visits += 10;
+                let visited = self.program.visit(self.config(), 10).await;
+                visited.map_err(|error| format!("what a subgraph keeps cannot be updated: {error}"))
+            }
             _ => Ok(()),
         }
     }
@@ -225,7 +266,7 @@ impl Machine {
     }
 
     async fn start(&mut self, items: &[Kind], lives: Lives) -> Law {
-        let before = Before { log: self.expected_log(), notes: self.notes.clone() };
+        let before = Before { log: self.expected_log(), notes: self.notes.clone(), visits: self.expected_visits() };
         let number = self.turns + 1;
         let sent = items.iter().enumerate().map(|(number, kind)| Item { number, kind: *kind }).collect();
         let ended = alive(self.program.start(self.config(), number, sent), lives).await;
@@ -234,7 +275,9 @@ impl Machine {
         check(begun || lives.is_some(), || "a run that was not killed has not begun".to_owned())?;
         if begun {
             self.turns = number;
-            self.turn = Some(Turn { number, items: items.to_vec(), answers: BTreeMap::new(), before });
+            let turn = Turn { number, items: items.to_vec(), answers: BTreeMap::new(), said: UNCHANGED.to_owned(), before };
+            self.past.extend(self.turn.replace(turn));
+            self.visits = 0;
             self.finished = false;
             self.answered = None;
         }
@@ -277,20 +320,52 @@ impl Machine {
         check(view == *before, || format!("{what} has changed the thread\n from {before:?}\n to   {view:?}"))
     }
 
-    /// Goes back to the checkpoint of the last turn's input, if it is still there.
-    async fn replay(&mut self) -> Law {
-        let Some(turn) = self.turn.clone() else { return Ok(()) };
+    /// What holds once the thread has gone back to the input of a turn, and the checkpoint of that, if it is still there.
+    async fn go_back(&mut self, turns: usize) -> Result<Option<Uuid>, String> {
+        let line: Vec<Turn> = self.past.iter().chain(&self.turn).cloned().collect();
+        let Some(place) = line.len().checked_sub(1 + turns % line.len().max(1)) else { return Ok(None) };
+        let turn = line[place].clone();
         let history = self.history().await?;
         let input = history.iter().rev().find(|view| view.turn == turn.number && view.next == ["open"]);
-        let Some(input) = input.and_then(|view| view.checkpoint) else { return Ok(()) };
+        let Some(input) = input.and_then(|view| view.checkpoint) else { return Ok(None) };
         self.world.went_back();
-        let run = self.program.go_on(self.config().checkpoint(input)).await;
-        self.settle(Some(run)).await?;
         self.notes.clone_from(&turn.before.notes);
-        self.turn = Some(Turn { answers: BTreeMap::new(), ..turn });
-        self.finished = false;
-        self.went_back = true;
+        self.past = line[..place].to_vec();
+        self.turn = Some(Turn { answers: BTreeMap::new(), said: UNCHANGED.to_owned(), ..turn });
+        (self.finished, self.answered, self.visits) = (false, None, 0);
+        Ok(Some(input))
+    }
+
+    /// The step that is open begins anew, with what it asks.
+    async fn branch_off(&mut self, view: &View) -> Law {
+        let Some(checkpoint) = view.checkpoint else { return Ok(()) };
+        let claim = Claim { when_running: WhenRunning::Wait(Duration::from_secs(20)), ..Claim::default() };
+        let lease = self.saver.acquire(&self.thread, claim).await.map_err(|error| error.to_string())?;
+        let branched = branch_off(&self.saver, &lease, checkpoint).await;
+        self.saver.release(&lease).await.map_err(|error| error.to_string())?;
+        branched.map_err(|error| format!("a checkpoint cannot be copied: {error}"))?;
+        self.world.went_back();
+        if let Some(turn) = self.turn.as_mut().filter(|_| view.next == ["afresh"]) {
+            UNCHANGED.clone_into(&mut turn.said);
+        }
         self.answered = None;
+        Ok(())
+    }
+
+    /// What the subgraph asked is withdrawn: an answer is refused.
+    async fn change_asker(&mut self, view: &View) -> Law {
+        let Some((id, _)) = view.questions.iter().find(|(_, text)| text.ends_with(".afresh")) else { return Ok(()) };
+        let said = format!("changed {}", self.new_answer());
+        let changed = self.program.change_asker(self.config(), said.clone()).await;
+        changed.map_err(|error| format!("a subgraph that asks cannot be changed: {error}"))?;
+        self.turn.iter_mut().for_each(|turn| turn.said.clone_from(&said));
+        let after = self.view().await?;
+        check(after.questions.is_empty(), || format!("{:?} is still asked", after.questions))?;
+        let late = self.program.answer_by_id(self.config(), id.clone(), "late".to_owned()).await;
+        self.is_refused(&after, "an answer to what is asked no more", late).await?;
+        let late = self.program.answer(self.config(), "late".to_owned()).await;
+        self.is_refused(&after, "a plain answer to what is asked no more", late).await?;
+        self.answered = Some(id.clone());
         Ok(())
     }
 
@@ -308,7 +383,14 @@ impl Machine {
         check(again.is_empty(), || format!("{again:?} ran again, and what they had done was committed"))?;
         let view = self.view().await?;
         self.finished = view.is_finished();
-        if self.finished { self.is_as_expected(&view) } else { Ok(()) }
+        if !self.finished {
+            return Ok(());
+        }
+        self.is_as_expected(&view)?;
+        let visits = self.program.visits(self.config()).await;
+        let visits = visits.map_err(|error| format!("what a subgraph keeps cannot be read: {error}"))?;
+        let wanted = self.expected_visits();
+        check(visits == wanted, || format!("a subgraph keeps {visits} visits instead of {wanted}"))
     }
 
     fn is_as_expected(&self, view: &View) -> Law {
@@ -320,9 +402,15 @@ impl Machine {
         check(view.notes == self.notes, || differs("the notes", &view.notes, &self.notes))?;
         let Some(turn) = &self.turn else { return Ok(()) };
         let name = format!("{}.afresh", turn.number);
-        let said = format!("0 visits, {name}={}", answer(turn, &name));
+        let said = format!("{}, {name}={}", turn.said, answer(turn, &name));
         check(view.said == said, || differs("what the subgraph said", &view.said, &said))?;
-        check(self.went_back || view.calls == self.turns, || differs("the calls", &view.calls, &self.turns))
+        let calls = turn.before.visits + 1;
+        check(view.calls == calls, || differs("the calls", &view.calls, &calls))
+    }
+
+    /// How often the subgraph that keeps its state was visited, once the turn is over.
+    fn expected_visits(&self) -> u32 {
+        self.turn.as_ref().map_or(0, |turn| turn.before.visits + 1) + self.visits
     }
 
     fn expected_log(&self) -> Vec<String> {

@@ -89,13 +89,18 @@ fn outcome(machine: impl FnOnce(&Saver) -> Machine, operations: &[Operation]) ->
 
 #[test]
 fn every_operation_in_turn() {
-    use Operation::{Answer, AnswerPlainly, AnswerTwice, Fork, Migrate, Prune, Replay, Run, Update};
+    use Operation::{
+        Answer, AnswerPlainly, AnswerTwice, BranchOff, ChangeAsker, Fork, GoBack, Migrate, Prune, Replay, Run, Update, Visit,
+    };
     let items = || vec![Kind::Asks, Kind::Fails, Kind::AsksTwice, Kind::Plain];
     let turn = [Run(items(), None), AnswerTwice, AnswerPlainly(None), Answer(1, Some(3)), Answer(0, None), AnswerTwice];
     let rest =
-        [Run(Vec::new(), Some(5)), Fork, Migrate, Prune, AnswerPlainly(None), AnswerPlainly(None), Answer(0, None)];
-    let after = [AnswerPlainly(None), AnswerTwice, Update, Replay, Answer(2, None)];
-    let operations: Vec<_> = turn.into_iter().chain(rest).chain(after).collect();
+        [Run(Vec::new(), Some(5)), Fork, Migrate, Prune(1), AnswerPlainly(None), AnswerPlainly(None), Answer(0, None)];
+    let plain = || Run(vec![Kind::Plain], None);
+    let inside = [plain(), ChangeAsker, plain(), AnswerPlainly(None), BranchOff, plain()];
+    let after = [AnswerPlainly(None), AnswerTwice, Update, Visit, Replay(0), Answer(2, None)];
+    let past = [plain(), Answer(0, None), Answer(0, None), Visit, GoBack(1), Prune(3), Replay(0)];
+    let operations: Vec<_> = [&turn[..], &rest, &inside, &after, &past].concat();
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         outcome(|saver| Machine::new(saver, durability), &operations).expect("the laws hold");
     }

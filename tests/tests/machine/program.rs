@@ -11,7 +11,7 @@ pub(crate) struct Called {
     said: String,
     calls: u32,
     #[reducer(sum)]
-    visits: u32,
+    pub(crate) visits: u32,
 }
 
 graph! {
@@ -101,8 +101,9 @@ async fn counts(run: &Run<World>) -> CalledUpdate {
     Called::update().visits(1)
 }
 
-async fn tells(state: &Called, run: &Run<World>) -> CalledUpdate {
+async fn tells(state: &Called, run: &Run<World>) -> Result<CalledUpdate> {
     run.context().enters(run);
+    let _: String = run.interrupt(&format!("{}.keeper", state.turn)).await?;
     run.context().pauses().await;
-    Called::update().calls(state.visits)
+    Ok(Called::update().calls(state.visits))
 }

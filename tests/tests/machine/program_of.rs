@@ -36,6 +36,14 @@ pub(crate) trait Program: Send + Sync {
     async fn go_on(&self, config: Config) -> Result<(), RunError>;
     async fn answer(&self, config: Config, answer: String) -> Result<(), RunError>;
     async fn answer_by_id(&self, config: Config, id: String, answer: String) -> Result<(), RunError>;
+    /// Copies the checkpoint that is addressed: the thread goes on from there.
+    async fn copy(&self, config: Config) -> Result<(), RunError>;
+    /// Changes the graph that asks, or asked last, before it asks.
+    async fn change_asker(&self, config: Config, said: String) -> Result<(), RunError>;
+    /// Adds to what the keeper keeps.
+    async fn visit(&self, config: Config, visits: u32) -> Result<(), RunError>;
+    /// What the keeper keeps.
+    async fn visits(&self, config: Config) -> Result<u32, RunError>;
     async fn note(&self, config: Config, note: String) -> Result<(), RunError>;
     async fn view(&self, config: Config) -> Result<View, RunError>;
     /// The checkpoints, newest first.
@@ -46,13 +54,22 @@ macro_rules! program {
     ($name:ident, $version:ident, $notes:ident) => {
         pub(crate) struct $name {
             graph: CompiledGraph<$version::state::Case, World>,
+            /// The graphs inside, by themselves.
+            afresh: CompiledGraph<$version::program::Called, World>,
+            keeper: CompiledGraph<$version::program::Called, World>,
             world: World,
         }
 
         impl $name {
             pub(crate) fn new(saver: Watched) -> Self {
                 let world = saver.world.clone();
-                Self { graph: $version::program::Machine::compile().checkpointer(saver), world }
+                let saver = std::sync::Arc::new(saver);
+                Self {
+                    graph: $version::program::Machine::compile().checkpointer(saver.clone()),
+                    afresh: $version::program::Afresh::compile().checkpointer(saver.clone()),
+                    keeper: $version::program::Keeper::compile().checkpointer(saver),
+                    world,
+                }
             }
 
             fn seen(snapshot: hier_core::StateSnapshot<$version::state::Case>) -> View {
@@ -96,6 +113,27 @@ macro_rules! program {
             async fn note(&self, config: Config, note: String) -> Result<(), RunError> {
                 let update = StateUpdate::update($version::state::Case::update().$notes([note])).as_node("keeper");
                 self.graph.update_state(config, update).await.map(drop)
+            }
+
+            async fn copy(&self, config: Config) -> Result<(), RunError> {
+                self.graph.update_state(config, StateUpdate::copy()).await.map(drop)
+            }
+
+            async fn change_asker(&self, config: Config, said: String) -> Result<(), RunError> {
+                let tasks = self.graph.state(config.clone()).await?.tasks;
+                let Some(place) = tasks.into_iter().find_map(|task| task.state) else { return Ok(()) };
+                let update = StateUpdate::update($version::program::Called::update().said(said)).as_node("before");
+                let place = config.namespace(place.checkpoint_namespace());
+                self.afresh.update_state(place, update).await.map(drop)
+            }
+
+            async fn visit(&self, config: Config, visits: u32) -> Result<(), RunError> {
+                let update = StateUpdate::update($version::program::Called::update().visits(visits)).as_node("tells");
+                self.keeper.update_state(config.namespace("keeper"), update).await.map(drop)
+            }
+
+            async fn visits(&self, config: Config) -> Result<u32, RunError> {
+                Ok(self.keeper.state(config.namespace("keeper")).await?.values.visits)
             }
 
             async fn view(&self, config: Config) -> Result<View, RunError> {

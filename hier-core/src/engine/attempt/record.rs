@@ -44,10 +44,11 @@ impl TaskLog {
 
     /// The answer for whoever asks first has been taken by this task: it is no other's, whatever becomes of the task.
     async fn nobody_elses<C>(&self, run: &Run<C>) -> Result<(), NodeError> {
-        let is_taken = run.inbox.as_ref().is_some_and(|inbox| inbox.taken.get().is_some());
-        let Some(checkpoint) = run.base.filter(|_| is_taken) else { return Ok(()) };
+        let inbox = run.inbox.as_ref().filter(|inbox| inbox.taken.get().is_some());
+        let Some(anyone) = inbox.and_then(|inbox| inbox.anyone.as_ref()) else { return Ok(()) };
         let writes = vec![stored::no_answer_for_anyone()];
-        self.write(TaskWrites { checkpoint, task: Uuid::nil(), path: "~".into(), writes }).await.map_err(unsaved)
+        let writes = TaskWrites { checkpoint: anyone.checkpoint, task: Uuid::nil(), path: "~".into(), writes };
+        self.write_in(&anyone.namespace, writes).await.map_err(unsaved)
     }
 
     /// A task has failed, and its handler takes over.

@@ -11,10 +11,10 @@ use crate::checkpoint::scratch::Scratch;
 use crate::checkpoint::{Agenda, Chain, Checkpoint, CodecError, Piece, Record, SaverError, Schema, Source, delta};
 use crate::engine::durable::delta::{Size, load_chain};
 use crate::engine::durable::load::Known;
-use crate::engine::durable::upgrade::Scribe;
+use crate::engine::durable::packed::pack_writes;
 use crate::engine::log::task_log::TaskLog;
 use crate::engine::program::{Program, random_node};
-use crate::engine::step::Changes;
+use crate::engine::step::{Changes, Fresh};
 use crate::error::RunError;
 use crate::state::{ChannelWrite, Values, Writes};
 
@@ -55,7 +55,7 @@ struct Buffered {
 }
 
 /// Makes ids that grow.
-struct Clock {
+pub(in crate::engine) struct Clock {
     /// Units of 100 ns since October 1582, as in UUIDs.
     ticks: u64,
     node: [u8; 6],
@@ -66,12 +66,12 @@ const UNIX_EPOCH_TICKS: u64 = 0x01b2_1dd2_1381_4000;
 
 impl Clock {
     /// A clock whose ids are greater than this one.
-    fn after(floor: Option<Uuid>) -> Self {
+    pub(in crate::engine) fn after(floor: Option<Uuid>) -> Self {
         let ticks = floor.and_then(|id| id.get_timestamp()).map_or(0, |time| time.to_gregorian().0);
         Self { ticks, node: random_node() }
     }
 
-    fn id(&mut self, step: i64) -> Uuid {
+    pub(in crate::engine) fn id(&mut self, step: i64) -> Uuid {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = UNIX_EPOCH_TICKS + now.as_secs() * 10_000_000 + u64::from(now.subsec_nanos() / 100);
         self.ticks = now.max(self.ticks + 1);
@@ -153,7 +153,7 @@ impl Journal {
     /// An input, as a whole.
     fn start<S: Values>(&mut self, id: Uuid, writes: &Writes<S>) -> Result<Piece, RunError> {
         let channel = self.channels.len() - 2;
-        let packed = self.scratch.bytes(|bytes| pack_writes(writes.iter(), bytes));
+        let packed = self.scratch.bytes(|bytes| pack_writes(writes.iter(), bytes).map(drop));
         let bytes = packed.map_err(|error| self.unfit("the input", &error))?;
         self.versions[channel] = id;
         Ok(Piece { channel, base: None, bytes })
@@ -164,7 +164,7 @@ impl Journal {
         &mut self,
         state: &S,
         changes: &mut Changes,
-        (input, returned): (Option<&Writes<S>>, &[S::Write]),
+        (input, returned): (Option<&Writes<S>>, &mut Fresh<S::Write>),
         metadata: StepMetadata,
     ) -> Result<Option<Record>, RunError> {
         let id = self.clock.id(metadata.step);
@@ -177,7 +177,7 @@ impl Journal {
             let start = self.channels.len() - 2;
             self.versions[start] = Uuid::nil();
         }
-        if !returned.is_empty() {
+        if !returned.writes.is_empty() {
             match self.returned(id, returned) {
                 Ok(piece) => pieces.push(piece),
                 Err(error) => return Err(self.unfit("what a subgraph returns", &error)),
@@ -232,11 +232,12 @@ impl Journal {
         Ok(Some(Piece { channel, base: None, bytes }))
     }
 
-    /// What a subgraph has written, which it hands back when it ends: always stored as what was added.
-    fn returned<W: ChannelWrite>(&mut self, id: Uuid, writes: &[W]) -> Result<Piece, CodecError> {
+    /// What a subgraph has written, which it hands back when it ends: what was added, or all of it.
+    fn returned<W: ChannelWrite>(&mut self, id: Uuid, fresh: &mut Fresh<W>) -> Result<Piece, CodecError> {
         let channel = self.channels.len() - 1;
-        let bytes = self.scratch.bytes(|bytes| pack_writes(writes.iter(), bytes))?;
-        let base = Some(self.versions[channel]).filter(|version| !version.is_nil());
+        let (writes, sizes) = (&fresh.writes, &mut fresh.sizes);
+        let bytes = self.scratch.bytes(|bytes| pack_writes(writes.iter(), bytes).map(|packed| *sizes = packed))?;
+        let base = Some(self.versions[channel]).filter(|version| !version.is_nil() && !fresh.whole);
         self.versions[channel] = id;
         Ok(Piece { channel, base, bytes })
     }
@@ -360,41 +361,4 @@ fn lengthen<S: Values>(state: &mut S, piece: &mut Piece, tail: Vec<u8>) -> Resul
 /// Which program writes the checkpoints of a graph.
 pub(in crate::engine) fn schema<S: Values, C>(graph: &Program<S, C>) -> Schema {
     Schema { graph: graph.plan.graph().to_owned(), version: S::VERSION, fingerprint: S::FINGERPRINT }
-}
-
-/// Writes in one piece of bytes: each with its channel's name and the mark of an overwrite.
-fn pack_writes<'a, W: ChannelWrite>(
-    writes: impl Iterator<Item = &'a W>,
-    packed: &mut Vec<u8>,
-) -> Result<(), CodecError> {
-    packed.push(0);
-    for write in writes {
-        let Some(value) = write.stored() else { continue };
-        delta::add(packed, write.name().as_bytes());
-        let start = delta::begin(packed);
-        value.encode(packed)?;
-        let bytes = delta::end(packed, start);
-        if write.is_overwrite() {
-            crate::checkpoint::codec::mark_overwrite(bytes);
-        }
-    }
-    Ok(())
-}
-
-/// The writes again.
-pub(in crate::engine) fn unpack_writes<S: Values, C>(
-    scribe: &Scribe<'_, S, C>,
-    packed: &[u8],
-) -> Result<Vec<S::Write>, CodecError> {
-    let (_, parts) = delta::unpack(packed)?;
-    let (pairs, rest) = parts.as_chunks::<2>();
-    if !rest.is_empty() {
-        return Err(CodecError::new("a write is cut off"));
-    }
-    let mut writes = Vec::with_capacity(pairs.len());
-    for [name, bytes] in pairs {
-        let name = std::str::from_utf8(name).map_err(|error| CodecError::new(error.to_string()))?;
-        writes.append(&mut scribe.write(None, name, bytes)?);
-    }
-    Ok(writes)
 }

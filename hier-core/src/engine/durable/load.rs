@@ -8,11 +8,12 @@ use uuid::Uuid;
 use crate::checkpoint::{Checkpoint, CodecError, PendingWrite, Saved, SaverError, codec, slot};
 use crate::engine::attempt::stored::{RESUME, ROUTING, RoutingRecord};
 use crate::engine::durable::delta::{Size, load_chain};
-use crate::engine::durable::journal::{RETURNED, START, unpack_writes};
+use crate::engine::durable::journal::{RETURNED, START};
+use crate::engine::durable::packed::unpack_writes;
 use crate::engine::durable::pending::Pending;
 use crate::engine::durable::upgrade::{Scribe, Upgrade, take_migrated};
 use crate::engine::program::{Destinations, Program};
-use crate::engine::step::Position;
+use crate::engine::step::{Position, Returns};
 use crate::error::RunError;
 use crate::state::{Values, Writes};
 
@@ -79,7 +80,7 @@ pub(crate) fn load<S: Values, C>(
     check_graph(reader, &checkpoint)?;
     let (mut known, mut held) =
         (Known { base: Some(checkpoint.id), before: checkpoint.parent, newest, versions: Vec::new() }, Vec::new());
-    let (mut start, mut returned) = (None, Vec::new());
+    let (mut start, mut returned) = (None, (Vec::new(), 0));
     let upgrade = Upgrade::of(reader, &checkpoint, &values)?;
     for (index, chain) in &values {
         let (Some(name), Some(version)) = (checkpoint.channels.get(*index), checkpoint.versions.get(*index)) else {
@@ -97,7 +98,8 @@ pub(crate) fn load<S: Values, C>(
             RETURNED => {
                 let scribe = Scribe { reader, state: &state, upgrade: upgrade.as_ref() };
                 for packed in chain.full.iter().chain(&chain.deltas) {
-                    returned.append(&mut unpack_writes(&scribe, packed).map_err(unfit)?);
+                    returned.0.append(&mut unpack_writes(&scribe, packed).map_err(unfit)?);
+                    returned.1 += packed.len();
                 }
             }
             _ if upgrade.is_some() => {}
@@ -129,7 +131,7 @@ pub(crate) fn load<S: Values, C>(
     position.set_input(start);
     position.ledger.go_on(&graph.channels, &held, returned);
     if upgrade.is_some() {
-        position.ledger.store_returns_again();
+        position.ledger.returned.iter_mut().for_each(Returns::store_again);
     }
     position.ledger.keep_notes(&graph.channels, &migrated);
     let pending = Pending::new(writes, &graph.renamed, upgrade);

@@ -12,6 +12,7 @@ pub(in crate::engine) mod journal;
 pub(in crate::engine) mod kept;
 pub(in crate::engine) mod level;
 pub(in crate::engine) mod load;
+pub(in crate::engine) mod packed;
 pub(in crate::engine) mod pending;
 pub(in crate::engine) mod resumed;
 pub(in crate::engine) mod upgrade;

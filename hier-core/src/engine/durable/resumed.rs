@@ -1,14 +1,12 @@
 //! What is known of the tasks of the step that a run goes on with.
 
-use std::sync::{Arc, Mutex};
-
-use serde_json::Value;
+use std::sync::Arc;
 
 use crate::checkpoint::CodecError;
 use crate::engine::durable::answer::Open;
 use crate::engine::durable::load::Reader;
 use crate::engine::durable::pending::Pending;
-use crate::engine::program::{Done, Inbox, TaskKey};
+use crate::engine::program::{Anyone, Done, Inbox, TaskKey};
 use crate::error::RunError;
 use crate::question::Question;
 use crate::state::Values;
@@ -18,7 +16,7 @@ pub(crate) struct Resumed {
     pub(in crate::engine) pending: Pending,
     pub(in crate::engine) mode: Mode,
     /// An answer for whoever asks first.
-    pub(in crate::engine) anyone: Option<Arc<Mutex<Option<Value>>>>,
+    pub(in crate::engine) anyone: Option<Arc<Anyone>>,
     /// The questions that are open beside others that have their answers: who asked them waits.
     pub(in crate::engine) open: Option<Open>,
 }
@@ -45,6 +43,11 @@ pub(crate) enum Before<S: Values> {
 }
 
 impl Resumed {
+    /// Nothing is known of the tasks; one of them can take this answer.
+    pub(in crate::engine) fn offered(anyone: Arc<Anyone>) -> Self {
+        Self { pending: Pending::default(), mode: Mode::Afresh, anyone: Some(anyone), open: None }
+    }
+
     /// The first slot that a task has not written.
     pub(crate) fn free_slot(&self, place: &str) -> i32 {
         self.pending.free_slot(place)

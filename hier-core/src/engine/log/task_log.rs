@@ -62,6 +62,14 @@ impl TaskLog {
         self.committer.commit_now(vec![self.record(writes)]).await
     }
 
+    /// Stores what belongs to a checkpoint in this namespace, of this graph or one around it: that one is stored already.
+    pub(crate) async fn write_in(&self, namespace: &Arc<str>, writes: TaskWrites) -> Result<(), SaverError> {
+        if *namespace == self.namespace {
+            return self.write(writes).await;
+        }
+        self.committer.commit(vec![Record::Writes { namespace: namespace.clone(), writes }]).await
+    }
+
     pub(crate) fn record(&self, writes: TaskWrites) -> Record {
         Record::Writes { namespace: self.namespace.clone(), writes }
     }

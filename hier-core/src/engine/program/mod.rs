@@ -36,6 +36,6 @@ pub(crate) use graph::{Attachments, Program, RouteFn, SpecRef};
 pub(crate) use heartbeat::Heartbeat;
 pub(crate) use node::{Body, body};
 pub(crate) use plan::{Allowed, Exit, Join, PULLED, Plan, TaskKey};
-pub(crate) use run::{Inbox, Personal, Shared, random_node};
+pub(crate) use run::{Anyone, Inbox, Personal, Shared, random_node};
 pub(crate) use sends::{Outbox, SendArg, Sends};
 pub(crate) use steps::{STEP, StepHome, StepLog, StepLogs};

@@ -62,6 +62,8 @@ pub(crate) struct Shared<C> {
     pub(crate) steps: StepLogs,
     /// Where these are stored, if this graph has no checkpoints and one around it has.
     pub(crate) home: Option<Arc<StepHome>>,
+    /// Of a graph inside: an answer for whoever asks first, given in a step of the graph around it.
+    pub(crate) anyone: Option<Arc<Anyone>>,
     /// That of the task that runs this graph.
     pub(crate) personal: Option<Arc<Personal>>,
 }
@@ -306,6 +308,26 @@ impl<C> Run<C> {
     }
 }
 
+/// An answer for whoever asks first, also in a graph inside.
+#[derive(Debug)]
+pub(crate) struct Anyone {
+    answer: Mutex<Option<Value>>,
+    /// Where it is stored until it is taken.
+    pub(crate) namespace: Arc<str>,
+    pub(crate) checkpoint: Uuid,
+}
+
+impl Anyone {
+    pub(crate) fn new(answer: Value, namespace: Arc<str>, checkpoint: Uuid) -> Self {
+        Self { answer: Mutex::new(Some(answer)), namespace, checkpoint }
+    }
+
+    /// Whether nobody has taken it yet.
+    pub(crate) fn waits(&self) -> bool {
+        lock(&self.answer).is_some()
+    }
+}
+
 /// What is known of a task that goes on where it stopped.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
@@ -314,7 +336,7 @@ pub(crate) struct Inbox {
     /// The answers that it has been given.
     pub(crate) answers: Vec<Value>,
     /// An answer for whoever asks first in this step, where no question was open.
-    pub(crate) anyone: Option<Arc<Mutex<Option<Value>>>>,
+    pub(crate) anyone: Option<Arc<Anyone>>,
     /// The first slot that has not been written.
     pub(crate) free_slot: i32,
     /// The failure that its handler was to take over.
@@ -355,7 +377,7 @@ impl Inbox {
         if let Some((taken_for, answer)) = self.taken.get() {
             return Some(answer.clone()).filter(|_| *taken_for == number);
         }
-        let answer = lock(self.anyone.as_ref()?).take()?;
+        let answer = lock(&self.anyone.as_ref()?.answer).take()?;
         Some(self.taken.get_or_init(|| (number, answer)).1.clone())
     }
 }

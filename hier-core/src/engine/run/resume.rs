@@ -1,7 +1,7 @@
 //! How a run of a durable thread begins: anew, or where it stopped.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ use crate::engine::durable::resumed::{Mode, Resumed};
 use crate::engine::durable::{answer, input};
 use crate::engine::log::committer::Committer;
 use crate::engine::log::task_log::TaskLog;
-use crate::engine::program::{Command, Destinations, Input, Task, TaskKey};
+use crate::engine::program::{Anyone, Command, Destinations, Input, Task, TaskKey};
 use crate::engine::run::runner::Runner;
 use crate::engine::step::Breakpoints;
 use crate::error::RunError;
@@ -157,7 +157,7 @@ where
             (None, None) => pending.anyone().map_err(unreadable)?,
             (anyone, _) => anyone,
         };
-        let anyone = anyone.map(|answer| Arc::new(Mutex::new(Some(answer))));
+        let anyone = anyone.map(|answer| Arc::new(Anyone::new(answer, "".into(), checkpoint.id)));
         let open = pending.open_beside_answered().map_err(unreadable)?;
         Some(Resumed { pending, mode, anyone, open })
     };

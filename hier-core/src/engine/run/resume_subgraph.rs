@@ -15,6 +15,7 @@ use crate::engine::durable::resumed::{Mode, Resumed};
 use crate::engine::log::task_log::TaskLog;
 use crate::engine::program::{Checkpoints, Task};
 use crate::engine::run::runner::{End, Runner};
+use crate::engine::step::Returns;
 use crate::error::RunError;
 use crate::state::{Values, Writes};
 
@@ -60,7 +61,9 @@ where
     }
     let Some(mut saved) = saved else {
         runner.journal = Some(Box::new(journal(Known { newest, ..Known::default() })));
-        return runner.begin_durably(given, -1).await;
+        runner.begin_durably(given, -1).await?;
+        runner.offer_answer();
+        return Ok(());
     };
     let completed = input::complete(checkpointer, &thread, &log.namespace, &mut saved).await;
     completed.map_err(failed)?;
@@ -80,19 +83,30 @@ where
     if !goes_on {
         // What earlier calls have handed back is none of this one's.
         known.versions.retain(|(name, ..)| &**name != RETURNED);
-        position.ledger.forget_returns();
+        position.ledger.returned.iter_mut().for_each(Returns::clear);
     }
     runner.take_up(journal(known), state, position);
     runner.keep_begun(&pending, checkpoint.step).await?;
     let step = checkpoint.step.saturating_add(1);
     if !goes_on {
         runner.discard()?;
-        return runner.begin_durably(given, step).await;
+        runner.begin_durably(given, step).await?;
+        runner.offer_answer();
+        return Ok(());
     }
     runner.start_at(step);
-    let resumed = Resumed { pending, mode: Mode::GoOn, anyone: None, open: open_inside(task) };
+    let anyone = runner.task.run.shared.anyone.clone();
+    let resumed = Resumed { pending, mode: Mode::GoOn, anyone, open: open_inside(task) };
     runner.resume(Some(resumed), checkpoint.source);
     Ok(())
+}
+
+impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
+    /// An answer for whoever asks first may be taken by a task of the next step.
+    pub(in crate::engine) fn offer_answer(&mut self) {
+        let Some(anyone) = self.task.run.shared.anyone.as_ref().filter(|anyone| anyone.waits()) else { return };
+        self.resumed = Some(Box::new(Resumed::offered(anyone.clone())));
+    }
 }
 
 /// The questions of a subgraph that are open beside others that have their answers.

@@ -301,6 +301,7 @@ where
     shared.heartbeat = task.run.any_heartbeat().cloned();
     shared.store.clone_from(&outer.store);
     shared.personal = task.run.personal.clone().or_else(|| outer.personal.clone());
+    shared.anyone = task.run.inbox.as_ref().and_then(|inbox| inbox.anyone.clone());
     if let Some(log) = outer.log.as_ref().filter(|_| checkpoints != Checkpoints::None) {
         let namespace = shared.namespace.join("|").into();
         shared.log = Some(Arc::new(TaskLog::new(log.committer.clone(), namespace)));
@@ -343,7 +344,7 @@ where
         End::Stopped(_) => Err(NodeError::from_kind(NodeErrorKind::Interrupt(Vec::new()), false)),
         End::Finished => {
             let graph = runner.task.graph.clone();
-            let returned = runner.position.ledger.returned(&graph.channels);
+            let returned = runner.position.ledger.take_returned(&graph.channels);
             let writes = leave(&runner.task.state, returned);
             Ok(Output { writes, gotos: None })
         }
@@ -402,6 +403,7 @@ fn shared<S: Values, C>(
         store: None,
         steps: StepLogs::default(),
         home: None,
+        anyone: None,
         personal: None,
     }
 }

@@ -8,6 +8,7 @@ use crate::engine::attempt::stored::Failed;
 use crate::engine::durable::journal::StepMetadata;
 use crate::engine::program::{Task, TaskKey};
 use crate::engine::run::runner::{End, Runner, TaskResult};
+use crate::engine::step::Returns;
 use crate::engine::stream::event::{CheckpointEvent, Event, StreamMode};
 use crate::engine::stream::outcome::StopReason;
 use crate::error::RunError;
@@ -30,6 +31,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         if self.emitter.is_some() {
             self.emit_checkpoint(self.step, Source::Loop);
         }
+        self.offer_answer();
         Ok(())
     }
 
@@ -37,11 +39,13 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     pub(in crate::engine) fn step_record(&mut self, source: Source) -> Result<Option<Record>, RunError> {
         let metadata = StepMetadata { step: self.step, source, agenda: self.position.agenda(&self.task.graph)? };
         let Some(journal) = &mut self.journal else { return Ok(None) };
-        let fresh = self.position.ledger.fresh_returns();
         self.position.stored();
         let Some(mut changes) = self.position.ledger.changes.take() else { return Ok(None) };
-        let record = journal.step(&*self.task.state, &mut changes, (self.position.input(), &fresh), metadata);
-        self.position.ledger.changes = Some(changes);
+        let mut fresh = self.position.ledger.returned.as_ref().map(Returns::fresh).unwrap_or_default();
+        let record = journal.step(&*self.task.state, &mut changes, (self.position.input(), &mut fresh), metadata);
+        let ledger = &mut self.position.ledger;
+        ledger.changes = Some(changes);
+        ledger.returned.iter_mut().for_each(|returned| returned.note(&fresh));
         record
     }
 

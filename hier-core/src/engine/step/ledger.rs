@@ -3,6 +3,7 @@
 use fixedbitset::FixedBitSet;
 
 use super::changes::Changes;
+use super::returns::Returns;
 use crate::channel::ChannelSpec;
 use crate::engine::program::{Done, Plan};
 use crate::error::{ConflictKind, RunError};
@@ -34,10 +35,8 @@ pub(crate) struct Ledger<S: Values> {
     /// Expiring channels that hold a value.
     live: FixedBitSet,
     expires: bool,
-    /// What a subgraph hands back to its parent, with the versions of the writes; none for a root.
-    returned: Option<Vec<(u64, S::Write)>>,
-    /// How much of that has been stored.
-    stored_returns: usize,
+    /// What a subgraph hands back to its parent; none for a root.
+    pub(crate) returned: Option<Returns<S::Write>>,
     /// What the next checkpoint has to store, if the run is durable.
     pub(crate) changes: Option<Box<Changes>>,
     scratch: Vec<Writers>,
@@ -58,8 +57,7 @@ impl<S: Values> Ledger<S> {
             version: 0,
             expires: channels.iter().any(|spec| spec.kind.expires()),
             live: FixedBitSet::with_capacity(channels.len()),
-            returned: is_child.then(Vec::new),
-            stored_returns: 0,
+            returned: is_child.then(|| Returns::new(channels.len())),
             changes: None,
             scratch: Vec::new(),
         };
@@ -152,24 +150,17 @@ impl<S: Values> Ledger<S> {
     }
 
     /// Goes on from what was stored: `held` are the channels that hold a value, `returned` what a subgraph had written before it
-    /// stopped. Of what expires nothing is stored that has expired.
-    pub(crate) fn go_on(&mut self, channels: &[ChannelSpec], held: &[usize], returned: Vec<S::Write>) {
+    /// stopped, in so many bytes. Of what expires nothing is stored that has expired.
+    pub(crate) fn go_on(&mut self, channels: &[ChannelSpec], held: &[usize], (writes, bytes): (Vec<S::Write>, usize)) {
         self.live.clear();
         self.live.extend(held.iter().copied().filter(|channel| channels[*channel].kind.expires()));
-        if self.returned.is_none() {
-            return;
-        }
-        for write in &returned {
+        let Some(returned) = &mut self.returned else { return };
+        for write in writes {
             self.version += 1;
             self.versions[write.channel()] = self.version;
+            returned.push(channels, self.version, write);
         }
-        self.stored_returns = returned.len();
-        self.returned = Some((1..).zip(returned).collect());
-    }
-
-    /// Nothing of what a subgraph hands back is stored as this program would store it.
-    pub(crate) fn store_returns_again(&mut self) {
-        self.stored_returns = 0;
+        returned.are_stored(bytes);
     }
 
     /// A subgraph has been entered: what it starts with expires with its first step.
@@ -177,26 +168,11 @@ impl<S: Values> Ledger<S> {
         self.live.extend((0..).zip(channels).filter(|(_, spec)| spec.kind.expires()).map(|(channel, _)| channel));
     }
 
-    /// What a subgraph has handed back is none of this call's.
-    pub(crate) fn forget_returns(&mut self) {
-        self.stored_returns = 0;
-        self.returned.iter_mut().for_each(Vec::clear);
-    }
-
     /// Changes from now on what the next checkpoint has to store, and these channels in any case.
     pub(crate) fn keep_notes(&mut self, channels: &[ChannelSpec], again: &[usize]) {
         let mut changes = Box::new(Changes::new(channels));
         changes.store_again(again);
         self.changes = Some(changes);
-    }
-
-    /// What a subgraph has to hand back and has not stored yet.
-    pub(crate) fn fresh_returns(&mut self) -> Vec<S::Write> {
-        let returned = self.returned.as_deref().unwrap_or_default();
-        let fresh =
-            returned[self.stored_returns.min(returned.len())..].iter().map(|(_, write)| write.clone()).collect();
-        self.stored_returns = returned.len();
-        fresh
     }
 
     /// Merges the writes of one task.
@@ -270,7 +246,7 @@ impl<S: Values> Ledger<S> {
             self.live.insert(channel);
         }
         if let Some(returned) = self.returned.as_mut().filter(|_| node.is_some()) {
-            returned.push((self.version, write.clone()));
+            returned.push(channels, self.version, write.clone());
         }
     }
 
@@ -313,23 +289,11 @@ impl<S: Values> Ledger<S> {
 
     /// What a subgraph hands back: update by update, less what its last overwrite of a channel made void; of a channel
     /// with one writer a step only the last value; of one that expires only what has not expired.
-    pub(crate) fn returned(&mut self, channels: &[ChannelSpec]) -> Vec<S::Write> {
-        let mut closed = FixedBitSet::with_capacity(channels.len());
-        let mut kept = Vec::new();
-        for (version, write) in self.returned.take().unwrap_or_default().into_iter().rev() {
-            let channel = write.channel();
-            let kind = channels[channel].kind;
-            let expired = kind.expires() && !(self.live.contains(channel) && self.versions[channel] == version);
-            if closed.contains(channel) || expired {
-                continue;
-            }
-            if kind.single_writer() || write.is_overwrite() {
-                closed.insert(channel);
-            }
-            kept.push(write);
-        }
-        kept.reverse();
-        kept
+    pub(crate) fn take_returned(&mut self, channels: &[ChannelSpec]) -> Vec<S::Write> {
+        let Some(returned) = self.returned.take() else { return Vec::new() };
+        returned.take(|channel, version| {
+            !channels[channel].kind.expires() || (self.live.contains(channel) && self.versions[channel] == version)
+        })
     }
 }
 

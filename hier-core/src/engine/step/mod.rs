@@ -6,6 +6,7 @@ mod changes;
 mod frontier;
 mod ledger;
 mod position;
+mod returns;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -14,4 +15,5 @@ pub(crate) use breakpoints::Breakpoints;
 pub(crate) use changes::Changes;
 pub(crate) use ledger::Applied;
 pub(crate) use position::{Last, Position};
+pub(crate) use returns::{Fresh, Returns};
 pub(crate) use tasks::StepTasks;

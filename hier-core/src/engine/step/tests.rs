@@ -132,7 +132,7 @@ impl<'a> Hand<'a> {
             live.push(channel);
         }
         let mut position = Position::restore(self.graph, &agenda, false).unwrap();
-        position.ledger.go_on(&self.graph.channels, &live, Vec::new());
+        position.ledger.go_on(&self.graph.channels, &live, (Vec::new(), 0));
         Self { graph: self.graph, state, position }
     }
 }

@@ -16,7 +16,7 @@ use crate::engine::durable::pending::Pending;
 use crate::engine::log::committer::Committer;
 use crate::engine::log::task_log::TaskLog;
 use crate::engine::program::{By, Command, Done, Plan, Program, TaskKey};
-use crate::engine::step::{Applied, Last, Position};
+use crate::engine::step::{Applied, Last, Position, Returns};
 use crate::engine::thread::inside::{Line, Refused};
 use crate::engine::thread::snapshot;
 use crate::engine::thread::snapshot::addressed;
@@ -116,7 +116,9 @@ where
     let line = Line::of(saver, reader.thread, namespace).await.map_err(fail)?;
     let (mut revision, mut known) = read(reader, saver, config).await?;
     let log = Arc::new(TaskLog::new(committer.clone(), namespace.into()));
-    log.keep_all(revision.kept(saver, &levels(namespace), &known).await.map_err(fail)?);
+    // A copy goes back to its checkpoint; what else is done drops what has been begun since.
+    let copies = updates.iter().any(|update| update.by == Author::Copy);
+    log.keep_all(revision.kept(saver, &levels(namespace), &known, copies).await.map_err(fail)?);
     let source = revision.make(updates)?;
     let parents = revision.checkpoint.as_ref().map(|checkpoint| checkpoint.parents.clone()).unwrap_or_default();
     if source == Source::Fork {
@@ -200,12 +202,13 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
         saver: &Arc<dyn Checkpointer>,
         namespace: &[String],
         known: &Known,
+        copies: bool,
     ) -> Result<Option<Kept>, SaverError> {
         let Reader { graph, thread } = self.reader;
         let place = Place { graph, saver, thread, namespace };
         let (checkpoint, is_past) = (self.checkpoint.as_ref(), known.base != known.newest);
         let mut kept = place.opened(checkpoint, known.base.filter(|_| is_past)).await?;
-        if let Some(checkpoint) = checkpoint.filter(|_| !is_past) {
+        if let Some(checkpoint) = checkpoint.filter(|_| !is_past && !copies) {
             let keys: Vec<TaskKey> = self.position.tasks(self.step()).collect();
             place.begun(&mut kept, &self.pending, keys.into_iter(), checkpoint.id).await?;
         }
@@ -314,11 +317,11 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
     fn record(mut self, journal: &mut Journal, source: Source) -> Result<Option<Record>, RunError> {
         let agenda = self.position.agenda(self.reader.graph)?;
         let metadata = StepMetadata { step: self.step(), source, agenda };
-        let returned = self.position.ledger.fresh_returns();
+        let mut returned = self.position.ledger.returned.as_ref().map(Returns::fresh).unwrap_or_default();
         let mut changes = self.position.ledger.changes.take().unwrap_or_default();
         match self.position.input().filter(|_| source == Source::Input) {
             Some(input) => journal.input(input, &self.state, &mut changes, metadata),
-            None => journal.step(&self.state, &mut changes, (self.position.input(), &returned), metadata),
+            None => journal.step(&self.state, &mut changes, (self.position.input(), &mut returned), metadata),
         }
     }
 }
