@@ -275,7 +275,8 @@ impl Machine {
         check(begun || lives.is_some(), || "a run that was not killed has not begun".to_owned())?;
         if begun {
             self.turns = number;
-            let turn = Turn { number, items: items.to_vec(), answers: BTreeMap::new(), said: UNCHANGED.to_owned(), before };
+            let turn =
+                Turn { number, items: items.to_vec(), answers: BTreeMap::new(), said: UNCHANGED.to_owned(), before };
             self.past.extend(self.turn.replace(turn));
             self.visits = 0;
             self.finished = false;

@@ -90,7 +90,8 @@ fn outcome(machine: impl FnOnce(&Saver) -> Machine, operations: &[Operation]) ->
 #[test]
 fn every_operation_in_turn() {
     use Operation::{
-        Answer, AnswerPlainly, AnswerTwice, BranchOff, ChangeAsker, Fork, GoBack, Migrate, Prune, Replay, Run, Update, Visit,
+        Answer, AnswerPlainly, AnswerTwice, BranchOff, ChangeAsker, Fork, GoBack, Migrate, Prune, Replay, Run, Update,
+        Visit,
     };
     let items = || vec![Kind::Asks, Kind::Fails, Kind::AsksTwice, Kind::Plain];
     let turn = [Run(items(), None), AnswerTwice, AnswerPlainly(None), Answer(1, Some(3)), Answer(0, None), AnswerTwice];
