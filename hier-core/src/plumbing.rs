@@ -13,11 +13,15 @@ pub use crate::NodeError;
 pub use crate::agent::schema::ToolSchema;
 pub use crate::agent::tool::arguments::ToolArguments;
 pub use crate::agent::tool::attempts::attempts;
+pub use crate::agent::tool_node::{narrowed, tool_of, tool_parts};
 pub use crate::agent::{
     AgentBuilder, ArgsSpec, BaseContext, FieldsSpec, Member, Membership, ModelOptions, PolicySpec, agent, crosses,
     first_doubled, is_callable, is_reserved, returnable,
 };
-pub use crate::agent::{IntoToolOutput, NamedTool, Tool, ToolCall, ToolCallId, ToolOutput, ToolSpec, schema_of};
+pub use crate::agent::{
+    AgentContext, DeclaredTool, IntoToolOutput, Messages, NamedTool, Tool, ToolCall, ToolCallId, ToolErrors,
+    ToolOutput, ToolSpec, schema_of,
+};
 pub use crate::channel::{ChannelSpec, Kind, Table};
 pub use crate::checkpoint::CodecError;
 pub use crate::graph::handler::{BoxFuture, Extract, IntoOutput, Nothing};
@@ -34,7 +38,7 @@ pub use crate::state::derived::{
 pub use crate::state::nibbles::*;
 pub use crate::state::sealed::Sealed;
 pub use crate::state::{
-    Agree, Carried, Channel, ChannelWrite, Contains, Empty, Fork, I, Internal, IsLastStep, Leaf, ManagedValue,
-    Migration, O, Parameter, Persist, Plain, Reduced, RemainingSteps, SharesWith, State, Steps, Stored, Update, Values,
-    WritableChannel, Write, Writes,
+    Agree, Carried, Channel, ChannelWrite, Contains, Conversation, Empty, Fork, I, Internal, IsLastStep, Leaf,
+    ManagedValue, Migration, O, Parameter, Persist, Plain, Reduced, RemainingSteps, SharesWith, State, Steps, Stored,
+    Update, Values, WritableChannel, Write, Writes,
 };

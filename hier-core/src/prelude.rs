@@ -7,7 +7,8 @@ pub use serde::{Deserialize, Serialize};
 pub use tokio_util::sync::CancellationToken;
 
 pub use crate::agent::{
-    BaseContext, BaseState, BaseStateSetters, Effort, Message, Messages, ModelOptions, RunModel, ToolCall, ToolCallId,
+    BaseContext, BaseState, BaseStateSetters, Effort, Message, Messages, ModelOptions, NamedTool, RunModel, ToolCall,
+    ToolCallId,
 };
 pub use crate::graph::{
     Cache, Checkpoints, Command, CompiledGraph, END, Failure, Graph, GraphBuilder, NodeDef, Payload, Retry, START,
@@ -15,8 +16,9 @@ pub use crate::graph::{
 };
 pub use crate::reducer::Identified;
 pub use crate::state::{
-    DynState, DynUpdate, IsLastStep, Overwrite, RemainingSteps, Schema, State, Update, Values, Write,
+    DynState, DynUpdate, IsLastStep, Overwrite, RemainingSteps, Schema, State, Update, Values, Write, wants_tools,
 };
+pub use crate::tools;
 pub use crate::{
     Config, Durability, Event, EventStream, NodeError, Outcome, Result, Run, RunControl, RunError, StateUpdate,
     StreamMode,

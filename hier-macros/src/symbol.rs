@@ -61,6 +61,9 @@ pub(crate) const PRIMITIVES: &[&str] = &[
     "char",
 ];
 
+/// The reducer of conversations, and the name of the channel that is the state's conversation if there are several.
+pub(crate) const MESSAGES: &str = "messages";
+
 /// Types of which the setter takes a `&str` for a `String`, if they are of `String`.
 pub(crate) const TEXTS: &[&str] = &["Option", "Vec"];
 
@@ -288,7 +291,7 @@ pub(crate) const CHECKPOINTS_VALUES: &[(&str, &str)] =
 pub(crate) const PER_THREAD: &str = "PerThread";
 /// The options of a node.
 pub(crate) const NODE_OPTIONS: &[&str] =
-    &[RETRY, TIMEOUT, IDLE_TIMEOUT, CACHE, DEFER, ON_ERROR, WRITES, GOTO, CHECKPOINTS];
+    &[RETRY, TIMEOUT, IDLE_TIMEOUT, CACHE, DEFER, ON_ERROR, WRITES, GOTO, CHECKPOINTS, TOOL_ERRORS];
 
 /// The struct literal that spells out a [`RETRY`].
 pub(crate) const RETRY_POLICY: &str = "Retry";
@@ -323,6 +326,8 @@ pub(crate) const LINTS: &[&str] = &["allow", "cfg", "cfg_attr", "deny", "expect"
 
 /// The last segments of the types that a tool is given.
 pub(crate) const RUN: &str = "Run";
+/// The context that all agents have, as a part of theirs.
+pub(crate) const BASE_CONTEXT: &str = "BaseContext";
 /// The call that a tool answers.
 pub(crate) const TOOL_CALL: &str = "ToolCall";
 /// The id of the call that a tool answers.

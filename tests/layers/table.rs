@@ -31,7 +31,7 @@ pub const TABLE: &[Order] = &[
     ),
     order(
         "hier_core::agent",
-        "nesting schema words options model state call ask stuck failed tool operator react hierarchy builder",
+        "nesting schema words options model state call ask stuck failed tool operator calls tool_node react hierarchy builder",
     ),
     order("hier_core::engine", "log stream program attempt step pool durable run thread"),
     order("hier_checkpoint", "key place cipher compression vault rows run_rows retention lease sqlite postgres store"),

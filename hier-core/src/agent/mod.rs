@@ -80,6 +80,7 @@
 mod ask;
 mod builder;
 mod call;
+mod calls;
 mod failed;
 mod hierarchy;
 mod model;
@@ -91,6 +92,7 @@ pub(crate) mod schema;
 mod state;
 mod stuck;
 pub(crate) mod tool;
+pub(crate) mod tool_node;
 mod words;
 
 pub use schemars;
@@ -108,7 +110,7 @@ pub use hierarchy::subagent::Subagent;
 pub use model::{ChatModel, ChatRequest, ChatStream, ModelError, OutputSpec, ToolSpec};
 pub use operator::{Approval, ApprovalRequest, OperatorQuestion, ask_operator};
 pub use options::{Effort, ModelOptions, PromptCache, ToolChoice};
-pub use react::{DEFAULT_MAX_ITERATIONS, IntoPrompt, ToolErrors};
+pub use react::{DEFAULT_MAX_ITERATIONS, IntoPrompt};
 pub use schema::{ToolArgument, schema_of};
 pub use state::base::{
     BaseState, BaseStateChannels, BaseStateSetters, BaseStateUpdate, BaseStateWrite, DEFAULT_STATE_ITERATIONS, FileRef,
@@ -121,8 +123,10 @@ pub use state::progress::{Calls, Progress};
 pub use state::todo::{TodoList, TodoLists};
 pub use state::turn::{AgentEnd, AgentLimit, AgentTurn};
 pub use stuck::AgentStuck;
+pub use tool::errors::ToolErrors;
 pub use tool::output::{IntoToolOutput, Json, ToolCallId};
-pub use tool::{NamedTool, Tool, ToolOutput};
+pub use tool::{DeclaredTool, NamedTool, Tool, ToolOutput};
+pub use tool_node::ToolNode;
 
 #[doc(hidden)]
 pub use builder::agent;

@@ -10,7 +10,7 @@ use crate::agent::model::ToolSpec;
 use crate::agent::schema::ToolSchema;
 use crate::agent::state::base::BaseState;
 use crate::agent::tool::arguments::ToolArguments;
-use crate::agent::tool::{NamedTool, Tool, ToolOutput};
+use crate::agent::tool::{DeclaredTool, NamedTool, Tool, ToolOutput};
 use crate::agent::words;
 use crate::error::NodeError;
 use crate::graph::{Command, Task};
@@ -100,6 +100,12 @@ const QUESTION: &str = "question";
 impl NamedTool for ask_operator {
     const NAME: &'static str = "ask_operator";
     const TOOL: Self = Self;
+}
+
+impl DeclaredTool for ask_operator {
+    fn declared() -> ToolSpec {
+        SPEC.clone()
+    }
 }
 
 static SPEC: LazyLock<ToolSpec> = LazyLock::new(|| ToolSpec {

@@ -172,6 +172,7 @@ impl<S: Values, C: Send + Sync + 'static> Draft<S, C> {
             routes,
             hooks: Hooks::default(),
             is_agent: false,
+            is_part: false,
             lenient: self.lenient,
         };
         Ok(CompiledGraph::new(parts, self.initial, self.channels))

@@ -103,6 +103,8 @@ pub struct Parts<S: Values, C = ()> {
     pub(crate) routes: Vec<RouteFn<S>>,
     pub(crate) hooks: Hooks<S, C>,
     pub(crate) is_agent: bool,
+    /// Whether it is a part of the graph around it, so that what its nodes emit is that graph's.
+    pub(crate) is_part: bool,
     /// Whether it does as the reference where that accepts more.
     pub(crate) lenient: bool,
 }
@@ -117,7 +119,7 @@ impl<S: Values, C> Parts<S, C> {
     /// A graph without code yet.
     pub fn new(spec: &'static GraphSpec) -> Self {
         let (nodes, routes, hooks) = (Vec::new(), Vec::new(), Hooks::default());
-        Self { spec: SpecRef::Static(spec), nodes, routes, hooks, is_agent: false, lenient: false }
+        Self { spec: SpecRef::Static(spec), nodes, routes, hooks, is_agent: false, is_part: false, lenient: false }
     }
 
     /// The code of the next node of the spec.
@@ -167,9 +169,9 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
     ) -> Self {
         let plan = Arc::new(Plan::new(&parts.spec));
         let nodes = plan.in_order(parts.nodes);
-        let Parts { spec, routes, hooks, is_agent, lenient, .. } = parts;
+        let Parts { spec, routes, hooks, is_agent, is_part, lenient, .. } = parts;
         let (cache, renamed) = (NodeCache::default(), Vec::new());
-        let inner = Program { spec, plan, nodes, routes, hooks, channels, initial, cache, renamed, is_agent, lenient };
+        let inner = Program { spec, plan, nodes, routes, hooks, channels, initial, cache, renamed, is_agent, is_part, lenient };
         let inner = Arc::new(inner);
         Self { inner, attached: Attachments::default(), types: PhantomData }
     }

@@ -32,6 +32,7 @@
 //! }
 //! ```
 
+mod conversation;
 #[doc(hidden)]
 pub mod derived;
 mod dynamic;
@@ -47,6 +48,7 @@ use std::fmt::Debug;
 
 use serde_json::{Map, Value};
 
+pub use conversation::{Conversation, wants_tools};
 pub use dynamic::{Builtin, DynState, DynUpdate, DynWrite, Schema};
 pub use key::{Channel, Internal, ManagedValue, MayHaveTwoWriters, Open, Plain, Reduced, WritableChannel};
 pub use managed::{IsLastStep, RemainingSteps, Steps};

@@ -11,5 +11,6 @@ mod parallel;
 mod speech;
 mod support;
 mod tool_errors;
+mod tool_nodes;
 mod turns;
 mod typed;

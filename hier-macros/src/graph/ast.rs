@@ -64,7 +64,10 @@ impl<T> Default for Items<T> {
 /// `name = path { options }`.
 pub(super) struct Node {
     pub(super) name: Ident,
+    /// Of a node that calls tools: that of the graph which is made for it.
     pub(super) path: Path,
+    /// `tools![lookup, refund]`: what it calls.
+    pub(super) tools: Option<Vec<Path>>,
     pub(super) options: Options,
 }
 
@@ -81,6 +84,8 @@ pub(super) struct Options {
     pub(super) goto: Items<Ident>,
     /// A variant of `Checkpoints`, shown where it was given by its word.
     pub(super) checkpoints: Option<Ident>,
+    /// Of a node that calls tools: what becomes of one that fails, with the word.
+    pub(super) tool_errors: Option<(Ident, Expr)>,
 }
 
 /// How often and when a node is tried again.

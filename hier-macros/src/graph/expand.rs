@@ -4,6 +4,7 @@
 pub(super) mod code;
 mod mentions;
 mod spec;
+mod tools;
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -112,8 +113,9 @@ struct Code {
 fn plain_code(model: &Model, state: &Type, context: &TokenStream, doubtful: &[Ident]) -> Code {
     let facts: Vec<Ident> = code::nodes(model).map(|(index, _)| code::facts(index)).collect();
     let body = code::parts(model, state, doubtful);
+    let (items, tools) = (code::items(model, state, context), tools::graphs(model, state, context));
     Code {
-        items: code::items(model, state, context),
+        items: quote!(#tools #items),
         depth: quote!(#(#facts.depth()),*),
         asks_model: quote!(false #(|| #facts.asks_model())*),
         methods: quote! {

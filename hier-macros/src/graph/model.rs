@@ -12,7 +12,7 @@ use super::agent::shape;
 use super::ast::{Ast, Body, Chain, Decision, Head, Items, Link, Node};
 use super::routes;
 use crate::crate_path::Hier;
-use crate::diag::Errors;
+use crate::diag::{Errors, local};
 use crate::symbol;
 
 /// A graph as it was understood.
@@ -121,7 +121,11 @@ impl Model {
         self.sites.push((site, span));
     }
 
-    fn node(&mut self, node: Node, errors: &mut Errors) {
+    fn node(&mut self, mut node: Node, errors: &mut Errors) {
+        if node.tools.is_some() {
+            let here = node.path.segments.last().map_or_else(Span::call_site, |word| word.ident.span());
+            node.path = local(&format!("__HierTools{}", self.nodes.len()), here).into();
+        }
         let name = node.name.unraw().to_string();
         if let Some(first) = self.spec.node(&name) {
             let message = format!("the node `{name}` is given twice: give one another name, `other = {name}`");

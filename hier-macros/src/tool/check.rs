@@ -1,12 +1,12 @@
 //! The rules of a tool, beside those that reading its parameters finds:
 //!
 //! 1. [`asynchronous`]: it is an `async fn`.
-//! 2. [`concrete`]: it has no parameters of type or lifetime: its schema is one.
+//! 2. [`concrete`]: it has no parameters of type or lifetime, since its schema is one; but the context of its run may be one.
 //! 3. [`provider_name`]: its name is one that providers take.
 //! 4. [`one_shape`]: its arguments are one struct or single ones, not both.
 //! 5. [`tried_once`]: it is tried at least once.
 
-use syn::{Expr, Lit};
+use syn::{Expr, GenericParam, Lit, Type};
 
 use super::model::{Role, Tool};
 use super::parse;
@@ -29,13 +29,18 @@ fn asynchronous(tool: &Tool, errors: &mut Errors) {
     }
 }
 
-/// The model sees one schema, so there is one type of each argument.
+/// The model sees one schema, so there is one type of each argument. The context may be any that has what the tool needs.
 fn concrete(tool: &Tool, errors: &mut Errors) {
     let generics = &tool.function.sig.generics;
-    if !generics.params.is_empty() {
+    let is_context = |parameter: &GenericParam| match (parameter, tool.context()) {
+        (GenericParam::Type(parameter), Some(Type::Path(context))) => context.path.is_ident(&parameter.ident),
+        _ => false,
+    };
+    if !generics.params.iter().all(is_context) {
         errors.push(
             &generics.params,
-            "a tool has no parameters of types or lifetimes: its schema needs concrete types, and lifetimes can be left out",
+            "a tool has no parameters of types or lifetimes: its schema needs concrete types, and lifetimes can be left out; only \
+             the context of its run may be one, `run: &Run<C>` with `C: AsRef<Crm>`",
         );
     }
 }

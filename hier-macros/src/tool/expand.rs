@@ -9,6 +9,7 @@ use syn::{Expr, Ident, Lifetime, Lit, ReturnType, Type, UnOp};
 use super::model::{Argument, Need, Role, Tool};
 use super::parse;
 use crate::diag::local;
+use crate::symbol;
 
 /// The code. What is not sound has the type and its traits, and never does anything.
 pub(super) fn expand(tool: &Tool, hier: &TokenStream, sound: bool) -> TokenStream {
@@ -44,6 +45,12 @@ pub(super) fn expand(tool: &Tool, hier: &TokenStream, sound: bool) -> TokenStrea
 fn nothing(ident: &Ident) -> TokenStream {
     quote! {
         #[automatically_derived]
+        impl __hier::DeclaredTool for #ident {
+            fn declared() -> __hier::ToolSpec {
+                ::core::unreachable!("the tool does not compile")
+            }
+        }
+        #[automatically_derived]
         impl<__State: __hier::Values, __Context: 'static> __hier::Tool<__State, __Context> for #ident {
             fn spec(&self) -> __hier::ToolSpec {
                 ::core::unreachable!("the tool does not compile")
@@ -72,22 +79,15 @@ fn nothing(ident: &Ident) -> TokenStream {
 /// `async_trait` writes it, by hand: its attribute would move the compiler's messages from the function to the macro.
 fn implementation(tool: &Tool) -> TokenStream {
     let ident = &tool.function.sig.ident;
-    let runs: Vec<_> = tool
-        .params
-        .iter()
-        .filter_map(|param| match &param.role {
-            Role::Run(context) => Some(context),
-            _ => None,
-        })
-        .collect();
-    let (context, context_parameter) = match runs.first() {
-        Some(context) => (context.to_token_stream(), None),
-        None => (quote!(__Context), Some(quote!(, __Context: ::core::marker::Send + ::core::marker::Sync + 'static))),
-    };
-    let conditions = conditions(tool, &context);
+    let given = Context::of(tool);
+    let (context, context_parameter) = (given.ty(), given.parameter(tool));
+    let mut conditions = conditions(tool, &context);
+    if let Some(clause) = &tool.function.sig.generics.where_clause {
+        conditions.extend(clause.predicates.iter().map(ToTokens::to_token_stream));
+    }
     let (needs_approval, description) = (tool.options.needs_approval, description(tool));
     let schema = schema(tool);
-    let call = call(tool);
+    let call = call(tool, &given);
     quote! {
         #[automatically_derived]
         impl<__State: __hier::Values #context_parameter> __hier::Tool<__State, #context> for #ident
@@ -117,11 +117,83 @@ fn implementation(tool: &Tool) -> TokenStream {
             }
         }
 
+        #[automatically_derived]
+        impl __hier::DeclaredTool for #ident {
+            fn declared() -> __hier::ToolSpec {
+                __SPEC.clone()
+            }
+        }
+
         static __SPEC: ::std::sync::LazyLock<__hier::ToolSpec> = ::std::sync::LazyLock::new(|| __hier::ToolSpec {
             name: ::std::borrow::ToOwned::to_owned(<#ident as __hier::NamedTool>::NAME),
             description: ::std::borrow::ToOwned::to_owned(#description),
             parameters: #schema,
         });
+    }
+}
+
+/// Under which contexts a tool can be used.
+enum Context<'a> {
+    /// Under each: it takes no run.
+    Any,
+    /// Under each of which its own is a part: every context has none, those of agents have a `BaseContext`.
+    Part(&'a Type),
+    /// Under each that the function's own parameter allows.
+    Parameter(&'a Ident),
+    /// Under its own.
+    Own(&'a Type),
+}
+
+impl<'a> Context<'a> {
+    fn of(tool: &'a Tool) -> Self {
+        let Some(ty) = tool.context() else { return Self::Any };
+        let is_part = match ty {
+            Type::Tuple(tuple) => tuple.elems.is_empty(),
+            Type::Path(path) => path.path.segments.last().is_some_and(|last| last.ident == symbol::BASE_CONTEXT),
+            _ => false,
+        };
+        match tool.function.sig.generics.type_params().next() {
+            Some(parameter) => Self::Parameter(&parameter.ident),
+            None if is_part => Self::Part(ty),
+            None => Self::Own(ty),
+        }
+    }
+
+    /// The context of the tasks for which it is a tool.
+    fn ty(&self) -> TokenStream {
+        match self {
+            Self::Any | Self::Part(_) => quote!(__Context),
+            Self::Parameter(ident) => ident.to_token_stream(),
+            Self::Own(ty) => ty.to_token_stream(),
+        }
+    }
+
+    /// The parameter of the implementation.
+    fn parameter(&self, tool: &Tool) -> Option<TokenStream> {
+        let every = quote!(::core::marker::Send + ::core::marker::Sync + 'static);
+        match self {
+            Self::Any | Self::Part(Type::Tuple(_)) => Some(quote!(, __Context: #every)),
+            Self::Part(ty) => Some(quote_spanned!(ty.span()=> , __Context: ::core::convert::AsRef<#ty> + #every)),
+            Self::Parameter(ident) => {
+                let parameter = tool.function.sig.generics.type_params().next();
+                let bounds = parameter.into_iter().flat_map(|parameter| &parameter.bounds);
+                Some(quote!(, #ident: #(#bounds +)* #every))
+            }
+            Self::Own(_) => None,
+        }
+    }
+
+    /// The run with the part of the context that the function takes, if it takes a part.
+    fn run(&self) -> Option<TokenStream> {
+        match self {
+            Self::Part(Type::Tuple(_)) => Some(quote!(let __run = __hier::narrowed(__task.run(), |_| ());)),
+            Self::Part(ty) => Some(quote! {
+                let __run = __hier::narrowed(__task.run(), |__context| {
+                    ::core::clone::Clone::clone(::core::convert::AsRef::<#ty>::as_ref(__context))
+                });
+            }),
+            _ => None,
+        }
     }
 }
 
@@ -222,7 +294,7 @@ fn told(default: &Expr) -> Option<TokenStream> {
 }
 
 /// Reads the arguments, calls the function, and takes what it returns.
-fn call(tool: &Tool) -> TokenStream {
+fn call(tool: &Tool, context: &Context<'_>) -> TokenStream {
     let function = &tool.function.sig.ident;
     let output = match &tool.function.sig.output {
         ReturnType::Default => function.span(),
@@ -230,7 +302,7 @@ fn call(tool: &Tool) -> TokenStream {
     };
     let (names, values) = arguments(tool);
     let reader = reader(tool);
-    let given = given(tool);
+    let (run, given) = (context.run(), given(tool, context));
     let result = Ident::new("__result", output);
     let takes = quote_spanned!(output=> __hier::IntoToolOutput::<__State>::into_tool_output(#result));
     let attempt = quote! {
@@ -239,6 +311,7 @@ fn call(tool: &Tool) -> TokenStream {
         let (true, #(::core::option::Option::Some(#names),)*) = (__arguments.fit(), #(#names,)*) else {
             return ::core::result::Result::Ok(__hier::ToolOutput::Invalid(__arguments.report()));
         };
+        #run
         let #result = #function(#(#given),*).await;
         #takes
     };
@@ -311,10 +384,11 @@ fn variable(place: usize) -> Ident {
 }
 
 /// What the function is called with.
-fn given(tool: &Tool) -> Vec<TokenStream> {
+fn given(tool: &Tool, context: &Context<'_>) -> Vec<TokenStream> {
     let task = |here: Span| local("__task", here);
     let given = tool.params.iter().enumerate().map(|(place, param)| match &param.role {
         Role::Argument(_) | Role::Whole(_) => variable(place).to_token_stream(),
+        Role::Run(_) if matches!(context, Context::Part(_)) => quote!(&__run),
         Role::Run(_) => {
             let task = task(param.span);
             quote_spanned!(param.span=> #task.run())

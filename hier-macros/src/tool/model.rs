@@ -91,6 +91,14 @@ impl Tool {
         })
     }
 
+    /// The context of the run that it takes, if it takes one.
+    pub(super) fn context(&self) -> Option<&Type> {
+        self.params.iter().find_map(|param| match &param.role {
+            Role::Run(context) => Some(context),
+            _ => None,
+        })
+    }
+
     /// The arguments that the model gives one by one.
     pub(super) fn arguments(&self) -> impl Iterator<Item = &Argument> {
         self.params.iter().filter_map(|param| match &param.role {

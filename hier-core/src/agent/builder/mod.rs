@@ -13,11 +13,12 @@ use crate::agent::hierarchy::subagent::Subagent;
 use crate::agent::model::ChatModel;
 use crate::agent::options::ModelOptions;
 use crate::agent::react::{
-    Agent, Answer, AnswerChannel, DEFAULT_ATTEMPTS, DEFAULT_MAX_ITERATIONS, IntoPrompt, Prompt, Todo, ToolErrors,
+    Agent, Answer, AnswerChannel, DEFAULT_ATTEMPTS, DEFAULT_MAX_ITERATIONS, IntoPrompt, Prompt, Todo,
 };
 use crate::agent::state::base::BaseState;
 use crate::agent::state::context::BaseContext;
 use crate::agent::tool::Tool;
+use crate::agent::tool::errors::ToolErrors;
 use crate::agent::words;
 use crate::channel::ChannelSpec;
 use crate::engine::program::{Hooks, SpecRef};
@@ -502,7 +503,7 @@ where
         code.extend(subagents.into_iter().map(|subagent| subagent.node(Role::Tool)));
         code.extend(front.into_iter().chain(back).map(|stage| stage.node(Role::Stage)));
         let hooks = Hooks { prepare: Some(Arc::new(move |state| agent.prepare(state))), ..Hooks::default() };
-        Parts { spec, nodes: code, routes: Vec::new(), hooks, is_agent: true, lenient: false }
+        Parts { spec, nodes: code, routes: Vec::new(), hooks, is_agent: true, is_part: false, lenient: false }
     }
 }
 

@@ -24,7 +24,6 @@ pub(super) use tool::call_of;
 #[doc(hidden)]
 pub use toolbox::ArgsSpec;
 pub(crate) use toolbox::Card;
-pub use toolbox::ToolErrors;
 
 use futures_core::future::BoxFuture;
 use hier_spec::agent::AgentKind;
@@ -35,6 +34,7 @@ use crate::agent::state::base::BaseState;
 use crate::agent::state::budget::Budget;
 use crate::agent::state::context::BaseContext;
 use crate::agent::tool::Tool;
+use crate::agent::tool::errors::ToolErrors;
 use crate::agent::words;
 use crate::engine::program::body;
 use crate::error::NodeError;

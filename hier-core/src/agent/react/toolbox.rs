@@ -14,28 +14,8 @@ use crate::agent::state::base::BaseState;
 use crate::agent::state::todo::TodoList;
 use crate::agent::tool::arguments::ToolArguments;
 use crate::agent::words;
-use crate::error::{NodeError, NodeErrorKind};
 use crate::message::ToolCall;
 use crate::state::{Contains, State, Values};
-
-/// What becomes of a tool that fails. Arguments that do not fit are told to the model in any case; a tool that panics fails the
-/// run in any case.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ToolErrors {
-    /// The run fails.
-    #[default]
-    Raise,
-    /// The model is told.
-    Tell,
-}
-
-impl ToolErrors {
-    /// What the model is told of this error; none if the run fails.
-    pub(super) fn told(self, error: &NodeError) -> Option<String> {
-        let is_told = self == Self::Tell && !matches!(error.kind(), NodeErrorKind::Panic(_));
-        is_told.then(|| error.to_string())
-    }
-}
 
 /// The arguments of a subagent.
 #[derive(Clone, Debug)]

@@ -11,11 +11,12 @@ use crate::checkpoint::CodecError;
 use crate::error::NodeError;
 use crate::graph::handler::IntoOutput;
 use crate::graph::{GraphInput, Input, NodeResult, Output, Whole};
+use crate::message::Messages;
 use crate::reducer::ReduceError;
 use crate::state::sealed::Sealed;
 use crate::state::{
-    ChannelWrite, Contains, DynState, DynUpdate, DynWrite, Schema, SharesWith, State, Steps, Stored, Update, Values,
-    Writes,
+    ChannelWrite, Contains, Conversation, DynState, DynUpdate, DynWrite, Schema, SharesWith, State, Steps, Stored,
+    Update, Values, Writes,
 };
 
 /// The base state with channels that are declared at run time: for agents that are not known before the program runs.
@@ -149,6 +150,18 @@ impl Contains<BaseState> for DynBaseState {
 
     fn lift(write: BaseStateWrite) -> DynBaseWrite {
         DynBaseWrite::Base(write)
+    }
+}
+
+impl<Via> Conversation<Via> for DynBaseState {
+    const CHANNEL: &'static str = "messages";
+
+    fn conversation(&self) -> &Messages {
+        &self.base.messages
+    }
+
+    fn said(messages: Messages) -> DynBaseWrite {
+        DynBaseWrite::Base(<BaseState as Conversation<Via>>::said(messages))
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod arguments;
 pub(crate) mod attempts;
+pub(super) mod errors;
 pub(super) mod output;
 
 use async_trait::async_trait;
@@ -105,6 +106,28 @@ pub trait NamedTool: Sized + Send + Sync + 'static {
     const NAME: &'static str;
     /// The tool.
     const TOOL: Self;
+}
+
+/// A tool whose spec is known without a state and a context. `#[tool]` implements it; [`tools!`](crate::tools) makes a list of
+/// such specs.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no tool",
+    label = "no tool",
+    note = "write `#[tool]` above an `async fn`"
+)]
+pub trait DeclaredTool: NamedTool {
+    /// What models are told about it.
+    fn declared() -> ToolSpec;
+}
+
+/// The specs of tools, for a model that a node asks: `run.model()?.ask(messages).tools(tools![lookup, refund])`.
+///
+/// In `graph!`, `act = tools![lookup, refund]` is the node that makes the calls: see [`ToolNode`](crate::agent::ToolNode).
+#[macro_export]
+macro_rules! tools {
+    ($($tool:path),* $(,)?) => {
+        [$(<$tool as $crate::plumbing::DeclaredTool>::declared()),*]
+    };
 }
 
 /// What a tool returns.

@@ -54,6 +54,8 @@ pub(crate) struct Program<S: Values, C> {
     pub(crate) renamed: Vec<(String, String)>,
     /// Whether it asks a model what to do.
     pub(crate) is_agent: bool,
+    /// Whether it is a part of the graph around it, so that what its nodes emit is that graph's.
+    pub(crate) is_part: bool,
     /// Whether it does as the reference where that accepts more.
     pub(crate) lenient: bool,
 }
@@ -72,6 +74,7 @@ impl<S: Values, C> Program<S, C> {
             cache: NodeCache::default(),
             renamed: self.renamed.clone(),
             is_agent: self.is_agent,
+            is_part: self.is_part,
             lenient: self.lenient,
         }
     }

@@ -9,6 +9,7 @@ mod graph;
 pub(crate) mod heartbeat;
 mod hooks;
 mod input;
+mod narrowed;
 mod node;
 mod plan;
 mod routing;

@@ -59,7 +59,7 @@ pub(crate) struct Shared<C> {
     pub(crate) parents: Option<Arc<BTreeMap<String, Uuid>>>,
     pub(crate) store: Option<Arc<dyn Store>>,
     /// What is known of the durable steps of the tasks that run.
-    pub(crate) steps: StepLogs,
+    pub(crate) steps: Arc<StepLogs>,
     /// Where these are stored, if this graph has no checkpoints and one around it has.
     pub(crate) home: Option<Arc<StepHome>>,
     /// Of a graph inside: an answer for whoever asks first, given in a step of the graph around it.

@@ -14,13 +14,11 @@ use crate::engine::durable::{check, level};
 use crate::engine::log::committer;
 use crate::engine::log::committer::Committer;
 use crate::engine::log::task_log::TaskLog;
-use crate::engine::program::{
-    Attachments, Checkpoints, GraphOutput, Input, NodeResult, Output, Program, Shared, StepLogs, Task,
-};
+use crate::engine::program::{Attachments, Checkpoints, GraphOutput, Input, NodeResult, Output, Program, Shared, Task};
 use crate::engine::run::runner::{End, Runner};
 use crate::engine::run::{resume, resume_subgraph};
 use crate::engine::step::Breakpoints;
-use crate::engine::stream::emitter::{CloseOnDrop, Emitter, EventSink, EventStream};
+use crate::engine::stream::emitter::{CloseOnDrop, Emitter, EventSink, PartSink, EventStream};
 use crate::engine::stream::event::Modes;
 use crate::engine::stream::outcome::{Interrupted, Outcome, Stopped};
 use crate::engine::stream::ring::Ring;
@@ -298,6 +296,9 @@ where
     let emitter = outer.sink.as_deref().and_then(EventSink::for_subgraphs);
     let emitter = emitter.map(|(root, modes)| Arc::new(Emitter::nested(root, modes, namespace.clone())));
     let mut shared = shared(graph, context, outer.config.clone(), namespace, emitter.as_ref(), outer.tracker.clone());
+    if graph.is_part && let Some(outer) = &outer.sink {
+        shared.sink = Some(Arc::new(PartSink::new(shared.sink.take(), outer.clone())));
+    }
     shared.heartbeat = task.run.any_heartbeat().cloned();
     shared.store.clone_from(&outer.store);
     shared.personal = task.run.personal.clone().or_else(|| outer.personal.clone());
@@ -401,7 +402,7 @@ fn shared<S: Values, C>(
         log: None,
         parents: None,
         store: None,
-        steps: StepLogs::default(),
+        steps: Arc::default(),
         home: None,
         anyone: None,
         personal: None,

@@ -58,6 +58,7 @@ fn graph(names: &[&'static str], edges: Vec<EdgeSpec>, deferred: &[&str], choose
         cache: NodeCache::default(),
         renamed: Vec::new(),
         is_agent: false,
+        is_part: false,
         lenient: true,
     }
 }

@@ -147,6 +147,43 @@ impl<S: Values> EventSink for Emitter<S> {
     }
 }
 
+/// The events of a graph that is a part of the one around it: what its nodes emit is that graph's.
+pub(crate) struct PartSink {
+    /// Its own; none if nobody listens to subgraphs.
+    own: Option<Arc<dyn EventSink>>,
+    outer: Arc<dyn EventSink>,
+}
+
+impl PartSink {
+    pub(crate) fn new(own: Option<Arc<dyn EventSink>>, outer: Arc<dyn EventSink>) -> Self {
+        Self { own, outer }
+    }
+}
+
+impl EventSink for PartSink {
+    fn wants_custom(&self) -> bool {
+        self.outer.wants_custom()
+    }
+
+    fn custom(&self, node: &str, value: Value) {
+        self.outer.custom(node, value);
+    }
+
+    fn wants_messages(&self) -> bool {
+        self.own.as_ref().is_some_and(|own| own.wants_messages())
+    }
+
+    fn message(&self, event: MessageChunk) {
+        if let Some(own) = &self.own {
+            own.message(event);
+        }
+    }
+
+    fn for_subgraphs(&self) -> Option<(Arc<dyn NestedSink>, Modes)> {
+        self.own.as_ref()?.for_subgraphs()
+    }
+}
+
 /// Closes the ring when the run has ended in any way, a panic included.
 pub(crate) struct CloseOnDrop<S: Values>(pub(crate) Arc<Ring<S>>);
 

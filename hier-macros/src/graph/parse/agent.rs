@@ -114,7 +114,7 @@ fn model_options(input: ParseStream<'_>, errors: &mut Errors) -> Result<Options>
 }
 
 /// The path of a tool, with an advice for what is often tried instead.
-fn tool(input: ParseStream<'_>) -> Result<Path> {
+pub(super) fn tool(input: ParseStream<'_>) -> Result<Path> {
     if input.peek(LitStr) {
         return Err(input.error("a tool is the path of a `#[tool]` function, without quotes"));
     }

@@ -5,7 +5,7 @@ use syn::parse::ParseStream;
 use syn::{Ident, Path, PathArguments, Result, Token, braced};
 
 use super::super::ast::{Node, Options};
-use super::{always, colon, doubled, list, names, no_such, skip_value, value};
+use super::{always, bracket, colon, doubled, list, names, no_such, skip_value, value};
 use crate::diag::Errors;
 use crate::symbol;
 
@@ -18,11 +18,35 @@ pub(super) fn node(input: ParseStream<'_>, errors: &mut Errors) -> Result<Node> 
     } else {
         None
     };
-    let path = path(input)?;
+    let (path, tools) = match tools(input, errors)? {
+        Some((path, tools)) => (path, Some(tools)),
+        None => (path(input)?, None),
+    };
     let last = path.segments.last().map(|segment| segment.ident.clone());
     let Some(name) = name.or(last) else { return Err(input.error("expected a node")) };
     let options = if input.peek(syn::token::Brace) { options(input, errors)? } else { Options::default() };
-    Ok(Node { name, path, options })
+    if let (None, Some((word, _))) = (&tools, &options.tool_errors) {
+        errors.push(word, format!("`{name}` calls no tools: `{word}` is an option of a node `tools![…]`"));
+    }
+    Ok(Node { name, path, tools, options })
+}
+
+/// `tools![lookup, refund]`: a path for the graph that is made of it, and the tools.
+fn tools(input: ParseStream<'_>, errors: &mut Errors) -> Result<Option<(Path, Vec<Path>)>> {
+    if !(input.peek(Ident) && input.peek2(Token![!])) {
+        return Ok(None);
+    }
+    let word: Ident = input.parse()?;
+    input.parse::<Token![!]>()?;
+    if word != symbol::TOOLS {
+        let message = format!("`{word}!` is no node: only `tools![lookup, refund]` is, of macros; a node is the path of an `async fn`");
+        return Err(syn::Error::new_spanned(word, message));
+    }
+    let found = bracket(input, "the tools that are called", errors, |input, _| super::agent::tool(input))?;
+    if found.found.is_empty() && !found.broken {
+        return Err(syn::Error::new_spanned(&word, "a node without tools could call nothing: name one, `tools![lookup]`"));
+    }
+    Ok(Some((Path::from(word), found.found)))
 }
 
 /// The path of a function or graph, with an advice for what is often tried instead.
@@ -43,7 +67,7 @@ fn path(input: ParseStream<'_>) -> Result<Path> {
     if input.peek(syn::token::Paren)
         || path.segments.iter().any(|segment| matches!(segment.arguments, PathArguments::Parenthesized(_)))
     {
-        return Err(syn::Error::new_spanned(path, "a node is named, not called: remove the parentheses"));
+        return Err(syn::Error::new_spanned(path, "a node is named, not called: remove the parentheses; what it needs beside the state it finds in the context, `&Run<Desk>`"));
     }
     as_value(path)
 }
@@ -89,6 +113,10 @@ fn option(input: ParseStream<'_>, word: &Ident, options: &mut Options, errors: &
         symbol::GOTO => {
             colon(input, word, "[node, END]")?;
             options.goto = names(input, "a list of nodes", errors)?;
+        }
+        symbol::TOOL_ERRORS => {
+            colon(input, word, "ToolErrors::Tell")?;
+            options.tool_errors = Some((word.clone(), input.parse()?));
         }
         symbol::CHECKPOINTS => {
             colon(input, word, "per_thread")?;

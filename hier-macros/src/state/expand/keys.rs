@@ -6,14 +6,15 @@ use syn::ext::IdentExt;
 use syn::parse_quote;
 
 use super::{Names, each};
+use crate::symbol;
 use crate::state::model::{Channel, Kind, Merge, Model, variant};
 
 /// The keys' type, and the implementations.
 pub(super) fn expand(model: &Model, names: &Names) -> (TokenStream, TokenStream) {
-    let contains = contains(model, names);
+    let (contains, conversation) = (contains(model, names), conversation(model, names));
     let state = state(model, names);
     let (keys, deref) = keys(model, names);
-    (keys, quote!(#contains #state #deref))
+    (keys, quote!(#contains #conversation #state #deref))
 }
 
 /// The struct of the keys, and its implementations.
@@ -196,5 +197,44 @@ fn contains(model: &Model, names: &Names) -> TokenStream {
             }
         }
         #flattened
+    }
+}
+
+/// `impl Conversation`, by the channel with the reducer `messages`, or by the flattened state. It has a parameter, so that it may
+/// say of any flattened state that it is one only if that is.
+fn conversation(model: &Model, names: &Names) -> TokenStream {
+    let Names { state, write, .. } = names;
+    let mut generics = names.with(parse_quote!(__Via));
+    let converses = |channel: &&Channel| {
+        matches!(&channel.kind, Kind::Reduced { reducer: Merge::Builtin { name, .. }, .. } if name == symbol::MESSAGES)
+    };
+    let mut own = model.channels.iter().filter(converses);
+    let named = model.channels.iter().filter(converses).find(|channel| channel.name == symbol::MESSAGES);
+    let own = named.or_else(|| own.next().filter(|_| own.next().is_none()));
+    let (channel, get, said) = match (own, &model.flattened) {
+        (Some(Channel { field, name, .. }), _) => {
+            let variant = variant(field);
+            (quote!(#name), quote!(&self.#field), quote!(#write::#variant(__hier::Write::Merge(__messages))))
+        }
+        (None, Some(flattened)) => {
+            let (field, ty, variant) = (&flattened.field, &flattened.ty, variant(&flattened.field));
+            generics.make_where_clause().predicates.push(parse_quote!(#ty: __hier::Conversation<__Via>));
+            let inner = quote!(<#ty as __hier::Conversation<__Via>>);
+            (quote!(#inner::CHANNEL), quote!(#inner::conversation(&self.#field)), quote!(#write::#variant(#inner::said(__messages))))
+        }
+        (None, None) => return TokenStream::new(),
+    };
+    let (impl_generics, _, conditions) = generics.split_for_impl();
+    quote! {
+        #[automatically_derived]
+        impl #impl_generics __hier::Conversation<__Via> for #state #conditions {
+            const CHANNEL: &'static ::core::primitive::str = #channel;
+            fn conversation(&self) -> &__hier::Messages {
+                #get
+            }
+            fn said(__messages: __hier::Messages) -> Self::Write {
+                #said
+            }
+        }
     }
 }

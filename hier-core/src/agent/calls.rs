@@ -1,0 +1,143 @@
+//! Makes a call of a tool: approved, traced, and answered, whatever becomes of it. Every call goes through here, those of
+//! agents and those of a node `tools![…]`.
+
+use tracing::Instrument;
+
+use super::operator::{Approval, ApprovalRequest};
+use super::tool::errors::ToolErrors;
+use super::tool::{Tool, ToolOutput};
+use super::{nesting, words};
+use crate::checkpoint::codec;
+use crate::error::NodeError;
+use crate::graph::{Command, Task};
+use crate::message::{Messages, ToolCall};
+use crate::panics;
+use crate::state::{ChannelWrite, Update, Values, Writes};
+
+/// Who makes calls, and where their results go.
+pub(super) struct Caller<'a, S: Values> {
+    /// The agent, for the operator.
+    pub(super) agent: &'a str,
+    pub(super) errors: ToolErrors,
+    /// The channel of the conversation.
+    pub(super) channel: &'static str,
+    /// Adds messages to the conversation.
+    pub(super) said: fn(Messages) -> S::Write,
+}
+
+/// The longest piece of what a model gave for arguments that it is shown again, in characters.
+const SHOWN: usize = 200;
+
+/// Why a call is not made whose arguments are text: the model made a mistake, or its answer was cut off. The operator is
+/// not asked to approve such a call.
+fn no_object(call: &ToolCall) -> Option<String> {
+    let shown: String = call.args.as_str()?.chars().take(SHOWN).collect();
+    Some(format!(
+        "the arguments are a text that is no JSON, and must be a JSON object: `{shown}`. If your answer was cut off, say it shorter"
+    ))
+}
+
+impl<S: Values> Caller<'_, S> {
+    /// A command that adds this to the conversation.
+    pub(super) fn says(&self, messages: impl Into<Messages>) -> Command<S> {
+        Command::update(S::Update::from_writes(Writes::from_iter([(self.said)(messages.into())])))
+    }
+
+    /// A command that answers a call with why it is not made.
+    pub(super) fn refuses(&self, call: &ToolCall, why: &str) -> Command<S> {
+        self.says([words::refusal(call, why)])
+    }
+
+    /// Makes a call of a tool, if its arguments are an object and whoever has to approve it does.
+    pub(super) async fn call<C>(
+        &self,
+        tool: &dyn Tool<S, C>,
+        call: ToolCall,
+        task: &Task<S, C>,
+    ) -> Result<Command<S>, NodeError>
+    where
+        C: Send + Sync + 'static,
+    {
+        if let Some(mistake) = nesting::mistake(&call).or_else(|| no_object(&call)) {
+            return Ok(self.refuses(&call, &mistake));
+        }
+        match self.approved(tool, call.clone(), task).await? {
+            Ok(call) => self.made(tool, &call, task).await,
+            Err(reason) => Ok(self.refuses(&call, &reason)),
+        }
+    }
+
+    /// The call as the operator wants it, or why it is not made.
+    async fn approved<C>(
+        &self,
+        tool: &dyn Tool<S, C>,
+        call: ToolCall,
+        task: &Task<S, C>,
+    ) -> Result<Result<ToolCall, String>, NodeError>
+    where
+        C: Send + Sync + 'static,
+    {
+        if !tool.needs_approval() {
+            return Ok(Ok(call));
+        }
+        let question = ApprovalRequest { agent: self.agent.to_owned(), call: call.clone() };
+        Ok(match task.run().interrupt::<Approval>(&question).await? {
+            Approval::Approve => Ok(call),
+            Approval::Edit { args } => Ok(ToolCall { args, ..call }),
+            Approval::Reject { reason } => Err(format!("the operator did not approve this call: {reason}")),
+        })
+    }
+
+    /// Makes a call that nothing is in the way of.
+    async fn made<C: 'static>(
+        &self,
+        tool: &dyn Tool<S, C>,
+        call: &ToolCall,
+        task: &Task<S, C>,
+    ) -> Result<Command<S>, NodeError> {
+        let span = tracing::info_span!(
+            "execute_tool",
+            otel.name = format_args!("execute_tool {}", call.name),
+            gen_ai.operation.name = "execute_tool",
+            gen_ai.tool.name = %call.name,
+            gen_ai.tool.call.id = %call.id,
+        );
+        // The tool may panic before it gives a future.
+        let called = panics::caught(async { tool.call(call, task).await }).instrument(span).await;
+        let output = called.unwrap_or_else(|payload| Err(NodeError::panic(&*payload)));
+        Ok(match output {
+            Ok(ToolOutput::Content(content)) => self.says([words::answer(call, content)]),
+            Ok(ToolOutput::Messages(messages)) => self.answered(self.says(messages), call)?,
+            Ok(ToolOutput::Command(command)) => self.answered(command, call)?,
+            Ok(ToolOutput::Invalid(mistake)) => self.refuses(call, &mistake),
+            // A question of the tool's is no failure of it, and nothing that its model could mend.
+            Err(error) if error.is_signal() => return Err(error),
+            Err(error) => match self.errors.told(&error) {
+                Some(text) => self.refuses(call, &text),
+                None => return Err(error.of_tool(&call.name)),
+            },
+        })
+    }
+
+    /// The command, in which the call has an answer: providers refuse a conversation in which one has none. Whatever leaves
+    /// the agent's graph answers for itself.
+    fn answered(&self, command: Command<S>, call: &ToolCall) -> Result<Command<S>, NodeError> {
+        if command.parent.is_some() {
+            return Ok(command);
+        }
+        for write in command.writes.iter().filter(|write| write.name() == self.channel) {
+            let mut bytes = Vec::new();
+            if let Some(written) = write.stored() {
+                written.encode(&mut bytes)?;
+                let messages: Messages = codec::decode(&bytes)?;
+                if messages.iter().any(|message| message.tool_call_id() == Some(&call.id)) {
+                    return Ok(command);
+                }
+            }
+        }
+        // In front of what else was said: the answer follows the call.
+        let answer = (self.said)([words::answer(call, words::DONE)].into());
+        let writes = std::iter::once(answer).chain(command.writes).collect();
+        Ok(Command { writes, ..command })
+    }
+}

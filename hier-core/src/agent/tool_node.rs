@@ -1,0 +1,251 @@
+//! A node that makes the calls of the last message: `act = tools![lookup, refund]`.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use hier_spec::{ArmSpec, ArmTarget, EdgeSpec, GraphSpec, NodeSpec, Source, Target};
+
+use super::calls::Caller;
+use super::tool::errors::ToolErrors;
+use super::tool::{NamedTool, Tool};
+use super::words;
+use crate::engine::program::{Output, Run, SpecRef, body};
+use crate::error::{BuildError, NodeError};
+use crate::graph::{Command, CompiledGraph, NodeDef, Parts, Routing, Task};
+use crate::message::{Message, ToolCall};
+use crate::state::{Conversation, State};
+
+/// A node that makes the calls of the last message, each as a task of its own: in parallel, stored once it is done, with the name
+/// of its tool in events, errors and spans. It is a graph with a node for each tool.
+///
+/// The results are added to the state's conversation ([`Conversation`]). Calls that need approval ask it
+/// ([`ApprovalRequest`](super::ApprovalRequest)), all of them at once; those that do not fit, or of a tool that is not there, are
+/// answered with what is wrong; what becomes of tools that fail say the [`ToolErrors`]. A tool may return an update or a
+/// [`Command`]; one that goes somewhere must be the only call of its message.
+///
+/// In `graph!` it is written `tools![…]`, here as an agent of one's own:
+///
+/// ```
+/// use hier_core::prelude::*;
+/// use hier_testkit::ScriptedModel;
+/// use serde_json::json;
+///
+/// #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+/// struct Chat {
+///     #[reducer(messages)]
+///     messages: Messages,
+/// }
+///
+/// graph! {
+///     Support<Chat, BaseContext> = Graph {
+///         nodes: [think, act = tools![lookup]],
+///         edges: [START >> think >> if wants_tools { act } else { END }, act >> think],
+///     }
+/// }
+///
+/// async fn think(state: &Chat, run: &Run<BaseContext>) -> Result<ChatUpdate> {
+///     let answer = run.model()?.ask(&state.messages).tools(tools![lookup]).await?;
+///     Ok(Chat::update().messages(answer.message))
+/// }
+///
+/// /// Looks an order up.
+/// #[tool]
+/// async fn lookup(order: u32) -> String {
+///     format!("order {order} is on its way")
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<()> {
+/// let model = ScriptedModel::new([Message::call("lookup", json!({"order": 7})), Message::assistant("It is on its way.")]);
+/// let asked = Chat::update().messages(Message::user("Where is my order 7?"));
+/// let out = Support::compile().invoke(asked, Config::default(), BaseContext::new(model)).await?;
+/// let said: Vec<String> = out.state().messages.iter().map(Message::text).collect();
+/// assert_eq!(said, ["Where is my order 7?", "", "order 7 is on its way", "It is on its way."]);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// In a builder it is a subgraph: `graph.subgraph("act", &ToolNode::<Chat, Desk>::new("act").tool(lookup::TOOL).compile()?)`.
+#[must_use = "a builder does nothing until it is compiled"]
+pub struct ToolNode<S: State, C = ()> {
+    name: String,
+    tools: Vec<Arc<dyn Tool<S, C>>>,
+    errors: ToolErrors,
+}
+
+impl<S: State, C> fmt::Debug for ToolNode<S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolNode").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl<S: State + Conversation, C: Send + Sync + 'static> ToolNode<S, C> {
+    /// A node without tools yet, under this name.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), tools: Vec::new(), errors: ToolErrors::default() }
+    }
+
+    /// Adds a tool.
+    pub fn tool(mut self, tool: impl Tool<S, C>) -> Self {
+        self.tools.push(Arc::new(tool));
+        self
+    }
+
+    /// What becomes of tools that fail: the run fails, unless it is said.
+    pub fn errors(self, errors: ToolErrors) -> Self {
+        Self { errors, ..self }
+    }
+
+    /// The graph, as a node of others: for [`GraphBuilder::subgraph`](crate::graph::GraphBuilder::subgraph). An error if two tools
+    /// have one name.
+    pub fn compile(self) -> Result<CompiledGraph<S, C>, BuildError> {
+        let names: Vec<String> = self.tools.iter().map(|tool| tool.spec().name).collect();
+        let mut known = HashSet::new();
+        let doubled = names.iter().filter(|name| !known.insert(*name));
+        let mistakes: Vec<String> = doubled.map(|name| format!("there are two tools `{name}`: rename one")).collect();
+        if !mistakes.is_empty() {
+            return Err(BuildError { graph: self.name, mistakes });
+        }
+        let spec = SpecRef::Owned(Arc::new(spec(self.name.clone(), &names)));
+        let parts = parts(spec, &self.name, self.tools, self.errors);
+        Ok(CompiledGraph::new(parts, Arc::new(S::default), S::CHANNELS.iter().cloned().collect()))
+    }
+}
+
+/// The node for calls of tools that are not there. No tool has its name: it has a space.
+const UNKNOWN: &str = "unknown tool";
+
+/// The route to the calls.
+const CALLS: &str = "tool_calls";
+
+/// The shape of the graph.
+fn spec(name: String, tools: &[String]) -> GraphSpec {
+    let names: Vec<String> = tools.iter().cloned().chain([UNKNOWN.to_owned()]).collect();
+    let nodes = names.iter().map(|name| NodeSpec { name: name.clone().into(), ..NodeSpec::new("") });
+    let arms = names.iter().enumerate();
+    let arms = arms.map(|(node, name)| ArmSpec { label: name.clone().into(), to: vec![ArmTarget::Send(node)].into() });
+    let calls = EdgeSpec::Route { from: Source::Start, label: CALLS.into(), arms: arms.collect() };
+    let ends = (0..names.len()).map(|node| EdgeSpec::Plain { from: Source::Node(node), to: Target::End });
+    GraphSpec {
+        name: name.into(),
+        doc: String::new().into(),
+        nodes: nodes.collect(),
+        edges: std::iter::once(calls).chain(ends).collect(),
+        interrupt_before: Vec::new().into(),
+        interrupt_after: Vec::new().into(),
+    }
+}
+
+/// The code of the graph. Used by the macro.
+#[doc(hidden)]
+pub fn tool_parts<S, C>(name: &str, agent: &str, tools: Vec<Arc<dyn Tool<S, C>>>, errors: ToolErrors) -> Parts<S, C>
+where
+    S: State + Conversation,
+    C: Send + Sync + 'static,
+{
+    let names: Vec<String> = tools.iter().map(|tool| tool.spec().name).collect();
+    parts(SpecRef::Owned(Arc::new(spec(name.to_owned(), &names))), agent, tools, errors)
+}
+
+fn parts<S, C>(spec: SpecRef, agent: &str, tools: Vec<Arc<dyn Tool<S, C>>>, errors: ToolErrors) -> Parts<S, C>
+where
+    S: State + Conversation,
+    C: Send + Sync + 'static,
+{
+    let names: Arc<[String]> = tools.iter().map(|tool| tool.spec().name).collect();
+    let agent: Arc<str> = agent.into();
+    let mut nodes: Vec<NodeDef<S, C>> = tools.into_iter().map(|tool| making(tool, agent.clone(), errors)).collect();
+    nodes.push(refusing(names.clone()));
+    let route = move |state: &S, routing: &mut Routing| send_calls(state, &names, routing);
+    Parts {
+        spec,
+        nodes,
+        routes: vec![Arc::new(route)],
+        hooks: crate::graph::Hooks::default(),
+        is_agent: false,
+        is_part: true,
+        lenient: false,
+    }
+}
+
+/// Sends each call of the last message to the node of its tool.
+fn send_calls<S: Conversation>(state: &S, names: &[String], routing: &mut Routing) -> Result<(), NodeError> {
+    let calls = state.conversation().last().map(Message::tool_calls).unwrap_or_default();
+    if calls.is_empty() {
+        return Err(NodeError::permanent(format!(
+            "there is nothing to call: the last message of `{}` calls no tool; ask `wants_tools` on the way here",
+            S::CHANNEL
+        )));
+    }
+    for call in calls {
+        let node = names.iter().position(|name| *name == call.name).unwrap_or(names.len());
+        routing.send(node, call.clone());
+    }
+    Ok(())
+}
+
+/// Who makes the calls.
+fn caller<S: Conversation>(agent: &str, errors: ToolErrors) -> Caller<'_, S> {
+    Caller { agent, errors, channel: S::CHANNEL, said: S::said }
+}
+
+/// The node that makes calls of a tool.
+fn making<S, C>(tool: Arc<dyn Tool<S, C>>, agent: Arc<str>, errors: ToolErrors) -> NodeDef<S, C>
+where
+    S: State + Conversation,
+    C: Send + Sync + 'static,
+{
+    let code = body(move |task: &Task<S, C>| {
+        let (tool, agent) = (tool.clone(), agent.clone());
+        Box::pin(async move {
+            let call: ToolCall = task.sent()?;
+            let command = caller::<S>(&agent, errors).call(&*tool, call, task).await?;
+            outward(command, task.state()).map(Output::from)
+        })
+    });
+    NodeDef::from_body(code, None)
+}
+
+/// The command, as one of the graph around: there are the nodes that a tool can go to.
+fn outward<S: State + Conversation>(command: Command<S>, state: &S) -> Result<Command<S>, NodeError> {
+    if command.jumps.is_empty() {
+        return Ok(command);
+    }
+    let alone = state.conversation().last().is_some_and(|message| message.tool_calls().len() == 1);
+    if alone {
+        return Ok(command.parent());
+    }
+    Err(NodeError::permanent(
+        "its command goes somewhere, and there are other calls beside it, whose results would be lost: go on by the edges of the \
+         node, or let the model make one call at a time (`ModelOptions::parallel_calls`)",
+    ))
+}
+
+/// The node that answers calls of tools that are not there.
+fn refusing<S, C>(names: Arc<[String]>) -> NodeDef<S, C>
+where
+    S: State + Conversation,
+    C: Send + Sync + 'static,
+{
+    let code = body(move |task: &Task<S, C>| {
+        let refused = task.sent::<ToolCall>().map(|call| {
+            let why = words::unknown_tool(&call.name, names.iter());
+            Output::from(caller::<S>("", ToolErrors::Tell).refuses(&call, &why))
+        });
+        Box::pin(std::future::ready(refused))
+    });
+    NodeDef::from_body(code, None)
+}
+
+/// A tool of a node, checked where it is named. Used by the macro.
+#[doc(hidden)]
+pub fn tool_of<S: State, C, T: NamedTool + Tool<S, C>>() -> Arc<dyn Tool<S, C>> {
+    Arc::new(T::TOOL)
+}
+
+/// The run with the context that a tool takes. Used by `#[tool]`.
+#[doc(hidden)]
+pub fn narrowed<C, D>(run: &Run<C>, part: impl FnOnce(&C) -> D) -> Run<D> {
+    run.narrowed(part)
+}

@@ -1,0 +1,56 @@
+//! The same run with a part of its context, for tools that are used under several contexts.
+
+use std::sync::Arc;
+
+use super::{Run, Shared};
+
+impl<C> Run<C> {
+    /// The same run with another context, which is a part of its own.
+    pub(crate) fn narrowed<D>(&self, part: impl FnOnce(&C) -> D) -> Run<D> {
+        let Shared {
+            config,
+            plan,
+            namespace,
+            sink,
+            tracker,
+            heartbeat,
+            log,
+            parents,
+            store,
+            steps,
+            home,
+            personal,
+            ..
+        } = &*self.shared;
+        // Both have the same ids: the one that tells runs without a saver apart is made before it is copied.
+        self.shared.checkpoint_id(self.key.step);
+        let shared = Shared {
+            context: Arc::new(part(&self.shared.context)),
+            config: config.clone(),
+            plan: plan.clone(),
+            namespace: namespace.clone(),
+            sink: sink.clone(),
+            tracker: tracker.clone(),
+            heartbeat: heartbeat.clone(),
+            id: self.shared.id.clone(),
+            log: log.clone(),
+            parents: parents.clone(),
+            store: store.clone(),
+            steps: steps.clone(),
+            home: home.clone(),
+            personal: personal.clone(),
+        };
+        Run {
+            shared: Arc::new(shared),
+            key: self.key,
+            attempt: self.attempt,
+            remaining: self.remaining,
+            heartbeat: self.heartbeat.clone(),
+            base: self.base,
+            inbox: self.inbox.clone(),
+            personal: self.personal.clone(),
+            hook: self.hook.clone(),
+            is_handler: self.is_handler,
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! States with a conversation.
+
+use super::Values;
+use crate::message::{Message, Messages};
+
+/// A state with a conversation: a channel with `#[reducer(messages)]`, its own or one that it flattens. Of several it is the one
+/// called `messages`. The derive implements it; `Via` is of no meaning.
+#[diagnostic::on_unimplemented(
+    message = "the state `{Self}` has no conversation",
+    label = "no conversation",
+    note = "give it a channel `#[reducer(messages)] messages: Messages`; of several channels with that reducer it is the one called \
+            `messages`"
+)]
+pub trait Conversation<Via = ()>: Values {
+    /// The name of the channel.
+    #[doc(hidden)]
+    const CHANNEL: &'static str;
+
+    /// The conversation so far.
+    fn conversation(&self) -> &Messages;
+
+    /// The write that adds these to it.
+    #[doc(hidden)]
+    fn said(messages: Messages) -> Self::Write;
+}
+
+/// Whether the last message calls tools: `think >> if wants_tools { act } else { END }`.
+///
+/// ```
+/// use hier_core::prelude::*;
+///
+/// #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+/// struct Chat {
+///     #[reducer(messages)]
+///     messages: Messages,
+/// }
+///
+/// let mut chat = Chat::default();
+/// assert!(!wants_tools(&chat));
+/// chat.messages = [Message::call("lookup", serde_json::json!({}))].into();
+/// assert!(wants_tools(&chat));
+/// ```
+pub fn wants_tools<S: Conversation>(state: &S) -> bool {
+    state.conversation().last().is_some_and(|message: &Message| !message.tool_calls().is_empty())
+}

@@ -1,0 +1,81 @@
+//! Nodes that call tools: for each the graph that it runs.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::{Path, Type};
+
+use super::super::ast::Node;
+use super::super::model::Model;
+use super::code;
+
+/// The node for calls of tools that are not there, as `hier_core` names it.
+const UNKNOWN: &str = "unknown tool";
+
+/// The graphs of all such nodes.
+pub(super) fn graphs(model: &Model, state: &Type, context: &TokenStream) -> TokenStream {
+    let nodes = model.nodes.iter().filter_map(|node| Some((node, node.tools.as_ref()?, node.path.get_ident()?)));
+    nodes.map(|(node, tools, ident)| graph(model, (node, tools, ident), state, context)).collect()
+}
+
+fn graph(
+    model: &Model,
+    (node, tools, ident): (&Node, &[Path], &Ident),
+    state: &Type,
+    context: &TokenStream,
+) -> TokenStream {
+    let (name, agent) = (syn::ext::IdentExt::unraw(&node.name).to_string(), &*model.spec.name);
+    let names = tools.iter().map(|path| quote_spanned!(code::span(path)=> <#path as __hier::NamedTool>::NAME));
+    let names: Vec<TokenStream> = names.chain([quote!(#UNKNOWN)]).collect();
+    let each: Vec<usize> = (0..names.len()).collect();
+    let made = tools.iter().map(|path| quote_spanned!(code::span(path)=> __hier::tool_of::<#state, #context, #path>()));
+    let errors = node.options.tool_errors.as_ref().map_or_else(
+        || quote!(::core::default::Default::default()),
+        |(_, errors)| quote!(#errors),
+    );
+    let last = tools.len();
+    let doubled = tools.iter().enumerate().map(|(place, path)| {
+        let tool = path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
+        let message = format!("the tool `{tool}` has the name of another tool of this node: rename one");
+        quote_spanned!(code::span(path)=> const _: () = ::core::assert!(#ident::DOUBLED != #place, #message);)
+    });
+    quote! {
+        #[derive(::core::clone::Clone, ::core::marker::Copy, ::core::fmt::Debug)]
+        struct #ident;
+        impl #ident {
+            const NAMES: &'static [&'static ::core::primitive::str] = &[#(#names),*];
+            const DOUBLED: ::core::primitive::usize = __hier::first_doubled(Self::NAMES);
+        }
+        #(#doubled)*
+        impl __hier::Graph for #ident {
+            type State = #state;
+            type Context = #context;
+            type Input = __hier::Whole;
+            type Output = #state;
+            const NAME: &'static ::core::primitive::str = #name;
+            const SPEC: &'static __hier::GraphSpec = &__hier::GraphSpec::declared(
+                #name,
+                "",
+                const { &[#(__hier::NodeSpec::new(Self::NAMES[#each])),*] },
+                const { &[
+                    __hier::EdgeSpec::route(
+                        __hier::Source::Start,
+                        "tool_calls",
+                        const { &[#(__hier::ArmSpec::declared(Self::NAMES[#each], &[__hier::ArmTarget::Send(#each)])),*] },
+                    ),
+                    #(__hier::EdgeSpec::Plain { from: __hier::Source::Node(#each), to: __hier::SpecTarget::End }),*
+                ] },
+                &[],
+                &[],
+            );
+            const DEPTH: ::core::primitive::usize = __hier::deepest(&[0; #last]);
+            fn parts() -> __hier::Parts<#state, #context> {
+                __hier::tool_parts(#name, #agent, ::std::vec![#(#made),*], #errors)
+            }
+        }
+        impl __hier::FitsContext<#context> for #ident {
+            fn context(outer: &__hier::Arc<#context>) -> __hier::Arc<#context> {
+                __hier::Arc::clone(outer)
+            }
+        }
+    }
+}
