@@ -171,7 +171,8 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
         let nodes = plan.in_order(parts.nodes);
         let Parts { spec, routes, hooks, is_agent, is_part, lenient, .. } = parts;
         let (cache, renamed) = (NodeCache::default(), Vec::new());
-        let inner = Program { spec, plan, nodes, routes, hooks, channels, initial, cache, renamed, is_agent, is_part, lenient };
+        let inner =
+            Program { spec, plan, nodes, routes, hooks, channels, initial, cache, renamed, is_agent, is_part, lenient };
         let inner = Arc::new(inner);
         Self { inner, attached: Attachments::default(), types: PhantomData }
     }

@@ -219,7 +219,12 @@ async fn tools_emit_under_any_context() {
 
 #[tokio::test]
 async fn a_builder_has_the_same_node() {
-    let act = ToolNode::<Chat, Desk>::new("act").tool(lookup::TOOL).tool(breaks::TOOL).errors(ToolErrors::Tell).compile().unwrap();
+    let act = ToolNode::<Chat, Desk>::new("act")
+        .tool(lookup::TOOL)
+        .tool(breaks::TOOL)
+        .errors(ToolErrors::Tell)
+        .compile()
+        .unwrap();
     let mut graph: GraphBuilder<Chat, Desk> = GraphBuilder::new("support");
     graph.node("think", async |task: Task<Chat, Desk>| think(task.state(), task.run()).await).subgraph("act", &act);
     graph.edge(START, "think").edge("act", "think");

@@ -18,7 +18,7 @@ use crate::engine::program::{Attachments, Checkpoints, GraphOutput, Input, NodeR
 use crate::engine::run::runner::{End, Runner};
 use crate::engine::run::{resume, resume_subgraph};
 use crate::engine::step::Breakpoints;
-use crate::engine::stream::emitter::{CloseOnDrop, Emitter, EventSink, PartSink, EventStream};
+use crate::engine::stream::emitter::{CloseOnDrop, Emitter, EventSink, EventStream, PartSink};
 use crate::engine::stream::event::Modes;
 use crate::engine::stream::outcome::{Interrupted, Outcome, Stopped};
 use crate::engine::stream::ring::Ring;
@@ -296,7 +296,9 @@ where
     let emitter = outer.sink.as_deref().and_then(EventSink::for_subgraphs);
     let emitter = emitter.map(|(root, modes)| Arc::new(Emitter::nested(root, modes, namespace.clone())));
     let mut shared = shared(graph, context, outer.config.clone(), namespace, emitter.as_ref(), outer.tracker.clone());
-    if graph.is_part && let Some(outer) = &outer.sink {
+    if graph.is_part
+        && let Some(outer) = &outer.sink
+    {
         shared.sink = Some(Arc::new(PartSink::new(shared.sink.take(), outer.clone())));
     }
     shared.heartbeat = task.run.any_heartbeat().cloned();

@@ -28,10 +28,11 @@ fn graph(
     let names: Vec<TokenStream> = names.chain([quote!(#UNKNOWN)]).collect();
     let each: Vec<usize> = (0..names.len()).collect();
     let made = tools.iter().map(|path| quote_spanned!(code::span(path)=> __hier::tool_of::<#state, #context, #path>()));
-    let errors = node.options.tool_errors.as_ref().map_or_else(
-        || quote!(::core::default::Default::default()),
-        |(_, errors)| quote!(#errors),
-    );
+    let errors = node
+        .options
+        .tool_errors
+        .as_ref()
+        .map_or_else(|| quote!(::core::default::Default::default()), |(_, errors)| quote!(#errors));
     let last = tools.len();
     let doubled = tools.iter().enumerate().map(|(place, path)| {
         let tool = path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();

@@ -39,12 +39,17 @@ fn tools(input: ParseStream<'_>, errors: &mut Errors) -> Result<Option<(Path, Ve
     let word: Ident = input.parse()?;
     input.parse::<Token![!]>()?;
     if word != symbol::TOOLS {
-        let message = format!("`{word}!` is no node: only `tools![lookup, refund]` is, of macros; a node is the path of an `async fn`");
+        let message = format!(
+            "`{word}!` is no node: only `tools![lookup, refund]` is, of macros; a node is the path of an `async fn`"
+        );
         return Err(syn::Error::new_spanned(word, message));
     }
     let found = bracket(input, "the tools that are called", errors, |input, _| super::agent::tool(input))?;
     if found.found.is_empty() && !found.broken {
-        return Err(syn::Error::new_spanned(&word, "a node without tools could call nothing: name one, `tools![lookup]`"));
+        return Err(syn::Error::new_spanned(
+            &word,
+            "a node without tools could call nothing: name one, `tools![lookup]`",
+        ));
     }
     Ok(Some((Path::from(word), found.found)))
 }
@@ -67,7 +72,10 @@ fn path(input: ParseStream<'_>) -> Result<Path> {
     if input.peek(syn::token::Paren)
         || path.segments.iter().any(|segment| matches!(segment.arguments, PathArguments::Parenthesized(_)))
     {
-        return Err(syn::Error::new_spanned(path, "a node is named, not called: remove the parentheses; what it needs beside the state it finds in the context, `&Run<Desk>`"));
+        return Err(syn::Error::new_spanned(
+            path,
+            "a node is named, not called: remove the parentheses; what it needs beside the state it finds in the context, `&Run<Desk>`",
+        ));
     }
     as_value(path)
 }

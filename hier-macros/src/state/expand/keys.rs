@@ -6,8 +6,8 @@ use syn::ext::IdentExt;
 use syn::parse_quote;
 
 use super::{Names, each};
-use crate::symbol;
 use crate::state::model::{Channel, Kind, Merge, Model, variant};
+use crate::symbol;
 
 /// The keys' type, and the implementations.
 pub(super) fn expand(model: &Model, names: &Names) -> (TokenStream, TokenStream) {
@@ -205,9 +205,7 @@ fn contains(model: &Model, names: &Names) -> TokenStream {
 fn conversation(model: &Model, names: &Names) -> TokenStream {
     let Names { state, write, .. } = names;
     let mut generics = names.with(parse_quote!(__Via));
-    let converses = |channel: &&Channel| {
-        matches!(&channel.kind, Kind::Reduced { reducer: Merge::Builtin { name, .. }, .. } if name == symbol::MESSAGES)
-    };
+    let converses = |channel: &&Channel| matches!(&channel.kind, Kind::Reduced { reducer: Merge::Builtin { name, .. }, .. } if name == symbol::MESSAGES);
     let mut own = model.channels.iter().filter(converses);
     let named = model.channels.iter().filter(converses).find(|channel| channel.name == symbol::MESSAGES);
     let own = named.or_else(|| own.next().filter(|_| own.next().is_none()));
@@ -220,7 +218,11 @@ fn conversation(model: &Model, names: &Names) -> TokenStream {
             let (field, ty, variant) = (&flattened.field, &flattened.ty, variant(&flattened.field));
             generics.make_where_clause().predicates.push(parse_quote!(#ty: __hier::Conversation<__Via>));
             let inner = quote!(<#ty as __hier::Conversation<__Via>>);
-            (quote!(#inner::CHANNEL), quote!(#inner::conversation(&self.#field)), quote!(#write::#variant(#inner::said(__messages))))
+            (
+                quote!(#inner::CHANNEL),
+                quote!(#inner::conversation(&self.#field)),
+                quote!(#write::#variant(#inner::said(__messages))),
+            )
         }
         (None, None) => return TokenStream::new(),
     };
