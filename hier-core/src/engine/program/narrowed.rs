@@ -38,6 +38,7 @@ impl<C> Run<C> {
             store: store.clone(),
             steps: steps.clone(),
             home: home.clone(),
+            anyone: anyone.clone(),
             personal: personal.clone(),
         };
         Run {
