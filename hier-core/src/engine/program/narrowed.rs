@@ -19,6 +19,7 @@ impl<C> Run<C> {
             store,
             steps,
             home,
+            anyone,
             personal,
             ..
         } = &*self.shared;
