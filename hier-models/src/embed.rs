@@ -155,7 +155,7 @@ impl Inner {
     async fn ask(&self, texts: &[String], purpose: Purpose) -> Result<Vec<Vec<f32>>, Failure> {
         let Self { api, server, dimensions } = self;
         let body = api.body(&server.name, texts, *dimensions, purpose);
-        let answer = server.send(&api.path(&server.name), |key| api.wire().headers(key), &body).await?;
+        let answer = server.send(&api.path(&server.name), |key| api.wire().headers(&server.name, key), &body).await?;
         let answer = transport::json(answer, server.timeout).await?;
         wire::no_error(&answer)?;
         let vectors = api.read(&answer).ok_or_else(|| Failure::bad_answer("it has no vectors where they stand"))?;

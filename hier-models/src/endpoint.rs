@@ -26,7 +26,7 @@ impl Endpoint {
     pub(crate) async fn send(&self, request: &ChatRequest, streamed: bool) -> Result<Response, Failure> {
         let (model, maker) = (&*self.server.name, self.maker());
         let body = wire::request(self.wire, &Asked { model, maker: &maker, request, streamed })?;
-        self.server.send(&self.wire.endpoint(model, streamed), |key| self.wire.headers(key), &body).await
+        self.server.send(&self.wire.endpoint(model, streamed), |key| self.wire.headers(model, key), &body).await
     }
 
     /// Reads a whole answer.

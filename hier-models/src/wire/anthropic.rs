@@ -4,7 +4,7 @@ use hier_core::agent::{ChatRequest, Content, ModelOptions, PromptCache, Reasonin
 use serde_json::{Value, json};
 
 use super::shared::{field, finish, lacks, list, no_error, set, set_list, text, tool};
-use super::{Asked, Framing, Wire, thinking};
+use super::{Asked, Framing, Wire, claude};
 use crate::conversation::{BEGINNING, Call, Conversation, Said, Turn};
 use crate::draft::{CallPiece, Draft, Tokens};
 use crate::error::Failure;
@@ -35,9 +35,10 @@ impl Wire for Anthropic {
         "messages".to_owned()
     }
 
-    fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)> {
-        let version = ("anthropic-version", "2023-06-01".to_owned());
-        key.map(|key| ("x-api-key", key.to_owned())).into_iter().chain([version]).collect()
+    fn headers(&self, model: &str, key: Option<&str>) -> Vec<(&'static str, String)> {
+        let key = key.map(|key| ("x-api-key", key.to_owned()));
+        let binding = claude::binds_thoughts(model).then(|| (claude::BINDING.0, claude::BINDING.1.to_owned()));
+        key.into_iter().chain(binding).chain([("anthropic-version", "2023-06-01".to_owned())]).collect()
     }
 
     fn framing(&self) -> Framing {
@@ -64,8 +65,8 @@ impl Wire for Anthropic {
             body["tools"] = request.tools.iter().map(|spec| tool(spec, "input_schema")).collect();
             set(&mut body, "tool_choice", tool_choice(options));
         }
-        let thinking = thinking::anthropic(model, options, &conversation, max_tokens)?;
-        if !thinking.is_on() {
+        let thinking = claude::thinking(model, options, &conversation, max_tokens)?;
+        if !thinking.is_on() && claude::takes_sampling(model) {
             // A model that thinks refuses both.
             set(&mut body, "temperature", options.temperature);
             set(&mut body, "top_p", options.top_p);

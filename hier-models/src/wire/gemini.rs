@@ -41,7 +41,7 @@ impl Wire for Gemini {
         format!("{}:{method}", resource(model))
     }
 
-    fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)> {
+    fn headers(&self, _model: &str, key: Option<&str>) -> Vec<(&'static str, String)> {
         key.map(|key| ("x-goog-api-key", key.to_owned())).into_iter().collect()
     }
 

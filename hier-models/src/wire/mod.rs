@@ -1,6 +1,7 @@
 //! The dialects in which servers are spoken to: what is sent, and how what comes back is read.
 
 mod anthropic;
+mod claude;
 mod gemini;
 mod ollama;
 mod openai;
@@ -38,8 +39,8 @@ pub(crate) trait Wire: Send + Sync {
     /// What stands behind the address.
     fn endpoint(&self, model: &str, streamed: bool) -> String;
 
-    /// The header that has the key, and the headers that each request has.
-    fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)>;
+    /// The header that has the key, and the headers that each request to this model has.
+    fn headers(&self, model: &str, key: Option<&str>) -> Vec<(&'static str, String)>;
 
     /// How a streamed answer is cut into pieces.
     fn framing(&self) -> Framing;

@@ -33,7 +33,7 @@ impl Wire for Ollama {
     }
 
     /// A server behind a proxy may want a key.
-    fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)> {
+    fn headers(&self, _model: &str, key: Option<&str>) -> Vec<(&'static str, String)> {
         bearer(key)
     }
 

@@ -40,7 +40,7 @@ impl Wire for Responses {
         "responses".to_owned()
     }
 
-    fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)> {
+    fn headers(&self, _model: &str, key: Option<&str>) -> Vec<(&'static str, String)> {
         bearer(key)
     }
 

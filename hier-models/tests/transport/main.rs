@@ -221,6 +221,45 @@ async fn an_answer_of_another_shape_is_refused() {
     assert!(matches!(error, ModelError::BadAnswer { .. }), "{error:?}");
 }
 
+/// A dialect: its model at an address, the paths of a whole and of a streamed answer, and the header with the key.
+type Spoken = (fn(&str) -> Model, [&'static str; 2], String);
+
+/// Where each dialect is spoken, whole and streamed, with the key where it wants it, in front of the address's own query.
+#[tokio::test]
+async fn each_dialect_has_its_path_and_its_key() {
+    let cases: [Spoken; 5] = [
+        (|url| Model::openai("m").url(url), ["chat/completions?a=b"; 2], format!("authorization: Bearer {KEY}")),
+        (|url| Model::responses("m").url(url), ["responses?a=b"; 2], format!("authorization: Bearer {KEY}")),
+        (|url| Model::anthropic("m").url(url), ["messages?a=b"; 2], format!("x-api-key: {KEY}")),
+        (|url| Model::ollama("m").url(url), ["api/chat?a=b"; 2], format!("authorization: Bearer {KEY}")),
+        (
+            |url| Model::gemini("odd/name?#").url(url),
+            ["odd/name%3F%23:generateContent?a=b", "odd/name%3F%23:streamGenerateContent?a=b&alt=sse"],
+            format!("x-goog-api-key: {KEY}"),
+        ),
+    ];
+    for (model, paths, header) in cases {
+        let server = Server::start([failed(400, "", "no"), failed(400, "", "no")]).await;
+        let model = model(&format!("{}?a=b", server.url)).key(KEY);
+        model.chat(ask("hello")).await.unwrap_err();
+        assert!(model.stream(ask("hello")).await.is_err());
+        for (asked, path) in server.asked().iter().zip(paths) {
+            assert!(asked.head.starts_with(&format!("POST /v1/{path} ")), "{}", asked.head);
+            assert!(asked.head.contains(&header), "{}", asked.head);
+        }
+    }
+}
+
+/// The newest models of Anthropic are told by a header, too, what to do with thoughts of another beginning; others do not know it.
+#[tokio::test]
+async fn only_models_that_bind_thoughts_are_told_so() {
+    for (name, told) in [("claude-opus-5", false), ("claude-opus-5-5", true)] {
+        let server = Server::start([failed(400, "", "no")]).await;
+        Model::anthropic(name).url(&server.url).key(KEY).chat(ask("hello")).await.unwrap_err();
+        assert_eq!(server.asked()[0].head.contains("anthropic-beta: thinking-binding-controls"), told, "{name}");
+    }
+}
+
 #[test]
 fn texts_name_models() {
     let model = Model::parse("ollama:qwen3:4b").unwrap();
@@ -228,7 +267,19 @@ fn texts_name_models() {
     let model = Model::parse("http://localhost:8080/v1#smol").unwrap();
     assert_eq!((model.provider(), model.name()), ("openai", "smol"));
     assert_eq!(Model::parse("http://localhost:8080/v1").unwrap().name(), "default");
+    for (text, provider, name) in [
+        ("gemini:gemini-3-pro", "gcp.gemini", "gemini-3-pro"),
+        ("responses:gpt-5", "openai", "gpt-5"),
+        ("responses+https://proxy.example/v1#gpt-5", "openai", "gpt-5"),
+        ("anthropic+http://localhost:8080/v1#c", "anthropic", "c"),
+    ] {
+        let model = Model::parse(text).unwrap();
+        assert_eq!((model.provider(), model.name()), (provider, name), "{text}");
+    }
     for (text, told) in [
+        ("antropic+http://localhost#m", "the provider `antropic` is not known; did you mean `anthropic`?"),
+        ("ftp://localhost#m", "an address begins with `http://` or `https://`"),
+        ("http://localhost#", "behind `#` stands the model's name"),
         ("gpt-4o", "it needs its provider"),
         ("opnai:gpt-4o", "the provider `opnai` is not known; did you mean `openai`?"),
         ("openai:", "behind `openai:` stands the model's name"),

@@ -138,7 +138,9 @@ fn nothing_is_sent_unasked() {
 /// How much each family of models is to think, in its own words.
 #[test]
 fn effort_in_the_words_of_each_family() {
-    let medium = || ModelOptions::new().reasoning(Effort::Medium);
+    let one = ModelOptions::new;
+    let medium = || one().reasoning(Effort::Medium);
+    let none = || one().reasoning(Effort::None);
     let budget = |tokens: u32| json!({ "type": "enabled", "budget_tokens": tokens });
     let cases: Vec<(&dyn Wire, &str, ModelOptions, Place)> = vec![
         (ANTHROPIC, "claude-sonnet-4-5", medium(), Ok(("/thinking", budget(10_000)))),
@@ -153,10 +155,39 @@ fn effort_in_the_words_of_each_family() {
             medium().reasoning(Effort::from("max")),
             Ok(("/output_config/effort", json!("max"))),
         ),
-        (ANTHROPIC, "claude-opus-4-6", medium().reasoning(Effort::None), Ok(("/thinking/type", json!("disabled")))),
-        // A model that thinks takes neither, nor a call that is forced.
+        // A model that thinks takes no temperature, and older ones no call that is forced.
         (ANTHROPIC, "claude-opus-4-6", medium().temperature(0.5), Ok(("/temperature", Value::Null))),
-        (ANTHROPIC, "claude-opus-4-6", medium().tool_choice(ToolChoice::Required), Ok(("/thinking", Value::Null))),
+        (ANTHROPIC, "claude-opus-4-5", medium().tool_choice(ToolChoice::Required), Ok(("/thinking", Value::Null))),
+        (
+            ANTHROPIC,
+            "claude-opus-4-6",
+            medium().tool_choice(ToolChoice::Required),
+            Ok(("/thinking/type", json!("adaptive"))),
+        ),
+        (ANTHROPIC, "claude-opus-5-5", one().tool_choice(ToolChoice::Required), Err("cannot be forced")),
+        // Newer ones take none at all, and show what they think if asked to.
+        (ANTHROPIC, "claude-opus-4-6", one().temperature(0.5), Ok(("/temperature", json!(0.5)))),
+        (ANTHROPIC, "claude-opus-4-8", one().temperature(0.5), Ok(("/temperature", Value::Null))),
+        (
+            ANTHROPIC,
+            "claude-opus-4-8",
+            medium(),
+            Ok(("/thinking", json!({ "type": "adaptive", "display": "summarized" }))),
+        ),
+        // As little as possible is something else in each.
+        (ANTHROPIC, "claude-opus-4-8", none(), Ok(("/thinking", Value::Null))),
+        (ANTHROPIC, "claude-opus-5", none(), Ok(("/thinking", json!({ "type": "disabled" })))),
+        (ANTHROPIC, "claude-fable-5", none(), Ok(("/thinking/type", json!("adaptive")))),
+        (ANTHROPIC, "claude-opus-5-5", none(), Ok(("/output_config/effort", json!("low")))),
+        (ANTHROPIC, "claude-sonnet-5-5", none(), Ok(("/thinking/type", json!("between_tools")))),
+        // What was thought before another beginning is dropped, and not the thread.
+        (ANTHROPIC, "claude-opus-5", one(), Ok(("/thinking", Value::Null))),
+        (
+            ANTHROPIC,
+            "claude-opus-5-5",
+            one(),
+            Ok(("/thinking/block_binding/prefix_mismatch_behavior", json!("drop_block"))),
+        ),
         (OPENAI, "gpt-5", medium().temperature(0.5), Ok(("/temperature", Value::Null))),
         (OPENAI, "gpt-5", medium().max_tokens(9), Ok(("/max_completion_tokens", json!(9)))),
         (RESPONSES, "gpt-5", ModelOptions::new(), Ok(("/include", json!(["reasoning.encrypted_content"])))),
@@ -174,7 +205,7 @@ fn effort_in_the_words_of_each_family() {
             Ok(("/generationConfig/thinkingConfig", json!({ "thinkingLevel": "minimal", "includeThoughts": false }))),
         ),
         (OLLAMA, "gpt-oss:20b", medium(), Ok(("/think", json!("medium")))),
-        (OLLAMA, "qwen3", medium().reasoning(Effort::None), Ok(("/think", json!(false)))),
+        (OLLAMA, "qwen3", none(), Ok(("/think", json!(false)))),
     ];
     for (wire, model, options, place) in cases {
         holds(wire, model, &options, place);

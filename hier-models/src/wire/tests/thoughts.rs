@@ -45,14 +45,20 @@ fn parts_of_reasoning_are_gathered_and_go_back() {
 /// What is thought is text of its own turn: later it is not sent, nor where nothing was called.
 #[test]
 fn text_of_thoughts_goes_back_within_its_turn() {
-    let thought = Reasoning::new(maker(OPENAI, OPENAI.url()), "hm").with_data(json!({ "field": "reasoning_content" }));
+    for (wire, field) in [(OPENAI, "reasoning_content"), (OPENAI, "reasoning"), (OLLAMA, "thinking")] {
+        within_its_turn(wire, field);
+    }
+}
+
+fn within_its_turn(wire: &dyn Wire, field: &str) {
+    let thought = Reasoning::new(maker(wire, wire.url()), "hm").with_data(json!({ "field": field }));
     let call = ToolCall { name: "look".to_owned(), args: json!({}), id: "a".to_owned() };
     let called = Message::calls("", [call.clone()]).with_reasoning([thought.clone().of_call("a")]);
     let turn = [Message::user("hi"), called, Message::tool(&call, "seen")];
-    let body = sent(OPENAI, "m", &ChatRequest::new(turn.clone())).unwrap();
-    assert_eq!(body["messages"][1]["reasoning_content"], "hm");
+    let body = sent(wire, "m", &ChatRequest::new(turn.clone())).unwrap();
+    assert_eq!(body["messages"][1][field], "hm");
     let said = Message::assistant("done").with_reasoning([thought]);
     let later: Vec<Message> = turn.into_iter().chain([said, Message::user("and?")]).collect();
-    let body = sent(OPENAI, "m", &ChatRequest::new(later)).unwrap();
-    assert!(!body.to_string().contains("reasoning"), "{body:#}");
+    let body = sent(wire, "m", &ChatRequest::new(later)).unwrap();
+    assert!(!body.to_string().contains("hm"), "{body:#}");
 }
