@@ -139,3 +139,52 @@ async fn tables_are_asked_for_and_made_once() {
     let error = options().connect(&url).await.expect_err("a newer version");
     assert!(error.to_string().contains("newer version"), "{error}");
 }
+
+/// A schema for each case.
+async fn runs_report(schema: &str, url: &str, options: PostgresOptions) -> hier_testkit::runs::Report {
+    let mut report = hier_testkit::runs::Report::default();
+    for (number, case) in hier_testkit::runs::cases().enumerate() {
+        let store = options.clone().schema(format!("{schema}_{number}")).connect(url).await.expect("a server");
+        store.migrate().await.expect("tables");
+        report.results.push((case, case.run(store).await));
+    }
+    report
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_keep_the_contract() {
+    let Some(url) = server() else { return };
+    let report = runs_report("runs", &url, Postgres::options()).await;
+    assert!(report.passed(), "{report}");
+}
+
+#[cfg(all(feature = "compression", feature = "encryption"))]
+#[tokio::test(flavor = "multi_thread")]
+async fn encrypted_and_compressed_runs_keep_the_contract() {
+    let Some(url) = server() else { return };
+    let options = Postgres::options().compress().encrypt(&hier_checkpoint::Key::new([7; 32]));
+    let report = runs_report("sealed_runs", &url, options).await;
+    assert!(report.passed(), "{report}");
+}
+
+/// A worker in another process is told of a run without looking.
+#[tokio::test(flavor = "multi_thread")]
+async fn other_processes_are_woken() {
+    use hier_core::runs::{NewRun, Request, RunStore};
+
+    let Some(url) = server() else { return };
+    let open = || Postgres::options().schema("woken").connect(&url);
+    let (here, there) = (open().await.expect("a server"), open().await.expect("a server"));
+    here.migrate().await.expect("tables");
+    let (mut runs, mut thread) = (here.bell().runs(), here.bell().thread("t\\0"));
+    // The first may come before the other listens.
+    for _ in 0..200 {
+        let run = NewRun::new("t\\0", "desk", Request::default()).create_thread();
+        there.create_run(run).await.expect("a run");
+        let woken = async { tokio::join!(runs.rung(), thread.rung()) };
+        if tokio::time::timeout(std::time::Duration::from_millis(100), woken).await.is_ok() {
+            return;
+        }
+    }
+    panic!("it was never told");
+}

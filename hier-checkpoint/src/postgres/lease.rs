@@ -126,7 +126,7 @@ impl Postgres {
     }
 }
 
-fn millis(duration: Duration) -> i64 {
+pub(super) fn millis(duration: Duration) -> i64 {
     // A hundred years are for ever, and a time that Postgres can count.
     const MOST: i64 = 100 * 365 * 24 * 60 * 60 * 1_000;
     i64::try_from(duration.as_millis()).unwrap_or(MOST).min(MOST)

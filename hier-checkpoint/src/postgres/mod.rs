@@ -8,6 +8,7 @@ mod lease;
 mod options;
 mod queue;
 mod read;
+mod runs;
 pub(crate) mod session;
 pub(crate) mod statements;
 mod store;
@@ -17,13 +18,14 @@ mod tls;
 mod turns;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use hier_core::async_trait;
 use hier_core::checkpoint::{
     Checkpointer, Claim, Deletion, Lease, ListQuery, Listed, Prune, Record, Saved, SaverError, ThreadInfo, check,
 };
+use hier_core::runs::Bell;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -67,6 +69,10 @@ struct Inner {
     turns: Arc<Turns>,
     /// Wakes those of this process that wait for a thread.
     released: Notify,
+    /// Wakes those of this process that wait for runs and events.
+    bell: Arc<Bell>,
+    /// Hears what other processes change, once somebody waits for it.
+    ear: OnceLock<runs::listen::Ear>,
 }
 
 impl Postgres {
@@ -98,6 +104,8 @@ impl Postgres {
             queue,
             turns,
             released: Notify::new(),
+            bell: Arc::default(),
+            ear: OnceLock::new(),
         })))
     }
 
@@ -180,6 +188,12 @@ impl Postgres {
             });
             done += unread.pass(sealed)?;
         }
+        retrying!(session, client => {
+            let transaction = Transaction::begin(client).await?;
+            let tables = runs::tables::Tables { session, client: transaction.client(), vault };
+            let sealed = tables.reencrypt().await;
+            transaction.end(sealed).await
+        })?;
         unread.report().map(|()| done)
     }
 
@@ -304,6 +318,6 @@ impl Checkpointer for Postgres {
             transaction.end(changed).await
         })?;
         self.0.released.notify_waiters();
-        Ok(swept)
+        Ok(swept + self.sweep_runs().await?)
     }
 }

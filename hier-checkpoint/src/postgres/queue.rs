@@ -133,7 +133,7 @@ impl Group {
 
 impl Batch {
     /// Leaves of each row what would be left if they were stored one after the other: a statement may not change a row twice.
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         keep_last(&mut self.checkpoints, |row| (row.namespace.clone(), row.id));
         keep_last(&mut self.pieces, |row| (row.namespace.clone(), row.channel.clone(), row.version));
         let (mut once, mut again): (Vec<_>, Vec<_>) =

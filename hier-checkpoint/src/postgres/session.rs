@@ -1,5 +1,6 @@
 //! Connections, attempts, and the version of the tables.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use super::client::Client;
 pub(crate) use super::client::{Parameter, Transaction};
 use super::fault::Fault;
 use super::options::PostgresOptions;
+use super::runs::listen::Line;
 use super::statements::{MIGRATIONS, Statements};
 
 /// At most so much of [`PostgresOptions::retry_for`] is spent on the first connection, where the URL may be wrong.
@@ -32,6 +34,8 @@ pub(crate) struct Session {
     /// The database, as errors name it.
     pub(crate) place: String,
     pub(crate) statements: Statements,
+    /// How it is reached to listen.
+    pub(super) line: Arc<Line>,
     pool: Pool,
     /// How long a statement may take, and how long a call waits for a connection.
     limit: Duration,
@@ -73,6 +77,7 @@ impl Session {
         let Address { mut config, place, roots } = Address::parse(url)?;
         let limit = options.limit();
         let connecting = set_defaults(&mut config, limit);
+        let mut line = Line { config: config.clone(), roots: None, place: place.clone() };
         let pool = Pool::builder(manager(config, roots.as_ref(), &place)?)
             .max_size(options.connections)
             // A peer that accepts and says nothing is none.
@@ -81,9 +86,11 @@ impl Session {
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|error| SaverError::database(&place, error))?;
+        line.roots = roots;
+        let line = Arc::new(line);
         let ready = AtomicBool::new(false);
         let retry_for = options.retry_for.min(CONNECTING);
-        let mut session = Self { place, statements, pool, limit, retry_for, ready };
+        let mut session = Self { place, statements, line, pool, limit, retry_for, ready };
         let version = retrying!(&session, client => session.version(&client).await)?;
         session.ready = AtomicBool::new(version == Some(MIGRATIONS.len()));
         session.retry_for = options.retry_for;

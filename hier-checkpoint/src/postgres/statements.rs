@@ -155,6 +155,50 @@ pub(super) const MIGRATIONS: &[&str] = &[
         return null;
     end $$;
 ",
+    r#"
+    -- The index of threads, and from when on a worker may look at each. Times are microseconds since 1970. `op` is the last
+    -- change: one whose answer was lost is made again, and has to know itself.
+    create table {s}.run_threads (
+        name text collate "C" primary key,
+        ready bigint,
+        graph text,
+        expires bigint,
+        op uuid,
+        body bytea not null,
+        vals bytea
+    );
+    create index run_threads_ready on {s}.run_threads (ready) where ready is not null;
+    create sequence {s}.run_numbers;
+    create table {s}.runs (
+        id uuid primary key,
+        thread text collate "C" not null,
+        number bigint not null,
+        status text not null,
+        ended bigint,
+        body bytea not null
+    );
+    create index runs_of_threads on {s}.runs (thread, number);
+    create index runs_by_number on {s}.runs (number);
+    create index runs_live on {s}.runs (thread) where ended is null;
+    create index runs_ended on {s}.runs (ended) where ended is not null;
+    create table {s}.events (
+        thread text collate "C" not null,
+        number bigint not null,
+        at bigint not null,
+        run uuid,
+        bytes bigint not null,
+        body bytea not null,
+        primary key (thread, number)
+    );
+    create index events_by_age on {s}.events (at);
+    create table {s}.documents (
+        kind text collate "C" not null,
+        id text collate "C" not null,
+        revision bigint not null,
+        body bytea not null,
+        primary key (kind, id)
+    );
+"#,
 ];
 
 /// The statements for one schema.

@@ -8,6 +8,7 @@ mod place;
 mod target;
 mod tree;
 mod victim;
+mod workers;
 
 use std::time::Duration;
 
@@ -100,5 +101,17 @@ fn the_public_target_survives_kills_on_sqlite() {
 fn the_public_target_survives_kills_on_postgres() {
     if let Some(place) = Place::postgres() {
         target::survives(&place, 20);
+    }
+}
+
+#[test]
+fn runs_survive_kills_of_workers_on_sqlite() {
+    workers::survive(&Place::sqlite(), 100);
+}
+
+#[test]
+fn runs_survive_kills_of_workers_on_postgres() {
+    if let Some(place) = Place::postgres() {
+        workers::survive(&place, 60);
     }
 }

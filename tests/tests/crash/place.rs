@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use hier_checkpoint::{Postgres, Sqlite};
 use hier_core::checkpoint::Checkpointer;
+use hier_core::runs::RunStore;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
@@ -30,6 +31,16 @@ pub(crate) async fn open(name: &str) -> Arc<dyn Checkpointer> {
     let saver = Postgres::connect(name).await.expect("the server answers");
     saver.migrate().await.expect("the tables are made");
     Arc::new(saver)
+}
+
+/// The same as a store of runs.
+pub(crate) async fn open_runs(name: &str) -> Arc<dyn RunStore> {
+    if let Some(("sqlite", path)) = name.split_once(':') {
+        return Arc::new(Sqlite::open(path).await.expect("the file can be opened"));
+    }
+    let store = Postgres::connect(name).await.expect("the server answers");
+    store.migrate().await.expect("the tables are made");
+    Arc::new(store)
 }
 
 impl Place {
