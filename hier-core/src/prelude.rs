@@ -7,7 +7,7 @@ pub use serde::{Deserialize, Serialize};
 pub use tokio_util::sync::CancellationToken;
 
 pub use crate::agent::{
-    BaseContext, BaseState, BaseStateSetters, Effort, Message, Messages, ModelOptions, NamedTool, RunModel, ToolCall,
+    AgentEnd, BaseContext, BaseState, BaseStateSetters, Effort, Message, Messages, ModelOptions, NamedTool, RunModel, ToolCall,
     ToolCallId,
 };
 pub use crate::graph::{

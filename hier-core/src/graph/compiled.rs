@@ -167,7 +167,7 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
         initial: Arc<dyn Fn() -> S + Send + Sync>,
         channels: Vec<ChannelSpec>,
     ) -> Self {
-        let plan = Arc::new(Plan::new(&parts.spec));
+        let plan = Arc::new(Plan::new(&parts.spec).of_agent(parts.is_agent));
         let nodes = plan.in_order(parts.nodes);
         let Parts { spec, routes, hooks, is_agent, is_part, lenient, .. } = parts;
         let (cache, renamed) = (NodeCache::default(), Vec::new());

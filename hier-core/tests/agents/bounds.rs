@@ -205,3 +205,89 @@ async fn an_unknown_tool_is_told_with_those_that_exist() {
     run(BaseContext::new(model.clone())).await.unwrap();
     assert_eq!(prompt(&model, 1)[3], "Error: clark is not a valid tool, try one of [raise_exception, clerk].");
 }
+
+#[tokio::test]
+async fn who_misspells_the_end_is_told() {
+    let model = ScriptedModel::new([call("finish_tusk", json!({})), finish("done")]);
+    run(BaseContext::new(model.clone())).await.unwrap();
+    let told = prompt(&model, 1)[3].clone();
+    assert!(told.ends_with("try one of [raise_exception, clerk]. Did you mean `finish_task`?"), "{told}");
+}
+
+#[tokio::test]
+async fn tokens_beyond_all_numbers_are_many() {
+    let usage = || Usage::new(u64::MAX, u64::MAX);
+    let model = ScriptedModel::new([finish("done").with_usage(usage())]);
+    let budget = Arc::new(Budget::new().tokens(1_000));
+    let context = BaseContext { budget: Some(budget.clone()), ..BaseContext::new(model) };
+    run(context).await.unwrap();
+    assert_eq!(budget.spent().tokens, u64::MAX);
+}
+
+graph! {
+    /// Has a tool beside its subagent.
+    Mixed<Filing> = Agent { tools: [count], subagents: [Clerk {}], parallel_subagents: true }
+}
+
+/// Counts.
+#[tool]
+async fn count() -> u32 {
+    1
+}
+
+#[tokio::test]
+async fn tools_beside_a_subagent_take_nothing_of_its_budget() {
+    let clerks = crate::support::calls([("count", json!({})), ("count", json!({})), ("clerk", json!({"task": "work"}))]);
+    let model = ScriptedModel::reacting(move |request| {
+        if !request.tools.iter().any(|tool| tool.name == "count") {
+            return Message::assistant("hm");
+        }
+        if request.messages.len() == 1 { clerks.clone() } else { Message::assistant("done") }
+    });
+    let budget = Budget::new().model_calls(12);
+    let context = BaseContext::new(model.clone()).budget(budget);
+    let out = Mixed::compile().invoke(Message::user("go"), Config::default(), context).await.unwrap();
+    assert_eq!(out.ending(), Some(&AgentEnd::Text));
+    // One before, ten of eleven by the clerk, one after.
+    assert_eq!(model.asked(), 12);
+}
+
+graph! {
+    Listed<Filing> = TodoGraph {}
+}
+
+#[tokio::test]
+async fn what_is_not_on_the_list_is_not_completed() {
+    let model = ScriptedModel::new([
+        call("todo_write", json!({"items": ["Read the file.", "Reply."]})),
+        call("todo_complete", json!({"item": "read the file"})),
+        call("todo_complete", json!({"item": "Read the file."})),
+        call("todo_complete", json!({"item": "Reply."})),
+        finish("done"),
+    ]);
+    let context = BaseContext::new(model.clone());
+    let out = Listed::compile_as_root().invoke(Filing::update(), Config::default(), context).await.unwrap();
+    assert!(out.state().base.is_finished);
+    let told = prompt(&model, 2);
+    assert!(
+        told.contains(&"Error: `read the file` is no item of the TODO list: open are `Read the file.`, `Reply.`".to_owned()),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn names_that_models_cannot_call_are_refused() {
+    use hier_core::agent::{AgentBuilder, Subagent};
+    for name in ["my worker", "prüfer", "a.b", &"a".repeat(65)] {
+        let worker = AgentBuilder::<BaseState>::new(name).compile().unwrap();
+        let error = AgentBuilder::<BaseState>::new("desk").subagent(Subagent::of(&worker)).compile().unwrap_err();
+        let expected = "by its name: 1 to 64 ASCII letters, digits, `_` and `-`; rename it";
+        assert!(error.mistakes.len() == 1 && error.mistakes[0].ends_with(expected), "{error}");
+    }
+    let agent = || AgentBuilder::<Filing>::new("desk");
+    let mistakes = |builder: AgentBuilder<Filing>| builder.compile().unwrap_err().mistakes;
+    assert_eq!(mistakes(agent().reasoning("?")), ["an `Agent` has no `reasoning`: it ends when its model answers"]);
+    assert_eq!(mistakes(agent().attempts(0)), ["an agent with `attempts` 0 could give no answer: give it at least 1"]);
+    let react = AgentBuilder::<Filing>::react("desk").answer(&Filing::channels().artifact);
+    assert!(mistakes(react)[0].starts_with("`answer` is of an `Agent`"));
+}

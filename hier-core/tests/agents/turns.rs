@@ -119,3 +119,54 @@ async fn the_kinds_that_report_begin_anew_too() {
     assert_eq!((offered(2), offered(3)), (false, true));
     assert!(prompt(&model, 3).last().unwrap().contains("You MUST call report_to_supervisor NOW"));
 }
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Notes {
+    #[state(flatten)]
+    base: BaseState,
+    title: String,
+}
+
+graph! {
+    Writer<Notes> = Agent { tools: [entitle] }
+}
+
+/// Gives a title.
+#[tool]
+async fn entitle(title: String) -> Command<Notes> {
+    Command::update(Notes::update().title(title))
+}
+
+#[tokio::test]
+async fn of_two_calls_that_write_one_channel_the_last_counts() {
+    let model = ScriptedModel::new([
+        calls([("entitle", json!({"title": "one"})), ("entitle", json!({"title": "two"}))]),
+        Message::assistant("Done."),
+    ]);
+    let writer = Writer::compile().checkpointer(MemorySaver::new());
+    let context = BaseContext::new(model.clone());
+    let out = writer.invoke(Message::user("title"), Config::thread("t"), context).await.unwrap();
+    assert_eq!((out.ending(), &*out.state().title), (Some(&AgentEnd::Text), "two"));
+    assert_eq!(prompt(&model, 1)[2..], ["Done.", "Done."]);
+}
+
+graph! {
+    /// Shares the state of who calls it.
+    Mate<Filing> = Agent { tools: [look] }
+}
+
+graph! {
+    Pair<Filing> = Agent { subagents: [Mate], max_iterations: 3 }
+}
+
+#[tokio::test]
+async fn a_subagent_that_shares_the_state_does_not_undo_the_limit() {
+    let model = ScriptedModel::reacting(|request| match request.tools.iter().any(|tool| tool.name == "mate") {
+        true => call("mate", json!({"task": "help"})),
+        false => Message::assistant("helped"),
+    });
+    let context = BaseContext::new(model.clone());
+    let out = Pair::compile().invoke(Message::user("go"), Config::default(), context).await.unwrap();
+    assert_eq!(out.ending(), Some(&AgentEnd::Limit(AgentLimit::Iterations(3))));
+    assert_eq!(model.asked(), 5);
+}

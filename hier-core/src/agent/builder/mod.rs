@@ -8,7 +8,7 @@ use std::sync::Arc;
 use hier_spec::GraphSpec;
 use hier_spec::agent::{AgentKind, AgentShape};
 
-use crate::agent::hierarchy::child::Role;
+use crate::agent::hierarchy::child::{Role, Supervisor};
 use crate::agent::hierarchy::subagent::Subagent;
 use crate::agent::model::ChatModel;
 use crate::agent::options::ModelOptions;
@@ -498,9 +498,12 @@ where
         let exit = spec.nodes.get(spec.nodes.len() - back.len());
         self.exit = exit.map(|stage| stage.name.as_ref().into());
         self.index();
+        let keeps_count = self.converses();
         let agent = Arc::new(self);
         let mut code = agent.nodes();
-        code.extend(subagents.into_iter().map(|subagent| subagent.node(Role::Tool)));
+        let names = subagents.iter().map(|subagent| subagent.name.clone()).collect();
+        let supervisor = Supervisor { subagents: names, keeps_count };
+        code.extend(subagents.into_iter().map(|subagent| subagent.node(Role::Tool(supervisor.clone()))));
         code.extend(front.into_iter().chain(back).map(|stage| stage.node(Role::Stage)));
         let hooks = Hooks { prepare: Some(Arc::new(move |state| agent.prepare(state))), ..Hooks::default() };
         Parts { spec, nodes: code, routes: Vec::new(), hooks, is_agent: true, is_part: false, lenient: false }

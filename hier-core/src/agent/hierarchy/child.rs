@@ -21,12 +21,22 @@ use crate::message::{Message, ToolCall};
 use crate::state::{ChannelWrite, Contains, State, Values, Write, Writes};
 
 /// The role of a graph in an agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Role {
     /// The model calls it.
-    Tool,
+    Tool(Supervisor),
     /// It runs before or after the model is asked.
     Stage,
+}
+
+/// What a subagent knows of the agent that calls it.
+#[derive(Clone, Debug)]
+pub(crate) struct Supervisor {
+    /// All its subagents.
+    pub(crate) subagents: Arc<[Arc<str>]>,
+    /// Whether it keeps its count of iterations where a subagent shares its state. One that reports begins anew then, as in
+    /// the reference.
+    pub(crate) keeps_count: bool,
 }
 
 /// A graph attached to an agent over `S`.
@@ -56,7 +66,7 @@ pub(crate) struct Layout<T> {
 }
 
 impl<T: Values> Layout<T> {
-    fn new(initial: T, channels: &[ChannelSpec], policy: Option<&SubagentPolicy>) -> Self {
+    fn new(initial: T, channels: &[ChannelSpec], policy: Option<&SubagentPolicy>, keeps_count: bool) -> Self {
         let find = |name: &str| channels.iter().position(|channel| channel.name == name);
         let channel = BaseState::channels();
         let mut cleared = Vec::new();
@@ -67,9 +77,14 @@ impl<T: Values> Layout<T> {
             cleared.extend((!policy.preserves_chat_with_operator()).then(|| channel.chat_with_operator.name()));
         }
         let always = [channel.progress.name(), channel.current_agent_report.name(), channel.is_cancelled.name()];
-        let own = channel.agent_turn.name();
+        // Who shares the state has a turn of its own all the same.
+        let counts = [channel.iteration_number.name(), channel.max_iterations.name()];
+        let has_counts = policy.is_none() && keeps_count;
+        let is_own = |spec: &ChannelSpec| {
+            spec.name == channel.agent_turn.name() || (has_counts && counts.iter().any(|name| spec.name == *name))
+        };
         let returned = channels.iter().map(|spec| {
-            spec.name != own
+            !is_own(spec)
                 && policy.is_none_or(|policy| {
                     let mut merged = policy.merged().chain(always);
                     merged.any(|name| spec.name == name) && !policy.discarded().any(|name| spec.name == name)
@@ -79,7 +94,7 @@ impl<T: Values> Layout<T> {
             cleared: cleared.into_iter().filter_map(find).collect(),
             returned: returned.collect(),
             report: find(channel.current_agent_report.name()),
-            turn: find(own),
+            turn: find(channel.agent_turn.name()),
             args: find(channel.current_agent_args.name()),
             call: find(channel.current_tool_call.name()),
             stack: find(hier_spec::agent::STACK),
@@ -106,8 +121,8 @@ where
             gen_ai.conversation.id = task.run().config().thread_id(),
         );
         let run = async move {
-            let call = match self.role {
-                Role::Tool => Some(call_of(task)?),
+            let call = match &self.role {
+                Role::Tool(_) => Some(call_of(task)?),
                 Role::Stage => None,
             };
             let context = (self.attached.context)(&task.run.shared.context);
@@ -129,7 +144,7 @@ impl<T: Values, C, D> Called<T, C, D> {
     fn layout(&self) -> &Layout<T> {
         self.layout.get_or_init(|| {
             let graph = &self.attached.graph;
-            Layout::new((graph.initial)(), &graph.channels, self.policy.as_ref())
+            Layout::new((graph.initial)(), &graph.channels, self.policy.as_ref(), self.keeps_count())
         })
     }
 
@@ -154,7 +169,7 @@ impl<T: Values, C, D> Called<T, C, D> {
         }
         if let Some(policy) = &self.policy {
             let stack = &task.state().part().subagent_stack;
-            let call = frame_call(task, policy);
+            let call = self.frame_call(task, policy);
             let stack: SubagentStack = stack.push(self.name.clone(), task.state.clone(), call);
             set(layout.stack, &stack);
             if let Some(iterations) = policy.iterations() {
@@ -193,8 +208,7 @@ impl<T: Values, C, D> Called<T, C, D> {
         let returned = returned.filter(|write| layout.returned[write.channel()] && report != Some(write.channel()));
         let channels = BaseState::channels();
         let mut writes = Writes::new();
-        if self.policy.is_none() {
-            // Who shares the state shares the count, which each of them starts anew: as in the reference.
+        if self.policy.is_none() && !self.keeps_count() {
             writes.push(channels.iteration_number.write::<S>(0));
         }
         self.attached.hand_back(task, returned).into_iter().for_each(|write| writes.push(write));
@@ -217,19 +231,27 @@ impl<T: Values, C, D> Called<T, C, D> {
         let finished = finished + 1 + u64::try_from(before.count()).unwrap_or_default();
         [(self.name.clone(), Calls { scheduled: scheduled.max(finished), finished })].into()
     }
-}
 
-/// How the task calls its subagent.
-fn frame_call<S, C>(task: &Task<S, C>, policy: &SubagentPolicy) -> FrameCall
-where
-    S: Values + Contains<BaseState>,
-{
-    let max_iterations = policy.iterations();
-    let answer = task.state().part().messages.last().filter(|_| task.was_sent());
-    let among = answer.map_or(1, |answer| answer.tool_calls().len().max(1));
-    FrameCall {
-        max_iterations,
-        answer: answer.and_then(|answer| answer.id.as_deref().map(Into::into)),
-        among: u64::try_from(among).unwrap_or(u64::MAX),
+    fn keeps_count(&self) -> bool {
+        matches!(&self.role, Role::Tool(supervisor) if supervisor.keeps_count)
+    }
+
+    /// How the task calls its subagent.
+    fn frame_call<S>(&self, task: &Task<S, impl Sized>, policy: &SubagentPolicy) -> FrameCall
+    where
+        S: Values + Contains<BaseState>,
+    {
+        let answer = task.state().part().messages.last().filter(|_| task.was_sent());
+        let siblings = match &self.role {
+            Role::Tool(supervisor) => &*supervisor.subagents,
+            Role::Stage => &[],
+        };
+        let is_subagent = |call: &&ToolCall| siblings.iter().any(|name| **name == *call.name);
+        let among = answer.map_or(1, |answer| answer.tool_calls().iter().filter(is_subagent).count().max(1));
+        FrameCall {
+            max_iterations: policy.iterations(),
+            answer: answer.and_then(|answer| answer.id.as_deref().map(Into::into)),
+            among: u64::try_from(among).unwrap_or(u64::MAX),
+        }
     }
 }

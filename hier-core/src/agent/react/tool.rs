@@ -36,12 +36,12 @@ where
             said(words::refusal(&call, &mistake))
         }
         Callee::Other if agent.converses() => {
-            said(words::refusal(&call, &words::unknown_tool(&call.name, agent.tool_names())))
+            said(words::refusal(&call, &agent.unknown_tool(&call.name)))
         }
-        Callee::Other => match toolbox::call::<S>(agent.todo.is_some(), &call) {
+        Callee::Other => match toolbox::call::<S>(agent.todo.as_ref().map(|_| &task.state().part().todo_list), &call) {
             Some(Ok(writes)) => writing(writes),
             Some(Err(mistake)) => said(words::refusal(&call, &mistake)),
-            None => said(words::refusal(&call, &words::unknown_tool(&call.name, agent.tool_names()))),
+            None => said(words::refusal(&call, &agent.unknown_tool(&call.name))),
         },
     })
 }

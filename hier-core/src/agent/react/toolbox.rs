@@ -117,8 +117,18 @@ impl<S: Values, C: 'static> Agent<S, C> {
         self.ending_specs = report.into_iter().chain(self.specs.iter().cloned()).collect();
     }
 
-    /// The names that a model is told when it calls a tool that is not there.
-    pub(super) fn tool_names(&self) -> impl Iterator<Item = String> {
+    /// What a model is told when it calls a tool that is not there.
+    pub(super) fn unknown_tool(&self, name: &str) -> String {
+        let told = words::unknown_tool(name, self.tool_names());
+        // A root can do it, and its list does not say so, as in the reference.
+        let finish = self.ending_specs.iter().map(|tool| &*tool.name).filter(|name| *name == super::route::FINISH);
+        match hier_spec::nearest(name, finish) {
+            Some(meant) => format!("{told} Did you mean `{meant}`?"),
+            None => told,
+        }
+    }
+
+    fn tool_names(&self) -> impl Iterator<Item = String> {
         let own = self.tools.iter().map(|tool| tool.spec().name);
         let cards = self.subagents.iter().map(|card| card.name.to_string());
         let named = |specs: Vec<ToolSpec>| specs.into_iter().map(|spec| spec.name);
@@ -185,15 +195,15 @@ fn todo_complete() -> ToolSpec {
 
 /// Calls a tool that every agent may have: its writes, or what is wrong with the arguments. None if there is no such
 /// tool. Reports come here only if they have no text.
-pub(super) fn call<S>(todo: bool, call: &ToolCall) -> Option<Result<Vec<S::Write>, String>>
+pub(super) fn call<S>(list: Option<&TodoList>, call: &ToolCall) -> Option<Result<Vec<S::Write>, String>>
 where
     S: Values + Contains<BaseState>,
 {
     match &*call.name {
+        TODO_COMPLETE => list.map(|list| complete_todo::<S>(call, list)),
         super::route::REPORT => Some(Err(text_missing("report"))),
         super::route::FINISH => Some(Err(text_missing("result"))),
-        TODO_WRITE if todo => Some(write_todos::<S>(call)),
-        TODO_COMPLETE if todo => Some(complete_todo::<S>(call)),
+        TODO_WRITE => list.map(|_| write_todos::<S>(call)),
         _ => None,
     }
 }
@@ -210,8 +220,17 @@ fn write_todos<S: Values + Contains<BaseState>>(call: &ToolCall) -> Result<Vec<S
     Ok(done::<S>(call, list, format!("TODO list updated ({} items).", items.len())))
 }
 
-fn complete_todo<S: Values + Contains<BaseState>>(call: &ToolCall) -> Result<Vec<S::Write>, String> {
+fn complete_todo<S>(call: &ToolCall, list: &TodoList) -> Result<Vec<S::Write>, String>
+where
+    S: Values + Contains<BaseState>,
+{
     let item = call.args.get("item").and_then(Value::as_str).ok_or("`item` must be a text")?;
+    if list.get(item).is_none() {
+        let open = list.iter().filter(|(_, done)| !done).map(|(item, _)| format!("`{item}`"));
+        let open = open.collect::<Vec<_>>().join(", ");
+        let open = if open.is_empty() { "nothing is open".to_owned() } else { format!("open are {open}") };
+        return Err(format!("`{item}` is no item of the TODO list: {open}"));
+    }
     Ok(done::<S>(call, [(item, true)].into_iter().collect(), format!("Completed: {item}")))
 }
 

@@ -90,7 +90,7 @@ impl Account {
 
     /// Takes one, if there is one left.
     fn take(&self) -> bool {
-        let more = |spent| self.limit.is_none_or(|limit| spent < limit).then_some(spent + 1);
+        let more = |spent: u64| self.limit.is_none_or(|limit| spent < limit).then(|| spent.saturating_add(1));
         self.spent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 
@@ -99,7 +99,9 @@ impl Account {
     }
 
     fn add(&self, amount: u64) {
-        self.spent.fetch_add(amount, Ordering::Relaxed);
+        let more = |spent: u64| Some(spent.saturating_add(amount));
+        // It always changes it.
+        let _ = self.spent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
     }
 
     fn left(&self) -> Option<u64> {
@@ -215,6 +217,6 @@ impl Budget {
 
     /// Counts what an answer cost.
     pub(in crate::agent) fn pay(&self, usage: Usage) {
-        self.levels().for_each(|budget| budget.tokens.add(usage.input_tokens + usage.output_tokens));
+        self.levels().for_each(|budget| budget.tokens.add(usage.total()));
     }
 }

@@ -71,9 +71,17 @@ pub(crate) struct Plan {
     /// Nodes before and after which runs stop.
     pub(crate) before: FixedBitSet,
     pub(crate) after: FixedBitSet,
+    /// Whether of several tasks that Sends started in one step, the last that writes a channel without a reducer counts. So
+    /// in agents, whose models call tools without knowing what they write.
+    pub(crate) last_sent_counts: bool,
 }
 
 impl Plan {
+    /// The same plan, of an agent or not.
+    pub(crate) fn of_agent(self, is_agent: bool) -> Self {
+        Self { last_sent_counts: is_agent, ..self }
+    }
+
     pub(crate) fn new(spec: &GraphSpec) -> Self {
         let count = spec.nodes.len();
         let mut order: Vec<usize> = (0..count).collect();
@@ -88,6 +96,7 @@ impl Plan {
             shared: names.iter().map(|name| Arc::from(&**name)).collect(),
             before: FixedBitSet::with_capacity(count),
             after: FixedBitSet::with_capacity(count),
+            last_sent_counts: false,
             triggers: names.iter().map(|name| vec![format!("branch:to:{name}")]).collect(),
             names,
             rank_of,

@@ -264,7 +264,10 @@ impl<S: Values> Ledger<S> {
                 }
                 if channels[channel].kind.single_writer() && seen.writer != number {
                     let first = &tasks[seen.writer];
-                    return Err(conflict(plan, &channels[channel], [first, task], ConflictKind::Writes));
+                    if !(plan.last_sent_counts && first.pushed && task.pushed) {
+                        return Err(conflict(plan, &channels[channel], [first, task], ConflictKind::Writes));
+                    }
+                    seen.writer = number;
                 }
                 if write.is_overwrite() {
                     overwritten = true;

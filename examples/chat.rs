@@ -1,0 +1,105 @@
+//! A chat in the terminal: several turns, a tool, words as they come.
+//!
+//! ```text
+//! cargo run --example chat                                   without a key: a script answers
+//! cargo run --example chat -- --db sqlite:chat.db            start it again, and it remembers what was said
+//! cargo run --example chat -- --model openai:gpt-4o          a real model
+//! ```
+//!
+//! Each line is a turn; an empty one, or the end of the input, ends the chat.
+
+use std::io::{BufRead, Write};
+use std::sync::Arc;
+
+use clap::Parser;
+use hier_core::agent::{Body, ChatChunk, ChatModel, ChatRequest};
+use hier_core::checkpoint::{Checkpointer, MemorySaver};
+use hier_core::prelude::*;
+use hier_examples::database;
+use hier_models::Model;
+use hier_testkit::ScriptedModel;
+use serde_json::json;
+
+graph! {
+    /// Talks, and knows the weather.
+    Chat<BaseState> = Agent {
+        system: "You are friendly and brief.",
+        tools: [weather],
+    }
+}
+
+/// The weather of a city, today.
+#[tool]
+async fn weather(city: String) -> String {
+    let skies = ["sunny", "cloudy", "rainy"];
+    format!("{} in {city}", skies[city.len() % skies.len()])
+}
+
+/// Chats.
+#[derive(Parser)]
+struct Arguments {
+    /// The model: `openai:NAME`, `anthropic:NAME`, `ollama:NAME`, or the URL of a server that speaks like `OpenAI`'s. Without
+    /// it a script answers.
+    #[arg(long)]
+    model: Option<String>,
+    /// Where the chat is kept: `sqlite:PATH` or `postgres:URL`. Without it, until the program ends.
+    #[arg(long)]
+    db: Option<String>,
+    /// Which chat.
+    #[arg(long, default_value = "chat")]
+    thread: String,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let Arguments { model, db, thread } = Arguments::parse();
+    let model: Arc<dyn ChatModel> = match model {
+        Some(name) => Arc::new(Model::parse(&name)?),
+        None => Arc::new(ScriptedModel::reacting(answer)),
+    };
+    let saver: Arc<dyn Checkpointer> = match db {
+        Some(name) => database(&name).await?,
+        None => Arc::new(MemorySaver::new()),
+    };
+    let chat = Chat::compile().checkpointer(saver);
+    for line in std::io::stdin().lock().lines() {
+        let line = line?;
+        if line.trim().is_empty() {
+            break;
+        }
+        let context = BaseContext::new(model.clone());
+        let mut events = chat.stream(Message::user(line), Config::thread(&*thread), context, [StreamMode::Messages]);
+        while let Some(event) = events.next().await {
+            let Event::Message(spoken) = event? else { continue };
+            match spoken.chunk {
+                ChatChunk::Text(text) => print!("{text}"),
+                ChatChunk::Done(whole) => {
+                    whole.message.tool_calls().iter().for_each(|call| print!("[{} {}] ", call.name, call.args));
+                }
+                _ => {}
+            }
+            std::io::stdout().flush()?;
+        }
+        println!();
+        match events.outcome().await?.ending() {
+            Some(AgentEnd::Text) => {}
+            Some(end) => println!("({end})"),
+            None => println!("(not finished)"),
+        }
+    }
+    Ok(())
+}
+
+/// What the script says: it asks for the weather where a city is named, and knows how often it was spoken to.
+fn answer(request: &ChatRequest) -> Message {
+    let said = request.messages.iter().filter(|message| matches!(message.body, Body::User { .. }));
+    let said: Vec<String> = said.map(Message::text).collect();
+    let (turns, question) = (said.len(), said.last().cloned().unwrap_or_default());
+    match request.messages.last().map(|last| (&last.body, last.text())) {
+        Some((Body::Tool { .. }, weather)) => Message::assistant(format!("It is {weather}.")),
+        _ => match question.split_once("weather in ") {
+            Some((_, city)) => Message::call("weather", json!({ "city": city.trim_end_matches(['?', '.', '!']) })),
+            None => Message::assistant(format!("Hello! That was your message number {turns}.")),
+        },
+    }
+}
