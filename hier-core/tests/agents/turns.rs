@@ -161,9 +161,9 @@ graph! {
 
 #[tokio::test]
 async fn a_subagent_that_shares_the_state_does_not_undo_the_limit() {
-    let model = ScriptedModel::reacting(|request| match request.tools.iter().any(|tool| tool.name == "mate") {
-        true => call("mate", json!({"task": "help"})),
-        false => Message::assistant("helped"),
+    let model = ScriptedModel::reacting(|request| {
+        let is_pair = request.tools.iter().any(|tool| tool.name == "mate");
+        if is_pair { call("mate", json!({"task": "help"})) } else { Message::assistant("helped") }
     });
     let context = BaseContext::new(model.clone());
     let out = Pair::compile().invoke(Message::user("go"), Config::default(), context).await.unwrap();
