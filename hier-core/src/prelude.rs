@@ -7,8 +7,8 @@ pub use serde::{Deserialize, Serialize};
 pub use tokio_util::sync::CancellationToken;
 
 pub use crate::agent::{
-    AgentEnd, BaseContext, BaseState, BaseStateSetters, Effort, Message, Messages, ModelOptions, NamedTool, RunModel, ToolCall,
-    ToolCallId,
+    AgentEnd, BaseContext, BaseState, BaseStateSetters, Effort, Message, Messages, ModelOptions, NamedTool, RunModel,
+    ToolCall, ToolCallId,
 };
 pub use crate::graph::{
     Cache, Checkpoints, Command, CompiledGraph, END, Failure, Graph, GraphBuilder, NodeDef, Payload, Retry, START,

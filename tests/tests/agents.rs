@@ -26,10 +26,7 @@ fn the_chat_speaks_calls_and_remembers() {
     let folder = tempfile::tempdir().expect("a folder");
     let db = format!("sqlite:{}", folder.path().join("chat.db").display());
     let first = example("chat", &["--db", &db], "Hi\nWhat is the weather in Rome?\n");
-    assert_eq!(
-        first,
-        "Hello! That was your message number 1.\n[weather {\"city\":\"Rome\"}] It is cloudy in Rome.\n"
-    );
+    assert_eq!(first, "Hello! That was your message number 1.\n[weather {\"city\":\"Rome\"}] It is cloudy in Rome.\n");
     assert_eq!(example("chat", &["--db", &db], "Still there?\n"), "Hello! That was your message number 3.\n");
 }
 
@@ -86,7 +83,10 @@ async fn live(
 async fn each_turn_is_another_process() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("claims.db");
-    let both = Message::calls("", [1, 2].map(|eur| ToolCall { name: "pay".into(), args: json!({"eur": eur}), id: format!("p{eur}") }));
+    let both = Message::calls(
+        "",
+        [1, 2].map(|eur| ToolCall { name: "pay".into(), args: json!({"eur": eur}), id: format!("p{eur}") }),
+    );
     let (out, _) = live(&file, Message::user("Claim 17"), &[both]).await;
     assert_eq!(out.ending(), None);
     let Outcome::Interrupted(asked) = out else { panic!("nobody was asked: {out:?}") };

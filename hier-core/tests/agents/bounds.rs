@@ -237,7 +237,8 @@ async fn count() -> u32 {
 
 #[tokio::test]
 async fn tools_beside_a_subagent_take_nothing_of_its_budget() {
-    let clerks = crate::support::calls([("count", json!({})), ("count", json!({})), ("clerk", json!({"task": "work"}))]);
+    let clerks =
+        crate::support::calls([("count", json!({})), ("count", json!({})), ("clerk", json!({"task": "work"}))]);
     let model = ScriptedModel::reacting(move |request| {
         if !request.tools.iter().any(|tool| tool.name == "count") {
             return Message::assistant("hm");
@@ -270,7 +271,9 @@ async fn what_is_not_on_the_list_is_not_completed() {
     assert!(out.state().base.is_finished);
     let told = prompt(&model, 2);
     assert!(
-        told.contains(&"Error: `read the file` is no item of the TODO list: open are `Read the file.`, `Reply.`".to_owned()),
+        told.contains(
+            &"Error: `read the file` is no item of the TODO list: open are `Read the file.`, `Reply.`".to_owned()
+        ),
         "{told:?}"
     );
 }

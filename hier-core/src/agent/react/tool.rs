@@ -35,9 +35,7 @@ where
             let mistake = agent.subagents[number].mistake(&call).unwrap_or_default();
             said(words::refusal(&call, &mistake))
         }
-        Callee::Other if agent.converses() => {
-            said(words::refusal(&call, &agent.unknown_tool(&call.name)))
-        }
+        Callee::Other if agent.converses() => said(words::refusal(&call, &agent.unknown_tool(&call.name))),
         Callee::Other => match toolbox::call::<S>(agent.todo.as_ref().map(|_| &task.state().part().todo_list), &call) {
             Some(Ok(writes)) => writing(writes),
             Some(Err(mistake)) => said(words::refusal(&call, &mistake)),
