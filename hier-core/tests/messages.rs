@@ -143,7 +143,7 @@ fn every_kind() -> Messages {
         Part::file_data("application/pdf", "aGk="),
     ];
     let thoughts = [
-        Reasoning::new("anthropic", "hm").with_data(json!({ "signature": "c2ln" })),
+        Reasoning::new("anthropic", "hm").with_data(json!({ "signature": "c2ln" })).at(3),
         Reasoning::new("gemini", "")
             .with_data(json!({ "thoughtSignature": "c2ln", "deep": [{ "a": null }] }))
             .of_call("c1"),

@@ -44,10 +44,35 @@ pub(crate) struct Said<'a> {
     pub(crate) calls: Vec<Call<'a>>,
 }
 
+/// A part of what the model thought and said.
+pub(crate) enum Word<'a> {
+    Thought(&'a Reasoning),
+    Said(&'a str),
+}
+
 impl Said<'_> {
     /// Whether the model that is asked now thought before it said or called this.
     pub(crate) fn has_thoughts(&self) -> bool {
         self.all_thoughts().next().is_some()
+    }
+
+    /// What it thought and said before its calls, in the order in which it did.
+    pub(crate) fn words(&self) -> Vec<Word<'_>> {
+        let text = self.text.as_deref().unwrap_or_default();
+        let mut words = Vec::with_capacity(self.thoughts.len() + 1);
+        let mut said = 0;
+        for &thought in &self.thoughts {
+            // Somebody may have changed the text since.
+            if let Some(before) = text.get(said..thought.offset) {
+                words.push(Word::Said(before));
+                said = thought.offset;
+            }
+            words.push(Word::Thought(thought));
+        }
+        words.push(Word::Said(&text[said..]));
+        // Providers refuse blank texts.
+        words.retain(|word| !matches!(word, Word::Said(text) if text.trim().is_empty()));
+        words
     }
 
     /// What it thought before it said anything, and before each call.

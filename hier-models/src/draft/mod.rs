@@ -112,7 +112,7 @@ impl Draft {
         let place = self.thoughts.iter().position(|thought| thought.number == Some(number));
         let place = place.unwrap_or(self.thoughts.len()).min(MOST);
         if place == self.thoughts.len() {
-            self.thoughts.push(Thought::new(number));
+            self.thoughts.push(Thought::new(number, self.text.len()));
         }
         if place == MOST {
             self.mistake = Some(format!("it has more than {MOST} thoughts"));

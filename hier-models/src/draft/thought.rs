@@ -8,6 +8,8 @@ use serde_json::Value;
 pub(super) struct Thought {
     /// Its number; none for what only marks a call.
     pub(super) number: Option<u64>,
+    /// How much had been said before it, in bytes.
+    at: usize,
     pub(super) text: String,
     /// What the provider needs to get back.
     pub(super) data: Value,
@@ -26,13 +28,13 @@ pub(super) enum Place {
 }
 
 impl Thought {
-    pub(super) fn new(number: u64) -> Self {
-        Self { number: Some(number), text: String::new(), data: Value::Null, place: Place::Open }
+    pub(super) fn new(number: u64, at: usize) -> Self {
+        Self { number: Some(number), at, text: String::new(), data: Value::Null, place: Place::Open }
     }
 
     /// What marks a call.
     pub(super) fn mark(call: usize, data: Value) -> Self {
-        Self { number: None, text: String::new(), data, place: Place::Call(call) }
+        Self { number: None, at: 0, text: String::new(), data, place: Place::Call(call) }
     }
 
     pub(super) fn is_mark_of(&self, call: usize) -> bool {
@@ -54,7 +56,7 @@ impl Thought {
         let reasoning = Reasoning::new(maker, self.text).with_data(self.data);
         match self.place {
             Place::Call(call) => Some(reasoning.of_call(ids.get(call)?)),
-            Place::Open | Place::Message => Some(reasoning),
+            Place::Open | Place::Message => Some(reasoning.at(self.at)),
         }
     }
 }

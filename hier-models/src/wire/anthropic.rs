@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::shared::{field, finish, lacks, list, no_error, set, set_list, text, tool};
 use super::{Asked, Framing, Wire, claude};
-use crate::conversation::{BEGINNING, Call, Conversation, Said, Turn};
+use crate::conversation::{BEGINNING, Call, Conversation, Said, Turn, Word};
 use crate::draft::{CallPiece, Draft, Tokens};
 use crate::error::Failure;
 use crate::media::{Media, Piece, pieces};
@@ -266,12 +266,15 @@ fn push(messages: &mut Vec<Value>, role: &str, blocks: &[Value]) {
 /// What the model thought and said, and its calls, each behind what led to it.
 fn said_blocks(said: &Said<'_>) -> Vec<Value> {
     let thoughts = |list: &[&Reasoning]| list.iter().filter_map(|thought| thinking_block(thought)).collect::<Vec<_>>();
-    let words = said.text.as_ref().map(|text| json!({ "type": "text", "text": text }));
+    let words = said.words().into_iter().filter_map(|word| match word {
+        Word::Thought(thought) => thinking_block(thought),
+        Word::Said(text) => Some(json!({ "type": "text", "text": text })),
+    });
     let calls = said.calls.iter().flat_map(|call| {
         let made = json!({ "type": "tool_use", "id": call.id, "name": call.name, "input": call.args });
         thoughts(&call.thoughts).into_iter().chain([made])
     });
-    thoughts(&said.thoughts).into_iter().chain(words).chain(calls).collect()
+    words.chain(calls).collect()
 }
 
 fn thinking_block(thought: &Reasoning) -> Option<Value> {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::openai::sampling;
 use super::shared::{bearer, field, finish, is_reasoner, lacks, list, named_schema, no_error, only, set, text, tool};
 use super::{Asked, Framing, Wire};
-use crate::conversation::{Call, Conversation, Said, Turn};
+use crate::conversation::{Call, Conversation, Said, Turn, Word};
 use crate::draft::{CallPiece, Draft, Tokens};
 use crate::error::Failure;
 use crate::media::{Media, Piece, media, pieces};
@@ -214,11 +214,13 @@ fn input(conversation: &Conversation<'_>) -> Result<Vec<Value>, Failure> {
 
 /// What the model thought and said, its calls, each behind what led to it, and their results.
 fn model(input: &mut Vec<Value>, said: &Said<'_>) -> Result<(), Failure> {
-    input.extend(said.thoughts.iter().filter_map(|thought| reasoning(thought)));
-    if let Some(text) = &said.text {
-        let part = json!({ "type": "output_text", "text": text });
-        input.push(json!({ "type": "message", "role": "assistant", "content": [part] }));
-    }
+    input.extend(said.words().into_iter().filter_map(|word| match word {
+        Word::Thought(thought) => reasoning(thought),
+        Word::Said(text) => {
+            let part = json!({ "type": "output_text", "text": text });
+            Some(json!({ "type": "message", "role": "assistant", "content": [part] }))
+        }
+    }));
     for call in &said.calls {
         input.extend(call.thoughts.iter().filter_map(|thought| reasoning(thought)));
         let args = call.args.to_string();

@@ -42,6 +42,46 @@ fn parts_of_reasoning_are_gathered_and_go_back() {
     assert_eq!(answer.reasoning()[0].text, "hm, hm");
 }
 
+/// Where a model thinks between two texts, it all goes back in its order; where the text was changed since, what was thought
+/// goes first.
+#[test]
+fn what_was_thought_between_two_texts_goes_back_there() {
+    let anthropic = json!({
+        "stop_reason": "end_turn",
+        "content": [
+            { "type": "thinking", "thinking": "1", "signature": "a" }, { "type": "text", "text": "grüß" },
+            { "type": "thinking", "thinking": "2", "signature": "b" }, { "type": "text", "text": "dich" },
+        ],
+    });
+    let item = |id: &str| json!({ "type": "reasoning", "id": id, "summary": [], "encrypted_content": "c" });
+    let said = |text: &str| json!({ "type": "message", "role": "assistant", "content": [{ "type": "output_text", "text": text }] });
+    let responses = json!({ "status": "completed", "output": [item("1"), said("grüß"), item("2"), said("dich")] });
+    for (wire, whole, field, path) in
+        [(ANTHROPIC, anthropic, "content", "/messages/1/content"), (RESPONSES, responses, "output", "/input")]
+    {
+        let request = ChatRequest::new([Message::user("hi")]);
+        let mut draft = Draft::new(&request, maker(wire, wire.url()), false);
+        wire.whole(&mut draft, &whole).unwrap();
+        let message = draft.answer(&request).unwrap().message;
+        assert_eq!(message.text(), "grüßdich");
+        let back = sent(wire, "m", &ChatRequest::new([Message::user("hi"), message.clone()])).unwrap();
+        let list = back.pointer(path).unwrap().as_array().unwrap();
+        assert_eq!(list[list.len() - 4..], whole[field].as_array().unwrap()[..], "{back:#}");
+        let changed = Message::assistant("ü").with_reasoning(message.reasoning().to_vec());
+        let back = sent(wire, "m", &ChatRequest::new([Message::user("hi"), changed])).unwrap();
+        let kinds: Vec<_> =
+            back.pointer(path).unwrap().as_array().unwrap().iter().map(|it| it["type"].clone()).collect();
+        assert!(
+            kinds.ends_with(&[
+                whole[field][0]["type"].clone(),
+                whole[field][0]["type"].clone(),
+                whole[field][1]["type"].clone()
+            ]),
+            "{back:#}"
+        );
+    }
+}
+
 /// What is thought is text of its own turn: later it is not sent, nor where nothing was called.
 #[test]
 fn text_of_thoughts_goes_back_within_its_turn() {
