@@ -6,8 +6,9 @@
 mod kit;
 
 use hier_checkpoint::{Postgres, PostgresOptions};
-use hier_core::checkpoint::{Checkpointer, Claim, SaverError, WhenRunning};
+use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, SaverError, WhenRunning};
 use hier_testkit::checkpoint::{self as suite, Report};
+use kit::pooler::pooler;
 use kit::server::{Road, Server, server};
 
 /// A schema for each case.
@@ -187,4 +188,30 @@ async fn other_processes_are_woken() {
         }
     }
     panic!("it was never told");
+}
+
+/// What a connection has prepared is unknown to the next one, or is somebody else's statement under the same name, which must
+/// not run: everything is stored as without a pooler.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pooler_may_give_each_transaction_another_connection() {
+    let Some(url) = server() else { return };
+    for shares_names in [false, true] {
+        let pooled = pooler(&url, shares_names).await;
+        let options = Postgres::options().schema(format!("pooled_{shares_names}")).connections(1);
+        let saver = options.connect(&pooled).await.expect("the server");
+        saver.migrate().await.expect("tables");
+        let lease = saver.acquire("t", Claim::default()).await.expect("the thread");
+        let (mut last, mut made) = (None, Vec::new());
+        for number in 0..6 {
+            let (checkpoint, record) = kit::next(last.as_ref(), &[(0, number > 0, vec![7, number])], 1);
+            saver.commit(&lease, vec![record]).await.expect("stored");
+            made.insert(0, checkpoint.id);
+            last = Some(checkpoint);
+        }
+        let listed = saver.list(ListQuery::thread("t")).await.expect("a list");
+        assert_eq!(listed.iter().map(|it| it.checkpoint.id).collect::<Vec<_>>(), made, "{shares_names}");
+        let saved = saver.get("t", "", None).await.expect("the thread").expect("a checkpoint");
+        assert_eq!(saved.values[0].1.deltas.len(), 5, "all parts are there");
+        saver.release(&lease).await.expect("released");
+    }
 }

@@ -39,6 +39,17 @@ impl Client {
         self.limited(async |object| object.query_typed(sql, with).await).await
     }
 
+    /// The same, with a statement that this connection has prepared, which it does when it is first asked to.
+    pub(crate) async fn query_prepared(&self, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+        let types: Vec<Type> = with.iter().map(|(_, kind)| kind.clone()).collect();
+        let values: Vec<_> = with.iter().map(|(value, _)| *value).collect();
+        self.limited(async |object| {
+            let statement = object.prepare_typed_cached(sql, &types).await?;
+            object.query(&statement, &values).await
+        })
+        .await
+    }
+
     /// Runs statements without parameters.
     pub(crate) async fn batch(&self, sql: &str) -> Result<(), Fault> {
         self.limited(async |object| object.batch_execute(sql).await).await

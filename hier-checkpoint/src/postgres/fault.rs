@@ -70,6 +70,20 @@ impl Fault {
         }
     }
 
+    /// Whether a statement that was prepared is not there, or is another: the connection is not the one that prepared it.
+    pub(crate) fn is_of_prepared(&self) -> bool {
+        let Self::Sql(error) = self else { return false };
+        error.code().is_some_and(|code| {
+            [
+                &SqlState::INVALID_SQL_STATEMENT_NAME,
+                &SqlState::DUPLICATE_PSTATEMENT,
+                &SqlState::PROTOCOL_VIOLATION,
+                &SqlState::INVALID_BINARY_REPRESENTATION,
+            ]
+            .contains(&code)
+        })
+    }
+
     /// The error for the caller; `place` is the database, without the password.
     pub(crate) fn tell(self, place: &str) -> SaverError {
         match self {

@@ -9,6 +9,7 @@ use hier_core::checkpoint::SaverError;
 use tokio::time::{Instant, sleep};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Config, NoTls, Row};
+use uuid::Uuid;
 
 use super::address::{Address, Roots, unusable};
 use super::client::Client;
@@ -42,6 +43,13 @@ pub(crate) struct Session {
     retry_for: Duration,
     /// Whether the tables are known to be of this version.
     ready: AtomicBool,
+    /// Whether connections keep what they have prepared, as far as is known: behind a pooler that gives each transaction
+    /// another one, they do not.
+    prepares: AtomicBool,
+    /// Tells the statement that this process prepares from those of others.
+    tag: String,
+    /// The statement that commits, on the condition of the tag.
+    commit: String,
 }
 
 /// Does something with a connection, and again with a new one while the server cannot be reached.
@@ -90,7 +98,10 @@ impl Session {
         let line = Arc::new(line);
         let ready = AtomicBool::new(false);
         let retry_for = options.retry_for.min(CONNECTING);
-        let mut session = Self { place, statements, line, pool, limit, retry_for, ready };
+        let prepares = AtomicBool::new(true);
+        let tag = Uuid::new_v4().simple().to_string();
+        let commit = format!("{} where $22 = '{tag}'", statements.commit);
+        let mut session = Self { place, statements, line, pool, limit, retry_for, ready, prepares, tag, commit };
         let version = retrying!(&session, client => session.version(&client).await)?;
         session.ready = AtomicBool::new(version == Some(MIGRATIONS.len()));
         session.retry_for = options.retry_for;
@@ -178,6 +189,23 @@ impl Session {
         }
         let end = format!("update {{s}}.version set version = {}", MIGRATIONS.len());
         client.batch(&self.statements.with_schema(&end)).await
+    }
+
+    /// Commits, outside of a transaction, by a statement that is prepared once a connection.
+    ///
+    /// The driver numbers what it prepares. Behind a pooler, a number can be unknown to the connection that a transaction gets,
+    /// or be that of another process: then the server refuses, or the condition of the tag does not hold, and nothing has
+    /// happened. From then on this process prepares nothing.
+    pub(crate) async fn commit(&self, client: &Client, with: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+        let with: Vec<Parameter<'_>> = with.iter().cloned().chain([(&self.tag as _, Type::TEXT)]).collect();
+        if self.prepares.load(Ordering::Relaxed) {
+            match client.query_prepared(&self.commit, &with).await {
+                Ok(rows) if !rows.is_empty() => return Ok(rows),
+                Err(fault) if !fault.is_of_prepared() => return Err(fault),
+                Ok(_) | Err(_) => self.prepares.store(false, Ordering::Relaxed),
+            }
+        }
+        client.query(&self.commit, &with).await
     }
 
     /// Runs a statement in one round trip. Nothing is left behind in the connection: a pooler may give it to somebody else.

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::client::Client;
 use super::fault::Fault;
-use super::session::{Session, first};
+use super::session::{Parameter, Session, first};
 use super::text::{escape, unescape};
 use crate::rows::Batch;
 
@@ -119,35 +119,34 @@ pub(super) async fn store(
         Owner::Held(name, token) => (Some(escape(name)), i64::try_from(*token).unwrap_or(-1), None),
         Owner::Unclaimed(key) => (None, 0, Some(*key)),
     };
-    let rows = session
-        .query(
-            client,
-            &session.statements.commit,
-            &[
-                (&name, Type::TEXT),
-                (&token, Type::INT8),
-                (&key, Type::INT8),
-                (&b.namespace, Type::TEXT_ARRAY),
-                (&b.channel, Type::TEXT_ARRAY),
-                (&b.version, Type::UUID_ARRAY),
-                (&c.namespace, Type::TEXT_ARRAY),
-                (&c.id, Type::UUID_ARRAY),
-                (&c.body, Type::BYTEA_ARRAY),
-                (&p.namespace, Type::TEXT_ARRAY),
-                (&p.channel, Type::TEXT_ARRAY),
-                (&p.version, Type::UUID_ARRAY),
-                (&p.base, Type::UUID_ARRAY),
-                (&p.value, Type::BYTEA_ARRAY),
-                (&w.namespace, Type::TEXT_ARRAY),
-                (&w.checkpoint, Type::UUID_ARRAY),
-                (&w.task, Type::UUID_ARRAY),
-                (&w.slot, Type::INT4_ARRAY),
-                (&w.path, Type::TEXT_ARRAY),
-                (&w.channel, Type::TEXT_ARRAY),
-                (&w.value, Type::BYTEA_ARRAY),
-            ],
-        )
-        .await?;
+    let with: [Parameter<'_>; 21] = [
+        (&name, Type::TEXT),
+        (&token, Type::INT8),
+        (&key, Type::INT8),
+        (&b.namespace, Type::TEXT_ARRAY),
+        (&b.channel, Type::TEXT_ARRAY),
+        (&b.version, Type::UUID_ARRAY),
+        (&c.namespace, Type::TEXT_ARRAY),
+        (&c.id, Type::UUID_ARRAY),
+        (&c.body, Type::BYTEA_ARRAY),
+        (&p.namespace, Type::TEXT_ARRAY),
+        (&p.channel, Type::TEXT_ARRAY),
+        (&p.version, Type::UUID_ARRAY),
+        (&p.base, Type::UUID_ARRAY),
+        (&p.value, Type::BYTEA_ARRAY),
+        (&w.namespace, Type::TEXT_ARRAY),
+        (&w.checkpoint, Type::UUID_ARRAY),
+        (&w.task, Type::UUID_ARRAY),
+        (&w.slot, Type::INT4_ARRAY),
+        (&w.path, Type::TEXT_ARRAY),
+        (&w.channel, Type::TEXT_ARRAY),
+        (&w.value, Type::BYTEA_ARRAY),
+    ];
+    let rows = match owner {
+        Owner::Held(..) => session.commit(client, &with).await?,
+        // In a transaction, which an attempt that fails would end.
+        Owner::Unclaimed(_) => session.query(client, &session.statements.commit, &with).await?,
+    };
     let Some(answer) = first::<Option<Vec<String>>>(&rows)? else { return Ok(Stored::NotHeld) };
     match &answer[..] {
         [channel, version] => Ok(Stored::Lacks(unescape(channel), version.parse().unwrap_or_default())),

@@ -1,6 +1,7 @@
 //! Checkpoints to test with.
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub(crate) mod pooler;
 pub(crate) mod server;
 
 use std::sync::Arc;
