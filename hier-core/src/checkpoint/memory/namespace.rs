@@ -43,7 +43,10 @@ impl Namespace {
     pub(super) fn put(&mut self, checkpoint: Box<Checkpoint>, pieces: Vec<Piece>) {
         let mut entry = Entry { checkpoint, pieces };
         let id = entry.checkpoint.id;
-        if let Some(remains) = self.remains.remove(&id) {
+        // Most often there are none, and finding that out by hashing the id would cost more than all else here.
+        if !self.remains.is_empty()
+            && let Some(remains) = self.remains.remove(&id)
+        {
             entry.inherit(&remains.channels, remains.pieces);
         }
         if self.entries.last().is_none_or(|last| last.checkpoint.id < id) {
@@ -102,8 +105,13 @@ impl Namespace {
 
     /// The checkpoint that this one follows, if both have the same channels: then the one's versions are the other's too.
     pub(super) fn parent_of(&self, checkpoint: &Checkpoint) -> Option<&Checkpoint> {
-        let place = self.place(checkpoint.parent?).ok()?;
-        let parent = &*self.entries[place].checkpoint;
+        let id = checkpoint.parent?;
+        // Most often it is the newest, which need not be looked for.
+        let entry = match self.entries.last() {
+            Some(newest) if newest.checkpoint.id == id => newest,
+            _ => &self.entries[self.place(id).ok()?],
+        };
+        let parent = &*entry.checkpoint;
         Arc::ptr_eq(&parent.channels, &checkpoint.channels).then_some(parent)
     }
 
