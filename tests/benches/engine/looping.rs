@@ -46,14 +46,26 @@ graph! {
     }
 }
 
-/// The floor: each node's future is boxed, the update is applied, the route is matched; nothing else.
+/// The floors.
 mod by_hand {
     use super::{Counter, CounterUpdate, Future, Next, Pin, Update, Values, black_box, first, next, second, third};
 
     type Node = for<'a> fn(&'a Counter) -> Pin<Box<dyn Future<Output = CounterUpdate> + Send + 'a>>;
 
+    const NODES: [Node; 3] = [|s| Box::pin(first(s)), |s| Box::pin(second(s)), |s| Box::pin(third(s))];
+
+    /// Each node's future is boxed and polled; nothing else.
+    pub(super) async fn boxed(limit: u64) -> Counter {
+        let (nodes, state) = (NODES, Counter { count: 0, limit });
+        for at in (0..nodes.len()).cycle().take(usize::try_from(limit).unwrap_or_default()) {
+            let _ = black_box(black_box(&nodes)[at](&state).await);
+        }
+        state
+    }
+
+    /// And the update is applied, the route is matched.
     pub(super) async fn run(limit: u64) -> Counter {
-        let nodes: [Node; 3] = [|s| Box::pin(first(s)), |s| Box::pin(second(s)), |s| Box::pin(third(s))];
+        let nodes = NODES;
         let mut state = Counter { count: 0, limit };
         let mut at = 0;
         loop {
@@ -98,6 +110,7 @@ pub(crate) fn benches(c: &mut Criterion) {
     group.throughput(Throughput::Elements(NODE_RUNS));
     let graph = Loop::compile();
     let limit = NODE_RUNS - 1;
+    group.bench_function("a boxed future", |b| b.to_async(&runtime).iter(|| by_hand::boxed(black_box(NODE_RUNS))));
     group.bench_function("by hand", |b| b.to_async(&runtime).iter(|| by_hand::run(black_box(limit))));
     group.bench_function("hier", |b| {
         b.to_async(&runtime).iter(|| async {
