@@ -210,8 +210,8 @@ async fn a_pooler_may_give_each_transaction_another_connection() {
         }
         let listed = saver.list(ListQuery::thread("t")).await.expect("a list");
         assert_eq!(listed.iter().map(|it| it.checkpoint.id).collect::<Vec<_>>(), made, "{shares_names}");
-        let saved = saver.get("t", "", None).await.expect("the thread").expect("a checkpoint");
-        assert_eq!(saved.values[0].1.deltas.len(), 5, "all parts are there");
+        let found = saver.get("t", "", None).await.expect("the thread").expect("a checkpoint");
+        assert_eq!(found.values[0].1.deltas.len(), 5, "all parts are there");
         saver.release(&lease).await.expect("released");
     }
 }
