@@ -50,6 +50,11 @@ impl Client {
         .await
     }
 
+    /// Whether a transaction has begun on it: nothing else is open between two calls.
+    pub(super) fn is_in_transaction(&self) -> bool {
+        self.open.load(Ordering::Relaxed) > 0
+    }
+
     /// Runs statements without parameters.
     pub(crate) async fn batch(&self, sql: &str) -> Result<(), Fault> {
         self.limited(async |object| object.batch_execute(sql).await).await

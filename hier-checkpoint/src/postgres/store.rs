@@ -142,10 +142,11 @@ pub(super) async fn store(
         (&w.channel, Type::TEXT_ARRAY),
         (&w.value, Type::BYTEA_ARRAY),
     ];
-    let rows = match owner {
-        Owner::Held(..) => session.commit(client, &with).await?,
-        // In a transaction, which an attempt that fails would end.
-        Owner::Unclaimed(_) => session.query(client, &session.statements.commit, &with).await?,
+    let rows = if client.is_in_transaction() {
+        // Which an attempt that fails would end.
+        session.query(client, &session.statements.commit, &with).await?
+    } else {
+        session.commit(client, &with).await?
     };
     let Some(answer) = first::<Option<Vec<String>>>(&rows)? else { return Ok(Stored::NotHeld) };
     match &answer[..] {
