@@ -92,3 +92,8 @@ pub mod prelude {
     #[cfg(feature = "sqlite")]
     pub use crate::checkpoint::{Sqlite, Survives};
 }
+
+/// The page *Coming from LangGraph*, so that its programs are compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/coming-from-langgraph.md")]
+struct ComingFromLangGraph;

@@ -24,6 +24,7 @@ macro_rules! programs {
 
 programs! {
     after_route_own_line: "after_route/ok_own_line.rs",
+    agents_context_base_context: "agents/context/ok_base_context.rs",
     agents_members_agent_as_stage: "agents/members/ok_agent_as_stage.rs",
     agents_members_agent_within_a_stage: "agents/members/ok_agent_within_a_stage.rs",
     agents_members_contains_each_other: "agents/members/ok_contains_each_other.rs",
@@ -54,6 +55,7 @@ programs! {
     agents_subagent_state_no_policy: "agents/subagent_state/ok_no_policy.rs",
     agents_subagent_state_other_context: "agents/subagent_state/ok_other_context.rs",
     agents_subagent_state_other_type: "agents/subagent_state/ok_other_type.rs",
+    commands_goto: "commands/ok_goto.rs",
     dead_join_both_come: "dead_join/ok_both_come.rs",
     doubled_edge_edges_once: "doubled_edge/ok_edges_once.rs",
     doubled_edge_joins_apart: "doubled_edge/ok_joins_apart.rs",
@@ -90,6 +92,7 @@ programs! {
     state_words_words: "state_words/ok_words.rs",
     subgraph_state_channels_agree: "subgraph_state/ok_channels_agree.rs",
     syntax_both_spellings: "syntax/ok_both_spellings.rs",
+    tool_nodes_tool_nodes: "tool_nodes/ok_tool_nodes.rs",
     tools_json_schema: "tools/ok_json_schema.rs",
     tools_tools: "tools/ok_tools.rs",
     two_writers_reduced_or_apart: "two_writers/ok_reduced_or_apart.rs",

@@ -8,10 +8,12 @@ use std::sync::Arc;
 use futures_core::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
 use super::call::{call, failed};
 use super::model::{self, ChatModel, ChatRequest, ModelError, OutputSpec, ToolSpec};
 use super::options::ModelOptions;
+use super::schema::Shape;
 use super::state::budget::Budget;
 use super::state::context::{AgentContext, BaseContext};
 use super::words;
@@ -125,7 +127,15 @@ impl<'a, C> ModelHandle<'a, C> {
     /// of the user. Nothing is asked before it is awaited.
     pub fn ask(self, messages: impl Into<Messages>) -> Ask<'a, C> {
         let request = ChatRequest::new(messages);
-        Ask { run: self.run, model: self.model, request, system: None, attempts: ATTEMPTS, answer: PhantomData }
+        Ask {
+            run: self.run,
+            model: self.model,
+            request,
+            system: None,
+            attempts: ATTEMPTS,
+            shape: None,
+            answer: PhantomData,
+        }
     }
 }
 
@@ -142,6 +152,8 @@ pub struct Ask<'a, C, T = ChatResponse> {
     request: ChatRequest,
     system: Option<String>,
     attempts: u32,
+    /// Of the answer, if it is of a type.
+    shape: Option<Shape>,
     answer: PhantomData<fn() -> T>,
 }
 
@@ -177,8 +189,11 @@ impl<'a, C, T> Ask<'a, C, T> {
     /// which field, and asked again. After the last of the [`attempts`](Self::attempts) it is an error, with what it said.
     pub fn output<O: JsonSchema + DeserializeOwned>(self) -> Ask<'a, C, Output<O>> {
         let Self { run, model, request, system, attempts, .. } = self;
-        let request = request.output(OutputSpec::of::<O>(name_of::<O>()));
-        Ask { run, model, request, system, attempts, answer: PhantomData }
+        // An object, of whatever type the value is: providers take no other shape.
+        let shape = Shape::of::<O>();
+        let request = request.output(OutputSpec { name: name_of::<O>(), schema: shape.schema().clone() });
+        let answer = PhantomData;
+        Ask { run, model, request, system, attempts, shape: Some(shape), answer }
     }
 }
 
@@ -217,6 +232,21 @@ impl<C: AsRef<BaseContext>, T> Ask<'_, C, T> {
 }
 
 impl<C: AsRef<BaseContext>, T: DeserializeOwned> Ask<'_, C, Output<T>> {
+    /// The value in what the model said, or what does not fit.
+    fn read(&self, text: &str) -> Result<T, String> {
+        match self.shape.as_ref().and_then(Shape::argument) {
+            // The value stands in an object, unless the model gave it alone.
+            Some(argument) => {
+                match model::read::<Map<String, Value>>(text).ok().and_then(|mut given| given.remove(argument)) {
+                    Some(value) => serde_path_to_error::deserialize(value)
+                        .map_err(|error| format!("`{argument}.{}`: {}", error.path(), error.inner())),
+                    None => model::read(text),
+                }
+            }
+            None => model::read(text),
+        }
+    }
+
     /// Asks until an answer fits.
     async fn fitting(mut self) -> Result<T, NodeError> {
         let mut messages = self.messages();
@@ -224,7 +254,7 @@ impl<C: AsRef<BaseContext>, T: DeserializeOwned> Ask<'_, C, Output<T>> {
         loop {
             let response = self.once(messages.clone()).await?;
             let text = response.text();
-            let mistake = match model::read(&text) {
+            let mistake = match self.read(&text) {
                 Ok(value) if response.message.tool_calls().is_empty() => return Ok(value),
                 Ok(_) => "it has calls of tools beside it".to_owned(),
                 Err(_) if !response.message.tool_calls().is_empty() => "it calls tools, and is no answer".to_owned(),

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use super::{Contains, Persist, Stored, Update, Values, WritableChannel, Write, Writes};
+use super::{Contains, Initial, Persist, Stored, Update, Values, WritableChannel, Write, Writes};
 use crate::channel::ChannelSpec;
 use crate::checkpoint::{CodecError, codec};
 
@@ -104,7 +104,7 @@ pub fn copy<T: Clone + 'static>(to: &mut T, from: &dyn Any) {
 }
 
 /// Puts a channel back to what the state starts with.
-pub fn reset<S: Values + Default>(state: &mut S, channel: usize) {
+pub fn reset<S: Values + Initial>(state: &mut S, channel: usize) {
     let initial = S::default();
     if let Some(value) = initial.get_any(channel) {
         state.set_any(channel, value);

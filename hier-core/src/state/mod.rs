@@ -204,7 +204,7 @@ pub trait ChannelWrite: sealed::Sealed + Clone + Send + Sync + Debug + 'static {
     label = "not a state",
     note = "derive it: `#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]`"
 )]
-pub trait State: Values + Default {
+pub trait State: Values + Initial {
     /// The typed keys of the channels: one field a channel, those of a flattened state through `Deref`.
     type Channels: 'static;
 
@@ -224,6 +224,17 @@ pub trait State: Values + Default {
         Self::Update::default()
     }
 }
+
+/// A state with a value to begin with: one that is `Default`.
+#[diagnostic::on_unimplemented(
+    message = "the state `{Self}` has no value to begin with",
+    label = "needs `Default`",
+    note = "derive `Default` for it and for the types of its fields (an enum marks a variant with `#[default]`), or write `impl Default`"
+)]
+pub trait Initial: Default {}
+
+#[diagnostic::do_not_recommend]
+impl<S: Default> Initial for S {}
 
 /// A state that contains the channels of `Part`: itself, or one that it flattens.
 #[diagnostic::on_unimplemented(

@@ -15,8 +15,8 @@ use crate::error::NodeError;
     message = "a channel of type `{Self}` cannot be persisted",
     label = "cannot be persisted",
     note = "the type needs `Serialize` and `Deserialize` and must be `Send + Sync + 'static`",
-    note = "a value that need not outlive the run is `#[channel(untracked)]`, with `#[serde(skip)]` where the state derives \
-            `Serialize`"
+    note = "what a run uses (clients, pools, models) belongs into the context, `&Run<Desk>`; a value that need not outlive the run is \
+            `#[channel(untracked)]`, with `#[serde(skip)]` where the state derives `Serialize`"
 )]
 pub trait Persist: Serialize + DeserializeOwned + Send + Sync + 'static {}
 

@@ -16,7 +16,7 @@ use crate::agent::react::{
     Agent, Answer, AnswerChannel, DEFAULT_ATTEMPTS, DEFAULT_MAX_ITERATIONS, IntoPrompt, Prompt, Todo,
 };
 use crate::agent::state::base::BaseState;
-use crate::agent::state::context::BaseContext;
+use crate::agent::state::context::{AgentContext, BaseContext};
 use crate::agent::tool::Tool;
 use crate::agent::tool::errors::ToolErrors;
 use crate::agent::words;
@@ -82,7 +82,7 @@ impl<S: State + Contains<BaseState>, C: AsRef<BaseContext> + Send + Sync + 'stat
 impl<S, C> AgentBuilder<S, C>
 where
     S: Values + Contains<BaseState>,
-    C: AsRef<BaseContext> + Send + Sync + 'static,
+    C: AgentContext + Send + Sync + 'static,
 {
     /// An agent over a state with these channels.
     pub(crate) fn over(
@@ -354,7 +354,7 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
 impl<S, C> AgentBuilder<S, C>
 where
     S: Values + Contains<BaseState>,
-    C: AsRef<BaseContext> + Send + Sync + 'static,
+    C: AgentContext + Send + Sync + 'static,
 {
     /// The agent, ready to run by itself or to be a subagent, or everything that is wrong with it.
     pub fn compile(self) -> Result<CompiledGraph<S, C>, BuildError> {
@@ -477,7 +477,7 @@ pub fn agent<S, C>(
 ) -> Parts<S, C>
 where
     S: State + Contains<BaseState>,
-    C: AsRef<BaseContext> + Send + Sync + 'static,
+    C: AgentContext + Send + Sync + 'static,
 {
     let name = spec.name.as_ref();
     let mut builder = tell(AgentBuilder::typed(kind, name));
@@ -488,7 +488,7 @@ where
 impl<S, C> Agent<S, C>
 where
     S: Values + Contains<BaseState>,
-    C: AsRef<BaseContext> + Send + Sync + 'static,
+    C: AgentContext + Send + Sync + 'static,
 {
     /// The agent's graph: its own nodes, then those of its subagents and stages, in the order of the spec.
     pub(crate) fn parts(mut self, spec: SpecRef, [subagents, front, back]: [Vec<Subagent<S, C>>; 3]) -> Parts<S, C> {

@@ -159,6 +159,11 @@ impl<S: Values> Command<S> {
         Self::default()
     }
 
+    /// A command that goes somewhere: `Command::to(Review::notify)`, short for `Command::new().goto(Review::notify)`.
+    pub fn to(target: impl IntoTarget<S>) -> Self {
+        Self::new().goto(target)
+    }
+
     /// A command with an update.
     pub fn update<U: Update<State = S>>(update: U) -> Self {
         Self { writes: update.into_writes(), ..Self::default() }

@@ -33,6 +33,8 @@ fn graph(
         .tool_errors
         .as_ref()
         .map_or_else(|| quote!(::core::default::Default::default()), |(_, errors)| quote!(#errors));
+    // A state without a conversation is shown at the node.
+    let parts = quote_spanned!(ident.span()=> __hier::tool_parts(#name, #agent, ::std::vec![#(#made),*], #errors));
     let last = tools.len();
     let doubled = tools.iter().enumerate().map(|(place, path)| {
         let tool = path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
@@ -70,7 +72,7 @@ fn graph(
             );
             const DEPTH: ::core::primitive::usize = __hier::deepest(&[0; #last]);
             fn parts() -> __hier::Parts<#state, #context> {
-                __hier::tool_parts(#name, #agent, ::std::vec![#(#made),*], #errors)
+                #parts
             }
         }
         impl __hier::FitsContext<#context> for #ident {

@@ -1,0 +1,30 @@
+// Models are found in a context that says where its `BaseContext` is.
+
+use hier_core::prelude::*;
+
+struct Desk {
+    base: BaseContext,
+}
+
+impl AsRef<BaseContext> for Desk {
+    fn as_ref(&self) -> &BaseContext {
+        &self.base
+    }
+}
+
+graph! {
+    Clerk<BaseState, Desk> = ReactGraph {}
+}
+
+graph! {
+    Plain<BaseState, Desk> = Graph { nodes: [think], edges: [START >> think >> END] }
+}
+
+async fn think(run: &Run<Desk>) -> Result<()> {
+    run.model()?.ask("x").await?;
+    Ok(())
+}
+
+fn main() {
+    let _ = (Clerk::compile(), Plain::compile());
+}

@@ -1,0 +1,23 @@
+//! Each field has a value to begin with.
+
+use hier_core::prelude::*;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Mode {
+    Fast,
+}
+
+#[derive(State, Clone, Debug, Serialize, Deserialize)]
+struct Filing {
+    mode: Mode,
+    year: u16,
+}
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Case {
+    mode: Mode,
+}
+
+fn main() {
+    let _ = (Filing::update(), Case::update());
+}

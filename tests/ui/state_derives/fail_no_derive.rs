@@ -1,0 +1,23 @@
+//! A graph's state is derived.
+
+use hier_core::prelude::*;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing {
+    accepted: bool,
+}
+
+graph! {
+    Review<Filing> = Graph {
+        nodes: [assess],
+        edges: [START >> assess >> END],
+    }
+}
+
+async fn assess(state: &Filing) {
+    let _ = state.accepted;
+}
+
+fn main() {
+    let _ = Review::compile();
+}

@@ -1,0 +1,36 @@
+//! How a node that calls tools is written.
+
+use hier_core::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Chat {
+    #[reducer(messages)]
+    messages: Messages,
+}
+
+/// Looks.
+#[tool]
+async fn look() -> bool {
+    true
+}
+
+graph! {
+    Review<Chat> = Graph {
+        nodes: [
+            a = tools![],
+            b = tool![look],
+            c = tools!["look"],
+            d = tools![look()],
+            e { tool_errors: hier_core::agent::ToolErrors::Tell },
+            tick(3),
+        ],
+        edges: [START >> [a, b, c, d, e, tick], [a, b, c, d, e, tick] >> END],
+    }
+}
+
+async fn e() {}
+async fn tick() {}
+
+fn main() {
+    let _ = Review::compile();
+}
