@@ -1,0 +1,151 @@
+//! What all requests share, and who sends one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use hier_core::runs::{Assistant, Assistants, Run, RunStore, RunsError, ThreadRow, contains};
+use hier_core::store::Store;
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::auth::{Access, Action, Auth, Decision, Resource, User};
+use crate::body::id;
+use crate::error::{ApiError, ApiResult};
+use crate::fault::refused;
+use crate::graphs::Served;
+use crate::metrics::Metrics;
+use crate::options::Limits;
+
+/// What all requests share.
+pub(crate) struct App {
+    pub(crate) graphs: BTreeMap<String, Served>,
+    pub(crate) runs: Arc<dyn RunStore>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) auth: Arc<dyn Auth>,
+    pub(crate) limits: Limits,
+    pub(crate) metrics: Metrics,
+    /// Resolves to true when the server is to stop: streams end then.
+    pub(crate) stopping: tokio_util::sync::CancellationToken,
+}
+
+impl std::fmt::Debug for App {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("App").field("graphs", &self.graphs.keys()).finish_non_exhaustive()
+    }
+}
+
+impl App {
+    /// The graph with this name.
+    pub(crate) fn graph(&self, name: &str) -> ApiResult<&Served> {
+        self.graphs.get(name).ok_or_else(|| {
+            let known: Vec<String> = self.graphs.keys().map(|name| format!("'{name}'")).collect();
+            ApiError::not_found(format!("Graph '{name}' not found. Expected one of: [{}]", known.join(", ")))
+        })
+    }
+}
+
+/// The id of the assistant that each graph has by itself.
+pub(crate) fn system_assistant(graph: &str) -> Uuid {
+    Uuid::new_v5(&Uuid::NAMESPACE_URL, graph.as_bytes())
+}
+
+/// Who sends a request, and what it may do.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    pub(crate) app: Arc<App>,
+    pub(crate) user: User,
+}
+
+impl FromRequestParts<Arc<App>> for Caller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> ApiResult<Self> {
+        // The layer that authenticates has put it there.
+        let user = parts.extensions.get::<User>().cloned().unwrap_or_default();
+        Ok(Self { app: app.clone(), user })
+    }
+}
+
+impl Caller {
+    /// What the metadata has to contain of those to which this may be done; empty for all. 403 if it may be done to none.
+    pub(crate) async fn may(&self, resource: Resource, action: Action) -> ApiResult<Map<String, Value>> {
+        match self.app.auth.authorize(&self.user, Access::new(resource, action)).await {
+            Decision::Allow => Ok(Map::new()),
+            Decision::Only(filter) => Ok(filter),
+            Decision::Deny => Err(ApiError::forbidden()),
+        }
+    }
+
+    /// The same for the store.
+    pub(crate) async fn may_in_store(&self, action: Action, namespace: &[String]) -> ApiResult<()> {
+        match self.app.auth.authorize(&self.user, Access::store(action, namespace)).await {
+            Decision::Allow | Decision::Only(_) => Ok(()),
+            Decision::Deny => Err(ApiError::forbidden()),
+        }
+    }
+
+    /// A thread to which this may be done; 404 if there is none, or none for this caller.
+    pub(crate) async fn thread(&self, thread: &str, action: Action) -> ApiResult<ThreadRow> {
+        let thread = id("thread", thread)?.to_string();
+        let filter = self.may(Resource::Threads, action).await?;
+        let found = self.app.runs.thread(&thread).await.map_err(refused)?;
+        found.filter(|row| matches(&row.metadata, &filter)).ok_or_else(|| ApiError::no_thread(thread))
+    }
+
+    /// A run of such a thread.
+    pub(crate) async fn run(&self, thread: &str, run: &str, action: Action) -> ApiResult<Run> {
+        let thread = self.thread(thread, action).await?;
+        let run = id("run", run)?;
+        let found = self.app.runs.run(run).await.map_err(refused)?;
+        found.filter(|run| run.thread == thread.id).ok_or_else(|| ApiError::not_found("Not Found"))
+    }
+
+    /// An assistant by its id.
+    pub(crate) async fn assistant(&self, assistant: &str, action: Action) -> ApiResult<Assistant> {
+        let assistant = id("assistant", assistant)?.to_string();
+        let filter = self.may(Resource::Assistants, action).await?;
+        let found = Assistants::of(&*self.app.runs).get(&assistant).await.map_err(refused)?;
+        let found = found.ok_or_else(|| ApiError::no_assistant(&assistant))?;
+        let is_for_all = found.metadata.get("created_by").is_some_and(|by| by == "system");
+        if matches(&found.metadata, &filter) {
+            return Ok(found);
+        }
+        match (is_for_all, action) {
+            (true, Action::Read | Action::CreateRun) => Ok(found),
+            (true, _) => Err(ApiError::forbidden()),
+            (false, _) => Err(ApiError::no_assistant(assistant)),
+        }
+    }
+
+    /// An assistant by its id or the name of its graph.
+    pub(crate) async fn assistant_or_graph(&self, name: &str) -> ApiResult<Assistant> {
+        if self.app.graphs.contains_key(name) {
+            return self.assistant(&system_assistant(name).to_string(), Action::Read).await;
+        }
+        if Uuid::try_parse(name).is_err() {
+            let known: Vec<&str> = self.app.graphs.keys().map(String::as_str).collect();
+            return Err(ApiError::invalid(format!(
+                "Invalid assistant: '{name}'. Must be either:\n- A valid assistant UUID, or\n- One of the registered graphs: {}",
+                known.join(", ")
+            )));
+        }
+        match self.assistant(name, Action::Read).await {
+            Err(error) if error.status == axum::http::StatusCode::NOT_FOUND => {
+                Err(ApiError::not_found("Thread or assistant not found."))
+            }
+            found => found,
+        }
+    }
+}
+
+/// Whether metadata has all of these values.
+pub(crate) fn matches(metadata: &Map<String, Value>, filter: &Map<String, Value>) -> bool {
+    filter.iter().all(|(key, want)| metadata.get(key).is_some_and(|have| contains(have, want)))
+}
+
+/// Whether an error says that something is there already.
+pub(crate) fn is_there(error: &RunsError) -> bool {
+    matches!(error, RunsError::Exists { .. })
+}

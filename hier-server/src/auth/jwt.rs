@@ -1,0 +1,101 @@
+//! JSON Web Tokens.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode};
+use serde_json::{Map, Value};
+
+use super::{Auth, Credentials, User};
+use crate::error::ApiError;
+
+/// Users by signed tokens: `sub` is the identity, `scope` (words) or `permissions` (a list) what they may do, and every claim
+/// is one of [`User::claims`]. A token has to say when it ends (`exp`).
+///
+/// ```
+/// use hier_server::auth::Jwt;
+///
+/// let auth = Jwt::hs256(b"a long random secret").issuer("https://login.example.org").audience("desk");
+/// # let _ = auth;
+/// ```
+pub struct Jwt {
+    key: DecodingKey,
+    validation: Validation,
+}
+
+impl fmt::Debug for Jwt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Jwt").field("algorithms", &self.validation.algorithms).finish_non_exhaustive()
+    }
+}
+
+/// A key that is none.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("the key of the tokens cannot be read: {0}")]
+pub struct BadKey(String);
+
+impl Jwt {
+    fn new(key: DecodingKey, algorithm: Algorithm) -> Self {
+        Self { key, validation: Validation::new(algorithm) }
+    }
+
+    /// Tokens signed with a secret that this server shares.
+    pub fn hs256(secret: &[u8]) -> Self {
+        Self::new(DecodingKey::from_secret(secret), Algorithm::HS256)
+    }
+
+    /// Tokens signed with an RSA key, whose public part is this (PEM).
+    pub fn rs256(public_key: &[u8]) -> Result<Self, BadKey> {
+        let key = DecodingKey::from_rsa_pem(public_key).map_err(|error| BadKey(error.to_string()))?;
+        Ok(Self::new(key, Algorithm::RS256))
+    }
+
+    /// Tokens signed with a key of the curve P-256, whose public part is this (PEM).
+    pub fn es256(public_key: &[u8]) -> Result<Self, BadKey> {
+        let key = DecodingKey::from_ec_pem(public_key).map_err(|error| BadKey(error.to_string()))?;
+        Ok(Self::new(key, Algorithm::ES256))
+    }
+
+    /// Tokens signed with an Ed25519 key, whose public part is this (PEM).
+    pub fn eddsa(public_key: &[u8]) -> Result<Self, BadKey> {
+        let key = DecodingKey::from_ed_pem(public_key).map_err(|error| BadKey(error.to_string()))?;
+        Ok(Self::new(key, Algorithm::EdDSA))
+    }
+
+    /// Only tokens of this issuer (`iss`).
+    #[must_use]
+    pub fn issuer(mut self, issuer: impl Into<String>) -> Self {
+        self.validation.set_issuer(&[issuer.into()]);
+        self.validation.required_spec_claims.insert("iss".to_owned());
+        self
+    }
+
+    /// Only tokens for this audience (`aud`). Without it, tokens with an audience are refused.
+    #[must_use]
+    pub fn audience(mut self, audience: impl Into<String>) -> Self {
+        self.validation.set_audience(&[audience.into()]);
+        self.validation.required_spec_claims.insert("aud".to_owned());
+        self
+    }
+}
+
+#[async_trait]
+impl Auth for Jwt {
+    async fn authenticate(&self, request: Credentials<'_>) -> Result<User, ApiError> {
+        let Some(token) = request.token() else {
+            return Err(ApiError::unauthenticated("the request has no token: send `Authorization: Bearer …`"));
+        };
+        let refused = |error| ApiError::unauthenticated(format!("the token is refused: {error}"));
+        let decoded = decode::<Map<String, Value>>(token, &self.key, &self.validation);
+        let claims = decoded.map_err(|error| refused(error.to_string()))?.claims;
+        user(claims).ok_or_else(|| refused("it has no `sub`".to_owned()))
+    }
+}
+
+fn user(claims: Map<String, Value>) -> Option<User> {
+    let identity = claims.get("sub")?.as_str().filter(|sub| !sub.is_empty())?.to_owned();
+    let scope = claims.get("scope").and_then(Value::as_str).into_iter().flat_map(str::split_whitespace);
+    let listed = claims.get("permissions").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    let permissions: Vec<String> = scope.chain(listed).map(str::to_owned).collect();
+    Some(User { identity, permissions, claims })
+}

@@ -1,0 +1,133 @@
+//! Graphs as clients draw them: nodes and edges, with subgraphs opened on demand.
+
+use hier_core::spec::{EdgeSpec, GraphSpec, END, START, Source, Target};
+use serde_json::{Value, json};
+
+/// How deep subgraphs are opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Xray {
+    /// Not at all.
+    Closed,
+    /// So many levels.
+    Levels(usize),
+}
+
+impl Xray {
+    /// `true`, `false` or a number of levels.
+    pub(crate) fn parse(text: Option<&str>) -> Option<Self> {
+        match text.unwrap_or("false").to_ascii_lowercase().as_str() {
+            "false" | "0" | "" => Some(Self::Closed),
+            "true" => Some(Self::Levels(usize::MAX)),
+            number => number.parse().ok().map(Self::Levels),
+        }
+    }
+
+    fn deeper(self) -> Self {
+        match self {
+            Self::Levels(levels) if levels > 1 => Self::Levels(levels.saturating_sub(1)),
+            _ => Self::Closed,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Drawn {
+    nodes: Vec<Value>,
+    edges: Vec<Value>,
+}
+
+/// The graph as JSON.
+pub(crate) fn drawing(spec: &GraphSpec, xray: Xray) -> Value {
+    let mut drawn = Drawn::default();
+    drawn.nodes.push(runnable(START));
+    let (first, last) = graph(spec, "", xray, &mut drawn);
+    drawn.nodes.push(json!({ "id": END }));
+    for target in first {
+        edge(&mut drawn.edges, START, &target.name, target.label.as_deref());
+    }
+    for source in last {
+        edge(&mut drawn.edges, &source.name, END, source.label.as_deref());
+    }
+    // Those of the start first, as the reference lists them.
+    drawn.edges.sort_by_key(|edge| edge["source"] != START);
+    json!({ "nodes": drawn.nodes, "edges": drawn.edges })
+}
+
+/// An end of an edge that leads into a graph or out of it.
+#[derive(Clone)]
+struct Loose {
+    name: String,
+    label: Option<String>,
+}
+
+/// Draws the inside of a graph; returns where it is entered, and where it is left.
+fn graph(spec: &GraphSpec, prefix: &str, xray: Xray, drawn: &mut Drawn) -> (Vec<Loose>, Vec<Loose>) {
+    let mut doors: Vec<(Vec<Loose>, Vec<Loose>)> = Vec::new();
+    for node in spec.nodes.iter() {
+        let name = format!("{prefix}{}", node.name);
+        let nested = node.nested.as_ref().filter(|_| xray != Xray::Closed);
+        doors.push(if let Some(nested) = nested {
+            graph(nested.spec(), &format!("{name}:"), xray.deeper(), drawn)
+        } else {
+            drawn.nodes.push(runnable(&name));
+            let loose = vec![Loose { name, label: None }];
+            (loose.clone(), loose)
+        });
+    }
+    let (mut first, mut last) = (Vec::new(), Vec::new());
+    for (from, to, label) in edges(spec) {
+        let labelled = |loose: &Loose| Loose { name: loose.name.clone(), label: label.clone().or_else(|| loose.label.clone()) };
+        match (from, to) {
+            (Source::Start, Target::Node(node)) => first.extend(doors[node].0.iter().map(labelled)),
+            (Source::Node(node), Target::End) => last.extend(doors[node].1.iter().map(labelled)),
+            (Source::Node(from), Target::Node(to)) => {
+                for source in &doors[from].1 {
+                    for target in &doors[to].0 {
+                        edge(&mut drawn.edges, &source.name, &target.name, label.as_deref());
+                    }
+                }
+            }
+            (Source::Start, Target::End) => {}
+        }
+    }
+    (first, last)
+}
+
+/// The edges of a graph one by one, those of commands too; with a label where a choice is made.
+fn edges(spec: &GraphSpec) -> Vec<(Source, Target, Option<String>)> {
+    let mut list: Vec<(Source, Target, Option<String>)> = Vec::new();
+    for edge in spec.edges.iter() {
+        match edge {
+            EdgeSpec::Plain { from, to } => list.push((*from, *to, None)),
+            EdgeSpec::Join { from, to } => list.extend(from.iter().map(|from| (Source::Node(*from), *to, None))),
+            EdgeSpec::Route { from, arms, .. } => {
+                for arm in arms.iter() {
+                    list.extend(arm.to.iter().map(|to| (*from, to.target(), Some(arm.label.to_string()))));
+                }
+            }
+        }
+    }
+    for (index, node) in spec.nodes.iter().enumerate() {
+        if let hier_core::spec::Goto::Only(targets) = &node.goto {
+            list.extend(targets.iter().map(|target| (Source::Node(index), *target, Some(String::new()))));
+        }
+    }
+    let mut seen = std::collections::HashSet::new();
+    list.retain(|(from, to, _)| seen.insert((*from, *to)));
+    list
+}
+
+fn runnable(name: &str) -> Value {
+    json!({ "id": name, "type": "runnable", "data": { "name": name } })
+}
+
+fn edge(edges: &mut Vec<Value>, source: &str, target: &str, label: Option<&str>) {
+    let mut edge = json!({ "source": source, "target": target });
+    if let Some(label) = label {
+        if !label.is_empty() {
+            edge["data"] = label.into();
+        }
+        edge["conditional"] = true.into();
+    }
+    edges.push(edge);
+}

@@ -1,0 +1,55 @@
+//! Errors of the database and of graphs as answers.
+
+use axum::http::StatusCode;
+use hier_core::RunError;
+use hier_core::checkpoint::SaverError;
+use hier_core::runs::RunsError;
+use hier_core::store::StoreError;
+
+use crate::error::ApiError;
+
+/// What a client is told of an error of the store of runs.
+pub(crate) fn refused(error: RunsError) -> ApiError {
+    match error {
+        RunsError::Saver(error) => saver(&error),
+        RunsError::NoThread { .. } => ApiError::not_found("Thread or assistant not found."),
+        RunsError::NoRun { .. } => ApiError::not_found("Not Found"),
+        RunsError::NoDocument { kind, id } if kind == "assistant" => ApiError::no_assistant(id),
+        RunsError::NoDocument { kind, id } => ApiError::not_found(format!("There is no {kind} {id}")),
+        RunsError::Exists { kind: "thread", id } => ApiError::conflict(format!("Thread with ID {id} already exists")),
+        RunsError::Exists { kind: "assistant", id } => ApiError::conflict(format!("Assistant with ID {id} already exists")),
+        RunsError::Busy { .. } => ApiError::conflict(
+            "Thread is already running a task. Wait for it to finish or choose a different multitask strategy.",
+        ),
+        error @ (RunsError::Exists { .. } | RunsError::Live { .. }) => ApiError::conflict(error.to_string()),
+        RunsError::Invalid(text) => ApiError::invalid(text),
+        error => ApiError::internal(&error),
+    }
+}
+
+/// The same of a saver.
+pub(crate) fn saver(error: &SaverError) -> ApiError {
+    match error {
+        SaverError::Busy { .. } | SaverError::Superseded { .. } => ApiError::conflict(error.to_string()),
+        SaverError::Invalid(text) => ApiError::invalid(text.clone()),
+        error => ApiError::internal(error),
+    }
+}
+
+/// The same of reading or changing a thread with its graph.
+pub(crate) fn graph(error: &RunError) -> ApiError {
+    match error {
+        RunError::Saver { error, .. } => saver(error),
+        RunError::NoCheckpointer { .. } | RunError::Cancelled { .. } | RunError::OutcomeTaken => ApiError::internal(error),
+        error => ApiError::new(StatusCode::BAD_REQUEST, error.to_string()),
+    }
+}
+
+/// The same of the memory across threads. The reference answers with the bare text there.
+pub(crate) fn store(error: StoreError) -> ApiError {
+    match error {
+        StoreError::Invalid(text) => ApiError::invalid(text),
+        StoreError::Saver(error) => saver(&error),
+        error => ApiError::internal(&error),
+    }
+}

@@ -1,0 +1,24 @@
+//! What a server allows.
+
+use std::time::Duration;
+
+/// Limits of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// The largest body, in bytes.
+    pub(crate) body: usize,
+    /// How long an answer may take that is neither a stream nor waits for a run.
+    pub(crate) time: Duration,
+    /// How many requests are answered at once, streams included.
+    pub(crate) requests: usize,
+    /// How many requests a user, or an address if nobody is asked who they are, may send a second on average.
+    pub(crate) rate: Option<u32>,
+    /// How many results a search returns at most.
+    pub(crate) page: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { body: 16 << 20, time: Duration::from_secs(60), requests: 20_000, rate: None, page: 1_000 }
+    }
+}

@@ -1,0 +1,285 @@
+//! Assistants: graphs with a configuration, in versions.
+
+use std::cmp::Ordering;
+
+use axum::Json;
+use axum::extract::Path;
+use axum::http::StatusCode;
+use axum::response::Response;
+use hier_core::runs::{Assistant, AssistantPatch, AssistantQuery, Assistants, NewAssistant, ThreadQuery};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::page::Page;
+use crate::app::{Caller, is_there, matches};
+use crate::auth::{Action, Resource};
+use crate::body::{Body, MaybeBody, Query};
+use crate::drawing::{Xray, drawing};
+use crate::error::{ApiError, ApiResult};
+use crate::fault::refused;
+use crate::time::iso;
+use crate::wire::row::select;
+
+/// An assistant as clients read it.
+fn assistant_json(assistant: &Assistant) -> Value {
+    json!({
+        "assistant_id": assistant.id,
+        "graph_id": assistant.graph,
+        "config": assistant.config,
+        "context": if assistant.context.is_null() { json!({}) } else { assistant.context.clone() },
+        "metadata": assistant.metadata,
+        "name": assistant.name,
+        "created_at": iso(assistant.created),
+        "updated_at": iso(assistant.updated),
+        "version": assistant.version,
+        "description": assistant.description,
+    })
+}
+
+/// What creates or changes an assistant.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct AssistantBody {
+    assistant_id: Option<Uuid>,
+    graph_id: Option<String>,
+    config: Option<Map<String, Value>>,
+    context: Option<Value>,
+    metadata: Option<Map<String, Value>>,
+    name: Option<String>,
+    description: Option<String>,
+    if_exists: Option<IfExistsWord>,
+}
+
+/// What happens if it is there already.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum IfExistsWord {
+    #[default]
+    Raise,
+    DoNothing,
+}
+
+/// `config.configurable` and `context` are two names of one thing: each is filled in from the other.
+fn mirrored(config: Map<String, Value>, context: Value) -> (Map<String, Value>, Value) {
+    let configurable = config.get("configurable").filter(|value| value.as_object().is_some_and(|map| !map.is_empty()));
+    match (configurable, &context) {
+        (Some(configurable), Value::Null) => {
+            let context = configurable.clone();
+            (config, context)
+        }
+        (None, Value::Object(fields)) if !fields.is_empty() => {
+            let mut config = config;
+            config.insert("configurable".to_owned(), context.clone());
+            (config, context)
+        }
+        _ => (config, context),
+    }
+}
+
+pub(crate) async fn create(caller: Caller, Body(body): Body<AssistantBody>) -> ApiResult<Json<Value>> {
+    let filter = caller.may(Resource::Assistants, Action::Create).await?;
+    let graph = body.graph_id.ok_or_else(|| ApiError::invalid("`graph_id` is missing: name the graph of the assistant"))?;
+    caller.app.graph(&graph)?;
+    let (config, context) = mirrored(body.config.unwrap_or_default(), body.context.unwrap_or_default());
+    let mut new = NewAssistant::new(body.assistant_id.unwrap_or_else(Uuid::new_v4).to_string(), graph);
+    (new.config, new.context, new.name, new.description) = (config, context, body.name, body.description);
+    new.metadata = body.metadata.unwrap_or_default();
+    new.metadata.extend(filter.clone());
+    let assistants = Assistants::of(&*caller.app.runs);
+    let existing = new.id.clone();
+    match assistants.create(new).await {
+        Ok(made) => Ok(Json(assistant_json(&made))),
+        Err(error) if is_there(&error) && body.if_exists == Some(IfExistsWord::DoNothing) => {
+            let found = assistants.get(&existing).await.map_err(refused)?;
+            // One of somebody else is not shown, and not said to be there by its absence either.
+            let found = found.filter(|found| matches(&found.metadata, &filter)).ok_or_else(|| refused(error))?;
+            Ok(Json(assistant_json(&found)))
+        }
+        Err(error) => Err(refused(error)),
+    }
+}
+
+/// What to search for.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct SearchBody {
+    metadata: Option<Map<String, Value>>,
+    graph_id: Option<String>,
+    name: Option<String>,
+    limit: Option<usize>,
+    offset: Option<usize>,
+    sort_by: Option<String>,
+    sort_order: Option<String>,
+    select: Option<Vec<String>>,
+}
+
+async fn find(caller: &Caller, body: &SearchBody) -> ApiResult<Vec<Assistant>> {
+    let filter = caller.may(Resource::Assistants, Action::Search).await?;
+    let mut query = AssistantQuery::default();
+    query.graph.clone_from(&body.graph_id);
+    query.name.clone_from(&body.name);
+    query.metadata = body.metadata.clone().unwrap_or_default();
+    let mut found = Assistants::of(&*caller.app.runs).search(&query).await.map_err(refused)?;
+    let is_for_all = |assistant: &Assistant| assistant.metadata.get("created_by").is_some_and(|by| by == "system");
+    found.retain(|assistant| is_for_all(assistant) || matches(&assistant.metadata, &filter));
+    Ok(found)
+}
+
+fn sort(found: &mut [Assistant], body: &SearchBody) -> ApiResult<()> {
+    type Compare = fn(&Assistant, &Assistant) -> Ordering;
+    let by: Compare = match body.sort_by.as_deref().unwrap_or("created_at") {
+        "created_at" => |a, b| a.created.cmp(&b.created),
+        "updated_at" => |a, b| a.updated.cmp(&b.updated),
+        "name" => |a, b| a.name.cmp(&b.name),
+        "graph_id" => |a, b| a.graph.cmp(&b.graph),
+        "assistant_id" => |a, b| a.id.cmp(&b.id),
+        other => {
+            let known = "assistant_id, created_at, updated_at, name or graph_id";
+            return Err(ApiError::invalid(format!("`sort_by`: `{other}` is not {known}")));
+        }
+    };
+    match body.sort_order.as_deref().map(str::to_ascii_lowercase).as_deref() {
+        Some("asc") => found.sort_by(by),
+        None | Some("desc") => found.sort_by(|a, b| by(b, a)),
+        Some(other) => return Err(ApiError::invalid(format!("`sort_order`: `{other}` is neither asc nor desc"))),
+    }
+    Ok(())
+}
+
+pub(crate) async fn search(caller: Caller, MaybeBody(body): MaybeBody<SearchBody>) -> ApiResult<Response> {
+    let page = Page::new(&caller, body.limit, body.offset, 10)?;
+    let mut found = find(&caller, &body).await?;
+    sort(&mut found, &body)?;
+    let rows = found.iter().skip(page.offset).take(page.probe());
+    Ok(page.answer(rows.map(|row| select(assistant_json(row), body.select.as_deref())).collect()))
+}
+
+pub(crate) async fn count(caller: Caller, MaybeBody(body): MaybeBody<SearchBody>) -> ApiResult<Json<usize>> {
+    Ok(Json(find(&caller, &body).await?.len()))
+}
+
+pub(crate) async fn get(caller: Caller, Path(assistant): Path<String>) -> ApiResult<Json<Value>> {
+    Ok(Json(assistant_json(&caller.assistant(&assistant, Action::Read).await?)))
+}
+
+pub(crate) async fn patch(
+    caller: Caller,
+    Path(assistant): Path<String>,
+    Body(body): Body<AssistantBody>,
+) -> ApiResult<Json<Value>> {
+    let old = caller.assistant(&assistant, Action::Update).await?;
+    if let Some(graph) = &body.graph_id {
+        caller.app.graph(graph)?;
+    }
+    let mut patch = AssistantPatch::default();
+    if body.config.is_some() || body.context.is_some() {
+        let (config, context) = mirrored(body.config.unwrap_or_default(), body.context.unwrap_or_default());
+        (patch.config, patch.context) = (Some(config), Some(context));
+    }
+    (patch.graph, patch.name, patch.description) = (body.graph_id, body.name, body.description);
+    patch.metadata = body.metadata.unwrap_or_default();
+    patch.metadata.extend(caller.may(Resource::Assistants, Action::Update).await?);
+    let changed = Assistants::of(&*caller.app.runs).update(&old.id, patch).await.map_err(refused)?;
+    Ok(Json(assistant_json(&changed)))
+}
+
+pub(crate) async fn delete(caller: Caller, Path(assistant): Path<String>, query: Query) -> ApiResult<StatusCode> {
+    let found = caller.assistant(&assistant, Action::Delete).await?;
+    if query.flag("delete_threads")? {
+        delete_threads(&caller, &found.id).await?;
+    }
+    Assistants::of(&*caller.app.runs).delete(&found.id).await.map_err(refused)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Deletes the threads that the assistant ran last.
+async fn delete_threads(caller: &Caller, assistant: &str) -> ApiResult<()> {
+    let mut metadata = caller.may(Resource::Threads, Action::Delete).await?;
+    metadata.insert("assistant_id".to_owned(), assistant.into());
+    loop {
+        let mut query = ThreadQuery::default();
+        (query.metadata, query.limit, query.with_values) = (metadata.clone(), 100, false);
+        let threads = caller.app.runs.search_threads(query).await.map_err(refused)?;
+        if threads.is_empty() {
+            return Ok(());
+        }
+        for thread in threads {
+            caller.app.runs.remove_thread(&thread.id).await.map_err(refused)?;
+        }
+    }
+}
+
+pub(crate) async fn versions(
+    caller: Caller,
+    Path(assistant): Path<String>,
+    MaybeBody(body): MaybeBody<SearchBody>,
+) -> ApiResult<Json<Vec<Value>>> {
+    let found = caller.assistant(&assistant, Action::Read).await?;
+    let page = Page::new(&caller, body.limit, body.offset, 10)?;
+    let metadata = body.metadata.unwrap_or_default();
+    let versions = Assistants::of(&*caller.app.runs).versions(&found.id).await.map_err(refused)?;
+    let wanted = versions.iter().filter(|version| matches(&version.metadata, &metadata));
+    Ok(Json(wanted.skip(page.offset).take(page.limit).map(assistant_json).collect()))
+}
+
+/// Which version is to be the latest.
+#[derive(Debug, Deserialize)]
+pub(crate) struct LatestBody {
+    version: u64,
+}
+
+pub(crate) async fn latest(
+    caller: Caller,
+    Path(assistant): Path<String>,
+    Body(body): Body<LatestBody>,
+) -> ApiResult<Json<Value>> {
+    let found = caller.assistant(&assistant, Action::Update).await?;
+    let assistants = Assistants::of(&*caller.app.runs);
+    if assistants.versions(&found.id).await.map_err(refused)?.iter().all(|known| known.version != body.version) {
+        return Err(ApiError::not_found(format!("Assistant with ID {} has no version {}", found.id, body.version)));
+    }
+    Ok(Json(assistant_json(&assistants.set_latest(&found.id, body.version).await.map_err(refused)?)))
+}
+
+/// The only route of an assistant that also takes the name of a graph.
+pub(crate) async fn graph(caller: Caller, Path(assistant): Path<String>, query: Query) -> ApiResult<Json<Value>> {
+    let found = if caller.app.graphs.contains_key(&assistant) {
+        caller.assistant_or_graph(&assistant).await?
+    } else {
+        caller.assistant(&assistant, Action::Read).await?
+    };
+    let xray = query.get("xray");
+    let xray = Xray::parse(xray)
+        .ok_or_else(|| ApiError::invalid(format!("`xray`: `{}` is no boolean and no number", xray.unwrap_or_default())))?;
+    Ok(Json(drawing(caller.app.graph(&found.graph)?.graph.spec(), xray)))
+}
+
+pub(crate) async fn schemas(caller: Caller, Path(assistant): Path<String>) -> ApiResult<Json<Value>> {
+    let found = caller.assistant(&assistant, Action::Read).await?;
+    let mut schemas = caller.app.graph(&found.graph)?.schemas();
+    schemas["graph_id"] = found.graph.into();
+    Ok(Json(schemas))
+}
+
+pub(crate) async fn subgraphs(caller: Caller, Path(assistant): Path<String>, query: Query) -> ApiResult<Json<Value>> {
+    subgraphs_of(&caller, &assistant, None, query.flag("recurse")?).await
+}
+
+pub(crate) async fn subgraph(
+    caller: Caller,
+    Path((assistant, namespace)): Path<(String, String)>,
+    query: Query,
+) -> ApiResult<Json<Value>> {
+    subgraphs_of(&caller, &assistant, Some(&namespace), query.flag("recurse")?).await
+}
+
+async fn subgraphs_of(
+    caller: &Caller,
+    assistant: &str,
+    namespace: Option<&str>,
+    recurse: bool,
+) -> ApiResult<Json<Value>> {
+    let found = caller.assistant(assistant, Action::Read).await?;
+    Ok(Json(caller.app.graph(&found.graph)?.subgraphs(namespace, recurse)))
+}

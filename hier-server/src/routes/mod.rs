@@ -1,0 +1,9 @@
+//! The resources, each with its handlers.
+
+pub(crate) mod assistants;
+pub(crate) mod page;
+pub(crate) mod runs;
+pub(crate) mod store;
+pub(crate) mod streams;
+pub(crate) mod system;
+pub(crate) mod threads;

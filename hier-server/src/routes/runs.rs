@@ -1,0 +1,406 @@
+//! Runs: created, listed, waited for, cancelled, deleted.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::Path;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use hier_core::runs::{
+    Cancel, MultitaskStrategy, NewRun, NewThread, OnDisconnect as Disconnect, Request, Run, RunQuery, RunStatus,
+};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::streams::{self, Leaves};
+use crate::app::{Caller, matches};
+use crate::auth::{Action, Resource};
+use crate::body::{Body, MaybeBody, Query, id};
+use crate::error::{ApiError, ApiResult};
+use crate::fault::refused;
+use crate::stream::mode::Mode;
+use crate::stream::translate::recorded;
+use crate::webhook;
+use crate::wire::row::{run as run_json, select};
+use crate::wire::run::{DurabilityWord, IfNotExists, Multitask, OnCompletion, OnDisconnect, OneOrMany, RunCreate};
+use crate::wire::{message, row};
+
+/// For whom a run is created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Follower {
+    /// Nobody: it is looked at later.
+    Nobody,
+    /// Somebody who waits for its end.
+    End,
+    /// Somebody who is told what happens.
+    Stream,
+}
+
+/// What the run is told to keep of what happens.
+pub(crate) struct Kept {
+    /// The modes of the engine.
+    pub(crate) modes: Vec<String>,
+    pub(crate) subgraphs: bool,
+}
+
+fn kept(body: &RunCreate, modes: &[Mode], temporary: bool, follower: Follower) -> Kept {
+    // Of a run whose thread nobody else knows, only its end is told to who waits for it.
+    let modes = if temporary && follower == Follower::End { Vec::new() } else { recorded(modes) };
+    Kept { modes, subgraphs: body.stream_subgraphs.unwrap_or(false) }
+}
+
+/// Adds a run to a thread, or to one of its own.
+pub(crate) async fn add(
+    caller: &Caller,
+    thread: Option<&str>,
+    body: RunCreate,
+    follower: Follower,
+) -> ApiResult<Run> {
+    let modes = body.stream_mode.clone().unwrap_or_else(|| vec![Mode::Values]);
+    let temporary = thread.is_none() && body.on_completion.unwrap_or_default() == OnCompletion::Delete;
+    let kept = kept(&body, &modes, temporary, follower);
+    add_keeping(caller, thread, body, kept, temporary).await
+}
+
+/// The same, with what is kept of it.
+pub(crate) async fn add_keeping(
+    caller: &Caller,
+    thread: Option<&str>,
+    body: RunCreate,
+    kept: Kept,
+    temporary: bool,
+) -> ApiResult<Run> {
+    let name = body.assistant_id.0.as_deref();
+    let name = name.ok_or_else(|| ApiError::invalid("`assistant_id` is missing: give an assistant's id or a graph's name"))?;
+    let assistant = caller.assistant_or_graph(name).await?;
+    let graph = caller.app.graph(&assistant.graph)?;
+    let request = request(caller, &body, &assistant, kept, graph)?;
+    let filter = caller.may(Resource::Threads, Action::CreateRun).await?;
+    let thread_id = match thread {
+        Some(thread) => id("thread", thread)?.to_string(),
+        None => Uuid::now_v7().to_string(),
+    };
+    let mut new = NewRun::new(thread_id.clone(), assistant.graph.clone(), request);
+    let is_new = thread.is_none() || body.if_not_exists == Some(IfNotExists::Create);
+    if is_new {
+        let mut made = NewThread::new(thread_id.clone());
+        made.metadata.clone_from(&filter);
+        new.new_thread = Some(made);
+    }
+    if thread.is_some() {
+        let known = caller.app.runs.thread(&thread_id).await.map_err(refused)?;
+        let is_foreign = known.as_ref().is_some_and(|row| !matches(&row.metadata, &filter));
+        if is_foreign || (known.is_none() && !is_new) {
+            return Err(ApiError::not_found("Thread or assistant not found."));
+        }
+    }
+    new.id = Some(Uuid::now_v7());
+    new.assistant = Some(assistant.id.clone());
+    new.metadata = metadata(&body, &assistant.id, &assistant.graph, &assistant.metadata);
+    new.multitask_strategy = strategy(body.multitask_strategy.unwrap_or_default());
+    new.on_disconnect = match body.on_disconnect.unwrap_or_default() {
+        OnDisconnect::Continue => Disconnect::Continue,
+        OnDisconnect::Cancel => Disconnect::Cancel,
+    };
+    new.after = body.delay().map_err(ApiError::invalid)?;
+    new.temporary = temporary;
+    caller.app.runs.create_run(new).await.map_err(refused)
+}
+
+fn strategy(word: Multitask) -> MultitaskStrategy {
+    match word {
+        Multitask::Reject => MultitaskStrategy::Reject,
+        Multitask::Enqueue => MultitaskStrategy::Enqueue,
+        Multitask::Interrupt => MultitaskStrategy::Interrupt,
+        Multitask::Rollback => MultitaskStrategy::Rollback,
+    }
+}
+
+fn metadata(body: &RunCreate, assistant: &str, graph: &str, of: &Map<String, Value>) -> Map<String, Value> {
+    let mut metadata = of.clone();
+    metadata.insert("graph_id".to_owned(), graph.into());
+    metadata.insert("assistant_id".to_owned(), assistant.into());
+    metadata.extend(body.metadata.clone().unwrap_or_default());
+    metadata
+}
+
+/// What the run is to do: what the caller says, over what the assistant says.
+fn request(
+    caller: &Caller,
+    body: &RunCreate,
+    assistant: &hier_core::runs::Assistant,
+    kept: Kept,
+    graph: &crate::graphs::Served,
+) -> ApiResult<Request> {
+    let mut request = Request::default();
+    request.input = body.input.clone().unwrap_or_default();
+    message::inward(&mut request.input);
+    request.command = body.command.as_ref().map(|command| {
+        let mut command = json!(command);
+        message::inward(&mut command);
+        command
+    });
+    graph.check(&request).map_err(ApiError::invalid)?;
+    let mut config = assistant.config.clone();
+    let given = body.config.as_ref().and_then(|config| match json!(config) {
+        Value::Object(config) => Some(config),
+        _ => None,
+    });
+    for (name, value) in given.unwrap_or_default() {
+        match (config.get_mut(&name).and_then(Value::as_object_mut), value) {
+            (Some(old), Value::Object(new)) => old.extend(new),
+            (_, value) => drop(config.insert(name, value)),
+        }
+    }
+    // The thread is that of the route, whatever the configuration says.
+    if let Some(configurable) = config.get_mut("configurable").and_then(Value::as_object_mut) {
+        configurable.retain(|name, _| !matches!(&**name, "thread_id" | "checkpoint_id" | "checkpoint_ns" | "checkpoint_map"));
+    }
+    let configurable = config.get("configurable").filter(|value| value.as_object().is_some_and(|map| !map.is_empty()));
+    request.context = match (&body.context, &assistant.context) {
+        (Some(context), _) if !context.is_null() => context.clone(),
+        (_, Value::Null) => configurable.cloned().unwrap_or_default(),
+        (_, context) if configurable.is_none() || body.config.is_none() => context.clone(),
+        _ => configurable.cloned().unwrap_or_default(),
+    };
+    request.config = config;
+    (request.stream_modes, request.stream_subgraphs) = (kept.modes, kept.subgraphs);
+    request.interrupt_before = body.interrupt_before.clone().map(OneOrMany::into_vec);
+    request.interrupt_after = body.interrupt_after.clone().map(OneOrMany::into_vec);
+    for (name, nodes) in [("interrupt_before", &request.interrupt_before), ("interrupt_after", &request.interrupt_after)] {
+        let spec = graph.graph.spec();
+        let unknown = nodes.iter().flatten().find(|node| *node != "*" && spec.node(node).is_none());
+        if let Some(node) = unknown {
+            return Err(ApiError::invalid(format!("`{name}`: {}", spec.unknown_node(node))));
+        }
+    }
+    let durability = match body.durability() {
+        DurabilityWord::Sync => "sync",
+        DurabilityWord::Async => "async",
+        DurabilityWord::Exit => "exit",
+    };
+    request.durability = Some(durability.to_owned());
+    request.checkpoint = body.start().map_err(ApiError::invalid)?;
+    request.extra = extra(caller, body)?;
+    Ok(request)
+}
+
+/// What the server keeps with a run, for itself.
+fn extra(caller: &Caller, body: &RunCreate) -> ApiResult<Map<String, Value>> {
+    let modes = body.stream_mode.clone().unwrap_or_else(|| vec![Mode::Values]);
+    let mut extra = Map::new();
+    extra.insert("stream_mode".into(), json!(modes));
+    extra.insert("stream_subgraphs".into(), body.stream_subgraphs.unwrap_or(false).into());
+    extra.insert("resumable".into(), body.stream_resumable.unwrap_or(false).into());
+    extra.insert("feedback_keys".into(), json!(body.feedback_keys));
+    if let Some(address) = &body.webhook {
+        webhook::check(address).map_err(ApiError::invalid)?;
+        extra.insert("webhook".into(), address.clone().into());
+    }
+    if !caller.user.identity.is_empty() {
+        let user = &caller.user;
+        extra.insert(
+            "user".into(),
+            json!({ "identity": user.identity, "permissions": user.permissions, "claims": user.claims }),
+        );
+    }
+    Ok(extra)
+}
+
+/// The path of a run, which clients remember.
+pub(crate) fn path_of(run: &Run, of_thread: bool) -> String {
+    if of_thread { format!("/threads/{}/runs/{}", run.thread, run.id) } else { format!("/runs/{}", run.id) }
+}
+
+/// Adds the headers by which clients find a run again.
+pub(crate) fn located(response: &mut Response, run: &Run, of_thread: bool, below: Option<&str>) {
+    let path = path_of(run, of_thread);
+    let mut set = |name, value: String| {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            response.headers_mut().insert(name, value);
+        }
+    };
+    if let Some(below) = below {
+        set(header::LOCATION, format!("/threads/{}/runs/{}/{below}", run.thread, run.id));
+    }
+    set(header::CONTENT_LOCATION, path);
+}
+
+async fn background(caller: Caller, thread: Option<String>, body: RunCreate) -> ApiResult<Response> {
+    let run = add(&caller, thread.as_deref(), body, Follower::Nobody).await?;
+    let mut response = Json(run_json(&run)).into_response();
+    located(&mut response, &run, thread.is_some(), None);
+    Ok(response)
+}
+
+pub(crate) async fn create(caller: Caller, Path(thread): Path<String>, Body(body): Body<RunCreate>) -> ApiResult<Response> {
+    background(caller, Some(thread), body).await
+}
+
+pub(crate) async fn create_stateless(caller: Caller, Body(body): Body<RunCreate>) -> ApiResult<Response> {
+    background(caller, None, body).await
+}
+
+async fn waited(caller: Caller, thread: Option<String>, body: RunCreate) -> ApiResult<Response> {
+    let run = add(&caller, thread.as_deref(), body, Follower::End).await?;
+    let leaves = Leaves::as_said(&run);
+    let mut response = streams::until_end(&caller, &run, leaves);
+    located(&mut response, &run, thread.is_some(), Some("join"));
+    Ok(response)
+}
+
+pub(crate) async fn wait(caller: Caller, Path(thread): Path<String>, Body(body): Body<RunCreate>) -> ApiResult<Response> {
+    waited(caller, Some(thread), body).await
+}
+
+pub(crate) async fn wait_stateless(caller: Caller, Body(body): Body<RunCreate>) -> ApiResult<Response> {
+    waited(caller, None, body).await
+}
+
+pub(crate) async fn batch(caller: Caller, Body(bodies): Body<Vec<RunCreate>>) -> ApiResult<Json<Vec<Value>>> {
+    if bodies.len() > caller.app.limits.page {
+        return Err(ApiError::invalid(format!("a batch has at most {} runs, and this {}", caller.app.limits.page, bodies.len())));
+    }
+    let mut made = Vec::with_capacity(bodies.len());
+    for (number, body) in bodies.into_iter().enumerate() {
+        let run = add(&caller, None, body, Follower::Nobody).await;
+        let run = run.map_err(|error| ApiError::new(error.status, format!("run {number} of the batch: {}", error.detail)))?;
+        made.push(run_json(&run));
+    }
+    Ok(Json(made))
+}
+
+pub(crate) async fn list(caller: Caller, Path(thread): Path<String>, query: Query) -> ApiResult<Json<Vec<Value>>> {
+    let thread = caller.thread(&thread, Action::Read).await?;
+    let mut runs = RunQuery::thread(thread.id);
+    let number = |name: &str, unless: u64| query.number(name, unless).map(|n| usize::try_from(n).unwrap_or(usize::MAX));
+    let limit = number("limit", 10)?;
+    let page = super::page::Page::new(&caller, Some(limit), Some(number("offset", 0)?), 10)?;
+    (runs.limit, runs.offset) = (page.limit, page.offset);
+    if let Some(word) = query.get("status") {
+        runs.status = vec![status(word)?];
+    }
+    let fields: Vec<String> = query.all("select").map(str::to_owned).collect();
+    let fields = (!fields.is_empty()).then_some(fields);
+    let found = caller.app.runs.runs(runs).await.map_err(refused)?;
+    Ok(Json(found.iter().map(|run| select(run_json(run), fields.as_deref())).collect()))
+}
+
+fn status(word: &str) -> ApiResult<RunStatus> {
+    let known = [
+        RunStatus::Pending,
+        RunStatus::Running,
+        RunStatus::Success,
+        RunStatus::Error,
+        RunStatus::Interrupted,
+        RunStatus::Timeout,
+    ];
+    let names = || known.map(RunStatus::name).join(", ");
+    let found = known.into_iter().find(|status| status.name() == word);
+    found.ok_or_else(|| ApiError::invalid(format!("`status`: `{word}` is none of {}", names())))
+}
+
+pub(crate) async fn get(caller: Caller, Path((thread, run)): Path<(String, String)>) -> ApiResult<Json<Value>> {
+    Ok(Json(run_json(&caller.run(&thread, &run, Action::Read).await?)))
+}
+
+pub(crate) async fn delete(caller: Caller, Path((thread, run)): Path<(String, String)>) -> ApiResult<StatusCode> {
+    let run = caller.run(&thread, &run, Action::CreateRun).await?;
+    caller.app.runs.remove_run(run.id).await.map_err(refused)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn join(
+    caller: Caller,
+    Path((thread, run)): Path<(String, String)>,
+    query: Query,
+) -> ApiResult<Response> {
+    let run = caller.run(&thread, &run, Action::Read).await?;
+    let leaves = if query.flag("cancel_on_disconnect")? { Leaves::Cancel } else { Leaves::Continue };
+    Ok(streams::until_end(&caller, &run, leaves))
+}
+
+fn action(query: &Query) -> ApiResult<Cancel> {
+    match query.get("action").unwrap_or("interrupt") {
+        "interrupt" => Ok(Cancel::Interrupt),
+        "rollback" => Ok(Cancel::Rollback),
+        other => Err(ApiError::invalid(format!("`action`: `{other}` is neither interrupt nor rollback"))),
+    }
+}
+
+const NONE_TO_CANCEL: &str = "No matching runs to cancel. Please verify the thread ID and run IDs are correct, and the \
+                              runs haven't been deleted or completed.";
+
+pub(crate) async fn cancel(
+    caller: Caller,
+    Path((thread, run)): Path<(String, String)>,
+    query: Query,
+) -> ApiResult<Response> {
+    let action = action(&query)?;
+    let waits = query.flag("wait")?;
+    let thread = caller.thread(&thread, Action::CreateRun).await?;
+    let run = id("run", &run)?;
+    let cancelled = caller.app.runs.cancel_runs(&thread.id, &[run], action).await.map_err(refused)?;
+    let Some(run) = cancelled.into_iter().next() else { return Err(ApiError::not_found(NONE_TO_CANCEL)) };
+    if !waits {
+        return Ok(StatusCode::ACCEPTED.into_response());
+    }
+    streams::end_of(&caller.app, &run).await?;
+    Ok(Json(json!({})).into_response())
+}
+
+/// Which runs to cancel.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct CancelBody {
+    status: Option<String>,
+    thread_id: Option<Uuid>,
+    run_ids: Option<Vec<Uuid>>,
+}
+
+pub(crate) async fn cancel_many(
+    caller: Caller,
+    query: Query,
+    MaybeBody(body): MaybeBody<CancelBody>,
+) -> ApiResult<StatusCode> {
+    let action = action(&query)?;
+    let mut cancelled = 0;
+    match (&body.status, body.thread_id, &body.run_ids) {
+        (None, Some(thread), Some(runs)) => {
+            let thread = caller.thread(&thread.to_string(), Action::CreateRun).await?;
+            cancelled += caller.app.runs.cancel_runs(&thread.id, runs, action).await.map_err(refused)?.len();
+        }
+        (Some(word), None, None) => {
+            let mut live = RunQuery::default().live();
+            match word.as_str() {
+                "pending" => live.status = vec![RunStatus::Pending],
+                "running" => live.status = vec![RunStatus::Running],
+                "all" => {}
+                other => {
+                    return Err(ApiError::invalid(format!("`status`: `{other}` is none of pending, running, all")));
+                }
+            }
+            live.limit = usize::MAX;
+            for run in caller.app.runs.runs(live).await.map_err(refused)? {
+                if caller.thread(&run.thread, Action::CreateRun).await.is_ok() {
+                    let runs = caller.app.runs.cancel_runs(&run.thread, &[run.id], action).await;
+                    cancelled += runs.map_err(refused)?.len();
+                }
+            }
+        }
+        _ => return Err(ApiError::invalid("give either `status`, or `thread_id` and `run_ids`")),
+    }
+    if cancelled == 0 {
+        return Err(ApiError::not_found("No runs found to cancel."));
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// How long a delayed answer waits before it shows that it is alive.
+pub(crate) const HEARTBEAT_EVERY: Duration = Duration::from_secs(5);
+
+/// What `wait` and `join` answer at the end.
+pub(crate) fn final_body(run: &Run) -> Value {
+    row::output(run)
+}

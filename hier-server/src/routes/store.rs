@@ -1,0 +1,169 @@
+//! The memory across threads.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::http::StatusCode;
+use hier_core::store::{Index, Item, Namespaces, Op, OpResult, Search};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::app::Caller;
+use crate::auth::Action;
+use crate::body::{Body, MaybeBody, Query};
+use crate::error::{ApiError, ApiResult};
+use crate::fault;
+use crate::time::iso;
+
+fn item_json(item: &Item) -> Value {
+    json!({
+        "namespace": item.namespace, "key": item.key, "value": item.value,
+        "created_at": iso(item.created_at), "updated_at": iso(item.updated_at),
+    })
+}
+
+/// Labels are texts without dots: they are joined with dots in addresses.
+fn labels(namespace: &[String]) -> ApiResult<()> {
+    match namespace.iter().find(|label| label.is_empty() || label.contains('.')) {
+        Some(label) => {
+            Err(ApiError::invalid(format!("Namespace label '{label}' must be a non-empty string without periods")))
+        }
+        None => Ok(()),
+    }
+}
+
+async fn one(caller: &Caller, op: Op) -> ApiResult<OpResult> {
+    let mut results = caller.app.store.batch(vec![op]).await.map_err(fault::store)?;
+    results.pop().ok_or_else(|| ApiError::internal(&"a store answered nothing"))
+}
+
+/// An item to be put.
+#[derive(Debug, Deserialize)]
+pub(crate) struct PutBody {
+    namespace: Vec<String>,
+    key: String,
+    value: Map<String, Value>,
+    #[serde(default)]
+    index: Option<IndexBody>,
+    /// Minutes.
+    #[serde(default)]
+    ttl: Option<f64>,
+}
+
+/// Which fields a search by meaning looks at: none (`false`), or these.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum IndexBody {
+    Switch(bool),
+    Fields(Vec<String>),
+}
+
+pub(crate) async fn put(caller: Caller, Body(body): Body<PutBody>) -> ApiResult<StatusCode> {
+    labels(&body.namespace)?;
+    caller.may_in_store(Action::Update, &body.namespace).await?;
+    let minutes = |minutes: f64| {
+        let lives = Duration::try_from_secs_f64(minutes * 60.0);
+        lives.map_err(|_| ApiError::invalid(format!("`ttl`: {minutes} is no number of minutes from 0 on")))
+    };
+    let op = Op::Put {
+        namespace: body.namespace,
+        key: body.key,
+        value: Some(body.value),
+        index: match body.index {
+            None | Some(IndexBody::Switch(true)) => Index::Configured,
+            Some(IndexBody::Switch(false)) => Index::None,
+            Some(IndexBody::Fields(fields)) => Index::Fields(fields),
+        },
+        time_to_live: body.ttl.map(minutes).transpose()?,
+    };
+    one(&caller, op).await.map(|_| StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn get(caller: Caller, query: Query) -> ApiResult<Json<Value>> {
+    let key = query.get("key").ok_or_else(|| ApiError::invalid("`key` is missing"))?.to_owned();
+    let namespace = query.get("namespace").unwrap_or_default().split('.');
+    let namespace: Vec<String> = namespace.filter(|label| !label.is_empty()).map(str::to_owned).collect();
+    caller.may_in_store(Action::Read, &namespace).await?;
+    let refresh = query.get("refresh_ttl").map(|_| query.flag("refresh_ttl")).transpose()?;
+    match one(&caller, Op::Get { namespace, key, refresh }).await? {
+        OpResult::Item(Some(item)) => Ok(Json(item_json(&item))),
+        _ => Ok(Json(Value::Null)),
+    }
+}
+
+/// An item to be deleted.
+#[derive(Debug, Deserialize)]
+pub(crate) struct DeleteBody {
+    #[serde(default)]
+    namespace: Vec<String>,
+    key: String,
+}
+
+pub(crate) async fn delete(caller: Caller, Body(body): Body<DeleteBody>) -> ApiResult<StatusCode> {
+    labels(&body.namespace)?;
+    caller.may_in_store(Action::Delete, &body.namespace).await?;
+    let DeleteBody { namespace, key } = body;
+    let op = Op::Put { namespace, key, value: None, index: Index::Configured, time_to_live: None };
+    one(&caller, op).await.map(|_| StatusCode::NO_CONTENT)
+}
+
+/// What to search for.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct SearchBody {
+    namespace_prefix: Option<Vec<String>>,
+    filter: Option<Map<String, Value>>,
+    limit: Option<usize>,
+    offset: Option<usize>,
+    query: Option<String>,
+    refresh_ttl: Option<bool>,
+}
+
+pub(crate) async fn search(caller: Caller, MaybeBody(body): MaybeBody<SearchBody>) -> ApiResult<Json<Value>> {
+    let prefix = body.namespace_prefix.unwrap_or_default();
+    caller.may_in_store(Action::Search, &prefix).await?;
+    let op = Op::Search(Search {
+        prefix,
+        query: body.query,
+        filter: body.filter.unwrap_or_default(),
+        limit: limit(&caller, body.limit, 10)?,
+        offset: body.offset.unwrap_or(0),
+        refresh: body.refresh_ttl,
+    });
+    let OpResult::Items(items) = one(&caller, op).await? else { return Ok(Json(json!({ "items": [] }))) };
+    let scored = items.iter().map(|item| {
+        let mut object = item_json(item);
+        object["score"] = json!(item.score);
+        object
+    });
+    Ok(Json(json!({ "items": scored.collect::<Vec<_>>() })))
+}
+
+/// Which namespaces to list.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct NamespacesBody {
+    prefix: Option<Vec<String>>,
+    suffix: Option<Vec<String>>,
+    max_depth: Option<usize>,
+    limit: Option<usize>,
+    offset: Option<usize>,
+}
+
+pub(crate) async fn namespaces(caller: Caller, MaybeBody(body): MaybeBody<NamespacesBody>) -> ApiResult<Json<Value>> {
+    let prefix = body.prefix.unwrap_or_default();
+    caller.may_in_store(Action::Search, &prefix).await?;
+    let op = Op::Namespaces(Namespaces {
+        prefix,
+        suffix: body.suffix.unwrap_or_default(),
+        max_depth: body.max_depth,
+        limit: limit(&caller, body.limit, 100)?,
+        offset: body.offset.unwrap_or(0),
+    });
+    let OpResult::Namespaces(found) = one(&caller, op).await? else { return Ok(Json(json!({ "namespaces": [] }))) };
+    Ok(Json(json!({ "namespaces": found })))
+}
+
+fn limit(caller: &Caller, limit: Option<usize>, unless: usize) -> ApiResult<usize> {
+    super::page::Page::new(caller, limit, None, unless).map(|page| page.limit)
+}

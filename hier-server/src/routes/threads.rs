@@ -1,0 +1,257 @@
+//! Threads as rows: made, found, changed, copied, deleted. Their states are in `states`.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::Path;
+use axum::http::StatusCode;
+use axum::response::Response;
+use hier_core::checkpoint::{Prune, Strategy};
+use hier_core::runs::{IfExists, NewThread, Order, SortBy, ThreadPatch, ThreadQuery, ThreadRow, ThreadStatus};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::assistants::IfExistsWord;
+use super::page::Page;
+use super::states;
+use crate::app::{Caller, matches};
+use crate::auth::{Action, Resource};
+use crate::body::{Body, MaybeBody};
+use crate::error::{ApiError, ApiResult};
+use crate::fault::{refused, saver};
+use crate::wire::message;
+use crate::wire::row::{select, thread};
+
+/// What creates or changes a thread.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ThreadBody {
+    thread_id: Option<Uuid>,
+    metadata: Option<Map<String, Value>>,
+    if_exists: Option<IfExistsWord>,
+    ttl: Option<Ttl>,
+    supersteps: Option<Vec<states::Superstep>>,
+}
+
+/// How long a thread lives after it last changed: minutes, or an object of them.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Ttl {
+    Minutes(f64),
+    Strategy {
+        #[serde(default)]
+        strategy: Option<String>,
+        ttl: f64,
+    },
+}
+
+impl Ttl {
+    pub(crate) fn duration(&self) -> ApiResult<Duration> {
+        let minutes = match self {
+            Self::Minutes(minutes) => *minutes,
+            Self::Strategy { strategy, ttl } => {
+                if let Some(other) = strategy.as_deref().filter(|strategy| *strategy != "delete") {
+                    return Err(ApiError::invalid(format!("`ttl.strategy`: `{other}` is not supported: it is `delete`")));
+                }
+                *ttl
+            }
+        };
+        let seconds = minutes * 60.0;
+        Duration::try_from_secs_f64(seconds)
+            .map_err(|_| ApiError::invalid(format!("`ttl`: {minutes} is no number of minutes from 0 on")))
+    }
+}
+
+pub(crate) async fn create(caller: Caller, MaybeBody(body): MaybeBody<ThreadBody>) -> ApiResult<Json<Value>> {
+    let filter = caller.may(Resource::Threads, Action::Create).await?;
+    let mut new = NewThread::new(body.thread_id.unwrap_or_else(Uuid::now_v7).to_string());
+    new.metadata = body.metadata.unwrap_or_default();
+    new.metadata.extend(filter.clone());
+    new.time_to_live = body.ttl.as_ref().map(Ttl::duration).transpose()?;
+    if body.if_exists == Some(IfExistsWord::DoNothing) {
+        new.if_exists = IfExists::DoNothing;
+    }
+    let supersteps = body.supersteps.filter(|steps| !steps.is_empty());
+    let graph = match &supersteps {
+        None => None,
+        Some(_) => {
+            let name = new.metadata.get("graph_id").and_then(Value::as_str);
+            let missing = || ApiError::invalid("`supersteps` need `metadata.graph_id`: the graph whose states they are");
+            Some(caller.app.graph(name.ok_or_else(missing)?)?)
+        }
+    };
+    let id = new.id.clone();
+    let mut row = caller.app.runs.create_thread(new).await.map_err(refused)?;
+    if !matches(&row.metadata, &filter) {
+        return Err(ApiError::conflict(format!("Thread with ID {id} already exists")));
+    }
+    if let (Some(steps), Some(graph)) = (supersteps, graph) {
+        if let Err(error) = states::apply_supersteps(&caller, &graph, &id, steps).await {
+            // A thread that could not be filled was not made.
+            caller.app.runs.remove_thread(&id).await.map_err(refused)?;
+            return Err(error);
+        }
+        row = caller.app.runs.thread(&id).await.map_err(refused)?.ok_or_else(|| ApiError::no_thread(&id))?;
+    }
+    Ok(Json(thread(&row)))
+}
+
+pub(crate) async fn get(caller: Caller, Path(id): Path<String>) -> ApiResult<Json<Value>> {
+    Ok(Json(thread(&caller.thread(&id, Action::Read).await?)))
+}
+
+pub(crate) async fn patch(
+    caller: Caller,
+    Path(id): Path<String>,
+    MaybeBody(body): MaybeBody<ThreadBody>,
+) -> ApiResult<Json<Value>> {
+    let row = caller.thread(&id, Action::Update).await?;
+    let mut patch = ThreadPatch::metadata(body.metadata.unwrap_or_default());
+    // Nobody gives a thread away.
+    patch.metadata.extend(caller.may(Resource::Threads, Action::Update).await?);
+    patch.time_to_live = body.ttl.as_ref().map(Ttl::duration).transpose()?;
+    Ok(Json(thread(&caller.app.runs.update_thread(&row.id, patch).await.map_err(refused)?)))
+}
+
+pub(crate) async fn delete(caller: Caller, Path(id): Path<String>) -> ApiResult<StatusCode> {
+    let row = caller.thread(&id, Action::Delete).await?;
+    caller.app.runs.remove_thread(&row.id).await.map_err(refused)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn copy(caller: Caller, Path(id): Path<String>) -> ApiResult<Json<Value>> {
+    let row = caller.thread(&id, Action::Read).await?;
+    caller.may(Resource::Threads, Action::Create).await?;
+    let copy = Uuid::now_v7().to_string();
+    Ok(Json(thread(&caller.app.runs.clone_thread(&row.id, &copy).await.map_err(refused)?)))
+}
+
+/// What to search for.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct SearchBody {
+    ids: Option<Vec<Uuid>>,
+    metadata: Option<Map<String, Value>>,
+    values: Option<Map<String, Value>>,
+    status: Option<ThreadStatus>,
+    limit: Option<usize>,
+    offset: Option<usize>,
+    sort_by: Option<String>,
+    sort_order: Option<String>,
+    select: Option<Vec<String>>,
+    extract: Option<Map<String, Value>>,
+}
+
+impl SearchBody {
+    async fn query(&self, caller: &Caller) -> ApiResult<ThreadQuery> {
+        let filter = caller.may(Resource::Threads, Action::Search).await?;
+        let mut query = ThreadQuery::default();
+        query.ids = self.ids.as_ref().map(|ids| ids.iter().map(Uuid::to_string).collect());
+        query.metadata = self.metadata.clone().unwrap_or_default();
+        query.metadata.extend(filter);
+        let mut values = Value::Object(self.values.clone().unwrap_or_default());
+        message::inward(&mut values);
+        query.values = values.as_object().cloned().unwrap_or_default();
+        query.status = self.status;
+        query.sort_by = match self.sort_by.as_deref().unwrap_or("created_at") {
+            "created_at" => SortBy::Created,
+            "updated_at" => SortBy::Updated,
+            "state_updated_at" => SortBy::StateUpdated,
+            "thread_id" => SortBy::Id,
+            "status" => SortBy::Status,
+            other => {
+                let known = "thread_id, status, created_at, updated_at or state_updated_at";
+                return Err(ApiError::invalid(format!("`sort_by`: `{other}` is not {known}")));
+            }
+        };
+        query.order = match self.sort_order.as_deref().map(str::to_ascii_lowercase).as_deref() {
+            Some("asc") => Order::Ascending,
+            None | Some("desc") => Order::Descending,
+            Some(other) => return Err(ApiError::invalid(format!("`sort_order`: `{other}` is neither asc nor desc"))),
+        };
+        Ok(query)
+    }
+}
+
+pub(crate) async fn search(caller: Caller, MaybeBody(body): MaybeBody<SearchBody>) -> ApiResult<Response> {
+    let page = Page::new(&caller, body.limit, body.offset, 10)?;
+    let mut query = body.query(&caller).await?;
+    (query.limit, query.offset) = (page.probe(), page.offset);
+    let wants = |field: &str| body.select.as_ref().is_none_or(|fields| fields.iter().any(|name| name == field));
+    query.with_values = wants("values") || body.extract.is_some();
+    let found = caller.app.runs.search_threads(query).await.map_err(refused)?;
+    let row = |row: &ThreadRow| {
+        let object = thread(row);
+        let extracted = body.extract.as_ref().map(|paths| extract(&object, paths));
+        let mut object = select(object, body.select.as_deref());
+        if let Some(extracted) = extracted {
+            object["extracted"] = extracted;
+        }
+        object
+    };
+    Ok(page.answer(found.iter().map(row).collect()))
+}
+
+/// Parts of a thread, by paths like `values.messages[-1].content`.
+fn extract(thread: &Value, paths: &Map<String, Value>) -> Value {
+    let found = paths.iter().map(|(alias, path)| {
+        let value = path.as_str().and_then(|path| at(thread, path)).cloned().unwrap_or_default();
+        (alias.clone(), value)
+    });
+    Value::Object(found.collect())
+}
+
+fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+    let steps = path.split(['.', '[']).map(|step| step.trim_end_matches(']')).filter(|step| !step.is_empty());
+    steps.into_iter().try_fold(value, |value, step| match value {
+        Value::Object(fields) => fields.get(step),
+        Value::Array(items) => {
+            let index: i64 = step.parse().ok()?;
+            let from_end = || items.len().checked_sub(usize::try_from(index.unsigned_abs()).ok()?);
+            items.get(usize::try_from(index).ok().or_else(from_end)?)
+        }
+        _ => None,
+    })
+}
+
+pub(crate) async fn count(caller: Caller, MaybeBody(body): MaybeBody<SearchBody>) -> ApiResult<Json<u64>> {
+    let query = body.query(&caller).await?;
+    Ok(Json(caller.app.runs.count_threads(query).await.map_err(refused)?))
+}
+
+/// What to prune.
+#[derive(Debug, Deserialize)]
+pub(crate) struct PruneBody {
+    thread_ids: Vec<Uuid>,
+    #[serde(default)]
+    strategy: PruneStrategy,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+enum PruneStrategy {
+    /// The whole thread.
+    #[default]
+    Delete,
+    /// Everything but its latest checkpoint.
+    KeepLatest,
+}
+
+pub(crate) async fn prune(caller: Caller, Body(body): Body<PruneBody>) -> ApiResult<Json<Value>> {
+    let mut pruned = 0_u64;
+    for thread in &body.thread_ids {
+        // Those that are not there, or somebody else's, are left out: so does the reference.
+        let Ok(row) = caller.thread(&thread.to_string(), Action::Delete).await else { continue };
+        match body.strategy {
+            PruneStrategy::Delete => {
+                pruned += u64::from(caller.app.runs.remove_thread(&row.id).await.map_err(refused)?);
+            }
+            PruneStrategy::KeepLatest => {
+                caller.app.runs.prune(Prune::threads([row.id], Strategy::KeepLatest)).await.map_err(|error| saver(&error))?;
+                pruned += 1;
+            }
+        }
+    }
+    Ok(Json(json!({ "pruned_count": pruned })))
+}

@@ -1,0 +1,353 @@
+//! Turns the events of a run's log into those that a client of the first protocol has asked for.
+
+use std::time::SystemTime;
+
+use hier_core::runs::{EventRow, Run, RunStatus, event_mode};
+use serde_json::{Map, Value, json};
+
+use super::mode::Mode;
+use super::speech::{Speeches, What, written};
+use crate::time::iso;
+use crate::wire::{message, question};
+
+/// An event as it goes over the wire.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Told {
+    /// Its name.
+    pub(crate) event: String,
+    /// Its data.
+    pub(crate) data: Value,
+}
+
+impl Told {
+    fn new(event: impl Into<String>, data: Value) -> Self {
+        Self { event: event.into(), data }
+    }
+}
+
+/// The modes of the engine whose events the modes of a client are made of.
+pub(crate) fn recorded(modes: &[Mode]) -> Vec<String> {
+    let of = |mode: &Mode| -> &[&str] {
+        match mode {
+            Mode::Values => &["values"],
+            Mode::Updates => &["updates"],
+            Mode::Messages | Mode::MessagesTuple => &["messages", "updates"],
+            Mode::Custom => &["custom"],
+            Mode::Tasks => &["tasks"],
+            Mode::Checkpoints => &["checkpoints"],
+            Mode::Debug => &["debug", "checkpoints"],
+            Mode::Events => &["tasks", "messages", "values"],
+        }
+    };
+    let mut names: Vec<String> = modes.iter().flat_map(of).map(|name| (*name).to_owned()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// Translates the events of one run, in their order.
+#[derive(Debug)]
+pub(crate) struct Translator {
+    run: Run,
+    modes: Vec<Mode>,
+    subgraphs: bool,
+    /// The state of the root as it was told last.
+    values: Value,
+    speeches: Speeches,
+}
+
+impl Translator {
+    /// Translates for a client that asks for these modes.
+    pub(crate) fn new(run: Run, modes: Vec<Mode>, subgraphs: bool) -> Self {
+        Self { run, modes, subgraphs, values: json!({}), speeches: Speeches::default() }
+    }
+
+    /// The first event of each run.
+    pub(crate) fn opening(run: &Run, attempt: u64) -> Told {
+        Told::new("metadata", json!({ "run_id": run.id, "attempt": attempt }))
+    }
+
+    fn has(&self, mode: Mode) -> bool {
+        self.modes.contains(&mode)
+    }
+
+    /// What a client is told of an event.
+    pub(crate) fn event(&mut self, row: &EventRow) -> Vec<Told> {
+        let event = &row.event;
+        let namespace = &*event.namespace;
+        if event.mode == event_mode::START {
+            let attempt = event.data.get("attempt").and_then(Value::as_u64).unwrap_or(1);
+            let mut told = vec![Self::opening(&self.run, attempt)];
+            told.extend(self.root("on_chain_start", || json!({ "input": self.run.request.input })));
+            return told;
+        }
+        // Models are heard wherever in the tree they are; anything else of a subgraph only by who asks for it.
+        if !namespace.is_empty() && !self.subgraphs && event.mode != "messages" {
+            return Vec::new();
+        }
+        let mut data = event.data.clone();
+        match &*event.mode {
+            "messages" => self.message(&data, namespace),
+            "values" => {
+                message::outward(&mut data);
+                self.state(data, namespace)
+            }
+            "updates" => {
+                message::outward(&mut data);
+                self.updates(data, namespace)
+            }
+            "custom" => self.plain(Mode::Custom, namespace, data),
+            "tasks" => {
+                message::outward(&mut data);
+                self.task(data, namespace)
+            }
+            "debug" => {
+                message::outward(&mut data);
+                self.debug(data, namespace)
+            }
+            "checkpoints" => {
+                message::outward(&mut data);
+                self.checkpoint(&data, namespace, row.at)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn plain(&self, mode: Mode, namespace: &[String], data: Value) -> Vec<Told> {
+        if self.has(mode) { vec![Told::new(named(mode.name(), namespace), data)] } else { Vec::new() }
+    }
+
+    fn state(&mut self, data: Value, namespace: &[String]) -> Vec<Told> {
+        if namespace.is_empty() {
+            self.values.clone_from(&data);
+        }
+        self.plain(Mode::Values, namespace, data)
+    }
+
+    fn updates(&mut self, mut data: Value, namespace: &[String]) -> Vec<Told> {
+        let mut told = Vec::new();
+        if self.has(Mode::Messages) || self.has(Mode::MessagesTuple) {
+            for (node, update) in data.as_object().into_iter().flatten().filter(|(node, _)| !node.starts_with("__")) {
+                for (id, written) in written(update) {
+                    if self.speeches.note(id) {
+                        let metadata = self.spoken_metadata(node, None, 0, namespace);
+                        told.extend(self.whole(id, Value::Object(written.clone()), metadata, namespace));
+                    }
+                }
+            }
+        }
+        if let Some(asked) = data.get("__interrupt__") {
+            data = json!({ "__interrupt__": question::each(Some(asked), question::asked) });
+        }
+        told.extend(self.plain(Mode::Updates, namespace, data));
+        told
+    }
+
+    /// A message that was not told piece by piece.
+    fn whole(&self, id: &str, message: Value, metadata: Value, namespace: &[String]) -> Vec<Told> {
+        let mut told = Vec::new();
+        if self.has(Mode::Messages) {
+            told.push(Told::new(self.of("messages/metadata", namespace), json!({ id: { "metadata": metadata } })));
+            told.push(Told::new(self.of("messages/complete", namespace), json!([message])));
+        }
+        if self.has(Mode::MessagesTuple) {
+            told.push(Told::new(self.of("messages", namespace), json!([message, metadata])));
+        }
+        told
+    }
+
+    /// The name of an event about messages: those of subgraphs are told to everybody, with a namespace only to who asks.
+    fn of(&self, event: &str, namespace: &[String]) -> String {
+        if self.subgraphs { named(event, namespace) } else { event.to_owned() }
+    }
+
+    fn message(&mut self, data: &Value, namespace: &[String]) -> Vec<Told> {
+        let Some(piece) = self.speeches.take(data) else { return Vec::new() };
+        let node = data.get("node").and_then(Value::as_str).unwrap_or_default();
+        let step = data.get("step").and_then(Value::as_i64).unwrap_or(0);
+        let metadata = self.spoken_metadata(node, data.get("task").and_then(Value::as_str), step, namespace);
+        let mut told = Vec::new();
+        if self.has(Mode::Messages) {
+            if piece.is_first {
+                let about = json!({ &piece.id: { "metadata": metadata } });
+                told.push(Told::new(self.of("messages/metadata", namespace), about));
+            }
+            let (event, message) = match &piece.what {
+                What::Done { message, is_new: true } => ("messages/complete", message.clone()),
+                What::Done { message, .. } => ("messages/partial", message.clone()),
+                _ => ("messages/partial", self.speeches.grown(&piece.id)),
+            };
+            told.push(Told::new(self.of(event, namespace), json!([message])));
+        }
+        if self.has(Mode::MessagesTuple) {
+            let chunk = self.speeches.chunk(&piece);
+            told.push(Told::new(self.of("messages", namespace), json!([chunk, metadata])));
+        }
+        if self.has(Mode::Events) {
+            let (event, data) = match &piece.what {
+                What::Done { message, .. } => ("on_chat_model_end", json!({ "output": message })),
+                _ => ("on_chat_model_stream", json!({ "chunk": self.speeches.chunk(&piece) })),
+            };
+            let about = json!({
+                "event": event, "data": data, "run_id": piece.id, "name": node, "tags": ["seq:step:1"], "metadata": metadata,
+                "parent_ids": [self.run.id],
+            });
+            told.push(Told::new("events", about));
+        }
+        told
+    }
+
+    /// What is said of each task and message of the run.
+    pub(crate) fn metadata(&self) -> Map<String, Value> {
+        let mut metadata = self.run.metadata.clone();
+        metadata.insert("graph_id".into(), self.run.graph.clone().into());
+        metadata.insert("assistant_id".into(), json!(self.run.assistant));
+        metadata.insert("run_id".into(), self.run.id.to_string().into());
+        metadata.insert("run_attempt".into(), self.run.attempts.max(1).into());
+        metadata
+    }
+
+    fn spoken_metadata(&self, node: &str, task: Option<&str>, step: i64, namespace: &[String]) -> Value {
+        let mut metadata = self.metadata();
+        metadata.insert("thread_id".into(), self.run.thread.clone().into());
+        let mut levels = namespace.to_vec();
+        levels.push(task.map_or_else(|| node.to_owned(), |task| format!("{node}:{task}")));
+        let checkpoint_ns = levels.join("|");
+        metadata.insert("langgraph_step".into(), step.into());
+        metadata.insert("langgraph_node".into(), node.into());
+        metadata.insert("langgraph_triggers".into(), json!([format!("branch:to:{node}")]));
+        metadata.insert("langgraph_path".into(), json!(["__pregel_pull", node]));
+        metadata.insert("langgraph_checkpoint_ns".into(), checkpoint_ns.clone().into());
+        metadata.insert("checkpoint_ns".into(), checkpoint_ns.into());
+        Value::Object(metadata)
+    }
+
+    /// The payload of a task as clients read it.
+    fn task_payload(&self, mut data: Value) -> Value {
+        if data.get("input").is_some() {
+            data["metadata"] = Value::Object(self.metadata());
+        }
+        if let Some(asked) = data.get("interrupts") {
+            data["interrupts"] = question::each(Some(asked), question::asked);
+        }
+        data
+    }
+
+    fn task(&self, data: Value, namespace: &[String]) -> Vec<Told> {
+        let mut told: Vec<Told> = self.node_event(&data).into_iter().collect();
+        told.extend(self.plain(Mode::Tasks, namespace, self.task_payload(data)));
+        told
+    }
+
+    fn debug(&self, mut data: Value, namespace: &[String]) -> Vec<Told> {
+        let millis = data.get("timestamp").and_then(Value::as_u64).unwrap_or(0);
+        let at = SystemTime::UNIX_EPOCH + std::time::Duration::from_millis(millis);
+        data["timestamp"] = iso(at).into();
+        data["payload"] = self.task_payload(data["payload"].take());
+        self.plain(Mode::Debug, namespace, data)
+    }
+
+    fn checkpoint(&self, data: &Value, namespace: &[String], at: SystemTime) -> Vec<Told> {
+        let ns = namespace.join("|");
+        let configured = |id: Option<&Value>| {
+            let id = id.filter(|id| !id.is_null())?;
+            Some(json!({ "configurable": {
+                "checkpoint_ns": ns, "run_id": self.run.id, "thread_id": self.run.thread, "graph_id": self.run.graph,
+                "assistant_id": self.run.assistant, "checkpoint_id": id,
+            } }))
+        };
+        let flat = |id: Option<&Value>| {
+            let id = id.filter(|id| !id.is_null())?;
+            Some(json!({ "checkpoint_id": id, "thread_id": self.run.thread, "checkpoint_ns": ns }))
+        };
+        let id = data.pointer("/config/checkpoint_id");
+        let parent = data.pointer("/parent_config/checkpoint_id");
+        let step = data.pointer("/metadata/step").cloned().unwrap_or_default();
+        let tasks = data.get("tasks").and_then(Value::as_array).into_iter().flatten().map(|task| {
+            json!({ "id": task.get("id"), "name": task.get("name"), "interrupts": [], "state": null })
+        });
+        let mut payload = json!({
+            "config": configured(id),
+            "parent_config": configured(parent),
+            "values": data.get("values"),
+            "metadata": { "source": data.pointer("/metadata/source"), "step": step, "parents": {} },
+            "next": data.get("next"),
+            "tasks": tasks.collect::<Value>(),
+        });
+        let mut told = self.plain(Mode::Checkpoints, namespace, payload.clone());
+        if self.has(Mode::Debug) {
+            payload["checkpoint"] = json!(flat(id));
+            payload["parent_checkpoint"] = json!(flat(parent));
+            let debug = json!({ "step": step, "timestamp": iso(at), "type": "checkpoint", "payload": payload });
+            told.extend(self.plain(Mode::Debug, namespace, debug));
+        }
+        told
+    }
+
+    /// An event about the root as LangChain tells of its runnables.
+    fn root(&self, event: &str, data: impl FnOnce() -> Value) -> Option<Told> {
+        self.has(Mode::Events).then(|| {
+            let mut data = data();
+            message::outward(&mut data);
+            Told::new(
+                "events",
+                json!({
+                    "event": event, "data": data, "name": self.run.graph, "tags": [], "run_id": self.run.id,
+                    "metadata": self.metadata(), "parent_ids": [],
+                }),
+            )
+        })
+    }
+
+    /// The same about a node.
+    fn node_event(&self, data: &Value) -> Option<Told> {
+        if !self.has(Mode::Events) {
+            return None;
+        }
+        let (event, about) = match data.get("input") {
+            Some(input) => ("on_chain_start", json!({ "input": input })),
+            None => ("on_chain_end", json!({ "output": data.get("result") })),
+        };
+        Some(Told::new(
+            "events",
+            json!({
+                "event": event, "data": about, "name": data.get("name"), "tags": [], "run_id": data.get("id"),
+                "metadata": self.metadata(), "parent_ids": [self.run.id],
+            }),
+        ))
+    }
+
+    /// What a client is told at the end, with the run as it ended: a state with what is asked, a breakpoint, an error.
+    pub(crate) fn end(&mut self, ended: &Run) -> Vec<Told> {
+        self.run = ended.clone();
+        if let Some(error) = &ended.error {
+            return vec![Told::new("error", json!(error))];
+        }
+        if ended.status != RunStatus::Success {
+            return Vec::new();
+        }
+        let mut told = Vec::new();
+        let asked = ended.output.as_ref().and_then(|output| output.get("__interrupt__")).and_then(Value::as_array);
+        match asked {
+            Some(asked) if asked.is_empty() => {
+                told.extend(self.plain(Mode::Updates, &[], json!({ "__interrupt__": [] })));
+            }
+            Some(asked) => {
+                let asked: Value = asked.iter().map(question::asked).collect();
+                let mut values = self.values.clone();
+                if let Some(values) = values.as_object_mut() {
+                    values.insert("__interrupt__".into(), asked);
+                }
+                told.extend(self.plain(Mode::Values, &[], values));
+            }
+            None => {}
+        }
+        told.extend(self.root("on_chain_end", || json!({ "output": ended.output })));
+        told
+    }
+}
+
+/// The name of an event of a subgraph.
+fn named(event: &str, namespace: &[String]) -> String {
+    if namespace.is_empty() { event.to_owned() } else { format!("{event}|{}", namespace.join("|")) }
+}

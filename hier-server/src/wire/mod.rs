@@ -1,0 +1,7 @@
+//! The forms of what goes over the wire.
+
+pub(crate) mod message;
+pub(crate) mod question;
+pub(crate) mod row;
+pub(crate) mod run;
+pub(crate) mod state;

@@ -1,0 +1,95 @@
+//! Rows of the database as clients read them: threads and runs.
+
+use hier_core::runs::{Run, ThreadRow};
+use serde_json::{Map, Value, json};
+
+use super::{message, question};
+use crate::time::iso;
+
+/// A thread. One that never ran has fewer fields, as in the reference.
+pub(crate) fn thread(row: &ThreadRow) -> Value {
+    let mut values = row.values.clone().unwrap_or_default();
+    message::outward(&mut values);
+    let mut object = json!({
+        "thread_id": row.id,
+        "created_at": iso(row.created),
+        "updated_at": iso(row.updated),
+        "state_updated_at": iso(row.state_updated),
+        "metadata": row.metadata,
+        "status": row.status.name(),
+        "config": row.config,
+        "values": values,
+    });
+    if row.values.is_some() || row.error.is_some() || !row.interrupts.is_empty() {
+        object["error"] = json!(row.error);
+        object["interrupts"] = interrupts(&row.interrupts);
+    }
+    if let Some(lives) = row.time_to_live {
+        let ends = row.updated.checked_add(lives).map(iso);
+        object["ttl"] = json!({ "strategy": "delete", "ttl_minutes": lives.as_secs_f64() / 60.0, "expires_at": ends });
+    }
+    object
+}
+
+fn interrupts(of: &Map<String, Value>) -> Value {
+    let listed = of.iter().map(|(task, asked)| (task.clone(), question::each(Some(asked), question::listed)));
+    Value::Object(listed.collect())
+}
+
+/// A run. What it was asked for stands in `kwargs`, without who asked for it.
+pub(crate) fn run(row: &Run) -> Value {
+    let request = &row.request;
+    let mut input = request.input.clone();
+    message::outward(&mut input);
+    let extra = |name: &str| request.extra.get(name).cloned().unwrap_or_default();
+    let durability = request.durability.as_deref().unwrap_or("async");
+    json!({
+        "run_id": row.id,
+        "thread_id": row.thread,
+        "assistant_id": row.assistant,
+        "metadata": row.metadata,
+        "status": row.status.name(),
+        "kwargs": {
+            "input": input,
+            "command": request.command,
+            "config": request.config,
+            "context": request.context,
+            "stream_mode": extra("stream_mode"),
+            "interrupt_before": request.interrupt_before,
+            "interrupt_after": request.interrupt_after,
+            "webhook": extra("webhook"),
+            "feedback_keys": extra("feedback_keys"),
+            "temporary": row.temporary,
+            "subgraphs": extra("stream_subgraphs"),
+            "resumable": extra("resumable"),
+            "checkpoint_during": durability != "exit",
+            "durability": durability,
+        },
+        "multitask_strategy": row.multitask_strategy,
+        "created_at": iso(row.created),
+        "updated_at": iso(row.updated),
+    })
+}
+
+/// What a run without an error returned, as `wait` and `join` tell it: its values, and what is asked.
+pub(crate) fn output(row: &Run) -> Value {
+    if let Some(error) = &row.error {
+        return json!({ "__error__": error });
+    }
+    let mut output = row.output.clone().unwrap_or_else(|| json!({}));
+    message::outward(&mut output);
+    if let Some(asked) = output.get("__interrupt__").filter(|asked| asked.is_array()) {
+        output["__interrupt__"] = question::each(Some(asked), question::asked);
+    }
+    output
+}
+
+/// Keeps only the fields that a client selects.
+pub(crate) fn select(object: Value, fields: Option<&[String]>) -> Value {
+    match (object, fields) {
+        (Value::Object(object), Some(fields)) => {
+            object.into_iter().filter(|(name, _)| fields.iter().any(|field| field == name)).collect()
+        }
+        (object, _) => object,
+    }
+}

@@ -1,0 +1,232 @@
+//! What clients send to create a run.
+
+use std::time::Duration;
+
+use hier_core::Durability;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::stream::mode::Mode;
+
+/// A value, or a list of them.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(untagged)]
+pub(crate) enum OneOrMany<T> {
+    /// One.
+    One(T),
+    /// Several.
+    Many(Vec<T>),
+}
+
+impl<T> OneOrMany<T> {
+    pub(crate) fn into_vec(self) -> Vec<T> {
+        match self {
+            Self::One(one) => vec![one],
+            Self::Many(many) => many,
+        }
+    }
+}
+
+/// The body that creates a run, on a thread or without one.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct RunCreate {
+    /// An assistant's id, or the name of a graph.
+    pub(crate) assistant_id: Required,
+    pub(crate) input: Option<Value>,
+    pub(crate) command: Option<CommandBody>,
+    pub(crate) config: Option<ConfigBody>,
+    pub(crate) context: Option<Value>,
+    pub(crate) metadata: Option<Map<String, Value>>,
+    #[serde(deserialize_with = "modes")]
+    pub(crate) stream_mode: Option<Vec<Mode>>,
+    pub(crate) stream_subgraphs: Option<bool>,
+    pub(crate) stream_resumable: Option<bool>,
+    pub(crate) interrupt_before: Option<OneOrMany<String>>,
+    pub(crate) interrupt_after: Option<OneOrMany<String>>,
+    pub(crate) webhook: Option<String>,
+    pub(crate) feedback_keys: Option<Vec<String>>,
+    pub(crate) after_seconds: Option<f64>,
+    pub(crate) durability: Option<DurabilityWord>,
+    pub(crate) checkpoint_during: Option<bool>,
+    pub(crate) checkpoint: Option<Value>,
+    pub(crate) checkpoint_id: Option<Uuid>,
+    pub(crate) multitask_strategy: Option<Multitask>,
+    pub(crate) if_not_exists: Option<IfNotExists>,
+    pub(crate) on_completion: Option<OnCompletion>,
+    pub(crate) on_disconnect: Option<OnDisconnect>,
+}
+
+/// A text that has to be there. Its absence is an error of the handler's, so that other fields can be left out.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Required(pub(crate) Option<String>);
+
+/// Modes, each checked, with the place of the one that is wrong.
+fn modes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Mode>>, D::Error> {
+    let value = Option::<Value>::deserialize(deserializer)?;
+    let list = match value {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::Array(list)) => list,
+        Some(one) => vec![one],
+    };
+    let mode = |value: Value| {
+        let Value::String(name) = &value else {
+            return Err(serde::de::Error::custom(format!("{value} is no stream mode, which are texts")));
+        };
+        Mode::parse(name).ok_or_else(|| serde::de::Error::custom(Mode::unknown(name)))
+    };
+    list.into_iter().map(mode).collect::<Result<_, _>>().map(Some)
+}
+
+/// Answers, changes and redirects a thread.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub(crate) struct CommandBody {
+    #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub(crate) resume: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) update: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) goto: Option<Value>,
+}
+
+/// A field that is there with null differs from one that is not there: null is an answer too.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
+/// The part of LangChain's `RunnableConfig` that a server takes.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub(crate) struct ConfigBody {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tags: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) recursion_limit: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) configurable: Option<Map<String, Value>>,
+}
+
+/// When checkpoints are stored.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum DurabilityWord {
+    Sync,
+    Async,
+    Exit,
+}
+
+impl From<DurabilityWord> for Durability {
+    fn from(word: DurabilityWord) -> Self {
+        match word {
+            DurabilityWord::Sync => Self::Sync,
+            DurabilityWord::Async => Self::Async,
+            DurabilityWord::Exit => Self::Exit,
+        }
+    }
+}
+
+/// What becomes of a second run of a thread that is busy.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Multitask {
+    Reject,
+    #[default]
+    Enqueue,
+    Interrupt,
+    Rollback,
+}
+
+/// What happens if the thread is not there.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum IfNotExists {
+    #[default]
+    Reject,
+    Create,
+}
+
+/// What becomes of the thread of a run without one, when the run has ended.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OnCompletion {
+    #[default]
+    Delete,
+    Keep,
+}
+
+/// What becomes of a run whose client has gone.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OnDisconnect {
+    #[default]
+    Continue,
+    Cancel,
+}
+
+/// The longest that a run may be put off: ten years.
+const LATEST: f64 = 315_360_000.0;
+
+impl RunCreate {
+    /// How long the run waits before it starts.
+    pub(crate) fn delay(&self) -> Result<Duration, String> {
+        match self.after_seconds {
+            None => Ok(Duration::ZERO),
+            Some(seconds) if (0.0..=LATEST).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+            Some(seconds) => Err(format!("`after_seconds`: {seconds} is not between 0 and {LATEST}")),
+        }
+    }
+
+    /// When its checkpoints are stored.
+    pub(crate) fn durability(&self) -> DurabilityWord {
+        match (self.durability, self.checkpoint_during) {
+            (Some(word), _) => word,
+            (None, Some(false)) => DurabilityWord::Exit,
+            (None, _) => DurabilityWord::Async,
+        }
+    }
+
+    /// The checkpoint that it starts from, if not the latest.
+    pub(crate) fn start(&self) -> Result<Option<Uuid>, String> {
+        let flat = self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.get("checkpoint_id"));
+        let configured = self.config.as_ref().and_then(|config| config.configurable.as_ref()?.get("checkpoint_id"));
+        match flat.or(configured).filter(|id| !id.is_null()) {
+            None => Ok(self.checkpoint_id),
+            Some(id) => {
+                let parsed = id.as_str().and_then(|id| Uuid::try_parse(id).ok());
+                parsed.map(Some).ok_or_else(|| format!("`checkpoint.checkpoint_id`: {id} is no UUID"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn null_is_an_answer() {
+        let command: CommandBody = serde_json::from_value(json!({ "resume": null })).expect("a command");
+        assert_eq!(command.resume, Some(Value::Null));
+        assert!(serde_json::from_value::<CommandBody>(json!({})).expect("a command").resume.is_none());
+    }
+
+    #[test]
+    fn a_mode_that_is_none_is_named() {
+        let error = crate::body::from_value::<RunCreate>(json!({ "assistant_id": "x", "stream_mode": ["zzz"] })).unwrap_err();
+        assert!(error.detail.starts_with("`stream_mode`: `zzz` is no stream mode"), "{}", error.detail);
+    }
+
+    #[test]
+    fn what_clients_do_not_say_is_as_the_reference_has_it() {
+        let run: RunCreate = serde_json::from_value(json!({ "assistant_id": "two", "later": 1 })).expect("a run");
+        assert_eq!(run.durability(), DurabilityWord::Async);
+        assert_eq!(run.multitask_strategy.unwrap_or_default(), Multitask::Enqueue);
+        assert_eq!(run.delay(), Ok(Duration::ZERO));
+        assert!(RunCreate { after_seconds: Some(-1.0), ..RunCreate::default() }.delay().is_err());
+    }
+}
