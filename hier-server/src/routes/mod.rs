@@ -1,8 +1,10 @@
 //! The resources, each with its handlers.
 
 pub(crate) mod assistants;
+pub(crate) mod nested;
 pub(crate) mod page;
 pub(crate) mod runs;
+pub(crate) mod states;
 pub(crate) mod store;
 pub(crate) mod streams;
 pub(crate) mod system;

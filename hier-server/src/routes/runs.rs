@@ -15,8 +15,9 @@ use uuid::Uuid;
 
 use super::streams::{self, Leaves};
 use crate::app::{Caller, matches};
-use crate::auth::{Action, Resource};
+use crate::auth::{Action, Resource, User};
 use crate::body::{Body, MaybeBody, Query, id};
+use crate::context::USER;
 use crate::error::{ApiError, ApiResult};
 use crate::fault::refused;
 use crate::stream::mode::Mode;
@@ -108,6 +109,9 @@ pub(crate) async fn add_keeping(
     caller.app.runs.create_run(new).await.map_err(refused)
 }
 
+/// Names in a configuration that address a checkpoint.
+const ADDRESS: [&str; 4] = ["thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map"];
+
 fn strategy(word: Multitask) -> MultitaskStrategy {
     match word {
         Multitask::Reject => MultitaskStrategy::Reject,
@@ -153,17 +157,26 @@ fn request(
             (_, value) => drop(config.insert(name, value)),
         }
     }
-    // The thread is that of the route, whatever the configuration says.
+    // The thread is that of the route, and the user the one who asks, whatever the configuration says.
     if let Some(configurable) = config.get_mut("configurable").and_then(Value::as_object_mut) {
-        configurable.retain(|name, _| !matches!(&**name, "thread_id" | "checkpoint_id" | "checkpoint_ns" | "checkpoint_map"));
+        configurable.retain(|name, _| !(name.starts_with(USER) || ADDRESS.contains(&&**name)));
     }
     let configurable = config.get("configurable").filter(|value| value.as_object().is_some_and(|map| !map.is_empty()));
+    let configurable = configurable.cloned();
     request.context = match (&body.context, &assistant.context) {
         (Some(context), _) if !context.is_null() => context.clone(),
-        (_, Value::Null) => configurable.cloned().unwrap_or_default(),
+        (_, Value::Null) => configurable.unwrap_or_default(),
         (_, context) if configurable.is_none() || body.config.is_none() => context.clone(),
-        _ => configurable.cloned().unwrap_or_default(),
+        _ => configurable.unwrap_or_default(),
     };
+    if !caller.user.identity.is_empty() {
+        let User { identity, permissions, claims } = &caller.user;
+        let user = json!({ "identity": identity, "permissions": permissions, "claims": claims });
+        let configurable = config.entry("configurable").or_insert_with(|| json!({}));
+        if let Some(configurable) = configurable.as_object_mut() {
+            configurable.insert(USER.to_owned(), user);
+        }
+    }
     request.config = config;
     (request.stream_modes, request.stream_subgraphs) = (kept.modes, kept.subgraphs);
     request.interrupt_before = body.interrupt_before.clone().map(OneOrMany::into_vec);
@@ -182,12 +195,12 @@ fn request(
     };
     request.durability = Some(durability.to_owned());
     request.checkpoint = body.start().map_err(ApiError::invalid)?;
-    request.extra = extra(caller, body)?;
+    request.extra = extra(body)?;
     Ok(request)
 }
 
 /// What the server keeps with a run, for itself.
-fn extra(caller: &Caller, body: &RunCreate) -> ApiResult<Map<String, Value>> {
+fn extra(body: &RunCreate) -> ApiResult<Map<String, Value>> {
     let modes = body.stream_mode.clone().unwrap_or_else(|| vec![Mode::Values]);
     let mut extra = Map::new();
     extra.insert("stream_mode".into(), json!(modes));
@@ -197,13 +210,6 @@ fn extra(caller: &Caller, body: &RunCreate) -> ApiResult<Map<String, Value>> {
     if let Some(address) = &body.webhook {
         webhook::check(address).map_err(ApiError::invalid)?;
         extra.insert("webhook".into(), address.clone().into());
-    }
-    if !caller.user.identity.is_empty() {
-        let user = &caller.user;
-        extra.insert(
-            "user".into(),
-            json!({ "identity": user.identity, "permissions": user.permissions, "claims": user.claims }),
-        );
     }
     Ok(extra)
 }
@@ -346,8 +352,7 @@ pub(crate) async fn cancel(
     if !waits {
         return Ok(StatusCode::ACCEPTED.into_response());
     }
-    streams::end_of(&caller.app, &run).await?;
-    Ok(Json(json!({})).into_response())
+    Ok(streams::until_end(&caller, &run, Leaves::Continue))
 }
 
 /// Which runs to cancel.

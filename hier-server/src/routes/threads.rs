@@ -248,7 +248,8 @@ pub(crate) async fn prune(caller: Caller, Body(body): Body<PruneBody>) -> ApiRes
                 pruned += u64::from(caller.app.runs.remove_thread(&row.id).await.map_err(refused)?);
             }
             PruneStrategy::KeepLatest => {
-                caller.app.runs.prune(Prune::threads([row.id], Strategy::KeepLatest)).await.map_err(|error| saver(&error))?;
+                let prune = Prune { threads: Some(vec![row.id]), strategy: Strategy::KeepLatest, older_than: None };
+                caller.app.runs.prune(prune).await.map_err(|error| saver(&error))?;
                 pruned += 1;
             }
         }

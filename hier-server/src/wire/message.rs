@@ -36,6 +36,15 @@ pub(crate) fn inward(value: &mut Value) {
     }
 }
 
+/// The text of a message in LangChain's form.
+pub(crate) fn text(message: &Value) -> String {
+    match message.get("content") {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(parts)) => parts.iter().filter_map(|part| part.get("text")?.as_str()).collect(),
+        _ => String::new(),
+    }
+}
+
 /// Whether it was a message of hier: then it is one of LangChain now.
 fn message_outward(object: &mut Map<String, Value>) -> bool {
     let role = object.get("role").and_then(Value::as_str);

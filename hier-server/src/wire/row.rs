@@ -4,6 +4,7 @@ use hier_core::runs::{Run, ThreadRow};
 use serde_json::{Map, Value, json};
 
 use super::{message, question};
+use crate::context::USER;
 use crate::time::iso;
 
 /// A thread. One that never ran has fewer fields, as in the reference.
@@ -17,7 +18,7 @@ pub(crate) fn thread(row: &ThreadRow) -> Value {
         "state_updated_at": iso(row.state_updated),
         "metadata": row.metadata,
         "status": row.status.name(),
-        "config": row.config,
+        "config": config(&row.config),
         "values": values,
     });
     if row.values.is_some() || row.error.is_some() || !row.interrupts.is_empty() {
@@ -36,6 +37,15 @@ fn interrupts(of: &Map<String, Value>) -> Value {
     Value::Object(listed.collect())
 }
 
+/// A configuration without who asked.
+fn config(of: &Map<String, Value>) -> Value {
+    let mut config = of.clone();
+    if let Some(configurable) = config.get_mut("configurable").and_then(Value::as_object_mut) {
+        configurable.retain(|name, _| !name.starts_with(USER));
+    }
+    Value::Object(config)
+}
+
 /// A run. What it was asked for stands in `kwargs`, without who asked for it.
 pub(crate) fn run(row: &Run) -> Value {
     let request = &row.request;
@@ -52,7 +62,7 @@ pub(crate) fn run(row: &Run) -> Value {
         "kwargs": {
             "input": input,
             "command": request.command,
-            "config": request.config,
+            "config": config(&request.config),
             "context": request.context,
             "stream_mode": extra("stream_mode"),
             "interrupt_before": request.interrupt_before,

@@ -1,0 +1,79 @@
+//! The context of runs: a value for all of them, or a function of what a request says.
+
+use hier_core::NodeError;
+use hier_core::graph::RunContext;
+use serde_json::Value;
+
+use crate::auth::User;
+
+/// What a run was asked for, for the function that makes its context.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RunRequest {
+    /// What the caller gave as `context`; null if nothing.
+    pub context: Value,
+    /// The configuration's `configurable`.
+    pub configurable: serde_json::Map<String, Value>,
+    /// The thread.
+    pub thread: Option<String>,
+    /// Who asked; without an identity if the server asks nobody.
+    pub user: User,
+}
+
+/// Where the server keeps the user in a run's configuration, as the reference does.
+pub(crate) const USER: &str = "langgraph_auth_user";
+
+impl RunRequest {
+    pub(crate) fn of(run: &RunContext) -> Self {
+        let mut configurable = run.configurable.clone();
+        let user = configurable.remove(USER);
+        configurable.retain(|name, _| !name.starts_with(USER));
+        let text = |name: &str| user.as_ref()?.get(name)?.as_str().map(str::to_owned);
+        let listed = user.as_ref().and_then(|user| user.get("permissions")).and_then(Value::as_array);
+        let permissions = listed.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
+        let claims = user.as_ref().and_then(|user| user.get("claims")).and_then(Value::as_object);
+        let user = User {
+            identity: text("identity").unwrap_or_default(),
+            permissions: permissions.collect(),
+            claims: claims.cloned().unwrap_or_default(),
+        };
+        Self { context: run.context.clone(), configurable, thread: run.thread.clone(), user }
+    }
+}
+
+/// A value that every run gets a clone of, or a function of the request: what
+/// [`Server::graph`](crate::Server::graph) takes as context. `M` tells the two apart, and is never written.
+pub trait IntoContext<C, M>: Send + Sync + 'static {
+    /// The context of a run.
+    fn context(&self, run: &RunRequest) -> Result<C, NodeError>;
+}
+
+/// Marks a value.
+#[derive(Debug)]
+pub struct ByValue(());
+
+/// Marks a function.
+#[derive(Debug)]
+pub struct ByFunction(());
+
+/// Marks a function that may fail.
+#[derive(Debug)]
+pub struct ByFallible(());
+
+impl<C: Clone + Send + Sync + 'static> IntoContext<C, ByValue> for C {
+    fn context(&self, _run: &RunRequest) -> Result<C, NodeError> {
+        Ok(self.clone())
+    }
+}
+
+impl<C, F: Fn(&RunRequest) -> C + Send + Sync + 'static> IntoContext<C, ByFunction> for F {
+    fn context(&self, run: &RunRequest) -> Result<C, NodeError> {
+        Ok(self(run))
+    }
+}
+
+impl<C, F: Fn(&RunRequest) -> Result<C, NodeError> + Send + Sync + 'static> IntoContext<C, ByFallible> for F {
+    fn context(&self, run: &RunRequest) -> Result<C, NodeError> {
+        self(run)
+    }
+}

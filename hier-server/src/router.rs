@@ -1,0 +1,99 @@
+//! The routes, as a table: what answers, and what the OpenAPI page says of it.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::{MethodRouter, delete, get, patch, post, put};
+
+use crate::app::App;
+use crate::routes::{assistants, runs, states, store, streams, system, threads};
+use crate::v3::{commands, events, socket};
+
+/// A route: method, path, resource, what it does.
+pub(crate) type Described = (&'static str, &'static str, &'static str, &'static str);
+
+macro_rules! routes {
+    ($($tag:literal { $($method:ident $path:literal $handler:path, $does:literal;)+ })+) => {
+        /// All routes, in the order of the page.
+        pub(crate) const ROUTES: &[Described] = &[$($((stringify!($method), $path, $tag, $does),)+)+];
+
+        /// Their handlers.
+        fn handlers() -> Vec<(&'static str, MethodRouter<Arc<App>>)> {
+            vec![$($(($path, $method($handler)),)+)+]
+        }
+    };
+}
+
+routes! {
+    "System" {
+        get "/ok" system::ok, "Whether the server lives; with `check_db=true`, whether its database does.";
+        get "/info" system::info, "The version, and what the server can do.";
+        get "/metrics" system::metrics, "Counts of requests and runs, in Prometheus' format or (`format=json`) as JSON.";
+        get "/openapi.json" system::openapi, "This description.";
+        get "/docs" system::docs, "The routes as a page.";
+    }
+    "Assistants" {
+        post "/assistants" assistants::create, "Makes an assistant: a graph with a configuration.";
+        post "/assistants/search" assistants::search, "Lists assistants.";
+        post "/assistants/count" assistants::count, "Counts assistants.";
+        get "/assistants/{assistant_id}" assistants::get, "An assistant.";
+        patch "/assistants/{assistant_id}" assistants::patch, "Makes a new version of an assistant.";
+        delete "/assistants/{assistant_id}" assistants::delete, "Deletes an assistant with its versions.";
+        get "/assistants/{assistant_id}/graph" assistants::graph, "The nodes and edges of an assistant's graph.";
+        get "/assistants/{assistant_id}/schemas" assistants::schemas, "JSON Schemas of input, output, state and context.";
+        get "/assistants/{assistant_id}/subgraphs" assistants::subgraphs, "The graphs inside the assistant's.";
+        get "/assistants/{assistant_id}/subgraphs/{namespace}" assistants::subgraph, "One of the graphs inside the assistant's.";
+        post "/assistants/{assistant_id}/versions" assistants::versions, "The versions of an assistant, the newest first.";
+        post "/assistants/{assistant_id}/latest" assistants::latest, "Makes a version the one that is used.";
+    }
+    "Threads" {
+        post "/threads" threads::create, "Makes a thread, perhaps with a history.";
+        post "/threads/search" threads::search, "Lists threads.";
+        post "/threads/count" threads::count, "Counts threads.";
+        post "/threads/prune" threads::prune, "Deletes threads, or all but their latest checkpoints.";
+        get "/threads/{thread_id}" threads::get, "A thread.";
+        patch "/threads/{thread_id}" threads::patch, "Adds to the metadata of a thread.";
+        delete "/threads/{thread_id}" threads::delete, "Deletes a thread with everything that it holds.";
+        post "/threads/{thread_id}/copy" threads::copy, "Copies a thread with its history.";
+        get "/threads/{thread_id}/state" states::get, "The state as it is.";
+        post "/threads/{thread_id}/state" states::update, "Changes the state, as a node would.";
+        post "/threads/{thread_id}/state/checkpoint" states::post_at, "The state at a checkpoint.";
+        get "/threads/{thread_id}/state/{checkpoint_id}" states::get_at, "The state at a checkpoint.";
+        get "/threads/{thread_id}/history" states::history_get, "The states of the thread, newest first.";
+        post "/threads/{thread_id}/history" states::history, "The states of the thread, newest first.";
+        get "/threads/{thread_id}/stream" streams::thread, "What happens on the thread, as server-sent events.";
+    }
+    "Events" {
+        post "/threads/{thread_id}/commands" commands::post, "Starts runs and answers questions: the second protocol.";
+        post "/threads/{thread_id}/stream/events" events::stream, "What happens on the thread, in the second protocol.";
+        get "/threads/{thread_id}/stream/events" socket::open, "The same, with commands, over a WebSocket.";
+    }
+    "Runs" {
+        get "/threads/{thread_id}/runs" runs::list, "The runs of a thread, newest first.";
+        post "/threads/{thread_id}/runs" runs::create, "Starts a run that nobody waits for.";
+        post "/threads/{thread_id}/runs/stream" streams::stream, "Starts a run and tells what happens.";
+        post "/threads/{thread_id}/runs/wait" runs::wait, "Starts a run and waits for its end.";
+        get "/threads/{thread_id}/runs/{run_id}" runs::get, "A run.";
+        delete "/threads/{thread_id}/runs/{run_id}" runs::delete, "Deletes a run that has ended.";
+        get "/threads/{thread_id}/runs/{run_id}/join" runs::join, "Waits for the end of a run.";
+        get "/threads/{thread_id}/runs/{run_id}/stream" streams::join, "Tells what happens in a run, from any event on.";
+        post "/threads/{thread_id}/runs/{run_id}/cancel" runs::cancel, "Cancels a run.";
+        post "/runs" runs::create_stateless, "Starts a run on a thread of its own.";
+        post "/runs/stream" streams::stream_stateless, "Starts such a run and tells what happens.";
+        post "/runs/wait" runs::wait_stateless, "Starts such a run and waits for its end.";
+        post "/runs/batch" runs::batch, "Starts several such runs.";
+        post "/runs/cancel" runs::cancel_many, "Cancels runs of a thread, or all with a status.";
+    }
+    "Store" {
+        put "/store/items" store::put, "Puts an item.";
+        get "/store/items" store::get, "An item, or null.";
+        delete "/store/items" store::delete, "Deletes an item.";
+        post "/store/items/search" store::search, "Searches items.";
+        post "/store/namespaces" store::namespaces, "Lists namespaces.";
+    }
+}
+
+/// The routes with their handlers.
+pub(crate) fn router() -> Router<Arc<App>> {
+    handlers().into_iter().fold(Router::new(), |router, (path, handler)| router.route(path, handler))
+}

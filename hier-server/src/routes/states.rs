@@ -1,0 +1,303 @@
+//! The states of threads: as they are, as they were, and changed from outside.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::Path;
+use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, WhenRunning};
+use hier_core::graph::{DynCommand, DynUpdates};
+use hier_core::runs::{Keeps, NewEvent, RunLog, ThreadIndex, ThreadRow, ThreadStatus};
+use hier_core::{Config, RunError};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use crate::app::Caller;
+use crate::auth::Action;
+use crate::body::{Body, MaybeBody, Query};
+use crate::error::{ApiError, ApiResult};
+use crate::fault::{self, refused};
+use crate::graphs::Served;
+use crate::wire::row::select;
+use crate::wire::{message, state};
+
+/// The graph that ran the thread; none if none ever did.
+fn graph_of<'a>(caller: &'a Caller, thread: &ThreadRow) -> ApiResult<Option<&'a Served>> {
+    match thread.metadata.get("graph_id").and_then(Value::as_str) {
+        None => Ok(None),
+        Some(name) => caller.app.graph(name).map(Some),
+    }
+}
+
+/// What is told of each checkpoint of a thread.
+fn metadata(thread: &ThreadRow) -> Map<String, Value> {
+    thread.metadata.clone()
+}
+
+fn saver(caller: &Caller) -> Arc<dyn Checkpointer> {
+    caller.app.runs.clone().as_checkpointer()
+}
+
+/// An address of a checkpoint, in all the forms in which clients write it: flat, in `configurable`, or only the id.
+#[derive(Clone, Debug, Default)]
+struct Address {
+    checkpoint: Option<Uuid>,
+    namespace: String,
+}
+
+impl Address {
+    fn parse(field: &str, value: Option<&Value>) -> ApiResult<Self> {
+        let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(Self::default()) };
+        let wrong = |what: &Value| ApiError::invalid(format!("`{field}`: {what} is no address of a checkpoint"));
+        let parse = |id: &Value| id.as_str().and_then(|id| Uuid::try_parse(id).ok()).ok_or_else(|| wrong(id));
+        match value {
+            Value::String(_) => Ok(Self { checkpoint: Some(parse(value)?), namespace: String::new() }),
+            Value::Object(fields) => {
+                let fields = fields.get("configurable").and_then(Value::as_object).unwrap_or(fields);
+                let id = fields.get("checkpoint_id").filter(|id| !id.is_null()).map(parse).transpose()?;
+                let namespace = fields.get("checkpoint_ns").and_then(Value::as_str).unwrap_or_default();
+                Ok(Self { checkpoint: id, namespace: namespace.to_owned() })
+            }
+            other => Err(wrong(other)),
+        }
+    }
+
+    fn config(&self, thread: &str) -> Config {
+        let config = Config::thread(thread).namespace(self.namespace.clone());
+        match self.checkpoint {
+            Some(id) => config.checkpoint(id),
+            None => config,
+        }
+    }
+}
+
+async fn read(caller: &Caller, thread: &ThreadRow, address: &Address, subgraphs: bool) -> ApiResult<Value> {
+    let Some(served) = graph_of(caller, thread)? else { return Ok(state::empty()) };
+    if !address.namespace.is_empty() {
+        return super::nested::read(&saver(caller), thread, &address.namespace, address.checkpoint, &metadata(thread)).await;
+    }
+    let snapshot = served.graph.state(saver(caller), address.config(&thread.id)).await;
+    let snapshot = snapshot.map_err(|error| fault::graph(&error))?;
+    if address.checkpoint.is_some() && snapshot.checkpoint.is_none() {
+        return Err(ApiError::not_found(format!("Thread with ID {} has no such checkpoint", thread.id)));
+    }
+    let mut told = state::state(&thread.id, &snapshot, &metadata(thread));
+    if subgraphs {
+        for (task, of) in told["tasks"].as_array_mut().into_iter().flatten().zip(&snapshot.tasks) {
+            let Some(below) = &of.state else { continue };
+            let namespace = below.checkpoint_namespace();
+            task["state"] = super::nested::read(&saver(caller), thread, namespace, None, &metadata(thread)).await?;
+            task["checkpoint"] = Value::Null;
+        }
+    }
+    Ok(told)
+}
+
+/// The state of a graph of the thread, by its namespace.
+pub(crate) async fn at(caller: &Caller, thread: &str, namespace: &str) -> ApiResult<Value> {
+    let thread = caller.thread(thread, Action::Read).await?;
+    read(caller, &thread, &Address { checkpoint: None, namespace: namespace.to_owned() }, false).await
+}
+
+fn selected(told: Value, query: &Query) -> Value {
+    let fields: Vec<String> = query.all("select").map(str::to_owned).collect();
+    select(told, (!fields.is_empty()).then_some(&*fields))
+}
+
+pub(crate) async fn get(caller: Caller, Path(thread): Path<String>, query: Query) -> ApiResult<Json<Value>> {
+    let thread = caller.thread(&thread, Action::Read).await?;
+    let told = read(&caller, &thread, &Address::default(), query.flag("subgraphs")?).await?;
+    Ok(Json(selected(told, &query)))
+}
+
+pub(crate) async fn get_at(
+    caller: Caller,
+    Path((thread, checkpoint)): Path<(String, String)>,
+    query: Query,
+) -> ApiResult<Json<Value>> {
+    let thread = caller.thread(&thread, Action::Read).await?;
+    let checkpoint = crate::body::id("checkpoint", &checkpoint)?;
+    let address = Address { checkpoint: Some(checkpoint), namespace: String::new() };
+    let told = read(&caller, &thread, &address, query.flag("subgraphs")?).await?;
+    Ok(Json(selected(told, &query)))
+}
+
+/// Which state to read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct AtBody {
+    checkpoint: Option<Value>,
+    subgraphs: Option<bool>,
+    select: Option<Vec<String>>,
+}
+
+pub(crate) async fn post_at(
+    caller: Caller,
+    Path(thread): Path<String>,
+    MaybeBody(body): MaybeBody<AtBody>,
+) -> ApiResult<Json<Value>> {
+    let thread = caller.thread(&thread, Action::Read).await?;
+    let address = Address::parse("checkpoint", body.checkpoint.as_ref())?;
+    let told = read(&caller, &thread, &address, body.subgraphs.unwrap_or(false)).await?;
+    Ok(Json(select(told, body.select.as_deref())))
+}
+
+/// Which states to list.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct HistoryBody {
+    limit: Option<usize>,
+    before: Option<Value>,
+    metadata: Option<Map<String, Value>>,
+    checkpoint: Option<Value>,
+    select: Option<Vec<String>>,
+}
+
+pub(crate) async fn history(
+    caller: Caller,
+    Path(thread): Path<String>,
+    MaybeBody(body): MaybeBody<HistoryBody>,
+) -> ApiResult<Json<Vec<Value>>> {
+    listed(caller, thread, body).await
+}
+
+pub(crate) async fn history_get(caller: Caller, Path(thread): Path<String>, query: Query) -> ApiResult<Json<Vec<Value>>> {
+    let limit = query.get("limit").map(|_| query.number("limit", 1)).transpose()?;
+    let limit = limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    let before = query.get("before").map(|before| serde_json::from_str(before).unwrap_or_else(|_| before.into()));
+    listed(caller, thread, HistoryBody { limit, before, ..HistoryBody::default() }).await
+}
+
+async fn listed(caller: Caller, thread: String, body: HistoryBody) -> ApiResult<Json<Vec<Value>>> {
+    let page = super::page::Page::new(&caller, body.limit, None, 1)?;
+    let thread = caller.thread(&thread, Action::Read).await?;
+    let Some(served) = graph_of(&caller, &thread)? else { return Ok(Json(Vec::new())) };
+    let address = Address::parse("checkpoint", body.checkpoint.as_ref())?;
+    let before = Address::parse("before", body.before.as_ref())?.checkpoint;
+    let mut query = ListQuery::default();
+    (query.limit, query.before) = (Some(page.limit), before);
+    query.filter = body.metadata.unwrap_or_default();
+    let config = address.config(&thread.id);
+    if !address.namespace.is_empty() {
+        return super::nested::history(&saver(&caller), &thread, &address.namespace, query, &metadata(&thread)).await.map(Json);
+    }
+    let found = served.graph.history(saver(&caller), config, query).await.map_err(|error| fault::graph(&error))?;
+    let about = metadata(&thread);
+    let told = found.iter().map(|snapshot| state::state(&thread.id, snapshot, &about));
+    Ok(Json(told.map(|told| select(told, body.select.as_deref())).collect()))
+}
+
+/// A change of a state.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct UpdateBody {
+    values: Option<Value>,
+    as_node: Option<String>,
+    checkpoint: Option<Value>,
+    checkpoint_id: Option<Uuid>,
+}
+
+pub(crate) async fn update(
+    caller: Caller,
+    Path(thread): Path<String>,
+    Body(body): Body<UpdateBody>,
+) -> ApiResult<Json<Value>> {
+    let thread = caller.thread(&thread, Action::Update).await?;
+    let missing = || ApiError::bad_request("the thread has never run: no graph says what its state is");
+    let served = graph_of(&caller, &thread)?.ok_or_else(missing)?;
+    let mut address = Address::parse("checkpoint", body.checkpoint.as_ref())?;
+    address.checkpoint = address.checkpoint.or(body.checkpoint_id);
+    if let Some(node) = &body.as_node
+        && !node.starts_with("__")
+        && served.graph.spec().node(node).is_none()
+    {
+        return Err(ApiError::bad_request(format!("Node {node} does not exist")));
+    }
+    let mut values = body.values.unwrap_or_default();
+    message::inward(&mut values);
+    let mut update = DynUpdates::values(values);
+    update.as_node = body.as_node;
+    let checkpoint = change(&caller, served, &thread.id, address.config(&thread.id), vec![vec![update]]).await?;
+    let at = json!({ "thread_id": thread.id, "checkpoint_ns": address.namespace, "checkpoint_id": checkpoint });
+    Ok(Json(json!({ "checkpoint": at, "configurable": at, "checkpoint_id": checkpoint })))
+}
+
+/// Changes a state, and what the index of threads says of it, together.
+async fn change(
+    caller: &Caller,
+    served: &Served,
+    thread: &str,
+    config: Config,
+    supersteps: Vec<Vec<DynUpdates>>,
+) -> ApiResult<Option<Uuid>> {
+    let runs = &caller.app.runs;
+    let mut claim = Claim::default();
+    claim.when_running = WhenRunning::Reject;
+    "an update of the state".clone_into(&mut claim.holder);
+    let lease = runs.acquire(thread, claim).await.map_err(|error| fault::saver(&error))?;
+    let log = Arc::new(RunLog::new(runs.clone(), lease.clone(), None, Keeps::WithCommits));
+    let changed = changed(caller, served, thread, config, supersteps, &log).await;
+    // Whatever came of it, the thread is nobody's again.
+    runs.release(&lease).await.map_err(|error| fault::saver(&error))?;
+    changed
+}
+
+async fn changed(
+    caller: &Caller,
+    served: &Served,
+    thread: &str,
+    config: Config,
+    supersteps: Vec<Vec<DynUpdates>>,
+    log: &Arc<RunLog>,
+) -> ApiResult<Option<Uuid>> {
+    let saver: Arc<dyn Checkpointer> = log.clone();
+    let bad = |error: RunError| fault::graph(&error);
+    let at = served.graph.update_state(saver.clone(), config, supersteps).await.map_err(bad)?;
+    let snapshot = served.graph.state(saver, Config::thread(thread)).await.map_err(bad)?;
+    let waits = !snapshot.next.is_empty();
+    let mut index = ThreadIndex::new(if waits { ThreadStatus::Interrupted } else { ThreadStatus::Idle });
+    index.values = Some(snapshot.values.clone());
+    index.interrupts = snapshot.interrupts();
+    let row = caller.app.runs.thread(thread).await.map_err(refused)?;
+    let about = row.map(|row| row.metadata).unwrap_or_default();
+    log.push(NewEvent::new(None, "state_update", json!({ "state": state::state(thread, &snapshot, &about) })));
+    log.settle(Some(index), None).await.map_err(refused)?;
+    Ok(at.checkpoint_id())
+}
+
+/// A superstep of a thread that is made with a history.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Superstep {
+    updates: Vec<SuperstepUpdate>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct SuperstepUpdate {
+    values: Option<Value>,
+    command: Option<Value>,
+    as_node: Option<String>,
+}
+
+/// Gives a new thread its history.
+pub(crate) async fn apply_supersteps(
+    caller: &Caller,
+    served: &Served,
+    thread: &str,
+    supersteps: Vec<Superstep>,
+) -> ApiResult<()> {
+    let update = |update: SuperstepUpdate| {
+        let mut values = update.values.unwrap_or_default();
+        message::inward(&mut values);
+        let mut typed = DynUpdates::values(values);
+        typed.as_node = update.as_node;
+        if let Some(mut command) = update.command.filter(|command| !command.is_null()) {
+            message::inward(&mut command);
+            typed.command = Some(DynCommand::from_json(&command).map_err(ApiError::invalid)?);
+        }
+        Ok(typed)
+    };
+    let typed = supersteps.into_iter().map(|step| step.updates.into_iter().map(update).collect());
+    let typed: Vec<Vec<DynUpdates>> = typed.collect::<ApiResult<_>>()?;
+    change(caller, served, thread, Config::thread(thread), typed).await.map(|_| ())
+}

@@ -1,0 +1,440 @@
+//! Answers that take as long as a run: streams of events, and bodies that wait for the end.
+
+use std::collections::{HashMap, VecDeque};
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::body::Body as HttpBody;
+use axum::extract::Path;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use hier_core::runs::{Cancel, EventRow, OnDisconnect, Run, event_mode};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::runs::{Follower, HEARTBEAT_EVERY, add, final_body, located};
+use crate::app::{App, Caller};
+use crate::auth::Action;
+use crate::body::{Body, Query};
+use crate::error::{ApiError, ApiResult};
+use crate::fault::refused;
+use crate::follow::{Follow, ended};
+use crate::stream::mode::Mode;
+use crate::stream::sse::{HEARTBEAT, frame};
+use crate::stream::translate::{Told, Translator};
+use crate::wire::run::RunCreate;
+
+/// What happens to a run when whoever follows it goes away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leaves {
+    /// It goes on.
+    Continue,
+    /// It is cancelled.
+    Cancel,
+}
+
+impl Leaves {
+    /// As the run says.
+    pub(crate) fn as_said(run: &Run) -> Self {
+        if run.on_disconnect == OnDisconnect::Cancel { Self::Cancel } else { Self::Continue }
+    }
+}
+
+/// Cancels a run unless it is told that the run has ended.
+struct Guard {
+    app: Arc<App>,
+    run: Option<(String, Uuid)>,
+}
+
+impl Guard {
+    fn new(app: &Arc<App>, run: &Run, leaves: Leaves) -> Self {
+        Self { app: app.clone(), run: (leaves == Leaves::Cancel).then(|| (run.thread.clone(), run.id)) }
+    }
+
+    fn has_ended(&mut self) {
+        self.run = None;
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let Some((thread, run)) = self.run.take() else { return };
+        let app = self.app.clone();
+        tokio::spawn(async move {
+            if let Err(error) = app.runs.cancel_runs(&thread, &[run], Cancel::Interrupt).await {
+                tracing::warn!(%error, %run, "a run whose client has gone could not be cancelled");
+            }
+        });
+    }
+}
+
+/// Waits for the end of a run. A line break every few seconds shows that the connection lives; JSON may begin with them.
+struct Waiting {
+    app: Arc<App>,
+    run: Run,
+    guard: Guard,
+    is_done: bool,
+}
+
+impl Waiting {
+    async fn next(&mut self) -> Option<String> {
+        if self.is_done {
+            return None;
+        }
+        let body = tokio::select! {
+            ended = ended(&self.app, &self.run.thread, self.run.id) => match ended {
+                Ok(Some(run)) => final_body(&run),
+                Ok(None) => json!({}),
+                Err(error) => json!({ "__error__": { "error": "HTTPException", "message": error.to_string() } }),
+            },
+            () = tokio::time::sleep(HEARTBEAT_EVERY) => return Some("\n".to_owned()),
+            () = self.app.stopping.cancelled() => {
+                json!({ "__error__": { "error": "ServerStopping", "message": "the server stops: join the run again" } })
+            }
+        };
+        self.is_done = true;
+        self.guard.has_ended();
+        Some(body.to_string())
+    }
+}
+
+/// The answer of `wait` and `join`.
+pub(crate) fn until_end(caller: &Caller, run: &Run, leaves: Leaves) -> Response {
+    let guard = Guard::new(&caller.app, run, leaves);
+    let waiting = Waiting { app: caller.app.clone(), run: run.clone(), guard, is_done: false };
+    let body = futures_util::stream::unfold(waiting, |mut waiting| async move {
+        waiting.next().await.map(|text| (Ok::<_, Infallible>(text), waiting))
+    });
+    ([(header::CONTENT_TYPE, "application/json")], HttpBody::from_stream(body)).into_response()
+}
+
+/// The place of an event in a stream: the number in the log, and which of the events that were made of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place(u64, usize);
+
+impl Place {
+    /// Everything is after it.
+    const START: Self = Self(0, 0);
+
+    fn id(self) -> String {
+        format!("{}-{}", self.0, self.1)
+    }
+
+    /// `-1` is the start. None for what no stream has ever sent.
+    fn parse(text: &str) -> Option<Self> {
+        if text == "-1" {
+            return Some(Self::START);
+        }
+        let (number, part) = text.split_once('-')?;
+        Some(Self(number.parse().ok()?, part.parse().ok()?))
+    }
+}
+
+/// From where a client wants to be told.
+#[derive(Clone, Copy, Debug)]
+enum Since {
+    /// After this place.
+    Place(Place),
+    /// From now on.
+    Now,
+    /// From a place that is none: nothing is told, as in the reference.
+    Nowhere,
+}
+
+fn since(headers: &HeaderMap) -> Since {
+    let Some(id) = headers.get("last-event-id").and_then(|id| id.to_str().ok()).filter(|id| !id.is_empty()) else {
+        return Since::Now;
+    };
+    Place::parse(id).map_or(Since::Nowhere, Since::Place)
+}
+
+/// The events of one run.
+struct RunStream {
+    app: Arc<App>,
+    run: Run,
+    follow: Follow,
+    translator: Translator,
+    after: Place,
+    with_ids: bool,
+    ready: VecDeque<String>,
+    is_done: bool,
+    guard: Guard,
+}
+
+impl RunStream {
+    async fn next(&mut self) -> Option<String> {
+        loop {
+            if let Some(text) = self.ready.pop_front() {
+                return Some(text);
+            }
+            if self.is_done {
+                return None;
+            }
+            let row = tokio::select! {
+                row = self.follow.next() => row,
+                () = tokio::time::sleep(HEARTBEAT_EVERY) => return Some(HEARTBEAT.to_owned()),
+                () = self.app.stopping.cancelled() => return None,
+            };
+            match row {
+                Ok(Some(row)) => {
+                    let told = self.translator.event(&row);
+                    self.tell(row.number, told);
+                    if row.event.mode == event_mode::END {
+                        self.end(row.number).await;
+                    }
+                }
+                Ok(None) => self.finish(),
+                Err(error) => {
+                    let data = json!({ "error": "HTTPException", "message": error.to_string() });
+                    self.ready.push_back(frame("error", &data, None));
+                    self.finish();
+                }
+            }
+        }
+    }
+
+    /// The status is in the database before the stream ends: clients look at it then.
+    async fn end(&mut self, number: u64) {
+        if let Ok(Some(run)) = self.app.runs.run(self.run.id).await {
+            let told = self.translator.end(&run);
+            self.tell(number, told);
+        }
+        self.finish();
+    }
+
+    fn finish(&mut self) {
+        self.is_done = true;
+        self.guard.has_ended();
+    }
+
+    fn tell(&mut self, number: u64, told: Vec<Told>) {
+        for (part, Told { event, data }) in told.into_iter().enumerate() {
+            let place = Place(number, part.saturating_add(1));
+            if place > self.after {
+                let id = self.with_ids.then(|| place.id());
+                self.ready.push_back(frame(&event, &data, id.as_deref()));
+            }
+        }
+    }
+}
+
+/// A response of server-sent events.
+pub(crate) fn answer<S>(stream: S) -> Response
+where
+    S: futures_core::Stream<Item = Result<String, Infallible>> + Send + 'static,
+{
+    let mut response = HttpBody::from_stream(stream).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+fn run_stream(caller: &Caller, run: &Run, modes: Vec<Mode>, since: Since, leaves: Leaves) -> Response {
+    let flag = |name: &str| run.request.extra.get(name).and_then(serde_json::Value::as_bool).unwrap_or(false);
+    let after = match since {
+        Since::Place(place) => place,
+        Since::Now | Since::Nowhere => Place(u64::MAX, 0),
+    };
+    let stream = RunStream {
+        app: caller.app.clone(),
+        run: run.clone(),
+        follow: Follow::new(caller.app.clone(), &run.thread, Some(run.id), 0),
+        translator: Translator::new(run.clone(), modes, flag("stream_subgraphs")),
+        after,
+        with_ids: flag("resumable"),
+        ready: VecDeque::new(),
+        is_done: false,
+        guard: Guard::new(&caller.app, run, leaves),
+    };
+    answer(futures_util::stream::unfold(stream, |mut stream| async move {
+        stream.next().await.map(|text| (Ok(text), stream))
+    }))
+}
+
+/// The modes that a run was asked to be followed in.
+pub(crate) fn modes_of(run: &Run) -> Vec<Mode> {
+    let listed = run.request.extra.get("stream_mode").and_then(serde_json::Value::as_array);
+    let modes: Vec<Mode> = listed.into_iter().flatten().filter_map(|mode| Mode::parse(mode.as_str()?)).collect();
+    if listed.is_none() { vec![Mode::Values] } else { modes }
+}
+
+async fn streamed(caller: Caller, thread: Option<String>, body: RunCreate) -> ApiResult<Response> {
+    let run = add(&caller, thread.as_deref(), body, Follower::Stream).await?;
+    let leaves = Leaves::as_said(&run);
+    let mut response = run_stream(&caller, &run, modes_of(&run), Since::Place(Place::START), leaves);
+    located(&mut response, &run, thread.is_some(), Some("stream"));
+    Ok(response)
+}
+
+pub(crate) async fn stream(
+    caller: Caller,
+    Path(thread): Path<String>,
+    Body(body): Body<RunCreate>,
+) -> ApiResult<Response> {
+    streamed(caller, Some(thread), body).await
+}
+
+pub(crate) async fn stream_stateless(caller: Caller, Body(body): Body<RunCreate>) -> ApiResult<Response> {
+    streamed(caller, None, body).await
+}
+
+/// Joins the stream of a run: from an event on, or live.
+pub(crate) async fn join(
+    caller: Caller,
+    Path((thread, run)): Path<(String, String)>,
+    query: Query,
+    headers: HeaderMap,
+) -> ApiResult<Response> {
+    let run = caller.run(&thread, &run, Action::Read).await?;
+    let leaves = if query.flag("cancel_on_disconnect")? { Leaves::Cancel } else { Leaves::Continue };
+    let asked: Vec<&str> = query.all("stream_mode").collect();
+    let mut modes = modes_of(&run);
+    if !asked.is_empty() {
+        let parse = |name: &&str| Mode::parse(name).ok_or_else(|| ApiError::invalid(Mode::unknown(name)));
+        modes = asked.iter().map(parse).collect::<ApiResult<_>>()?;
+    }
+    let since = match since(&headers) {
+        // Live: after the last event that is there now.
+        Since::Now => {
+            let row = caller.app.runs.thread(&run.thread).await.map_err(refused)?;
+            Since::Place(Place(row.map_or(0, |row| row.last_event), usize::MAX))
+        }
+        other => other,
+    };
+    Ok(run_stream(&caller, &run, modes, since, leaves))
+}
+
+/// What a client is told of a thread.
+#[derive(Clone, Copy, Debug, Default)]
+struct Wanted {
+    runs: bool,
+    lifecycle: bool,
+    states: bool,
+}
+
+impl Wanted {
+    /// Python's client writes `stream_mode`, the reference reads `stream_modes`.
+    fn of(query: &Query) -> ApiResult<Self> {
+        let mut wanted = Self::default();
+        let mut is_any = false;
+        for name in query.all("stream_modes").chain(query.all("stream_mode")) {
+            is_any = true;
+            match name {
+                "run_modes" => wanted.runs = true,
+                "lifecycle" => wanted.lifecycle = true,
+                "state_update" => wanted.states = true,
+                other => {
+                    let known = "run_modes, lifecycle, state_update";
+                    return Err(ApiError::invalid(format!("`stream_modes`: `{other}` is none of {known}")));
+                }
+            }
+        }
+        if !is_any {
+            wanted.runs = true;
+        }
+        Ok(wanted)
+    }
+}
+
+/// The events of all runs of a thread. It ends with the connection.
+struct ThreadStream {
+    app: Arc<App>,
+    follow: Follow,
+    wanted: Wanted,
+    runs: HashMap<Uuid, Translator>,
+    after: Place,
+    ready: VecDeque<String>,
+    is_done: bool,
+}
+
+impl ThreadStream {
+    async fn next(&mut self) -> Option<String> {
+        loop {
+            if let Some(text) = self.ready.pop_front() {
+                return Some(text);
+            }
+            if self.is_done {
+                return None;
+            }
+            let row = tokio::select! {
+                row = self.follow.next() => row,
+                () = tokio::time::sleep(HEARTBEAT_EVERY) => return Some(HEARTBEAT.to_owned()),
+                () = self.app.stopping.cancelled() => return None,
+            };
+            match row {
+                Ok(Some(row)) => self.take(&row).await,
+                Ok(None) | Err(_) => self.is_done = true,
+            }
+        }
+    }
+
+    async fn take(&mut self, row: &EventRow) {
+        let Some(run) = row.event.run else {
+            if self.wanted.states && row.event.mode == "state_update" {
+                self.tell(row.number, vec![Told { event: "state_update".to_owned(), data: row.event.data.clone() }]);
+            }
+            return;
+        };
+        if !self.runs.contains_key(&run) {
+            let Ok(Some(found)) = self.app.runs.run(run).await else { return };
+            let subgraphs = found.request.extra.get("stream_subgraphs").and_then(serde_json::Value::as_bool);
+            let translator = Translator::new(found.clone(), modes_of(&found), subgraphs.unwrap_or(false));
+            self.runs.insert(run, translator);
+        }
+        let Some(translator) = self.runs.get_mut(&run) else { return };
+        let mut told = translator.event(row);
+        if !self.wanted.runs && !(self.wanted.lifecycle && row.event.mode == event_mode::START) {
+            told.clear();
+        }
+        if row.event.mode == event_mode::END {
+            if self.wanted.runs
+                && let Ok(Some(run)) = self.app.runs.run(run).await
+            {
+                told.extend(translator.end(&run));
+            }
+            if self.wanted.runs || self.wanted.lifecycle {
+                told.push(Told { event: "metadata".to_owned(), data: json!({ "status": "run_done", "run_id": run }) });
+            }
+            self.runs.remove(&run);
+        }
+        self.tell(row.number, told);
+    }
+
+    fn tell(&mut self, number: u64, told: Vec<Told>) {
+        for (part, Told { event, data }) in told.into_iter().enumerate() {
+            let place = Place(number, part.saturating_add(1));
+            if place > self.after {
+                self.ready.push_back(frame(&event, &data, Some(&place.id())));
+            }
+        }
+    }
+}
+
+pub(crate) async fn thread(
+    caller: Caller,
+    Path(thread): Path<String>,
+    query: Query,
+    headers: HeaderMap,
+) -> ApiResult<Response> {
+    let wanted = Wanted::of(&query)?;
+    let row = caller.thread(&thread, Action::Read).await?;
+    let after = match since(&headers) {
+        Since::Place(place) => place,
+        Since::Now => Place(row.last_event, usize::MAX),
+        Since::Nowhere => Place(u64::MAX, 0),
+    };
+    let stream = ThreadStream {
+        app: caller.app.clone(),
+        follow: Follow::new(caller.app.clone(), &row.id, None, 0),
+        wanted,
+        runs: HashMap::new(),
+        after,
+        ready: VecDeque::new(),
+        is_done: false,
+    };
+    Ok(answer(futures_util::stream::unfold(stream, |mut stream| async move {
+        stream.next().await.map(|text| (Ok(text), stream))
+    })))
+}

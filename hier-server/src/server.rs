@@ -1,0 +1,422 @@
+//! The server: what it serves, to whom, and where it keeps what it knows.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::DefaultBodyLimit;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::{Extension, Router};
+use hier_core::CancellationToken;
+use hier_core::graph::{CompiledGraph, DynGraph};
+use hier_core::runs::{Assistants, NewAssistant, RunStore, RunsError};
+use hier_core::state::Values;
+use hier_core::store::Store;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use crate::app::{App, is_there, system_assistant};
+use crate::auth::{Auth, Open};
+use crate::context::{IntoContext, RunRequest};
+use crate::cross_origin;
+use crate::database::Database;
+use crate::graphs::Served;
+use crate::layers::{self, Rates};
+use crate::metrics::Metrics;
+use crate::options::Limits;
+use crate::router::router;
+
+/// How long a server that stops waits for those whom it still answers.
+const LAST_WORDS: Duration = Duration::from_secs(10);
+
+/// Serves graphs.
+///
+/// ```no_run
+/// use hier_core::prelude::*;
+/// use hier_server::Server;
+///
+/// # #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+/// # struct Filing { accepted: bool }
+/// # async fn assess() -> FilingUpdate { Filing::update().accepted(true) }
+/// # graph! { Review<Filing> = Graph { nodes: [assess], edges: [START >> assess >> END] } }
+/// # #[tokio::main]
+/// # async fn main() -> std::result::Result<(), hier_server::ServerError> {
+/// Server::new().graph("review", Review::compile(), ()).serve("127.0.0.1:8123").await
+/// # }
+/// ```
+#[must_use = "a server does nothing until it serves"]
+pub struct Server {
+    graphs: BTreeMap<String, Served>,
+    database: Option<String>,
+    opened: Option<(Arc<dyn RunStore>, Arc<dyn Store>)>,
+    auth: Option<Arc<dyn Auth>>,
+    open_to_all: bool,
+    origins: Vec<String>,
+    limits: Limits,
+    concurrency: usize,
+    works: bool,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("graphs", &self.graphs.keys()).finish_non_exhaustive()
+    }
+}
+
+/// Why a server cannot serve.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// The address cannot be listened on.
+    #[error("cannot listen on `{address}`: {error}")]
+    Listen {
+        /// The address.
+        address: String,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// Everybody could reach the server, and nobody is asked who they are.
+    #[error(
+        "`{address}` can be reached from other machines, and nobody is asked who they are: use `.auth(…)`, or \
+         `.without_auth()` if something in front of the server asks"
+    )]
+    Unprotected {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The database cannot be opened.
+    #[error("the database `{scheme}:…` cannot be opened: {reason}")]
+    Database {
+        /// The kind of database; the rest of its address may hold a password.
+        scheme: String,
+        /// Why.
+        reason: String,
+    },
+    /// The database has failed.
+    #[error(transparent)]
+    Runs(#[from] RunsError),
+    /// The server has failed.
+    #[error("the server has failed: {0}")]
+    Failed(#[from] std::io::Error),
+    /// Nothing is served.
+    #[error("the server has no graph: add one with `.graph(name, compiled, context)`")]
+    NoGraphs,
+    /// An origin that no browser sends.
+    #[error("`{origin}` is no origin of a browser: write it like `https://chat.example.org`")]
+    Origin {
+        /// What it is.
+        origin: String,
+    },
+}
+
+impl Server {
+    /// A server without graphs, in memory, for this machine alone.
+    pub fn new() -> Self {
+        Self {
+            graphs: BTreeMap::new(),
+            database: None,
+            opened: None,
+            auth: None,
+            open_to_all: false,
+            origins: Vec::new(),
+            limits: Limits::default(),
+            concurrency: 10,
+            works: true,
+        }
+    }
+
+    /// Serves a graph under a name. The context is a value that every run gets a clone of, or a function of what the run was
+    /// asked for, which may fail.
+    ///
+    /// ```
+    /// # use hier_core::prelude::*;
+    /// use hier_server::{RunRequest, Server};
+    /// # #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+    /// # struct Filing { accepted: bool }
+    /// # async fn assess() -> FilingUpdate { Filing::update().accepted(true) }
+    /// # #[derive(Clone)] struct Desk { tenant: String }
+    /// # graph! { Review<Filing, Desk> = Graph { nodes: [assess], edges: [START >> assess >> END] } }
+    /// let desk = |run: &RunRequest| Desk { tenant: run.user.identity.clone() };
+    /// let server = Server::new().graph("review", Review::compile(), desk);
+    /// # let _ = server;
+    /// ```
+    pub fn graph<S, C, I, O, M>(
+        self,
+        name: impl Into<String>,
+        graph: CompiledGraph<S, C, I, O>,
+        context: impl IntoContext<C, M>,
+    ) -> Self
+    where
+        S: Values,
+        C: Send + Sync + 'static,
+    {
+        let erased = graph.erase(move |run| context.context(&RunRequest::of(run)));
+        self.dyn_graph(name, Arc::new(erased))
+    }
+
+    /// The same of a graph without its types ([`CompiledGraph::erase`]): with schemas of one's own, for instance.
+    pub fn dyn_graph(mut self, name: impl Into<String>, graph: Arc<dyn DynGraph>) -> Self {
+        self.graphs.insert(name.into(), Served { graph });
+        self
+    }
+
+    /// Keeps everything in this database: `sqlite:FILE` or `postgres://…`. Without, in memory.
+    pub fn database(mut self, url: impl Into<String>) -> Self {
+        self.database = Some(url.into());
+        self
+    }
+
+    /// Keeps everything in what is open already.
+    pub fn storage(mut self, runs: Arc<dyn RunStore>, store: Arc<dyn Store>) -> Self {
+        self.opened = Some((runs, store));
+        self
+    }
+
+    /// Asks everybody who they are.
+    pub fn auth(mut self, auth: impl Auth) -> Self {
+        self.auth = Some(Arc::new(auth));
+        self
+    }
+
+    /// Lets everybody who reaches the server do everything, from other machines too: where something in front of it asks who
+    /// they are.
+    pub fn without_auth(mut self) -> Self {
+        self.open_to_all = true;
+        self
+    }
+
+    /// Lets pages of these origins (`https://chat.example.org`) use the server from a browser; `*` is every origin. None unless
+    /// given.
+    pub fn allow_origins<O: Into<String>>(mut self, origins: impl IntoIterator<Item = O>) -> Self {
+        self.origins = origins.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// The largest body that is read, in bytes; 16 MiB unless given.
+    pub fn max_body(mut self, bytes: usize) -> Self {
+        self.limits.body = bytes;
+        self
+    }
+
+    /// How long the server takes at most before it begins an answer; one minute unless given. Streams may last.
+    pub fn max_time(mut self, time: Duration) -> Self {
+        self.limits.time = time;
+        self
+    }
+
+    /// How many requests are answered at once, open streams included; 20,000 unless given. Others get a 503.
+    pub fn max_requests(mut self, requests: usize) -> Self {
+        self.limits.requests = requests;
+        self
+    }
+
+    /// How many requests each user (each address, where nobody is asked who they are) may send a second. Others get a 429.
+    pub fn rate_limit(mut self, each_second: u32) -> Self {
+        self.limits.rate = Some(each_second.max(1));
+        self
+    }
+
+    /// How many runs this process does at once; 10 unless given.
+    pub fn concurrency(mut self, runs: usize) -> Self {
+        self.concurrency = runs;
+        self
+    }
+
+    /// Leaves all runs to workers in other processes ([`Self::worker`]).
+    pub fn without_worker(mut self) -> Self {
+        self.works = false;
+        self
+    }
+
+    async fn app(&mut self) -> Result<Arc<App>, ServerError> {
+        if self.graphs.is_empty() {
+            return Err(ServerError::NoGraphs);
+        }
+        let database = match (self.opened.take(), &self.database) {
+            (Some((runs, store)), _) => Database { runs, store },
+            (None, Some(url)) => Database::open(url).await?,
+            (None, None) => Database::memory(),
+        };
+        let app = Arc::new(App {
+            graphs: std::mem::take(&mut self.graphs),
+            runs: database.runs,
+            store: database.store,
+            auth: self.auth.clone().unwrap_or_else(|| Arc::new(Open)),
+            limits: self.limits,
+            metrics: Metrics::default(),
+            stopping: CancellationToken::new(),
+        });
+        make_assistants(&app).await?;
+        Ok(app)
+    }
+
+    /// Serves until the process is told to stop (SIGTERM, or ctrl-c): then streams end, and runs are handed back to the
+    /// database for others.
+    pub async fn serve(self, address: impl fmt::Display) -> Result<(), ServerError> {
+        self.start(address).await?.until(told_to_stop()).await
+    }
+
+    /// Begins to serve, in the background.
+    pub async fn start(mut self, address: impl fmt::Display) -> Result<Running, ServerError> {
+        let text = address.to_string();
+        let listener = TcpListener::bind(&text).await.map_err(|error| ServerError::Listen { address: text, error })?;
+        let address = listener.local_addr()?;
+        if self.auth.is_none() && !self.open_to_all && !address.ip().is_loopback() {
+            return Err(ServerError::Unprotected { address });
+        }
+        let origins = std::mem::take(&mut self.origins);
+        let (works, concurrency) = (self.works, self.concurrency);
+        let app = self.app().await?;
+        let service = layered(app.clone(), &origins)?.into_make_service_with_connect_info::<SocketAddr>();
+        let stop = app.stopping.clone();
+        let working = works.then(|| tokio::spawn(worker(&app, concurrency).run_until(stop.clone())));
+        let stopping = stop.clone();
+        let serving = tokio::spawn(async move {
+            axum::serve(listener, service).with_graceful_shutdown(stopping.cancelled_owned()).await
+        });
+        tracing::info!(%address, "serving");
+        Ok(Running { address, stop, serving, working })
+    }
+
+    /// A worker without a server: it does runs that servers on the same database have taken.
+    pub async fn worker(mut self) -> Result<Worker, ServerError> {
+        let concurrency = self.concurrency;
+        let app = self.app().await?;
+        Ok(Worker { app, concurrency })
+    }
+}
+
+fn worker(app: &App, concurrency: usize) -> hier_core::worker::Worker {
+    let worker = hier_core::worker::Worker::new(app.runs.clone()).memory(app.store.clone()).concurrency(concurrency);
+    app.graphs.iter().fold(worker, |worker, (name, served)| worker.shared_graph(name.clone(), served.graph.clone()))
+}
+
+/// Each graph has an assistant by itself.
+async fn make_assistants(app: &App) -> Result<(), ServerError> {
+    for (name, served) in &app.graphs {
+        let mut new = NewAssistant::new(system_assistant(name).to_string(), name.clone());
+        new.name = Some(served.graph.spec().name.to_string());
+        new.metadata.insert("created_by".to_owned(), "system".into());
+        match Assistants::of(&*app.runs).create(new).await {
+            Ok(_) => {}
+            Err(error) if is_there(&error) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// The routes with everything around them.
+fn layered(app: Arc<App>, origins: &[String]) -> Result<Router, ServerError> {
+    let limits = app.limits;
+    let mut router = router()
+        .fallback(layers::not_found)
+        .method_not_allowed_fallback(layers::wrong_method)
+        .layer(DefaultBodyLimit::max(limits.body));
+    if let Some(rate) = limits.rate {
+        router = router.layer(from_fn_with_state(Arc::new(Rates::new(rate)), layers::rated));
+    }
+    let room = Arc::new(tokio::sync::Semaphore::new(limits.requests.min(tokio::sync::Semaphore::MAX_PERMITS)));
+    let router = router
+        .layer(from_fn_with_state(app.clone(), layers::authenticate))
+        .layer(from_fn(layers::timely))
+        .layer(Extension(limits))
+        .layer(from_fn_with_state(app.clone(), layers::count))
+        .layer(from_fn_with_state(room, layers::bounded))
+        .layer(tower_http::catch_panic::CatchPanicLayer::custom(layers::panicked));
+    let router = match cross_origin::layer(origins)? {
+        Some(layer) => router.layer(layer),
+        None => router,
+    };
+    Ok(router.with_state(app))
+}
+
+/// A server that is serving. Dropping it does not stop it.
+#[derive(Debug)]
+pub struct Running {
+    address: SocketAddr,
+    stop: CancellationToken,
+    serving: JoinHandle<std::io::Result<()>>,
+    working: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    /// The address that it listens on.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops: streams end, runs are handed back, and whoever is still being answered has ten seconds.
+    pub async fn stop(self) -> Result<(), ServerError> {
+        self.until(std::future::ready(())).await
+    }
+
+    async fn until(mut self, told: impl Future<Output = ()> + Send) -> Result<(), ServerError> {
+        tokio::select! {
+            () = told => {}
+            ended = &mut self.serving => return ended.unwrap_or_else(|error| Err(std::io::Error::other(error))).map_err(Into::into),
+        }
+        self.stop.cancel();
+        if let Some(working) = self.working.take() {
+            let _ = working.await;
+        }
+        if tokio::time::timeout(LAST_WORDS, &mut self.serving).await.is_err() {
+            self.serving.abort();
+        }
+        Ok(())
+    }
+}
+
+/// A worker without a server.
+#[derive(Debug)]
+pub struct Worker {
+    app: Arc<App>,
+    concurrency: usize,
+}
+
+impl Worker {
+    /// Works until the process is told to stop (SIGTERM, or ctrl-c).
+    pub async fn run(self) {
+        let stop = CancellationToken::new();
+        let told = stop.clone();
+        tokio::spawn(async move {
+            told_to_stop().await;
+            told.cancel();
+        });
+        self.run_until(stop).await;
+    }
+
+    /// Works until the token is cancelled: then its runs are handed back.
+    pub async fn run_until(self, stop: CancellationToken) {
+        worker(&self.app, self.concurrency).run_until(stop).await;
+    }
+}
+
+/// Resolves when the process is told to stop.
+async fn told_to_stop() {
+    let interrupt = async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let Ok(mut terminate) = signal(SignalKind::terminate()) else { return interrupt.await };
+        tokio::select! {
+            () = interrupt => {}
+            _ = terminate.recv() => {}
+        }
+    }
+    #[cfg(not(unix))]
+    interrupt.await;
+}

@@ -1,0 +1,138 @@
+//! The stream of events of a thread.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::Path;
+use axum::response::Response;
+use hier_core::runs::{EventRow, event_mode};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::filter::Filter;
+use super::translate::{Frame, Translator};
+use crate::app::{App, Caller};
+use crate::auth::Action;
+use crate::body::{Body, id};
+use crate::error::{ApiError, ApiResult};
+use crate::follow::Follow;
+use crate::routes::runs::HEARTBEAT_EVERY;
+use crate::routes::streams::answer;
+use crate::stream::sse::{HEARTBEAT, frame};
+
+/// How long what asks for input is held back, so that what was told before it has reached every connection of the client: one of
+/// them ends what it reads from the others as soon as it learns of a question.
+const HOLD: Duration = Duration::from_millis(40);
+
+/// Reads a thread's events from the beginning.
+pub(crate) struct Events {
+    app: Arc<App>,
+    follow: Follow,
+    translator: Translator,
+    graphs: HashMap<Uuid, String>,
+    ready: VecDeque<Frame>,
+    since: u64,
+}
+
+impl Events {
+    /// The events of a thread with a greater number.
+    pub(crate) fn new(app: Arc<App>, thread: &str, since: u64) -> Self {
+        let follow = Follow::new(app.clone(), thread, None, 0);
+        Self { app, follow, translator: Translator::default(), graphs: HashMap::new(), ready: VecDeque::new(), since }
+    }
+
+    /// The next event. Cancel safe but for the hold, which then begins anew.
+    pub(crate) async fn next(&mut self) -> ApiResult<Option<Frame>> {
+        loop {
+            if let Some(first) = self.ready.front() {
+                if first.method == "input.requested" {
+                    tokio::time::sleep(HOLD).await;
+                }
+                return Ok(self.ready.pop_front());
+            }
+            let Some(row) = self.follow.next().await? else { return Ok(None) };
+            self.take(&row).await;
+        }
+    }
+
+    async fn take(&mut self, row: &EventRow) {
+        let Some(run) = row.event.run else { return };
+        let is_end = row.event.mode == event_mode::END;
+        let is_known = self.graphs.contains_key(&run);
+        // Looked up at the first event and at the last; a run that was deleted is told of as the log has it.
+        let found = if is_end || !is_known { self.app.runs.run(run).await.ok().flatten() } else { None };
+        if let Some(found) = found.as_ref().filter(|_| !is_known) {
+            self.graphs.insert(run, found.graph.clone());
+        }
+        let graph = self.graphs.get(&run).cloned().unwrap_or_default();
+        let frames = self.translator.event(row, found.as_ref(), || graph);
+        self.ready.extend(frames.into_iter().filter(|frame| frame.seq > self.since));
+    }
+}
+
+/// Reads what a client asks to be told.
+pub(crate) fn since(request: &Value) -> Result<u64, String> {
+    match request.get("since").filter(|since| !since.is_null()) {
+        None => Ok(0),
+        Some(since) => since.as_u64().ok_or_else(|| "since must be a number from 0 on".to_owned()),
+    }
+}
+
+/// A stream of server-sent events.
+struct Stream {
+    app: Arc<App>,
+    /// None of a thread that this client may not see: then it stays silent, as it does for one that is not there.
+    events: Option<Events>,
+    filter: Filter,
+}
+
+impl Stream {
+    async fn next(&mut self) -> Option<String> {
+        let wait = tokio::time::sleep(HEARTBEAT_EVERY);
+        tokio::pin!(wait);
+        loop {
+            let Some(events) = &mut self.events else {
+                tokio::select! {
+                    () = &mut wait => return Some(HEARTBEAT.to_owned()),
+                    () = self.app.stopping.cancelled() => return None,
+                }
+            };
+            let next = tokio::select! {
+                next = events.next() => next,
+                () = &mut wait => return Some(HEARTBEAT.to_owned()),
+                () = self.app.stopping.cancelled() => return None,
+            };
+            match next {
+                Ok(Some(found)) if self.filter.wants(&found) => {
+                    return Some(frame(found.method, &found.json(), Some(&found.seq.to_string())));
+                }
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => return None,
+            }
+        }
+    }
+}
+
+pub(crate) async fn stream(caller: Caller, Path(thread): Path<String>, Body(request): Body<Value>) -> ApiResult<Response> {
+    let filter = Filter::parse(&request).map_err(ApiError::bad_request)?;
+    let since = since(&request).map_err(ApiError::bad_request)?;
+    let thread = id("thread", &thread)?.to_string();
+    let events = visible(&caller, &thread).await?.then(|| Events::new(caller.app.clone(), &thread, since));
+    let stream = Stream { app: caller.app.clone(), events, filter };
+    Ok(answer(futures_util::stream::unfold(stream, |mut stream| async move {
+        stream.next().await.map(|text| (Ok(text), stream))
+    })))
+}
+
+/// Whether the client may follow this thread: its own, or one that is not there yet.
+pub(crate) async fn visible(caller: &Caller, thread: &str) -> ApiResult<bool> {
+    match caller.thread(thread, Action::Read).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.status == axum::http::StatusCode::NOT_FOUND => {
+            let row = caller.app.runs.thread(thread).await.map_err(crate::fault::refused)?;
+            Ok(row.is_none())
+        }
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,111 @@
+//! Which events of a thread a client wants.
+
+use serde_json::Value;
+
+use super::translate::Frame;
+
+/// The channels, but for those of one custom name.
+const CHANNELS: [&str; 9] =
+    ["values", "updates", "messages", "tools", "custom", "lifecycle", "input", "tasks", "checkpoints"];
+
+/// Channels, namespaces and levels below them.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Filter {
+    channels: Vec<String>,
+    namespaces: Option<Vec<Vec<String>>>,
+    depth: Option<u64>,
+}
+
+impl Filter {
+    /// Reads a subscription; the error names the field that is wrong.
+    pub(crate) fn parse(request: &Value) -> Result<Self, String> {
+        let channels = request.get("channels").and_then(Value::as_array).filter(|list| !list.is_empty());
+        let channels = channels.ok_or("channels is required and must be a non-empty array")?;
+        let is_known = |name: &str| CHANNELS.contains(&name) || name.strip_prefix("custom:").is_some_and(|name| !name.is_empty());
+        let named = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let channels: Vec<String> = channels.iter().map(named).collect();
+        let unknown: Vec<&str> = channels.iter().map(String::as_str).filter(|name| !is_known(name)).collect();
+        if !unknown.is_empty() {
+            let allowed = CHANNELS.iter().take(8).copied().collect::<Vec<_>>().join(", ");
+            return Err(format!(
+                "channels contains unsupported entries: {}. Allowed: {allowed}, or any `custom:<name>`.",
+                unknown.join(", ")
+            ));
+        }
+        let namespaces = match request.get("namespaces").filter(|list| !list.is_null()) {
+            None => None,
+            Some(list) => {
+                let parsed = serde_json::from_value(list.clone());
+                Some(parsed.map_err(|_| "namespaces must be an array of arrays of texts")?)
+            }
+        };
+        let depth = match request.get("depth").filter(|depth| !depth.is_null()) {
+            None => None,
+            Some(depth) => Some(depth.as_u64().ok_or("depth must be a number from 0 on")?),
+        };
+        Ok(Self { channels, namespaces, depth })
+    }
+
+    /// Whether a client that asked so wants this event.
+    pub(crate) fn wants(&self, frame: &Frame) -> bool {
+        self.wants_channel(frame) && self.wants_namespace(&frame.namespace)
+    }
+
+    fn wants_channel(&self, frame: &Frame) -> bool {
+        let channel = if frame.method == "input.requested" { "input" } else { frame.method };
+        let name = || frame.data.get("name").and_then(Value::as_str);
+        self.channels.iter().any(|wanted| {
+            wanted == channel
+                || (channel == "custom" && wanted.strip_prefix("custom:").is_some_and(|wanted| name() == Some(wanted)))
+        })
+    }
+
+    fn wants_namespace(&self, namespace: &[String]) -> bool {
+        let Some(prefixes) = self.namespaces.as_ref().filter(|prefixes| !prefixes.is_empty()) else { return true };
+        prefixes.iter().any(|prefix| {
+            let is_below = prefix.len() <= namespace.len()
+                && prefix.iter().zip(namespace).all(|(wanted, level)| {
+                    wanted == level || (!wanted.contains(':') && level.split(':').next() == Some(wanted))
+                });
+            let below = namespace.len().saturating_sub(prefix.len()) as u64;
+            is_below && self.depth.is_none_or(|depth| below <= depth)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn frame(method: &'static str, namespace: &[&str], data: Value) -> Frame {
+        let namespace = namespace.iter().map(|level| (*level).to_owned()).collect();
+        Frame { seq: 1, event_id: "1".to_owned(), method, namespace, at: 0, node: None, data }
+    }
+
+    #[test]
+    fn namespaces_match_by_prefix_and_depth() {
+        let filter = Filter::parse(&json!({ "channels": ["values"], "namespaces": [["child"]], "depth": 1 })).expect("a filter");
+        assert!(filter.wants(&frame("values", &["child:1"], json!({}))));
+        assert!(filter.wants(&frame("values", &["child:1", "deep:2"], json!({}))));
+        assert!(!filter.wants(&frame("values", &["child:1", "deep:2", "deeper:3"], json!({}))));
+        assert!(!filter.wants(&frame("values", &[], json!({}))));
+        assert!(!filter.wants(&frame("values", &["other:1"], json!({}))));
+    }
+
+    #[test]
+    fn custom_channels_match_by_name() {
+        let filter = Filter::parse(&json!({ "channels": ["custom:progress", "input"] })).expect("a filter");
+        assert!(filter.wants(&frame("custom", &[], json!({ "name": "progress" }))));
+        assert!(!filter.wants(&frame("custom", &[], json!({ "name": "else" }))));
+        assert!(filter.wants(&frame("input.requested", &[], json!({}))));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        assert_eq!(Filter::parse(&json!({})), Err("channels is required and must be a non-empty array".to_owned()));
+        let error = Filter::parse(&json!({ "channels": ["zzz"] })).unwrap_err();
+        assert!(error.starts_with("channels contains unsupported entries: zzz. Allowed: values, updates"), "{error}");
+    }
+}

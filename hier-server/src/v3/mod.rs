@@ -1,0 +1,8 @@
+//! The second protocol: commands to a thread, and one stream of events of everything that happens on it. SDKs call it v3.
+
+pub(crate) mod commands;
+pub(crate) mod events;
+pub(crate) mod filter;
+pub(crate) mod socket;
+pub(crate) mod spoken;
+pub(crate) mod translate;

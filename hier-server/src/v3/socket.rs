@@ -1,0 +1,134 @@
+//! The same over a WebSocket: commands and events in one connection.
+
+use std::collections::HashMap;
+
+use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::extract::Path;
+use axum::response::Response;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::commands::{answer, success};
+use super::events::{Events, since, visible};
+use super::filter::Filter;
+use super::translate::Frame;
+use crate::app::Caller;
+use crate::body::id;
+use crate::error::ApiResult;
+use crate::routes::runs::HEARTBEAT_EVERY;
+
+/// How many subscriptions a connection may have.
+const MOST: usize = 256;
+
+pub(crate) async fn open(caller: Caller, Path(thread): Path<String>, upgrade: WebSocketUpgrade) -> ApiResult<Response> {
+    let thread = id("thread", &thread)?.to_string();
+    let limit = caller.app.limits.body;
+    Ok(upgrade.max_message_size(limit).on_upgrade(move |socket| Connection::new(caller, thread).serve(socket)))
+}
+
+/// A connection to a thread.
+struct Connection {
+    caller: Caller,
+    thread: String,
+    /// It begins with the first subscription, from where that wants it.
+    events: Option<Events>,
+    subscriptions: HashMap<String, (Filter, u64)>,
+    /// The greatest number that was sent.
+    sent: u64,
+}
+
+impl Connection {
+    fn new(caller: Caller, thread: String) -> Self {
+        Self { caller, thread, events: None, subscriptions: HashMap::new(), sent: 0 }
+    }
+
+    async fn serve(mut self, mut socket: WebSocket) {
+        let stopping = self.caller.app.stopping.clone();
+        loop {
+            let events = &mut self.events;
+            let told = async {
+                match events {
+                    Some(events) => events.next().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                told = told => match told {
+                    Ok(Some(frame)) => if !self.send(&mut socket, &frame).await { return },
+                    Ok(None) | Err(_) => return,
+                },
+                received = socket.recv() => match received {
+                    Some(Ok(message)) => if !self.receive(&mut socket, message).await { return },
+                    Some(Err(_)) | None => return,
+                },
+                () = tokio::time::sleep(HEARTBEAT_EVERY) => {
+                    if socket.send(Message::Ping(axum::body::Bytes::new())).await.is_err() {
+                        return;
+                    }
+                }
+                () = stopping.cancelled() => {
+                    let _ = socket.send(Message::Close(None)).await;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Sends an event to whoever subscribed to it, once. False if nobody is there any more.
+    async fn send(&mut self, socket: &mut WebSocket, frame: &Frame) -> bool {
+        let is_wanted = self.subscriptions.values().any(|(filter, since)| frame.seq > *since && filter.wants(frame));
+        self.sent = self.sent.max(frame.seq);
+        !is_wanted || socket.send(Message::text(frame.json().to_string())).await.is_ok()
+    }
+
+    async fn receive(&mut self, socket: &mut WebSocket, message: Message) -> bool {
+        let text = match message {
+            Message::Text(text) => text,
+            Message::Close(_) => return false,
+            Message::Binary(_) | Message::Ping(_) | Message::Pong(_) => return true,
+        };
+        let reply = match serde_json::from_str::<Value>(&text) {
+            Ok(command) => self.command(&command).await,
+            Err(_) => json!({ "type": "error", "id": null, "error": "invalid_argument", "message": "Invalid JSON." }),
+        };
+        socket.send(Message::text(reply.to_string())).await.is_ok()
+    }
+
+    async fn command(&mut self, command: &Value) -> Value {
+        let number = command.get("id").cloned().unwrap_or_default();
+        let nothing = json!({});
+        let params = command.get("params").unwrap_or(&nothing);
+        match command.get("method").and_then(Value::as_str) {
+            Some("subscription.subscribe" | "subscription.reconnect") => match self.subscribe(params).await {
+                Ok(result) => success(&number, &result, self.sent),
+                Err(text) => json!({ "type": "error", "id": number, "error": "invalid_argument", "message": text }),
+            },
+            Some("subscription.unsubscribe") => {
+                let wanted = params.get("subscription_id").and_then(Value::as_str).unwrap_or_default();
+                if self.subscriptions.remove(wanted).is_some() {
+                    return success(&number, &json!({}), self.sent);
+                }
+                let text = format!("Unknown subscription: {wanted}");
+                json!({ "type": "error", "id": number, "error": "no_such_subscription", "message": text })
+            }
+            _ => answer(&self.caller, &self.thread, command, self.sent).await,
+        }
+    }
+
+    async fn subscribe(&mut self, params: &Value) -> Result<Value, String> {
+        let (filter, since) = (Filter::parse(params)?, since(params)?);
+        if self.subscriptions.len() >= MOST {
+            return Err(format!("a connection has at most {MOST} subscriptions: unsubscribe from one"));
+        }
+        let may_see = visible(&self.caller, &self.thread).await.map_err(|error| error.to_string())?;
+        let subscription = Uuid::new_v4().to_string();
+        // A later subscription gets what comes from now on, and does not repeat what was sent.
+        let since = if self.events.is_some() { since.max(self.sent) } else { since };
+        self.subscriptions.insert(subscription.clone(), (filter, since));
+        if self.events.is_none() && may_see {
+            self.events = Some(Events::new(self.caller.app.clone(), &self.thread, since));
+        }
+        Ok(json!({ "subscription_id": subscription, "replayed_events": 0 }))
+    }
+}

@@ -1,0 +1,243 @@
+//! Turns the log of a thread into the events of the second protocol.
+//!
+//! Every event of the log becomes at most [`PARTS`] events, and their numbers follow from its number: they rise, they are the
+//! same whenever and wherever they are told, and whatever a client leaves out of them.
+
+use std::collections::{HashMap, HashSet};
+
+use hier_core::runs::{EventRow, Run, RunStatus, event_mode};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::spoken::Spoken;
+use crate::stream::speech::written;
+use crate::time::millis;
+use crate::wire::{message, question};
+
+/// How many events one of the log becomes at most.
+const PARTS: u64 = 64;
+
+/// An event.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Frame {
+    pub(crate) seq: u64,
+    pub(crate) event_id: String,
+    pub(crate) method: &'static str,
+    pub(crate) namespace: Vec<String>,
+    /// Milliseconds since 1970.
+    pub(crate) at: u64,
+    pub(crate) node: Option<String>,
+    pub(crate) data: Value,
+}
+
+impl Frame {
+    /// The event as it goes over the wire.
+    pub(crate) fn json(&self) -> Value {
+        let mut params = json!({ "namespace": self.namespace, "timestamp": self.at, "data": self.data });
+        if let Some(node) = &self.node {
+            params["node"] = node.as_str().into();
+        }
+        json!({ "type": "event", "event_id": self.event_id, "seq": self.seq, "method": self.method, "params": params })
+    }
+}
+
+/// What is known of a run that is being told.
+#[derive(Debug, Default)]
+struct Known {
+    graph: String,
+    spoken: Spoken,
+    /// Graphs within that run now, by their namespaces.
+    children: HashSet<Vec<String>>,
+    /// Calls of tools that have begun.
+    calls: HashMap<String, String>,
+}
+
+/// Translates a thread's log, in the order of its events.
+#[derive(Debug, Default)]
+pub(crate) struct Translator(HashMap<Uuid, Known>);
+
+/// Collects what one event of the log becomes.
+struct Telling<'a> {
+    row: &'a EventRow,
+    run: Uuid,
+    frames: Vec<Frame>,
+}
+
+impl Telling<'_> {
+    fn tell(&mut self, method: &'static str, namespace: &[String], data: Value) -> &mut Frame {
+        let part = self.frames.len() as u64;
+        let seq = self.row.number.saturating_mul(PARTS).saturating_add(part.min(PARTS - 1));
+        let event_id = format!("{}-{part}", self.row.number);
+        let at = millis(self.row.at);
+        self.frames.push(Frame { seq, event_id, method, namespace: namespace.to_vec(), at, node: None, data });
+        let last = self.frames.len() - 1;
+        &mut self.frames[last]
+    }
+
+    fn lifecycle(&mut self, namespace: &[String], event: &str, graph: &str, more: Value) {
+        let mut data = json!({ "event": event, "graph_name": graph });
+        if let (Some(data), Value::Object(more)) = (data.as_object_mut(), more) {
+            data.extend(more);
+        }
+        let id = format!("synth:{}:lc|{}|{event}", self.run, namespace.join("|"));
+        self.tell("lifecycle", namespace, data).event_id = id;
+    }
+}
+
+impl Translator {
+    /// What an event becomes. Of the last event of a run, with the run as it ended.
+    pub(crate) fn event(&mut self, row: &EventRow, ended: Option<&Run>, graph: impl FnOnce() -> String) -> Vec<Frame> {
+        let Some(run) = row.event.run else { return Vec::new() };
+        let known = self.0.entry(run).or_default();
+        if known.graph.is_empty() {
+            known.graph = graph();
+        }
+        let mut telling = Telling { row, run, frames: Vec::new() };
+        let event = &row.event;
+        known.discover(&event.namespace, &mut telling);
+        let mut data = event.data.clone();
+        match &*event.mode {
+            event_mode::START => {
+                let graph = known.graph.clone();
+                telling.lifecycle(&[], "running", &graph, Value::Null);
+            }
+            event_mode::END => {
+                known.end(ended, &data, &mut telling);
+                self.0.remove(&run);
+            }
+            "messages" => {
+                for told in known.spoken.take(&data) {
+                    telling.tell("messages", &event.namespace, told);
+                }
+            }
+            "values" => {
+                message::outward(&mut data);
+                telling.tell("values", &event.namespace, data);
+            }
+            "updates" => {
+                message::outward(&mut data);
+                known.updates(&data, &event.namespace, &mut telling);
+            }
+            "custom" => {
+                telling.tell("custom", &event.namespace, data).node.clone_from(&event.node);
+            }
+            "tasks" => {
+                message::outward(&mut data);
+                known.task(data, &event.namespace, &mut telling);
+            }
+            "checkpoints" => {
+                let told = json!({
+                    "id": data.pointer("/config/checkpoint_id"),
+                    "parent_id": data.pointer("/parent_config/checkpoint_id"),
+                    "step": data.pointer("/metadata/step"),
+                    "source": data.pointer("/metadata/source"),
+                });
+                telling.tell("checkpoints", &event.namespace, told);
+            }
+            _ => {}
+        }
+        telling.frames
+    }
+}
+
+impl Known {
+    /// A graph within is known by the first event that comes from it.
+    fn discover(&mut self, namespace: &[String], telling: &mut Telling<'_>) {
+        for depth in 1..=namespace.len() {
+            let Some(level) = namespace.get(..depth) else { continue };
+            if !self.children.insert(level.to_vec()) {
+                continue;
+            }
+            let (graph, task) = level.last().and_then(|last| last.split_once(':')).unwrap_or_default();
+            let more = json!({ "namespace": level, "trigger_call_id": task });
+            let (graph, level) = (graph.to_owned(), level.to_vec());
+            telling.lifecycle(&level, "started", &graph, more);
+        }
+    }
+
+    fn updates(&mut self, data: &Value, namespace: &[String], telling: &mut Telling<'_>) {
+        for (node, update) in data.as_object().into_iter().flatten().filter(|(node, _)| !node.starts_with("__")) {
+            self.tools(update, namespace, telling);
+            let told = json!({ "node": node, "values": update });
+            telling.tell("updates", namespace, told).node = Some(node.clone());
+        }
+    }
+
+    /// Calls of tools, as the messages of an update tell of them.
+    fn tools(&mut self, update: &Value, namespace: &[String], telling: &mut Telling<'_>) {
+        for (id, message) in written(update) {
+            self.spoken.note(id);
+            for call in message.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
+                let field = |name: &str| call.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+                if self.calls.insert(field("id"), field("name")).is_none() {
+                    let told = json!({
+                        "event": "tool-started", "tool_call_id": field("id"), "tool_name": field("name"),
+                        "input": call.get("args"),
+                    });
+                    telling.tell("tools", namespace, told);
+                }
+            }
+            let Some(call) = message.get("tool_call_id").and_then(Value::as_str) else { continue };
+            let whole = Value::Object(message.clone());
+            let failed = message.get("status").is_some_and(|status| status == "error");
+            let told = if failed {
+                json!({ "event": "tool-error", "tool_call_id": call, "message": message::text(&whole) })
+            } else {
+                json!({ "event": "tool-finished", "tool_call_id": call, "output": whole })
+            };
+            telling.tell("tools", namespace, told);
+        }
+    }
+
+    fn task(&mut self, mut data: Value, namespace: &[String], telling: &mut Telling<'_>) {
+        if let Some(asked) = data.get("interrupts") {
+            data["interrupts"] = question::each(Some(asked), question::asked);
+        }
+        // The graph that the task ran has ended with it.
+        if data.get("result").is_some()
+            && let (Some(node), Some(task)) = (data["name"].as_str(), data["id"].as_str())
+        {
+            let mut child = namespace.to_vec();
+            child.push(format!("{node}:{task}"));
+            let is_asking = data["interrupts"].as_array().is_some_and(|asked| !asked.is_empty());
+            let (event, more) = match (&data["error"], is_asking) {
+                (Value::String(error), _) => ("failed", json!({ "error": error })),
+                (_, true) => ("interrupted", Value::Null),
+                _ => ("completed", Value::Null),
+            };
+            if self.children.remove(&child) {
+                let node = node.to_owned();
+                telling.lifecycle(&child, event, &node, more);
+            }
+        }
+        telling.tell("tasks", namespace, data);
+    }
+
+    fn end(&mut self, ended: Option<&Run>, data: &Value, telling: &mut Telling<'_>) {
+        let graph = self.graph.clone();
+        let asked = ended.and_then(|run| run.output.as_ref()?.get("__interrupt__")).and_then(Value::as_array);
+        for asked in asked.into_iter().flatten() {
+            let id = asked.get("id").and_then(Value::as_str).unwrap_or_default();
+            // One client reads `payload`, another `value`.
+            let told = json!({ "interrupt_id": id, "payload": asked.get("value"), "value": asked.get("value") });
+            let event_id = format!("synth:{}:input||{id}", telling.run);
+            telling.tell("input.requested", &[], told).event_id = event_id;
+        }
+        let status = ended.map(|run| run.status);
+        let name = data.get("status").and_then(Value::as_str).unwrap_or_default();
+        let failure = ended.and_then(|run| run.error.as_ref()).map(|error| error.message.clone());
+        let failure = failure.or_else(|| data.pointer("/error/message")?.as_str().map(str::to_owned));
+        if let Some(error) = failure {
+            telling.lifecycle(&[], "failed", &graph, json!({ "error": error }));
+        } else if asked.is_some() || status == Some(RunStatus::Interrupted) || name == "interrupted" {
+            telling.lifecycle(&[], "interrupted", &graph, Value::Null);
+        } else {
+            telling.lifecycle(&[], "completed", &graph, Value::Null);
+        }
+    }
+}
+
+/// The modes of the engine that the second protocol is made of.
+pub(crate) fn recorded() -> Vec<String> {
+    ["values", "updates", "messages", "custom", "tasks", "checkpoints"].map(str::to_owned).to_vec()
+}

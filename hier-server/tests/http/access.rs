@@ -1,0 +1,128 @@
+//! Who may do what, and how much.
+
+use std::time::Duration;
+
+use hier_server::auth::{Tokens, User};
+use hier_server::{Server, ServerError};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::graphs::server;
+use crate::support::{Desk, open};
+
+async fn as_user(desk: &Desk, token: &str, method: Method, path: &str, body: Value) -> (u16, Value) {
+    let request = desk.client.request(method, format!("{}{path}", desk.base)).bearer_auth(token).timeout(Duration::from_secs(20));
+    let response = request.json(&body).send().await.expect("an answer");
+    let status = response.status().as_u16();
+    (status, serde_json::from_str(&response.text().await.expect("a body")).unwrap_or_default())
+}
+
+fn guarded() -> Server {
+    server().auth(Tokens::new([("token-of-alice", User::new("alice")), ("token-of-bob", User::new("bob"))]))
+}
+
+#[tokio::test]
+async fn foreign_threads_look_absent() {
+    let desk = open(guarded()).await;
+    for open in ["/ok", "/info", "/metrics", "/docs", "/openapi.json"] {
+        assert_eq!(desk.get(open).await.0, 200, "{open}");
+    }
+    for closed in ["/threads/search", "/nowhere"] {
+        assert_eq!(desk.post(closed, json!({})).await.0, 401, "{closed}");
+    }
+    let (status, _) = as_user(&desk, "token-of-nobody", Method::POST, "/threads", json!({})).await;
+    assert_eq!(status, 401);
+    let (_, thread) = as_user(&desk, "token-of-alice", Method::POST, "/threads", json!({ "metadata": { "owner": "bob" } })).await;
+    assert_eq!(thread["metadata"]["owner"], "alice", "nobody makes threads for others");
+    let path = format!("/threads/{}", thread["thread_id"].as_str().unwrap());
+    let run = json!({ "assistant_id": "two", "input": { "n": 1.0 } });
+    assert_eq!(as_user(&desk, "token-of-alice", Method::POST, &format!("{path}/runs/wait"), run.clone()).await.0, 200);
+    for (method, below, body) in [
+        (Method::GET, "", json!({})),
+        (Method::GET, "/state", json!({})),
+        (Method::POST, "/history", json!({})),
+        (Method::POST, "/state", json!({ "values": { "n": 9.0 }, "as_node": "a" })),
+        (Method::GET, "/runs", json!({})),
+        (Method::POST, "/runs/wait", run.clone()),
+        (Method::POST, "/copy", json!({})),
+        (Method::GET, "/stream", json!({})),
+        (Method::PATCH, "", json!({ "metadata": { "owner": "bob" } })),
+        (Method::DELETE, "", json!({})),
+    ] {
+        let (status, error) = as_user(&desk, "token-of-bob", method.clone(), &format!("{path}{below}"), body).await;
+        assert_eq!(status, 404, "{method} {below}: {error}");
+    }
+    assert_eq!(as_user(&desk, "token-of-bob", Method::POST, "/threads/search", json!({})).await.1, json!([]));
+    let (_, refused) = as_user(&desk, "token-of-bob", Method::POST, &format!("{path}/commands"), json!({ "id": 1, "method": "run.start", "params": { "assistant_id": "two", "input": { "n": 1.0 } } })).await;
+    assert_eq!((&refused["type"], &refused["error"]), (&json!("error"), &json!("unknown_error")));
+    let smuggled = json!({ "assistant_id": "two", "input": { "n": 1.0 }, "config": { "configurable": { "thread_id": thread["thread_id"], "langgraph_auth_user": { "identity": "alice" } } } });
+    assert_eq!(as_user(&desk, "token-of-bob", Method::POST, "/runs/wait", smuggled).await.0, 200);
+    let (_, history) = as_user(&desk, "token-of-alice", Method::POST, &format!("{path}/history"), json!({ "limit": 10 })).await;
+    assert_eq!(history.as_array().map(Vec::len), Some(4), "bob's run was on a thread of its own");
+    let (_, runs) = as_user(&desk, "token-of-alice", Method::GET, &format!("{path}/runs"), json!({})).await;
+    assert!(!runs.to_string().contains("langgraph_auth_user"), "{runs}");
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn everybody_has_their_own_namespaces_and_assistants() {
+    let desk = open(guarded()).await;
+    let item = |user: &str| json!({ "namespace": [user, "notes"], "key": "k", "value": { "a": 1 } });
+    assert_eq!(as_user(&desk, "token-of-alice", Method::PUT, "/store/items", item("alice")).await.0, 204);
+    assert_eq!(as_user(&desk, "token-of-bob", Method::PUT, "/store/items", item("alice")).await.0, 403);
+    assert_eq!(as_user(&desk, "token-of-bob", Method::POST, "/store/items/search", json!({})).await.0, 403);
+    let (status, own) = as_user(&desk, "token-of-alice", Method::POST, "/assistants", json!({ "graph_id": "two" })).await;
+    assert_eq!(status, 200);
+    let path = format!("/assistants/{}", own["assistant_id"].as_str().unwrap());
+    assert_eq!(as_user(&desk, "token-of-bob", Method::GET, &path, json!({})).await.0, 404);
+    let shared = "/assistants/4499204c-8eda-5495-a842-3696dc7527c7";
+    assert_eq!(as_user(&desk, "token-of-bob", Method::GET, shared, json!({})).await.0, 200);
+    assert_eq!(as_user(&desk, "token-of-bob", Method::DELETE, shared, json!({})).await.0, 403);
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn without_auth_only_this_machine_is_served_unless_told() {
+    let refused = server().start("0.0.0.0:0").await;
+    assert!(matches!(refused, Err(ServerError::Unprotected { .. })), "{refused:?}");
+    let told = server().without_auth().start("0.0.0.0:0").await.expect("it was told");
+    told.stop().await.expect("it stops");
+    assert!(matches!(Server::new().start("127.0.0.1:0").await, Err(ServerError::NoGraphs)));
+}
+
+#[tokio::test]
+async fn pages_of_other_origins_are_let_in_only_if_they_are_named() {
+    let allows = async |desk: &Desk| {
+        let request = desk.client.get(format!("{}/ok", desk.base)).header("origin", "https://chat.example.org");
+        request.send().await.expect("an answer").headers().get("access-control-allow-origin").cloned()
+    };
+    let desk = open(server()).await;
+    assert_eq!(allows(&desk).await, None);
+    desk.stop().await;
+    let desk = open(server().allow_origins(["https://chat.example.org"])).await;
+    assert_eq!(allows(&desk).await.as_ref().and_then(|origin| origin.to_str().ok()), Some("https://chat.example.org"));
+    desk.stop().await;
+    let wrong = server().allow_origins(["chat.example.org"]).start("127.0.0.1:0").await;
+    assert!(matches!(wrong, Err(ServerError::Origin { .. })), "{wrong:?}");
+}
+
+#[tokio::test]
+async fn too_much_is_refused() {
+    let desk = open(server().max_body(1_000)).await;
+    let (status, error) = desk.post("/threads", json!({ "metadata": { "x": "y".repeat(2_000) } })).await;
+    assert!(status == 413 && error["detail"].as_str().unwrap().contains("body"), "{error}");
+    desk.stop().await;
+    let desk = open(server().rate_limit(2)).await;
+    let mut answers = Vec::new();
+    for _ in 0..6 {
+        answers.push(desk.post("/threads/count", json!({})).await.0);
+    }
+    assert!(answers.contains(&200) && answers.contains(&429), "{answers:?}");
+    desk.stop().await;
+    let desk = open(server().max_requests(1)).await;
+    let thread = desk.thread().await;
+    let held = desk.send(Method::GET, &format!("/threads/{thread}/stream"), &Value::Null).await;
+    assert_eq!(desk.get("/ok").await.0, 503);
+    drop(held);
+    desk.stop().await;
+}

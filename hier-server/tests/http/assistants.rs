@@ -1,0 +1,78 @@
+//! Assistants.
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::support::desk;
+
+#[tokio::test]
+async fn each_graph_has_an_assistant_by_itself() {
+    let desk = desk().await;
+    let (status, found) = desk.post("/assistants/search", json!({ "graph_id": "two" })).await;
+    assert_eq!(status, 200);
+    // As the reference makes them: version 5 in the namespace of addresses.
+    assert_eq!(found[0]["assistant_id"], "4499204c-8eda-5495-a842-3696dc7527c7");
+    assert_eq!(found[0]["metadata"], json!({ "created_by": "system" }));
+    assert_eq!((&found[0]["version"], &found[0]["name"]), (&json!(1), &json!("two")));
+    assert_eq!(desk.post("/assistants/count", json!({})).await.1, json!(6));
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn assistants_have_versions() {
+    let desk = desk().await;
+    let id = "a6e9e8ea-951a-46df-856e-d000635e5ac9";
+    let body = json!({ "assistant_id": id, "graph_id": "two", "config": { "configurable": { "k": 1 } }, "name": "mine" });
+    let (status, made) = desk.post("/assistants", body.clone()).await;
+    assert_eq!((status, &made["context"]), (200, &json!({ "k": 1 })));
+    let (status, error) = desk.post("/assistants", body.clone()).await;
+    assert_eq!((status, error), (409, json!({ "detail": format!("Assistant with ID {id} already exists") })));
+    let mut again = body;
+    again["if_exists"] = "do_nothing".into();
+    assert_eq!(desk.post("/assistants", again).await.0, 200);
+    let path = format!("/assistants/{id}");
+    let (_, changed) = desk.ask(Method::PATCH, &path, json!({ "metadata": { "z": 2 }, "name": "mine2" })).await;
+    assert_eq!((&changed["version"], &changed["name"]), (&json!(2), &json!("mine2")));
+    let (_, versions) = desk.post(&format!("{path}/versions"), json!({})).await;
+    assert_eq!(versions.as_array().map(Vec::len), Some(2));
+    let (_, latest) = desk.post(&format!("{path}/latest"), json!({ "version": 1 })).await;
+    assert_eq!(latest["name"], "mine");
+    assert_eq!(desk.post(&format!("{path}/latest"), json!({ "version": 9 })).await.0, 404);
+    assert_eq!(desk.ask(Method::DELETE, &path, json!(null)).await.0, 204);
+    let (status, error) = desk.get(&path).await;
+    assert_eq!((status, error), (404, json!({ "detail": format!("Assistant with ID {id} not found") })));
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn drawings_are_those_of_the_reference() {
+    let desk = desk().await;
+    let (status, closed) = desk.get("/assistants/sub/graph").await;
+    assert_eq!(status, 200);
+    let node = |name: &str| json!({ "id": name, "type": "runnable", "data": { "name": name } });
+    assert_eq!(closed["nodes"], json!([node("__start__"), node("a"), node("child"), { "id": "__end__" }]));
+    let edge = |source: &str, target: &str| json!({ "source": source, "target": target });
+    assert_eq!(closed["edges"], json!([edge("__start__", "a"), edge("a", "child"), edge("child", "__end__")]));
+    let (_, open) = desk.get("/assistants/sub/graph?xray=true").await;
+    let names: Vec<_> = open["nodes"].as_array().unwrap().iter().map(|node| node["id"].as_str().unwrap()).collect();
+    assert_eq!(names, ["__start__", "a", "child:in1", "__end__"]);
+    assert_eq!(desk.get("/assistants/sub/graph?xray=perhaps").await.0, 422);
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_named() {
+    let desk = desk().await;
+    let (status, error) = desk.post("/assistants", json!({ "graph_id": "nope" })).await;
+    assert_eq!(status, 404);
+    assert!(error["detail"].as_str().unwrap().starts_with("Graph 'nope' not found. Expected one of: ['boom', "), "{error}");
+    let (status, error) = desk.post("/assistants", json!({})).await;
+    assert!(status == 422 && error["detail"].as_str().unwrap().contains("`graph_id`"), "{error}");
+    let (status, error) = desk.get("/assistants/nosuch").await;
+    assert_eq!((status, error), (422, json!({ "detail": "Invalid assistant ID: must be a UUID" })));
+    let (status, error) = desk.post("/assistants/search", json!({ "limit": "many" })).await;
+    assert!(status == 422 && error["detail"].as_str().unwrap().starts_with("`limit`: "), "{error}");
+    let (status, error) = desk.post("/assistants/search", json!({ "sort_by": "colour" })).await;
+    assert!(status == 422 && error["detail"].as_str().unwrap().starts_with("`sort_by`: "), "{error}");
+    desk.stop().await;
+}

@@ -1,0 +1,131 @@
+//! The second protocol.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::{Desk, Told, desk};
+
+const THREAD: &str = "48d6f4e1-ea21-4b3c-901c-f6ebfd376bdc";
+
+async fn command(desk: &Desk, method: &str, params: Value) -> Value {
+    let body = json!({ "id": 7, "method": method, "params": params });
+    let (status, answer) = desk.post(&format!("/threads/{THREAD}/commands"), body).await;
+    assert_eq!((status, &answer["id"]), (200, &json!(7)), "{answer}");
+    answer
+}
+
+/// The events of the thread until one of this method and event.
+async fn events(desk: &Desk, request: Value, last: &str, times: usize) -> Vec<Told> {
+    let mut open = desk.send(Method::POST, &format!("/threads/{THREAD}/stream/events"), &request).await;
+    let mut text = String::new();
+    let is_last = |told: &Told| told.event == "lifecycle" && told.data["params"]["data"]["event"] == last
+        && told.data["params"]["namespace"] == json!([]);
+    desk.until(&mut open, &mut text, |told| told.iter().filter(|told| is_last(told)).count() >= times).await
+}
+
+fn all() -> Value {
+    json!(["values", "updates", "messages", "tools", "lifecycle", "input", "checkpoints", "tasks", "custom"])
+}
+
+fn data(told: &[Told], method: &str) -> Vec<Value> {
+    told.iter().filter(|told| told.event == method).map(|told| told.data["params"]["data"].clone()).collect()
+}
+
+#[tokio::test]
+async fn a_run_is_told_from_its_beginning_to_its_end() {
+    let desk = desk().await;
+    let started = command(&desk, "run.start", json!({ "assistant_id": "two", "input": { "n": 1.0 } })).await;
+    assert_eq!(started["type"], "success");
+    let run = started["result"]["run_id"].as_str().unwrap().to_owned();
+    let told = events(&desk, json!({ "channels": all() }), "completed", 1).await;
+    let first = &told[0].data;
+    assert_eq!(first["event_id"], json!(format!("synth:{run}:lc||running")));
+    assert_eq!(first["params"]["data"], json!({ "event": "running", "graph_name": "two" }));
+    assert_eq!(data(&told, "values").last(), Some(&json!({ "n": 4.0, "log": ["a", "b"] })));
+    assert_eq!(data(&told, "updates")[0], json!({ "node": "a", "values": { "n": 2.0, "log": ["a"] } }));
+    let numbers: Vec<u64> = told.iter().map(|told| told.data["seq"].as_u64().unwrap()).collect();
+    assert!(numbers.windows(2).all(|two| two[0] < two[1]), "{numbers:?}");
+    // Whoever asks for less gets the same events under the same numbers.
+    let values = events(&desk, json!({ "channels": ["values", "lifecycle"], "since": numbers[1] }), "completed", 1).await;
+    let expected: Vec<_> = told.iter().filter(|told| matches!(&*told.event, "values" | "lifecycle") && told.data["seq"].as_u64() > Some(numbers[1])).cloned().collect();
+    assert_eq!(values, expected);
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn a_question_is_answered_on_the_same_stream() {
+    let desk = desk().await;
+    command(&desk, "run.start", json!({ "assistant_id": "hitl", "input": { "n": 1.0 } })).await;
+    let told = events(&desk, json!({ "channels": all() }), "interrupted", 1).await;
+    let asked = &data(&told, "input.requested")[0];
+    assert_eq!(asked["payload"], json!({ "question": "ok?", "n": 2.0 }));
+    let places = |method: &str| told.iter().rposition(|told| told.event == method).unwrap();
+    assert!(places("values") < places("input.requested"), "what was told before it comes before it");
+    let id = asked["interrupt_id"].as_str().unwrap();
+    let wrong = command(&desk, "input.respond", json!({ "interrupt_id": "nope", "namespace": [], "response": "x" })).await;
+    assert_eq!((&wrong["error"], &wrong["message"]), (&json!("no_such_interrupt"), &json!("Unknown or already-consumed interrupt: nope")));
+    let done = command(&desk, "input.respond", json!({ "interrupt_id": id, "namespace": [], "response": "yes" })).await;
+    assert_eq!((&done["type"], &done["result"]), (&json!("success"), &json!({})));
+    let told = events(&desk, json!({ "channels": ["values", "lifecycle", "input"] }), "completed", 1).await;
+    assert_eq!(data(&told, "values").last().unwrap()["log"], json!(["a", "ask:yes", "b"]));
+    let again = command(&desk, "input.respond", json!({ "interrupt_id": id, "namespace": [], "response": "yes" })).await;
+    assert_eq!(again["error"], "no_such_interrupt");
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn graphs_within_begin_and_end() {
+    let desk = desk().await;
+    command(&desk, "run.start", json!({ "assistant_id": "sub", "input": { "n": 1.0 } })).await;
+    let told = events(&desk, json!({ "channels": ["lifecycle", "values"] }), "completed", 1).await;
+    let inner: Vec<_> = told.iter().filter(|told| told.data["params"]["namespace"] != json!([]) && told.event == "lifecycle").collect();
+    let words: Vec<_> = inner.iter().map(|told| &told.data["params"]["data"]["event"]).collect();
+    assert_eq!(words, ["started", "completed"]);
+    assert_eq!(inner[0].data["params"]["data"]["graph_name"], "child");
+    let root = events(&desk, json!({ "channels": ["lifecycle", "values"], "namespaces": [[]], "depth": 0 }), "completed", 1).await;
+    assert!(root.iter().all(|told| told.data["params"]["namespace"] == json!([])));
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_model_says_is_told_in_blocks() {
+    let desk = desk().await;
+    command(&desk, "run.start", json!({ "assistant_id": "chat", "input": { "messages": [{ "role": "user", "content": "hi" }] } })).await;
+    let told = events(&desk, json!({ "channels": ["messages", "tools", "lifecycle"] }), "completed", 1).await;
+    let said = data(&told, "messages");
+    assert_eq!((&said[0]["event"], &said[0]["role"]), (&json!("message-start"), &json!("ai")));
+    assert_eq!(said[1]["content"], json!({ "type": "text", "text": "" }));
+    let text: String = said.iter().filter_map(|data| data["delta"]["text"].as_str()).collect();
+    assert_eq!(text, "Hello there friend");
+    let finished = said.iter().find(|data| data["event"] == "content-block-finish").unwrap();
+    assert_eq!(finished["content"], json!({ "type": "text", "text": "Hello there friend" }));
+    assert_eq!(said.last().unwrap()["event"], "message-finish");
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_named() {
+    let desk = desk().await;
+    let error = command(&desk, "run.start", json!({ "input": {} })).await;
+    assert_eq!((&error["error"], &error["message"]), (&json!("invalid_argument"), &json!("run.start requires an assistant_id.")));
+    let error = command(&desk, "foo.bar", json!({})).await;
+    assert_eq!((&error["error"], &error["message"]), (&json!("unknown_command"), &json!("Unknown protocol command: foo.bar")));
+    let error = command(&desk, "run.start", json!({ "assistant_id": "nope" })).await;
+    assert!(error["message"].as_str().unwrap().starts_with("422: Invalid assistant: 'nope'."), "{error}");
+    assert_eq!(command(&desk, "agent.getTree", json!({})).await["error"], "no_such_run");
+    let path = format!("/threads/{THREAD}/stream/events");
+    let (status, error) = desk.post(&path, json!({})).await;
+    assert_eq!((status, error), (400, json!({ "detail": "channels is required and must be a non-empty array" })));
+    let (status, error) = desk.post(&path, json!({ "channels": ["zzz"] })).await;
+    assert!(status == 400 && error["detail"].as_str().unwrap().contains("zzz"), "{error}");
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn a_failure_is_told() {
+    let desk = desk().await;
+    command(&desk, "run.start", json!({ "assistant_id": "boom", "input": { "n": 1.0 } })).await;
+    let told = events(&desk, json!({ "channels": ["lifecycle"] }), "failed", 1).await;
+    assert!(told[1].data["params"]["data"]["error"].as_str().unwrap().contains("boom!"), "{told:?}");
+    desk.stop().await;
+}

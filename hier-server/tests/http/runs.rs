@@ -1,0 +1,180 @@
+//! Runs: waited for, listed, cancelled, queued.
+
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::{Desk, desk};
+
+async fn status_of(desk: &Desk, thread: &str, run: &Value) -> String {
+    let (status, run) = desk.get(&format!("/threads/{thread}/runs/{}", run["run_id"].as_str().unwrap())).await;
+    if status == 404 { "gone".to_owned() } else { run["status"].as_str().unwrap().to_owned() }
+}
+
+/// Waits until a run has begun.
+async fn begun(desk: &Desk, thread: &str, run: &Value) {
+    for _ in 0..500 {
+        let state = desk.get(&format!("/threads/{thread}/state")).await.1;
+        if state["values"]["log"] == json!(["pre"]) && status_of(desk, thread, run).await == "running" {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the run does not begin");
+}
+
+#[tokio::test]
+async fn a_run_is_asked_and_answered() {
+    let desk = desk().await;
+    let thread = desk.thread().await;
+    let wait = format!("/threads/{thread}/runs/wait");
+    let (_, asked) = desk.post(&wait, json!({ "assistant_id": "hitl", "input": { "n": 1.0 } })).await;
+    let question = &asked["__interrupt__"][0];
+    assert_eq!(question["value"], json!({ "question": "ok?", "n": 2.0 }));
+    assert_eq!(question["id"].as_str().map(str::len), Some(32));
+    assert!(question.get("response_schema").is_some());
+    let (_, row) = desk.get(&format!("/threads/{thread}")).await;
+    assert_eq!(row["status"], "interrupted");
+    let listed: Vec<_> = row["interrupts"].as_object().unwrap().values().collect();
+    assert_eq!(*listed[0], json!([{ "id": question["id"], "value": question["value"] }]));
+    let (_, state) = desk.get(&format!("/threads/{thread}/state")).await;
+    assert_eq!((&state["next"], &state["tasks"][0]["name"]), (&json!(["ask"]), &json!("ask")));
+    let answer = json!({ "assistant_id": "hitl", "command": { "resume": { question["id"].as_str().unwrap(): "yes" } } });
+    assert_eq!(desk.post(&wait, answer).await.1, json!({ "n": 4.0, "log": ["a", "ask:yes", "b"] }));
+    assert_eq!(desk.get(&format!("/threads/{thread}")).await.1["status"], "idle");
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_that_fails_says_so_with_status_200() {
+    let desk = desk().await;
+    let thread = desk.thread().await;
+    let (status, end) = desk.post(&format!("/threads/{thread}/runs/wait"), json!({ "assistant_id": "boom", "input": { "n": 1.0 } })).await;
+    assert_eq!(status, 200);
+    assert!(end["__error__"]["message"].as_str().unwrap().contains("boom!"), "{end}");
+    let (_, row) = desk.get(&format!("/threads/{thread}")).await;
+    assert_eq!(row["status"], "error");
+    assert_eq!(row["error"], end["__error__"]);
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_in_the_background_can_be_joined_again_and_again() {
+    let desk = desk().await;
+    let thread = desk.thread().await;
+    let response = desk.send(Method::POST, &format!("/threads/{thread}/runs"), &json!({ "assistant_id": "two", "input": { "n": 1.0 }, "metadata": { "a": 1 } })).await;
+    let location = response.headers()["content-location"].to_str().unwrap().to_owned();
+    let run: Value = response.json().await.unwrap();
+    assert_eq!(location, format!("/threads/{thread}/runs/{}", run["run_id"].as_str().unwrap()));
+    assert_eq!((&run["status"], &run["metadata"]["a"]), (&json!("pending"), &json!(1)));
+    for _ in 0..2 {
+        assert_eq!(desk.get(&format!("{location}/join")).await.1, json!({ "n": 4.0, "log": ["a", "b"] }));
+    }
+    assert_eq!(status_of(&desk, &thread, &run).await, "success");
+    let (_, listed) = desk.get(&format!("/threads/{thread}/runs?limit=5&status=success")).await;
+    assert_eq!(listed.as_array().map(Vec::len), Some(1));
+    assert_eq!(desk.ask(Method::DELETE, &location, Value::Null).await.0, 204);
+    assert_eq!(desk.get(&location).await, (404, json!({ "detail": "Not Found" })));
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_is_cancelled() {
+    let desk = desk().await;
+    let thread = desk.thread().await;
+    let (_, run) = desk.post(&format!("/threads/{thread}/runs"), json!({ "assistant_id": "slow", "input": { "n": 60.0 } })).await;
+    begun(&desk, &thread, &run).await;
+    let path = format!("/threads/{thread}/runs/{}", run["run_id"].as_str().unwrap());
+    assert_eq!(desk.ask(Method::DELETE, &path, Value::Null).await.0, 409, "it has not ended");
+    assert_eq!(desk.post(&format!("{path}/cancel?wait=1"), Value::Null).await.0, 200);
+    assert_eq!(status_of(&desk, &thread, &run).await, "interrupted");
+    let (_, row) = desk.get(&format!("/threads/{thread}")).await;
+    assert_eq!(row["status"], "interrupted", "what it stored stays, and waits");
+    assert_eq!(desk.post(&format!("{path}/cancel"), Value::Null).await.0, 404, "it has ended");
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_is_rolled_back() {
+    let desk = desk().await;
+    let thread = desk.thread().await;
+    let (_, run) = desk.post(&format!("/threads/{thread}/runs"), json!({ "assistant_id": "slow", "input": { "n": 60.0 } })).await;
+    begun(&desk, &thread, &run).await;
+    let path = format!("/threads/{thread}/runs/{}", run["run_id"].as_str().unwrap());
+    assert_eq!(desk.post(&format!("{path}/cancel?wait=1&action=rollback"), Value::Null).await, (200, json!({})));
+    assert_eq!(status_of(&desk, &thread, &run).await, "gone");
+    assert_eq!(desk.get(&format!("/threads/{thread}/state")).await.1["values"], json!({}));
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn a_second_run_is_refused_or_waits() {
+    let desk = desk().await;
+    let thread = desk.thread().await;
+    let path = format!("/threads/{thread}/runs");
+    let (_, first) = desk.post(&path, json!({ "assistant_id": "slow", "input": { "n": 60.0 } })).await;
+    begun(&desk, &thread, &first).await;
+    let second = |strategy: &str| json!({ "assistant_id": "two", "input": { "n": 1.0 }, "multitask_strategy": strategy });
+    let (status, error) = desk.post(&path, second("reject")).await;
+    let busy = "Thread is already running a task. Wait for it to finish or choose a different multitask strategy.";
+    assert_eq!((status, error), (409, json!({ "detail": busy })));
+    let (_, waiting) = desk.post(&path, second("enqueue")).await;
+    assert_eq!(status_of(&desk, &thread, &waiting).await, "pending");
+    let (_, third) = desk.post(&path, second("interrupt")).await;
+    let (_, end) = desk.get(&format!("{path}/{}/join", third["run_id"].as_str().unwrap())).await;
+    assert_eq!(end["n"], 4.0, "{end}");
+    assert_eq!(status_of(&desk, &thread, &first).await, "interrupted");
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn runs_without_a_thread() {
+    let desk = desk().await;
+    let body = json!({ "assistant_id": "two", "input": { "n": 1.0 } });
+    assert_eq!(desk.post("/runs/wait", body.clone()).await.1, json!({ "n": 4.0, "log": ["a", "b"] }));
+    let (_, batch) = desk.post("/runs/batch", json!([body, body])).await;
+    assert_eq!(batch.as_array().map(Vec::len), Some(2));
+    let (status, error) = desk.post("/runs/batch", json!([body, { "assistant_id": "nope" }])).await;
+    assert!(status == 422 && error["detail"].as_str().unwrap().starts_with("run 1 of the batch: "), "{error}");
+    assert_eq!(desk.post("/threads/count", json!({})).await.1, json!(0), "their threads are nobody's");
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_named() {
+    let desk = desk().await;
+    let thread = desk.thread().await;
+    let wait = format!("/threads/{thread}/runs/wait");
+    for (body, status, named) in [
+        (json!({ "input": {} }), 422, "assistant_id"),
+        (json!({ "assistant_id": "nope" }), 422, "Invalid assistant: 'nope'. Must be either:"),
+        (json!({ "assistant_id": "two", "stream_mode": "zzz" }), 422, "`stream_mode`"),
+        (json!({ "assistant_id": "two", "input": { "m": 1 } }), 422, "`input.m`"),
+        (json!({ "assistant_id": "two", "input": { "n": "one" } }), 422, "`input.n`"),
+        (json!({ "assistant_id": "two", "input": {}, "interrupt_before": ["c"] }), 422, "`interrupt_before`"),
+        (json!({ "assistant_id": "two", "command": { "goto": "c" } }), 422, "`goto`"),
+        (json!({ "assistant_id": "two", "command": "go" }), 422, "`command`"),
+        (json!({ "assistant_id": "two", "after_seconds": -1 }), 422, "`after_seconds`"),
+        (json!({ "assistant_id": "two", "checkpoint": { "checkpoint_id": "x" } }), 422, "`checkpoint.checkpoint_id`"),
+        (json!({ "assistant_id": "two", "multitask_strategy": "fight" }), 422, "`multitask_strategy`"),
+        (json!({ "assistant_id": "two", "durability": "never" }), 422, "`durability`"),
+        (json!({ "assistant_id": "two", "webhook": "http://169.254.169.254/x" }), 422, "`webhook`"),
+    ] {
+        let (got, error) = desk.post(&wait, body.clone()).await;
+        let detail = error["detail"].as_str().unwrap_or_default();
+        assert!(got == status && detail.contains(named), "{body}: {got} {error}");
+    }
+    let unknown = "/threads/f18eab19-198c-49f1-a31b-c873cff5a3ea/runs/wait";
+    let body = json!({ "assistant_id": "two", "input": { "n": 1.0 } });
+    assert_eq!(desk.post(unknown, body.clone()).await, (404, json!({ "detail": "Thread or assistant not found." })));
+    let mut create = body;
+    create["if_not_exists"] = "create".into();
+    assert_eq!(desk.post(unknown, create).await.0, 200);
+    let response = desk.client.post(format!("{}{wait}", desk.base)).body("{").send().await.unwrap();
+    assert_eq!(response.status().as_u16(), 422);
+    assert_eq!(response.json::<Value>().await.unwrap(), json!({ "detail": "Invalid JSON in request body" }));
+    assert_eq!(desk.get("/nope").await, (404, json!({ "detail": "Not Found" })));
+    assert_eq!(desk.ask(Method::PUT, "/threads/search", json!({})).await, (405, json!({ "detail": "Method Not Allowed" })));
+    desk.stop().await;
+}

@@ -1,0 +1,211 @@
+//! The first protocol: streams of runs and of threads.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::{Told, desk, names, parse, said};
+
+fn input(graph: &str, modes: Value) -> Value {
+    json!({ "assistant_id": graph, "input": { "n": 1.0 }, "stream_mode": modes })
+}
+
+#[tokio::test]
+async fn each_mode_tells_what_the_reference_tells() {
+    let desk = desk().await;
+    let thread = desk.thread().await;
+    let values = desk.stream(&thread, input("two", json!(["values"]))).await;
+    assert_eq!(names(&values), ["metadata", "values", "values", "values"]);
+    assert_eq!(values[0].data["attempt"], 1);
+    assert_eq!(values[3].data, json!({ "n": 4.0, "log": ["a", "b"] }));
+    assert!(values.iter().all(|told| told.id.is_none()), "only resumable streams have ids");
+
+    let thread = desk.thread().await;
+    let updates = desk.stream(&thread, input("two", json!("updates"))).await;
+    assert_eq!(said(&updates, "updates"), [&json!({ "a": { "n": 2.0, "log": ["a"] } }), &json!({ "b": { "n": 4.0, "log": ["b"] } })]);
+
+    let thread = desk.thread().await;
+    let custom = desk.stream(&thread, input("two", json!(["custom"]))).await;
+    assert_eq!(said(&custom, "custom"), [&json!({ "progress": "a" })]);
+
+    let thread = desk.thread().await;
+    let tasks = desk.stream(&thread, input("two", json!(["tasks"]))).await;
+    let tasks = said(&tasks, "tasks");
+    assert_eq!(tasks.len(), 4);
+    assert_eq!((&tasks[0]["name"], &tasks[0]["triggers"]), (&json!("a"), &json!(["branch:to:a"])));
+    assert_eq!(tasks[0]["metadata"]["graph_id"], "two");
+    assert_eq!((&tasks[1]["result"], &tasks[1]["error"]), (&json!({ "n": 2.0, "log": ["a"] }), &Value::Null));
+    assert_eq!(tasks[0]["id"], tasks[1]["id"]);
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn checkpoints_are_those_of_the_history() {
+    let desk = desk().await;
+    let thread = desk.thread().await;
+    let told = desk.stream(&thread, input("two", json!(["debug", "checkpoints"]))).await;
+    let debug = said(&told, "debug");
+    let ids: Vec<_> = debug.iter().filter(|event| event["type"] == "checkpoint").map(|event| &event["payload"]["checkpoint"]).collect();
+    let (_, history) = desk.post(&format!("/threads/{thread}/history"), json!({ "limit": 10 })).await;
+    let mut listed: Vec<_> = history.as_array().unwrap().iter().map(|state| &state["checkpoint"]).collect();
+    listed.reverse();
+    assert_eq!(ids, listed);
+    let first = said(&told, "checkpoints")[0];
+    assert_eq!((&first["metadata"]["step"], &first["metadata"]["source"]), (&json!(-1), &json!("input")));
+    assert_eq!(first["config"]["configurable"]["thread_id"], json!(thread));
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn a_question_ends_the_stream_with_the_state() {
+    let desk = desk().await;
+    let thread = desk.thread().await;
+    let told = desk.stream(&thread, input("hitl", json!(["values", "updates"]))).await;
+    let asked = &said(&told, "updates")[1]["__interrupt__"][0];
+    assert_eq!(asked["value"], json!({ "question": "ok?", "n": 2.0 }));
+    let last = told.last().unwrap();
+    assert_eq!((last.event.as_str(), &last.data["n"]), ("values", &json!(2.0)));
+    assert_eq!(last.data["__interrupt__"][0], *asked);
+    let answer = json!({ "assistant_id": "hitl", "command": { "resume": "yes" }, "stream_mode": ["updates"] });
+    let told = desk.stream(&thread, answer).await;
+    assert_eq!(said(&told, "updates")[0], &json!({ "ask": { "log": ["ask:yes"] } }));
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn a_breakpoint_asks_nothing() {
+    let desk = desk().await;
+    let thread = desk.thread().await;
+    let mut body = input("two", json!(["updates"]));
+    body["interrupt_before"] = json!(["b"]);
+    let told = desk.stream(&thread, body).await;
+    assert_eq!(said(&told, "updates"), [&json!({ "a": { "n": 2.0, "log": ["a"] } }), &json!({ "__interrupt__": [] })]);
+    assert_eq!(desk.get(&format!("/threads/{thread}")).await.1["status"], "interrupted");
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn a_failure_is_the_last_event() {
+    let desk = desk().await;
+    let thread = desk.thread().await;
+    let told = desk.stream(&thread, input("boom", json!(["values"]))).await;
+    assert_eq!(names(&told), ["metadata", "values", "error"]);
+    assert!(told[2].data["message"].as_str().unwrap().contains("boom!"));
+    let mut limited = input("two", json!(["values"]));
+    limited["config"] = json!({ "recursion_limit": 1 });
+    let thread = desk.thread().await;
+    let told = desk.stream(&thread, limited).await;
+    assert_eq!(told.last().unwrap().data["error"], "GraphRecursionError");
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn subgraphs_are_told_with_their_namespaces() {
+    let desk = desk().await;
+    let thread = desk.thread().await;
+    let mut body = input("sub", json!(["updates"]));
+    let told = desk.stream(&thread, body.clone()).await;
+    assert_eq!(names(&told), ["metadata", "updates", "updates"], "not unless asked for");
+    body["stream_subgraphs"] = true.into();
+    let thread = desk.thread().await;
+    let told = desk.stream(&thread, body).await;
+    let inner: Vec<&Told> = told.iter().filter(|told| told.event.starts_with("updates|child:")).collect();
+    assert_eq!(inner.len(), 1, "{told:?}");
+    assert_eq!(inner[0].data, json!({ "in1": { "n": 12.0, "log": ["in1"] } }));
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_model_says_is_told_in_two_forms() {
+    let desk = desk().await;
+    let body = |modes: Value| {
+        json!({ "assistant_id": "chat", "input": { "messages": [{ "role": "user", "content": "hi" }] }, "stream_mode": modes })
+    };
+    let thread = desk.thread().await;
+    let told = desk.stream(&thread, body(json!(["messages-tuple"]))).await;
+    let chunks = said(&told, "messages");
+    let id = &chunks[0][0]["id"];
+    let spoken: String = chunks.iter().filter(|chunk| chunk[0]["id"] == *id).filter_map(|chunk| chunk[0]["content"].as_str()).collect();
+    assert_eq!(spoken, "Hello there friend");
+    assert_eq!(chunks[0][0]["type"], "AIMessageChunk");
+    assert!(chunks[0][1]["langgraph_node"].is_string());
+    let (_, state) = desk.get(&format!("/threads/{thread}/state")).await;
+    let messages = state["values"]["messages"].as_array().unwrap();
+    assert_eq!((&messages[0]["type"], &messages[0]["content"]), (&json!("human"), &json!("hi")));
+    let said_by_ai = messages.iter().find(|message| message["type"] == "ai").unwrap();
+    assert_eq!((&said_by_ai["id"], &said_by_ai["content"]), (id, &json!("Hello there friend")));
+
+    let thread = desk.thread().await;
+    let told = desk.stream(&thread, body(json!(["messages"]))).await;
+    assert_eq!(told[1].event, "messages/metadata");
+    let partial: Vec<_> = said(&told, "messages/partial").iter().map(|list| list[0]["content"].as_str().unwrap()).collect();
+    assert_eq!(partial.last(), Some(&"Hello there friend"));
+    assert!(partial.windows(2).all(|two| two[1].starts_with(two[0])), "{partial:?}");
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn a_resumable_stream_is_joined_from_any_event_on() {
+    let desk = desk().await;
+    let thread = desk.thread().await;
+    let mut body = input("two", json!(["values", "updates"]));
+    body["stream_resumable"] = true.into();
+    let response = desk.send(Method::POST, &format!("/threads/{thread}/runs/stream"), &body).await;
+    let header = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
+    let location = header("location");
+    assert_eq!(location, format!("{}/stream", header("content-location")));
+    assert_eq!((header("cache-control").as_str(), header("x-accel-buffering").as_str()), ("no-store", "no"));
+    let all = parse(&response.text().await.unwrap());
+    assert_eq!(all.len(), 6);
+    let from = async |id: &str| {
+        let request = desk.client.get(format!("{}{location}", desk.base)).header("last-event-id", id);
+        parse(&request.send().await.unwrap().text().await.unwrap())
+    };
+    assert_eq!(from("-1").await, all);
+    assert_eq!(from(all[2].id.as_ref().unwrap()).await, all[3..]);
+    assert_eq!(from("garbage").await, []);
+    let ids: std::collections::BTreeSet<_> = all.iter().map(|told| told.id.clone()).collect();
+    assert_eq!(ids.len(), all.len(), "no two events have one id");
+    let live = desk.events(Method::GET, &location, Value::Null).await;
+    assert_eq!(live, [], "nothing happens any more");
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn a_thread_is_followed_over_its_runs() {
+    let desk = desk().await;
+    let thread = desk.thread().await;
+    let mut open = desk.send(Method::GET, &format!("/threads/{thread}/stream?stream_modes=run_modes&stream_mode=state_update"), &Value::Null).await;
+    desk.post(&format!("/threads/{thread}/runs/wait"), input("two", json!(["values"]))).await;
+    desk.post(&format!("/threads/{thread}/state"), json!({ "values": { "n": 9.0 }, "as_node": "b" })).await;
+    let mut text = String::new();
+    let told = desk.until(&mut open, &mut text, |told| names(told).contains(&"state_update")).await;
+    assert_eq!(names(&told), ["metadata", "values", "values", "values", "metadata", "state_update"]);
+    assert_eq!(told[4].data["status"], "run_done");
+    assert_eq!(told[5].data["state"]["values"]["n"], 9.0);
+    drop(open);
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_is_cancelled_when_its_client_goes_if_it_says_so() {
+    let desk = desk().await;
+    let thread = desk.thread().await;
+    let mut body = json!({ "assistant_id": "slow", "input": { "n": 60.0 }, "stream_mode": "values", "on_disconnect": "cancel" });
+    let mut open = desk.send(Method::POST, &format!("/threads/{thread}/runs/stream"), &body).await;
+    let mut text = String::new();
+    desk.until(&mut open, &mut text, |told| told.len() > 2).await;
+    drop(open);
+    let path = format!("/threads/{thread}/runs");
+    let (_, runs) = desk.get(&path).await;
+    let join = format!("{path}/{}/join", runs[0]["run_id"].as_str().unwrap());
+    desk.get(&join).await;
+    assert_eq!(desk.get(&path).await.1[0]["status"], "interrupted");
+    body["on_disconnect"] = "continue".into();
+    body["input"]["n"] = 0.2.into();
+    drop(desk.send(Method::POST, &format!("/threads/{thread}/runs/stream"), &body).await);
+    let (_, runs) = desk.get(&path).await;
+    let join = format!("{path}/{}/join", runs[0]["run_id"].as_str().unwrap());
+    desk.get(&join).await;
+    assert_eq!(desk.get(&path).await.1[0]["status"], "success");
+    desk.stop().await;
+}

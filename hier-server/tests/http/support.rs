@@ -1,0 +1,118 @@
+//! A server on a port of its own, and a client that speaks to it.
+
+use std::time::Duration;
+
+use hier_server::{Running, Server};
+use reqwest::{Method, Response};
+use serde_json::{Value, json};
+
+pub(crate) struct Desk {
+    pub(crate) base: String,
+    pub(crate) client: reqwest::Client,
+    running: Running,
+}
+
+/// A server with the graphs of these tests.
+pub(crate) async fn desk() -> Desk {
+    open(crate::graphs::server()).await
+}
+
+pub(crate) async fn open(server: Server) -> Desk {
+    let running = server.start("127.0.0.1:0").await.expect("the server starts");
+    Desk { base: format!("http://{}", running.address()), client: reqwest::Client::new(), running }
+}
+
+impl Desk {
+    pub(crate) async fn stop(self) {
+        self.running.stop().await.expect("the server stops");
+    }
+
+    /// A request with a body.
+    pub(crate) async fn send(&self, method: Method, path: &str, body: &Value) -> Response {
+        let request = self.client.request(method, format!("{}{path}", self.base)).timeout(Duration::from_secs(20));
+        let request = if body.is_null() { request } else { request.json(body) };
+        request.send().await.expect("an answer")
+    }
+
+    /// The status and the body of an answer.
+    pub(crate) async fn ask(&self, method: Method, path: &str, body: Value) -> (u16, Value) {
+        let response = self.send(method, path, &body).await;
+        let status = response.status().as_u16();
+        let text = response.text().await.expect("a body");
+        (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: Value) -> (u16, Value) {
+        self.ask(Method::POST, path, body).await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> (u16, Value) {
+        self.ask(Method::GET, path, Value::Null).await
+    }
+
+    /// A new thread.
+    pub(crate) async fn thread(&self) -> String {
+        let (status, thread) = self.post("/threads", json!({})).await;
+        assert_eq!(status, 200, "{thread}");
+        thread["thread_id"].as_str().expect("an id").to_owned()
+    }
+
+    /// The events of a stream that ends.
+    pub(crate) async fn events(&self, method: Method, path: &str, body: Value) -> Vec<Told> {
+        let response = self.send(method, path, &body).await;
+        assert_eq!(response.status().as_u16(), 200);
+        parse(&response.text().await.expect("a body"))
+    }
+
+    pub(crate) async fn stream(&self, thread: &str, body: Value) -> Vec<Told> {
+        self.events(Method::POST, &format!("/threads/{thread}/runs/stream"), body).await
+    }
+
+    /// Reads an open stream until an event is there that fits.
+    pub(crate) async fn until(&self, response: &mut Response, text: &mut String, fits: impl Fn(&[Told]) -> bool) -> Vec<Told> {
+        let read = async {
+            loop {
+                let told = parse(text);
+                if fits(&told) {
+                    return told;
+                }
+                let chunk = response.chunk().await.expect("a part of the stream").expect("the stream goes on");
+                text.push_str(std::str::from_utf8(&chunk).expect("text"));
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), read).await.expect("the event comes")
+    }
+}
+
+/// An event of a stream.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Told {
+    pub(crate) event: String,
+    pub(crate) data: Value,
+    pub(crate) id: Option<String>,
+}
+
+/// The events that are complete.
+pub(crate) fn parse(text: &str) -> Vec<Told> {
+    let frames = text.split_inclusive("\n\n").filter(|frame| frame.ends_with("\n\n") && !frame.starts_with(':'));
+    let field = |frame: &str, name: &str| {
+        frame.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ").map(str::to_owned))
+    };
+    frames
+        .map(|frame| Told {
+            event: field(frame, "event").expect("a name"),
+            data: serde_json::from_str(&field(frame, "data").expect("data")).expect("JSON"),
+            id: field(frame, "id"),
+        })
+        .collect()
+}
+
+/// The names of events.
+pub(crate) fn names(told: &[Told]) -> Vec<&str> {
+    told.iter().map(|told| told.event.as_str()).collect()
+}
+
+/// What an event with this name says.
+pub(crate) fn said<'a>(told: &'a [Told], event: &str) -> Vec<&'a Value> {
+    told.iter().filter(|told| told.event == event).map(|told| &told.data).collect()
+}

@@ -1,0 +1,104 @@
+//! Threads and their states.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::desk;
+
+#[tokio::test]
+async fn threads_are_made_found_changed_copied_and_deleted() {
+    let desk = desk().await;
+    let id = "d943d3c9-5ad8-4c46-876f-db4173f4d514";
+    let (status, made) = desk.post("/threads", json!({ "thread_id": id, "metadata": { "who": "me" } })).await;
+    assert_eq!(status, 200);
+    assert_eq!((&made["status"], &made["values"], &made["config"]), (&json!("idle"), &Value::Null, &json!({})));
+    let (status, error) = desk.post("/threads", json!({ "thread_id": id })).await;
+    assert_eq!((status, error), (409, json!({ "detail": format!("Thread with ID {id} already exists") })));
+    assert_eq!(desk.post("/threads", json!({ "thread_id": id, "if_exists": "do_nothing" })).await.0, 200);
+    let path = format!("/threads/{id}");
+    let (_, changed) = desk.ask(Method::PATCH, &path, json!({ "metadata": { "b": 2 } })).await;
+    assert_eq!(changed["metadata"], json!({ "who": "me", "b": 2 }));
+    let (_, found) = desk.post("/threads/search", json!({ "metadata": { "who": "me" }, "select": ["thread_id", "status"] })).await;
+    assert_eq!(found, json!([{ "thread_id": id, "status": "idle" }]));
+    assert_eq!(desk.post("/threads/count", json!({ "metadata": { "who": "you" } })).await.1, json!(0));
+    let (status, state) = desk.get(&format!("{path}/state")).await;
+    assert_eq!((status, &state["values"], &state["checkpoint"]), (200, &json!({}), &Value::Null));
+    assert_eq!(desk.post(&format!("{path}/history"), json!({})).await.1, json!([]));
+    assert_eq!(desk.ask(Method::DELETE, &path, Value::Null).await.0, 204);
+    let (status, error) = desk.ask(Method::DELETE, &path, Value::Null).await;
+    assert_eq!((status, error), (404, json!({ "detail": format!("Thread with ID {id} not found") })));
+    let (status, error) = desk.get("/threads/notauuid").await;
+    assert_eq!((status, error), (422, json!({ "detail": "Invalid thread ID: must be a UUID" })));
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn a_thread_remembers_its_history() {
+    let desk = desk().await;
+    let thread = desk.thread().await;
+    let path = format!("/threads/{thread}");
+    let (status, end) = desk.post(&format!("{path}/runs/wait"), json!({ "assistant_id": "two", "input": { "n": 1.0 } })).await;
+    assert_eq!((status, end), (200, json!({ "n": 4.0, "log": ["a", "b"] })));
+    let (_, row) = desk.get(&path).await;
+    assert_eq!(row["metadata"]["graph_id"], "two");
+    assert_eq!(row["metadata"]["assistant_id"], "4499204c-8eda-5495-a842-3696dc7527c7");
+    assert_eq!((&row["status"], &row["values"]["n"]), (&json!("idle"), &json!(4.0)));
+    let (_, history) = desk.post(&format!("{path}/history"), json!({ "limit": 10 })).await;
+    let steps: Vec<_> = history.as_array().unwrap().iter().map(|state| state["metadata"]["step"].as_i64().unwrap()).collect();
+    assert_eq!(steps, [2, 1, 0, -1]);
+    let middle = &history[1];
+    assert_eq!((&middle["next"], &middle["values"]["log"]), (&json!(["b"]), &json!(["a"])));
+    assert_eq!(history[0]["parent_checkpoint"], middle["checkpoint"]);
+    // The address of a checkpoint is taken in all the forms in which clients write it.
+    let before = middle["checkpoint_id"].clone();
+    for before in [before.clone(), json!({ "configurable": { "checkpoint_id": before } }), json!({ "checkpoint_id": before })] {
+        let (status, older) = desk.post(&format!("{path}/history"), json!({ "limit": 1, "before": before })).await;
+        assert_eq!((status, &older[0]["metadata"]["step"]), (200, &json!(0)));
+    }
+    let (_, at) = desk.post(&format!("{path}/state/checkpoint"), json!({ "checkpoint": middle["checkpoint"] })).await;
+    assert_eq!(at["values"], middle["values"]);
+    let (status, _) = desk.get(&format!("{path}/state/{}", before.as_str().unwrap())).await;
+    assert_eq!(status, 200);
+    // From there again: another branch.
+    let fork = json!({ "assistant_id": "two", "input": null, "checkpoint": middle["checkpoint"] });
+    assert_eq!(desk.post(&format!("{path}/runs/wait"), fork).await.1, json!({ "n": 4.0, "log": ["a", "b"] }));
+    let (_, copy) = desk.post(&format!("{path}/copy"), Value::Null).await;
+    let (_, state) = desk.get(&format!("/threads/{}/state", copy["thread_id"].as_str().unwrap())).await;
+    assert_eq!(state["values"], json!({ "n": 4.0, "log": ["a", "b"] }));
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn a_state_is_changed_from_outside() {
+    let desk = desk().await;
+    let thread = desk.thread().await;
+    let path = format!("/threads/{thread}");
+    desk.post(&format!("{path}/runs/wait"), json!({ "assistant_id": "two", "input": { "n": 1.0 } })).await;
+    let (status, made) = desk.post(&format!("{path}/state"), json!({ "values": { "n": 100.0 }, "as_node": "a" })).await;
+    assert_eq!(status, 200, "{made}");
+    assert_eq!(made["checkpoint"], made["configurable"]);
+    let (_, row) = desk.get(&path).await;
+    assert_eq!((&row["status"], &row["values"]["n"]), (&json!("interrupted"), &json!(100.0)));
+    let (_, end) = desk.post(&format!("{path}/runs/wait"), json!({ "assistant_id": "two", "input": null })).await;
+    assert_eq!(end["n"], 200.0);
+    let (status, error) = desk.post(&format!("{path}/state"), json!({ "values": { "n": 1.0 }, "as_node": "zzz" })).await;
+    assert_eq!((status, error), (400, json!({ "detail": "Node zzz does not exist" })));
+    let (status, error) = desk.post(&format!("{path}/state"), json!({ "values": { "m": 1.0 } })).await;
+    assert!(status == 400 && error["detail"].as_str().unwrap().contains('m'), "{error}");
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn a_thread_is_made_with_a_history() {
+    let desk = desk().await;
+    let steps = json!([
+        { "updates": [{ "values": { "n": 5.0 }, "as_node": "__input__" }] },
+        { "updates": [{ "values": { "n": 6.0, "log": ["x"] }, "as_node": "a" }] },
+    ]);
+    let (status, made) = desk.post("/threads", json!({ "metadata": { "graph_id": "two" }, "supersteps": steps })).await;
+    assert_eq!(status, 200, "{made}");
+    assert_eq!((&made["status"], &made["values"]), (&json!("interrupted"), &json!({ "n": 6.0, "log": ["x"] })));
+    let (status, error) = desk.post("/threads", json!({ "supersteps": steps })).await;
+    assert!(status == 422 && error["detail"].as_str().unwrap().contains("graph_id"), "{error}");
+    desk.stop().await;
+}
