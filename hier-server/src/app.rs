@@ -46,9 +46,12 @@ impl App {
     }
 }
 
+/// The namespace in which the reference makes the ids of such assistants.
+const SYSTEM: Uuid = Uuid::from_u128(0x6ba7_b821_9dad_11d1_80b4_00c0_4fd4_30c8);
+
 /// The id of the assistant that each graph has by itself.
 pub(crate) fn system_assistant(graph: &str) -> Uuid {
-    Uuid::new_v5(&Uuid::NAMESPACE_URL, graph.as_bytes())
+    Uuid::new_v5(&SYSTEM, graph.as_bytes())
 }
 
 /// Who sends a request, and what it may do.

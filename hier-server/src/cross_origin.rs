@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::http::{HeaderName, HeaderValue, Method};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
-use crate::server::ServerError;
+use crate::failure::ServerError;
 
 /// What clients read of an answer beside its body.
 const EXPOSED: [HeaderName; 4] = [

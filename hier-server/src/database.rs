@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hier_core::runs::{MemoryRuns, RunStore};
 use hier_core::store::{MemoryStore, Store};
 
-use crate::server::ServerError;
+use crate::failure::ServerError;
 
 /// A database: runs with threads and checkpoints, and the memory across threads.
 pub(crate) struct Database {

@@ -8,6 +8,7 @@ mod cross_origin;
 mod database;
 mod drawing;
 mod error;
+mod failure;
 mod fault;
 mod follow;
 mod graphs;
@@ -26,5 +27,6 @@ mod wire;
 
 pub use context::{ByFallible, ByFunction, ByValue, IntoContext, RunRequest};
 pub use error::ApiError;
+pub use failure::ServerError;
 pub use hier_core::async_trait;
-pub use server::{Running, Server, ServerError, Worker};
+pub use server::{Running, Server, Worker};

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use axum::Router;
+use axum::response::Html;
 use axum::routing::{MethodRouter, delete, get, patch, post, put};
+use axum::{Json, Router};
+use serde_json::Value;
 
 use crate::app::App;
+use crate::openapi::{self, Described};
 use crate::routes::{assistants, runs, states, store, streams, system, threads};
 use crate::v3::{commands, events, socket};
-
-/// A route: method, path, resource, what it does.
-pub(crate) type Described = (&'static str, &'static str, &'static str, &'static str);
 
 macro_rules! routes {
     ($($tag:literal { $($method:ident $path:literal $handler:path, $does:literal;)+ })+) => {
@@ -29,8 +29,8 @@ routes! {
         get "/ok" system::ok, "Whether the server lives; with `check_db=true`, whether its database does.";
         get "/info" system::info, "The version, and what the server can do.";
         get "/metrics" system::metrics, "Counts of requests and runs, in Prometheus' format or (`format=json`) as JSON.";
-        get "/openapi.json" system::openapi, "This description.";
-        get "/docs" system::docs, "The routes as a page.";
+        get "/openapi.json" described, "This description.";
+        get "/docs" listed, "The routes as a page.";
     }
     "Assistants" {
         post "/assistants" assistants::create, "Makes an assistant: a graph with a configuration.";
@@ -93,7 +93,28 @@ routes! {
     }
 }
 
+async fn described() -> Json<Value> {
+    Json(openapi::document(ROUTES))
+}
+
+/// The routes as a page.
+async fn listed() -> Html<String> {
+    Html(openapi::page(ROUTES))
+}
+
 /// The routes with their handlers.
 pub(crate) fn router() -> Router<Arc<App>> {
     handlers().into_iter().fold(Router::new(), |router, (path, handler)| router.route(path, handler))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_route_is_described_once() {
+        let document = openapi::document(ROUTES);
+        let paths = document["paths"].as_object().expect("paths").values();
+        assert_eq!(paths.map(|path| path.as_object().map_or(0, serde_json::Map::len)).sum::<usize>(), ROUTES.len());
+    }
 }

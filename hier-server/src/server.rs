@@ -12,7 +12,7 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use axum::{Extension, Router};
 use hier_core::CancellationToken;
 use hier_core::graph::{CompiledGraph, DynGraph};
-use hier_core::runs::{Assistants, NewAssistant, RunStore, RunsError};
+use hier_core::runs::{Assistants, NewAssistant, RunStore};
 use hier_core::state::Values;
 use hier_core::store::Store;
 use tokio::net::TcpListener;
@@ -23,6 +23,7 @@ use crate::auth::{Auth, Open};
 use crate::context::{IntoContext, RunRequest};
 use crate::cross_origin;
 use crate::database::Database;
+use crate::failure::ServerError;
 use crate::graphs::Served;
 use crate::layers::{self, Rates};
 use crate::metrics::Metrics;
@@ -70,52 +71,6 @@ impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server").field("graphs", &self.graphs.keys()).finish_non_exhaustive()
     }
-}
-
-/// Why a server cannot serve.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ServerError {
-    /// The address cannot be listened on.
-    #[error("cannot listen on `{address}`: {error}")]
-    Listen {
-        /// The address.
-        address: String,
-        /// Why.
-        error: std::io::Error,
-    },
-    /// Everybody could reach the server, and nobody is asked who they are.
-    #[error(
-        "`{address}` can be reached from other machines, and nobody is asked who they are: use `.auth(…)`, or \
-         `.without_auth()` if something in front of the server asks"
-    )]
-    Unprotected {
-        /// The address.
-        address: SocketAddr,
-    },
-    /// The database cannot be opened.
-    #[error("the database `{scheme}:…` cannot be opened: {reason}")]
-    Database {
-        /// The kind of database; the rest of its address may hold a password.
-        scheme: String,
-        /// Why.
-        reason: String,
-    },
-    /// The database has failed.
-    #[error(transparent)]
-    Runs(#[from] RunsError),
-    /// The server has failed.
-    #[error("the server has failed: {0}")]
-    Failed(#[from] std::io::Error),
-    /// Nothing is served.
-    #[error("the server has no graph: add one with `.graph(name, compiled, context)`")]
-    NoGraphs,
-    /// An origin that no browser sends.
-    #[error("`{origin}` is no origin of a browser: write it like `https://chat.example.org`")]
-    Origin {
-        /// What it is.
-        origin: String,
-    },
 }
 
 impl Server {

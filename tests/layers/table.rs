@@ -22,7 +22,10 @@ const fn order(folder: &'static str, modules: &'static str) -> Order {
 
 /// The orders of the workspace.
 pub const TABLE: &[Order] = &[
-    order("", "hier_spec hier_macros hier_core hier_checkpoint hier_models hier_testkit hier hier_cli"),
+    order(
+        "",
+        "hier_spec hier_macros hier_core hier_checkpoint hier_models hier_server hier_testkit hier hier_cli",
+    ),
     order("hier_spec", "suggest self names reach together declare check agent"),
     order("hier_macros", "diag symbol crate_path testing state view graph tool mutated snapshots"),
     order(
@@ -40,5 +43,13 @@ pub const TABLE: &[Order] = &[
         "hier_models",
         "secret error address transport server attempt media draft conversation wire endpoint pieces model embed",
     ),
+    order(
+        "hier_server",
+        "error failure options time metrics auth body context graphs drawing webhook wire stream fault app follow routes v3 openapi \
+         router layers cross_origin database server",
+    ),
+    order("hier_server::wire", "message mode question run row state"),
+    order("hier_server::stream", "sse speech translate"),
+    order("hier_server::v3", "spoken translate filter events commands socket"),
     order("hier_cli", "threads main"),
 ];

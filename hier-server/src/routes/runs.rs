@@ -20,7 +20,7 @@ use crate::body::{Body, MaybeBody, Query, id};
 use crate::context::USER;
 use crate::error::{ApiError, ApiResult};
 use crate::fault::refused;
-use crate::stream::mode::Mode;
+use crate::wire::mode::Mode;
 use crate::stream::translate::recorded;
 use crate::webhook;
 use crate::wire::row::{run as run_json, select};

@@ -257,7 +257,7 @@ async fn changed(
     let waits = !snapshot.next.is_empty();
     let mut index = ThreadIndex::new(if waits { ThreadStatus::Interrupted } else { ThreadStatus::Idle });
     index.values = Some(snapshot.values.clone());
-    index.interrupts = snapshot.interrupts();
+    index.interrupts = hier_core::graph::interrupts(&snapshot.questions);
     let row = caller.app.runs.thread(thread).await.map_err(refused)?;
     let about = row.map(|row| row.metadata).unwrap_or_default();
     log.push(NewEvent::new(None, "state_update", json!({ "state": state::state(thread, &snapshot, &about) })));

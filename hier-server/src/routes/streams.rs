@@ -19,7 +19,7 @@ use crate::body::{Body, Query};
 use crate::error::{ApiError, ApiResult};
 use crate::fault::refused;
 use crate::follow::{Follow, ended};
-use crate::stream::mode::Mode;
+use crate::wire::mode::Mode;
 use crate::stream::sse::{HEARTBEAT, frame};
 use crate::stream::translate::{Told, Translator};
 use crate::wire::run::RunCreate;

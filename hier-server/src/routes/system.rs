@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{IntoResponse, Response};
 use hier_core::runs::{RunQuery, RunStatus};
 use serde_json::{Value, json};
 
@@ -49,13 +49,4 @@ pub(crate) async fn metrics(State(app): State<Arc<App>>, query: Query) -> ApiRes
     );
     let text = queue + &app.metrics.text();
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
-}
-
-pub(crate) async fn openapi() -> Json<Value> {
-    Json(crate::openapi::document())
-}
-
-/// The routes as a page.
-pub(crate) async fn docs() -> Html<String> {
-    Html(crate::openapi::page())
 }

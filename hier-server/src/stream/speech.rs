@@ -138,7 +138,8 @@ fn call_chunk(name: Option<&str>, args: &str, id: Option<&str>, index: usize) ->
     json!({ "name": name, "args": args, "id": id, "index": index, "type": "tool_call_chunk" })
 }
 
-/// The messages that a node wrote, in LangChain's form: objects with an id in lists of its update.
+/// The messages that a node wrote, in LangChain's form: objects with an id in lists of its update. What the model is told to be
+/// is for the model.
 pub(crate) fn written(update: &Value) -> impl Iterator<Item = (&str, &Map<String, Value>)> {
     let channels = update.as_object().into_iter().flat_map(Map::values);
     let items = channels.flat_map(|value| match value {
@@ -148,7 +149,7 @@ pub(crate) fn written(update: &Value) -> impl Iterator<Item = (&str, &Map<String
     items.filter_map(|item| {
         let message = item.as_object()?;
         let kind = message.get("type")?.as_str()?;
-        let is_message = matches!(kind, "ai" | "human" | "system" | "tool") && message.contains_key("content");
+        let is_message = matches!(kind, "ai" | "human" | "tool") && message.contains_key("content");
         Some((message.get("id")?.as_str().filter(|_| is_message)?, message))
     })
 }

@@ -5,9 +5,10 @@ use std::time::SystemTime;
 use hier_core::runs::{EventRow, Run, RunStatus, event_mode};
 use serde_json::{Map, Value, json};
 
-use super::mode::Mode;
+use crate::wire::mode::Mode;
 use super::speech::{Speeches, What, written};
 use crate::time::iso;
+use crate::wire::row::{output, questions};
 use crate::wire::{message, question};
 
 /// An event as it goes over the wire.
@@ -317,7 +318,7 @@ impl Translator {
         ))
     }
 
-    /// What a client is told at the end, with the run as it ended: a state with what is asked, a breakpoint, an error.
+    /// What a client is told at the end, with the run as it ended: a state with what is asked, or an error.
     pub(crate) fn end(&mut self, ended: &Run) -> Vec<Told> {
         self.run = ended.clone();
         if let Some(error) = &ended.error {
@@ -327,22 +328,15 @@ impl Translator {
             return Vec::new();
         }
         let mut told = Vec::new();
-        let asked = ended.output.as_ref().and_then(|output| output.get("__interrupt__")).and_then(Value::as_array);
-        match asked {
-            Some(asked) if asked.is_empty() => {
-                told.extend(self.plain(Mode::Updates, &[], json!({ "__interrupt__": [] })));
+        let asked: Vec<Value> = questions(ended).map(question::asked).collect();
+        if !asked.is_empty() {
+            let mut values = self.values.clone();
+            if let Some(values) = values.as_object_mut() {
+                values.insert("__interrupt__".into(), asked.into());
             }
-            Some(asked) => {
-                let asked: Value = asked.iter().map(question::asked).collect();
-                let mut values = self.values.clone();
-                if let Some(values) = values.as_object_mut() {
-                    values.insert("__interrupt__".into(), asked);
-                }
-                told.extend(self.plain(Mode::Values, &[], values));
-            }
-            None => {}
+            told.extend(self.plain(Mode::Values, &[], values));
         }
-        told.extend(self.root("on_chain_end", || json!({ "output": ended.output })));
+        told.extend(self.root("on_chain_end", || json!({ "output": output(ended) })));
         told
     }
 }

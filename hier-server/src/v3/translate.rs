@@ -12,6 +12,7 @@ use uuid::Uuid;
 use super::spoken::Spoken;
 use crate::stream::speech::written;
 use crate::time::millis;
+use crate::wire::row::questions;
 use crate::wire::{message, question};
 
 /// How many events one of the log becomes at most.
@@ -215,8 +216,9 @@ impl Known {
 
     fn end(&mut self, ended: Option<&Run>, data: &Value, telling: &mut Telling<'_>) {
         let graph = self.graph.clone();
-        let asked = ended.and_then(|run| run.output.as_ref()?.get("__interrupt__")).and_then(Value::as_array);
-        for asked in asked.into_iter().flatten() {
+        let mut is_asking = false;
+        for asked in ended.into_iter().flat_map(questions) {
+            is_asking = true;
             let id = asked.get("id").and_then(Value::as_str).unwrap_or_default();
             // One client reads `payload`, another `value`.
             let told = json!({ "interrupt_id": id, "payload": asked.get("value"), "value": asked.get("value") });
@@ -229,7 +231,7 @@ impl Known {
         let failure = failure.or_else(|| data.pointer("/error/message")?.as_str().map(str::to_owned));
         if let Some(error) = failure {
             telling.lifecycle(&[], "failed", &graph, json!({ "error": error }));
-        } else if asked.is_some() || status == Some(RunStatus::Interrupted) || name == "interrupted" {
+        } else if is_asking || status == Some(RunStatus::Interrupted) || name == "interrupted" {
             telling.lifecycle(&[], "interrupted", &graph, Value::Null);
         } else {
             telling.lifecycle(&[], "completed", &graph, Value::Null);

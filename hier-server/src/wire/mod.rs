@@ -1,6 +1,7 @@
 //! The forms of what goes over the wire.
 
 pub(crate) mod message;
+pub(crate) mod mode;
 pub(crate) mod question;
 pub(crate) mod row;
 pub(crate) mod run;

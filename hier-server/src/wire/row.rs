@@ -81,17 +81,24 @@ pub(crate) fn run(row: &Run) -> Value {
     })
 }
 
-/// What a run without an error returned, as `wait` and `join` tell it: its values, and what is asked.
+/// What a run returned, as `wait` and `join` tell it: its values, and what is asked; or why it failed.
 pub(crate) fn output(row: &Run) -> Value {
     if let Some(error) = &row.error {
         return json!({ "__error__": error });
     }
-    let mut output = row.output.clone().unwrap_or_else(|| json!({}));
-    message::outward(&mut output);
-    if let Some(asked) = output.get("__interrupt__").filter(|asked| asked.is_array()) {
-        output["__interrupt__"] = question::each(Some(asked), question::asked);
+    let mut values = row.output.as_ref().and_then(|output| output.get("values")).cloned().unwrap_or_else(|| json!({}));
+    message::outward(&mut values);
+    let asked: Vec<Value> = questions(row).map(question::asked).collect();
+    if let Some(fields) = values.as_object_mut().filter(|_| !asked.is_empty()) {
+        fields.insert("__interrupt__".to_owned(), asked.into());
     }
-    output
+    values
+}
+
+/// What is asked at the end of a run.
+pub(crate) fn questions(row: &Run) -> impl Iterator<Item = &Value> {
+    let asked = row.output.as_ref().and_then(|output| output.get("interrupts")).and_then(Value::as_array);
+    asked.into_iter().flatten()
 }
 
 /// Keeps only the fields that a client selects.

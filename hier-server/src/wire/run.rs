@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::stream::mode::Mode;
+use crate::wire::mode::Mode;
 
 /// A value, or a list of them.
 #[derive(Clone, Debug, Deserialize, Serialize)]

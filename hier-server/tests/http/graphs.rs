@@ -9,7 +9,7 @@ use serde_json::json;
 
 /// A number, and who has seen it.
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-pub struct Line {
+pub(crate) struct Line {
     n: f64,
     #[reducer(append)]
     log: Vec<String>,
@@ -21,7 +21,7 @@ fn seen(by: &str) -> LineUpdate {
 
 graph! {
     /// One after the other.
-    pub Two<Line> = Graph { nodes: [a, b], edges: [START >> a >> b >> END] }
+    pub(crate) Two<Line> = Graph { nodes: [a, b], edges: [START >> a >> b >> END] }
 }
 
 async fn a(line: &Line, run: &Run) -> LineUpdate {
@@ -35,7 +35,7 @@ async fn b(line: &Line) -> LineUpdate {
 
 graph! {
     /// Asks a person in the middle.
-    pub Hitl<Line> = Graph { nodes: [a, ask, b], edges: [START >> a >> ask >> b >> END] }
+    pub(crate) Hitl<Line> = Graph { nodes: [a, ask, b], edges: [START >> a >> ask >> b >> END] }
 }
 
 async fn ask(line: &Line, run: &Run) -> Result<LineUpdate> {
@@ -45,12 +45,12 @@ async fn ask(line: &Line, run: &Run) -> Result<LineUpdate> {
 
 graph! {
     /// A graph with another inside.
-    pub Sub<Line> = Graph { nodes: [a, child = Inner], edges: [START >> a >> child >> END] }
+    pub(crate) Sub<Line> = Graph { nodes: [a, child = Inner], edges: [START >> a >> child >> END] }
 }
 
 graph! {
     /// The one inside.
-    pub Inner<Line> = Graph { nodes: [in1], edges: [START >> in1 >> END] }
+    pub(crate) Inner<Line> = Graph { nodes: [in1], edges: [START >> in1 >> END] }
 }
 
 async fn in1(line: &Line) -> LineUpdate {
@@ -59,7 +59,7 @@ async fn in1(line: &Line) -> LineUpdate {
 
 graph! {
     /// Sleeps for so many seconds.
-    pub Slow<Line> = Graph { nodes: [pre, sleep], edges: [START >> pre >> sleep >> END] }
+    pub(crate) Slow<Line> = Graph { nodes: [pre, sleep], edges: [START >> pre >> sleep >> END] }
 }
 
 async fn pre() -> LineUpdate {
@@ -73,7 +73,7 @@ async fn sleep(line: &Line) -> LineUpdate {
 
 graph! {
     /// Fails.
-    pub Boom<Line> = Graph { nodes: [bad], edges: [START >> bad >> END] }
+    pub(crate) Boom<Line> = Graph { nodes: [bad], edges: [START >> bad >> END] }
 }
 
 async fn bad() -> Result<LineUpdate> {
@@ -81,18 +81,18 @@ async fn bad() -> Result<LineUpdate> {
 }
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Talk {
+pub(crate) struct Talk {
     #[state(flatten)]
     base: BaseState,
 }
 
 graph! {
     /// Says hello.
-    pub Chat<Talk> = ReactGraph {}
+    pub(crate) Chat<Talk> = ReactGraph {}
 }
 
 /// A server with all of them.
-pub fn server() -> Server {
+pub(crate) fn server() -> Server {
     let model = ScriptedModel::reacting(|_| {
         let done = ToolCall { name: "finish_task".into(), args: json!({ "result": "said hello" }), id: "call-1".into() };
         Message::calls("Hello there friend", [done])

@@ -115,7 +115,7 @@ async fn a_second_run_is_refused_or_waits() {
     let path = format!("/threads/{thread}/runs");
     let (_, first) = desk.post(&path, json!({ "assistant_id": "slow", "input": { "n": 60.0 } })).await;
     begun(&desk, &thread, &first).await;
-    let second = |strategy: &str| json!({ "assistant_id": "two", "input": { "n": 1.0 }, "multitask_strategy": strategy });
+    let second = |strategy: &str| json!({ "assistant_id": "slow", "input": { "n": 0.01 }, "multitask_strategy": strategy });
     let (status, error) = desk.post(&path, second("reject")).await;
     let busy = "Thread is already running a task. Wait for it to finish or choose a different multitask strategy.";
     assert_eq!((status, error), (409, json!({ "detail": busy })));
@@ -123,7 +123,7 @@ async fn a_second_run_is_refused_or_waits() {
     assert_eq!(status_of(&desk, &thread, &waiting).await, "pending");
     let (_, third) = desk.post(&path, second("interrupt")).await;
     let (_, end) = desk.get(&format!("{path}/{}/join", third["run_id"].as_str().unwrap())).await;
-    assert_eq!(end["n"], 4.0, "{end}");
+    assert_eq!(end["n"], 0.01, "{end}");
     assert_eq!(status_of(&desk, &thread, &first).await, "interrupted");
     desk.stop().await;
 }

@@ -123,11 +123,11 @@ async fn what_a_model_says_is_told_in_two_forms() {
     let thread = desk.thread().await;
     let told = desk.stream(&thread, body(json!(["messages-tuple"]))).await;
     let chunks = said(&told, "messages");
-    let id = &chunks[0][0]["id"];
+    let first = chunks.iter().find(|chunk| chunk[0]["type"] == "AIMessageChunk").expect("a piece");
+    let id = &first[0]["id"];
     let spoken: String = chunks.iter().filter(|chunk| chunk[0]["id"] == *id).filter_map(|chunk| chunk[0]["content"].as_str()).collect();
     assert_eq!(spoken, "Hello there friend");
-    assert_eq!(chunks[0][0]["type"], "AIMessageChunk");
-    assert!(chunks[0][1]["langgraph_node"].is_string());
+    assert!(first[1]["langgraph_node"].is_string());
     let (_, state) = desk.get(&format!("/threads/{thread}/state")).await;
     let messages = state["values"]["messages"].as_array().unwrap();
     assert_eq!((&messages[0]["type"], &messages[0]["content"]), (&json!("human"), &json!("hi")));
@@ -136,7 +136,7 @@ async fn what_a_model_says_is_told_in_two_forms() {
 
     let thread = desk.thread().await;
     let told = desk.stream(&thread, body(json!(["messages"]))).await;
-    assert_eq!(told[1].event, "messages/metadata");
+    assert!(names(&told).contains(&"messages/metadata"));
     let partial: Vec<_> = said(&told, "messages/partial").iter().map(|list| list[0]["content"].as_str().unwrap()).collect();
     assert_eq!(partial.last(), Some(&"Hello there friend"));
     assert!(partial.windows(2).all(|two| two[1].starts_with(two[0])), "{partial:?}");

@@ -1,0 +1,48 @@
+//! The graphs that LangGraph's own suites of tests expect of a server, served by hier.
+//!
+//! ```text
+//! cargo run --example compat_server -- --suite sdk-py --addr 127.0.0.1:2024
+//! ```
+//!
+//! Then, in a checkout of langchain-ai/langgraph: `pytest -m integration libs/sdk-py/tests/integration`. `docs/server.md` says what
+//! passes. Beside them are the small graphs of the server's own tests.
+
+#[path = "../../hier-server/tests/http/graphs.rs"]
+mod graphs;
+mod sdk_py;
+
+use clap::{Parser, ValueEnum};
+use hier_server::ServerError;
+
+/// Serves the graphs of a suite.
+#[derive(Parser)]
+struct Arguments {
+    /// Whose tests.
+    #[arg(long, value_enum, default_value_t = Suite::SdkPy)]
+    suite: Suite,
+    /// Where to listen.
+    #[arg(long, default_value = "127.0.0.1:2024")]
+    addr: String,
+    /// Where to keep everything: `sqlite:FILE` or `postgres://…`; in memory unless given.
+    #[arg(long)]
+    db: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Suite {
+    /// `libs/sdk-py/tests/integration` of langchain-ai/langgraph.
+    SdkPy,
+}
+
+#[tokio::main]
+async fn main() -> Result<(), ServerError> {
+    let arguments = Arguments::parse();
+    let server = match arguments.suite {
+        Suite::SdkPy => sdk_py::graphs(graphs::server()),
+    };
+    let server = match arguments.db {
+        Some(db) => server.database(db),
+        None => server,
+    };
+    server.allow_origins(["*"]).serve(arguments.addr).await
+}
