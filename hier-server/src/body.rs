@@ -18,7 +18,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> ApiResult<Self> {
-        let bytes = Bytes::from_request(request, state).await.map_err(unread)?;
+        let bytes = Bytes::from_request(request, state).await.map_err(|error| unread(&error))?;
         parse(&bytes).map(Self)
     }
 }
@@ -31,13 +31,13 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for MaybeBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> ApiResult<Self> {
-        let bytes = Bytes::from_request(request, state).await.map_err(unread)?;
+        let bytes = Bytes::from_request(request, state).await.map_err(|error| unread(&error))?;
         let bytes = if bytes.trim_ascii().is_empty() { &b"{}"[..] } else { &bytes };
         parse(bytes).map(Self)
     }
 }
 
-fn unread(rejection: axum::extract::rejection::BytesRejection) -> ApiError {
+fn unread(rejection: &axum::extract::rejection::BytesRejection) -> ApiError {
     if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
         return ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than the server takes");
     }

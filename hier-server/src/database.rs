@@ -21,10 +21,33 @@ impl Database {
 
     /// The database with this address.
     pub(crate) async fn open(url: &str) -> Result<Self, ServerError> {
-        let scheme = url.split(':').next().unwrap_or_default();
-        Err(ServerError::Database {
-            scheme: scheme.to_owned(),
-            reason: "no such database is served: without `.database(…)` a server keeps everything in memory".to_owned(),
-        })
+        let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
+        let failed = |reason: String| ServerError::Database { scheme: scheme.to_owned(), reason };
+        match scheme {
+            #[cfg(feature = "sqlite")]
+            "sqlite" => {
+                let path = rest.strip_prefix("//").unwrap_or(rest);
+                let runs = hier_checkpoint::Sqlite::open(path).await.map_err(|error| failed(error.to_string()))?;
+                let store = hier_checkpoint::SqliteStore::open(path).await.map_err(|error| failed(error.to_string()))?;
+                Ok(Self { runs: Arc::new(runs), store: Arc::new(store) })
+            }
+            #[cfg(not(feature = "sqlite"))]
+            "sqlite" => Err(failed(format!("`{rest}` needs the feature `sqlite` of hier"))),
+            #[cfg(feature = "postgres")]
+            "postgres" | "postgresql" => Self::postgres(url).await.map_err(failed),
+            #[cfg(not(feature = "postgres"))]
+            "postgres" | "postgresql" => Err(failed("it needs the feature `postgres` of hier".to_owned())),
+            _ => Err(failed("a server is kept in `sqlite:FILE`, `postgres://…`, or in memory".to_owned())),
+        }
+    }
+
+    #[cfg(feature = "postgres")]
+    async fn postgres(url: &str) -> Result<Self, String> {
+        use hier_checkpoint::{Postgres, PostgresStore};
+        let runs = Postgres::options().connect(url).await.map_err(|error| error.to_string())?;
+        runs.migrate().await.map_err(|error| error.to_string())?;
+        let store = PostgresStore::connect(url).await.map_err(|error| error.to_string())?;
+        store.migrate().await.map_err(|error| error.to_string())?;
+        Ok(Self { runs: Arc::new(runs), store: Arc::new(store) })
     }
 }

@@ -115,6 +115,7 @@ pub(crate) async fn timely(Extension(limits): Extension<Limits>, request: Reques
 }
 
 /// A handler has panicked: its text is logged, and not told.
+#[allow(clippy::needless_pass_by_value)] // as the layer hands it over
 pub(crate) fn panicked(payload: Box<dyn std::any::Any + Send + 'static>) -> Response {
     let text = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
     ApiError::internal(&format_args!("a handler panicked: {}", text.unwrap_or("no text"))).into_response()

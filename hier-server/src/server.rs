@@ -104,6 +104,7 @@ impl Server {
     /// let server = Server::new().graph("review", Review::compile(), desk);
     /// # let _ = server;
     /// ```
+    #[allow(clippy::needless_pass_by_value)] // as it is written: `.graph("desk", Desk::compile(), context)`
     pub fn graph<S, C, I, O, M>(
         self,
         name: impl Into<String>,

@@ -43,6 +43,7 @@
 //! | `sqlite` (default) | [`checkpoint::Sqlite`], [`store::SqliteStore`] |
 //! | `postgres` | `checkpoint::Postgres`, `store::PostgresStore` |
 //! | `tls` | encrypted connections to Postgres; brings `postgres` |
+//! | `server` | `server`: graphs as a service, to the clients of LangGraph's server |
 //! | `compression`, `encryption` | what savers can do with what they store |
 //!
 //! The modules are those of [`hier_core`]; [`checkpoint`] and [`store`] have the savers and stores beside them. The macros
@@ -55,6 +56,8 @@
 pub use hier_core::*;
 #[cfg(feature = "models")]
 pub use hier_models as models;
+#[cfg(feature = "server")]
+pub use hier_server as server;
 pub use {schemars, serde};
 
 /// Checkpoints, and the savers that keep them.

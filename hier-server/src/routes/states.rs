@@ -231,9 +231,8 @@ async fn change(
     supersteps: Vec<Vec<DynUpdates>>,
 ) -> ApiResult<Option<Uuid>> {
     let runs = &caller.app.runs;
-    let mut claim = Claim::default();
-    claim.when_running = WhenRunning::Reject;
-    "an update of the state".clone_into(&mut claim.holder);
+    let holder = "an update of the state".to_owned();
+    let claim = Claim { holder, when_running: WhenRunning::Reject, ..Claim::default() };
     let lease = runs.acquire(thread, claim).await.map_err(|error| fault::saver(&error))?;
     let log = Arc::new(RunLog::new(runs.clone(), lease.clone(), None, Keeps::WithCommits));
     let changed = changed(caller, served, thread, config, supersteps, &log).await;

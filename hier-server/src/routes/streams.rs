@@ -385,7 +385,8 @@ impl ThreadStream {
         }
         let Some(translator) = self.runs.get_mut(&run) else { return };
         let mut told = translator.event(row);
-        if !self.wanted.runs && !(self.wanted.lifecycle && row.event.mode == event_mode::START) {
+        let is_wanted = self.wanted.runs || (self.wanted.lifecycle && row.event.mode == event_mode::START);
+        if !is_wanted {
             told.clear();
         }
         if row.event.mode == event_mode::END {

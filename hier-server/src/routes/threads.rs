@@ -73,21 +73,19 @@ pub(crate) async fn create(caller: Caller, MaybeBody(body): MaybeBody<ThreadBody
         new.if_exists = IfExists::DoNothing;
     }
     let supersteps = body.supersteps.filter(|steps| !steps.is_empty());
-    let graph = match &supersteps {
-        None => None,
-        Some(_) => {
-            let name = new.metadata.get("graph_id").and_then(Value::as_str);
-            let missing = || ApiError::invalid("`supersteps` need `metadata.graph_id`: the graph whose states they are");
-            Some(caller.app.graph(name.ok_or_else(missing)?)?)
-        }
-    };
+    let mut graph = None;
+    if supersteps.is_some() {
+        let name = new.metadata.get("graph_id").and_then(Value::as_str);
+        let missing = || ApiError::invalid("`supersteps` need `metadata.graph_id`: the graph whose states they are");
+        graph = Some(caller.app.graph(name.ok_or_else(missing)?)?);
+    }
     let id = new.id.clone();
     let mut row = caller.app.runs.create_thread(new).await.map_err(refused)?;
     if !matches(&row.metadata, &filter) {
         return Err(ApiError::conflict(format!("Thread with ID {id} already exists")));
     }
     if let (Some(steps), Some(graph)) = (supersteps, graph) {
-        if let Err(error) = states::apply_supersteps(&caller, &graph, &id, steps).await {
+        if let Err(error) = states::apply_supersteps(&caller, graph, &id, steps).await {
             // A thread that could not be filled was not made.
             caller.app.runs.remove_thread(&id).await.map_err(refused)?;
             return Err(error);

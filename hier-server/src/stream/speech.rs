@@ -130,7 +130,7 @@ impl Speeches {
             call_chunk(text("name"), &args, text("id"), index)
         });
         chunk["tool_call_chunks"] = pieces.collect();
-        chunk["tool_calls"] = calls.cloned().map(Value::Array).unwrap_or_else(|| json!([]));
+        chunk["tool_calls"] = calls.cloned().map_or_else(|| json!([]), Value::Array);
     }
 }
 

@@ -132,7 +132,7 @@ impl Translator {
                 for (id, written) in written(update) {
                     if self.speeches.note(id) {
                         let metadata = self.spoken_metadata(node, None, 0, namespace);
-                        told.extend(self.whole(id, Value::Object(written.clone()), metadata, namespace));
+                        told.extend(self.whole(id, &Value::Object(written.clone()), &metadata, namespace));
                     }
                 }
             }
@@ -145,7 +145,7 @@ impl Translator {
     }
 
     /// A message that was not told piece by piece.
-    fn whole(&self, id: &str, message: Value, metadata: Value, namespace: &[String]) -> Vec<Told> {
+    fn whole(&self, id: &str, message: &Value, metadata: &Value, namespace: &[String]) -> Vec<Told> {
         let mut told = Vec::new();
         if self.has(Mode::Messages) {
             told.push(Told::new(self.of("messages/metadata", namespace), json!({ id: { "metadata": metadata } })));

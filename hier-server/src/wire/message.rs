@@ -14,11 +14,7 @@ const SPEAKERS: [(&str, &str); 5] =
 pub(crate) fn outward(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(outward),
-        Value::Object(object) => {
-            if !message_outward(object) {
-                object.values_mut().for_each(outward);
-            }
-        }
+        Value::Object(object) => object_outward(object),
         _ => {}
     }
 }
@@ -27,11 +23,7 @@ pub(crate) fn outward(value: &mut Value) {
 pub(crate) fn inward(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(inward),
-        Value::Object(object) => {
-            if !message_inward(object) {
-                object.values_mut().for_each(inward);
-            }
-        }
+        Value::Object(object) => object_inward(object),
         _ => {}
     }
 }
@@ -42,6 +34,12 @@ pub(crate) fn text(message: &Value) -> String {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Array(parts)) => parts.iter().filter_map(|part| part.get("text")?.as_str()).collect(),
         _ => String::new(),
+    }
+}
+
+fn object_outward(object: &mut Map<String, Value>) {
+    if !message_outward(object) {
+        object.values_mut().for_each(outward);
     }
 }
 
@@ -112,6 +110,12 @@ fn content_outward(content: Value) -> Value {
         _ => part,
     };
     parts.into_iter().map(part).collect()
+}
+
+fn object_inward(object: &mut Map<String, Value>) {
+    if !message_inward(object) {
+        object.values_mut().for_each(inward);
+    }
 }
 
 /// Whether it was a message of LangChain: then it is one of hier now. One that has a `role` already is completed.

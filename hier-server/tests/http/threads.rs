@@ -3,7 +3,8 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::desk;
+use crate::graphs::server;
+use crate::support::{desk, open};
 
 #[tokio::test]
 async fn threads_are_made_found_changed_copied_and_deleted() {
@@ -101,4 +102,26 @@ async fn a_thread_is_made_with_a_history() {
     let (status, error) = desk.post("/threads", json!({ "supersteps": steps })).await;
     assert!(status == 422 && error["detail"].as_str().unwrap().contains("graph_id"), "{error}");
     desk.stop().await;
+}
+
+/// What was answered stays, and a graph's assistant is made once.
+#[tokio::test]
+async fn a_database_outlives_its_server() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let url = format!("sqlite:{}", folder.path().join("desk.db").display());
+    let desk = open(server().database(&url)).await;
+    let thread = desk.thread().await;
+    let wait = format!("/threads/{thread}/runs/wait");
+    let (_, asked) = desk.post(&wait, json!({ "assistant_id": "hitl", "input": { "n": 1.0 } })).await;
+    assert_eq!(asked["__interrupt__"][0]["value"]["question"], "ok?", "{asked}");
+    desk.stop().await;
+    let desk = open(server().database(&url)).await;
+    assert_eq!(desk.get(&format!("/threads/{thread}")).await.1["status"], "interrupted");
+    let answer = json!({ "assistant_id": "hitl", "command": { "resume": "yes" } });
+    assert_eq!(desk.post(&wait, answer).await.1["log"], json!(["a", "ask:yes", "b"]));
+    assert_eq!(desk.post("/assistants/count", json!({})).await.1, json!(6));
+    desk.stop().await;
+    let elsewhere = server().database("mysql://root:secret@db").start("127.0.0.1:0").await;
+    let error = elsewhere.expect_err("no such database").to_string();
+    assert!(error.contains("mysql") && !error.contains("secret"), "{error}");
 }
