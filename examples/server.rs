@@ -81,9 +81,11 @@ fn model() -> ScriptedModel {
 #[tokio::main]
 async fn main() -> std::result::Result<(), ServerError> {
     let arguments = Arguments::parse();
-    let server = Server::new()
-        .graph("tax_desk", TaxDesk::compile(), ())
-        .graph("chat", Chat::compile_as_root(), BaseContext::new(model()));
+    let server = Server::new().graph("tax_desk", TaxDesk::compile(), ()).graph(
+        "chat",
+        Chat::compile_as_root(),
+        BaseContext::new(model()),
+    );
     if arguments.selftest {
         let running = server.start("127.0.0.1:0").await?;
         println!("served on {}", running.address());

@@ -45,8 +45,7 @@ fn unread(rejection: &axum::extract::rejection::BytesRejection) -> ApiError {
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> ApiResult<T> {
-    let value: Value =
-        serde_json::from_slice(bytes).map_err(|_| ApiError::invalid("Invalid JSON in request body"))?;
+    let value: Value = serde_json::from_slice(bytes).map_err(|_| ApiError::invalid("Invalid JSON in request body"))?;
     from_value(value)
 }
 

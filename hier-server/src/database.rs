@@ -28,7 +28,8 @@ impl Database {
             "sqlite" => {
                 let path = rest.strip_prefix("//").unwrap_or(rest);
                 let runs = hier_checkpoint::Sqlite::open(path).await.map_err(|error| failed(error.to_string()))?;
-                let store = hier_checkpoint::SqliteStore::open(path).await.map_err(|error| failed(error.to_string()))?;
+                let store =
+                    hier_checkpoint::SqliteStore::open(path).await.map_err(|error| failed(error.to_string()))?;
                 Ok(Self { runs: Arc::new(runs), store: Arc::new(store) })
             }
             #[cfg(not(feature = "sqlite"))]

@@ -1,6 +1,6 @@
 //! Graphs as clients draw them: nodes and edges, with subgraphs opened on demand.
 
-use hier_core::spec::{EdgeSpec, GraphSpec, END, START, Source, Target};
+use hier_core::spec::{END, EdgeSpec, GraphSpec, START, Source, Target};
 use serde_json::{Value, json};
 
 /// How deep subgraphs are opened.
@@ -76,7 +76,8 @@ fn graph(spec: &GraphSpec, prefix: &str, xray: Xray, drawn: &mut Drawn) -> (Vec<
     }
     let (mut first, mut last) = (Vec::new(), Vec::new());
     for (from, to, label) in edges(spec) {
-        let labelled = |loose: &Loose| Loose { name: loose.name.clone(), label: label.clone().or_else(|| loose.label.clone()) };
+        let labelled =
+            |loose: &Loose| Loose { name: loose.name.clone(), label: label.clone().or_else(|| loose.label.clone()) };
         match (from, to) {
             (Source::Start, Target::Node(node)) => first.extend(doors[node].0.iter().map(labelled)),
             (Source::Node(node), Target::End) => last.extend(doors[node].1.iter().map(labelled)),

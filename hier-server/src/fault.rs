@@ -17,7 +17,9 @@ pub(crate) fn refused(error: RunsError) -> ApiError {
         RunsError::NoDocument { kind, id } if kind == "assistant" => ApiError::no_assistant(id),
         RunsError::NoDocument { kind, id } => ApiError::not_found(format!("There is no {kind} {id}")),
         RunsError::Exists { kind: "thread", id } => ApiError::conflict(format!("Thread with ID {id} already exists")),
-        RunsError::Exists { kind: "assistant", id } => ApiError::conflict(format!("Assistant with ID {id} already exists")),
+        RunsError::Exists { kind: "assistant", id } => {
+            ApiError::conflict(format!("Assistant with ID {id} already exists"))
+        }
         RunsError::Busy { .. } => ApiError::conflict(
             "Thread is already running a task. Wait for it to finish or choose a different multitask strategy.",
         ),
@@ -40,7 +42,9 @@ pub(crate) fn saver(error: &SaverError) -> ApiError {
 pub(crate) fn graph(error: &RunError) -> ApiError {
     match error {
         RunError::Saver { error, .. } => saver(error),
-        RunError::NoCheckpointer { .. } | RunError::Cancelled { .. } | RunError::OutcomeTaken => ApiError::internal(error),
+        RunError::NoCheckpointer { .. } | RunError::Cancelled { .. } | RunError::OutcomeTaken => {
+            ApiError::internal(error)
+        }
         error => ApiError::new(StatusCode::BAD_REQUEST, error.to_string()),
     }
 }

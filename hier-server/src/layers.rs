@@ -42,13 +42,10 @@ pub(crate) async fn count(State(app): State<Arc<App>>, request: Request, next: N
 }
 
 /// Refuses what is more than the server does at once. What it holds is freed with the response, streams included.
-pub(crate) async fn bounded(
-    State(room): State<Arc<tokio::sync::Semaphore>>,
-    request: Request,
-    next: Next,
-) -> Response {
+pub(crate) async fn bounded(State(room): State<Arc<tokio::sync::Semaphore>>, request: Request, next: Next) -> Response {
     let Ok(place) = room.try_acquire_owned() else {
-        let error = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the server answers as many requests as it can: try again");
+        let error =
+            ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the server answers as many requests as it can: try again");
         return error.into_response();
     };
     let response = next.run(request).await;
@@ -101,7 +98,8 @@ pub(crate) async fn rated(State(rates): State<Arc<Rates>>, request: Request, nex
     if rates.take(&who, Instant::now()) {
         return next.run(request).await;
     }
-    let mut response = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "too many requests: try again in a second").into_response();
+    let mut response =
+        ApiError::new(StatusCode::TOO_MANY_REQUESTS, "too many requests: try again in a second").into_response();
     response.headers_mut().insert("retry-after", axum::http::HeaderValue::from_static("1"));
     response
 }
@@ -110,7 +108,9 @@ pub(crate) async fn rated(State(rates): State<Arc<Rates>>, request: Request, nex
 pub(crate) async fn timely(Extension(limits): Extension<Limits>, request: Request, next: Next) -> Response {
     match tokio::time::timeout(limits.time, next.run(request)).await {
         Ok(response) => response,
-        Err(_) => ApiError::new(StatusCode::GATEWAY_TIMEOUT, "the answer took longer than the server allows").into_response(),
+        Err(_) => {
+            ApiError::new(StatusCode::GATEWAY_TIMEOUT, "the answer took longer than the server allows").into_response()
+        }
     }
 }
 

@@ -24,9 +24,9 @@ impl Metrics {
 
     /// The counts as JSON.
     pub(crate) fn json(&self) -> Value {
-        let rows = self.each(|method, path, status, count| {
-            json!({ "method": method, "path": path, "status": status, "count": count })
-        });
+        let rows = self.each(
+            |method, path, status, count| json!({ "method": method, "path": path, "status": status, "count": count }),
+        );
         json!({ "http_requests_total": rows })
     }
 

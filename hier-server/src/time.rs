@@ -25,5 +25,5 @@ mod tests {
     fn times_have_microseconds_and_an_offset() {
         let time = UNIX_EPOCH + Duration::from_micros(1_795_292_342_440_304);
         assert_eq!(iso(time), "2026-11-21T20:19:02.440304+00:00");
-        }
+    }
 }

@@ -22,10 +22,7 @@ const fn order(folder: &'static str, modules: &'static str) -> Order {
 
 /// The orders of the workspace.
 pub const TABLE: &[Order] = &[
-    order(
-        "",
-        "hier_spec hier_macros hier_core hier_checkpoint hier_models hier_server hier_testkit hier hier_cli",
-    ),
+    order("", "hier_spec hier_macros hier_core hier_checkpoint hier_models hier_server hier_testkit hier hier_cli"),
     order("hier_spec", "suggest self names reach together declare check agent"),
     order("hier_macros", "diag symbol crate_path testing state view graph tool mutated snapshots"),
     order(

@@ -79,7 +79,8 @@ fn mirrored(config: Map<String, Value>, context: Value) -> (Map<String, Value>, 
 
 pub(crate) async fn create(caller: Caller, Body(body): Body<AssistantBody>) -> ApiResult<Json<Value>> {
     let filter = caller.may(Resource::Assistants, Action::Create).await?;
-    let graph = body.graph_id.ok_or_else(|| ApiError::invalid("`graph_id` is missing: name the graph of the assistant"))?;
+    let graph =
+        body.graph_id.ok_or_else(|| ApiError::invalid("`graph_id` is missing: name the graph of the assistant"))?;
     caller.app.graph(&graph)?;
     let (config, context) = mirrored(body.config.unwrap_or_default(), body.context.unwrap_or_default());
     let mut new = NewAssistant::new(body.assistant_id.unwrap_or_else(Uuid::new_v4).to_string(), graph);
@@ -250,8 +251,9 @@ pub(crate) async fn graph(caller: Caller, Path(assistant): Path<String>, query: 
         caller.assistant(&assistant, Action::Read).await?
     };
     let xray = query.get("xray");
-    let xray = Xray::parse(xray)
-        .ok_or_else(|| ApiError::invalid(format!("`xray`: `{}` is no boolean and no number", xray.unwrap_or_default())))?;
+    let xray = Xray::parse(xray).ok_or_else(|| {
+        ApiError::invalid(format!("`xray`: `{}` is no boolean and no number", xray.unwrap_or_default()))
+    })?;
     Ok(Json(drawing(caller.app.graph(&found.graph)?.graph.spec(), xray)))
 }
 

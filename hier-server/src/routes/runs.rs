@@ -20,9 +20,9 @@ use crate::body::{Body, MaybeBody, Query, id};
 use crate::context::USER;
 use crate::error::{ApiError, ApiResult};
 use crate::fault::refused;
-use crate::wire::mode::Mode;
 use crate::stream::translate::recorded;
 use crate::webhook;
+use crate::wire::mode::Mode;
 use crate::wire::row::{run as run_json, select};
 use crate::wire::run::{DurabilityWord, IfNotExists, Multitask, OnCompletion, OnDisconnect, OneOrMany, RunCreate};
 use crate::wire::{message, row};
@@ -52,12 +52,7 @@ fn kept(body: &RunCreate, modes: &[Mode], temporary: bool, follower: Follower) -
 }
 
 /// Adds a run to a thread, or to one of its own.
-pub(crate) async fn add(
-    caller: &Caller,
-    thread: Option<&str>,
-    body: RunCreate,
-    follower: Follower,
-) -> ApiResult<Run> {
+pub(crate) async fn add(caller: &Caller, thread: Option<&str>, body: RunCreate, follower: Follower) -> ApiResult<Run> {
     let modes = body.stream_mode.clone().unwrap_or_else(|| vec![Mode::Values]);
     let temporary = thread.is_none() && body.on_completion.unwrap_or_default() == OnCompletion::Delete;
     let kept = kept(&body, &modes, temporary, follower);
@@ -73,7 +68,8 @@ pub(crate) async fn add_keeping(
     temporary: bool,
 ) -> ApiResult<Run> {
     let name = body.assistant_id.0.as_deref();
-    let name = name.ok_or_else(|| ApiError::invalid("`assistant_id` is missing: give an assistant's id or a graph's name"))?;
+    let name =
+        name.ok_or_else(|| ApiError::invalid("`assistant_id` is missing: give an assistant's id or a graph's name"))?;
     let assistant = caller.assistant_or_graph(name).await?;
     let graph = caller.app.graph(&assistant.graph)?;
     let request = request(caller, &body, &assistant, kept, graph)?;
@@ -181,7 +177,9 @@ fn request(
     (request.stream_modes, request.stream_subgraphs) = (kept.modes, kept.subgraphs);
     request.interrupt_before = body.interrupt_before.clone().map(OneOrMany::into_vec);
     request.interrupt_after = body.interrupt_after.clone().map(OneOrMany::into_vec);
-    for (name, nodes) in [("interrupt_before", &request.interrupt_before), ("interrupt_after", &request.interrupt_after)] {
+    for (name, nodes) in
+        [("interrupt_before", &request.interrupt_before), ("interrupt_after", &request.interrupt_after)]
+    {
         let spec = graph.graph.spec();
         let unknown = nodes.iter().flatten().find(|node| *node != "*" && spec.node(node).is_none());
         if let Some(node) = unknown {
@@ -240,7 +238,11 @@ async fn background(caller: Caller, thread: Option<String>, body: RunCreate) -> 
     Ok(response)
 }
 
-pub(crate) async fn create(caller: Caller, Path(thread): Path<String>, Body(body): Body<RunCreate>) -> ApiResult<Response> {
+pub(crate) async fn create(
+    caller: Caller,
+    Path(thread): Path<String>,
+    Body(body): Body<RunCreate>,
+) -> ApiResult<Response> {
     background(caller, Some(thread), body).await
 }
 
@@ -256,7 +258,11 @@ async fn waited(caller: Caller, thread: Option<String>, body: RunCreate) -> ApiR
     Ok(response)
 }
 
-pub(crate) async fn wait(caller: Caller, Path(thread): Path<String>, Body(body): Body<RunCreate>) -> ApiResult<Response> {
+pub(crate) async fn wait(
+    caller: Caller,
+    Path(thread): Path<String>,
+    Body(body): Body<RunCreate>,
+) -> ApiResult<Response> {
     waited(caller, Some(thread), body).await
 }
 
@@ -266,12 +272,17 @@ pub(crate) async fn wait_stateless(caller: Caller, Body(body): Body<RunCreate>) 
 
 pub(crate) async fn batch(caller: Caller, Body(bodies): Body<Vec<RunCreate>>) -> ApiResult<Json<Vec<Value>>> {
     if bodies.len() > caller.app.limits.page {
-        return Err(ApiError::invalid(format!("a batch has at most {} runs, and this {}", caller.app.limits.page, bodies.len())));
+        return Err(ApiError::invalid(format!(
+            "a batch has at most {} runs, and this {}",
+            caller.app.limits.page,
+            bodies.len()
+        )));
     }
     let mut made = Vec::with_capacity(bodies.len());
     for (number, body) in bodies.into_iter().enumerate() {
         let run = add(&caller, None, body, Follower::Nobody).await;
-        let run = run.map_err(|error| ApiError::new(error.status, format!("run {number} of the batch: {}", error.detail)))?;
+        let run =
+            run.map_err(|error| ApiError::new(error.status, format!("run {number} of the batch: {}", error.detail)))?;
         made.push(run_json(&run));
     }
     Ok(Json(made))

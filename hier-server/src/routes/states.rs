@@ -74,7 +74,8 @@ impl Address {
 async fn read(caller: &Caller, thread: &ThreadRow, address: &Address, subgraphs: bool) -> ApiResult<Value> {
     let Some(served) = graph_of(caller, thread)? else { return Ok(state::empty()) };
     if !address.namespace.is_empty() {
-        return super::nested::read(&saver(caller), thread, &address.namespace, address.checkpoint, &metadata(thread)).await;
+        return super::nested::read(&saver(caller), thread, &address.namespace, address.checkpoint, &metadata(thread))
+            .await;
     }
     let snapshot = served.graph.state(saver(caller), address.config(&thread.id)).await;
     let snapshot = snapshot.map_err(|error| fault::graph(&error))?;
@@ -161,7 +162,11 @@ pub(crate) async fn history(
     listed(caller, thread, body).await
 }
 
-pub(crate) async fn history_get(caller: Caller, Path(thread): Path<String>, query: Query) -> ApiResult<Json<Vec<Value>>> {
+pub(crate) async fn history_get(
+    caller: Caller,
+    Path(thread): Path<String>,
+    query: Query,
+) -> ApiResult<Json<Vec<Value>>> {
     let limit = query.get("limit").map(|_| query.number("limit", 1)).transpose()?;
     let limit = limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let before = query.get("before").map(|before| serde_json::from_str(before).unwrap_or_else(|_| before.into()));
@@ -179,7 +184,9 @@ async fn listed(caller: Caller, thread: String, body: HistoryBody) -> ApiResult<
     query.filter = body.metadata.unwrap_or_default();
     let config = address.config(&thread.id);
     if !address.namespace.is_empty() {
-        return super::nested::history(&saver(&caller), &thread, &address.namespace, query, &metadata(&thread)).await.map(Json);
+        return super::nested::history(&saver(&caller), &thread, &address.namespace, query, &metadata(&thread))
+            .await
+            .map(Json);
     }
     let found = served.graph.history(saver(&caller), config, query).await.map_err(|error| fault::graph(&error))?;
     let about = metadata(&thread);

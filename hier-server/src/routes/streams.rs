@@ -19,9 +19,9 @@ use crate::body::{Body, Query};
 use crate::error::{ApiError, ApiResult};
 use crate::fault::refused;
 use crate::follow::{Follow, ended};
-use crate::wire::mode::Mode;
 use crate::stream::sse::{HEARTBEAT, frame};
 use crate::stream::translate::{Told, Translator};
+use crate::wire::mode::Mode;
 use crate::wire::run::RunCreate;
 
 /// What happens to a run when whoever follows it goes away.

@@ -52,7 +52,9 @@ impl Ttl {
             Self::Minutes(minutes) => *minutes,
             Self::Strategy { strategy, ttl } => {
                 if let Some(other) = strategy.as_deref().filter(|strategy| *strategy != "delete") {
-                    return Err(ApiError::invalid(format!("`ttl.strategy`: `{other}` is not supported: it is `delete`")));
+                    return Err(ApiError::invalid(format!(
+                        "`ttl.strategy`: `{other}` is not supported: it is `delete`"
+                    )));
                 }
                 *ttl
             }

@@ -34,11 +34,21 @@ pub(crate) enum What {
     Text(String),
     Reasoning(String),
     /// A tool is called: the place of the call among those of the message, its id, and the tool.
-    Call { index: usize, id: String, name: String },
+    Call {
+        index: usize,
+        id: String,
+        name: String,
+    },
     /// More of the arguments of a call.
-    Arguments { index: usize, text: String },
+    Arguments {
+        index: usize,
+        text: String,
+    },
     /// The whole message, in LangChain's form, and whether nothing of it has been told before.
-    Done { message: Value, is_new: bool },
+    Done {
+        message: Value,
+        is_new: bool,
+    },
 }
 
 impl Speeches {
@@ -106,8 +116,12 @@ impl Speeches {
         match &piece.what {
             What::Text(text) => chunk["content"] = text.as_str().into(),
             What::Reasoning(text) => chunk["additional_kwargs"] = json!({ "reasoning_content": text }),
-            What::Call { index, id, name } => chunk["tool_call_chunks"] = json!([call_chunk(Some(name), "", Some(id), *index)]),
-            What::Arguments { index, text } => chunk["tool_call_chunks"] = json!([call_chunk(None, text, None, *index)]),
+            What::Call { index, id, name } => {
+                chunk["tool_call_chunks"] = json!([call_chunk(Some(name), "", Some(id), *index)])
+            }
+            What::Arguments { index, text } => {
+                chunk["tool_call_chunks"] = json!([call_chunk(None, text, None, *index)])
+            }
             What::Done { message, is_new } => {
                 self.finish(&mut chunk, &piece.id, message, *is_new);
             }

@@ -5,9 +5,9 @@ use std::time::SystemTime;
 use hier_core::runs::{EventRow, Run, RunStatus, event_mode};
 use serde_json::{Map, Value, json};
 
-use crate::wire::mode::Mode;
 use super::speech::{Speeches, What, written};
 use crate::time::iso;
+use crate::wire::mode::Mode;
 use crate::wire::row::{output, questions};
 use crate::wire::{message, question};
 
@@ -264,9 +264,12 @@ impl Translator {
         let id = data.pointer("/config/checkpoint_id");
         let parent = data.pointer("/parent_config/checkpoint_id");
         let step = data.pointer("/metadata/step").cloned().unwrap_or_default();
-        let tasks = data.get("tasks").and_then(Value::as_array).into_iter().flatten().map(|task| {
-            json!({ "id": task.get("id"), "name": task.get("name"), "interrupts": [], "state": null })
-        });
+        let tasks = data
+            .get("tasks")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .map(|task| json!({ "id": task.get("id"), "name": task.get("name"), "interrupts": [], "state": null }));
         let mut payload = json!({
             "config": configured(id),
             "parent_config": configured(parent),

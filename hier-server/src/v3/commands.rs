@@ -30,7 +30,11 @@ fn invalid(text: impl Into<String>) -> Refused {
     Refused("invalid_argument", text.into())
 }
 
-pub(crate) async fn post(caller: Caller, Path(thread): Path<String>, Body(command): Body<Value>) -> ApiResult<Json<Value>> {
+pub(crate) async fn post(
+    caller: Caller,
+    Path(thread): Path<String>,
+    Body(command): Body<Value>,
+) -> ApiResult<Json<Value>> {
     let thread = id("thread", &thread)?.to_string();
     Ok(Json(answer(&caller, &thread, &command, 0).await))
 }
@@ -134,7 +138,8 @@ async fn respond(caller: &Caller, thread: &str, params: &Value) -> Result<Value,
     if let Some(unknown) = answers.keys().find(|id| !open(id)) {
         return Err(missing(unknown));
     }
-    let assistant = known.metadata.get("assistant_id").or_else(|| known.metadata.get("graph_id")).and_then(Value::as_str);
+    let assistant =
+        known.metadata.get("assistant_id").or_else(|| known.metadata.get("graph_id")).and_then(Value::as_str);
     let assistant = assistant.ok_or_else(|| Refused("no_such_run", "No run has asked on this thread.".to_owned()))?;
     let body = json!({
         "assistant_id": assistant,
@@ -160,8 +165,12 @@ async fn tree(caller: &Caller, thread: &str) -> Result<Value, Refused> {
 async fn state(caller: &Caller, thread: &str, params: &Value) -> Result<Value, Refused> {
     let namespace: Vec<String> = match params.get("namespace").filter(|namespace| !namespace.is_null()) {
         None => Vec::new(),
-        Some(list) => serde_json::from_value(list.clone()).map_err(|_| invalid("namespace must be an array of texts"))?,
+        Some(list) => {
+            serde_json::from_value(list.clone()).map_err(|_| invalid("namespace must be an array of texts"))?
+        }
     };
     let told = crate::routes::states::at(caller, thread, &namespace.join("|")).await?;
-    Ok(json!({ "values": told["values"], "checkpoint": told["checkpoint"], "next": told["next"], "tasks": told["tasks"] }))
+    Ok(
+        json!({ "values": told["values"], "checkpoint": told["checkpoint"], "next": told["next"], "tasks": told["tasks"] }),
+    )
 }

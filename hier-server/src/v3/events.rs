@@ -114,7 +114,11 @@ impl Stream {
     }
 }
 
-pub(crate) async fn stream(caller: Caller, Path(thread): Path<String>, Body(request): Body<Value>) -> ApiResult<Response> {
+pub(crate) async fn stream(
+    caller: Caller,
+    Path(thread): Path<String>,
+    Body(request): Body<Value>,
+) -> ApiResult<Response> {
     let filter = Filter::parse(&request).map_err(ApiError::bad_request)?;
     let since = since(&request).map_err(ApiError::bad_request)?;
     let thread = id("thread", &thread)?.to_string();

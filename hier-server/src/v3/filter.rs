@@ -21,7 +21,8 @@ impl Filter {
     pub(crate) fn parse(request: &Value) -> Result<Self, String> {
         let channels = request.get("channels").and_then(Value::as_array).filter(|list| !list.is_empty());
         let channels = channels.ok_or("channels is required and must be a non-empty array")?;
-        let is_known = |name: &str| CHANNELS.contains(&name) || name.strip_prefix("custom:").is_some_and(|name| !name.is_empty());
+        let is_known =
+            |name: &str| CHANNELS.contains(&name) || name.strip_prefix("custom:").is_some_and(|name| !name.is_empty());
         let named = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let channels: Vec<String> = channels.iter().map(named).collect();
         let unknown: Vec<&str> = channels.iter().map(String::as_str).filter(|name| !is_known(name)).collect();
@@ -86,7 +87,8 @@ mod tests {
 
     #[test]
     fn namespaces_match_by_prefix_and_depth() {
-        let filter = Filter::parse(&json!({ "channels": ["values"], "namespaces": [["child"]], "depth": 1 })).expect("a filter");
+        let filter =
+            Filter::parse(&json!({ "channels": ["values"], "namespaces": [["child"]], "depth": 1 })).expect("a filter");
         assert!(filter.wants(&frame("values", &["child:1"], json!({}))));
         assert!(filter.wants(&frame("values", &["child:1", "deep:2"], json!({}))));
         assert!(!filter.wants(&frame("values", &["child:1", "deep:2", "deeper:3"], json!({}))));

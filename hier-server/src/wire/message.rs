@@ -145,7 +145,8 @@ fn message_inward(object: &mut Map<String, Value>) -> bool {
         if let Some(calls) = calls.filter(|calls| calls.as_array().is_some_and(|calls| !calls.is_empty())) {
             message.insert("calls".into(), calls);
         }
-        if let Some(usage) = object.remove("usage_metadata").or_else(|| object.remove("usage")).filter(Value::is_object) {
+        if let Some(usage) = object.remove("usage_metadata").or_else(|| object.remove("usage")).filter(Value::is_object)
+        {
             message.insert("usage".into(), usage);
         }
     }
@@ -209,7 +210,10 @@ mod tests {
         let (told, back) = there_and_back(&asked);
         assert_eq!(back, asked);
         assert_eq!(told["type"], "ai");
-        assert_eq!(told["tool_calls"], json!([{ "name": "search", "args": { "q": "x" }, "id": "c1", "type": "tool_call" }]));
+        assert_eq!(
+            told["tool_calls"],
+            json!([{ "name": "search", "args": { "q": "x" }, "id": "c1", "type": "tool_call" }])
+        );
         assert_eq!(told["usage_metadata"], Value::Null);
 
         let (told, back) = there_and_back(&Message::tool(&call, "found"));

@@ -217,7 +217,8 @@ mod tests {
 
     #[test]
     fn a_mode_that_is_none_is_named() {
-        let error = crate::body::from_value::<RunCreate>(json!({ "assistant_id": "x", "stream_mode": ["zzz"] })).unwrap_err();
+        let error =
+            crate::body::from_value::<RunCreate>(json!({ "assistant_id": "x", "stream_mode": ["zzz"] })).unwrap_err();
         assert!(error.detail.starts_with("`stream_mode`: `zzz` is no stream mode"), "{}", error.detail);
     }
 

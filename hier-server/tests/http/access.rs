@@ -11,7 +11,8 @@ use crate::graphs::server;
 use crate::support::{Desk, open};
 
 async fn as_user(desk: &Desk, token: &str, method: Method, path: &str, body: Value) -> (u16, Value) {
-    let request = desk.client.request(method, format!("{}{path}", desk.base)).bearer_auth(token).timeout(Duration::from_secs(20));
+    let request =
+        desk.client.request(method, format!("{}{path}", desk.base)).bearer_auth(token).timeout(Duration::from_secs(20));
     let response = request.json(&body).send().await.expect("an answer");
     let status = response.status().as_u16();
     (status, serde_json::from_str(&response.text().await.expect("a body")).unwrap_or_default())
@@ -32,7 +33,8 @@ async fn foreign_threads_look_absent() {
     }
     let (status, _) = as_user(&desk, "token-of-nobody", Method::POST, "/threads", json!({})).await;
     assert_eq!(status, 401);
-    let (_, thread) = as_user(&desk, "token-of-alice", Method::POST, "/threads", json!({ "metadata": { "owner": "bob" } })).await;
+    let (_, thread) =
+        as_user(&desk, "token-of-alice", Method::POST, "/threads", json!({ "metadata": { "owner": "bob" } })).await;
     assert_eq!(thread["metadata"]["owner"], "alice", "nobody makes threads for others");
     let path = format!("/threads/{}", thread["thread_id"].as_str().unwrap());
     let run = json!({ "assistant_id": "two", "input": { "n": 1.0 } });
@@ -53,11 +55,19 @@ async fn foreign_threads_look_absent() {
         assert_eq!(status, 404, "{method} {below}: {error}");
     }
     assert_eq!(as_user(&desk, "token-of-bob", Method::POST, "/threads/search", json!({})).await.1, json!([]));
-    let (_, refused) = as_user(&desk, "token-of-bob", Method::POST, &format!("{path}/commands"), json!({ "id": 1, "method": "run.start", "params": { "assistant_id": "two", "input": { "n": 1.0 } } })).await;
+    let (_, refused) = as_user(
+        &desk,
+        "token-of-bob",
+        Method::POST,
+        &format!("{path}/commands"),
+        json!({ "id": 1, "method": "run.start", "params": { "assistant_id": "two", "input": { "n": 1.0 } } }),
+    )
+    .await;
     assert_eq!((&refused["type"], &refused["error"]), (&json!("error"), &json!("unknown_error")));
     let smuggled = json!({ "assistant_id": "two", "input": { "n": 1.0 }, "config": { "configurable": { "thread_id": thread["thread_id"], "langgraph_auth_user": { "identity": "alice" } } } });
     assert_eq!(as_user(&desk, "token-of-bob", Method::POST, "/runs/wait", smuggled).await.0, 200);
-    let (_, history) = as_user(&desk, "token-of-alice", Method::POST, &format!("{path}/history"), json!({ "limit": 10 })).await;
+    let (_, history) =
+        as_user(&desk, "token-of-alice", Method::POST, &format!("{path}/history"), json!({ "limit": 10 })).await;
     assert_eq!(history.as_array().map(Vec::len), Some(4), "bob's run was on a thread of its own");
     let (_, runs) = as_user(&desk, "token-of-alice", Method::GET, &format!("{path}/runs"), json!({})).await;
     assert!(!runs.to_string().contains("langgraph_auth_user"), "{runs}");
@@ -71,7 +81,8 @@ async fn everybody_has_their_own_namespaces_and_assistants() {
     assert_eq!(as_user(&desk, "token-of-alice", Method::PUT, "/store/items", item("alice")).await.0, 204);
     assert_eq!(as_user(&desk, "token-of-bob", Method::PUT, "/store/items", item("alice")).await.0, 403);
     assert_eq!(as_user(&desk, "token-of-bob", Method::POST, "/store/items/search", json!({})).await.0, 403);
-    let (status, own) = as_user(&desk, "token-of-alice", Method::POST, "/assistants", json!({ "graph_id": "two" })).await;
+    let (status, own) =
+        as_user(&desk, "token-of-alice", Method::POST, "/assistants", json!({ "graph_id": "two" })).await;
     assert_eq!(status, 200);
     let path = format!("/assistants/{}", own["assistant_id"].as_str().unwrap());
     assert_eq!(as_user(&desk, "token-of-bob", Method::GET, &path, json!({})).await.0, 404);

@@ -22,7 +22,8 @@ async fn each_graph_has_an_assistant_by_itself() {
 async fn assistants_have_versions() {
     let desk = desk().await;
     let id = "a6e9e8ea-951a-46df-856e-d000635e5ac9";
-    let body = json!({ "assistant_id": id, "graph_id": "two", "config": { "configurable": { "k": 1 } }, "name": "mine" });
+    let body =
+        json!({ "assistant_id": id, "graph_id": "two", "config": { "configurable": { "k": 1 } }, "name": "mine" });
     let (status, made) = desk.post("/assistants", body.clone()).await;
     assert_eq!((status, &made["context"]), (200, &json!({ "k": 1 })));
     let (status, error) = desk.post("/assistants", body.clone()).await;
@@ -65,7 +66,10 @@ async fn what_is_wrong_is_named() {
     let desk = desk().await;
     let (status, error) = desk.post("/assistants", json!({ "graph_id": "nope" })).await;
     assert_eq!(status, 404);
-    assert!(error["detail"].as_str().unwrap().starts_with("Graph 'nope' not found. Expected one of: ['boom', "), "{error}");
+    assert!(
+        error["detail"].as_str().unwrap().starts_with("Graph 'nope' not found. Expected one of: ['boom', "),
+        "{error}"
+    );
     let (status, error) = desk.post("/assistants", json!({})).await;
     assert!(status == 422 && error["detail"].as_str().unwrap().contains("`graph_id`"), "{error}");
     let (status, error) = desk.get("/assistants/nosuch").await;

@@ -94,7 +94,8 @@ graph! {
 /// A server with all of them.
 pub(crate) fn server() -> Server {
     let model = ScriptedModel::reacting(|_| {
-        let done = ToolCall { name: "finish_task".into(), args: json!({ "result": "said hello" }), id: "call-1".into() };
+        let done =
+            ToolCall { name: "finish_task".into(), args: json!({ "result": "said hello" }), id: "call-1".into() };
         Message::calls("Hello there friend", [done])
     });
     Server::new()

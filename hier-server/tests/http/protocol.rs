@@ -18,8 +18,11 @@ async fn command(desk: &Desk, method: &str, params: Value) -> Value {
 async fn events(desk: &Desk, request: Value, last: &str, times: usize) -> Vec<Told> {
     let mut open = desk.send(Method::POST, &format!("/threads/{THREAD}/stream/events"), &request).await;
     let mut text = String::new();
-    let is_last = |told: &Told| told.event == "lifecycle" && told.data["params"]["data"]["event"] == last
-        && told.data["params"]["namespace"] == json!([]);
+    let is_last = |told: &Told| {
+        told.event == "lifecycle"
+            && told.data["params"]["data"]["event"] == last
+            && told.data["params"]["namespace"] == json!([])
+    };
     desk.until(&mut open, &mut text, |told| told.iter().filter(|told| is_last(told)).count() >= times).await
 }
 
@@ -46,8 +49,13 @@ async fn a_run_is_told_from_its_beginning_to_its_end() {
     let numbers: Vec<u64> = told.iter().map(|told| told.data["seq"].as_u64().unwrap()).collect();
     assert!(numbers.windows(2).all(|two| two[0] < two[1]), "{numbers:?}");
     // Whoever asks for less gets the same events under the same numbers.
-    let values = events(&desk, json!({ "channels": ["values", "lifecycle"], "since": numbers[1] }), "completed", 1).await;
-    let expected: Vec<_> = told.iter().filter(|told| matches!(&*told.event, "values" | "lifecycle") && told.data["seq"].as_u64() > Some(numbers[1])).cloned().collect();
+    let values =
+        events(&desk, json!({ "channels": ["values", "lifecycle"], "since": numbers[1] }), "completed", 1).await;
+    let expected: Vec<_> = told
+        .iter()
+        .filter(|told| matches!(&*told.event, "values" | "lifecycle") && told.data["seq"].as_u64() > Some(numbers[1]))
+        .cloned()
+        .collect();
     assert_eq!(values, expected);
     desk.stop().await;
 }
@@ -62,13 +70,18 @@ async fn a_question_is_answered_on_the_same_stream() {
     let places = |method: &str| told.iter().rposition(|told| told.event == method).unwrap();
     assert!(places("values") < places("input.requested"), "what was told before it comes before it");
     let id = asked["interrupt_id"].as_str().unwrap();
-    let wrong = command(&desk, "input.respond", json!({ "interrupt_id": "nope", "namespace": [], "response": "x" })).await;
-    assert_eq!((&wrong["error"], &wrong["message"]), (&json!("no_such_interrupt"), &json!("Unknown or already-consumed interrupt: nope")));
+    let wrong =
+        command(&desk, "input.respond", json!({ "interrupt_id": "nope", "namespace": [], "response": "x" })).await;
+    assert_eq!(
+        (&wrong["error"], &wrong["message"]),
+        (&json!("no_such_interrupt"), &json!("Unknown or already-consumed interrupt: nope"))
+    );
     let done = command(&desk, "input.respond", json!({ "interrupt_id": id, "namespace": [], "response": "yes" })).await;
     assert_eq!((&done["type"], &done["result"]), (&json!("success"), &json!({})));
     let told = events(&desk, json!({ "channels": ["values", "lifecycle", "input"] }), "completed", 1).await;
     assert_eq!(data(&told, "values").last().unwrap()["log"], json!(["a", "ask:yes", "b"]));
-    let again = command(&desk, "input.respond", json!({ "interrupt_id": id, "namespace": [], "response": "yes" })).await;
+    let again =
+        command(&desk, "input.respond", json!({ "interrupt_id": id, "namespace": [], "response": "yes" })).await;
     assert_eq!(again["error"], "no_such_interrupt");
     desk.stop().await;
 }
@@ -78,11 +91,14 @@ async fn graphs_within_begin_and_end() {
     let desk = desk().await;
     command(&desk, "run.start", json!({ "assistant_id": "sub", "input": { "n": 1.0 } })).await;
     let told = events(&desk, json!({ "channels": ["lifecycle", "values"] }), "completed", 1).await;
-    let inner: Vec<_> = told.iter().filter(|told| told.data["params"]["namespace"] != json!([]) && told.event == "lifecycle").collect();
+    let inner: Vec<_> =
+        told.iter().filter(|told| told.data["params"]["namespace"] != json!([]) && told.event == "lifecycle").collect();
     let words: Vec<_> = inner.iter().map(|told| &told.data["params"]["data"]["event"]).collect();
     assert_eq!(words, ["started", "completed"]);
     assert_eq!(inner[0].data["params"]["data"]["graph_name"], "child");
-    let root = events(&desk, json!({ "channels": ["lifecycle", "values"], "namespaces": [[]], "depth": 0 }), "completed", 1).await;
+    let root =
+        events(&desk, json!({ "channels": ["lifecycle", "values"], "namespaces": [[]], "depth": 0 }), "completed", 1)
+            .await;
     assert!(root.iter().all(|told| told.data["params"]["namespace"] == json!([])));
     desk.stop().await;
 }
@@ -90,7 +106,12 @@ async fn graphs_within_begin_and_end() {
 #[tokio::test]
 async fn what_a_model_says_is_told_in_blocks() {
     let desk = desk().await;
-    command(&desk, "run.start", json!({ "assistant_id": "chat", "input": { "messages": [{ "role": "user", "content": "hi" }] } })).await;
+    command(
+        &desk,
+        "run.start",
+        json!({ "assistant_id": "chat", "input": { "messages": [{ "role": "user", "content": "hi" }] } }),
+    )
+    .await;
     let told = events(&desk, json!({ "channels": ["messages", "tools", "lifecycle"] }), "completed", 1).await;
     let said = data(&told, "messages");
     assert_eq!((&said[0]["event"], &said[0]["role"]), (&json!("message-start"), &json!("ai")));
@@ -107,9 +128,15 @@ async fn what_a_model_says_is_told_in_blocks() {
 async fn what_is_wrong_is_named() {
     let desk = desk().await;
     let error = command(&desk, "run.start", json!({ "input": {} })).await;
-    assert_eq!((&error["error"], &error["message"]), (&json!("invalid_argument"), &json!("run.start requires an assistant_id.")));
+    assert_eq!(
+        (&error["error"], &error["message"]),
+        (&json!("invalid_argument"), &json!("run.start requires an assistant_id."))
+    );
     let error = command(&desk, "foo.bar", json!({})).await;
-    assert_eq!((&error["error"], &error["message"]), (&json!("unknown_command"), &json!("Unknown protocol command: foo.bar")));
+    assert_eq!(
+        (&error["error"], &error["message"]),
+        (&json!("unknown_command"), &json!("Unknown protocol command: foo.bar"))
+    );
     let error = command(&desk, "run.start", json!({ "assistant_id": "nope" })).await;
     assert!(error["message"].as_str().unwrap().starts_with("422: Invalid assistant: 'nope'."), "{error}");
     assert_eq!(command(&desk, "agent.getTree", json!({})).await["error"], "no_such_run");

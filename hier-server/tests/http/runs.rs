@@ -40,7 +40,8 @@ async fn a_run_is_asked_and_answered() {
     assert_eq!(*listed[0], json!([{ "id": question["id"], "value": question["value"] }]));
     let (_, state) = desk.get(&format!("/threads/{thread}/state")).await;
     assert_eq!((&state["next"], &state["tasks"][0]["name"]), (&json!(["ask"]), &json!("ask")));
-    let answer = json!({ "assistant_id": "hitl", "command": { "resume": { question["id"].as_str().unwrap(): "yes" } } });
+    let answer =
+        json!({ "assistant_id": "hitl", "command": { "resume": { question["id"].as_str().unwrap(): "yes" } } });
     assert_eq!(desk.post(&wait, answer).await.1, json!({ "n": 4.0, "log": ["a", "ask:yes", "b"] }));
     assert_eq!(desk.get(&format!("/threads/{thread}")).await.1["status"], "idle");
     desk.stop().await;
@@ -50,7 +51,9 @@ async fn a_run_is_asked_and_answered() {
 async fn a_run_that_fails_says_so_with_status_200() {
     let desk = desk().await;
     let thread = desk.thread().await;
-    let (status, end) = desk.post(&format!("/threads/{thread}/runs/wait"), json!({ "assistant_id": "boom", "input": { "n": 1.0 } })).await;
+    let (status, end) = desk
+        .post(&format!("/threads/{thread}/runs/wait"), json!({ "assistant_id": "boom", "input": { "n": 1.0 } }))
+        .await;
     assert_eq!(status, 200);
     assert!(end["__error__"]["message"].as_str().unwrap().contains("boom!"), "{end}");
     let (_, row) = desk.get(&format!("/threads/{thread}")).await;
@@ -63,7 +66,13 @@ async fn a_run_that_fails_says_so_with_status_200() {
 async fn a_run_in_the_background_can_be_joined_again_and_again() {
     let desk = desk().await;
     let thread = desk.thread().await;
-    let response = desk.send(Method::POST, &format!("/threads/{thread}/runs"), &json!({ "assistant_id": "two", "input": { "n": 1.0 }, "metadata": { "a": 1 } })).await;
+    let response = desk
+        .send(
+            Method::POST,
+            &format!("/threads/{thread}/runs"),
+            &json!({ "assistant_id": "two", "input": { "n": 1.0 }, "metadata": { "a": 1 } }),
+        )
+        .await;
     let location = response.headers()["content-location"].to_str().unwrap().to_owned();
     let run: Value = response.json().await.unwrap();
     assert_eq!(location, format!("/threads/{thread}/runs/{}", run["run_id"].as_str().unwrap()));
@@ -83,7 +92,8 @@ async fn a_run_in_the_background_can_be_joined_again_and_again() {
 async fn a_run_is_cancelled() {
     let desk = desk().await;
     let thread = desk.thread().await;
-    let (_, run) = desk.post(&format!("/threads/{thread}/runs"), json!({ "assistant_id": "slow", "input": { "n": 60.0 } })).await;
+    let (_, run) =
+        desk.post(&format!("/threads/{thread}/runs"), json!({ "assistant_id": "slow", "input": { "n": 60.0 } })).await;
     begun(&desk, &thread, &run).await;
     let path = format!("/threads/{thread}/runs/{}", run["run_id"].as_str().unwrap());
     assert_eq!(desk.ask(Method::DELETE, &path, Value::Null).await.0, 409, "it has not ended");
@@ -99,7 +109,8 @@ async fn a_run_is_cancelled() {
 async fn a_run_is_rolled_back() {
     let desk = desk().await;
     let thread = desk.thread().await;
-    let (_, run) = desk.post(&format!("/threads/{thread}/runs"), json!({ "assistant_id": "slow", "input": { "n": 60.0 } })).await;
+    let (_, run) =
+        desk.post(&format!("/threads/{thread}/runs"), json!({ "assistant_id": "slow", "input": { "n": 60.0 } })).await;
     begun(&desk, &thread, &run).await;
     let path = format!("/threads/{thread}/runs/{}", run["run_id"].as_str().unwrap());
     assert_eq!(desk.post(&format!("{path}/cancel?wait=1&action=rollback"), Value::Null).await, (200, json!({})));
@@ -115,7 +126,8 @@ async fn a_second_run_is_refused_or_waits() {
     let path = format!("/threads/{thread}/runs");
     let (_, first) = desk.post(&path, json!({ "assistant_id": "slow", "input": { "n": 60.0 } })).await;
     begun(&desk, &thread, &first).await;
-    let second = |strategy: &str| json!({ "assistant_id": "slow", "input": { "n": 0.01 }, "multitask_strategy": strategy });
+    let second =
+        |strategy: &str| json!({ "assistant_id": "slow", "input": { "n": 0.01 }, "multitask_strategy": strategy });
     let (status, error) = desk.post(&path, second("reject")).await;
     let busy = "Thread is already running a task. Wait for it to finish or choose a different multitask strategy.";
     assert_eq!((status, error), (409, json!({ "detail": busy })));
@@ -175,6 +187,9 @@ async fn what_is_wrong_is_named() {
     assert_eq!(response.status().as_u16(), 422);
     assert_eq!(response.json::<Value>().await.unwrap(), json!({ "detail": "Invalid JSON in request body" }));
     assert_eq!(desk.get("/nope").await, (404, json!({ "detail": "Not Found" })));
-    assert_eq!(desk.ask(Method::PUT, "/threads/search", json!({})).await, (405, json!({ "detail": "Method Not Allowed" })));
+    assert_eq!(
+        desk.ask(Method::PUT, "/threads/search", json!({})).await,
+        (405, json!({ "detail": "Method Not Allowed" }))
+    );
     desk.stop().await;
 }

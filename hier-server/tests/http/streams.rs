@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Told, desk, names, parse, said};
 
-fn input(graph: &str, modes: Value) -> Value {
+fn input(graph: &str, modes: &Value) -> Value {
     json!({ "assistant_id": graph, "input": { "n": 1.0 }, "stream_mode": modes })
 }
 
@@ -13,22 +13,25 @@ fn input(graph: &str, modes: Value) -> Value {
 async fn each_mode_tells_what_the_reference_tells() {
     let desk = desk().await;
     let thread = desk.thread().await;
-    let values = desk.stream(&thread, input("two", json!(["values"]))).await;
+    let values = desk.stream(&thread, input("two", &json!(["values"]))).await;
     assert_eq!(names(&values), ["metadata", "values", "values", "values"]);
     assert_eq!(values[0].data["attempt"], 1);
     assert_eq!(values[3].data, json!({ "n": 4.0, "log": ["a", "b"] }));
     assert!(values.iter().all(|told| told.id.is_none()), "only resumable streams have ids");
 
     let thread = desk.thread().await;
-    let updates = desk.stream(&thread, input("two", json!("updates"))).await;
-    assert_eq!(said(&updates, "updates"), [&json!({ "a": { "n": 2.0, "log": ["a"] } }), &json!({ "b": { "n": 4.0, "log": ["b"] } })]);
+    let updates = desk.stream(&thread, input("two", &json!("updates"))).await;
+    assert_eq!(
+        said(&updates, "updates"),
+        [&json!({ "a": { "n": 2.0, "log": ["a"] } }), &json!({ "b": { "n": 4.0, "log": ["b"] } })]
+    );
 
     let thread = desk.thread().await;
-    let custom = desk.stream(&thread, input("two", json!(["custom"]))).await;
+    let custom = desk.stream(&thread, input("two", &json!(["custom"]))).await;
     assert_eq!(said(&custom, "custom"), [&json!({ "progress": "a" })]);
 
     let thread = desk.thread().await;
-    let tasks = desk.stream(&thread, input("two", json!(["tasks"]))).await;
+    let tasks = desk.stream(&thread, input("two", &json!(["tasks"]))).await;
     let tasks = said(&tasks, "tasks");
     assert_eq!(tasks.len(), 4);
     assert_eq!((&tasks[0]["name"], &tasks[0]["triggers"]), (&json!("a"), &json!(["branch:to:a"])));
@@ -42,9 +45,13 @@ async fn each_mode_tells_what_the_reference_tells() {
 async fn checkpoints_are_those_of_the_history() {
     let desk = desk().await;
     let thread = desk.thread().await;
-    let told = desk.stream(&thread, input("two", json!(["debug", "checkpoints"]))).await;
+    let told = desk.stream(&thread, input("two", &json!(["debug", "checkpoints"]))).await;
     let debug = said(&told, "debug");
-    let ids: Vec<_> = debug.iter().filter(|event| event["type"] == "checkpoint").map(|event| &event["payload"]["checkpoint"]).collect();
+    let ids: Vec<_> = debug
+        .iter()
+        .filter(|event| event["type"] == "checkpoint")
+        .map(|event| &event["payload"]["checkpoint"])
+        .collect();
     let (_, history) = desk.post(&format!("/threads/{thread}/history"), json!({ "limit": 10 })).await;
     let mut listed: Vec<_> = history.as_array().unwrap().iter().map(|state| &state["checkpoint"]).collect();
     listed.reverse();
@@ -59,7 +66,7 @@ async fn checkpoints_are_those_of_the_history() {
 async fn a_question_ends_the_stream_with_the_state() {
     let desk = desk().await;
     let thread = desk.thread().await;
-    let told = desk.stream(&thread, input("hitl", json!(["values", "updates"]))).await;
+    let told = desk.stream(&thread, input("hitl", &json!(["values", "updates"]))).await;
     let asked = &said(&told, "updates")[1]["__interrupt__"][0];
     assert_eq!(asked["value"], json!({ "question": "ok?", "n": 2.0 }));
     let last = told.last().unwrap();
@@ -75,7 +82,7 @@ async fn a_question_ends_the_stream_with_the_state() {
 async fn a_breakpoint_asks_nothing() {
     let desk = desk().await;
     let thread = desk.thread().await;
-    let mut body = input("two", json!(["updates"]));
+    let mut body = input("two", &json!(["updates"]));
     body["interrupt_before"] = json!(["b"]);
     let told = desk.stream(&thread, body).await;
     assert_eq!(said(&told, "updates"), [&json!({ "a": { "n": 2.0, "log": ["a"] } }), &json!({ "__interrupt__": [] })]);
@@ -87,10 +94,10 @@ async fn a_breakpoint_asks_nothing() {
 async fn a_failure_is_the_last_event() {
     let desk = desk().await;
     let thread = desk.thread().await;
-    let told = desk.stream(&thread, input("boom", json!(["values"]))).await;
+    let told = desk.stream(&thread, input("boom", &json!(["values"]))).await;
     assert_eq!(names(&told), ["metadata", "values", "error"]);
     assert!(told[2].data["message"].as_str().unwrap().contains("boom!"));
-    let mut limited = input("two", json!(["values"]));
+    let mut limited = input("two", &json!(["values"]));
     limited["config"] = json!({ "recursion_limit": 1 });
     let thread = desk.thread().await;
     let told = desk.stream(&thread, limited).await;
@@ -102,7 +109,7 @@ async fn a_failure_is_the_last_event() {
 async fn subgraphs_are_told_with_their_namespaces() {
     let desk = desk().await;
     let thread = desk.thread().await;
-    let mut body = input("sub", json!(["updates"]));
+    let mut body = input("sub", &json!(["updates"]));
     let told = desk.stream(&thread, body.clone()).await;
     assert_eq!(names(&told), ["metadata", "updates", "updates"], "not unless asked for");
     body["stream_subgraphs"] = true.into();
@@ -117,15 +124,14 @@ async fn subgraphs_are_told_with_their_namespaces() {
 #[tokio::test]
 async fn what_a_model_says_is_told_in_two_forms() {
     let desk = desk().await;
-    let body = |modes: Value| {
-        json!({ "assistant_id": "chat", "input": { "messages": [{ "role": "user", "content": "hi" }] }, "stream_mode": modes })
-    };
+    let body = |modes: Value| json!({ "assistant_id": "chat", "input": { "messages": [{ "role": "user", "content": "hi" }] }, "stream_mode": modes });
     let thread = desk.thread().await;
     let told = desk.stream(&thread, body(json!(["messages-tuple"]))).await;
     let chunks = said(&told, "messages");
     let first = chunks.iter().find(|chunk| chunk[0]["type"] == "AIMessageChunk").expect("a piece");
     let id = &first[0]["id"];
-    let spoken: String = chunks.iter().filter(|chunk| chunk[0]["id"] == *id).filter_map(|chunk| chunk[0]["content"].as_str()).collect();
+    let spoken: String =
+        chunks.iter().filter(|chunk| chunk[0]["id"] == *id).filter_map(|chunk| chunk[0]["content"].as_str()).collect();
     assert_eq!(spoken, "Hello there friend");
     assert!(first[1]["langgraph_node"].is_string());
     let (_, state) = desk.get(&format!("/threads/{thread}/state")).await;
@@ -137,7 +143,8 @@ async fn what_a_model_says_is_told_in_two_forms() {
     let thread = desk.thread().await;
     let told = desk.stream(&thread, body(json!(["messages"]))).await;
     assert!(names(&told).contains(&"messages/metadata"));
-    let partial: Vec<_> = said(&told, "messages/partial").iter().map(|list| list[0]["content"].as_str().unwrap()).collect();
+    let partial: Vec<_> =
+        said(&told, "messages/partial").iter().map(|list| list[0]["content"].as_str().unwrap()).collect();
     assert_eq!(partial.last(), Some(&"Hello there friend"));
     assert!(partial.windows(2).all(|two| two[1].starts_with(two[0])), "{partial:?}");
     desk.stop().await;
@@ -147,7 +154,7 @@ async fn what_a_model_says_is_told_in_two_forms() {
 async fn a_resumable_stream_is_joined_from_any_event_on() {
     let desk = desk().await;
     let thread = desk.thread().await;
-    let mut body = input("two", json!(["values", "updates"]));
+    let mut body = input("two", &json!(["values", "updates"]));
     body["stream_resumable"] = true.into();
     let response = desk.send(Method::POST, &format!("/threads/{thread}/runs/stream"), &body).await;
     let header = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
@@ -174,8 +181,14 @@ async fn a_resumable_stream_is_joined_from_any_event_on() {
 async fn a_thread_is_followed_over_its_runs() {
     let desk = desk().await;
     let thread = desk.thread().await;
-    let mut open = desk.send(Method::GET, &format!("/threads/{thread}/stream?stream_modes=run_modes&stream_mode=state_update"), &Value::Null).await;
-    desk.post(&format!("/threads/{thread}/runs/wait"), input("two", json!(["values"]))).await;
+    let mut open = desk
+        .send(
+            Method::GET,
+            &format!("/threads/{thread}/stream?stream_modes=run_modes&stream_mode=state_update"),
+            &Value::Null,
+        )
+        .await;
+    desk.post(&format!("/threads/{thread}/runs/wait"), input("two", &json!(["values"]))).await;
     desk.post(&format!("/threads/{thread}/state"), json!({ "values": { "n": 9.0 }, "as_node": "b" })).await;
     let mut text = String::new();
     let told = desk.until(&mut open, &mut text, |told| names(told).contains(&"state_update")).await;
@@ -190,7 +203,8 @@ async fn a_thread_is_followed_over_its_runs() {
 async fn a_run_is_cancelled_when_its_client_goes_if_it_says_so() {
     let desk = desk().await;
     let thread = desk.thread().await;
-    let mut body = json!({ "assistant_id": "slow", "input": { "n": 60.0 }, "stream_mode": "values", "on_disconnect": "cancel" });
+    let mut body =
+        json!({ "assistant_id": "slow", "input": { "n": 60.0 }, "stream_mode": "values", "on_disconnect": "cancel" });
     let mut open = desk.send(Method::POST, &format!("/threads/{thread}/runs/stream"), &body).await;
     let mut text = String::new();
     desk.until(&mut open, &mut text, |told| told.len() > 2).await;

@@ -69,7 +69,12 @@ impl Desk {
     }
 
     /// Reads an open stream until an event is there that fits.
-    pub(crate) async fn until(&self, response: &mut Response, text: &mut String, fits: impl Fn(&[Told]) -> bool) -> Vec<Told> {
+    pub(crate) async fn until(
+        &self,
+        response: &mut Response,
+        text: &mut String,
+        fits: impl Fn(&[Told]) -> bool,
+    ) -> Vec<Told> {
         let read = async {
             loop {
                 let told = parse(text);

@@ -19,7 +19,8 @@ async fn threads_are_made_found_changed_copied_and_deleted() {
     let path = format!("/threads/{id}");
     let (_, changed) = desk.ask(Method::PATCH, &path, json!({ "metadata": { "b": 2 } })).await;
     assert_eq!(changed["metadata"], json!({ "who": "me", "b": 2 }));
-    let (_, found) = desk.post("/threads/search", json!({ "metadata": { "who": "me" }, "select": ["thread_id", "status"] })).await;
+    let (_, found) =
+        desk.post("/threads/search", json!({ "metadata": { "who": "me" }, "select": ["thread_id", "status"] })).await;
     assert_eq!(found, json!([{ "thread_id": id, "status": "idle" }]));
     assert_eq!(desk.post("/threads/count", json!({ "metadata": { "who": "you" } })).await.1, json!(0));
     let (status, state) = desk.get(&format!("{path}/state")).await;
@@ -38,21 +39,25 @@ async fn a_thread_remembers_its_history() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let path = format!("/threads/{thread}");
-    let (status, end) = desk.post(&format!("{path}/runs/wait"), json!({ "assistant_id": "two", "input": { "n": 1.0 } })).await;
+    let (status, end) =
+        desk.post(&format!("{path}/runs/wait"), json!({ "assistant_id": "two", "input": { "n": 1.0 } })).await;
     assert_eq!((status, end), (200, json!({ "n": 4.0, "log": ["a", "b"] })));
     let (_, row) = desk.get(&path).await;
     assert_eq!(row["metadata"]["graph_id"], "two");
     assert_eq!(row["metadata"]["assistant_id"], "4499204c-8eda-5495-a842-3696dc7527c7");
     assert_eq!((&row["status"], &row["values"]["n"]), (&json!("idle"), &json!(4.0)));
     let (_, history) = desk.post(&format!("{path}/history"), json!({ "limit": 10 })).await;
-    let steps: Vec<_> = history.as_array().unwrap().iter().map(|state| state["metadata"]["step"].as_i64().unwrap()).collect();
+    let steps: Vec<_> =
+        history.as_array().unwrap().iter().map(|state| state["metadata"]["step"].as_i64().unwrap()).collect();
     assert_eq!(steps, [2, 1, 0, -1]);
     let middle = &history[1];
     assert_eq!((&middle["next"], &middle["values"]["log"]), (&json!(["b"]), &json!(["a"])));
     assert_eq!(history[0]["parent_checkpoint"], middle["checkpoint"]);
     // The address of a checkpoint is taken in all the forms in which clients write it.
     let before = middle["checkpoint_id"].clone();
-    for before in [before.clone(), json!({ "configurable": { "checkpoint_id": before } }), json!({ "checkpoint_id": before })] {
+    for before in
+        [before.clone(), json!({ "configurable": { "checkpoint_id": before } }), json!({ "checkpoint_id": before })]
+    {
         let (status, older) = desk.post(&format!("{path}/history"), json!({ "limit": 1, "before": before })).await;
         assert_eq!((status, &older[0]["metadata"]["step"]), (200, &json!(0)));
     }
@@ -82,7 +87,8 @@ async fn a_state_is_changed_from_outside() {
     assert_eq!((&row["status"], &row["values"]["n"]), (&json!("interrupted"), &json!(100.0)));
     let (_, end) = desk.post(&format!("{path}/runs/wait"), json!({ "assistant_id": "two", "input": null })).await;
     assert_eq!(end["n"], 200.0);
-    let (status, error) = desk.post(&format!("{path}/state"), json!({ "values": { "n": 1.0 }, "as_node": "zzz" })).await;
+    let (status, error) =
+        desk.post(&format!("{path}/state"), json!({ "values": { "n": 1.0 }, "as_node": "zzz" })).await;
     assert_eq!((status, error), (400, json!({ "detail": "Node zzz does not exist" })));
     let (status, error) = desk.post(&format!("{path}/state"), json!({ "values": { "m": 1.0 } })).await;
     assert!(status == 400 && error["detail"].as_str().unwrap().contains('m'), "{error}");
