@@ -66,6 +66,9 @@ example() {
                 && run_example "$name" --db "sqlite:$scratch/approval.db" answer yes \
                 && grep --quiet paid "$scratch/out"
             ;;
+        server) run_example "$name" --selftest ;;
+        # Serves until it is stopped: the clients of LangGraph's server drive it, with --all.
+        compat_server) ;;
         crash_target) run_example "$name" --db "sqlite:$scratch/crash.db" --thread t1 --log "$scratch/crash.log" ;;
         *) run_example "$name" ;;
     esac || { cat "$scratch/out"; exit 1; }
@@ -86,6 +89,11 @@ if $all; then
     step "real model servers"
     # Named so that what is compiled already is used.
     ./scripts/llm.sh cargo test --workspace --all-features --locked --test servers
+
+    step "the Python client of LangGraph's server"
+    [ -x .tools/langgraph-sdk/bin/python ] || python3 -m venv .tools/langgraph-sdk
+    .tools/langgraph-sdk/bin/pip install --quiet langgraph-sdk==0.4.14 websockets
+    .tools/langgraph-sdk/bin/python hier-server/tests/sdk.py "${CARGO_TARGET_DIR:-target}/debug/examples/compat_server"
 
     step "fresh scenarios of the reference"
     ./scripts/fresh-scenarios.sh

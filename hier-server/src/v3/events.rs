@@ -31,6 +31,8 @@ pub(crate) struct Events {
     follow: Follow,
     translator: Translator,
     graphs: HashMap<Uuid, String>,
+    /// An event of the log that is being translated.
+    taken: Option<EventRow>,
     ready: VecDeque<Frame>,
     since: u64,
 }
@@ -39,7 +41,8 @@ impl Events {
     /// The events of a thread with a greater number.
     pub(crate) fn new(app: Arc<App>, thread: &str, since: u64) -> Self {
         let follow = Follow::new(app.clone(), thread, None, 0);
-        Self { app, follow, translator: Translator::default(), graphs: HashMap::new(), ready: VecDeque::new(), since }
+        let (translator, graphs, ready) = (Translator::default(), HashMap::new(), VecDeque::new());
+        Self { app, follow, translator, graphs, taken: None, ready, since }
     }
 
     /// The next event. Cancel safe but for the hold, which then begins anew.
@@ -51,8 +54,13 @@ impl Events {
                 }
                 return Ok(self.ready.pop_front());
             }
-            let Some(row) = self.follow.next().await? else { return Ok(None) };
+            if self.taken.is_none() {
+                self.taken = self.follow.next().await?;
+            }
+            let Some(row) = self.taken.clone() else { return Ok(None) };
             self.take(&row).await;
+            // Only now: what is given up while it waits is taken again.
+            self.taken = None;
         }
     }
 
