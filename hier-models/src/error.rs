@@ -31,6 +31,7 @@ pub(crate) struct Failure {
 pub(crate) enum Kind {
     Unavailable,
     Refused,
+    TooLong,
     BadAnswer,
 }
 
@@ -74,9 +75,13 @@ impl Failure {
     /// A status that is no success, with what the server said about it.
     pub(crate) fn status(status: reqwest::StatusCode, body: &str, wait: Option<Duration>) -> Self {
         let passes = status.is_server_error() || [408, 409, 425, 429].contains(&status.as_u16());
-        let kind = if passes { Kind::Unavailable } else { Kind::Refused };
-        let said = serde_json::from_str(body).ok().and_then(|body| message(&body));
-        let said = said.unwrap_or_else(|| body.trim().to_owned());
+        let body: Value = serde_json::from_str(body).unwrap_or_else(|_| Value::from(body.trim()));
+        let said = message(&body).unwrap_or_else(|| body.as_str().map_or_else(|| body.to_string(), str::to_owned));
+        let kind = match passes {
+            _ if status.as_u16() < 500 && is_too_long(&said, &body) => Kind::TooLong,
+            true => Kind::Unavailable,
+            false => Kind::Refused,
+        };
         let said = if said.is_empty() { said } else { format!(": {said}") };
         Self { kind, reason: format!("HTTP status {status}{said}"), wait }
     }
@@ -88,8 +93,12 @@ impl Failure {
         let code = inner.get("code").and_then(Value::as_u64).unwrap_or_default();
         let names = ["type", "code", "status"].iter().filter_map(|field| inner.get(field)?.as_str());
         let passes = { names }.any(|name| PASSING.iter().any(|passing| name.to_ascii_lowercase().contains(passing)));
-        let passes = passes || code == 429 || (500..600).contains(&code);
-        Self::new(if passes { Kind::Unavailable } else { Kind::Refused }, text)
+        let kind = match passes || code == 429 || (500..600).contains(&code) {
+            _ if is_too_long(&text, error) => Kind::TooLong,
+            true => Kind::Unavailable,
+            false => Kind::Refused,
+        };
+        Self::new(kind, text)
     }
 
     /// The error as users see it.
@@ -98,6 +107,7 @@ impl Failure {
         match self.kind {
             Kind::Unavailable => ModelError::Unavailable { model, reason, source: None },
             Kind::Refused => ModelError::Refused { model, reason },
+            Kind::TooLong => ModelError::TooLong { model, reason },
             Kind::BadAnswer => ModelError::BadAnswer { model, reason },
         }
     }
@@ -105,6 +115,26 @@ impl Failure {
 
 /// Parts of the names that providers give to errors which pass.
 const PASSING: [&str; 6] = ["overloaded", "rate_limit", "server_error", "api_error", "timeout", "unavailable"];
+
+/// Parts of what providers say of a conversation that is longer than their model can read.
+const TOO_LONG: [&str; 7] = [
+    "maximum context length",
+    "context window",
+    "context size",
+    "prompt is too long",
+    "input is too long",
+    "exceeds the maximum number of tokens",
+    "exceed context limit",
+];
+
+/// Whether an error is of a conversation that is too long.
+fn is_too_long(said: &str, body: &Value) -> bool {
+    let named = |field: &str| body.get("error").unwrap_or(body).get(field).and_then(Value::as_str).unwrap_or_default();
+    let names = ["code", "type"].map(named);
+    let said = said.to_ascii_lowercase();
+    names.iter().any(|name| ["context_length_exceeded", "exceed_context_size_error"].contains(name))
+        || TOO_LONG.iter().any(|part| said.contains(part))
+}
 
 /// The message in what providers send as an error.
 fn message(body: &Value) -> Option<String> {

@@ -207,6 +207,31 @@ async fn control_characters_of_a_server_are_escaped() {
     assert!(error.contains("\\u{1b}[31m") && error.contains("\\u{202e}"), "{error}");
 }
 
+/// A conversation that is too long is told apart from what is refused for good, in the words of each provider.
+#[tokio::test]
+async fn a_conversation_that_is_too_long_is_told_apart() {
+    let said = [
+        json!({ "error": { "message": "This model's maximum context length is 8192 tokens.", "code": "context_length_exceeded" } }),
+        json!({ "error": { "message": "Your input exceeds the limit", "code": "context_length_exceeded" } }),
+        json!({ "type": "error", "error": { "type": "invalid_request_error", "message": "prompt is too long: 9 tokens > 8 maximum" } }),
+        json!({ "error": { "code": 400, "message": "The input token count (9) exceeds the maximum number of tokens allowed (8).", "status": "INVALID_ARGUMENT" } }),
+        json!({ "error": { "code": 400, "message": "the request exceeds the available context size", "type": "exceed_context_size_error" } }),
+    ];
+    for body in said {
+        let server =
+            Server::start([Reply::Whole(400, "", body.to_string()), Reply::Whole(200, "", body.to_string())]).await;
+        for _ in 0..2 {
+            let error = Model::at(&server.url, "m").retry(quick()).chat(ask("hello")).await.unwrap_err();
+            assert!(matches!(error, ModelError::TooLong { .. }) && !error.is_transient(), "{body}: {error:?}");
+        }
+        assert_eq!(server.asked().len(), 2, "{body}: asked once each");
+    }
+    let server = Server::start([failed(400, "", "max_tokens is too large"), failed(503, "", "context window")]).await;
+    let model = Model::at(&server.url, "m").retry(1);
+    assert!(matches!(model.chat(ask("hello")).await, Err(ModelError::Refused { .. })));
+    assert!(matches!(model.chat(ask("hello")).await, Err(ModelError::Unavailable { .. })));
+}
+
 #[tokio::test]
 async fn a_key_that_cannot_be_sent_is_said_to_be_it() {
     let server = Server::start([choice(&json!({ "content": "hi" }), "stop")]).await;

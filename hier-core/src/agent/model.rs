@@ -239,6 +239,14 @@ pub enum ModelError {
         /// What it said.
         reason: String,
     },
+    /// The conversation is longer than the model can read: a shorter one may be answered.
+    #[error("the conversation is too long for the model `{model}`: {reason}")]
+    TooLong {
+        /// The model.
+        model: String,
+        /// What the provider said.
+        reason: String,
+    },
     /// The answer makes no sense.
     #[error("the answer of the model `{model}` cannot be used: {reason}")]
     BadAnswer {
