@@ -12,8 +12,10 @@
 //! The thread is kept in the file `approval.db`, or in the one that `--db` names.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use hier_core::checkpoint::WhenRunning;
 use hier_core::prelude::*;
 use hier_examples::database;
 
@@ -139,6 +141,8 @@ async fn run(Arguments { db, case, command }: Arguments) -> Result<()> {
                 let open = graph.state(config.clone()).await?.questions;
                 open.first().map(|question| question.id.clone()).ok_or_else(|| NodeError::new("nothing is asked"))?
             };
+            // A process that was killed holds its threads until their leases run out: that is waited for.
+            let config = config.when_running(WhenRunning::Wait(Duration::from_secs(60)));
             // By its id: the answer is for this question and no other, however often it is given.
             let outcome = graph.invoke(Command::answers([(id, decision)]), config, ()).await?;
             outcome.state().log.iter().for_each(|line| println!("{line}"));

@@ -34,8 +34,9 @@ pub enum SaverError {
     },
     /// Somebody else runs the thread.
     #[error(
-        "thread `{thread}` is being run by {holder}: wait for it (`WhenRunning::Wait`), take it over \
-         (`WhenRunning::TakeOver`), or try again later"
+        "thread `{thread}` is being run by {holder}: try again when that run has ended, or give `Config::when_running` \
+         `WhenRunning::Wait(…)` to wait for it. If that process was killed, its thread is free once the lease has run out \
+         (30 s unless said otherwise): wait as long, or take it over at once with `WhenRunning::TakeOver`"
     )]
     Busy {
         /// The thread.

@@ -33,7 +33,8 @@ pub use thread::branch::branch_off;
 pub use thread::snapshot::{StateSnapshot, TaskSnapshot};
 pub use thread::update::StateUpdate;
 
-pub(crate) use run::start::{claim, open_child, run, stream};
+pub(crate) use run::start::{claim, run, stream};
+pub(crate) use run::subgraph::open_child;
 pub(crate) use stream::emitter::{Emitter, EventSink};
 pub(crate) use stream::event::state_json;
 pub(crate) use stream::ring::Ring;

@@ -56,6 +56,19 @@ fn text_in_svg_is_escaped() {
     assert!(svg.contains(">line</text>") && svg.contains(">break </text>"));
 }
 
+/// A name as long as a page does not make the picture as wide: it is shown in a few lines, and whole to who points at it.
+#[test]
+fn long_names_in_svg_are_folded_and_cut() {
+    let (long, longer) = ("letters".repeat(10), "x".repeat(2_000));
+    let svg = compiled(chain(&[&long, &longer, "words of a name that go on and on until they fill lines"])).svg();
+    let width = svg.split("width=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a width");
+    assert!(width.parse::<f64>().expect("a number") < 500., "{width}");
+    assert!(svg.contains(&format!(">{}</text>", &long[..40])) && svg.contains(&format!(">{}</text>", &long[40..])));
+    assert!(svg.contains(&format!(">{}…</text>", &longer[..40])));
+    assert!(svg.contains(&format!("<title>{longer}</title>")), "the whole name");
+    assert!(svg.contains(">words of a name that go on and on until</text>"), "{svg}");
+}
+
 /// A layout that looks at all paths would not come back from this one.
 #[test]
 fn many_diamonds_are_no_problem() {

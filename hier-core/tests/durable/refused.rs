@@ -55,6 +55,10 @@ async fn commands_and_updates_leave_a_thread_to_the_run_that_has_it() {
     })
     .await;
     assert!(is_busy(&error) && error.to_string().contains("Ada's run"), "{error}");
+    // Whoever is told so after a `kill -9` knows what to do.
+    for word in ["`WhenRunning::Wait(…)`", "killed", "30 s", "`WhenRunning::TakeOver`"] {
+        assert!(error.to_string().contains(word), "{word}: {error}");
+    }
     assert_eq!((log(ended.unwrap()), bench.tally.of("work")), (json!(["a", "work", "z"]), 1));
     let commands: [fn(&Bench) -> Command<DynState>; 3] = [
         |_| Command::new().goto("z"),

@@ -11,6 +11,7 @@ use super::agent::ast::{Agent, Membership};
 use super::agent::shape;
 use super::ast::{Ast, Body, Chain, Decision, Head, Items, Link, Node};
 use super::routes;
+use super::text::snake_case;
 use crate::crate_path::Hier;
 use crate::diag::{Errors, local};
 use crate::symbol;
@@ -380,39 +381,4 @@ fn docs(attributes: &[Attribute]) -> String {
     });
     let lines: Vec<String> = lines.map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_owned()).collect();
     lines.join("\n").trim().to_owned()
-}
-
-/// `FilingDesk` as `filing_desk`, `HTTPServer` as `http_server`.
-pub(super) fn snake_case(name: &str) -> String {
-    let letters: Vec<char> = name.chars().collect();
-    let mut text = String::new();
-    for (at, letter) in letters.iter().enumerate() {
-        let before = at.checked_sub(1).map(|before| letters[before]);
-        let after = letters.get(at + 1);
-        let begins = letter.is_uppercase()
-            && before.is_some_and(|before| {
-                before.is_lowercase()
-                    || before.is_numeric()
-                    || (before.is_uppercase() && after.is_some_and(|after| after.is_lowercase()))
-            });
-        if begins {
-            text.push('_');
-        }
-        text.extend(letter.to_lowercase());
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::snake_case;
-
-    #[test]
-    fn type_names_become_snake_case() {
-        for (name, snake) in
-            [("Review", "review"), ("FilingDesk", "filing_desk"), ("HTTPServer", "http_server"), ("V2Step", "v2_step")]
-        {
-            assert_eq!(snake_case(name), snake);
-        }
-    }
 }

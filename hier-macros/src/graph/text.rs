@@ -144,9 +144,30 @@ fn one(token: TokenTree, text: &mut String) {
     text.push_str(close);
 }
 
+/// `FilingDesk` as `filing_desk`, `HTTPServer` as `http_server`.
+pub(super) fn snake_case(name: &str) -> String {
+    let letters: Vec<char> = name.chars().collect();
+    let mut text = String::new();
+    for (at, letter) in letters.iter().enumerate() {
+        let before = at.checked_sub(1).map(|before| letters[before]);
+        let after = letters.get(at + 1);
+        let begins = letter.is_uppercase()
+            && before.is_some_and(|before| {
+                before.is_lowercase()
+                    || before.is_numeric()
+                    || (before.is_uppercase() && after.is_some_and(|after| after.is_lowercase()))
+            });
+        if begins {
+            text.push('_');
+        }
+        text.extend(letter.to_lowercase());
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{compact, the_state};
+    use super::{compact, snake_case, the_state};
 
     #[test]
     fn finds_the_state_and_nothing_else_of_that_name() {
@@ -180,6 +201,15 @@ mod tests {
         ] {
             let tokens: proc_macro2::TokenStream = text.parse().unwrap();
             assert_eq!(compact(&tokens), text);
+        }
+    }
+
+    #[test]
+    fn type_names_become_snake_case() {
+        for (name, snake) in
+            [("Review", "review"), ("FilingDesk", "filing_desk"), ("HTTPServer", "http_server"), ("V2Step", "v2_step")]
+        {
+            assert_eq!(snake_case(name), snake);
         }
     }
 }

@@ -46,6 +46,13 @@ pub(crate) enum Operation {
     Visit,
 }
 
+impl Operation {
+    /// Whether it changes what is stored of the past, or how that is read.
+    fn touches_the_past(&self) -> bool {
+        matches!(self, Self::Prune(_) | Self::Fork | Self::BranchOff | Self::Migrate | Self::Visit | Self::ChangeAsker)
+    }
+}
+
 /// After how many polls the run is dropped.
 pub(crate) type Lives = Option<u8>;
 
@@ -163,9 +170,12 @@ impl Machine {
                 Ok(()) => self.look().await,
                 broken => broken,
             };
+            // What was is read after what could have touched it, and at the end: to read all of it each time takes longest.
+            let done = if done.is_ok() && operation.touches_the_past() { self.read_the_past().await } else { done };
             done.map_err(|broken| format!("operation {number}, {operation:?}: {broken}"))?;
         }
-        self.end().await.map_err(|broken| format!("at the end: {broken}"))
+        self.end().await.map_err(|broken| format!("at the end: {broken}"))?;
+        self.read_the_past().await.map_err(|broken| format!("at the end: {broken}"))
     }
 
     fn config(&self) -> Config {
@@ -374,12 +384,17 @@ impl Machine {
         self.program.history(self.config()).await.map_err(|error| format!("the history cannot be read: {error}"))
     }
 
-    /// Everything can be read, nothing ran again, and a turn that is finished is as the model says.
-    async fn look(&mut self) -> Law {
+    /// Everything can be read, and by its id.
+    async fn read_the_past(&self) -> Law {
         for id in self.history().await?.iter().filter_map(|view| view.checkpoint).collect::<Vec<Uuid>>() {
             let read = self.program.view(self.config().checkpoint(id)).await;
             read.map_err(|error| format!("the checkpoint {id} cannot be read: {error}"))?;
         }
+        Ok(())
+    }
+
+    /// Nothing ran again, and a turn that is finished is as the model says.
+    async fn look(&mut self) -> Law {
         let again = self.world.ran_again();
         check(again.is_empty(), || format!("{again:?} ran again, and what they had done was committed"))?;
         let view = self.view().await?;

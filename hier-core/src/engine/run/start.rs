@@ -10,21 +10,21 @@ use tracing::{Instrument, Span};
 
 use crate::checkpoint::{Checkpointer, SaverError, WhenRunning};
 use crate::config::Config;
-use crate::engine::durable::{check, level};
+use crate::engine::durable::check;
 use crate::engine::log::committer;
 use crate::engine::log::committer::Committer;
 use crate::engine::log::task_log::TaskLog;
-use crate::engine::program::{Attachments, Checkpoints, GraphOutput, Input, NodeResult, Output, Program, Shared, Task};
+use crate::engine::program::{Attachments, GraphOutput, Input, Program, Shared};
+use crate::engine::run::resume;
 use crate::engine::run::runner::{End, Runner};
-use crate::engine::run::{resume, resume_subgraph};
 use crate::engine::step::Breakpoints;
-use crate::engine::stream::emitter::{CloseOnDrop, Emitter, EventSink, EventStream, PartSink};
+use crate::engine::stream::emitter::{CloseOnDrop, Emitter, EventSink, EventStream};
 use crate::engine::stream::event::Modes;
 use crate::engine::stream::outcome::{Interrupted, Outcome, Stopped};
 use crate::engine::stream::ring::Ring;
-use crate::error::{NodeError, NodeErrorKind, RunError};
+use crate::error::RunError;
 use crate::panics;
-use crate::state::{Values, Writes};
+use crate::state::Values;
 
 /// Runs a graph to its end.
 pub(crate) async fn run<S, C>(
@@ -276,113 +276,8 @@ where
     EventStream::new(name, ring, Ok(task))
 }
 
-/// A run of an inner graph as part of a task of the outer one, before anything of it has run.
-pub(crate) async fn open_child<S, C, T, D>(
-    graph: &Arc<Program<T, D>>,
-    state: Arc<T>,
-    context: Arc<D>,
-    task: &Task<S, C>,
-) -> Result<Runner<T, D>, NodeError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-    T: Values,
-    D: Send + Sync + 'static,
-{
-    let outer = &task.run.shared;
-    let mut namespace = outer.namespace.clone();
-    let checkpoints = task.graph.nodes[task.run.key.node].checkpoints;
-    namespace.push(level::level_of(task).await.map_err(subgraph_error)?);
-    let emitter = outer.sink.as_deref().and_then(EventSink::for_subgraphs);
-    let emitter = emitter.map(|(root, modes)| Arc::new(Emitter::nested(root, modes, namespace.clone())));
-    let mut shared = shared(graph, context, outer.config.clone(), namespace, emitter.as_ref(), outer.tracker.clone());
-    if graph.is_part
-        && let Some(outer) = &outer.sink
-    {
-        shared.sink = Some(Arc::new(PartSink::new(shared.sink.take(), outer.clone())));
-    }
-    shared.heartbeat = task.run.any_heartbeat().cloned();
-    shared.store.clone_from(&outer.store);
-    shared.personal = task.run.personal.clone().or_else(|| outer.personal.clone());
-    shared.anyone = task.run.inbox.as_ref().and_then(|inbox| inbox.anyone.clone());
-    if let Some(log) = outer.log.as_ref().filter(|_| checkpoints != Checkpoints::None) {
-        let namespace = shared.namespace.join("|").into();
-        shared.log = Some(Arc::new(TaskLog::new(log.committer.clone(), namespace)));
-        let mut parents = outer.parents.as_ref().map(|parents| (**parents).clone()).unwrap_or_default();
-        parents.extend(task.run.base.map(|base| (outer.namespace.join("|"), base)));
-        shared.parents = Some(Arc::new(parents));
-    } else {
-        shared.home = task.run.step_home()?.map(Arc::new);
-    }
-    Ok(Runner::new(graph.clone(), state, shared, emitter, true))
-}
-
-impl<T: Values, D: Send + Sync + 'static> Runner<T, D> {
-    /// Begins the inner graph, or goes on where it stopped: then it has been entered already.
-    pub(crate) async fn begin_child<S, C>(&mut self, task: &Task<S, C>, input: Writes<T>) -> Result<(), NodeError>
-    where
-        S: Values,
-        C: Send + Sync + 'static,
-    {
-        resume_subgraph::begin_child(self, task, input).await.map_err(subgraph_error)
-    }
-}
-
-/// Runs an inner graph to its end, as a task of the outer one.
-pub(crate) async fn finish_child<S, C, T, D>(
-    runner: &mut Runner<T, D>,
-    task: &Task<S, C>,
-    leave: impl FnOnce(&T, Vec<T::Write>) -> Writes<S>,
-) -> NodeResult<S>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-    T: Values,
-    D: Send + Sync + 'static,
-{
-    let end = runner.drive().await;
-    resume_subgraph::close_child(runner, task, &end).await.map_err(subgraph_error)?;
-    match end.map_err(subgraph_error)? {
-        // A breakpoint inside stops the graphs around it too.
-        End::Stopped(_) => Err(NodeError::from_kind(NodeErrorKind::Interrupt(Vec::new()), false)),
-        End::Finished => {
-            let graph = runner.task.graph.clone();
-            let returned = runner.position.ledger.take_returned(&graph.channels);
-            let writes = leave(&runner.task.state, returned);
-            Ok(Output { writes, gotos: None })
-        }
-        End::Interrupted(mut questions) => {
-            for question in &mut questions {
-                question.path.insert(0, task.run.node().to_owned());
-            }
-            Err(NodeError::from_kind(NodeErrorKind::Interrupt(questions), false))
-        }
-        End::Parent(node, command) => {
-            let reason = format!(
-                "whose state is `{}`, but the command writes a `{}`",
-                std::any::type_name::<S>(),
-                command.state_name()
-            );
-            let (graph, node) = (runner.graph_name(), runner.task.graph.plan.name(node).to_owned());
-            let wrong = || subgraph_error(RunError::Parent { graph, node, reason });
-            command.into_any().downcast::<Output<S>>().map(|output| *output).map_err(|_| wrong())
-        }
-    }
-}
-
-fn subgraph_error(error: RunError) -> NodeError {
-    if let RunError::Saver { error, .. } = error {
-        return NodeError::from_kind(NodeErrorKind::Saver(error), false);
-    }
-    let transient = match error.root() {
-        RunError::Node { error, .. } => error.is_transient(),
-        _ => false,
-    };
-    NodeError::from_kind(NodeErrorKind::Subgraph(Box::new(error)), transient)
-}
-
 /// What is the same for all tasks of a run.
-fn shared<S: Values, C>(
+pub(super) fn shared<S: Values, C>(
     graph: &Program<S, C>,
     context: Arc<C>,
     config: Arc<Config>,

@@ -184,18 +184,34 @@ pub(super) fn text_size(text: &str, font: f64) -> At {
     At { x: letters as f64 * font * 0.6, y: text.lines().count().max(1) as f64 * font * LINE }
 }
 
-/// A label in lines that are not too long.
+/// The label of an edge in lines that are not too long.
 fn wrapped(label: &str) -> String {
-    const WIDTH: usize = 28;
+    folded(label, 28)
+}
+
+/// A text in lines of at most so many letters. What is longer than a few of them is cut.
+pub(super) fn folded(text: &str, width: usize) -> String {
+    const MOST: usize = 4;
     let mut lines: Vec<String> = Vec::new();
-    for word in label.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + word.chars().count() < WIDTH => {
-                line.push(' ');
-                line.push_str(word);
+    for line in text.lines() {
+        lines.push(String::new());
+        for word in line.split_whitespace() {
+            let letters: Vec<char> = word.chars().collect();
+            for part in letters.chunks(width) {
+                match lines.last_mut() {
+                    Some(line) if line.is_empty() => line.extend(part),
+                    Some(line) if line.chars().count() + part.len() < width => {
+                        line.push(' ');
+                        line.extend(part);
+                    }
+                    _ => lines.push(part.iter().collect()),
+                }
             }
-            _ => lines.push(word.to_owned()),
         }
+    }
+    if lines.len() > MOST {
+        lines.truncate(MOST);
+        lines.last_mut().into_iter().for_each(|line| line.push('…'));
     }
     lines.join("\n")
 }

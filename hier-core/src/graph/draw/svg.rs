@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::model::{Node, Picture, remark};
-use super::plane::{Area, At, Curve, EDGE_FONT, LINE, NODE_FONT, Plane, place, text_size};
+use super::plane::{Area, At, Curve, EDGE_FONT, LINE, NODE_FONT, Plane, folded, place, text_size};
 
 const STYLE: &str = "<defs><marker id=\"arrow\" viewBox=\"0 0 10 8\" refX=\"10\" refY=\"4\" markerWidth=\"9\" \
 markerHeight=\"8\" orient=\"auto-start-reverse\"><path d=\"M0 0 L10 4 L0 8 z\" fill=\"#333\"/></marker></defs>\n";
@@ -16,6 +16,8 @@ const FRAME: &str = "fill=\"#faf9f0\" stroke=\"#aaaa33\"";
 const AROUND: f64 = 14.;
 const ABOVE: f64 = 20.;
 const MARGIN: f64 = 20.;
+/// How many letters of a name stand in a line.
+const WIDTH: usize = 40;
 
 pub(super) fn draw(picture: &Picture, name: &str) -> String {
     let labels: Vec<String> = picture.nodes.iter().map(|node| label(node, node.shown())).collect();
@@ -37,7 +39,7 @@ fn whole_name(node: &Node) -> String {
 
 fn label(node: &Node, name: &str) -> String {
     let notes: Vec<String> = node.notes.iter().map(|note| format!("\n{}", remark(*note))).collect();
-    format!("{name}{}", notes.concat())
+    format!("{}{}", folded(name, WIDTH), notes.concat())
 }
 
 /// The areas of the frames, unless two overlap that are not one in the other, or a node lies in a foreign one.
@@ -87,9 +89,11 @@ fn overlap(a: Area, b: Area) -> bool {
 fn write(picture: &Picture, name: &str, labels: &[String], plane: &Plane, frames: &[Area]) -> String {
     let mut svg = head(name, bounds(plane, frames));
     for (frame, area) in picture.frames.iter().zip(frames) {
-        rect(&mut svg, *area, FRAME, 6.);
+        rect(&mut svg, *area, FRAME, 6., title(&frame.name));
         let notes: Vec<String> = frame.notes.iter().map(|note| format!(", {}", remark(*note))).collect();
-        let name = format!("{}{}", frame.name, notes.concat());
+        // There is room for one line.
+        let name = folded(&frame.name, WIDTH);
+        let name = format!("{}{}", name.lines().next().unwrap_or_default(), notes.concat());
         let at = At { x: area.from.x + text_size(&name, EDGE_FONT).x / 2. + 4., y: area.from.y + AROUND };
         text(&mut svg, at, &name, EDGE_FONT);
     }
@@ -98,11 +102,11 @@ fn write(picture: &Picture, name: &str, labels: &[String], plane: &Plane, frames
     }
     for ((node, area), label) in picture.nodes.iter().zip(&plane.nodes).zip(labels) {
         let (look, round) = if node.is_terminal() { (START_OR_END, 16.) } else { (NODE, 5.) };
-        rect(&mut svg, *area, look, round);
+        rect(&mut svg, *area, look, round, title(node.shown()));
         text(&mut svg, area.middle(), label, NODE_FONT);
     }
     for (at, label) in &plane.labels {
-        rect(&mut svg, Area::around(*at, text_size(label, EDGE_FONT)), LABEL, 3.);
+        rect(&mut svg, Area::around(*at, text_size(label, EDGE_FONT)), LABEL, 3., None);
         text(&mut svg, *at, label, EDGE_FONT);
     }
     svg.push_str("</svg>\n");
@@ -128,15 +132,22 @@ fn bounds(plane: &Plane, frames: &[Area]) -> Area {
     all.reduce(union).unwrap_or_default()
 }
 
-fn rect(svg: &mut String, Area { from, to }: Area, look: &str, round: f64) {
-    let _ = writeln!(
+/// A name that is shown in parts, for who points at it.
+fn title(name: &str) -> Option<&str> {
+    Some(name).filter(|name| name.chars().count() > WIDTH)
+}
+
+fn rect(svg: &mut String, Area { from, to }: Area, look: &str, round: f64, title: Option<&str>) {
+    let (width, height) = (to.x - from.x, to.y - from.y);
+    let _ = write!(
         svg,
-        "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" rx=\"{round}\" {look}/>",
-        from.x,
-        from.y,
-        to.x - from.x,
-        to.y - from.y
+        "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" rx=\"{round}\" {look}",
+        from.x, from.y
     );
+    let _ = match title {
+        Some(title) => writeln!(svg, "><title>{}</title></rect>", escape(title)),
+        None => writeln!(svg, "/>"),
+    };
 }
 
 /// Lines of text, with this point in their middle.

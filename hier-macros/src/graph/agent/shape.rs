@@ -6,7 +6,7 @@ use quote::ToTokens;
 use syn::ext::IdentExt;
 
 use super::ast::{Agent, Attachment};
-use crate::graph::model::snake_case;
+use crate::graph::text::snake_case;
 
 /// The graph with its nodes and edges. The names of its members are guesses, which the code replaces: only the compiler
 /// knows them.
