@@ -85,7 +85,12 @@ impl Session {
         let Address { mut config, place, roots } = Address::parse(url)?;
         let limit = options.limit();
         let connecting = set_defaults(&mut config, limit);
-        let mut line = Line { config: config.clone(), roots: None, place: place.clone() };
+        let mut line = Line {
+            config: config.clone(),
+            roots: None,
+            #[cfg(feature = "tls")]
+            place: place.clone(),
+        };
         let pool = Pool::builder(manager(config, roots.as_ref(), &place)?)
             .max_size(options.connections)
             // A peer that accepts and says nothing is none.

@@ -8,11 +8,11 @@ use async_trait::async_trait;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::RunStore;
 use super::error::RunsError;
 use super::event::NewEvent;
 use super::run::{RunEnd, Settlement};
 use super::thread::ThreadIndex;
+use super::{RunStore, overlay};
 use crate::checkpoint::{
     Checkpointer, Claim, Lease, ListQuery, Listed, Prune, Record, Saved, SaverError, Source, ThreadInfo, slot,
 };
@@ -34,6 +34,9 @@ pub enum Keeps {
 
 /// The saver of one claimed run. What the run's graph commits is stored with the events that were told so far; what may be
 /// its last commit waits for [`settle`](Self::settle), so that how the run ended is stored with it.
+///
+/// Without a run, it is that of a change of the thread from outside: everything waits for [`settle`](Self::settle), so that what the
+/// index says is stored with it. What is read meanwhile is as if it were stored.
 ///
 /// Events wait in a buffer of at most 64 MiB; when it is full, because the database does not answer, the oldest are dropped, and
 /// an event `lagged` with `{"missed": n}` stands for them.
@@ -122,6 +125,10 @@ impl RunLog {
         events
     }
 
+    fn as_saver(&self) -> Arc<dyn Checkpointer> {
+        self.store.clone().as_checkpointer()
+    }
+
     /// Stores what was held back, before somebody reads.
     async fn store_held(&self) -> Result<(), SaverError> {
         let mut held = self.gate.lock().await;
@@ -194,6 +201,9 @@ impl Checkpointer for RunLog {
         if last > 0 && last < records.len() && is_input(&records[last - 1]) {
             last -= 1;
         }
+        if self.run.is_none() {
+            last = 0;
+        }
         let waiting = records.split_off(last);
         if records.is_empty() {
             held.extend(waiting);
@@ -206,11 +216,25 @@ impl Checkpointer for RunLog {
     }
 
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
+        if self.run.is_none() {
+            let held = self.gate.lock().await;
+            if overlay::is_readable(&held)
+                && let Some(found) = overlay::get(&*self.as_saver(), &held, thread, namespace, id).await?
+            {
+                return Ok(found);
+            }
+        }
         self.store_held().await?;
         self.store.get(thread, namespace, id).await
     }
 
     async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
+        if self.run.is_none() {
+            let held = self.gate.lock().await;
+            if overlay::is_readable(&held) {
+                return overlay::list(&*self.as_saver(), &held, &self.lease.thread, query).await;
+            }
+        }
         self.store_held().await?;
         self.store.list(query).await
     }

@@ -22,6 +22,7 @@ mod error;
 mod event;
 mod log;
 mod memory;
+mod overlay;
 mod query;
 mod queue;
 mod run;

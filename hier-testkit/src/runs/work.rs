@@ -4,15 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use hier_core::CancellationToken;
-use hier_core::checkpoint::ListQuery;
-use hier_core::graph::{CompiledGraph, DynGraph, GraphBuilder, Task};
+use hier_core::checkpoint::{Claim, ListQuery, WhenRunning};
+use hier_core::graph::{CompiledGraph, DynGraph, DynUpdates, GraphBuilder, Task};
 use hier_core::prelude::{END, NodeError, START};
 use hier_core::runs::{
-    Cancel, EventQuery, MultitaskStrategy, Request, Run, RunStatus, ThreadQuery, ThreadStatus, event_mode,
+    Cancel, EventQuery, Keeps, MultitaskStrategy, Request, Run, RunLog, RunStatus, ThreadIndex, ThreadQuery,
+    ThreadStatus, event_mode,
 };
 use hier_core::state::{Builtin, DynState, DynUpdate, Schema};
 use hier_core::worker::Worker;
+use hier_core::{CancellationToken, Config};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -38,6 +39,7 @@ cases!("work":
     nobody_needs_to_listen,
     a_joined_stream_is_the_stream,
     events_of_a_step_come_with_its_checkpoint,
+    a_change_from_outside_is_stored_with_its_index,
 );
 
 /// How often nodes were run.
@@ -423,4 +425,34 @@ async fn events_of_a_step_come_with_its_checkpoint(store: Subject) -> Outcome {
     store.cancel_runs("t", &[made.id], Cancel::Interrupt).await?;
     ended(&store, made.id).await?;
     working.stop().await
+}
+
+/// A change from outside is there with what the index says of it, or not at all; and while it is made it can be read.
+async fn a_change_from_outside_is_stored_with_its_index(store: Subject) -> Outcome {
+    let counts = Arc::<Counts>::default();
+    let working = Working::start(&store, &counts, LEASE)?;
+    ended(&store, store.create_run(doing("t", "")).await?.id).await?;
+    working.stop().await?;
+    let graph = desk(&counts)?.erase(|_| Ok(()));
+    let lease = store.acquire("t", Claim { when_running: WhenRunning::Reject, ..Claim::default() }).await?;
+    let log = Arc::new(RunLog::new(store.clone(), lease.clone(), None, Keeps::WithCommits));
+    let update = |text: &str| DynUpdates::values(json!({ "log": [text], "answer": text })).as_node("first");
+    let steps = vec![vec![update("a")], vec![update("b")]];
+    graph.update_state(log.clone(), Config::thread("t"), steps).await.map_err(Failure::unexpected)?;
+    let read = graph.state(log.clone(), Config::thread("t")).await.map_err(Failure::unexpected)?;
+    same("what is read", &read.values["log"], &json!(["in", "first", "second", "a", "b"]))?;
+    same("the last", &read.values["answer"], &json!("b"))?;
+    same("what runs next", &read.next, &vec!["second".to_owned()])?;
+    // Nothing of it is there yet.
+    let stored =
+        graph.state(store.clone().as_checkpointer(), Config::thread("t")).await.map_err(Failure::unexpected)?;
+    same("what is stored", &stored.values["log"], &json!(["in", "first", "second"]))?;
+    let index = ThreadIndex::new(ThreadStatus::Interrupted).values(read.values.clone());
+    log.settle(Some(index), None).await?;
+    store.release(&lease).await?;
+    let stored =
+        graph.state(store.clone().as_checkpointer(), Config::thread("t")).await.map_err(Failure::unexpected)?;
+    same("what is stored", &(&stored.values, stored.checkpoint), &(&read.values, read.checkpoint))?;
+    let row = thread(&store, "t").await?;
+    same("the index", &(row.status, row.values.as_ref()), &(ThreadStatus::Interrupted, Some(&read.values)))
 }

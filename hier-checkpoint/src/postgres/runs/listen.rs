@@ -21,6 +21,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(in super::super) struct Line {
     pub(in super::super) config: Config,
     pub(in super::super) roots: Option<Roots>,
+    #[cfg(feature = "tls")]
     pub(in super::super) place: String,
 }
 

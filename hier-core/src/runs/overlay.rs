@@ -1,0 +1,93 @@
+//! What a thread would be if records that are still to be stored were: for a change from outside, which is stored together with
+//! what the index says of its result.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::checkpoint::{Chain, Checkpoint, Checkpointer, ListQuery, Listed, Piece, Record, Saved, SaverError};
+
+/// The latest checkpoint of a namespace among these records, or the one with this id.
+fn find<'a>(held: &'a [Record], namespace: &str, id: Option<Uuid>) -> Option<(&'a Checkpoint, &'a [Piece])> {
+    held.iter().rev().find_map(|record| match record {
+        Record::Checkpoint { namespace: own, checkpoint, pieces }
+            if **own == *namespace && id.is_none_or(|id| id == checkpoint.id) =>
+        {
+            Some((&**checkpoint, pieces.as_slice()))
+        }
+        _ => None,
+    })
+}
+
+/// Whether these records are only checkpoints: then what is read over them can be put together.
+pub(super) fn is_readable(held: &[Record]) -> bool {
+    held.iter().all(|record| matches!(record, Record::Checkpoint { .. }))
+}
+
+/// What is read over these records; `None` if it needs something that only the store can put together.
+pub(super) async fn get(
+    store: &dyn Checkpointer,
+    held: &[Record],
+    thread: &str,
+    namespace: &str,
+    id: Option<Uuid>,
+) -> Result<Option<Option<Saved>>, SaverError> {
+    let Some((checkpoint, pieces)) = find(held, namespace, id) else {
+        return store.get(thread, namespace, id).await.map(Some);
+    };
+    let parent = match checkpoint.parent {
+        Some(parent) if find(held, namespace, Some(parent)).is_some() => {
+            Box::pin(get(store, held, thread, namespace, Some(parent))).await?.flatten()
+        }
+        Some(parent) => store.get(thread, namespace, Some(parent)).await?,
+        None => None,
+    };
+    let mut values = Vec::new();
+    for (channel, version) in checkpoint.versions.iter().enumerate().filter(|(_, version)| !version.is_nil()) {
+        let brought = pieces.iter().find(|piece| piece.channel == channel && *version == checkpoint.id);
+        let chain = match brought {
+            Some(Piece { base: None, bytes, .. }) => Some(Chain { full: Some(bytes.clone()), deltas: Vec::new() }),
+            Some(Piece { base: Some(base), bytes, .. }) => {
+                chain_of(parent.as_ref(), &checkpoint.channels[channel], *base).map(|mut chain| {
+                    chain.deltas.push(bytes.clone());
+                    chain
+                })
+            }
+            None => chain_of(parent.as_ref(), &checkpoint.channels[channel], *version),
+        };
+        let Some(chain) = chain else { return Ok(None) };
+        values.push((channel, chain));
+    }
+    Ok(Some(Some(Saved::new(checkpoint.clone(), values, Vec::new()))))
+}
+
+/// What is listed over these records, which are of this thread.
+pub(super) async fn list(
+    store: &dyn Checkpointer,
+    held: &[Record],
+    thread: &Arc<str>,
+    query: ListQuery,
+) -> Result<Vec<Listed>, SaverError> {
+    let mut listed = store.list(query.clone()).await?;
+    for record in held {
+        let Record::Checkpoint { namespace, checkpoint, .. } = record else { continue };
+        let is_there = query.thread.as_ref().is_none_or(|wanted| **wanted == **thread)
+            && query.namespace.as_ref().is_none_or(|wanted| **wanted == **namespace);
+        if is_there && query.wants(checkpoint) {
+            listed.push(Listed::new(thread.clone(), namespace.clone(), (**checkpoint).clone()));
+        }
+    }
+    listed.sort_by_key(|listed| std::cmp::Reverse(listed.checkpoint.id));
+    listed.truncate(query.limit.unwrap_or(usize::MAX));
+    Ok(listed)
+}
+
+/// The value of a channel in this version, if it is that of the checkpoint.
+fn chain_of(saved: Option<&Saved>, channel: &Arc<str>, version: Uuid) -> Option<Chain> {
+    let saved = saved?;
+    let place = saved.checkpoint.channels.iter().position(|own| own == channel)?;
+    if saved.checkpoint.versions.get(place) != Some(&version) {
+        return None;
+    }
+    saved.values.iter().find(|(own, _)| *own == place).map(|(_, chain)| chain.clone())
+}
