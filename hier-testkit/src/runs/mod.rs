@@ -16,10 +16,12 @@
 //! worker that wrote after another had taken over, a thread that stayed busy for ever, a delayed run that began early.
 
 mod claims;
+mod desk;
 mod documents;
 mod events;
 mod kit;
 mod queue;
+mod recovery;
 mod threads;
 mod work;
 
@@ -77,7 +79,8 @@ impl From<RunsError> for Failure {
 
 /// All cases, group by group.
 pub fn cases() -> impl Iterator<Item = Case> {
-    let groups = [queue::CASES, claims::CASES, events::CASES, threads::CASES, documents::CASES, work::CASES];
+    let groups =
+        [queue::CASES, claims::CASES, events::CASES, threads::CASES, documents::CASES, work::CASES, recovery::CASES];
     groups.into_iter().flatten().copied()
 }
 

@@ -2,6 +2,7 @@
 
 pub(super) mod listen;
 pub(super) mod tables;
+mod upkeep;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

@@ -1,6 +1,7 @@
 //! Runs in memory.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+mod tables;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -11,9 +12,9 @@ use super::RunStore;
 use super::bell::Bell;
 use super::document::Document;
 use super::error::RunsError;
-use super::event::{EventPage, EventQuery, EventRow, LOG_BYTES};
+use super::event::{EventPage, EventQuery};
 use super::query::{RunQuery, ThreadQuery};
-use super::queue::{Change, Queue};
+use super::queue::Queue;
 use super::run::{Cancel, Claimed, NewRun, Run, RunClaim, Settlement};
 use super::thread::{IfExists, NewThread, ThreadPatch, ThreadRow};
 use crate::checkpoint::{
@@ -21,6 +22,7 @@ use crate::checkpoint::{
     WhenRunning,
 };
 use crate::sync::{Mutex, MutexGuard, lock};
+use tables::{Entry, Tables};
 
 /// Keeps runs, events and the index of threads in memory, and the checkpoints in a [`MemorySaver`]. A clone shares what is
 /// kept; it lasts as long as the process.
@@ -36,95 +38,6 @@ pub struct MemoryRuns {
 struct Shared {
     tables: Mutex<Tables>,
     bell: Bell,
-}
-
-#[derive(Debug, Default)]
-struct Tables {
-    threads: HashMap<String, Entry>,
-    runs: HashMap<Uuid, Run>,
-    /// The threads that have something to do, by since when.
-    ready: BTreeSet<(SystemTime, String)>,
-    documents: BTreeMap<(String, String), Document>,
-    last_number: u64,
-}
-
-#[derive(Debug)]
-struct Entry {
-    row: ThreadRow,
-    live: Vec<Uuid>,
-    events: VecDeque<EventRow>,
-    ready: Option<SystemTime>,
-    /// The claim of the worker that runs it: its token, how long it lasts, and until when.
-    held: Option<(u64, Duration, Instant)>,
-}
-
-impl Tables {
-    fn entry(&self, thread: &str) -> Result<&Entry, RunsError> {
-        self.threads.get(thread).ok_or_else(|| RunsError::NoThread { thread: thread.to_owned() })
-    }
-
-    fn insert(&mut self, row: ThreadRow) {
-        let entry = Entry { live: Vec::new(), events: VecDeque::new(), ready: None, held: None, row };
-        self.threads.insert(entry.row.id.clone(), entry);
-    }
-
-    fn queue(&self, thread: &str) -> Result<Queue, RunsError> {
-        let entry = self.entry(thread)?;
-        Ok(Queue::new(entry.row.clone(), entry.live.iter().filter_map(|id| self.runs.get(id).cloned()).collect()))
-    }
-
-    /// Stores what has changed, and returns the runs whose checkpoints are to be deleted.
-    fn store(&mut self, queue: Queue, now: SystemTime) -> Vec<String> {
-        let (row, change) = queue.changed();
-        let Change { put, removed, events, undone, ready, is_crowded } = change;
-        let Some(entry) = self.threads.get_mut(&row.id) else { return undone };
-        let first = row.last_event - events.len() as u64 + 1;
-        entry.events.extend((first..).zip(events).map(|(number, event)| EventRow::new(number, now, event)));
-        entry.row = row;
-        if is_crowded {
-            entry.trim();
-        }
-        for run in put {
-            entry.live.retain(|id| *id != run.id);
-            if run.status.is_live() {
-                entry.live.push(run.id);
-            }
-            self.runs.insert(run.id, run);
-        }
-        for id in removed {
-            entry.live.retain(|live| *live != id);
-            self.runs.remove(&id);
-        }
-        if let Some(time) = entry.ready.take() {
-            self.ready.remove(&(time, entry.row.id.clone()));
-        }
-        if let Some((time, _)) = ready {
-            entry.ready = Some(time);
-            self.ready.insert((time, entry.row.id.clone()));
-        }
-        undone
-    }
-
-    fn remove(&mut self, thread: &str) -> bool {
-        let Some(entry) = self.threads.remove(thread) else { return false };
-        self.runs.retain(|_, run| run.thread != thread);
-        if let Some(time) = entry.ready {
-            self.ready.remove(&(time, thread.to_owned()));
-        }
-        true
-    }
-}
-
-impl Entry {
-    /// Drops the oldest events, until the log is half full.
-    fn trim(&mut self) {
-        while self.row.event_bytes > LOG_BYTES / 2 && self.events.len() > 1 {
-            if let Some(dropped) = self.events.pop_front() {
-                self.row.event_bytes = self.row.event_bytes.saturating_sub(dropped.event.bytes());
-                self.row.gone_events = dropped.number;
-            }
-        }
-    }
 }
 
 impl MemoryRuns {

@@ -1,0 +1,144 @@
+//! What is done with the tables of the runs beside running: pruning, deleting, documents, another key.
+
+use hier_core::runs::{Document, ThreadRow};
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+#[cfg(feature = "encryption")]
+use uuid::Uuid;
+
+use super::super::delete;
+use super::super::fault::Fault;
+use super::super::text::{escape, unescape};
+use super::tables::{NOW, Tables};
+use crate::run_rows::{DOCUMENTS, THREADS, document_key, integer, number, open, seal};
+#[cfg(feature = "encryption")]
+use crate::run_rows::{EVENTS, RUNS, VALUES, event_key};
+
+impl Tables<'_> {
+    /// The threads that have events from before this time.
+    pub(super) async fn with_old_events(&self, cutoff: i64) -> Result<Vec<String>, Fault> {
+        let sql = "select distinct thread from {s}.events where at < $1";
+        let rows = self.query(sql, &[(&cutoff, Type::INT8)]).await?;
+        rows.iter().map(|row| Ok(unescape(row.try_get(0)?).to_string())).collect()
+    }
+
+    /// Deletes a thread's events from before this time, and returns how many those were.
+    pub(super) async fn prune_events(&self, thread: &str, cutoff: i64) -> Result<u64, Fault> {
+        let name = escape(thread);
+        let held =
+            self.query("select body from {s}.run_threads where name = $1 for update", &[(&name, Type::TEXT)]).await?;
+        let sql = "with gone as (delete from {s}.events where thread = $1 and at < $2 returning number, bytes)
+            select count(*), coalesce(max(number), 0), coalesce(sum(bytes), 0)::bigint from gone";
+        let gone = self.query(sql, &[(&name, Type::TEXT), (&cutoff, Type::INT8)]).await?;
+        let Some(gone) = gone.first() else { return Ok(0) };
+        let (count, last, bytes): (i64, i64, i64) = (gone.try_get(0)?, gone.try_get(1)?, gone.try_get(2)?);
+        if let Some(row) = held.first().filter(|_| count > 0) {
+            let mut found: ThreadRow = open(self.vault, THREADS, thread, row.try_get(0)?)?;
+            found.gone_events = found.gone_events.max(number(last));
+            found.event_bytes = found.event_bytes.saturating_sub(number(bytes));
+            let body = seal(self.vault, THREADS, thread, &found)?;
+            let sql = "update {s}.run_threads set body = $2 where name = $1";
+            self.query(sql, &[(&name, Type::TEXT), (&body, Type::BYTEA)]).await?;
+        }
+        Ok(number(count))
+    }
+
+    /// Deletes ended runs from before this time, and returns how many those were.
+    pub(super) async fn prune_runs(&self, cutoff: i64) -> Result<u64, Fault> {
+        let sql = "delete from {s}.runs where ended < $1 returning 1";
+        Ok(self.query(sql, &[(&cutoff, Type::INT8)]).await?.len() as u64)
+    }
+
+    /// Deletes what the runs know of a thread, and its checkpoints. False if it is none of theirs.
+    pub(super) async fn remove(&self, thread: &str) -> Result<bool, Fault> {
+        let name = escape(thread);
+        let with = [(&name as _, Type::TEXT)];
+        let removed = self.query("delete from {s}.run_threads where name = $1 returning 1", &with).await?;
+        self.query("delete from {s}.runs where thread = $1", &with).await?;
+        self.query("delete from {s}.events where thread = $1", &with).await?;
+        let change = delete::Change { session: self.session, client: self.client, vault: self.vault };
+        change.delete_thread(thread).await?;
+        Ok(!removed.is_empty())
+    }
+
+    /// The threads whose time has passed.
+    pub(super) async fn expired(&self) -> Result<Vec<String>, Fault> {
+        let rows = self.query(&format!("select name from {{s}}.run_threads where expires < {NOW}"), &[]).await?;
+        rows.iter().map(|row| Ok(unescape(row.try_get(0)?).to_string())).collect()
+    }
+
+    pub(super) async fn documents(&self, kind: &str, id: Option<&str>) -> Result<Vec<Document>, Fault> {
+        let (own_kind, own_id) = (escape(kind), id.map(escape));
+        let sql = "select id, revision, body from {s}.documents
+            where kind = $1 and ($2::text is null or id = $2) order by id";
+        let rows = self.query(sql, &[(&own_kind, Type::TEXT), (&own_id, Type::TEXT)]).await?;
+        let read = |row: &Row| {
+            let id = unescape(row.try_get(0)?);
+            let value = open(self.vault, DOCUMENTS, &document_key(kind, &id), row.try_get(2)?)?;
+            Ok(Document::new(kind, &*id, value).revision(number(row.try_get(1)?)))
+        };
+        rows.iter().map(read).collect()
+    }
+
+    pub(super) async fn put_document(&self, document: &Document, replaces: Option<u64>) -> Result<bool, Fault> {
+        let Document { kind, id, value, .. } = document;
+        let body = seal(self.vault, DOCUMENTS, &document_key(kind, id), value)?;
+        let (kind, id, revision) = (escape(kind), escape(id), replaces.map(integer));
+        let with =
+            [(&kind as _, Type::TEXT), (&id as _, Type::TEXT), (&body as _, Type::BYTEA), (&revision as _, Type::INT8)];
+        let stored = if replaces.is_some() {
+            let sql = "update {s}.documents set revision = revision + 1, body = $3
+                where kind = $1 and id = $2 and revision = $4 returning 1";
+            self.query(sql, &with).await?
+        } else {
+            let sql = "insert into {s}.documents (kind, id, revision, body) values ($1, $2, 1, $3)
+                on conflict do nothing returning 1";
+            self.query(sql, &with[..3]).await?
+        };
+        Ok(!stored.is_empty())
+    }
+
+    pub(super) async fn remove_document(&self, kind: &str, id: &str) -> Result<bool, Fault> {
+        let (kind, id) = (escape(kind), escape(id));
+        let sql = "delete from {s}.documents where kind = $1 and id = $2 returning 1";
+        Ok(!self.query(sql, &[(&kind, Type::TEXT), (&id, Type::TEXT)]).await?.is_empty())
+    }
+
+    /// Seals every row anew.
+    #[cfg(feature = "encryption")]
+    pub(in super::super) async fn reencrypt(&self) -> Result<(), Fault> {
+        use crate::place::Place;
+
+        let again = |table, key: &str, stored: Vec<u8>| {
+            let place = Place::Row { table, key };
+            self.vault.seal(place, self.vault.open(place, stored)?)
+        };
+        for row in self.query("select name, body, vals from {s}.run_threads for update", &[]).await? {
+            let (name, values): (&str, Option<Vec<u8>>) = (row.try_get(0)?, row.try_get(2)?);
+            let id = unescape(name);
+            let body = again(THREADS, &id, row.try_get(1)?)?;
+            let values = values.map(|stored| again(VALUES, &id, stored)).transpose()?;
+            let sql = "update {s}.run_threads set body = $2, vals = $3 where name = $1";
+            self.query(sql, &[(&name, Type::TEXT), (&body, Type::BYTEA), (&values, Type::BYTEA)]).await?;
+        }
+        for row in self.query("select id, body from {s}.runs for update", &[]).await? {
+            let id: Uuid = row.try_get(0)?;
+            let body = again(RUNS, &id.to_string(), row.try_get(1)?)?;
+            let sql = "update {s}.runs set body = $2 where id = $1";
+            self.query(sql, &[(&id, Type::UUID), (&body, Type::BYTEA)]).await?;
+        }
+        for row in self.query("select thread, number, body from {s}.events for update", &[]).await? {
+            let (thread, at): (&str, i64) = (row.try_get(0)?, row.try_get(1)?);
+            let body = again(EVENTS, &event_key(&unescape(thread), number(at)), row.try_get(2)?)?;
+            let sql = "update {s}.events set body = $3 where thread = $1 and number = $2";
+            self.query(sql, &[(&thread, Type::TEXT), (&at, Type::INT8), (&body, Type::BYTEA)]).await?;
+        }
+        for row in self.query("select kind, id, body from {s}.documents for update", &[]).await? {
+            let (kind, id): (&str, &str) = (row.try_get(0)?, row.try_get(1)?);
+            let body = again(DOCUMENTS, &document_key(&unescape(kind), &unescape(id)), row.try_get(2)?)?;
+            let sql = "update {s}.documents set body = $3 where kind = $1 and id = $2";
+            self.query(sql, &[(&kind, Type::TEXT), (&id, Type::TEXT), (&body, Type::BYTEA)]).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,129 @@
+//! A graph, and workers that run it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use hier_core::CancellationToken;
+use hier_core::graph::{CompiledGraph, DynGraph, GraphBuilder, Task};
+use hier_core::prelude::{END, NodeError, START};
+use hier_core::runs::Run;
+use hier_core::state::{Builtin, DynState, DynUpdate, Schema};
+use hier_core::worker::Worker;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use super::kit::{Outcome, new, run};
+use super::{Failure, Subject};
+
+/// How often nodes were run.
+#[derive(Default)]
+pub(super) struct Counts {
+    pub(super) first: AtomicUsize,
+    pub(super) second: AtomicUsize,
+    /// Whether `second` waits for ever.
+    pub(super) hangs: std::sync::atomic::AtomicBool,
+}
+
+/// Two nodes that write down their names. What the channel `do` says happens in the second.
+pub(super) fn desk(counts: &Arc<Counts>) -> Result<CompiledGraph<DynState>, Failure> {
+    let schema = Schema::new().reduced("log", Builtin::Append).last("do").last("answer");
+    let mut graph: GraphBuilder<DynState> = GraphBuilder::dynamic("desk", schema);
+    let own = counts.clone();
+    graph.node("first", move |task: Task<DynState>| {
+        let own = own.clone();
+        async move {
+            own.first.fetch_add(1, Ordering::SeqCst);
+            task.state().update(json!({ "log": ["first"] }))
+        }
+    });
+    let own = counts.clone();
+    graph.node("second", move |task: Task<DynState>| {
+        let own = own.clone();
+        async move { second(&task, &own).await }
+    });
+    graph.edge(START, "first");
+    graph.edge("first", "second");
+    graph.edge("second", END);
+    graph.compile().map_err(Failure::unexpected)
+}
+
+pub(super) async fn second(task: &Task<DynState>, counts: &Counts) -> Result<DynUpdate, NodeError> {
+    counts.second.fetch_add(1, Ordering::SeqCst);
+    if counts.hangs.load(Ordering::SeqCst) {
+        std::future::pending::<()>().await;
+    }
+    let what = task.state().get("do").and_then(Value::as_str).unwrap_or_default().to_owned();
+    match &*what {
+        "ask" => {
+            let answer: Value = task.run().interrupt(&"sure?").await?;
+            return task.state().update(json!({ "answer": answer, "log": ["answered"] }));
+        }
+        "fail" => return Err(NodeError::permanent("boom")),
+        "panic" => panic!("as asked"),
+        "tell" => {
+            for number in 0..500 {
+                task.run().emit(json!({ "number": number }));
+            }
+        }
+        _ => {}
+    }
+    task.state().update(json!({ "log": ["second"] }))
+}
+
+/// A worker in the background, and how it is stopped.
+pub(super) struct Working {
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Working {
+    pub(super) fn start(store: &Subject, counts: &Arc<Counts>, lease: Duration) -> Result<Self, Failure> {
+        let graph: Arc<dyn DynGraph> = Arc::new(desk(counts)?.erase(|_| Ok(())));
+        let worker =
+            Worker::new(store.clone()).shared_graph("desk", graph).lease(lease).poll(Duration::from_millis(20));
+        let stop = CancellationToken::new();
+        Ok(Self { task: tokio::spawn(worker.attempts(2).run_until(stop.clone())), stop })
+    }
+
+    pub(super) async fn stop(self) -> Outcome {
+        self.stop.cancel();
+        self.task.await.map_err(Failure::unexpected)
+    }
+
+    /// As if its process were killed: it does nothing any more.
+    pub(super) async fn kill(self) {
+        self.task.abort();
+        let _ = self.task.await;
+    }
+}
+
+pub(super) const LEASE: Duration = Duration::from_secs(30);
+
+pub(super) fn doing(thread: &str, what: &str) -> hier_core::runs::NewRun {
+    let mut run = new(thread);
+    run.request.input = json!({ "log": ["in"], "do": what });
+    run.request.stream_modes = ["values", "updates", "custom"].map(str::to_owned).to_vec();
+    run
+}
+
+/// Waits until the second node has begun so often.
+pub(super) async fn second_began(counts: &Counts, times: usize) -> Outcome {
+    while counts.second.load(Ordering::SeqCst) < times {
+        sleep(Duration::from_millis(2)).await;
+    }
+    Ok(())
+}
+
+/// Waits until the run's input is stored.
+pub(super) async fn has_entered(store: &Subject, id: uuid::Uuid) -> Outcome {
+    while !run(store, id).await?.entered {
+        sleep(Duration::from_millis(2)).await;
+    }
+    Ok(())
+}
+
+pub(super) fn log(run: &Run) -> Value {
+    run.output.as_ref().map(|output| output["values"]["log"].clone()).unwrap_or_default()
+}
