@@ -24,7 +24,16 @@ macro_rules! programs {
 
 programs! {
     after_route_own_line: "after_route/ok_own_line.rs",
+    agents_answer_no_channel: "agents/answer/ok_no_channel.rs",
+    agents_answer_no_schema: "agents/answer/ok_no_schema.rs",
+    agents_answer_reducer: "agents/answer/ok_reducer.rs",
+    agents_answer_reserved: "agents/answer/ok_reserved.rs",
     agents_context_base_context: "agents/context/ok_base_context.rs",
+    agents_fields_foreign: "agents/fields/ok_foreign.rs",
+    agents_fields_model: "agents/fields/ok_model.rs",
+    agents_fields_name: "agents/fields/ok_name.rs",
+    agents_fields_options: "agents/fields/ok_options.rs",
+    agents_fields_other_kind: "agents/fields/ok_other_kind.rs",
     agents_members_agent_as_stage: "agents/members/ok_agent_as_stage.rs",
     agents_members_agent_within_a_stage: "agents/members/ok_agent_within_a_stage.rs",
     agents_members_contains_each_other: "agents/members/ok_contains_each_other.rs",

@@ -1,8 +1,40 @@
 //! Agents, alone and in hierarchies: the state and context that each has, messages, models, tools.
 //!
-//! An agent is a graph of this engine that asks a model what to do. `graph!` declares it, as a `ReactGraph`, or as a
-//! `TodoGraph`, which has a list of things to do and reports once it is done; [`AgentBuilder`] builds the same at run
-//! time.
+//! An agent is a graph of this engine that asks a model what to do. `graph!` declares it; [`AgentBuilder`] builds the same
+//! at run time. An `Agent` ends when its model answers without a call, or with a value of a type ([`AgentEnd`]):
+//!
+//! ```
+//! use hier_testkit::ScriptedModel;
+//! use hier_core::prelude::*;
+//! use serde_json::json;
+//!
+//! graph! {
+//!     /// Answers customers.
+//!     Support<BaseState> = Agent { system: "You answer customers.", tools: [weather] }
+//! }
+//!
+//! /// The weather of a city, today.
+//! #[tool]
+//! async fn weather(city: String) -> String {
+//!     format!("sunny in {city}")
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<()> {
+//! let model = ScriptedModel::new([
+//!     Message::call("weather", json!({"city": "Rome"})),
+//!     Message::assistant("It is sunny."),
+//! ]);
+//! let context = BaseContext::new(model);
+//! let out = Support::compile().invoke(Message::user("Is it warm in Rome?"), Config::default(), context).await?;
+//! assert_eq!(out.ending(), Some(&AgentEnd::Text));
+//! assert_eq!(out.state().messages.last().map(Message::text).as_deref(), Some("It is sunny."));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Members of a hierarchy that report go on until their model calls `report_to_supervisor` or, the root, `finish_task`: a
+//! `ReactGraph`, and a `TodoGraph`, which has a list of things to do and reports once it is done.
 //!
 //! ```
 //! use hier_testkit::ScriptedModel;
@@ -38,11 +70,10 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<()> {
-//! # let call = |name: &str, args| Message::calls("", [ToolCall { name: name.into(), args, id: name.into() }]);
 //! let model = ScriptedModel::new([
-//!     call("extractor", json!({"task": "read the W-2"})),
-//!     call("report_to_supervisor", json!({"report": "wages: 100"})),
-//!     call("finish_task", json!({"result": "filed"})),
+//!     Message::call("extractor", json!({"task": "read the W-2"})),
+//!     Message::call("report_to_supervisor", json!({"report": "wages: 100"})),
+//!     Message::call("finish_task", json!({"result": "filed"})),
 //! ]);
 //! let out = Desk::compile_as_root().invoke(Filing::update(), Config::default(), BaseContext::new(model)).await?;
 //! assert_eq!(out.state().artifact.as_deref(), Some("wages: 100"));
@@ -54,7 +85,10 @@
 //!
 //! | field | what it says |
 //! |---|---|
-//! | `system`, `reasoning` | what the model is told to be, and what it is asked each time: a text, or an `fn(&State) -> String` |
+//! | `system` | what the model is told to be: a text, or an `fn(&State) -> String` |
+//! | `model`, `options` | which model of the context it asks, and how that is to answer ([`ModelOptions`]) |
+//! | `answer`, `attempts` | of an `Agent`: the channel that its answer is written to, and how many answers may be of no use |
+//! | `reasoning` | of one that reports: what the model is asked each time |
 //! | `tools` | the `#[tool]` functions that it can call |
 //! | `tool_errors` | [`ToolErrors`]: whether a tool that fails fails the run, or is told to the model |
 //! | `subagents` | the graphs that it can call: agents, `SimpleGraph`s, any `Graph` |
@@ -62,7 +96,7 @@
 //! | `front`, `back` | graphs without a model that run before it is asked and after it has reported, in order |
 //! | `max_iterations` | how often it is asked at most ([`DEFAULT_MAX_ITERATIONS`]) |
 //! | `report_into` | another channel that its report is written to |
-//! | `reports_to_supervisor` | whether it has somebody to report to; a root has not |
+//! | `reports_to_supervisor` | of one that reports: whether it has somebody to report to; a root has not |
 //! | `todo_check`, `todo_refusal` | of a `TodoGraph`: an `fn(&State) -> bool` that says when it may report, and what it is told otherwise |
 //!
 //! Every kind of graph can say what it is as a subagent: `description`, `args` (a struct with `Deserialize` and

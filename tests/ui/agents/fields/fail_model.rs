@@ -1,0 +1,36 @@
+use hier_core::prelude::*;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+struct Verdict {
+    accepted: bool,
+}
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Claim {
+    #[state(flatten)]
+    base: BaseState,
+    verdict: Option<Verdict>,
+    #[reducer(append)]
+    verdicts: Vec<Verdict>,
+}
+
+struct Desk {
+    base: BaseContext,
+    smart: std::sync::Arc<dyn hier_core::agent::ChatModel>,
+}
+
+impl AsRef<BaseContext> for Desk {
+    fn as_ref(&self) -> &BaseContext {
+        &self.base
+    }
+}
+
+graph! {
+    Judge<Claim, Desk> = Agent {
+        model: |desk| &desk.base,
+    }
+}
+
+fn main() {
+    let _ = Judge::compile();
+}

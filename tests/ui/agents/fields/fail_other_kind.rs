@@ -1,0 +1,28 @@
+use hier_core::prelude::*;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+struct Verdict {
+    accepted: bool,
+}
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Claim {
+    #[state(flatten)]
+    base: BaseState,
+    verdict: Option<Verdict>,
+    #[reducer(append)]
+    verdicts: Vec<Verdict>,
+}
+
+graph! {
+    Judge<Claim> = Agent {
+        system: "You decide.",
+        reasoning: "What now?",
+        todo_check: is_done,
+        edges: [],
+    }
+}
+
+fn main() {
+    let _ = Judge::compile();
+}

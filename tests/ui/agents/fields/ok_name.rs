@@ -1,0 +1,30 @@
+use hier_core::prelude::*;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+struct Verdict {
+    accepted: bool,
+}
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Claim {
+    #[state(flatten)]
+    base: BaseState,
+    verdict: Option<Verdict>,
+    #[reducer(append)]
+    verdicts: Vec<Verdict>,
+}
+
+graph! {
+    /// Looks things up.
+    Clerk<Claim> = Agent { name: "my-clerk", system: "You look." }
+}
+
+graph! {
+    Judge<Claim> = Agent {
+        subagents: [Clerk {}],
+    }
+}
+
+fn main() {
+    let _ = Judge::compile();
+}
