@@ -10,7 +10,7 @@ pub use hier_spec::{
 pub use serde_json::{self, Value};
 
 pub use crate::NodeError;
-pub use crate::agent::schema::ToolSchema;
+pub use crate::agent::schema::{ToolSchema, args_schema};
 pub use crate::agent::tool::arguments::ToolArguments;
 pub use crate::agent::tool::attempts::attempts;
 pub use crate::agent::tool_node::{narrowed, tool_of, tool_parts};

@@ -228,12 +228,29 @@ async fn pay(#[args] payment: Payment) -> Json<Payment> {
 
 #[tokio::test]
 async fn an_enum_can_be_all_arguments() {
+    // Providers refuse `oneOf` at the top: it is one argument.
     let parameters = spec(&pay::TOOL).parameters;
-    assert_eq!((&parameters["type"], parameters["oneOf"].as_array().map(Vec::len)), (&json!("object"), Some(2)));
-    assert_eq!(parameters.get("additionalProperties"), None, "its fields are those of the variants");
-    assert_eq!(answer(pay::TOOL, json!({ "by": "cash", "amount": 3 })).await, r#"{"by":"cash","amount":3}"#);
-    assert!(refusal(pay::TOOL, json!({ "by": "cash" })).await.contains("amount"));
-    assert!(refusal(pay::TOOL, json!({ "by": "shell" })).await.contains("shell"));
+    assert_eq!((&parameters["type"], parameters.get("oneOf")), (&json!("object"), None));
+    assert_eq!((&parameters["required"], &parameters["additionalProperties"]), (&json!(["value"]), &json!(false)));
+    assert_eq!(parameters["properties"]["value"]["oneOf"].as_array().map(Vec::len), Some(2));
+    let given = |value: Value| json!({ "value": value });
+    let told = answer(pay::TOOL, given(json!({ "by": "cash", "amount": 3 }))).await;
+    assert_eq!(told, r#"{"by":"cash","amount":3}"#);
+    assert!(refusal(pay::TOOL, given(json!({ "by": "cash" }))).await.contains("amount"));
+    assert!(refusal(pay::TOOL, given(json!({ "by": "shell" }))).await.contains("`value"));
+    assert!(refusal(pay::TOOL, json!({})).await.contains("`value` is missing"));
+    // A struct with such a field is what it is.
+    assert_eq!(answer(boxed::TOOL, given(json!({ "by": "cash", "amount": 3 }))).await, "Cash { amount: 3 }");
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Boxed {
+    value: Payment,
+}
+
+#[tool]
+async fn boxed(#[args] boxed: Boxed) -> String {
+    format!("{:?}", boxed.value)
 }
 
 #[tool]

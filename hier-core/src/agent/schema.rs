@@ -88,8 +88,18 @@ pub fn schema_of<T: JsonSchema>() -> Value {
     schema
 }
 
+/// The schema of the arguments of a tool or subagent that takes them as one value: its fields, or, if it is no object or one
+/// of several kinds, one argument.
+pub fn args_schema<T: JsonSchema>() -> Value {
+    let mut schema = Shape::of::<T>().schema;
+    if let Value::Object(schema) = &mut schema {
+        schema.remove("description");
+    }
+    schema
+}
+
 /// The argument of a value that is no object, or one of several kinds: providers take neither by itself.
-const VALUE: &str = "value";
+pub(crate) const VALUE: &str = "value";
 
 /// The schema by which a model gives a value: an object, in which the value stands as the one argument if it is none itself.
 #[derive(Clone, Debug)]

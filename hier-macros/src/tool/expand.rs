@@ -245,7 +245,7 @@ impl VisitMut for Elided {
 /// The schema of the arguments.
 fn schema(tool: &Tool) -> TokenStream {
     if let Some(ty) = whole(tool) {
-        return quote_spanned!(ty.span()=> __hier::schema_of::<#ty>());
+        return quote_spanned!(ty.span()=> __hier::args_schema::<#ty>());
     }
     let arguments = tool.arguments().map(|argument| {
         let (name, description) = (argument.name(), &argument.description);

@@ -108,16 +108,13 @@ impl<S: Values> Answer<S> {
 }
 
 /// Reads an answer of this shape, or says what is wrong with it.
-pub(crate) fn read<T: DeserializeOwned>(shape: &Shape, given: &Value) -> Result<T, Vec<String>> {
+pub(crate) fn read<T: JsonSchema + DeserializeOwned>(shape: &Shape, given: &Value) -> Result<T, Vec<String>> {
     let call = ToolCall { name: FINAL_ANSWER.to_owned(), args: given.clone(), id: String::new() };
     let mut arguments = ToolArguments::of_schema(&call, shape.schema());
     if given.is_null() {
         return Err(vec!["it is null, and must be a JSON object".to_owned()]);
     }
-    let value = match shape.argument() {
-        Some(argument) => arguments.required::<T>(argument),
-        None => arguments.whole::<T>(),
-    };
+    let value = arguments.whole::<T>();
     match value.filter(|_| arguments.fit()) {
         Some(value) => Ok(value),
         None => Err(arguments.faults().to_vec()),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{Agent, Callee};
 use crate::agent::model::ToolSpec;
 use crate::agent::nesting;
-use crate::agent::schema::schema_of;
+use crate::agent::schema::args_schema;
 use crate::agent::state::base::BaseState;
 use crate::agent::state::todo::TodoList;
 use crate::agent::tool::arguments::ToolArguments;
@@ -34,7 +34,7 @@ impl ArgsSpec {
             let fit = arguments.whole::<T>().is_some() && arguments.fit();
             (!fit).then(|| arguments.report())
         };
-        Self { schema: schema_of::<T>(), check: Some(check) }
+        Self { schema: args_schema::<T>(), check: Some(check) }
     }
 }
 

@@ -4,6 +4,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::agent::schema::VALUE;
 use crate::agent::state::frame::SubagentStack;
 use crate::agent::state::progress::{self, Progress};
 use crate::agent::state::todo::{self, TodoList, TodoLists};
@@ -86,8 +87,11 @@ pub struct BaseState {
 impl BaseState {
     /// The arguments with which the agent was called, as the type that it declares with `args`.
     pub fn args<T: DeserializeOwned>(&self) -> Result<T, NodeError> {
-        let args = Value::Object(self.current_agent_args.clone());
-        serde_json::from_value(args)
+        // A type that is no object has one argument.
+        let inner = self.current_agent_args.get(VALUE).filter(|_| self.current_agent_args.len() == 1);
+        let inner = || inner.and_then(|inner| serde_json::from_value(inner.clone()).ok());
+        serde_json::from_value(Value::Object(self.current_agent_args.clone()))
+            .or_else(|error| inner().ok_or(error))
             .map_err(|error| NodeError::permanent(format!("the agent's arguments are no such type: {error}")))
     }
 }

@@ -3,9 +3,11 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use crate::agent::schema::{Shape, VALUE};
 use crate::message::ToolCall;
 
 /// Reads the arguments of a call, and collects what is wrong with them. Used by `#[tool]`.
@@ -15,12 +17,14 @@ pub struct ToolArguments<'a> {
     faults: Vec<String>,
     /// An argument is missing.
     incomplete: bool,
+    /// There is one argument of the name that a value has which is no object itself.
+    may_wrap: bool,
 }
 
 impl<'a> ToolArguments<'a> {
     /// The arguments of this call, of a tool that takes those of these names.
     pub fn new(call: &'a ToolCall, known: &[&str]) -> Self {
-        let mut arguments = Self { call, faults: Vec::new(), incomplete: false };
+        let mut arguments = Self { call, faults: Vec::new(), incomplete: false, may_wrap: known == [VALUE] };
         match &call.args {
             Value::Object(given) => arguments.refuse_unknown(given, known),
             // What providers make of a call without arguments.
@@ -69,8 +73,13 @@ impl<'a> ToolArguments<'a> {
         self.optional(name).map(|given| given.unwrap_or_else(default))
     }
 
-    /// All arguments as one value. Of what is wrong inside of it the first is found, and only if nothing is missing.
-    pub fn whole<T: DeserializeOwned>(&mut self) -> Option<T> {
+    /// All arguments as one value, or their only one, if the value is no object itself. Of what is wrong inside of it the first
+    /// is found, and only if nothing is missing.
+    pub fn whole<T: JsonSchema + DeserializeOwned>(&mut self) -> Option<T> {
+        if self.may_wrap && Shape::of::<T>().argument().is_some() {
+            let value = self.given(VALUE);
+            return value.and_then(|value| self.read(VALUE, value));
+        }
         let empty = Value::Object(Map::new());
         let value = if self.call.args.is_null() { &empty } else { &self.call.args };
         if value.is_object() && !self.incomplete { self.read("", value) } else { None }
