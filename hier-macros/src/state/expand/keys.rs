@@ -207,8 +207,8 @@ fn conversation(model: &Model, names: &Names) -> TokenStream {
     let mut generics = names.with(parse_quote!(__Via));
     let converses = |channel: &&Channel| matches!(&channel.kind, Kind::Reduced { reducer: Merge::Builtin { name, .. }, .. } if name == symbol::MESSAGES);
     let mut own = model.channels.iter().filter(converses);
-    let named = model.channels.iter().filter(converses).find(|channel| channel.name == symbol::MESSAGES);
-    let own = named.or_else(|| own.next().filter(|_| own.next().is_none()));
+    let chosen = model.channels.iter().filter(converses).find(|channel| channel.name == symbol::MESSAGES);
+    let own = chosen.or_else(|| own.next().filter(|_| own.next().is_none()));
     let (channel, get, said) = match (own, &model.flattened) {
         (Some(Channel { field, name, .. }), _) => {
             let variant = variant(field);
