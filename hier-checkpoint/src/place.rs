@@ -22,6 +22,8 @@ pub(crate) enum Place<'a> {
         path: &'a str,
         channel: &'a str,
     },
+    /// A letter in the mailbox of a thread.
+    Letter { thread: &'a str, id: Uuid },
     /// An item of a store, or the vectors of its texts.
     Item { namespace: &'a str, key: &'a str, vectors: bool },
     /// A row of the runs: of which table, and its key there.
@@ -61,6 +63,11 @@ impl Place<'_> {
                 bytes.extend(task.as_bytes());
                 bytes.extend(slot.to_le_bytes());
             }
+            Self::Letter { thread, id } => {
+                bytes.push(b'l');
+                text(&mut bytes, thread);
+                bytes.extend(id.as_bytes());
+            }
             Self::Item { namespace, key, vectors } => {
                 bytes.push(if vectors { b'v' } else { b'i' });
                 text(&mut bytes, namespace);
@@ -92,6 +99,7 @@ impl Place<'_> {
                     reason: format!("it {reason}"),
                 };
             }
+            Self::Letter { thread, id } => (thread, format!("letter `{id}`")),
             Self::Item { namespace, key, .. } => {
                 let place = format!("item `{key}` of namespace `{namespace}`");
                 return SaverError::Unusable { place, reason: format!("it {reason}") };

@@ -1,7 +1,7 @@
 //! How a run is configured.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
@@ -15,6 +15,9 @@ pub const DEFAULT_RECURSION_LIMIT: usize = 10_007;
 
 /// The number of events that wait for a slow consumer of a stream, unless said otherwise.
 pub const DEFAULT_STREAM_CAPACITY: usize = 4_096;
+
+/// Waits that are not longer are waited in place.
+const SLEEP_IN_PLACE: Duration = Duration::from_secs(10);
 
 /// How a run is configured.
 ///
@@ -36,6 +39,9 @@ pub struct Config {
     pub(crate) checkpoint: Option<Uuid>,
     pub(crate) namespace: String,
     pub(crate) durability: Durability,
+    pub(crate) sleep_in_place: Duration,
+    /// A time that has come for the run, whatever the clock says.
+    pub(crate) now: Option<SystemTime>,
     claim: Claim,
     /// The policy for a thread that somebody else runs, if one was set.
     when_running: Option<WhenRunning>,
@@ -71,12 +77,28 @@ impl Default for Config {
             checkpoint: None,
             namespace: String::new(),
             durability: Durability::default(),
+            sleep_in_place: SLEEP_IN_PLACE,
+            now: None,
             claim: Claim::default(),
             when_running: None,
             metadata: Map::new(),
             interrupt_before: None,
             interrupt_after: None,
         }
+    }
+}
+
+/// The thread with this id.
+impl From<&str> for Config {
+    fn from(thread: &str) -> Self {
+        Self::thread(thread)
+    }
+}
+
+/// The thread with this id.
+impl From<String> for Config {
+    fn from(thread: String) -> Self {
+        Self::thread(thread)
     }
 }
 
@@ -167,6 +189,25 @@ impl Config {
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
+    }
+
+    /// How long [`Run::sleep`](crate::Run::sleep) waits in a run that goes on and holds its thread; for a longer wait the run stops,
+    /// and goes on when it is due. 10 seconds unless said otherwise.
+    #[must_use]
+    pub fn sleep_in_place(mut self, at_most: Duration) -> Self {
+        self.sleep_in_place = at_most;
+        self
+    }
+
+    pub(crate) fn at(mut self, now: SystemTime) -> Self {
+        self.now = Some(now);
+        self
+    }
+
+    /// The time of the run.
+    pub(crate) fn now(&self) -> SystemTime {
+        let clock = SystemTime::now();
+        self.now.map_or(clock, |now| now.max(clock))
     }
 
     /// What happens if the thread is being run by somebody else. Unless said otherwise a new input, and `()`, take the thread

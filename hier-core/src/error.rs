@@ -200,6 +200,14 @@ pub enum RunError {
         /// The questions that are open.
         pending: Vec<Question>,
     },
+    /// What was sent to a thread cannot be.
+    #[error("it cannot be sent to graph `{graph}`: {reason}")]
+    Send {
+        /// The graph.
+        graph: String,
+        /// What is wrong, and how to mend it.
+        reason: String,
+    },
     /// An update from outside the run cannot be made.
     #[error("the state of graph `{graph}` cannot be updated: {reason}")]
     Update {

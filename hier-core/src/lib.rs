@@ -69,7 +69,7 @@ extern crate self as hier_core;
 
 pub use async_trait::async_trait;
 pub use config::{Config, DEFAULT_RECURSION_LIMIT, DEFAULT_STREAM_CAPACITY, Durability, RunControl};
-pub use engine::program::Run;
+pub use engine::program::{Interrupt, Run};
 pub use engine::{
     CheckpointEvent, DebugEvent, Event, EventStream, Interrupted, MessageChunk, Nested, NodeUpdate, Outcome,
     StateSnapshot, StateUpdate, StopReason, Stopped, StreamMode, TaskFinished, TaskSnapshot, TaskStarted, branch_off,
@@ -77,6 +77,6 @@ pub use engine::{
 pub use error::{BuildError, ConflictKind, IntoNodeError, NodeError, NodeErrorKind, Result, RunError, TimeoutKind};
 /// The shape of graphs as data, as [`CompiledGraph::spec`](graph::CompiledGraph::spec) tells it.
 pub use hier_spec as spec;
-pub use question::Question;
+pub use question::{Question, QuestionKind};
 
 pub use tokio_util::sync::CancellationToken;

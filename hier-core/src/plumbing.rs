@@ -13,6 +13,7 @@ pub use crate::NodeError;
 pub use crate::agent::schema::{ToolSchema, args_schema};
 pub use crate::agent::tool::arguments::ToolArguments;
 pub use crate::agent::tool::attempts::attempts;
+pub use crate::agent::tool::step::once;
 pub use crate::agent::tool_node::{narrowed, tool_of, tool_parts};
 pub use crate::agent::{
     AgentBuilder, ArgsSpec, BaseContext, FieldsSpec, Member, Membership, ModelOptions, PolicySpec, agent, crosses,
@@ -25,7 +26,7 @@ pub use crate::agent::{
 pub use crate::channel::{ChannelSpec, Kind, Table};
 pub use crate::checkpoint::CodecError;
 pub use crate::graph::handler::{BoxFuture, Extract, IntoOutput, Nothing};
-pub use crate::graph::site::{Facts, Site, choose, deepest, needs_reducer, writable};
+pub use crate::graph::site::{Facts, Site, choose, deepest, inbox, needs_reducer, writable};
 pub use crate::graph::{
     Cache, Checkpoints, FitsContext, Graph, GraphInput, GraphOutput, Hooks, Input, NodeDef, NodeResult, Output, Parts,
     Retry, Routing, Target, Task, Whole,

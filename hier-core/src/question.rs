@@ -1,5 +1,8 @@
 //! Questions of nodes (interrupts), and the tasks that ask them.
 
+use std::sync::Arc;
+use std::time::SystemTime;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -21,12 +24,75 @@ pub struct Question {
     /// Whether it was withdrawn: the graph that asked it was changed by `update_state`, and asks anew if it still has to.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub withdrawn: bool,
+    /// Who answers it.
+    #[serde(default, skip_serializing_if = "QuestionKind::is_person")]
+    pub kind: QuestionKind,
+    /// When it is answered at the latest: by the clock, with nothing or with the default that was given with it.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "millis")]
+    pub due: Option<SystemTime>,
+    /// The answer that it gets when it is due.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<Value>,
+    /// The JSON schema of its answer, if the node gave it ([`Interrupt::schema`](crate::Interrupt::schema)).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Value>,
     /// Where its answer goes.
     #[serde(default)]
     pub(crate) asker: Option<Asker>,
 }
 
+/// Who answers a question.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum QuestionKind {
+    /// Somebody outside: [`Run::interrupt`](crate::Run::interrupt).
+    #[default]
+    Person,
+    /// The clock: [`Run::sleep_until`](crate::Run::sleep_until).
+    Timer,
+    /// Whoever sends this signal: [`Run::signal`](crate::Run::signal).
+    Signal(Arc<str>),
+}
+
+impl QuestionKind {
+    /// Whether somebody outside answers it.
+    pub fn is_person(&self) -> bool {
+        *self == Self::Person
+    }
+}
+
+/// A time as milliseconds since 1970, the next whole one.
+mod millis {
+    use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[allow(clippy::ref_option)] // as serde wants it
+    pub(super) fn serialize<S: Serializer>(time: &Option<SystemTime>, serializer: S) -> Result<S::Ok, S::Error> {
+        let since = |time: &SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let whole = |since: Duration| u64::try_from(since.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+        time.as_ref().map(since).map(whole).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SystemTime>, D::Error> {
+        let millis = Option::<u64>::deserialize(deserializer)?;
+        Ok(millis.and_then(|millis| UNIX_EPOCH.checked_add(Duration::from_millis(millis))))
+    }
+}
+
 impl Question {
+    pub(crate) fn new(id: String, path: Vec<String>, value: Value) -> Self {
+        let kind = QuestionKind::Person;
+        let (due, default, schema, asker) = (None, None, None, None);
+        Self { id, path, value, answered: false, withdrawn: false, kind, due, default, schema, asker }
+    }
+
+    /// Whether it is answered by the clock or a signal: the thread is woken for it.
+    pub(crate) fn is_woken(&self) -> bool {
+        self.due.is_some() || !self.kind.is_person()
+    }
+
     /// What is asked, as a value of this type.
     ///
     /// ```

@@ -120,6 +120,8 @@ pub(crate) const POLICY: &str = "policy";
 // Field: [`ARGS`], the type of the arguments with which the graph is called as a subagent.
 /// Field: code that runs when the graph is entered as a subagent.
 pub(crate) const ON_ENTRY: &str = "on_entry";
+/// Field: the channel to which messages from outside are written.
+pub(crate) const INBOX: &str = "inbox";
 /// Field: code that runs when the graph is left as a subagent.
 pub(crate) const ON_EXIT: &str = "on_exit";
 /// Field of an agent: what its model is told to be.
@@ -158,8 +160,20 @@ pub(crate) const TODO_CHECK: &str = "todo_check";
 pub(crate) const TODO_REFUSAL: &str = "todo_refusal";
 
 /// The fields that every kind has.
-const COMMON_FIELDS: [&str; 11] =
-    [INPUT, OUTPUT, INTERRUPT_BEFORE, INTERRUPT_AFTER, NAME, DESCRIPTION, POLICY, ARGS, ON_ENTRY, ON_EXIT, CRATE];
+const COMMON_FIELDS: [&str; 12] = [
+    INPUT,
+    OUTPUT,
+    INTERRUPT_BEFORE,
+    INTERRUPT_AFTER,
+    NAME,
+    DESCRIPTION,
+    POLICY,
+    ARGS,
+    ON_ENTRY,
+    ON_EXIT,
+    INBOX,
+    CRATE,
+];
 /// The fields of a [`GRAPH`] alone.
 const GRAPH_FIELDS: [&str; 2] = [NODES, EDGES];
 /// The fields of a [`SIMPLE_GRAPH`] alone.
@@ -308,8 +322,10 @@ pub(crate) const UNITS: &[(&str, u32, u32)] = &[("ms", 1, 1000), ("s", 1, 1), ("
 
 /// Option of a tool: a person must approve each call.
 pub(crate) const NEEDS_APPROVAL: &str = "needs_approval";
+/// Option of a tool: each call is made once.
+pub(crate) const STEP: &str = "step";
 /// What can stand in `#[tool(…)]`.
-pub(crate) const TOOL_OPTIONS: &[&str] = &[NAME, DESCRIPTION, NEEDS_APPROVAL, TIMEOUT, RETRY, CRATE];
+pub(crate) const TOOL_OPTIONS: &[&str] = &[NAME, DESCRIPTION, NEEDS_APPROVAL, STEP, TIMEOUT, RETRY, CRATE];
 
 /// Attribute of a parameter: what a node could take, and the model does not see.
 pub(crate) const INJECT: &str = "inject";

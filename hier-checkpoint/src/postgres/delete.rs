@@ -13,6 +13,8 @@ use super::read::write;
 use super::session::{Parameter, Session};
 use super::store::{Owner, store};
 use super::text::{escape, unescape};
+#[cfg(feature = "encryption")]
+use crate::place::Place;
 use crate::retention::{PieceKey, unneeded};
 use crate::rows::open_body;
 use crate::rows::{Batch, CheckpointRow, PieceRow, seal_body};
@@ -121,10 +123,20 @@ impl Change<'_> {
 
     /// Deletes a thread with everything, and whoever holds it is superseded.
     pub(super) async fn delete_thread(self, thread: &str) -> Result<(), Fault> {
-        match self.hold(thread).await? {
+        let key = self.hold(thread).await?;
+        self.delete_mail(&[escape(thread).into_owned()]).await?;
+        match key {
             Some(key) => self.delete_keys(&[key]).await,
             None => Ok(()),
         }
+    }
+
+    /// Forgets what was sent to threads, and when they are due.
+    async fn delete_mail(self, threads: &[String]) -> Result<(), Fault> {
+        for sql in ["delete from {s}.mail where thread = any($1)", "delete from {s}.due where thread = any($1)"] {
+            self.run(sql, &[(&threads, Type::TEXT_ARRAY)]).await?;
+        }
+        Ok(())
     }
 
     async fn delete_keys(self, keys: &[i64]) -> Result<(), Fault> {
@@ -141,9 +153,12 @@ impl Change<'_> {
 
     /// Deletes the threads whose time has passed, and returns how many those were. Also forgets those that have nothing.
     pub(super) async fn sweep(self) -> Result<u64, Fault> {
-        let sql = "select key from {s}.threads where expires <= clock_timestamp()
+        let sql = "select key, name from {s}.threads where expires <= clock_timestamp()
             and (holder is null or leased_until <= clock_timestamp()) for update skip locked";
-        let keys = keys(&self.run(sql, &[]).await?)?;
+        let expired = self.run(sql, &[]).await?;
+        let (keys, names) =
+            (keys(&expired)?, expired.iter().map(|row| Ok(row.try_get(1)?)).collect::<Result<Vec<_>, Fault>>()?);
+        self.delete_mail(&names).await?;
         self.delete_keys(&keys).await?;
         let sql = "select key from {s}.threads t where holder is null
             and not exists (select 1 from {s}.checkpoints c where c.thread = t.key) for update skip locked";
@@ -185,12 +200,28 @@ impl Change<'_> {
     /// Stores a thread anew, encrypted with the present key. Returns how many threads that were.
     #[cfg(feature = "encryption")]
     pub(super) async fn reencrypt(self, thread: &str) -> Result<u64, Fault> {
-        let Some(key) = self.hold(thread).await? else { return Ok(0) };
+        let held = self.hold(thread).await?;
+        self.seal_mail(thread).await?;
+        let Some(key) = held else { return Ok(0) };
         let batch = self.sealed_copy(thread, key, thread).await?;
         // Those that are there would stay as they are.
         self.run("delete from {s}.writes where thread = $1", &[(&key, Type::INT8)]).await?;
         self.store_all(key, batch).await?;
         Ok(1)
+    }
+
+    #[cfg(feature = "encryption")]
+    async fn seal_mail(self, thread: &str) -> Result<(), Fault> {
+        let name = escape(thread);
+        let sql = "select id, value from {s}.mail where thread = $1 and taken is null for update";
+        for row in self.run(sql, &[(&name, Type::TEXT)]).await? {
+            let id: Uuid = row.try_get(0)?;
+            let place = Place::Letter { thread, id };
+            let value = self.vault.seal(place, self.vault.open(place, row.try_get(1)?)?)?;
+            let with = [(&name as _, Type::TEXT), (&id as _, Type::UUID), (&value as _, Type::BYTEA)];
+            self.run("update {s}.mail set value = $3 where thread = $1 and id = $2", &with).await?;
+        }
+        Ok(())
     }
 
     async fn sealed_copy(self, from: &str, source: i64, to: &str) -> Result<Batch, Fault> {
@@ -216,7 +247,8 @@ impl Change<'_> {
 
     /// The names of all threads.
     pub(super) async fn names(self) -> Result<Vec<String>, Fault> {
-        let rows = self.run("select name from {s}.threads", &[]).await?;
+        let rows =
+            self.run("select name from {s}.threads union select thread from {s}.mail where taken is null", &[]).await?;
         rows.iter().map(|row| Ok(unescape(row.try_get(0)?).to_string())).collect()
     }
 }

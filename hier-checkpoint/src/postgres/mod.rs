@@ -5,6 +5,7 @@ pub(crate) mod client;
 mod delete;
 pub(crate) mod fault;
 mod lease;
+mod mail;
 mod options;
 mod queue;
 mod read;
@@ -23,7 +24,8 @@ use std::time::SystemTime;
 
 use hier_core::async_trait;
 use hier_core::checkpoint::{
-    Checkpointer, Claim, Deletion, Lease, ListQuery, Listed, Prune, Record, Saved, SaverError, ThreadInfo, check,
+    Also, Checkpointer, Claim, Deletion, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, Posted, Prune, Record,
+    Saved, SaverError, ThreadInfo, check,
 };
 use hier_core::runs::Bell;
 use tokio::sync::Notify;
@@ -122,7 +124,11 @@ impl Postgres {
         self.ready().await?;
         let batch = group.take_batch(&self.0.vault, thread)?;
         let owner = Owner::Held(thread, group.token);
-        match retrying!(session, client => store::store(session, &client, &owner, &batch).await)? {
+        let stored = match &group.also {
+            Some(also) => self.store_also(thread, group.token, &batch, also).await?,
+            None => retrying!(session, client => store::store(session, &client, &owner, &batch).await)?,
+        };
+        match stored {
             Stored::Done => Ok(()),
             Stored::NotHeld => Err(SaverError::Superseded { thread: thread.to_string() }),
             Stored::Lacks(channel, version) => {
@@ -237,13 +243,30 @@ impl Checkpointer for Postgres {
     }
 
     async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
+        self.commit_also(lease, records, Also::default()).await
+    }
+
+    async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
         records.iter().try_for_each(check)?;
-        let (worker, stored) = self.0.queue.add(&lease.thread, lease.token, records);
+        let also = Some(also).filter(|also| !also.is_empty());
+        let (worker, stored) = self.0.queue.add(&lease.thread, lease.token, records, also);
         if let Some(worker) = worker {
             // On the runtime of the caller: the one that the saver was made in may have ended.
             tokio::spawn(self.clone().work(worker));
         }
         stored.await.map_err(|_| self.stopped())?
+    }
+
+    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
+        self.post_letter(thread, graph, &letter).await
+    }
+
+    async fn mail(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
+        self.letters(thread).await
+    }
+
+    async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
+        self.due_threads(&query).await
     }
 
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hier_core::checkpoint::{Record, SaverError};
+use hier_core::checkpoint::{Also, Record, SaverError};
 use tokio::sync::oneshot;
 
 use crate::rows::{Batch, size};
@@ -23,6 +23,7 @@ type Answer = Result<(), SaverError>;
 struct Job {
     token: u64,
     records: Vec<Record>,
+    also: Option<Also>,
     answer: oneshot::Sender<Answer>,
 }
 
@@ -44,6 +45,8 @@ pub(super) struct Worker {
 pub(super) struct Group {
     pub(super) token: u64,
     records: Vec<Record>,
+    /// What the one commit changes beside its records: it goes alone.
+    pub(super) also: Option<Also>,
     answers: Vec<oneshot::Sender<Answer>>,
 }
 
@@ -54,11 +57,12 @@ impl Queue {
         thread: &Arc<str>,
         token: u64,
         records: Vec<Record>,
+        also: Option<Also>,
     ) -> (Option<Worker>, oneshot::Receiver<Answer>) {
         let (answer, answered) = oneshot::channel();
         let mut threads = self.lock();
         let is_idle = !threads.contains_key(thread);
-        threads.entry(thread.clone()).or_default().push_back(Job { token, records, answer });
+        threads.entry(thread.clone()).or_default().push_back(Job { token, records, also, answer });
         drop(threads);
         let worker = is_idle.then(|| Worker { queue: self.clone(), thread: thread.clone(), is_done: false });
         (worker, answered)
@@ -84,8 +88,9 @@ impl Worker {
             return None;
         };
         let (mut rows, mut bytes) = size(&first.records);
-        let mut group = Group { token: first.token, records: first.records, answers: vec![first.answer] };
-        while let Some(job) = jobs.front() {
+        let Job { token, records, also, answer } = first;
+        let mut group = Group { token, records, also, answers: vec![answer] };
+        while let Some(job) = jobs.front().filter(|job| job.also.is_none() && group.also.is_none()) {
             let (more_rows, more_bytes) = size(&job.records);
             (rows, bytes) = (rows + more_rows, bytes + more_bytes);
             if job.token != group.token || rows > MOST || bytes > MOST_BYTES {
@@ -181,11 +186,11 @@ mod tests {
     #[test]
     fn groups_are_bounded_in_bytes() {
         let (queue, thread) = (Arc::new(Queue::default()), Arc::from("t"));
-        let (worker, _first) = queue.add(&thread, 1, record(MOST_BYTES * 2));
+        let (worker, _first) = queue.add(&thread, 1, record(MOST_BYTES * 2), None);
         let mut worker = worker.expect("the first");
         let mut others = Vec::new();
         for _ in 0..8 {
-            let (other, answered) = queue.add(&thread, 1, record(MOST_BYTES / 4));
+            let (other, answered) = queue.add(&thread, 1, record(MOST_BYTES / 4), None);
             assert!(other.is_none(), "one worker a thread");
             others.push(answered);
         }
@@ -198,8 +203,8 @@ mod tests {
     fn a_worker_that_is_dropped_tells_those_who_wait() {
         let (queue, thread) = (Arc::new(Queue::default()), Arc::from("t"));
         for has_begun in [false, true] {
-            let (worker, mut first) = queue.add(&thread, 1, record(1));
-            let (_, mut second) = queue.add(&thread, 2, record(1));
+            let (worker, mut first) = queue.add(&thread, 1, record(1), None);
+            let (_, mut second) = queue.add(&thread, 2, record(1), None);
             let mut worker = worker.expect("a worker of its own, as nobody is at work");
             let group = has_begun.then(|| worker.next());
             drop((group, worker));
@@ -207,10 +212,10 @@ mod tests {
             assert!(second.try_recv().is_err_and(|error| error == tokio::sync::oneshot::error::TryRecvError::Closed));
         }
         // One that has ended takes nothing from the one after it.
-        let (worker, _) = queue.add(&thread, 1, record(1));
+        let (worker, _) = queue.add(&thread, 1, record(1), None);
         let mut ended = worker.expect("a worker");
         assert!(ended.next().is_some() && ended.next().is_none());
-        let (next, mut waits) = queue.add(&thread, 1, record(1));
+        let (next, mut waits) = queue.add(&thread, 1, record(1), None);
         drop(ended);
         assert!(waits.try_recv().is_err_and(|error| error == tokio::sync::oneshot::error::TryRecvError::Empty));
         drop(next);

@@ -199,6 +199,27 @@ pub(super) const MIGRATIONS: &[&str] = &[
         primary key (kind, id)
     );
 "#,
+    r#"
+    -- What was sent to threads, by their names: a thread need not exist yet. Of what was taken the id is kept, and which commit took it.
+    create table {s}.mail (
+        number bigint generated always as identity primary key,
+        thread text collate "C" not null,
+        id uuid not null,
+        signal text,
+        value bytea not null,
+        size bigint not null,
+        taken uuid,
+        unique (thread, id)
+    );
+    create index mail_waiting on {s}.mail (thread, number) where taken is null;
+    -- When somebody has to look at a thread next, in milliseconds since 1970.
+    create table {s}.due (
+        thread text collate "C" primary key,
+        graph text collate "C" not null,
+        at bigint not null
+    );
+    create index due_at on {s}.due (graph, at, thread);
+"#,
 ];
 
 /// The statements for one schema.

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::fault::Fault;
 use super::lease::now;
+use super::mail;
 use super::read::{Space, optional_uuid_at, uuid_at};
 use super::store::{store, store_checkpoint};
 use crate::retention::{PieceKey, unneeded};
@@ -112,6 +113,7 @@ fn delete_space(connection: &Connection, space: i64) -> Result<(), Fault> {
 
 /// Deletes a thread with everything, and whoever holds it is superseded.
 pub(super) fn delete_thread(connection: &Connection, thread: &str) -> Result<(), Fault> {
+    mail::delete(connection, thread)?;
     let sql = "select key from threads where name = ?";
     let Some(key) = connection.prepare_cached(sql)?.query_row([thread], |row| row.get::<_, i64>(0)).optional()? else {
         return Ok(());
@@ -187,12 +189,13 @@ pub(super) fn reencrypt(connection: &Connection, vault: &Vault, thread: &str) ->
             .query_row([space.key], |row| row.get(0))?;
         store(connection, key, &batch)?;
     }
-    Ok(())
+    mail::reencrypt(connection, vault, thread)
 }
 
 /// The names of all threads.
 pub(super) fn names(connection: &Connection) -> Result<Vec<String>, Fault> {
-    let mut statement = connection.prepare_cached("select name from threads")?;
+    let mut statement =
+        connection.prepare_cached("select name from threads union select thread from mail where taken = 0")?;
     Ok(statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod fault;
 mod job;
 mod lease;
 mod log;
+mod mail;
 mod options;
 mod read;
 mod runs;
@@ -19,8 +20,8 @@ use std::time::{Duration, SystemTime};
 
 use hier_core::async_trait;
 use hier_core::checkpoint::{
-    Checkpointer, Claim, Deletion, Lease, ListQuery, Listed, Prune, Record, Saved, SaverError, ThreadInfo, WhenRunning,
-    check,
+    Also, Checkpointer, Claim, Deletion, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, Posted, Prune, Record,
+    Saved, SaverError, ThreadInfo, WhenRunning, check,
 };
 use hier_core::runs::Bell;
 use rusqlite::Connection;
@@ -273,12 +274,31 @@ impl Checkpointer for Sqlite {
     }
 
     async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
+        self.commit_also(lease, records, Also::default()).await
+    }
+
+    async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
         records.iter().try_for_each(check)?;
         let batch = Batch::of(&self.0.vault, &lease.thread, records)?;
         let (thread, token) = (lease.thread.clone(), lease.token);
         let (rows, bytes) = batch.size();
         let work = if rows <= SHORT_ROWS && bytes <= SHORT_BYTES { Work::Short } else { Work::Long };
-        self.0.writer.submit(work, move |connection| store::commit(connection, &thread, token, &batch)).await
+        self.0.writer.submit(work, move |connection| store::commit(connection, &thread, token, &batch, &also)).await
+    }
+
+    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
+        let (vault, thread, graph) = (self.0.vault.clone(), thread.to_owned(), graph.to_owned());
+        let work = if letter.value.len() <= SHORT_BYTES { Work::Short } else { Work::Long };
+        self.0.writer.submit(work, move |connection| mail::post(connection, &vault, &thread, &graph, &letter)).await
+    }
+
+    async fn mail(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
+        let (vault, thread) = (self.0.vault.clone(), thread.to_owned());
+        self.read(move |connection| mail::mail(connection, &vault, &thread)).await
+    }
+
+    async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
+        self.read(move |connection| mail::due(connection, &query)).await
     }
 
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {

@@ -109,6 +109,23 @@ const MIGRATIONS: &[&str] = &[
         primary key (kind, id)
     ) strict, without rowid;
 ",
+    "
+    -- What was sent to threads, by their names: a thread need not exist yet. Of what was taken the id is kept.
+    create table mail (
+        number integer primary key autoincrement,
+        thread text not null,
+        id blob not null,
+        signal text,
+        value blob not null,
+        size integer not null,
+        taken integer not null default 0,
+        unique (thread, id)
+    ) strict;
+    create index mail_waiting on mail (thread, number) where taken = 0;
+    -- When somebody has to look at a thread next, in milliseconds since 1970.
+    create table due (thread text primary key, graph text not null, at integer not null) strict, without rowid;
+    create index due_at on due (graph, at, thread);
+",
 ];
 
 /// The size of a page, in bytes.

@@ -2,17 +2,26 @@
 
 use std::sync::Arc;
 
+use hier_core::checkpoint::Also;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::fault::Fault;
 use super::lease::held;
+use super::mail;
 use crate::rows::{Base, Batch, CheckpointRow, PieceRow, WriteRow};
 
 /// Stores a batch for whoever has this token.
-pub(super) fn commit(connection: &Connection, thread: &str, token: u64, batch: &Batch) -> Result<(), Fault> {
+pub(super) fn commit(
+    connection: &Connection,
+    thread: &str,
+    token: u64,
+    batch: &Batch,
+    also: &Also,
+) -> Result<(), Fault> {
     let held = held(connection, thread, token)?;
     check_bases(connection, held.key, thread, &batch.bases)?;
     store(connection, held.key, batch)?;
+    mail::commit(connection, thread, also)?;
     held.touch(connection)
 }
 

@@ -166,6 +166,7 @@ where
         is_agent: false,
         is_part: true,
         lenient: false,
+        inbox: None,
     }
 }
 

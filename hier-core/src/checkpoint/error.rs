@@ -68,6 +68,21 @@ pub enum SaverError {
         /// The database's error.
         source: Arc<dyn Error + Send + Sync>,
     },
+    /// Too much waits in the mailbox of a thread.
+    #[error(
+        "the mailbox of thread `{thread}` is full: more than {} bytes would wait in it; let the thread run, or send less",
+        super::MAILBOX_BYTES
+    )]
+    MailboxFull {
+        /// The thread.
+        thread: String,
+    },
+    /// The saver cannot do this.
+    #[error("this checkpointer has no {what}: use one that has (`MemorySaver`, `Sqlite`, `Postgres`)")]
+    NotSupported {
+        /// What it cannot do.
+        what: &'static str,
+    },
     /// The saver panicked.
     #[error("the checkpointer panicked: {message}")]
     Panicked {
@@ -80,6 +95,17 @@ pub enum SaverError {
 }
 
 impl SaverError {
+    pub(crate) fn not_supported(what: &'static str) -> Self {
+        Self::NotSupported { what }
+    }
+
+    /// A letter that a commit takes is not in the thread's mailbox: for savers.
+    pub fn no_letter(thread: &str, letter: Uuid) -> Self {
+        Self::Invalid(format!(
+            "the mailbox of thread `{thread}` has no letter `{letter}`, which a commit takes: it was taken before"
+        ))
+    }
+
     /// The database failed at something.
     pub fn database(what: impl Into<String>, source: impl Error + Send + Sync + 'static) -> Self {
         Self::Database { what: what.into(), source: Arc::new(source) }

@@ -12,6 +12,7 @@ mod codec_shape;
 pub(crate) mod delta;
 mod error;
 mod lease;
+mod mail;
 mod memory;
 mod query;
 mod record;
@@ -27,6 +28,7 @@ use uuid::Uuid;
 pub use delta::chain_json;
 pub use error::{CodecError, SaverError};
 pub use lease::{Claim, Lease, WhenRunning};
+pub use mail::{Also, DueChange, DueQuery, DueThread, LETTER_OVERHEAD, Letter, MAILBOX_BYTES, Posted};
 pub use memory::MemorySaver;
 pub use query::{ListQuery, Listed, Prune, Strategy, ThreadInfo};
 pub use record::{
@@ -97,6 +99,43 @@ pub trait Checkpointer: Send + Sync + 'static {
     /// how many those were.
     async fn sweep(&self) -> Result<u64, SaverError>;
 
+    /// As [`Self::commit`], and changes beside the records what `also` says: all of it or nothing.
+    ///
+    /// [`SaverError::Invalid`] if one of the letters that are taken is not in the thread's mailbox.
+    ///
+    /// A saver that does not implement this commits what has nothing beside its records, and refuses the rest: its threads have no
+    /// timers, no signals and no inbox.
+    async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
+        if also.is_empty() {
+            self.commit(lease, records).await
+        } else {
+            Err(SaverError::not_supported("timers and mailboxes"))
+        }
+    }
+
+    /// Puts a letter into the mailbox of a thread, which need not exist and may be held by anybody, and says whether it is new: one
+    /// with an id that the thread was sent before changes nothing, also after that one was taken. When the future resolves it
+    /// survives a crash. With a signal the thread becomes due at once, for this graph.
+    ///
+    /// [`SaverError::MailboxFull`] if more than [`MAILBOX_BYTES`] would wait.
+    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
+        let _ = (thread, graph, letter);
+        Err(SaverError::not_supported("mailboxes"))
+    }
+
+    /// The letters that wait in the mailbox of a thread, in the order in which they were posted. A mailbox goes with its thread
+    /// when that is deleted, and is not copied.
+    async fn mail(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
+        let _ = thread;
+        Ok(Vec::new())
+    }
+
+    /// The threads that are due, longest first, found by an index.
+    async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
+        let _ = query;
+        Ok(Vec::new())
+    }
+
     /// Whether leases run out by themselves, so that a run that takes long has to renew its own. Not so for a saver that
     /// only this process can see.
     fn leases_expire(&self) -> bool {
@@ -136,6 +175,10 @@ impl<T: Checkpointer + ?Sized> Checkpointer for Arc<T> {
         delete_for_runs<'life1>(runs: &'life1 [String]) -> ();
         prune(prune: Prune) -> u64;
         sweep() -> u64;
+        commit_also<'life1>(lease: &'life1 Lease, records: Vec<Record>, also: Also) -> ();
+        post<'life1, 'life2>(thread: &'life1 str, graph: &'life2 str, letter: Letter) -> bool;
+        mail<'life1>(thread: &'life1 str) -> Vec<Posted>;
+        due(query: DueQuery) -> Vec<DueThread>;
     }
 
     fn leases_expire(&self) -> bool {

@@ -33,6 +33,7 @@ pub use thread::branch::branch_off;
 pub use thread::snapshot::{StateSnapshot, TaskSnapshot};
 pub use thread::update::StateUpdate;
 
+pub(crate) use durable::due::{postpone, settle, waiting};
 pub(crate) use run::start::{claim, run, stream};
 pub(crate) use run::subgraph::open_child;
 pub(crate) use stream::emitter::{Emitter, EventSink};

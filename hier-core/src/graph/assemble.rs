@@ -27,6 +27,7 @@ pub(crate) struct Draft<S: Values, C> {
     pub(crate) interrupt_before: Vec<Place>,
     pub(crate) interrupt_after: Vec<Place>,
     pub(crate) lenient: bool,
+    pub(crate) inbox: Option<String>,
     mistakes: Vec<String>,
 }
 
@@ -82,6 +83,7 @@ impl<S: Values, C: Send + Sync + 'static> Draft<S, C> {
             interrupt_before: Vec::new(),
             interrupt_after: Vec::new(),
             lenient: false,
+            inbox: None,
             mistakes,
         }
     }
@@ -102,6 +104,20 @@ impl<S: Values, C: Send + Sync + 'static> Draft<S, C> {
         match Names(&self.nodes).node(&Place::from(name), "an option") {
             Ok(node) => self.code[node] = change(self.code[node].clone()),
             Err(mistake) => self.mistakes.push(mistake),
+        }
+    }
+
+    /// Messages from outside are written to this channel.
+    pub(crate) fn set_inbox(&mut self, name: &str) {
+        match self.channels.iter().find(|channel| channel.name == *name) {
+            Some(channel) if channel.kind.single_writer() => self.mistakes.push(format!(
+                "the inbox `{name}` holds one value, and several messages may come at once: give the channel a reducer"
+            )),
+            Some(_) => self.inbox = Some(name.to_owned()),
+            None => {
+                let tail = did_you_mean(name, self.channels.iter().map(|channel| &*channel.name));
+                self.mistakes.push(format!("the inbox `{name}` is no channel{tail}"));
+            }
         }
     }
 
@@ -174,6 +190,7 @@ impl<S: Values, C: Send + Sync + 'static> Draft<S, C> {
             is_agent: false,
             is_part: false,
             lenient: self.lenient,
+            inbox: self.inbox,
         };
         Ok(CompiledGraph::new(parts, self.initial, self.channels))
     }

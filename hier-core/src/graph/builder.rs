@@ -174,6 +174,13 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
         self
     }
 
+    /// Lets messages from outside ([`CompiledGraph::send`]) reach the threads of the graph: they are written to this channel between
+    /// two supersteps. It must have a reducer, or be a topic.
+    pub fn inbox(&mut self, channel: &str) -> &mut Self {
+        self.draft.set_inbox(channel);
+        self
+    }
+
     /// Adds a node. Where its commands may go is declared with [`goto`](Self::goto).
     pub fn node(&mut self, name: impl Into<String>, node: impl IntoNode<S, C>) -> &mut Self {
         let spec = NodeSpec { name: name.into().into(), ..NodeSpec::new("") };

@@ -58,6 +58,12 @@ pub trait Graph: Copy + Send + Sync + 'static {
         Hooks::default()
     }
 
+    /// The channel to which messages from outside are written.
+    #[doc(hidden)]
+    fn inbox() -> Option<String> {
+        None
+    }
+
     /// The graph, ready to run.
     fn compile() -> Compiled<Self> {
         const { assert!(Self::DEPTH < usize::MAX) }
@@ -89,6 +95,7 @@ pub trait Graph: Copy + Send + Sync + 'static {
 
 fn compiled<G: Graph>(mut parts: Parts<G::State, G::Context>) -> Compiled<G> {
     parts.hooks = G::hooks().prepared_by(parts.hooks);
+    parts.inbox = G::inbox();
     CompiledGraph::new(parts, Arc::new(G::State::default), G::State::CHANNELS.iter().cloned().collect())
 }
 
@@ -107,6 +114,8 @@ pub struct Parts<S: Values, C = ()> {
     pub(crate) is_part: bool,
     /// Whether it does as the reference where that accepts more.
     pub(crate) lenient: bool,
+    /// The channel to which messages from outside are written.
+    pub(crate) inbox: Option<String>,
 }
 
 impl<S: Values, C> fmt::Debug for Parts<S, C> {
@@ -119,7 +128,16 @@ impl<S: Values, C> Parts<S, C> {
     /// A graph without code yet.
     pub fn new(spec: &'static GraphSpec) -> Self {
         let (nodes, routes, hooks) = (Vec::new(), Vec::new(), Hooks::default());
-        Self { spec: SpecRef::Static(spec), nodes, routes, hooks, is_agent: false, is_part: false, lenient: false }
+        Self {
+            spec: SpecRef::Static(spec),
+            nodes,
+            routes,
+            hooks,
+            is_agent: false,
+            is_part: false,
+            lenient: false,
+            inbox: None,
+        }
     }
 
     /// The code of the next node of the spec.
@@ -169,10 +187,24 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
     ) -> Self {
         let plan = Arc::new(Plan::new(&parts.spec).of_agent(parts.is_agent));
         let nodes = plan.in_order(parts.nodes);
-        let Parts { spec, routes, hooks, is_agent, is_part, lenient, .. } = parts;
+        let Parts { spec, routes, hooks, is_agent, is_part, lenient, inbox, .. } = parts;
+        let inbox = inbox.and_then(|name| channels.iter().position(|channel| *channel.name == *name));
         let (cache, renamed) = (NodeCache::default(), Vec::new());
-        let inner =
-            Program { spec, plan, nodes, routes, hooks, channels, initial, cache, renamed, is_agent, is_part, lenient };
+        let inner = Program {
+            spec,
+            plan,
+            nodes,
+            routes,
+            hooks,
+            channels,
+            initial,
+            cache,
+            renamed,
+            is_agent,
+            is_part,
+            lenient,
+            inbox,
+        };
         let inner = Arc::new(inner);
         Self { inner, attached: Attachments::default(), types: PhantomData }
     }

@@ -5,9 +5,11 @@ mod attach;
 mod builder;
 mod compiled;
 pub mod draw;
+mod due;
 mod dynamic;
 pub mod handler;
 mod input;
+mod mail;
 #[doc(hidden)]
 pub mod site;
 mod task;
@@ -17,12 +19,14 @@ pub(crate) use assemble::Draft;
 pub use attach::FitsContext;
 pub use builder::{GraphBuilder, IntoNode, Place};
 pub use compiled::{Compiled, CompiledGraph, Graph, Parts};
+pub use due::{Driven, DueSweeper, SweepHandle};
 pub use dynamic::{
     DynCommand, DynGraph, DynInput, DynRun, DynSnapshot, DynTask, DynTell, DynUpdates, Erased, GraphSchemas,
     RunContext, interrupts,
 };
 pub use handler::{BoxFuture, Sent, SubgraphArgs};
 pub use input::{GraphInput, Whole};
+pub use mail::{Mail, Signal};
 
 #[doc(hidden)]
 pub use crate::engine::program::Hooks;

@@ -9,7 +9,7 @@ use super::handler::{Arguments, Attach, BoxFuture, Node, NodeFuture, TakesPlain,
 use super::task::boxed;
 use crate::engine::program::{Child, NodeResult, Task};
 use crate::error::NodeError;
-use crate::state::{MayHaveTwoWriters, Values, WritableChannel};
+use crate::state::{MayHaveTwoWriters, TakesMail, Values, WritableChannel};
 
 /// A graph over `S` with the context `C`, as the place of nodes.
 #[derive(Debug)]
@@ -153,6 +153,11 @@ pub fn choose<'a, S, T>(state: &'a S, route: impl FnOnce(&'a S) -> T) -> T {
 
 /// A node says that it writes this channel.
 pub fn writable(_channel: &impl WritableChannel) {}
+
+/// The name of the channel to which messages from outside are written.
+pub fn inbox(channel: &impl TakesMail) -> String {
+    channel.channel_name().to_owned()
+}
 
 /// Two nodes that always run in the same step write this channel.
 pub fn needs_reducer(_channel: &impl MayHaveTwoWriters) {}

@@ -16,7 +16,7 @@ where
     C: Send + Sync + 'static,
     O: GraphOutput<S>,
 {
-    fn saver(&self, what: &'static str) -> Result<&Arc<dyn Checkpointer>, RunError> {
+    pub(super) fn saver(&self, what: &'static str) -> Result<&Arc<dyn Checkpointer>, RunError> {
         let missing = || RunError::NoCheckpointer { graph: self.inner.plan.graph().to_owned(), what };
         self.attached.saver.as_ref().ok_or_else(missing)
     }

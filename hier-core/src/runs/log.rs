@@ -14,7 +14,8 @@ use super::run::{RunEnd, Settlement};
 use super::thread::ThreadIndex;
 use super::{RunStore, overlay};
 use crate::checkpoint::{
-    Checkpointer, Claim, Lease, ListQuery, Listed, Prune, Record, Saved, SaverError, Source, ThreadInfo, slot,
+    Also, Checkpointer, Claim, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, Posted, Prune, Record, Saved,
+    SaverError, Source, ThreadInfo, slot,
 };
 use crate::sync::{Mutex, lock};
 
@@ -213,6 +214,30 @@ impl Checkpointer for RunLog {
         now.append(&mut records);
         let settlement = Settlement { records: now, events: self.take(false), ..Settlement::default() };
         self.store.record(&self.lease, settlement).await.map(|_| ()).map_err(saver_error)
+    }
+
+    /// What is changed beside the records is not held back, and neither are these: they follow what is.
+    async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
+        if also.is_empty() {
+            return self.commit(lease, records).await;
+        }
+        let mut held = self.gate.lock().await;
+        let settlement =
+            Settlement { records: std::mem::take(&mut *held), events: self.take(false), ..Settlement::default() };
+        self.store.record(&self.lease, settlement).await.map_err(saver_error)?;
+        self.store.commit_also(&self.lease, records, also).await
+    }
+
+    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
+        self.store.post(thread, graph, letter).await
+    }
+
+    async fn mail(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
+        self.store.mail(thread).await
+    }
+
+    async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
+        self.store.due(query).await
     }
 
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {

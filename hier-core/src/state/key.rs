@@ -110,6 +110,23 @@ pub trait MayHaveTwoWriters {}
 
 impl<S: Values, T> MayHaveTwoWriters for Channel<S, T, Reduced> {}
 
+/// A channel that can be an inbox: one with a reducer, or a topic.
+#[diagnostic::on_unimplemented(
+    message = "the inbox of a graph must be a channel with a reducer",
+    label = "holds one value, and several messages may come at once",
+    note = "give the channel a reducer, as `#[reducer(append)]`, or make it a topic"
+)]
+pub trait TakesMail {
+    /// The name of the channel.
+    fn channel_name(&self) -> &'static str;
+}
+
+impl<S: Values, T> TakesMail for Channel<S, T, Reduced> {
+    fn channel_name(&self) -> &'static str {
+        self.name
+    }
+}
+
 /// The key of a managed field: it can be read and never written.
 pub struct ManagedValue<S: Values, T> {
     name: &'static str,

@@ -50,7 +50,7 @@ use serde_json::{Map, Value};
 
 pub use conversation::{Conversation, wants_tools};
 pub use dynamic::{Builtin, DynState, DynUpdate, DynWrite, Schema};
-pub use key::{Channel, Internal, ManagedValue, MayHaveTwoWriters, Open, Plain, Reduced, WritableChannel};
+pub use key::{Channel, Internal, ManagedValue, MayHaveTwoWriters, Open, Plain, Reduced, TakesMail, WritableChannel};
 pub use managed::{IsLastStep, RemainingSteps, Steps};
 pub use persist::{Carried, Migration, Parameter, Persist, Stored};
 pub use share::SharesWith;

@@ -9,6 +9,7 @@ mod nesting;
 mod operator;
 mod parallel;
 mod speech;
+mod steps;
 mod support;
 mod tool_errors;
 mod tool_nodes;

@@ -74,6 +74,7 @@ fn graph(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStream {
         const DEPTH: ::core::primitive::usize = __hier::deepest(&[#depth]);
     };
     let hooks = agent::expand::hooks(&model.member, state, &context);
+    let inbox = agent::expand::inbox(&model.member, state);
     let membership = agent::expand::membership(name, &model.member, state);
     // Each is shown where it is written: a private type in a public graph is refused there.
     let types = [quote!(State = #state), quote!(Context = #context), quote!(Input = #input), quote!(Output = #output)];
@@ -92,6 +93,7 @@ fn graph(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStream {
             #depth
             const ASKS_MODEL: ::core::primitive::bool = #asks_model;
             #hooks
+            #inbox
             #methods
         }
         #membership

@@ -326,6 +326,8 @@ fn call(tool: &Tool, context: &Context<'_>) -> TokenStream {
             }
         }
     };
+    let attempt =
+        if tool.options.step { quote!(__hier::once(__task, __call, async move { #attempt }).await) } else { attempt };
     // What makes the future no `Send` is in the function, so that is where the compiler is to point.
     quote_spanned!(function.span()=> ::std::boxed::Box::pin(async move { #attempt }))
 }

@@ -22,6 +22,7 @@ pub(super) struct Options {
     pub(super) name: Option<LitStr>,
     pub(super) description: Option<LitStr>,
     pub(super) needs_approval: bool,
+    pub(super) step: bool,
     pub(super) timeout: Option<Length>,
     pub(super) retry: Option<Expr>,
     /// The path of the crate, if it is given.

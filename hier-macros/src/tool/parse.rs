@@ -42,6 +42,7 @@ fn option(word: &Ident, input: ParseStream<'_>, options: &mut Options) -> syn::R
     let text = word.to_string();
     match text.as_str() {
         symbol::NEEDS_APPROVAL => options.needs_approval = true,
+        symbol::STEP => options.step = true,
         symbol::NAME => options.name = Some(value::<LitStr>(input)?),
         symbol::DESCRIPTION => options.description = Some(value::<LitStr>(input)?),
         symbol::TIMEOUT => {

@@ -23,6 +23,7 @@ mod kit;
 mod leases;
 mod lifetime;
 mod list;
+mod mail;
 mod prune;
 mod put;
 mod references;
@@ -92,6 +93,7 @@ pub fn cases() -> impl Iterator<Item = Case> {
         prune::CASES,
         references::CASES,
         lifetime::CASES,
+        mail::CASES,
         hostile::CASES,
     ];
     groups.into_iter().flatten().copied()

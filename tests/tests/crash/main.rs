@@ -5,6 +5,7 @@
 
 mod books;
 mod place;
+mod steps;
 mod target;
 mod tree;
 mod victim;

@@ -506,7 +506,16 @@ where
         code.extend(subagents.into_iter().map(|subagent| subagent.node(Role::Tool(supervisor.clone()))));
         code.extend(front.into_iter().chain(back).map(|stage| stage.node(Role::Stage)));
         let hooks = Hooks { prepare: Some(Arc::new(move |state| agent.prepare(state))), ..Hooks::default() };
-        Parts { spec, nodes: code, routes: Vec::new(), hooks, is_agent: true, is_part: false, lenient: false }
+        Parts {
+            spec,
+            nodes: code,
+            routes: Vec::new(),
+            hooks,
+            is_agent: true,
+            is_part: false,
+            lenient: false,
+            inbox: None,
+        }
     }
 }
 

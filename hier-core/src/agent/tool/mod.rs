@@ -4,6 +4,7 @@ pub(crate) mod arguments;
 pub(crate) mod attempts;
 pub(super) mod errors;
 pub(super) mod output;
+pub(crate) mod step;
 
 use async_trait::async_trait;
 
@@ -37,8 +38,11 @@ use crate::state::Values;
 /// function is not called. It returns something that becomes the answer (see [`IntoToolOutput`](crate::agent::IntoToolOutput)):
 /// text, a number, [`Json`](crate::agent::Json), messages, a [`Command`] over the state or a part of it, or a `Result` of these.
 ///
-/// Options: `#[tool(name = "look-up", description = "…", needs_approval, timeout = 5s, retry = 3)]`. With `retry`, a call
-/// whose error is [transient](NodeError::is_transient) is made again, this often in all; `timeout` bounds each attempt.
+/// Options: `#[tool(name = "look-up", description = "…", needs_approval, step, timeout = 5s, retry = 3)]`. With `retry`, a call
+/// whose error is [transient](NodeError::is_transient) is made again, this often in all; `timeout` bounds each attempt. A tool
+/// that is a `step` is called once, whatever happens around the call: what it returned is recorded as by
+/// [`Run::step`](crate::Run::step), under its name, the id of the call and its arguments. What leads somewhere (a [`Command`] with a
+/// target) cannot be.
 ///
 /// The function stays what it is, so a test can call it. The *type* of its name is the tool, and its value
 /// [`NamedTool::TOOL`].

@@ -1,5 +1,6 @@
 //! The saver in memory.
 
+mod mailbox;
 mod namespace;
 mod thread;
 
@@ -15,8 +16,10 @@ use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
 use super::record::check;
 use super::{
-    Checkpointer, Claim, Deletion, Lease, ListQuery, Listed, Prune, Record, Saved, SaverError, ThreadInfo, WhenRunning,
+    Also, Checkpointer, Claim, Deletion, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, Posted, Prune, Record,
+    Saved, SaverError, ThreadInfo, WhenRunning,
 };
+use mailbox::Mail;
 use thread::Thread;
 
 /// Into how many parts the threads are divided, so that runs of different threads seldom wait for each other.
@@ -38,6 +41,8 @@ struct Shared {
     shards: [Mutex<Shard>; SHARDS],
     /// The last token of any thread, so that tokens grow also where a thread was deleted in between.
     last_token: AtomicU64,
+    /// Of all threads. Locked after a shard.
+    mail: Mutex<Mail>,
 }
 
 impl MemorySaver {
@@ -113,12 +118,19 @@ impl MemorySaver {
 
     /// Commits, and says whether the lease is still good even if there is nothing to store.
     pub(crate) fn commit_now(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
+        self.commit_also_now(lease, records, &Also::default())
+    }
+
+    fn commit_also_now(&self, lease: &Lease, records: Vec<Record>, also: &Also) -> Result<(), SaverError> {
         for record in &records {
             check(record)?;
         }
         let mut shard = self.shard(&lease.thread);
         let thread = Self::held(&mut shard, lease)?;
         thread.check_bases(&lease.thread, &records)?;
+        if !also.is_empty() {
+            lock(&self.0.mail).commit(&lease.thread, also, SystemTime::now())?;
+        }
         thread.store(records);
         Ok(())
     }
@@ -169,8 +181,11 @@ impl MemorySaver {
         let now = SystemTime::now();
         let mut swept = 0;
         for mut shard in self.shards() {
-            shard.retain(|_, thread| {
+            shard.retain(|name, thread| {
                 let expired = thread.is_expired(now);
+                if expired {
+                    lock(&self.0.mail).delete(name);
+                }
                 swept += u64::from(expired);
                 !expired && !thread.is_idle_and_empty()
             });
@@ -205,6 +220,22 @@ impl Checkpointer for MemorySaver {
         self.commit_now(lease, records)
     }
 
+    async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
+        self.commit_also_now(lease, records, &also)
+    }
+
+    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
+        lock(&self.0.mail).post(thread, graph, letter, SystemTime::now())
+    }
+
+    async fn mail(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
+        Ok(lock(&self.0.mail).of(thread))
+    }
+
+    async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
+        Ok(lock(&self.0.mail).due(&query))
+    }
+
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
         Ok(self.shard(thread).get(thread).and_then(|thread| thread.get(namespace, id)))
     }
@@ -219,7 +250,9 @@ impl Checkpointer for MemorySaver {
 
     async fn delete_thread(&self, thread: &str) -> Result<(), SaverError> {
         // A run that holds the thread has no token left, and those that wait for it are woken when it is dropped.
-        self.shard(thread).remove(thread);
+        let mut shard = self.shard(thread);
+        shard.remove(thread);
+        lock(&self.0.mail).delete(thread);
         Ok(())
     }
 
@@ -228,6 +261,7 @@ impl Checkpointer for MemorySaver {
             let history = self.shard(from).get(from).map(Thread::history);
             let mut shard = self.shard(to);
             shard.remove(to);
+            lock(&self.0.mail).delete(to);
             if let Some(history) = history {
                 shard.insert(Arc::from(to), history);
             }

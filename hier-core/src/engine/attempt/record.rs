@@ -38,8 +38,21 @@ impl TaskLog {
         if !is_wrong {
             writes.extend(took(inbox)?);
         }
-        self.task(&task.run, writes).await?;
+        match result.as_ref().map_err(NodeError::kind) {
+            Err(NodeErrorKind::Interrupt(questions)) if questions.iter().any(Question::is_woken) => {
+                self.waits(&task.run, writes, questions).await?;
+            }
+            _ => self.task(&task.run, writes).await?,
+        }
         self.nobody_elses(&task.run).await
+    }
+
+    /// A task waits for a time or a signal.
+    async fn waits<C>(&self, run: &Run<C>, writes: Vec<PendingWrite>, asked: &[Question]) -> Result<(), NodeError> {
+        let Some(checkpoint) = run.base else { return Ok(()) };
+        let writes = TaskWrites { checkpoint, task: run.task_id(), path: run.place(), writes };
+        let due = asked.iter().filter_map(|question| question.due).min();
+        self.write_due(writes, due).await.map_err(unsaved)
     }
 
     /// The answer for whoever asks first has been taken by this task: it is no other's, whatever becomes of the task.

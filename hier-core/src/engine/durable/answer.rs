@@ -76,10 +76,16 @@ impl<'a, S: Values, C> Asked<'a, S, C> {
     pub(in crate::engine) fn give(&self, answers: &Answers) -> Result<Given, RunError> {
         let asked = self.pending.open().map_err(|error| self.reader.unfit(error))?;
         let open: Vec<&Question> =
-            asked.iter().flat_map(|(_, questions)| questions).filter(|question| !question.answered).collect();
+            asked.iter().flat_map(|(_, questions)| questions).filter(|question| is_asked(question)).collect();
         match (answers, &*open) {
             (Answers::One(value), [question]) => {
                 self.by_id(&asked, &open, &HashMap::from([(question.id.as_str(), value)]))
+            }
+            (Answers::One(_), []) if asked.iter().any(|(_, questions)| questions.iter().any(|it| !it.answered)) => {
+                Err(self.refused(
+                    "waits for a time or a signal, which no answer stands for: send the signal (`send`)",
+                    &open,
+                ))
             }
             (Answers::One(value), []) => self.to_nobody(value),
             (Answers::One(_), several) => Err(self.refused(
@@ -159,7 +165,9 @@ impl<'a, S: Values, C> Asked<'a, S, C> {
                     format!("has withdrawn the question `{unknown}`: {WITHDRAWN}")
                 }
                 _ => {
-                    format!("has no open question with the id `{unknown}`: it is another's, or has its answer already")
+                    format!(
+                        "has no open question with the id `{unknown}`: it is another's, or has its answer already, or waits for a time or a signal"
+                    )
                 }
             };
             return Err(self.refused(&reason, open));
@@ -202,6 +210,11 @@ impl<'a, S: Values, C> Asked<'a, S, C> {
             pending: open.iter().map(|question| (*question).clone()).collect(),
         }
     }
+}
+
+/// Whether somebody outside is to answer it.
+fn is_asked(question: &Question) -> bool {
+    !question.answered && question.kind.is_person()
 }
 
 impl Pending {

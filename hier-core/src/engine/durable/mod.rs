@@ -7,6 +7,7 @@
 pub(in crate::engine) mod answer;
 pub(in crate::engine) mod check;
 pub(in crate::engine) mod delta;
+pub(in crate::engine) mod due;
 pub(in crate::engine) mod input;
 pub(in crate::engine) mod journal;
 pub(in crate::engine) mod kept;

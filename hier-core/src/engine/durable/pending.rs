@@ -158,14 +158,23 @@ impl Pending {
         Ok(failed.flatten().map(|failed| failed.message).filter(|message| !message.is_empty()))
     }
 
+    /// The tasks that are not done, by their places.
+    pub(in crate::engine) fn undone(&self) -> Result<Vec<(&str, &TaskWrites)>, CodecError> {
+        let mut undone = Vec::new();
+        for (place, record) in &self.tasks {
+            if !record.is_done()? {
+                undone.push((&**place, record));
+            }
+        }
+        Ok(undone)
+    }
+
     /// The open questions of all tasks, with the id of the task of this graph whose record has them.
     pub(in crate::engine) fn open(&self) -> Result<Vec<(&TaskWrites, Vec<Question>)>, CodecError> {
         let mut open = Vec::new();
-        for (place, record) in &self.tasks {
-            let questions = self.questions(place)?;
-            let void = record.failed()?.and_then(|failed| failed.void).unwrap_or(0);
-            let done = record.writes.iter().any(|write| write.slot >= void && &*write.channel == ROUTING);
-            if !done && questions.iter().any(|question| !question.answered) {
+        for record in self.tasks.values() {
+            let questions = asked(record)?;
+            if !record.is_done()? && questions.iter().any(|question| !question.answered) {
                 open.push((record, questions));
             }
         }
@@ -183,6 +192,17 @@ pub(in crate::engine) fn asked(record: &TaskWrites) -> Result<Vec<Question>, Cod
 impl TaskWrites {
     fn free_slot(&self) -> i32 {
         self.writes.iter().map(|write| write.slot + 1).max().unwrap_or(0).max(0)
+    }
+
+    fn is_done(&self) -> Result<bool, CodecError> {
+        let void = self.failed()?.and_then(|failed| failed.void).unwrap_or(0);
+        Ok(self.writes.iter().any(|write| write.slot >= void && &*write.channel == ROUTING))
+    }
+
+    /// What takes back why the task failed at an earlier time, if it did.
+    pub(in crate::engine) fn forgiven(&self) -> Result<Option<PendingWrite>, NodeError> {
+        let failed = self.failed()?.filter(|failed| !failed.handled && !failed.message.is_empty());
+        failed.map(|failed| entry(slot::ERROR, ERROR, &Failed { message: String::new(), ..failed })).transpose()
     }
 
     fn failed(&self) -> Result<Option<Failed>, CodecError> {

@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use crate::checkpoint::{Checkpointer, Lease, Record, SaverError};
+use crate::checkpoint::{Also, Checkpointer, Lease, Posted, Record, SaverError};
 use crate::config::Durability;
 use crate::panics;
 use crate::sync::lock;
@@ -27,6 +27,13 @@ pub(crate) struct Committer {
     pub(crate) saver: Arc<dyn Checkpointer>,
     pub(crate) lease: Lease,
     pub(crate) durability: Durability,
+    /// The graph of the run.
+    pub(crate) graph: Arc<str>,
+    /// Held while letters are looked at and taken.
+    pub(crate) mailbox: tokio::sync::Mutex<()>,
+    /// What is changed beside the records at the end of the run, if nothing is stored before.
+    held: Mutex<Also>,
+    waits: AtomicBool,
     /// Stores in the background, once something has been stored so.
     writer: Mutex<Option<Writer>>,
     /// The bytes that may still wait in the background.
@@ -50,11 +57,15 @@ enum Job {
 }
 
 impl Committer {
-    pub(crate) fn new(saver: Arc<dyn Checkpointer>, lease: Lease, durability: Durability) -> Self {
+    pub(crate) fn new(saver: Arc<dyn Checkpointer>, lease: Lease, durability: Durability, graph: &str) -> Self {
         Self {
             saver,
             lease,
             durability,
+            graph: graph.into(),
+            mailbox: tokio::sync::Mutex::default(),
+            held: Mutex::default(),
+            waits: AtomicBool::new(false),
             writer: Mutex::default(),
             room: Arc::new(Semaphore::new(ROOM as usize)),
             failure: Arc::default(),
@@ -72,6 +83,40 @@ impl Committer {
             return self.enqueue(records, &runtime).await;
         }
         guarded(async { self.saver.commit(&self.lease, records).await }).await
+    }
+
+    /// Stores these records and changes what stands beside them, whatever the run's durability.
+    pub(crate) async fn commit_also(&self, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
+        self.flush().await?;
+        guarded(async { self.saver.commit_also(&self.lease, records, also).await }).await
+    }
+
+    /// The letters that wait for the thread, but for those that this run takes when it ends.
+    pub(crate) async fn mail(&self) -> Result<Vec<Posted>, SaverError> {
+        let mut waiting = guarded(async { self.saver.mail(&self.lease.thread).await }).await?;
+        let held = lock(&self.held);
+        waiting.retain(|posted| !held.taken.contains(&posted.letter.id));
+        Ok(waiting)
+    }
+
+    /// Keeps something that is to be changed with what is stored at the end of the run.
+    pub(crate) fn hold(&self, change: impl FnOnce(&mut Also)) {
+        change(&mut lock(&self.held));
+    }
+
+    /// What was kept for the end of the run.
+    pub(crate) fn take_held(&self) -> Also {
+        std::mem::take(&mut lock(&self.held))
+    }
+
+    /// Notes that something of the thread waits, or has waited, for a time or a signal.
+    pub(crate) fn waits(&self) {
+        self.waits.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether something of the thread waits, or has waited, for a time or a signal.
+    pub(crate) fn has_waited(&self) -> bool {
+        self.waits.load(Ordering::Relaxed)
     }
 
     /// Stores these records, and comes back when they are stored, whatever the run's durability.

@@ -1,11 +1,12 @@
 //! Where tasks write down what they have done, as soon as they have done it.
 
 use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
 
 use uuid::Uuid;
 
 use super::committer::Committer;
-use crate::checkpoint::{Kept, Record, SaverError, TaskWrites};
+use crate::checkpoint::{Also, DueChange, Kept, Record, SaverError, TaskWrites};
 use crate::config::Durability;
 use crate::sync::lock;
 
@@ -68,6 +69,31 @@ impl TaskLog {
             return self.write(writes).await;
         }
         self.committer.commit(vec![Record::Writes { namespace: namespace.clone(), writes }]).await
+    }
+
+    /// As [`Self::write_now`], and takes a letter out of the thread's mailbox, if it is still there.
+    pub(crate) async fn write_taking(&self, writes: TaskWrites, letter: Uuid) -> Result<(), SaverError> {
+        if self.holds() {
+            lock(&self.held).push(writes);
+            self.committer.hold(|also| also.taken.push(letter));
+            return Ok(());
+        }
+        let is_there = self.committer.mail().await?.iter().any(|posted| posted.letter.id == letter);
+        let taken = is_there.then_some(letter).into_iter().collect();
+        self.committer.commit_also(vec![self.record(writes)], Also::taking(taken)).await
+    }
+
+    /// Stores that a task waits, and that the thread is due then.
+    pub(crate) async fn write_due(&self, writes: TaskWrites, due: Option<SystemTime>) -> Result<(), SaverError> {
+        self.committer.waits();
+        let Some(at) = due else { return self.write(writes).await };
+        let due = DueChange::NoLaterThan { at, graph: self.committer.graph.clone() };
+        if self.holds() {
+            lock(&self.held).push(writes);
+            self.committer.hold(|also| also.due = Some(due));
+            return Ok(());
+        }
+        self.committer.commit_also(vec![self.record(writes)], Also::due(due)).await
     }
 
     pub(crate) fn record(&self, writes: TaskWrites) -> Record {

@@ -58,6 +58,8 @@ pub(crate) struct Program<S: Values, C> {
     pub(crate) is_part: bool,
     /// Whether it does as the reference where that accepts more.
     pub(crate) lenient: bool,
+    /// The channel to which messages from outside are written.
+    pub(crate) inbox: Option<usize>,
 }
 
 impl<S: Values, C> Program<S, C> {
@@ -76,12 +78,29 @@ impl<S: Values, C> Program<S, C> {
             is_agent: self.is_agent,
             is_part: self.is_part,
             lenient: self.lenient,
+            inbox: self.inbox,
         }
     }
 
     /// Whether it asks a model, itself or in a graph within it.
     pub(crate) fn asks_model(&self) -> bool {
         self.is_agent || self.nodes.iter().filter_map(|node| node.child.as_ref()).any(Child::asks_model)
+    }
+
+    /// A message as the inbox takes it: as it is, or as one item of a list.
+    pub(crate) fn fit(&self, value: Vec<u8>) -> Result<Vec<u8>, String> {
+        let inbox = self.inbox.ok_or("it has no inbox: declare one with `inbox: channel`")?;
+        let takes = |value: &[u8]| {
+            let mut state = (self.initial)();
+            let write = state.write_from(inbox, false, value).map_err(|error| error.to_string())?;
+            state.reduce(write).map_err(|error| error.to_string())
+        };
+        let Err(error) = takes(&value) else { return Ok(value) };
+        // A list of one item: the byte of the codec, that of the list, the item.
+        let list = value.iter().take(1).chain(&[0x91]).chain(value.iter().skip(1)).copied().collect::<Vec<u8>>();
+        let name = &self.channels[inbox].name;
+        takes(&list).map_err(|_| format!("the inbox `{name}` does not take it: {error}"))?;
+        Ok(list)
     }
 
     /// A Send as it is stored: a state by the names of its channels, as the graph that takes it reads it.

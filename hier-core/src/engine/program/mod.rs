@@ -1,6 +1,7 @@
 //! What is run: the plan of a graph, the code of its nodes with their options, and a task, with what a node sees of its run.
 
 mod apart;
+mod asking;
 mod cache;
 mod child;
 mod command;
@@ -18,6 +19,7 @@ mod sends;
 mod steps;
 mod task;
 
+pub use asking::Interrupt;
 pub use child::Child;
 pub use command::{Command, END, End, IntoTarget, JumpTo, Output, START, Start, Target};
 pub use hooks::Hooks;
@@ -39,4 +41,4 @@ pub(crate) use node::{Body, body};
 pub(crate) use plan::{Allowed, Exit, Join, PULLED, Plan, TaskKey};
 pub(crate) use run::{Anyone, Inbox, Personal, Shared, random_node};
 pub(crate) use sends::{Outbox, SendArg, Sends};
-pub(crate) use steps::{STEP, StepHome, StepLog, StepLogs};
+pub(crate) use steps::{STEP, StepHome, StepKey, StepLog, StepLogs};

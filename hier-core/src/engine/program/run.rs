@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -16,8 +15,8 @@ use super::{Heartbeat, Plan, StepHome, StepLog, StepLogs, TaskKey};
 use crate::config::Config;
 use crate::engine::log::task_log::TaskLog;
 use crate::engine::stream::emitter::EventSink;
-use crate::error::{NodeError, NodeErrorKind};
-use crate::question::{Asker, Question};
+use crate::error::NodeError;
+use crate::question::Question;
 use crate::store::Store;
 use crate::sync::lock;
 
@@ -256,55 +255,10 @@ impl<C> Run<C> {
         self.shared.config.cancel.as_ref()
     }
 
-    /// Asks something that only somebody outside can answer.
-    ///
-    /// The run stops, once the other tasks of the step have ended, with
-    /// [`Outcome::Interrupted`](crate::Outcome::Interrupted), which has the question. The error must be returned from the
-    /// node (`?`). When the thread goes on with an answer ([`Command::resume`](crate::graph::Command::resume)), the node runs
-    /// again from its beginning, and this call returns the answer; the n-th call of a node gets the n-th answer.
-    ///
-    /// An answer that is no `A` fails the run and is not taken: the question stays and can be answered again. Without a
-    /// checkpointer there is nothing to go on with.
-    #[allow(clippy::unused_async)] // asynchronous by contract, so that an answer may come from elsewhere one day
-    pub async fn interrupt<A: DeserializeOwned>(&self, question: &impl Serialize) -> Result<A, NodeError> {
-        let (number, answer) = self.inbox.as_deref().map_or((0, None), Inbox::next);
-        let question = self.question(number, serde_json::to_value(question)?);
-        let Some(answer) = answer else {
-            return Err(NodeError::from_kind(NodeErrorKind::Interrupt(vec![question]), false));
-        };
-        self.note_personal();
-        A::deserialize(&answer).map_err(|error| {
-            let reason = format!("{answer} is no answer to `{}`: {error}", question.value);
-            NodeError::from_kind(NodeErrorKind::WrongAnswer { question: Box::new(question), reason }, false)
-        })
-    }
-
     /// The place of the task in its step.
     pub(crate) fn place(&self) -> Arc<str> {
         let known = self.inbox.as_ref().and_then(|inbox| inbox.known.as_ref());
         known.map_or_else(|| self.shared.plan.path(self.key).into(), |(_, place)| place.clone())
-    }
-
-    /// A question of this task, by its number.
-    fn question(&self, number: usize, value: Value) -> Question {
-        let task = self.task_id();
-        let mut place: String = self.shared.namespace.iter().flat_map(|level| [level, "|"]).collect();
-        place.push_str(self.node());
-        place.push(':');
-        place.push_str(&task.to_string());
-        if number > 0 {
-            place.push('|');
-            place.push_str(&number.to_string());
-        }
-        let id = format!("{:032x}", xxhash_rust::xxh3::xxh3_128(place.as_bytes()));
-        let asker = self.base.map(|checkpoint| Asker {
-            namespace: self.shared.namespace.join("|"),
-            checkpoint,
-            task,
-            path: self.place().to_string(),
-            number,
-        });
-        Question { id, path: vec![self.node().to_owned()], value, answered: false, withdrawn: false, asker }
     }
 }
 
@@ -367,7 +321,7 @@ impl Inbox {
     }
 
     /// The number of the next question, and its answer.
-    fn next(&self) -> (usize, Option<Value>) {
+    pub(super) fn next(&self) -> (usize, Option<Value>) {
         let number = self.asked.fetch_add(1, Ordering::Relaxed);
         (number, self.answers.get(number).cloned().or_else(|| self.take(number)))
     }

@@ -15,7 +15,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{Run, TaskKey};
-use crate::checkpoint::{CodecError, PendingWrite, TaskWrites, codec, slot};
+use crate::checkpoint::{CodecError, PendingWrite, SaverError, TaskWrites, codec, slot};
 use crate::engine::log::task_log::TaskLog;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::sync::lock;
@@ -28,7 +28,7 @@ const NIL: u8 = 0xc0;
 
 /// What tells a step from the others of its task.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-struct StepKey {
+pub(crate) struct StepKey {
     /// The task inside a graph without checkpoints that does it, or the handler; empty for the task itself.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     scope: String,
@@ -36,6 +36,22 @@ struct StepKey {
     /// The hash of the arguments; none without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     arguments: Option<String>,
+}
+
+impl StepKey {
+    /// A step of this name and with these arguments.
+    fn with<A: Serialize + ?Sized>(home: &StepHome, name: &str, arguments: &A) -> Result<Self, NodeError> {
+        let arguments = hash(arguments).map_err(|error| {
+            let what = format!("the arguments of step `{name}` have no JSON");
+            NodeError::permanent(format!("{what}, by which it could be known: {error}"))
+        })?;
+        Ok(Self { scope: home.scope.clone(), name: name.to_owned(), arguments: Some(arguments) })
+    }
+
+    /// What the engine records for itself: its hash is none that arguments have.
+    pub(crate) fn own(home: &StepHome, name: &str, what: &str) -> Self {
+        Self { scope: home.scope.clone(), name: name.to_owned(), arguments: Some(what.to_owned()) }
+    }
 }
 
 /// The result of a step, as it is stored.
@@ -70,16 +86,19 @@ struct Done {
     slot: i32,
     /// Whether it is known to be stored: a task may have been dropped while it was being stored.
     is_stored: bool,
+    /// The letter that it was in the thread's mailbox.
+    letter: Option<Uuid>,
     /// When this attempt took it, counted in [`Known::taken`].
     taken: Option<u64>,
 }
 
 /// A result, and where it is stored.
-struct Found {
+pub(crate) struct Found {
     record: Arc<StepRecord>,
     number: usize,
     slot: i32,
     is_stored: bool,
+    letter: Option<Uuid>,
 }
 
 impl StepLog {
@@ -89,7 +108,7 @@ impl StepLog {
         let mut stored: Vec<&PendingWrite> = writes.iter().filter(|write| &*write.channel == STEP).collect();
         stored.sort_by_key(|write| write.slot);
         for write in stored {
-            known.add(Arc::new(codec::decode(&write.value)?), write.slot, true);
+            known.add(Arc::new(codec::decode(&write.value)?), write.slot, true, None);
             known.next = write.slot.wrapping_sub(slot::step(0)).saturating_add(1);
         }
         known.results.iter_mut().for_each(|done| done.taken = None);
@@ -112,16 +131,17 @@ impl StepLog {
         let now = known.taken;
         let done = &mut known.results[number];
         done.taken = Some(now);
-        Some(Found { record: done.record.clone(), number, slot: done.slot, is_stored: done.is_stored })
+        let Done { slot, is_stored, letter, .. } = *done;
+        Some(Found { record: done.record.clone(), number, slot, is_stored, letter })
     }
 
     /// Takes in a result that has just come.
-    fn put(&self, record: StepRecord) -> Found {
+    fn put(&self, record: StepRecord, letter: Option<Uuid>) -> Found {
         let mut known = lock(&self.0);
         let (record, slot) = (Arc::new(record), slot::step(known.next));
         known.next = known.next.saturating_add(1);
-        let number = known.add(record.clone(), slot, false);
-        Found { record, number, slot, is_stored: false }
+        let number = known.add(record.clone(), slot, false, letter);
+        Found { record, number, slot, is_stored: false, letter }
     }
 
     fn stored(&self, number: usize) {
@@ -141,11 +161,11 @@ impl StepLog {
 }
 
 impl Known {
-    fn add(&mut self, record: Arc<StepRecord>, slot: i32, is_stored: bool) -> usize {
+    fn add(&mut self, record: Arc<StepRecord>, slot: i32, is_stored: bool, letter: Option<Uuid>) -> usize {
         self.taken += 1;
         let number = self.results.len();
         self.by_key.entry(record.key.clone()).or_default().push(number);
-        self.results.push(Done { record, slot, is_stored, taken: Some(self.taken) });
+        self.results.push(Done { record, slot, is_stored, letter, taken: Some(self.taken) });
         number
     }
 }
@@ -181,15 +201,37 @@ pub(crate) struct StepHome {
 }
 
 impl StepHome {
+    /// A result for this key that this attempt has not taken yet.
+    pub(super) fn take(&self, key: &StepKey) -> Option<Found> {
+        self.steps.take(key, &self.attempts)
+    }
+
+    /// How many results of the engine's own of this kind there are.
+    pub(super) fn calls(&self, what: &str) -> usize {
+        let known = lock(&self.steps.0);
+        let is_one = |done: &&Done| {
+            let key = &done.record.key;
+            done.taken.is_some() && key.scope == self.scope && key.arguments.as_deref() == Some(what)
+        };
+        known.results.iter().filter(is_one).count()
+    }
+
     async fn store(&self, found: &Found) -> Result<(), NodeError> {
         let value = codec::encode(&*found.record)?;
         let writes = vec![PendingWrite { slot: found.slot, channel: STEP.into(), value }];
         let writes = TaskWrites { checkpoint: self.checkpoint, task: self.task, path: self.path.clone(), writes };
-        let stored = self.log.write_now(writes).await;
-        stored.map_err(|error| NodeError::from_kind(NodeErrorKind::Saver(error), false))?;
+        let stored = match found.letter {
+            None => self.log.write_now(writes).await,
+            Some(letter) => self.log.write_taking(writes, letter).await,
+        };
+        stored.map_err(unsaved)?;
         self.steps.stored(found.number);
         Ok(())
     }
+}
+
+fn unsaved(error: SaverError) -> NodeError {
+    NodeError::from_kind(NodeErrorKind::Saver(error), false)
 }
 
 impl<C> Run<C> {
@@ -238,7 +280,7 @@ impl<C> Run<C> {
     {
         let Some(home) = self.step_home()? else { return work().await };
         let key = StepKey { scope: home.scope.clone(), name: name.to_owned(), arguments: None };
-        match home.steps.take(&key, &home.attempts) {
+        match home.take(&key) {
             Some(found) => self.again(&home, &found).await,
             None => self.record(&home, key, work().await?).await,
         }
@@ -265,20 +307,34 @@ impl<C> Run<C> {
         F: AsyncFnOnce(&A) -> Result<T, NodeError>,
     {
         let Some(home) = self.step_home()? else { return work(arguments).await };
-        let hash = hash(arguments).map_err(|error| {
-            NodeError::permanent(format!(
-                "the arguments of step `{name}` have no JSON, by which it could be known: {error}"
-            ))
-        })?;
-        let key = StepKey { scope: home.scope.clone(), name: name.to_owned(), arguments: Some(hash) };
-        match home.steps.take(&key, &home.attempts) {
+        let key = StepKey::with(&home, name, arguments)?;
+        match home.take(&key) {
             Some(found) => self.again(&home, &found).await,
             None => self.record(&home, key, work(arguments).await?).await,
         }
     }
 
+    /// The same of a future.
+    pub(crate) async fn step_of<A, T>(
+        &self,
+        name: &str,
+        arguments: &A,
+        work: impl Future<Output = Result<T, NodeError>>,
+    ) -> Result<T, NodeError>
+    where
+        A: Serialize + ?Sized,
+        T: Serialize + DeserializeOwned,
+    {
+        let Some(home) = self.step_home()? else { return work.await };
+        let key = StepKey::with(&home, name, arguments)?;
+        match home.take(&key) {
+            Some(found) => self.again(&home, &found).await,
+            None => self.record(&home, key, work.await?).await,
+        }
+    }
+
     /// A result that was recorded before.
-    async fn again<T: DeserializeOwned>(&self, home: &StepHome, found: &Found) -> Result<T, NodeError> {
+    pub(super) async fn again<T: DeserializeOwned>(&self, home: &StepHome, found: &Found) -> Result<T, NodeError> {
         let StepRecord { key, of, value } = &*found.record;
         let wrong = |reason: String| {
             NodeError::permanent(format!(
@@ -301,15 +357,43 @@ impl<C> Run<C> {
     }
 
     /// Stores a result before anybody sees it.
-    async fn record<T: Serialize>(&self, home: &StepHome, key: StepKey, result: T) -> Result<T, NodeError> {
+    pub(super) async fn record<T: Serialize>(&self, home: &StepHome, key: StepKey, result: T) -> Result<T, NodeError> {
         let value = codec::encode(&result).map_err(|error| {
             let (name, node) = (&key.name, self.node());
             NodeError::permanent(format!("the result of step `{name}` of node `{node}` cannot be stored: {error}"))
         })?;
         // From here on an attempt that is dropped leaves the result to the next.
-        let found = home.steps.put(StepRecord { key, of: short_name::<T>(), value });
+        let found = home.steps.put(StepRecord { key, of: short_name::<T>(), value }, None);
         home.store(&found).await?;
         Ok(result)
+    }
+
+    /// Takes the first signal of this name out of the thread's mailbox.
+    pub(super) async fn take_signal<T: Serialize + DeserializeOwned>(
+        &self,
+        home: &StepHome,
+        key: StepKey,
+        name: &str,
+    ) -> Result<Option<T>, NodeError> {
+        let committer = &home.log.committer;
+        // Two tasks of one run do not take the same.
+        let _turn = committer.mailbox.lock().await;
+        let waiting = committer.mail().await.map_err(unsaved)?;
+        let Some(letter) = waiting.into_iter().find(|it| it.letter.signal.as_deref() == Some(name)) else {
+            return Ok(None);
+        };
+        let letter = letter.letter;
+        let value = codec::decode(&letter.value).map_err(|error| {
+            let (node, of) = (self.node(), type_name::<T>());
+            NodeError::permanent(format!(
+                "the signal `{name}` that node `{node}` waits for is no `{of}`: {error}; it stays in the mailbox of the thread"
+            ))
+        })?;
+        let record = StepRecord { key, of: short_name::<T>(), value: letter.value };
+        let found = home.steps.put(record, Some(letter.id));
+        home.store(&found).await?;
+        self.note_personal();
+        Ok(Some(value))
     }
 
     /// Where the steps of this task are stored; none if the run is not durable.

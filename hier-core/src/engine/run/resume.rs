@@ -63,6 +63,9 @@ where
         load(&reader, (graph.initial)(), newest, saved, false)?;
     runner.take_up(journal(known), state, position);
     let unfit = |error: CodecError| reader.unfit(error);
+    if pending.waits().map_err(unfit)? {
+        committer.waits();
+    }
     let (writes, routes) = pending.null_writes(&reader, &runner.task.state).map_err(unfit)?;
     runner.apply_command(writes, routes)?;
     match given {
@@ -136,6 +139,9 @@ where
             records.push(Record::Writes { namespace, writes });
         }
     }
+    if config.checkpoint.is_none() {
+        records.extend(wake(runner, &mut pending).await?);
+    }
     let command = (commands && !forks).then_some((&writes, &destinations));
     records.extend(caller_record(runner, &pending, checkpoint.id, given.anyone.as_ref(), command)?);
     runner.apply_command(writes, vec![destinations])?;
@@ -163,6 +169,29 @@ where
     };
     runner.resume(resumed, if forks { Source::Fork } else { checkpoint.source });
     Ok(())
+}
+
+/// Answers what is due, and what waits for a signal that has come.
+async fn wake<S, C>(runner: &Runner<S, C>, pending: &mut Pending) -> Result<Vec<Record>, RunError>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+{
+    let Some(journal) = &runner.journal else { return Ok(Vec::new()) };
+    let committer = &journal.log.committer;
+    if !committer.has_waited() {
+        return Ok(Vec::new());
+    }
+    let mail = committer.mail().await.map_err(|error| journal.saver(error))?;
+    let woken = pending.woken(runner.task.run.shared.config.now(), &mail).map_err(|error| runner.unsaved(&error))?;
+    let mut records = Vec::with_capacity(woken.len());
+    for (namespace, writes) in woken {
+        if *namespace == *journal.log.namespace {
+            pending.absorb(writes.clone());
+        }
+        records.push(Record::Writes { namespace, writes });
+    }
+    Ok(records)
 }
 
 /// Stores what came from the caller: it is not to be lost, whatever the run's durability.
@@ -245,6 +274,10 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             applied = self.leave_if_over().await;
         }
         let mut records: Vec<Record> = record.into_iter().collect();
+        let mut taken = Vec::new();
+        if applied.is_ok() && self.task.graph.inbox.is_some() {
+            taken = Box::pin(self.drain()).await?;
+        }
         if applied.is_ok()
             && let Some(step) = self.step_record(Source::Loop)?
         {
@@ -253,7 +286,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             }
             records.push(step);
         }
-        self.commit(records).await?;
+        self.commit_drained(records, taken).await?;
         applied?;
         self.emit_checkpoint(self.step, Source::Loop);
         self.step += 1;

@@ -10,7 +10,7 @@ use tracing::{Instrument, Span};
 
 use crate::checkpoint::{Checkpointer, SaverError, WhenRunning};
 use crate::config::Config;
-use crate::engine::durable::check;
+use crate::engine::durable::{check, due};
 use crate::engine::log::committer;
 use crate::engine::log::committer::Committer;
 use crate::engine::log::task_log::TaskLog;
@@ -149,7 +149,7 @@ pub(crate) async fn claim(
     }
     let lease = saver.acquire(thread, config.claim(unless_said)).await;
     let lease = lease.map_err(|error| RunError::Saver { graph: graph.to_owned(), error })?;
-    Ok(Arc::new(Committer::new(saver.clone(), lease, config.durability)))
+    Ok(Arc::new(Committer::new(saver.clone(), lease, config.durability, graph)))
 }
 
 /// Whether the runtime has timers. It tells only those who try one.
@@ -199,6 +199,13 @@ where
         // Until it is gone it holds the saver.
         renewal.abort();
         let _ = renewal.await;
+    }
+    if committer.has_waited() {
+        // If this fails the thread is due as before, and whoever looks finds out: too often, and never too seldom.
+        let now = runner.task.run.shared.config.now();
+        if let Err(error) = due::settle(committer, &runner.task.graph.renamed, now).await {
+            tracing::debug!(thread = %committer.lease.thread, %error, "cannot say when the thread is due next");
+        }
     }
     committer.release().await;
     let ended = ended?;

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::checkpoint::{Record, Source, TaskWrites};
+use uuid::Uuid;
+
+use crate::checkpoint::{Also, CodecError, Record, Source, TaskWrites};
 use crate::engine::attempt::record::failed;
 use crate::engine::attempt::stored::Failed;
 use crate::engine::durable::journal::StepMetadata;
@@ -12,7 +14,7 @@ use crate::engine::step::Returns;
 use crate::engine::stream::event::{CheckpointEvent, Event, StreamMode};
 use crate::engine::stream::outcome::StopReason;
 use crate::error::RunError;
-use crate::state::Values;
+use crate::state::{Values, Writes};
 
 impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     /// A task that ran alone and did not end well writes down why. One that did is part of the step's checkpoint.
@@ -24,14 +26,54 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
 
     /// Stores a step that has been applied.
     pub(in crate::engine) async fn store_step(&mut self) -> Result<(), RunError> {
+        let taken = if self.task.graph.inbox.is_some() { Box::pin(self.drain()).await? } else { Vec::new() };
         let record = self.step_record(Source::Loop)?;
-        if let Some(record) = record {
-            self.commit(vec![record]).await?;
-        }
+        self.commit_drained(record.into_iter().collect(), taken).await?;
         if self.emitter.is_some() {
             self.emit_checkpoint(self.step, Source::Loop);
         }
         self.offer_answer();
+        Ok(())
+    }
+
+    /// Writes what waits in the mailbox to the inbox, and returns what that was: it is taken with the checkpoint of the step that has
+    /// just been applied. After the last step it waits for the next run.
+    pub(in crate::engine) async fn drain(&mut self) -> Result<Vec<Uuid>, RunError> {
+        let (Some(inbox), Some(journal)) = (self.task.graph.inbox, &self.journal) else { return Ok(Vec::new()) };
+        if self.is_child() || self.position.is_over() {
+            return Ok(Vec::new());
+        }
+        let waiting = journal.log.committer.mail().await.map_err(|error| journal.saver(error))?;
+        let (mut taken, mut writes) = (Vec::new(), Writes::<S>::new());
+        for posted in waiting.into_iter().filter(|posted| posted.letter.signal.is_none()) {
+            let write = self.task.state.write_from(inbox, false, &posted.letter.value);
+            writes.push(write.map_err(|error| self.no_message(posted.letter.id, &error))?);
+            taken.push(posted.letter.id);
+        }
+        if !taken.is_empty() {
+            let Task { graph, state, .. } = &mut self.task;
+            self.position.apply_outside(graph, Arc::make_mut(state), writes)?;
+            self.emit_values();
+        }
+        Ok(taken)
+    }
+
+    fn no_message(&self, letter: Uuid, error: &CodecError) -> RunError {
+        let reason = format!("the message `{letter}` in its mailbox is nothing that the inbox takes any more: {error}");
+        let thread = self.task.run.shared.config.thread_id().unwrap_or_default().to_owned();
+        RunError::Incompatible { graph: self.graph_name(), thread, reason }
+    }
+
+    /// Stores a checkpoint that has messages from outside, and takes these in the same instant.
+    pub(in crate::engine) async fn commit_drained(
+        &self,
+        records: Vec<Record>,
+        taken: Vec<Uuid>,
+    ) -> Result<(), RunError> {
+        match &self.journal {
+            Some(journal) if journal.log.holds() => journal.log.committer.hold(|also| also.taken.extend(taken)),
+            _ => return self.commit_taking(records, Also::taking(taken)).await,
+        }
         Ok(())
     }
 
@@ -54,12 +96,23 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         journal.log.committer.commit(records).await.map_err(|error| journal.saver(error))
     }
 
+    /// Stores records, and what is changed beside them.
+    pub(in crate::engine) async fn commit_taking(&self, records: Vec<Record>, also: Also) -> Result<(), RunError> {
+        let Some(journal) = self.journal.as_ref().filter(|_| !also.is_empty()) else {
+            return self.commit(records).await;
+        };
+        journal.log.committer.commit_also(records, also).await.map_err(|error| journal.saver(error))
+    }
+
     /// Stores what was kept for the end of the run.
     pub(in crate::engine) async fn store_held(&mut self) -> Result<(), RunError> {
+        let is_child = self.is_child();
         let Some(journal) = &mut self.journal else { return Ok(()) };
         let graph = self.task.graph.clone();
         let records = journal.take_held(|| (graph.initial)())?;
-        self.commit(records).await
+        // What stands beside the records is changed with the last of them: the root's.
+        let also = if is_child { Also::default() } else { journal.log.committer.take_held() };
+        self.commit_taking(records, also).await
     }
 
     /// What tasks have done, in slots below these, cannot be applied: it counts as not done.

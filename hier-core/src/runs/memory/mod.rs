@@ -18,8 +18,8 @@ use super::queue::Queue;
 use super::run::{Cancel, Claimed, NewRun, Run, RunClaim, Settlement};
 use super::thread::{IfExists, NewThread, ThreadPatch, ThreadRow};
 use crate::checkpoint::{
-    Checkpointer, Claim, Lease, ListQuery, Listed, MemorySaver, Prune, Record, Saved, SaverError, ThreadInfo,
-    WhenRunning,
+    Also, Checkpointer, Claim, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, MemorySaver, Posted, Prune,
+    Record, Saved, SaverError, ThreadInfo, WhenRunning,
 };
 use crate::sync::{Mutex, MutexGuard, lock};
 use tables::{Entry, Tables};
@@ -355,6 +355,22 @@ impl Checkpointer for MemoryRuns {
 
     async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
         self.saver.commit(lease, records).await
+    }
+
+    async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
+        self.saver.commit_also(lease, records, also).await
+    }
+
+    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
+        self.saver.post(thread, graph, letter).await
+    }
+
+    async fn mail(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
+        self.saver.mail(thread).await
+    }
+
+    async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
+        self.saver.due(query).await
     }
 
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {

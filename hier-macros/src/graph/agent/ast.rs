@@ -50,6 +50,7 @@ pub(in super::super) struct Membership {
     pub(in super::super) args: Option<Type>,
     pub(in super::super) on_entry: Option<Path>,
     pub(in super::super) on_exit: Option<Path>,
+    pub(in super::super) inbox: Option<Ident>,
 }
 
 /// The options of a policy.

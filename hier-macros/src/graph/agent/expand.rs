@@ -305,6 +305,16 @@ pub(in super::super) fn hooks(member: &Membership, state: &Type, context: &Token
     })
 }
 
+/// The channel to which messages from outside are written: an item of `impl Graph`.
+pub(in super::super) fn inbox(member: &Membership, state: &Type) -> Option<TokenStream> {
+    let channel = member.inbox.as_ref()?;
+    Some(quote_spanned! {channel.span()=>
+        fn inbox() -> ::core::option::Option<::std::string::String> {
+            ::core::option::Option::Some(__hier::inbox(&<#state as __hier::State>::channels().#channel))
+        }
+    })
+}
+
 /// What a graph is as a subagent.
 pub(in super::super) fn membership(name: &Ident, member: &Membership, state: &Type) -> TokenStream {
     let policy = policy(member.policy.as_ref(), state, None);

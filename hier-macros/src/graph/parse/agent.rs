@@ -30,6 +30,7 @@ pub(super) fn field(input: ParseStream<'_>, word: &Ident, body: &mut Body, error
         symbol::ARGS => body.member.args = Some(input.parse::<Type>()?),
         symbol::ON_ENTRY => body.member.on_entry = Some(input.parse()?),
         symbol::ON_EXIT => body.member.on_exit = Some(input.parse()?),
+        symbol::INBOX => body.member.inbox = Some(name(input, "expected a channel")?),
         _ => {
             if let Some(agent) = &mut body.agent {
                 return agent_field(input, word, agent, errors);

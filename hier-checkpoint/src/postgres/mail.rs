@@ -1,0 +1,207 @@
+//! Mailboxes of threads, and when threads are due.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use hier_core::checkpoint::{Also, DueChange, DueQuery, DueThread, Letter, MAILBOX_BYTES, Posted, SaverError};
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::Postgres;
+use super::client::Client;
+use super::fault::Fault;
+use super::session::{Parameter, Session, Transaction, retrying};
+use super::store::{Owner, Stored, store};
+use super::text::{escape, unescape};
+use crate::place::Place;
+use crate::rows::Batch;
+
+/// Milliseconds since 1970, up to the next whole one: nobody is woken too early.
+fn due_at(at: SystemTime) -> i64 {
+    millis(at + Duration::from_nanos(999_999))
+}
+
+fn millis(at: SystemTime) -> i64 {
+    i64::try_from(at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()).unwrap_or(i64::MAX)
+}
+
+fn time(millis: i64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or_default())
+}
+
+/// A mailbox, in a transaction.
+#[derive(Clone, Copy)]
+struct Mailbox<'a> {
+    session: &'a Session,
+    client: &'a Client,
+    thread: &'a str,
+}
+
+impl Postgres {
+    pub(super) async fn post_letter(&self, thread: &str, graph: &str, letter: &Letter) -> Result<bool, SaverError> {
+        let (session, vault) = (&self.0.session, &self.0.vault);
+        self.ready().await?;
+        let value = vault.seal(Place::Letter { thread, id: letter.id }, letter.value.clone())?;
+        retrying!(session, client => {
+            let transaction = Transaction::begin(client).await?;
+            let mailbox = Mailbox { session, client: transaction.client(), thread };
+            let posted = mailbox.post(graph, letter, &value).await;
+            transaction.end(posted).await
+        })
+    }
+
+    pub(super) async fn letters(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
+        let (session, vault) = (&self.0.session, &self.0.vault);
+        self.ready().await?;
+        retrying!(session, client => {
+            let rows = Mailbox { session, client: &client, thread }.waiting().await?;
+            rows.iter().map(|row| {
+                let (number, id): (i64, Uuid) = (row.try_get(0)?, row.try_get(1)?);
+                let value = vault.open(Place::Letter { thread, id }, row.try_get(3)?)?;
+                let letter = match row.try_get::<_, Option<&str>>(2)? {
+                    Some(name) => Letter::signal(id, unescape(name), value),
+                    None => Letter::message(id, value),
+                };
+                Ok(Posted::new(u64::try_from(number).unwrap_or_default(), letter))
+            }).collect::<Result<Vec<_>, Fault>>()
+        })
+    }
+
+    pub(super) async fn due_threads(&self, query: &DueQuery) -> Result<Vec<DueThread>, SaverError> {
+        let session = &self.0.session;
+        self.ready().await?;
+        let graphs: Vec<_> = query.graphs.iter().map(|graph| escape(graph)).collect();
+        let (by, limit) = (millis(query.by), i64::try_from(query.limit).unwrap_or(i64::MAX));
+        let sql = session.statements.with_schema(
+            "select thread, at from {s}.due where graph = any($1) and at <= $2 order by at, thread limit $3",
+        );
+        retrying!(session, client => {
+            let with: [Parameter<'_>; 3] = [(&graphs, Type::TEXT_ARRAY), (&by, Type::INT8), (&limit, Type::INT8)];
+            let rows = session.query(&client, &sql, &with).await?;
+            let read = |row: &Row| Ok(DueThread::new(unescape(row.try_get(0)?), time(row.try_get(1)?)));
+            rows.iter().map(read).collect::<Result<Vec<_>, Fault>>()
+        })
+    }
+
+    /// Stores a batch and changes what stands beside it, in one transaction. `commit` is the same each time it is tried.
+    pub(super) async fn store_also(
+        &self,
+        thread: &Arc<str>,
+        token: u64,
+        batch: &Batch,
+        also: &Also,
+    ) -> Result<Stored, SaverError> {
+        let (session, commit) = (&self.0.session, Uuid::new_v4());
+        retrying!(session, client => {
+            let transaction = Transaction::begin(client).await?;
+            let mailbox = Mailbox { session, client: transaction.client(), thread };
+            let stored = mailbox.store(token, batch, also, commit).await;
+            transaction.end(stored).await
+        })
+    }
+}
+
+impl Mailbox<'_> {
+    async fn run(self, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+        self.session.query(self.client, &self.session.statements.with_schema(sql), with).await
+    }
+
+    /// Until the end of the transaction nobody else changes the mailbox, so that the numbers of letters are in the order in which they
+    /// can be seen, and that a letter which comes while somebody says when the thread is due is not missed.
+    async fn hold(self) -> Result<(), Fault> {
+        let name = escape(self.thread);
+        self.run("select pg_advisory_xact_lock(hashtextextended('{s} ' || $1, 7))::text", &[(&name, Type::TEXT)])
+            .await?;
+        Ok(())
+    }
+
+    async fn post(self, graph: &str, letter: &Letter, value: &[u8]) -> Result<bool, Fault> {
+        self.hold().await?;
+        let name = escape(self.thread);
+        let known = "select 1 from {s}.mail where thread = $1 and id = $2";
+        if !self.run(known, &[(&name, Type::TEXT), (&letter.id, Type::UUID)]).await?.is_empty() {
+            return Ok(false);
+        }
+        let waiting = "select coalesce(sum(size), 0)::bigint from {s}.mail where thread = $1 and taken is null";
+        let waiting: i64 = super::session::first(&self.run(waiting, &[(&name, Type::TEXT)]).await?)?;
+        let size = letter.size();
+        if usize::try_from(waiting).unwrap_or(usize::MAX).saturating_add(size) > MAILBOX_BYTES {
+            return Err(SaverError::MailboxFull { thread: self.thread.to_owned() }.into());
+        }
+        let (size, signal) = (i64::try_from(size).unwrap_or(i64::MAX), letter.signal.as_deref().map(escape));
+        let sql = "insert into {s}.mail (thread, id, signal, value, size) values ($1, $2, $3, $4, $5)";
+        let with: [Parameter<'_>; 5] = [
+            (&name, Type::TEXT),
+            (&letter.id, Type::UUID),
+            (&signal, Type::TEXT),
+            (&value, Type::BYTEA),
+            (&size, Type::INT8),
+        ];
+        self.run(sql, &with).await?;
+        if letter.signal.is_some() {
+            self.no_later_than(graph, now()).await?;
+        }
+        Ok(true)
+    }
+
+    async fn waiting(self) -> Result<Vec<Row>, Fault> {
+        let name = escape(self.thread);
+        let sql = "select number, id, signal, value from {s}.mail where thread = $1 and taken is null order by number";
+        self.run(sql, &[(&name, Type::TEXT)]).await
+    }
+
+    async fn store(self, token: u64, batch: &Batch, also: &Also, commit: Uuid) -> Result<Stored, Fault> {
+        let stored = store(self.session, self.client, &Owner::Held(self.thread, token), batch).await?;
+        if matches!(stored, Stored::Done) {
+            self.hold().await?;
+            self.take(&also.taken, commit).await?;
+            self.change_due(also.due.as_ref()).await?;
+        }
+        Ok(stored)
+    }
+
+    async fn take(self, letters: &[Uuid], commit: Uuid) -> Result<(), Fault> {
+        let name = escape(self.thread);
+        for id in letters {
+            // That it was there has to be known: its value is not. What this commit has taken before its answer was lost is its own.
+            let sql = "update {s}.mail set taken = $3, value = '', size = 0
+                where thread = $1 and id = $2 and (taken is null or taken = $3) returning 1";
+            let with: [Parameter<'_>; 3] = [(&name, Type::TEXT), (id, Type::UUID), (&commit, Type::UUID)];
+            if self.run(sql, &with).await?.is_empty() {
+                return Err(SaverError::no_letter(self.thread, *id).into());
+            }
+        }
+        Ok(())
+    }
+
+    async fn change_due(self, due: Option<&DueChange>) -> Result<(), Fault> {
+        let name = escape(self.thread);
+        match due {
+            Some(DueChange::NoLaterThan { at, graph }) => self.no_later_than(graph, due_at(*at)).await,
+            Some(DueChange::Exactly { at, graph, seen }) => {
+                let seen = i64::try_from(*seen).unwrap_or(i64::MAX);
+                let sql = "select 1 from {s}.mail where thread = $1 and taken is null and signal is not null and number > $2 limit 1";
+                let woken = !self.run(sql, &[(&name, Type::TEXT), (&seen, Type::INT8)]).await?.is_empty();
+                self.run("delete from {s}.due where thread = $1", &[(&name, Type::TEXT)]).await?;
+                match at.map(due_at).into_iter().chain(woken.then(now)).min() {
+                    Some(at) => self.no_later_than(graph, at).await,
+                    None => Ok(()),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn no_later_than(self, graph: &str, at: i64) -> Result<(), Fault> {
+        let (name, graph) = (escape(self.thread), escape(graph));
+        let sql = "insert into {s}.due as old (thread, graph, at) values ($1, $2, $3)
+            on conflict (thread) do update set graph = excluded.graph, at = least(old.at, excluded.at)";
+        self.run(sql, &[(&name, Type::TEXT), (&graph, Type::TEXT), (&at, Type::INT8)]).await?;
+        Ok(())
+    }
+}
+
+fn now() -> i64 {
+    millis(SystemTime::now())
+}

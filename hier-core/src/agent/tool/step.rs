@@ -1,0 +1,92 @@
+//! Calls of tools as durable steps.
+
+use std::future::Future;
+
+use serde::{Deserialize, Serialize};
+
+use super::ToolOutput;
+use crate::error::NodeError;
+use crate::graph::{Command, Task};
+use crate::message::{Content, Message, ToolCall};
+use crate::state::{ChannelWrite, Values};
+
+/// What a tool returned, as it is stored.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum StoredOutput {
+    Content(Content),
+    Messages(Vec<Message>),
+    /// The writes of a command.
+    Writes(Vec<StoredWrite>),
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredWrite {
+    channel: String,
+    overwrite: bool,
+    #[serde(with = "serde_bytes")]
+    value: Vec<u8>,
+}
+
+/// Makes a call once, whatever happens around it: what it returned is stored with the task, as [`Run::step`](crate::Run::step) does.
+/// A call whose arguments do not fit, and one that fails, is not. Used by `#[tool]`.
+pub async fn once<S: Values, C>(
+    task: &Task<S, C>,
+    call: &ToolCall,
+    work: impl Future<Output = Result<ToolOutput<S>, NodeError>>,
+) -> Result<ToolOutput<S>, NodeError> {
+    if task.run().step_home()?.is_none() {
+        return work.await;
+    }
+    let mut misfit = None;
+    let stored = async {
+        match work.await? {
+            ToolOutput::Content(content) => Ok(StoredOutput::Content(content)),
+            ToolOutput::Messages(messages) => Ok(StoredOutput::Messages(messages)),
+            ToolOutput::Command(command) => pack(call, command),
+            ToolOutput::Invalid(mistake) => {
+                misfit = Some(mistake);
+                Err(NodeError::permanent("the arguments do not fit"))
+            }
+        }
+    };
+    let stored = task.run().step_of(&format!("tool {}", call.name), &(&call.id, &call.args), stored).await;
+    if let Some(mistake) = misfit {
+        return Ok(ToolOutput::Invalid(mistake));
+    }
+    Ok(match stored? {
+        StoredOutput::Content(content) => ToolOutput::Content(content),
+        StoredOutput::Messages(messages) => ToolOutput::Messages(messages),
+        StoredOutput::Writes(writes) => ToolOutput::Command(unpack(task, writes)?),
+    })
+}
+
+fn pack<S: Values>(call: &ToolCall, command: Command<S>) -> Result<StoredOutput, NodeError> {
+    if !command.jumps.is_empty() || command.parent.is_some() {
+        return Err(NodeError::permanent(format!(
+            "the tool `{}` is a step and returned a command that leads somewhere, which is not recorded: let it return an update, or \
+             take `step` away",
+            call.name
+        )));
+    }
+    let mut writes = Vec::with_capacity(command.writes.len());
+    for write in &command.writes {
+        let Some(stored) = write.stored() else { continue };
+        let mut value = Vec::new();
+        stored.encode(&mut value)?;
+        writes.push(StoredWrite { channel: write.name().to_owned(), overwrite: write.is_overwrite(), value });
+    }
+    Ok(StoredOutput::Writes(writes))
+}
+
+fn unpack<S: Values, C>(task: &Task<S, C>, stored: Vec<StoredWrite>) -> Result<Command<S>, NodeError> {
+    let (state, mut command) = (task.state(), Command::new());
+    for StoredWrite { channel, overwrite, value } in stored {
+        let mut channels = (0..).map_while(|index| state.channel(index));
+        let index = channels.position(|spec| spec.name == *channel).ok_or_else(|| {
+            NodeError::permanent(format!("a tool has written the channel `{channel}`, which the state has no longer"))
+        })?;
+        command.writes.push(state.write_from(index, overwrite, &value)?);
+    }
+    Ok(command)
+}

@@ -1,0 +1,144 @@
+//! What reaches a thread from outside its runs, and when a thread is due: messages, signals, timers.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use uuid::Uuid;
+
+/// How many bytes may wait in the mailbox of one thread: [`SaverError::MailboxFull`](super::SaverError::MailboxFull) beyond.
+pub const MAILBOX_BYTES: usize = 16 << 20;
+
+/// What a letter takes of the mailbox beside its value.
+pub const LETTER_OVERHEAD: usize = 256;
+
+/// Something that was sent to a thread: a message for the inbox of its graph, or a signal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Letter {
+    /// The id: of two letters with one id to one thread the second is ignored, also once the first was taken.
+    pub id: Uuid,
+    /// The name of the signal; none for a message.
+    pub signal: Option<Arc<str>>,
+    /// The value, encoded.
+    pub value: Vec<u8>,
+}
+
+impl Letter {
+    /// A message for the inbox of the thread's graph.
+    pub fn message(id: Uuid, value: Vec<u8>) -> Self {
+        Self { id, signal: None, value }
+    }
+
+    /// A signal.
+    pub fn signal(id: Uuid, name: impl Into<Arc<str>>, value: Vec<u8>) -> Self {
+        Self { id, signal: Some(name.into()), value }
+    }
+
+    /// What it takes of the mailbox.
+    pub fn size(&self) -> usize {
+        LETTER_OVERHEAD + self.value.len() + self.signal.as_ref().map_or(0, |name| name.len())
+    }
+}
+
+/// A letter that waits in a mailbox.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Posted {
+    /// Its number: greater than that of every letter that was posted to the thread before.
+    pub number: u64,
+    /// The letter.
+    pub letter: Letter,
+}
+
+impl Posted {
+    /// A letter with its number.
+    pub fn new(number: u64, letter: Letter) -> Self {
+        Self { number, letter }
+    }
+}
+
+/// What a commit changes beside its records, in the same instant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Also {
+    /// The letters that are taken from the thread's mailbox. All of them must be there.
+    pub taken: Vec<Uuid>,
+    /// When the thread is due.
+    pub due: Option<DueChange>,
+}
+
+impl Also {
+    /// Takes these letters.
+    pub fn taking(taken: Vec<Uuid>) -> Self {
+        Self { taken, due: None }
+    }
+
+    /// Says when the thread is due.
+    pub fn due(due: DueChange) -> Self {
+        Self { taken: Vec::new(), due: Some(due) }
+    }
+
+    /// Whether nothing is changed.
+    pub fn is_empty(&self) -> bool {
+        self.taken.is_empty() && self.due.is_none()
+    }
+}
+
+/// When a thread is due: when somebody has to look at it next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DueChange {
+    /// Then, or before, if it is due before.
+    NoLaterThan {
+        /// Then.
+        at: SystemTime,
+        /// The graph that is to be driven.
+        graph: Arc<str>,
+    },
+    /// Then, whatever was said before; not at all if none. If a signal was posted after the one with the number `seen`, the thread
+    /// stays due for it.
+    Exactly {
+        /// Then.
+        at: Option<SystemTime>,
+        /// The graph that is to be driven.
+        graph: Arc<str>,
+        /// The greatest number of a letter that is known to whoever says it; 0 for none.
+        seen: u64,
+    },
+}
+
+/// Which threads to list as due.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DueQuery {
+    /// Those that are due then or before.
+    pub by: SystemTime,
+    /// Those of these graphs.
+    pub graphs: Vec<String>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+impl DueQuery {
+    /// Threads of these graphs that are due at this time, at most so many.
+    pub fn new(by: SystemTime, graphs: Vec<String>, limit: usize) -> Self {
+        Self { by, graphs, limit }
+    }
+}
+
+/// A thread that is due.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DueThread {
+    /// The thread.
+    pub thread: Arc<str>,
+    /// Since when.
+    pub at: SystemTime,
+}
+
+impl DueThread {
+    /// A thread that is due since then.
+    pub fn new(thread: impl Into<Arc<str>>, at: SystemTime) -> Self {
+        Self { thread: thread.into(), at }
+    }
+}

@@ -1,0 +1,128 @@
+//! The mailboxes of threads in memory, and when threads are due.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use uuid::Uuid;
+
+use crate::checkpoint::{Also, DueChange, DueQuery, DueThread, Letter, MAILBOX_BYTES, Posted, SaverError};
+
+/// All mailboxes.
+#[derive(Debug, Default)]
+pub(super) struct Mail {
+    boxes: HashMap<Arc<str>, Mailbox>,
+    /// For each graph its threads, by when they are due.
+    due: HashMap<Arc<str>, BTreeSet<(SystemTime, Arc<str>)>>,
+    last: u64,
+}
+
+/// What was sent to one thread.
+#[derive(Debug, Default)]
+struct Mailbox {
+    waiting: Vec<Posted>,
+    /// The ids of all that ever came.
+    known: HashSet<Uuid>,
+    due: Option<(SystemTime, Arc<str>)>,
+}
+
+impl Mail {
+    pub(super) fn post(
+        &mut self,
+        thread: &str,
+        graph: &str,
+        letter: Letter,
+        now: SystemTime,
+    ) -> Result<bool, SaverError> {
+        let (name, mailbox) = self.open(thread);
+        if mailbox.known.contains(&letter.id) {
+            return Ok(false);
+        }
+        let waiting: usize = mailbox.waiting.iter().map(|posted| posted.letter.size()).sum();
+        if waiting + letter.size() > MAILBOX_BYTES {
+            return Err(SaverError::MailboxFull { thread: thread.to_owned() });
+        }
+        let wakes = letter.signal.is_some();
+        mailbox.known.insert(letter.id);
+        self.last += 1;
+        let posted = Posted::new(self.last, letter);
+        self.open(&name).1.waiting.push(posted);
+        if wakes {
+            self.no_later_than(&name, now, graph.into());
+        }
+        Ok(true)
+    }
+
+    pub(super) fn of(&self, thread: &str) -> Vec<Posted> {
+        self.boxes.get(thread).map(|mailbox| mailbox.waiting.clone()).unwrap_or_default()
+    }
+
+    /// Changes what the commit says, or nothing.
+    pub(super) fn commit(&mut self, thread: &Arc<str>, also: &Also, now: SystemTime) -> Result<(), SaverError> {
+        let waiting = self.boxes.get(thread).map(|mailbox| mailbox.waiting.as_slice()).unwrap_or_default();
+        let mut taken = HashSet::with_capacity(also.taken.len());
+        for id in &also.taken {
+            if !taken.insert(*id) || !waiting.iter().any(|posted| posted.letter.id == *id) {
+                return Err(SaverError::no_letter(thread, *id));
+            }
+        }
+        if let Some(mailbox) = self.boxes.get_mut(thread) {
+            mailbox.waiting.retain(|posted| !taken.contains(&posted.letter.id));
+        }
+        match &also.due {
+            None => {}
+            Some(DueChange::NoLaterThan { at, graph }) => self.no_later_than(thread, *at, graph.clone()),
+            Some(DueChange::Exactly { at, graph, seen }) => {
+                let waiting = self.boxes.get(thread).map(|mailbox| mailbox.waiting.as_slice()).unwrap_or_default();
+                let wakes = |posted: &&Posted| posted.number > *seen && posted.letter.signal.is_some();
+                let woken = waiting.iter().find(wakes).map(|_| now);
+                self.set_due(thread, at.iter().copied().chain(woken).min().map(|at| (at, graph.clone())));
+            }
+        }
+        Ok(())
+    }
+
+    /// The threads that are due, longest first.
+    pub(super) fn due(&self, query: &DueQuery) -> Vec<DueThread> {
+        let of_graph = |graph: &String| self.due.get(graph.as_str()).into_iter().flatten().take(query.limit);
+        let due = query.graphs.iter().flat_map(of_graph).filter(|(at, _)| *at <= query.by);
+        let mut found: Vec<_> = due.map(|(at, thread)| DueThread::new(thread.clone(), *at)).collect();
+        found.sort_by(|a, b| (a.at, &a.thread).cmp(&(b.at, &b.thread)));
+        found.truncate(query.limit);
+        found
+    }
+
+    /// Forgets a thread.
+    pub(super) fn delete(&mut self, thread: &str) {
+        if let Some((name, _)) = self.boxes.get_key_value(thread) {
+            let name = name.clone();
+            self.set_due(&name, None);
+            self.boxes.remove(&name);
+        }
+    }
+
+    fn open(&mut self, thread: &str) -> (Arc<str>, &mut Mailbox) {
+        let name = self.boxes.get_key_value(thread).map_or_else(|| Arc::from(thread), |(name, _)| name.clone());
+        (name.clone(), self.boxes.entry(name).or_default())
+    }
+
+    fn no_later_than(&mut self, thread: &Arc<str>, at: SystemTime, graph: Arc<str>) {
+        let known = self.boxes.get(thread).and_then(|mailbox| mailbox.due.as_ref()).map(|(at, _)| *at);
+        self.set_due(thread, Some((known.map_or(at, |known| known.min(at)), graph)));
+    }
+
+    fn set_due(&mut self, thread: &Arc<str>, due: Option<(SystemTime, Arc<str>)>) {
+        if due.is_none() && !self.boxes.contains_key(thread) {
+            return;
+        }
+        let before = std::mem::replace(&mut self.open(thread).1.due, due.clone());
+        if let Some((at, graph)) = before
+            && let Some(threads) = self.due.get_mut(&graph)
+        {
+            threads.remove(&(at, thread.clone()));
+        }
+        if let Some((at, graph)) = due {
+            self.due.entry(graph).or_default().insert((at, thread.clone()));
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! What a task waits for: a person's answer, a time, a signal.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::run::Inbox;
+use super::{Run, StepKey};
+use crate::error::{NodeError, NodeErrorKind};
+use crate::question::{Asker, Question, QuestionKind};
+
+/// A question that is being asked: [`Run::interrupt`]. Await it.
+#[must_use = "nothing is asked before this is awaited"]
+pub struct Interrupt<'a, A, C = ()> {
+    run: &'a Run<C>,
+    /// What is asked, until it has been.
+    value: Option<Result<Value, serde_json::Error>>,
+    due: Option<SystemTime>,
+    default: Option<Result<Value, serde_json::Error>>,
+    schema: Option<Value>,
+    answer: PhantomData<fn() -> A>,
+}
+
+impl<A, C> std::fmt::Debug for Interrupt<'_, A, C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Interrupt").field("question", &self.value).field("due", &self.due).finish_non_exhaustive()
+    }
+}
+
+impl<A, C> Interrupt<'_, A, C> {
+    /// Who has no answer at this time gets this one: whoever drives the thread gives it
+    /// ([`CompiledGraph::sweeper`](crate::graph::CompiledGraph::sweeper), or a run that goes on with `()`). An answer that comes
+    /// later is refused, as a second one is. The time is that of the first time the question was asked.
+    ///
+    /// ```
+    /// # use std::time::{Duration, SystemTime};
+    /// # use hier_core::prelude::*;
+    /// async fn approve(run: &Run) -> Result<bool> {
+    ///     let end_of_day = SystemTime::now() + Duration::from_secs(8 * 60 * 60);
+    ///     run.interrupt(&"May it be sent?").until(end_of_day, false).await
+    /// }
+    /// # let _ = approve;
+    /// ```
+    pub fn until(mut self, time: SystemTime, default: A) -> Self
+    where
+        A: Serialize,
+    {
+        self.due = Some(time);
+        self.default = Some(serde_json::to_value(default));
+        self
+    }
+
+    /// Gives the question the JSON schema of its answer ([`Question::schema`]), for whoever shows it.
+    pub fn schema(mut self) -> Self
+    where
+        A: JsonSchema,
+    {
+        self.schema = Some(schemars::schema_for!(A).to_value());
+        self
+    }
+}
+
+impl<A: DeserializeOwned, C> Future for Interrupt<'_, A, C> {
+    type Output = Result<A, NodeError>;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+        Poll::Ready(self.ask())
+    }
+}
+
+impl<A: DeserializeOwned, C> Interrupt<'_, A, C> {
+    fn ask(&mut self) -> Result<A, NodeError> {
+        let value = self.value.take().ok_or_else(|| NodeError::permanent("a question was awaited twice"))??;
+        let inbox = self.run.inbox.as_deref();
+        let (number, answer) = inbox.map_or((0, None), Inbox::next);
+        let mut question = self.run.question(number, value);
+        question.schema = self.schema.take();
+        if let (Some(due), Some(default)) = (self.due, self.default.take()) {
+            (question.due, question.default) = (Some(due), Some(default?));
+            // Asked again, it has no more time than before.
+            let before = inbox.into_iter().flat_map(|inbox| &inbox.questions);
+            let before = before.filter(|before| before.id == question.id).find_map(|before| before.due);
+            question.due = before.or(question.due);
+        }
+        let Some(answer) = answer else {
+            return Err(NodeError::from_kind(NodeErrorKind::Interrupt(vec![question]), false));
+        };
+        self.run.note_personal();
+        A::deserialize(&answer).map_err(|error| {
+            let reason = format!("{answer} is no answer to `{}`: {error}", question.value);
+            NodeError::from_kind(NodeErrorKind::WrongAnswer { question: Box::new(question), reason }, false)
+        })
+    }
+}
+
+impl<C> Run<C> {
+    /// Asks something that only somebody outside can answer.
+    ///
+    /// The run stops, once the other tasks of the step have ended, with
+    /// [`Outcome::Interrupted`](crate::Outcome::Interrupted), which has the question. The error must be returned from the
+    /// node (`?`). When the thread goes on with an answer ([`Command::resume`](crate::graph::Command::resume)), the node runs
+    /// again from its beginning, and this call returns the answer; the n-th call of a node gets the n-th answer.
+    ///
+    /// An answer that is no `A` fails the run and is not taken: the question stays and can be answered again. Without a
+    /// checkpointer there is nothing to go on with. See [`Interrupt::until`] for a question that does not wait for ever.
+    pub fn interrupt<A: DeserializeOwned>(&self, question: &impl Serialize) -> Interrupt<'_, A, C> {
+        let value = Some(serde_json::to_value(question));
+        Interrupt { run: self, value, due: None, default: None, schema: None, answer: PhantomData }
+    }
+
+    /// Waits until this time, across the ends of processes.
+    ///
+    /// The time is recorded with the task as a step is ([`Run::step`]): when the task runs again it does not wait anew. A wait of
+    /// at most [`Config::sleep_in_place`](crate::Config::sleep_in_place) (10 s unless said otherwise) is waited where it is: the run
+    /// goes on, and holds its thread. For a longer one the run stops with [`Outcome::Interrupted`](crate::Outcome::Interrupted) and a
+    /// question of the kind [`QuestionKind::Timer`](crate::QuestionKind::Timer); the error must be returned from the node (`?`).
+    /// Whoever drives the thread lets it go on when it is due: a [sweeper](crate::graph::CompiledGraph::sweeper), or a run with
+    /// `()`. It is never too early; it may be late.
+    ///
+    /// Without a checkpointer it is waited in place. A saver without timers refuses a long wait.
+    pub async fn sleep_until(&self, time: SystemTime) -> Result<(), NodeError> {
+        let Some(home) = self.step_home()? else { return self.wait_until(time).await };
+        let key = StepKey::own(&home, "", "sleep");
+        let due = match home.take(&key) {
+            Some(found) => self.again::<u64>(&home, &found).await?,
+            None => {
+                let due = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos().div_ceil(1_000_000);
+                self.record(&home, key, u64::try_from(due).unwrap_or(u64::MAX)).await?
+            }
+        };
+        let due = UNIX_EPOCH.checked_add(Duration::from_millis(due)).unwrap_or(time);
+        let left = due.duration_since(self.shared.config.now()).unwrap_or_default();
+        if left <= self.shared.config.sleep_in_place {
+            return self.wait_until(due).await;
+        }
+        let mut question = self.waiting(&format!("sleep {}", home.calls("sleep")), json!("sleep"));
+        (question.kind, question.due) = (QuestionKind::Timer, Some(due));
+        Err(NodeError::from_kind(NodeErrorKind::Interrupt(vec![question]), false))
+    }
+
+    /// Waits for so long: [`Run::sleep_until`].
+    pub async fn sleep(&self, duration: Duration) -> Result<(), NodeError> {
+        let now = self.shared.config.now();
+        let time = now.checked_add(duration);
+        self.sleep_until(time.ok_or_else(|| NodeError::permanent("the time of a sleep is beyond what can be counted"))?)
+            .await
+    }
+
+    async fn wait_until(&self, time: SystemTime) -> Result<(), NodeError> {
+        let left = time.duration_since(self.shared.config.now()).unwrap_or_default();
+        if !left.is_zero() {
+            self.heartbeat();
+            tokio::time::sleep(left).await;
+        }
+        Ok(())
+    }
+
+    /// Waits for a signal of this name: [`CompiledGraph::send`](crate::graph::CompiledGraph::send).
+    ///
+    /// Signals wait in the mailbox of the thread, also those that came before anybody asked; the first of this name is taken, and
+    /// recorded with the task in the same commit: no other task gets it, and this one gets it again whenever it runs again. If
+    /// there is none, the run stops with [`Outcome::Interrupted`](crate::Outcome::Interrupted) and a question of the kind
+    /// [`QuestionKind::Signal`](crate::QuestionKind::Signal); the error must be returned from the node (`?`). Whoever drives the
+    /// thread lets it go on when the signal has come.
+    ///
+    /// A signal that is no `T` is an error and is not taken. Needs a checkpointer that has mailboxes.
+    pub async fn signal<T: Serialize + DeserializeOwned>(&self, name: &str) -> Result<T, NodeError> {
+        let Some(home) = self.step_home()? else {
+            return Err(NodeError::permanent(format!(
+                "graph `{}` has no checkpointer, so nobody can send it the signal `{name}`: give it one with `.checkpointer(…)`",
+                self.graph()
+            )));
+        };
+        let key = StepKey::own(&home, name, "signal");
+        if let Some(found) = home.take(&key) {
+            return self.again(&home, &found).await;
+        }
+        if let Some(value) = self.take_signal(&home, key, name).await? {
+            return Ok(value);
+        }
+        let mut question = self.waiting(&format!("signal {name}"), json!({ "signal": name }));
+        question.kind = QuestionKind::Signal(name.into());
+        Err(NodeError::from_kind(NodeErrorKind::Interrupt(vec![question]), false))
+    }
+
+    /// A question of this task, by its number.
+    fn question(&self, number: usize, value: Value) -> Question {
+        let name = if number > 0 { format!("|{number}") } else { String::new() };
+        let asker = self.base.map(|checkpoint| Asker {
+            namespace: self.shared.namespace.join("|"),
+            checkpoint,
+            task: self.task_id(),
+            path: self.place().to_string(),
+            number,
+        });
+        Question { asker, ..self.named_question(&name, value) }
+    }
+
+    /// Something that this task waits for and nobody answers.
+    fn waiting(&self, what: &str, value: Value) -> Question {
+        self.named_question(&format!("|{what}"), value)
+    }
+
+    fn named_question(&self, name: &str, value: Value) -> Question {
+        let mut place: String = self.shared.namespace.iter().flat_map(|level| [level, "|"]).collect();
+        place.push_str(self.node());
+        place.push(':');
+        place.push_str(&self.task_id().to_string());
+        place.push_str(name);
+        let id = format!("{:032x}", xxhash_rust::xxh3::xxh3_128(place.as_bytes()));
+        Question::new(id, vec![self.node().to_owned()], value)
+    }
+}

@@ -1,0 +1,240 @@
+//! Drives the threads of a graph for which a time or a signal has come.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use futures_util::StreamExt;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::CompiledGraph;
+use crate::checkpoint::{Checkpointer, DueQuery, SaverError, WhenRunning};
+use crate::config::Config;
+use crate::engine::program::{GraphOutput, Input};
+use crate::engine::{self, Outcome};
+use crate::error::RunError;
+use crate::state::Values;
+
+/// How many threads are driven at once, unless said otherwise.
+const CONCURRENCY: usize = 8;
+/// How many threads are looked at in one go.
+const LIMIT: usize = 256;
+/// When a thread is looked at again that could not be driven.
+const AGAIN: Duration = Duration::from_secs(60);
+
+type ContextOf<C> = Arc<dyn Fn(&str) -> C + Send + Sync>;
+
+/// Drives the threads of a graph that are due: [`CompiledGraph::sweeper`].
+pub struct DueSweeper<S: Values, C, I, O> {
+    graph: CompiledGraph<S, C, I, O>,
+    context: ContextOf<C>,
+    config: Config,
+    concurrency: usize,
+    clock: Arc<dyn Fn() -> SystemTime + Send + Sync>,
+}
+
+impl<S: Values, C, I, O> fmt::Debug for DueSweeper<S, C, I, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DueSweeper").field("graph", &self.graph).finish_non_exhaustive()
+    }
+}
+
+/// A thread that was driven.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Driven<O> {
+    /// The thread.
+    pub thread: String,
+    /// What came of it.
+    pub outcome: Result<Outcome<O>, RunError>,
+}
+
+/// A sweeper in the background; it stops when this is dropped, with the runs that it drives.
+#[derive(Debug)]
+pub struct SweepHandle {
+    _task: AbortOnDropHandle<()>,
+}
+
+impl<S, C, I, O> CompiledGraph<S, C, I, O>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+    I: 'static,
+    O: GraphOutput<S> + Send + 'static,
+{
+    /// What drives the threads of this graph for which a time has come ([`Run::sleep_until`](crate::Run::sleep_until),
+    /// [`Interrupt::until`](crate::Interrupt::until)) or a signal ([`Run::signal`](crate::Run::signal)). `context` makes the context
+    /// of each run, of the thread's id.
+    ///
+    /// Any number of processes may sweep the threads of one saver: who drives one holds its lease, and what was answered is
+    /// answered. A thread whose process was killed meanwhile is found again once its lease has run out.
+    ///
+    /// ```
+    /// # use std::time::{Duration, SystemTime};
+    /// # use hier_core::prelude::*;
+    /// # use hier_core::checkpoint::MemorySaver;
+    /// # #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+    /// # struct Case { reminded: bool }
+    /// const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+    ///
+    /// async fn remind(run: &Run) -> Result<CaseUpdate> {
+    ///     run.sleep(WEEK).await?;
+    ///     Ok(Case::update().reminded(true))
+    /// }
+    /// # graph! { Reminder<Case> = Graph { nodes: [remind], edges: [START >> remind >> END] } }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<()> {
+    /// let graph = Reminder::compile().checkpointer(MemorySaver::new());
+    /// let asleep = graph.invoke(Case::update(), Config::thread("case-17"), ()).await?;
+    /// assert!(!asleep.is_finished());
+    ///
+    /// let sweeper = graph.sweeper(|_thread| ());
+    /// assert!(sweeper.drive_due(SystemTime::now()).await?.is_empty());
+    /// let driven = sweeper.drive_due(SystemTime::now() + WEEK).await?;
+    /// assert!(driven[0].outcome.as_ref().is_ok_and(|outcome| outcome.state().reminded));
+    ///
+    /// let in_the_background = sweeper.every(Duration::from_secs(5));
+    /// # drop(in_the_background);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn sweeper(&self, context: impl Fn(&str) -> C + Send + Sync + 'static) -> DueSweeper<S, C, I, O> {
+        DueSweeper {
+            graph: self.clone(),
+            context: Arc::new(context),
+            config: Config::default(),
+            concurrency: CONCURRENCY,
+            clock: Arc::new(SystemTime::now),
+        }
+    }
+}
+
+impl<S, C, I, O> DueSweeper<S, C, I, O>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+    I: 'static,
+    O: GraphOutput<S> + Send + 'static,
+{
+    /// How the threads are run: durability, limits, metadata. Its thread and checkpoint are of no effect.
+    #[must_use]
+    pub fn config(mut self, config: Config) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// How many threads are driven at once: at least one; 8 unless said otherwise.
+    #[must_use]
+    pub fn concurrency(mut self, threads: usize) -> Self {
+        self.concurrency = threads.max(1);
+        self
+    }
+
+    /// By which clock [`DueSweeper::every`] goes: the system's unless said otherwise.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Drives the threads that are due at this time, those first that have been for longest, and returns what came of each. Threads that
+    /// somebody else runs are left to them. Dropping the future cancels the runs.
+    pub async fn drive_due(&self, now: SystemTime) -> Result<Vec<Driven<O>>, RunError> {
+        let (saver, program) = (self.graph.saver("drive")?, &self.graph.inner);
+        let graph = program.plan.graph();
+        let old = program.renamed.iter().filter(|(_, new)| new == graph).map(|(old, _)| old.clone());
+        let graphs = old.chain([graph.to_owned()]).collect();
+        let due = saver.due(DueQuery::new(now, graphs, LIMIT)).await;
+        let due = due.map_err(|error| RunError::Saver { graph: graph.to_owned(), error })?;
+        let drives = due.into_iter().map(|due| self.drive(due.thread, now));
+        let driven = futures_util::stream::iter(drives).buffered(self.concurrency).collect::<Vec<_>>().await;
+        Ok(driven.into_iter().flatten().collect())
+    }
+
+    /// Drives what is due in the background, again and again after `every`, until the handle is dropped. What fails is told through
+    /// `tracing`. Needs a tokio runtime.
+    #[must_use = "the sweeper stops when its handle is dropped"]
+    pub fn every(self, every: Duration) -> SweepHandle {
+        SweepHandle { _task: AbortOnDropHandle::new(tokio::spawn(self.sweep_forever(every))) }
+    }
+
+    async fn sweep_forever(self, every: Duration) {
+        loop {
+            match self.drive_due((self.clock)()).await {
+                Ok(driven) => {
+                    for Driven { thread, outcome } in driven {
+                        match outcome {
+                            Ok(outcome) => {
+                                tracing::debug!(
+                                    thread,
+                                    finished = outcome.is_finished(),
+                                    "drove a thread that was due"
+                                );
+                            }
+                            Err(error) => tracing::warn!(thread, %error, "a thread that was due failed"),
+                        }
+                    }
+                }
+                Err(error) => tracing::warn!(%error, "cannot look for threads that are due; trying again later"),
+            }
+            tokio::time::sleep(every).await;
+        }
+    }
+
+    /// Drives a thread; nothing comes of it if it is not due after all, or somebody else has it.
+    async fn drive(&self, thread: Arc<str>, now: SystemTime) -> Option<Driven<O>> {
+        let (saver, program) = (self.graph.attached.saver.as_ref()?, &self.graph.inner);
+        let mut config = self.config.clone().at(now).when_running(WhenRunning::Reject);
+        config.thread = Some(thread.to_string());
+        config.checkpoint = None;
+        let failed = |error| RunError::Saver { graph: program.plan.graph().to_owned(), error };
+        let driven = |outcome| Some(Driven { thread: thread.to_string(), outcome });
+        let waiting = match engine::waiting(saver, &thread, &program.renamed, now).await {
+            Ok(waiting) => waiting,
+            Err(error) => return driven(Err(failed(error))),
+        };
+        if waiting.at.is_none_or(|at| at > now) {
+            // The thread has gone on meanwhile, or nobody waits for the signal that came.
+            return self.settle(saver, &config, None).await.err().and_then(|error| driven(Err(error)));
+        }
+        let context = Arc::new((self.context)(&thread));
+        let (graph, attached) = (program.clone(), self.graph.attached.clone());
+        let outcome = engine::run(graph, attached, Input::Continue, Arc::new(config.clone()), context, None).await;
+        match outcome {
+            Err(RunError::Saver { error: SaverError::Busy { .. }, .. }) => None,
+            Ok(outcome) => driven(Ok(outcome.map(O::from_owned))),
+            Err(error) => {
+                if engine::waiting(saver, &thread, &program.renamed, now)
+                    .await
+                    .is_ok_and(|left| left.at.is_some_and(|at| at <= now))
+                {
+                    // Whatever keeps it from being driven: others come first meanwhile. If this fails too, it is found at once again.
+                    let _ = self.settle(saver, &config, Some(now + AGAIN)).await;
+                }
+                driven(Err(error))
+            }
+        }
+    }
+
+    /// Says under the lease when the thread is due, or when it is to be looked at again.
+    async fn settle(
+        &self,
+        saver: &Arc<dyn Checkpointer>,
+        config: &Config,
+        again: Option<SystemTime>,
+    ) -> Result<(), RunError> {
+        let program = &self.graph.inner;
+        let graph = program.plan.graph();
+        let committer = match engine::claim(saver, config, WhenRunning::Reject, graph).await {
+            Ok(committer) => committer,
+            Err(RunError::Saver { error: SaverError::Busy { .. }, .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let settled = match again {
+            None => engine::settle(&committer, &program.renamed, config.now()).await.map(|_| ()),
+            Some(again) => engine::postpone(&committer, again).await,
+        };
+        committer.release().await;
+        settled.map_err(|error| RunError::Saver { graph: graph.to_owned(), error })
+    }
+}

@@ -1,0 +1,123 @@
+//! Sending to a thread: messages for the inbox of its graph, and signals.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::CompiledGraph;
+use crate::checkpoint::{CodecError, Letter, codec};
+use crate::config::Config;
+use crate::engine::program::GraphOutput;
+use crate::error::RunError;
+use crate::state::Values;
+
+/// A signal: a name and a value, for a task that waits in [`Run::signal`](crate::Run::signal).
+#[derive(Debug)]
+pub struct Signal {
+    name: Arc<str>,
+    value: Result<Vec<u8>, CodecError>,
+}
+
+impl Signal {
+    /// A signal of this name.
+    pub fn new(name: impl Into<Arc<str>>, value: &impl Serialize) -> Self {
+        Self { name: name.into(), value: codec::encode(value) }
+    }
+}
+
+/// What is sent to a thread with [`CompiledGraph::send`]: a [`Signal`], or a message, which is any value that the inbox takes.
+pub struct Mail {
+    id: Option<Uuid>,
+    signal: Option<Arc<str>>,
+    value: Result<Vec<u8>, CodecError>,
+}
+
+impl fmt::Debug for Mail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mail").field("id", &self.id).field("signal", &self.signal).finish_non_exhaustive()
+    }
+}
+
+impl Mail {
+    /// A message for the inbox of the graph: what its channel takes, or one item of it.
+    pub fn message(value: &impl Serialize) -> Self {
+        Self { id: None, signal: None, value: codec::encode(value) }
+    }
+
+    /// The id of what is sent: what is sent again with the same id is ignored, however often a sender tries. Unless it is given each is
+    /// new.
+    #[must_use]
+    pub fn id(mut self, id: Uuid) -> Self {
+        self.id = Some(id);
+        self
+    }
+}
+
+impl<T: Serialize> From<T> for Mail {
+    fn from(message: T) -> Self {
+        Self::message(&message)
+    }
+}
+
+impl From<Signal> for Mail {
+    fn from(signal: Signal) -> Self {
+        Self { id: None, signal: Some(signal.name), value: signal.value }
+    }
+}
+
+impl<S, C, I, O> CompiledGraph<S, C, I, O>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+    O: GraphOutput<S>,
+{
+    /// Sends something to a thread from outside its runs, and says whether it is new ([`Mail::id`]). When this returns it survives a
+    /// crash. The thread need not exist, and may be running anywhere.
+    ///
+    /// A [`Signal`] goes to the first task that asks for it with [`Run::signal`](crate::Run::signal), now or later; a thread that
+    /// waits for it is due at once ([`CompiledGraph::sweeper`]).
+    ///
+    /// ```
+    /// # use hier_core::prelude::*;
+    /// # use hier_core::checkpoint::MemorySaver;
+    /// # use hier_core::graph::Signal;
+    /// # #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+    /// # struct Order { receipt: String }
+    /// async fn ship(run: &Run) -> Result<OrderUpdate> {
+    ///     let receipt: String = run.signal("paid").await?;
+    ///     Ok(Order::update().receipt(receipt))
+    /// }
+    /// # graph! { Shop<Order> = Graph { nodes: [ship], edges: [START >> ship >> END] } }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<()> {
+    /// let shop = Shop::compile().checkpointer(MemorySaver::new());
+    /// shop.send("order-7", Signal::new("paid", &"r-17")).await?; // before the order is there
+    /// let end = shop.invoke(Order::update(), Config::thread("order-7"), ()).await?;
+    /// assert_eq!(end.state().receipt, "r-17");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Anything else is a message for the graph's `inbox`. It is written to that channel between two supersteps, in the commit of the
+    /// checkpoint that first has it: exactly once, whatever is killed meanwhile, and by one of the machines that try. A thread that
+    /// runs gets it after the step that is running, unless that was the last; one at rest with its next run.
+    ///
+    /// What the inbox does not take is refused, and so is what is more than [`MAILBOX_BYTES`](crate::checkpoint::MAILBOX_BYTES).
+    pub async fn send(&self, to: impl Into<Config>, mail: impl Into<Mail>) -> Result<bool, RunError> {
+        let (config, mail) = (to.into(), mail.into());
+        let graph = self.inner.plan.graph();
+        let saver = self.saver("send to")?;
+        let thread = config.thread_id().ok_or_else(|| RunError::NoThread { graph: graph.to_owned() })?;
+        let refused = |reason: String| RunError::Send { graph: graph.to_owned(), reason };
+        let value = mail.value.map_err(|error| refused(format!("it cannot be stored: {error}")))?;
+        let id = mail.id.unwrap_or_else(Uuid::new_v4);
+        let letter = match mail.signal {
+            Some(name) => Letter::signal(id, name, value),
+            None => Letter::message(id, self.inner.fit(value).map_err(refused)?),
+        };
+        let posted = saver.post(thread, graph, letter).await;
+        posted.map_err(|error| RunError::Saver { graph: graph.to_owned(), error })
+    }
+}

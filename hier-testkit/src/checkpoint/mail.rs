@@ -1,0 +1,261 @@
+//! Mailboxes of threads, and when threads are due.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use uuid::Uuid;
+
+use super::kit::Change::Set;
+use super::kit::{Line, Outcome, claim, get, has_values, holds, same, superseded};
+use super::{Failure, Subject};
+use hier_core::checkpoint::{
+    Also, Checkpointer, DueChange, DueQuery, Letter, MAILBOX_BYTES, Prune, SaverError, Strategy,
+};
+
+/// As the cases of the other groups; a saver that says that it has no mailboxes has nothing to keep.
+macro_rules! mail_cases {
+    ($($name:ident),+ $(,)?) => {
+        pub(super) const CASES: &[super::Case] = &[$(super::Case {
+            group: "mail",
+            name: stringify!($name),
+            run: |saver| Box::pin(async move {
+                if has_mailboxes(&saver).await? { $name(saver).await } else { Ok(()) }
+            }),
+        }),+];
+    };
+}
+
+mail_cases!(
+    letters_wait_in_the_order_in_which_they_came,
+    a_letter_with_a_known_id_changes_nothing,
+    letters_are_taken_with_the_commit,
+    a_commit_that_takes_what_is_not_there_stores_nothing,
+    whoever_was_superseded_takes_nothing,
+    a_mailbox_is_bounded_in_bytes,
+    a_mailbox_goes_with_its_thread,
+    a_mailbox_is_not_copied,
+    pruning_leaves_the_mailbox,
+    sweeping_leaves_the_mailbox_of_a_thread_without_a_history,
+    threads_are_due_by_time_and_graph,
+    no_later_than_keeps_the_earlier,
+    exactly_replaces_unless_a_signal_came,
+    a_signal_makes_a_thread_due_and_a_message_does_not,
+);
+
+async fn has_mailboxes(saver: &Subject) -> Result<bool, Failure> {
+    match saver.post("probe", "g", letter(1, "probe")).await {
+        Err(SaverError::NotSupported { .. }) => Ok(false),
+        posted => {
+            posted?;
+            saver.delete_thread("probe").await?;
+            Ok(true)
+        }
+    }
+}
+
+fn letter(number: u128, text: &str) -> Letter {
+    Letter::message(Uuid::from_u128(number), text.as_bytes().to_vec())
+}
+
+fn signal(number: u128, name: &str) -> Letter {
+    Letter::signal(Uuid::from_u128(number), name, b"value".to_vec())
+}
+
+async fn waiting(saver: &Subject, thread: &str) -> Result<Vec<Letter>, Failure> {
+    Ok(saver.mail(thread).await?.into_iter().map(|posted| posted.letter).collect())
+}
+
+fn at(seconds: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(2_000_000_000 + seconds)
+}
+
+async fn due(saver: &Subject, seconds: u64, graphs: &[&str]) -> Result<Vec<String>, Failure> {
+    let graphs = graphs.iter().map(|graph| (*graph).to_owned()).collect();
+    let found = saver.due(DueQuery::new(at(seconds), graphs, 10)).await?;
+    Ok(found.into_iter().map(|due| due.thread.to_string()).collect())
+}
+
+fn is_invalid<T: std::fmt::Debug>(what: &str, result: &Result<T, SaverError>) -> Outcome {
+    match result {
+        Err(SaverError::Invalid(_)) => Ok(()),
+        other => Err(Failure(format!("{what}: {other:?} instead of `Invalid`"))),
+    }
+}
+
+async fn letters_wait_in_the_order_in_which_they_came(saver: Subject) -> Outcome {
+    same("an unknown thread's mail", &waiting(&saver, "t").await?, &Vec::new())?;
+    let held = claim(&saver, "t").await?;
+    let letters = [letter(3, "a"), signal(1, "s"), letter(2, "")];
+    for letter in &letters {
+        holds("it is new", saver.post("t", "g", letter.clone()).await?)?;
+    }
+    holds("it is new to another thread", saver.post("u", "g", letters[0].clone()).await?)?;
+    same("the letters", &waiting(&saver, "t").await?, &letters.to_vec())?;
+    let numbers: Vec<u64> = saver.mail("t").await?.iter().map(|posted| posted.number).collect();
+    holds("their numbers grow", numbers.is_sorted_by(|a, b| a < b))?;
+    holds("the lease is not touched", saver.commit(&held, Vec::new()).await.is_ok())
+}
+
+async fn a_letter_with_a_known_id_changes_nothing(saver: Subject) -> Outcome {
+    saver.post("t", "g", letter(1, "first")).await?;
+    holds("it is known", !saver.post("t", "g", letter(1, "second")).await?)?;
+    same("the letters", &waiting(&saver, "t").await?, &vec![letter(1, "first")])?;
+    let lease = claim(&saver, "t").await?;
+    saver.commit_also(&lease, Vec::new(), Also::taking(vec![Uuid::from_u128(1)])).await?;
+    holds("it is known once it was taken", !saver.post("t", "g", letter(1, "third")).await?)?;
+    same("the letters at last", &waiting(&saver, "t").await?, &Vec::new())
+}
+
+async fn letters_are_taken_with_the_commit(saver: Subject) -> Outcome {
+    for number in 1..=3 {
+        saver.post("t", "g", letter(number, "x")).await?;
+    }
+    let lease = claim(&saver, "t").await?;
+    let mut line = Line::root();
+    let taken = Also::taking(vec![Uuid::from_u128(3), Uuid::from_u128(1)]);
+    saver.commit_also(&lease, vec![line.next(&[Set("x", b"1")])], taken).await?;
+    same("what is left", &waiting(&saver, "t").await?, &vec![letter(2, "x")])?;
+    has_values("the checkpoint", &get(&saver, "t", "", None).await?, &[("x", &[b"1"])])?;
+    saver.commit_also(&lease, vec![line.next(&[Set("x", b"2")])], Also::default()).await?;
+    has_values("one without anything beside it", &get(&saver, "t", "", None).await?, &[("x", &[b"2"])])
+}
+
+async fn a_commit_that_takes_what_is_not_there_stores_nothing(saver: Subject) -> Outcome {
+    saver.post("t", "g", letter(1, "x")).await?;
+    saver.post("u", "g", letter(2, "x")).await?;
+    let lease = claim(&saver, "t").await?;
+    let mut line = Line::root();
+    for unknown in [2, 3] {
+        let taken = Also::taking(vec![Uuid::from_u128(1), Uuid::from_u128(unknown)]);
+        is_invalid("an unknown letter", &saver.commit_also(&lease, vec![line.clone().next(&[])], taken).await)?;
+    }
+    same("the letters", &waiting(&saver, "t").await?, &vec![letter(1, "x")])?;
+    same("what was stored", &saver.get("t", "", None).await?, &None)?;
+    saver.commit_also(&lease, vec![line.next(&[])], Also::taking(vec![Uuid::from_u128(1)])).await?;
+    let again = saver.commit_also(&lease, vec![line.next(&[])], Also::taking(vec![Uuid::from_u128(1)])).await;
+    is_invalid("one that was taken", &again)
+}
+
+async fn whoever_was_superseded_takes_nothing(saver: Subject) -> Outcome {
+    saver.post("t", "g", letter(1, "x")).await?;
+    let old = claim(&saver, "t").await?;
+    let new = claim(&saver, "t").await?;
+    let taken = || Also::taking(vec![Uuid::from_u128(1)]);
+    superseded("the old run's commit", &saver.commit_also(&old, vec![Line::root().next(&[])], taken()).await)?;
+    let exactly = DueChange::Exactly { at: Some(at(0)), graph: "g".into(), seen: 0 };
+    superseded("its timer", &saver.commit_also(&old, Vec::new(), Also::due(exactly)).await)?;
+    same("the letters", &waiting(&saver, "t").await?, &vec![letter(1, "x")])?;
+    same("what is due", &due(&saver, 9, &["g"]).await?, &Vec::new())?;
+    saver.commit_also(&new, vec![Line::root().next(&[])], taken()).await?;
+    same("the letters at last", &waiting(&saver, "t").await?, &Vec::new())
+}
+
+async fn a_mailbox_is_bounded_in_bytes(saver: Subject) -> Outcome {
+    let half = |number: u128| Letter::message(Uuid::from_u128(number), vec![7; MAILBOX_BYTES / 2]);
+    saver.post("t", "g", half(1)).await?;
+    match saver.post("t", "g", half(2)).await {
+        Err(SaverError::MailboxFull { thread }) => same("the thread", &thread, &"t".to_owned())?,
+        other => return Err(Failure(format!("{other:?} instead of `MailboxFull`"))),
+    }
+    holds("another thread has room", saver.post("u", "g", half(2)).await?)?;
+    let lease = claim(&saver, "t").await?;
+    saver.commit_also(&lease, Vec::new(), Also::taking(vec![Uuid::from_u128(1)])).await?;
+    holds("there is room again, and the id is new", saver.post("t", "g", half(2)).await?)
+}
+
+async fn a_mailbox_goes_with_its_thread(saver: Subject) -> Outcome {
+    let lease = claim(&saver, "t").await?;
+    saver.commit(&lease, vec![Line::root().next(&[])]).await?;
+    for thread in ["t", "only mail"] {
+        saver.post(thread, "g", signal(1, "s")).await?;
+        saver.delete_thread(thread).await?;
+        same("the letters", &waiting(&saver, thread).await?, &Vec::new())?;
+    }
+    same("what is due", &due(&saver, 9, &["g"]).await?, &Vec::new())?;
+    holds("the id is new again", saver.post("t", "g", signal(1, "s")).await?)
+}
+
+async fn a_mailbox_is_not_copied(saver: Subject) -> Outcome {
+    let lease = claim(&saver, "t").await?;
+    saver.commit(&lease, vec![Line::root().next(&[])]).await?;
+    saver.post("t", "g", signal(1, "s")).await?;
+    saver.post("copy", "g", letter(2, "of what was there before")).await?;
+    saver.copy_thread("t", "copy").await?;
+    same("the copy's letters", &waiting(&saver, "copy").await?, &Vec::new())?;
+    same("the source's letters", &waiting(&saver, "t").await?, &vec![signal(1, "s")])?;
+    same("what is due", &due(&saver, 9, &["g"]).await?, &vec!["t".to_owned()])
+}
+
+async fn pruning_leaves_the_mailbox(saver: Subject) -> Outcome {
+    let lease = claim(&saver, "t").await?;
+    saver.commit(&lease, vec![Line::root().next(&[])]).await?;
+    saver.release(&lease).await?;
+    saver.post("t", "g", signal(1, "s")).await?;
+    let prune = Prune { strategy: Strategy::KeepLatest, ..Prune::default() };
+    saver.prune(prune).await?;
+    same("the letters", &waiting(&saver, "t").await?, &vec![signal(1, "s")])?;
+    same("what is due", &due(&saver, 9, &["g"]).await?, &vec!["t".to_owned()])
+}
+
+async fn sweeping_leaves_the_mailbox_of_a_thread_without_a_history(saver: Subject) -> Outcome {
+    saver.post("t", "g", letter(1, "x")).await?;
+    let lease = claim(&saver, "t").await?;
+    saver.release(&lease).await?;
+    saver.sweep().await?;
+    same("the letters", &waiting(&saver, "t").await?, &vec![letter(1, "x")])
+}
+
+async fn is_due(saver: &Subject, thread: &str, due: DueChange) -> Outcome {
+    let lease = claim(saver, thread).await?;
+    Ok(saver.commit_also(&lease, Vec::new(), Also::due(due)).await?)
+}
+
+fn exactly(at: Option<SystemTime>, seen: u64) -> DueChange {
+    DueChange::Exactly { at, graph: "g".into(), seen }
+}
+
+async fn threads_are_due_by_time_and_graph(saver: Subject) -> Outcome {
+    for (thread, graph, seconds) in [("a", "g", 3), ("b", "h", 2), ("c", "g", 1), ("d", "g", 9)] {
+        is_due(&saver, thread, DueChange::NoLaterThan { at: at(seconds), graph: graph.into() }).await?;
+    }
+    same("at first", &due(&saver, 0, &["g", "h"]).await?, &Vec::new())?;
+    same("of one graph", &due(&saver, 3, &["g"]).await?, &vec!["c".to_owned(), "a".to_owned()])?;
+    let of_both = ["c", "b", "a"].map(str::to_owned).to_vec();
+    same("of both graphs", &due(&saver, 8, &["g", "h"]).await?, &of_both)?;
+    same("of none", &due(&saver, 8, &[]).await?, &Vec::new())?;
+    let two = saver.due(DueQuery::new(at(9), vec!["g".to_owned(), "h".to_owned()], 2)).await?;
+    let two: Vec<_> = two.into_iter().map(|due| (due.thread.to_string(), due.at)).collect();
+    same("two of them", &two, &vec![("c".to_owned(), at(1)), ("b".to_owned(), at(2))])
+}
+
+async fn no_later_than_keeps_the_earlier(saver: Subject) -> Outcome {
+    for seconds in [5, 3, 7] {
+        is_due(&saver, "t", DueChange::NoLaterThan { at: at(seconds), graph: "g".into() }).await?;
+    }
+    same("before", &due(&saver, 2, &["g"]).await?, &Vec::new())?;
+    same("then", &due(&saver, 3, &["g"]).await?, &vec!["t".to_owned()])?;
+    is_due(&saver, "t", exactly(Some(at(5)), 0)).await?;
+    same("later", &due(&saver, 4, &["g"]).await?, &Vec::new())?;
+    is_due(&saver, "t", exactly(None, 0)).await?;
+    same("never", &due(&saver, 99, &["g"]).await?, &Vec::new())
+}
+
+async fn exactly_replaces_unless_a_signal_came(saver: Subject) -> Outcome {
+    saver.post("t", "g", signal(1, "s")).await?;
+    let seen = saver.mail("t").await?.last().map_or(0, |posted| posted.number);
+    saver.post("t", "g", signal(2, "s")).await?;
+    is_due(&saver, "t", exactly(None, seen)).await?;
+    same("one came meanwhile", &due(&saver, 0, &["g"]).await?, &vec!["t".to_owned()])?;
+    let seen = saver.mail("t").await?.last().map_or(0, |posted| posted.number);
+    is_due(&saver, "t", exactly(Some(at(5)), seen)).await?;
+    same("all are known", &due(&saver, 4, &["g"]).await?, &Vec::new())?;
+    saver.post("t", "g", letter(3, "a message")).await?;
+    is_due(&saver, "t", exactly(None, seen)).await?;
+    same("a message came", &due(&saver, 9, &["g"]).await?, &Vec::new())
+}
+
+async fn a_signal_makes_a_thread_due_and_a_message_does_not(saver: Subject) -> Outcome {
+    saver.post("message", "g", letter(1, "x")).await?;
+    saver.post("signal", "g", signal(1, "s")).await?;
+    saver.post("other", "h", signal(1, "s")).await?;
+    same("what is due", &due(&saver, 0, &["g"]).await?, &vec!["signal".to_owned()])
+}
