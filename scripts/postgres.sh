@@ -7,6 +7,9 @@
 #   scripts/postgres.sh tls FOLDER      from its next start on it refuses connections that are not encrypted; FOLDER/root.pem
 #                                       is the root of its certificate, which is for 127.0.0.1; `desk` has to have a password
 #   scripts/postgres.sh crash FOLDER    kills it, as a crash would; `start` lets it recover, at the same URL
+#   scripts/postgres.sh pool FOLDER URL     starts a pgbouncer before the server at URL, which gives each transaction another
+#                                           of two connections, with its files in FOLDER, and prints its own URL
+#   scripts/postgres.sh unpool FOLDER       stops it
 set -euo pipefail
 
 usage() { sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
@@ -74,6 +77,26 @@ tls() {
     ) >"$1/tls.log" 2>&1 || { cat "$1/tls.log" >&2; return 1; }
 }
 
+pool() {
+    local folder=$1 server=${2#*@} port pooler
+    pooler=$(command -v pgbouncer || ls /usr/sbin/pgbouncer 2>/dev/null) \
+        || { echo "pgbouncer is not installed: apt-get install pgbouncer" >&2; return 3; }
+    server=${server%%/*}
+    port=$(free_port)
+    printf '%s\n' '[databases]' "* = host=${server%:*} port=${server#*:} user=hier" \
+        '[pgbouncer]' 'listen_addr = 127.0.0.1' "listen_port = $port" 'unix_socket_dir =' 'auth_type = any' \
+        'pool_mode = transaction' 'default_pool_size = 2' 'max_client_conn = 500' "logfile = $folder/pooler.log" \
+        "pidfile = $folder/pooler.pid" >"$folder/pooler.ini"
+    [ "$(id -u)" != 0 ] || chown -R "$user" "$folder"
+    as_user "$pooler" -q -d "$folder/pooler.ini" || { cat "$folder/pooler.log" >&2; return 1; }
+    for _ in $(seq 100); do
+        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null && { echo "postgres://hier@127.0.0.1:$port/postgres"; return; }
+        sleep 0.1
+    done
+    cat "$folder/pooler.log" >&2
+    return 1
+}
+
 stop() { as_user "$bin/pg_ctl" -D "$1/data" -m "$2" -w -t 60 stop >/dev/null; }
 
 case "${1:-}:$#" in
@@ -81,10 +104,13 @@ case "${1:-}:$#" in
     stop:2) stop "$(realpath "$2")" fast ;;
     tls:2) tls "$(realpath "$2")" ;;
     crash:2) stop "$(realpath "$2")" immediate ;;
+    pool:3) pool "$(realpath "$2")" "$3" ;;
+    unpool:2) kill "$(cat "$2/pooler.pid")" ;;
     with:0 | with:1) usage ;;
     with:*)
         shift
-        folder=$(mktemp -d)
+        # In memory, if there is a file system for that: nothing of it is to last.
+        folder=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)
         chmod 755 "$folder"
         trap 'stop "$folder" immediate 2>/dev/null || true; rm -rf "$folder"' EXIT
         HIER_TEST_POSTGRES=$(start "$folder")

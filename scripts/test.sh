@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the checks of the project: format, lints, docs, tests. Needs a stable Rust toolchain; Postgres is installed if it is
-# missing (apt-get), and with --all what the programs of other people need, too.
+# Runs the checks of the project: format, lints, docs, tests. Needs a stable Rust toolchain; Postgres and pgbouncer are installed if
+# they are missing (apt-get), and with --all what the programs of other people need, too.
 #
 #   scripts/test.sh          what a change must pass
 #   scripts/test.sh --all    also the tests against other people's programs, which are installed into .tools/
@@ -37,9 +37,12 @@ cargo package --quiet --no-verify --allow-dirty --locked \
     --package hier-spec --package hier-macros --package hier-core --package hier-checkpoint --package hier-models \
     --package hier-testkit --package hier --package hier-cli
 
-if ! ls -d /usr/lib/postgresql/*/bin >/dev/null 2>&1 && ! command -v initdb >/dev/null; then
-    step "installing Postgres"
-    install=(apt-get install --yes --no-install-recommends postgresql)
+packages=()
+ls -d /usr/lib/postgresql/*/bin >/dev/null 2>&1 || command -v initdb >/dev/null || packages+=(postgresql)
+[ -x /usr/sbin/pgbouncer ] || command -v pgbouncer >/dev/null || packages+=(pgbouncer)
+if [ "${#packages[@]}" != 0 ]; then
+    step "installing ${packages[*]}"
+    install=(apt-get install --yes --no-install-recommends "${packages[@]}")
     if [ "$(id -u)" = 0 ]; then
         apt-get update --quiet && "${install[@]}"
     else
@@ -66,9 +69,6 @@ example() {
                 && run_example "$name" --db "sqlite:$scratch/approval.db" answer yes \
                 && grep --quiet paid "$scratch/out"
             ;;
-        server) run_example "$name" --selftest ;;
-        # Serves until it is stopped: the clients of LangGraph's server drive it, with --all.
-        compat_server) ;;
         crash_target) run_example "$name" --db "sqlite:$scratch/crash.db" --thread t1 --log "$scratch/crash.log" ;;
         *) run_example "$name" ;;
     esac || { cat "$scratch/out"; exit 1; }
@@ -89,11 +89,6 @@ if $all; then
     step "real model servers"
     # Named so that what is compiled already is used.
     ./scripts/llm.sh cargo test --workspace --all-features --locked --test servers
-
-    step "the Python client of LangGraph's server"
-    [ -x .tools/langgraph-sdk/bin/python ] || python3 -m venv .tools/langgraph-sdk
-    .tools/langgraph-sdk/bin/pip install --quiet langgraph-sdk==0.4.14 websockets
-    .tools/langgraph-sdk/bin/python hier-server/tests/sdk.py "${CARGO_TARGET_DIR:-target}/debug/examples/compat_server"
 
     step "fresh scenarios of the reference"
     ./scripts/fresh-scenarios.sh

@@ -9,7 +9,7 @@ use hier_checkpoint::{Postgres, PostgresOptions};
 use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, SaverError, WhenRunning};
 use hier_testkit::checkpoint::{self as suite, Report};
 use kit::pooler::pooler;
-use kit::server::{Road, Server, server};
+use kit::server::{Bouncer, Road, Server, server};
 
 /// A schema for each case.
 async fn report(schema: &str, url: &str, options: PostgresOptions) -> Report {
@@ -26,6 +26,14 @@ async fn report(schema: &str, url: &str, options: PostgresOptions) -> Report {
 async fn it_keeps_the_contract() {
     let Some(url) = server() else { return };
     let report = report("plain", &url, Postgres::options()).await;
+    assert!(report.passed(), "{report}");
+}
+
+/// The real one, in its mode of transactions: nothing may be left behind in a connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn behind_pgbouncer_it_keeps_the_contract() {
+    let Some(bouncer) = Bouncer::start() else { return };
+    let report = report("bounced", &bouncer.url, Postgres::options()).await;
     assert!(report.passed(), "{report}");
 }
 

@@ -24,9 +24,12 @@ pub(crate) struct Server {
     pub(crate) url: String,
 }
 
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/postgres.sh");
+/// The script's exit code if what it was to start is not installed.
+const MISSING: i32 = 3;
+
 fn script(action: &str, folder: &Path) -> Option<String> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/postgres.sh");
-    let done = Command::new(script).arg(action).arg(folder).output().expect("the script");
+    let done = Command::new(SCRIPT).arg(action).arg(folder).output().expect("the script");
     done.status.success().then(|| String::from_utf8_lossy(&done.stdout).trim().to_owned())
 }
 
@@ -59,6 +62,35 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         script("crash", &self.folder);
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A pgbouncer before a server: each transaction may get another connection.
+pub(crate) struct Bouncer {
+    folder: PathBuf,
+    pub(crate) url: String,
+}
+
+impl Bouncer {
+    /// Before the server for tests; says so if there is none, or no pgbouncer.
+    pub(crate) fn start() -> Option<Self> {
+        let server = server()?;
+        let folder = tempfile::tempdir().expect("a folder").keep();
+        let done = Command::new(SCRIPT).arg("pool").arg(&folder).arg(server).output().expect("the script");
+        let told = String::from_utf8_lossy(&done.stderr);
+        if done.status.code() == Some(MISSING) {
+            println!("SKIPPED: {told}");
+            return None;
+        }
+        assert!(done.status.success(), "{told}");
+        Some(Self { folder, url: String::from_utf8_lossy(&done.stdout).trim().to_owned() })
+    }
+}
+
+impl Drop for Bouncer {
+    fn drop(&mut self) {
+        script("unpool", &self.folder);
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
