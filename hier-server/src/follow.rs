@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hier_core::runs::{EventQuery, EventRow, Listener, Run};
+use hier_core::runs::{EventQuery, EventRow, Listener, Run, RunsError};
 use uuid::Uuid;
 
 use crate::app::App;
@@ -53,7 +53,11 @@ impl Follow {
     async fn look(&mut self) -> ApiResult<bool> {
         let mut query = EventQuery::after(&*self.thread, self.after);
         query.run = self.run;
-        let page = self.app.runs.events(query).await.map_err(refused)?;
+        let page = match self.app.runs.events(query).await {
+            // It may be made yet: clients listen before they start the first run.
+            Err(RunsError::NoThread { .. }) => return Ok(false),
+            page => page.map_err(refused)?,
+        };
         // Events of other runs need not be looked at again.
         let last = page.events.last().map_or(self.after, |row| row.number);
         self.after = last.max(self.after);

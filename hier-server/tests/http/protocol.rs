@@ -156,3 +156,18 @@ async fn a_failure_is_told() {
     assert!(told[1].data["params"]["data"]["error"].as_str().unwrap().contains("boom!"), "{told:?}");
     desk.stop().await;
 }
+
+#[tokio::test]
+async fn a_thread_is_listened_to_before_it_is_there() {
+    let desk = desk().await;
+    let path = format!("/threads/{THREAD}/stream/events");
+    let mut open = desk.send(Method::POST, &path, &json!({ "channels": ["lifecycle"] })).await;
+    // Long enough for the server to have looked.
+    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    command(&desk, "run.start", json!({ "assistant_id": "two", "input": { "n": 1.0 } })).await;
+    let mut text = String::new();
+    let told = desk.until(&mut open, &mut text, |told| told.len() == 2).await;
+    assert_eq!(told[1].data["params"]["data"]["event"], "completed");
+    drop(open);
+    desk.stop().await;
+}
