@@ -39,14 +39,19 @@ graph! {
 }
 graph! {
     Outer<Work, Log> = Graph {
-        nodes: [begin, o1 = works, Middle],
-        edges: [START >> begin >> [o1, Middle], [o1, Middle] >> if is_over { END } else { begin }],
+        nodes: [begin, o1 = works, Middle, gather],
+        edges: [
+            START >> begin >> [o1, Middle] >> gather,
+            gather >> if is_over { END } else { begin },
+        ],
     }
 }
 
 async fn begin() -> WorkUpdate {
     Work::update().round(1)
 }
+
+async fn gather() {}
 
 fn is_over(state: &Work) -> bool {
     state.round >= ROUNDS
