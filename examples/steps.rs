@@ -84,7 +84,7 @@ async fn main() -> Result<()> {
     let context = world.clone();
     let sweeper = graph.sweeper(move |_thread| context.clone());
     let mut now = SystemTime::now();
-    for _ in 0..9 {
+    for _ in 0..12 {
         now += DAY;
         for driven in sweeper.drive_due(now).await? {
             show(&driven.outcome?);
