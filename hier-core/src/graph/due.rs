@@ -146,8 +146,8 @@ where
         let graphs = old.chain([graph.to_owned()]).collect();
         let due = saver.due(DueQuery::new(now, graphs, LIMIT)).await;
         let due = due.map_err(|error| RunError::Saver { graph: graph.to_owned(), error })?;
-        let drives = due.into_iter().map(|due| self.drive(due.thread, now));
-        let driven = futures_util::stream::iter(drives).buffered(self.concurrency).collect::<Vec<_>>().await;
+        let work = due.into_iter().map(|due| self.drive(due.thread, now));
+        let driven = futures_util::stream::iter(work).buffered(self.concurrency).collect::<Vec<_>>().await;
         Ok(driven.into_iter().flatten().collect())
     }
 

@@ -43,7 +43,7 @@ pub async fn once<S: Values, C>(
         match work.await? {
             ToolOutput::Content(content) => Ok(StoredOutput::Content(content)),
             ToolOutput::Messages(messages) => Ok(StoredOutput::Messages(messages)),
-            ToolOutput::Command(command) => pack(call, command),
+            ToolOutput::Command(command) => pack(call, &command),
             ToolOutput::Invalid(mistake) => {
                 misfit = Some(mistake);
                 Err(NodeError::permanent("the arguments do not fit"))
@@ -61,7 +61,7 @@ pub async fn once<S: Values, C>(
     })
 }
 
-fn pack<S: Values>(call: &ToolCall, command: Command<S>) -> Result<StoredOutput, NodeError> {
+fn pack<S: Values>(call: &ToolCall, command: &Command<S>) -> Result<StoredOutput, NodeError> {
     if !command.jumps.is_empty() || command.parent.is_some() {
         return Err(NodeError::permanent(format!(
             "the tool `{}` is a step and returned a command that leads somewhere, which is not recorded: let it return an update, or \

@@ -109,8 +109,8 @@ pub(crate) async fn waiting(
     // The letters first: one that comes after is not known.
     let mail = saver.mail(thread).await?;
     let seen = mail.iter().map(|posted| posted.number).max().unwrap_or_default();
-    let Some(saved) = saver.get(thread, "", None).await? else { return Ok(Waiting { at: None, seen }) };
-    let due = Pending::new(saved.writes, renamed, None).due(now, &signals(&mail));
+    let Some(found) = saver.get(thread, "", None).await? else { return Ok(Waiting { at: None, seen }) };
+    let due = Pending::new(found.writes, renamed, None).due(now, &signals(&mail));
     let damaged = |error: CodecError| SaverError::Damaged { thread: thread.to_owned(), reason: error.to_string() };
     Ok(Waiting { at: due.map_err(damaged)?, seen })
 }

@@ -128,12 +128,11 @@ impl<C> Run<C> {
     pub async fn sleep_until(&self, time: SystemTime) -> Result<(), NodeError> {
         let Some(home) = self.step_home()? else { return self.wait_until(time).await };
         let key = StepKey::own(&home, "", "sleep");
-        let due = match home.take(&key) {
-            Some(found) => self.again::<u64>(&home, &found).await?,
-            None => {
-                let due = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos().div_ceil(1_000_000);
-                self.record(&home, key, u64::try_from(due).unwrap_or(u64::MAX)).await?
-            }
+        let due = if let Some(found) = home.take(&key) {
+            self.again::<u64>(&home, &found).await?
+        } else {
+            let due = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos().div_ceil(1_000_000);
+            self.record(&home, key, u64::try_from(due).unwrap_or(u64::MAX)).await?
         };
         let due = UNIX_EPOCH.checked_add(Duration::from_millis(due)).unwrap_or(time);
         let left = due.duration_since(self.shared.config.now()).unwrap_or_default();
