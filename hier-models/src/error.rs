@@ -129,8 +129,8 @@ const TOO_LONG: [&str; 7] = [
 
 /// Whether an error is of a conversation that is too long.
 fn is_too_long(said: &str, body: &Value) -> bool {
-    let named = |field: &str| body.get("error").unwrap_or(body).get(field).and_then(Value::as_str).unwrap_or_default();
-    let names = ["code", "type"].map(named);
+    let text = |field: &str| body.get("error").unwrap_or(body).get(field).and_then(Value::as_str).unwrap_or_default();
+    let names = ["code", "type"].map(text);
     let said = said.to_ascii_lowercase();
     names.iter().any(|name| ["context_length_exceeded", "exceed_context_size_error"].contains(name))
         || TOO_LONG.iter().any(|part| said.contains(part))

@@ -12,7 +12,7 @@ pub(crate) enum Piece<'a> {
 pub(crate) struct Media<'a> {
     pub(crate) is_image: bool,
     /// Empty if it is not known.
-    pub(crate) media_type: &'a str,
+    pub(crate) mime: &'a str,
     pub(crate) name: Option<&'a str>,
     /// Where it is: its address, also if that has the bytes themselves.
     pub(crate) url: &'a str,
@@ -27,13 +27,13 @@ impl<'a> Media<'a> {
         // Parameters of a media type (`text/plain;charset=utf-8`) are not a part of it.
         let told = told.split(';').next().unwrap_or_default();
         let media_type = media_type.unwrap_or(told);
-        Self { is_image, media_type, name, url, base64: data.map(|(_, base64)| base64) }
+        Self { is_image, mime: media_type, name, url, base64: data.map(|(_, base64)| base64) }
     }
 
     /// What it is, for errors.
     pub(crate) fn kind(&self) -> String {
         let kind = if self.is_image { "an image" } else { "a file" };
-        match (self.name, self.media_type) {
+        match (self.name, self.mime) {
             (Some(name), _) => format!("{kind} (`{name}`)"),
             (None, "") => kind.to_owned(),
             (None, media_type) => format!("{kind} of the type `{media_type}`"),

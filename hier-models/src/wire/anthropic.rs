@@ -304,13 +304,13 @@ fn blocks(content: &Content) -> Result<Vec<Value>, Failure> {
 
 fn media_block(media: &Media<'_>) -> Result<Value, Failure> {
     let source = match media.base64 {
-        Some(base64) => json!({ "type": "base64", "media_type": media.media_type, "data": base64 }),
+        Some(base64) => json!({ "type": "base64", "media_type": media.mime, "data": base64 }),
         None => json!({ "type": "url", "url": media.url }),
     };
     if media.is_image {
         return Ok(json!({ "type": "image", "source": source }));
     }
-    let source = match (media.media_type, media.base64) {
+    let source = match (media.mime, media.base64) {
         ("application/pdf", _) => source,
         ("text/plain", Some(base64)) => {
             let unread = || Failure::refused(format!("{} is no Base64 of UTF-8", media.kind()));

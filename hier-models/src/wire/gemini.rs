@@ -248,6 +248,6 @@ fn media_part(media: &Media<'_>) -> Value {
         Some(base64) => ("inlineData", json!({ "data": base64 })),
         None => ("fileData", json!({ "fileUri": media.url })),
     };
-    set(&mut data, "mimeType", Some(media.media_type).filter(|media_type| !media_type.is_empty()));
+    set(&mut data, "mimeType", Some(media.mime).filter(|media_type| !media_type.is_empty()));
     json!({ name: data })
 }

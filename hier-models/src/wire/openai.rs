@@ -245,7 +245,7 @@ fn media_part(media: &Media<'_>) -> Result<Value, Failure> {
         return Err(Failure::refused(reason));
     };
     let sound = [("audio/wav", "wav"), ("audio/x-wav", "wav"), ("audio/mpeg", "mp3"), ("audio/mp3", "mp3")];
-    if let Some((_, format)) = sound.iter().find(|(media_type, _)| *media_type == media.media_type) {
+    if let Some((_, format)) = sound.iter().find(|(media_type, _)| *media_type == media.mime) {
         return Ok(json!({ "type": "input_audio", "input_audio": { "data": base64, "format": format } }));
     }
     Ok(json!({ "type": "file", "file": { "filename": media.name.unwrap_or("file"), "file_data": media.url } }))

@@ -260,7 +260,7 @@ fn media_part(media: &Media<'_>) -> Result<Value, Failure> {
     if media.is_image {
         return Ok(json!({ "type": "input_image", "image_url": media.url }));
     }
-    if media.media_type.starts_with("audio/") || media.media_type.starts_with("video/") {
+    if media.mime.starts_with("audio/") || media.mime.starts_with("video/") {
         let kind = media.kind();
         return Err(Failure::refused(format!("OpenAI's responses take documents and images: not {kind}")));
     }

@@ -117,10 +117,10 @@ impl Speeches {
             What::Text(text) => chunk["content"] = text.as_str().into(),
             What::Reasoning(text) => chunk["additional_kwargs"] = json!({ "reasoning_content": text }),
             What::Call { index, id, name } => {
-                chunk["tool_call_chunks"] = json!([call_chunk(Some(name), "", Some(id), *index)])
+                chunk["tool_call_chunks"] = json!([call_chunk(Some(name), "", Some(id), *index)]);
             }
             What::Arguments { index, text } => {
-                chunk["tool_call_chunks"] = json!([call_chunk(None, text, None, *index)])
+                chunk["tool_call_chunks"] = json!([call_chunk(None, text, None, *index)]);
             }
             What::Done { message, is_new } => {
                 self.finish(&mut chunk, &piece.id, message, *is_new);

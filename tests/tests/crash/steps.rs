@@ -104,8 +104,8 @@ fn recorded(place: &Place, thread: &str) -> BTreeSet<String> {
         let query = ListQuery { namespace: None, ..ListQuery::thread(thread) };
         let mut found = BTreeSet::new();
         for at in saver.list(query).await.expect("the thread can be listed") {
-            let saved = saver.get(thread, &at.namespace, Some(at.checkpoint.id)).await.expect("it can be read");
-            let writes = saved.into_iter().flat_map(|saved| saved.writes).flat_map(|task| task.writes);
+            let read = saver.get(thread, &at.namespace, Some(at.checkpoint.id)).await.expect("it can be read");
+            let writes = read.into_iter().flat_map(|saved| saved.writes).flat_map(|task| task.writes);
             for write in writes.filter(|write| &*write.channel == "__step__") {
                 let record = codec::decode_json(&write.value).expect("a step");
                 found.insert(record["key"]["name"].as_str().expect("its name").to_owned());

@@ -4,7 +4,7 @@ use hier_core::prelude::*;
 use hier_testkit::ScriptedModel;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
-struct Jokes {
+struct Comedy {
     topic: String,
     subjects: Vec<String>,
     #[reducer(append)]
@@ -13,30 +13,30 @@ struct Jokes {
 }
 
 graph! {
-    JokeContest<Jokes, BaseContext> = Graph {
+    JokeContest<Comedy, BaseContext> = Graph {
         nodes: [subjects, joke, best],
         edges: [START >> subjects >> for subject in state.subjects { joke(subject) }, joke >> best >> END],
     }
 }
 
-async fn subjects(state: &Jokes, run: &Run<BaseContext>) -> Result<JokesUpdate> {
-    Ok(Jokes::update()
+async fn subjects(state: &Comedy, run: &Run<BaseContext>) -> Result<ComedyUpdate> {
+    Ok(Comedy::update()
         .subjects(run.model()?.ask(format!("Subjects of {}?", state.topic)).output::<Vec<String>>().await?))
 }
 
-async fn joke(Sent(subject): Sent<String>, run: &Run<BaseContext>) -> Result<JokesUpdate> {
-    Ok(Jokes::update().jokes(run.model()?.ask(format!("A joke about {subject}")).await?.text()))
+async fn joke(Sent(subject): Sent<String>, run: &Run<BaseContext>) -> Result<ComedyUpdate> {
+    Ok(Comedy::update().jokes(run.model()?.ask(format!("A joke about {subject}")).await?.text()))
 }
 
-async fn best(state: &Jokes, run: &Run<BaseContext>) -> Result<JokesUpdate> {
-    Ok(Jokes::update().best(run.model()?.ask(format!("The best of {:?}", state.jokes)).await?.text()))
+async fn best(state: &Comedy, run: &Run<BaseContext>) -> Result<ComedyUpdate> {
+    Ok(Comedy::update().best(run.model()?.ask(format!("The best of {:?}", state.jokes)).await?.text()))
 }
 
 #[tokio::test]
 async fn the_best_joke() -> Result<()> {
     let model = ScriptedModel::new([r#"["lions"]"#, "Lions lie.", "Lions lie."].map(Message::assistant));
     let out = JokeContest::compile()
-        .invoke(Jokes::update().topic("animals"), Config::default(), BaseContext::new(model))
+        .invoke(Comedy::update().topic("animals"), Config::default(), BaseContext::new(model))
         .await?;
     assert_eq!((out.state().jokes.len(), &*out.state().best), (1, "Lions lie."));
     Ok(())

@@ -23,14 +23,15 @@ async fn add(a: i64, b: i64) -> i64 {
 /// Searches the web.
 #[tool]
 async fn web_search(query: String) -> String {
-    format!("{query}: Facebook 67317, Amazon 1608000")
+    format!("{query}: Facebook 67317, Amazon 1_608_000")
 }
 
 #[tokio::test]
 async fn two_workers() -> Result<()> {
     let steps = [("research", "task"), ("web_search", "query")]
         .map(|(tool, arg)| Message::call(tool, json!({ arg: "headcounts" })));
-    let sum = [Message::call("math", json!({"task": "add"})), Message::call("add", json!({"a": 67317, "b": 1608000}))];
+    let sum =
+        [Message::call("math", json!({"task": "add"})), Message::call("add", json!({"a": 67317, "b": 1_608_000}))];
     let said = |text| [Message::assistant(text)];
     let script = steps.into_iter().chain(said("found")).chain(sum).chain(said("1675317")).chain(said("1675317 people"));
     let out = Supervisor::compile()

@@ -1,4 +1,4 @@
-//! Messages from outside are written to a channel with a reducer.
+// Messages from outside are written to a channel with a reducer.
 
 use hier_core::prelude::*;
 

@@ -57,6 +57,7 @@ fn graph(names: &[&'static str], edges: Vec<EdgeSpec>, deferred: &[&str], choose
         initial: Arc::new(move || schema.initial()),
         cache: NodeCache::default(),
         renamed: Vec::new(),
+        inbox: None,
         is_agent: false,
         is_part: false,
         lenient: true,
