@@ -58,34 +58,23 @@ async fn file(case: &Case) -> CaseUpdate {
     Case::update().notes([format!("{:.2} filed", case.tax)])
 }
 
-#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
-struct Talk {
-    #[state(flatten)]
-    base: BaseState,
-}
-
 graph! {
     /// Chats.
-    Chat<Talk> = ReactGraph { system: "You are friendly." }
+    Chat<BaseState> = Agent { system: "You are friendly." }
 }
 
 fn model() -> ScriptedModel {
     ScriptedModel::reacting(|request| {
         let asked = request.messages.iter().rev().find_map(|message| Some(message.content()?.text()));
-        let said = format!("You said: {}", asked.unwrap_or_default());
-        let done = ToolCall { name: "finish_task".to_owned(), args: json!({ "result": said }), id: "done".to_owned() };
-        Message::calls(said, [done])
+        Message::assistant(format!("You said: {}", asked.unwrap_or_default()))
     })
 }
 
 #[tokio::main]
 async fn main() -> std::result::Result<(), ServerError> {
     let arguments = Arguments::parse();
-    let server = Server::new().graph("tax_desk", TaxDesk::compile(), ()).graph(
-        "chat",
-        Chat::compile_as_root(),
-        BaseContext::new(model()),
-    );
+    let server = Server::new().graph("tax_desk", TaxDesk::compile(), ());
+    let server = server.graph("chat", Chat::compile(), BaseContext::new(model()));
     if arguments.selftest {
         let running = server.start("127.0.0.1:0").await?;
         println!("served on {}", running.address());

@@ -35,7 +35,7 @@ step "packages"
 # What a release would upload; the tests below compile it.
 cargo package --quiet --no-verify --allow-dirty --locked \
     --package hier-spec --package hier-macros --package hier-core --package hier-checkpoint --package hier-models \
-    --package hier-testkit --package hier --package hier-cli
+    --package hier-server --package hier-testkit --package hier --package hier-cli
 
 packages=()
 ls -d /usr/lib/postgresql/*/bin >/dev/null 2>&1 || command -v initdb >/dev/null || packages+=(postgresql)
@@ -69,6 +69,9 @@ example() {
                 && run_example "$name" --db "sqlite:$scratch/approval.db" answer yes \
                 && grep --quiet paid "$scratch/out"
             ;;
+        server) run_example "$name" --selftest ;;
+        # Serves until it is stopped: the clients of LangGraph's server drive it, with --all.
+        compat_server) ;;
         crash_target) run_example "$name" --db "sqlite:$scratch/crash.db" --thread t1 --log "$scratch/crash.log" ;;
         *) run_example "$name" ;;
     esac || { cat "$scratch/out"; exit 1; }
@@ -92,6 +95,12 @@ if $all; then
 
     step "fresh scenarios of the reference"
     ./scripts/fresh-scenarios.sh
+
+    step "the Python client of LangGraph's server"
+    # The step before has installed what makes virtual environments.
+    [ -x .tools/langgraph-sdk/bin/python ] || python3 -m venv .tools/langgraph-sdk
+    .tools/langgraph-sdk/bin/pip install --quiet langgraph-sdk==0.4.14 websockets
+    .tools/langgraph-sdk/bin/python hier-server/tests/sdk.py "${CARGO_TARGET_DIR:-target}/debug/examples/compat_server"
 fi
 
 step "everything passed"
