@@ -67,6 +67,8 @@ pub mod worker;
 #[allow(unused_extern_crates)]
 extern crate self as hier_core;
 
+#[doc(inline)]
+pub use agent::tools;
 pub use async_trait::async_trait;
 pub use config::{Config, DEFAULT_RECURSION_LIMIT, DEFAULT_STREAM_CAPACITY, Durability, RunControl};
 pub use engine::program::{Interrupt, Run};

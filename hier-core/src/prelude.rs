@@ -6,6 +6,7 @@ pub use schemars::{self, JsonSchema};
 pub use serde::{Deserialize, Serialize};
 pub use tokio_util::sync::CancellationToken;
 
+pub use crate::agent::tools;
 pub use crate::agent::{
     AgentEnd, BaseContext, BaseState, BaseStateSetters, Effort, Message, Messages, ModelOptions, NamedTool, RunModel,
     ToolCall, ToolCallId,
@@ -18,7 +19,6 @@ pub use crate::reducer::Identified;
 pub use crate::state::{
     DynState, DynUpdate, IsLastStep, Overwrite, RemainingSteps, Schema, State, Update, Values, Write, wants_tools,
 };
-pub use crate::tools;
 pub use crate::{
     Config, Durability, Event, EventStream, NodeError, Outcome, Result, Run, RunControl, RunError, StateUpdate,
     StreamMode,

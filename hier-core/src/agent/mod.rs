@@ -159,7 +159,7 @@ pub use state::turn::{AgentEnd, AgentLimit, AgentTurn};
 pub use stuck::AgentStuck;
 pub use tool::errors::ToolErrors;
 pub use tool::output::{IntoToolOutput, Json, ToolCallId};
-pub use tool::{DeclaredTool, NamedTool, Tool, ToolOutput};
+pub use tool::{DeclaredTool, NamedTool, Tool, ToolOutput, tools};
 pub use tool_node::ToolNode;
 
 #[doc(hidden)]

@@ -90,7 +90,7 @@ where
     ///
     /// let sweeper = graph.sweeper(|_thread| ());
     /// assert!(sweeper.drive_due(SystemTime::now()).await?.is_empty());
-    /// let driven = sweeper.drive_due(SystemTime::now() + WEEK).await?;
+    /// let driven = sweeper.drive_due(SystemTime::now() + WEEK + Duration::from_secs(1)).await?;
     /// assert!(driven[0].outcome.as_ref().is_ok_and(|outcome| outcome.state().reminded));
     ///
     /// let in_the_background = sweeper.every(Duration::from_secs(5));

@@ -112,7 +112,7 @@ pub trait NamedTool: Sized + Send + Sync + 'static {
     const TOOL: Self;
 }
 
-/// A tool whose spec is known without a state and a context. `#[tool]` implements it; [`tools!`](crate::tools) makes a list of
+/// A tool whose spec is known without a state and a context. `#[tool]` implements it; [`tools!`](crate::agent::tools) makes a list of
 /// such specs.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no tool",
@@ -127,12 +127,16 @@ pub trait DeclaredTool: NamedTool {
 /// The specs of tools, for a model that a node asks: `run.model()?.ask(messages).tools(tools![lookup, refund])`.
 ///
 /// In `graph!`, `act = tools![lookup, refund]` is the node that makes the calls: see [`ToolNode`](crate::agent::ToolNode).
+#[doc(hidden)]
 #[macro_export]
-macro_rules! tools {
+macro_rules! __hier_tools {
     ($($tool:path),* $(,)?) => {
         [$(<$tool as $crate::plumbing::DeclaredTool>::declared()),*]
     };
 }
+// Exported from here, as every other item of the module is: macros that are exported stand at the root of the crate.
+#[doc(inline)]
+pub use __hier_tools as tools;
 
 /// What a tool returns.
 #[derive(Debug)]

@@ -1,0 +1,26 @@
+// There is no such channel.
+
+use hier_core::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Desk {
+    #[reducer(append)]
+    notes: Vec<String>,
+    last: String,
+}
+
+graph! {
+    Notes<Desk> = Graph {
+        nodes: [work],
+        edges: [START >> work >> END],
+        inbox: nots,
+    }
+}
+
+async fn work(state: &Desk) -> DeskUpdate {
+    Desk::update().last(state.notes.concat())
+}
+
+fn main() {
+    let _ = Notes::compile();
+}
