@@ -29,14 +29,14 @@ pub(crate) const TOPIC: &str = "topic";
 pub(crate) const ACCUMULATE: &str = "accumulate";
 /// `#[channel(delta)]`: savers store what was added.
 pub(crate) const DELTA: &str = "delta";
-/// What can stand in `#[channel(…)]`.
+/// The words of `#[channel(…)]`.
 pub(crate) const CHANNEL_KINDS: &[&str] = &[EPHEMERAL, UNTRACKED, TOPIC, DELTA];
 
 /// `#[state(flatten)]`: the channels of the field's type become channels of this state.
 pub(crate) const FLATTEN: &str = "flatten";
 /// `#[state(rename = "name")]`: the channel's name, where it is not the field's.
 pub(crate) const RENAME: &str = "rename";
-/// What can stand in `#[state(…)]`.
+/// The words of `#[state(…)]`.
 pub(crate) const STATE_OPTIONS: &[&str] = &[FLATTEN, RENAME];
 
 /// The number of a state's version.
@@ -94,7 +94,7 @@ pub(crate) const AGENT: &str = "Agent";
 pub(crate) const REACT_GRAPH: &str = "ReactGraph";
 /// Kind: the same with a list of things to do.
 pub(crate) const TODO_GRAPH: &str = "TodoGraph";
-/// What can stand after the `=` of `graph!`.
+/// The kinds that can stand after the `=` of `graph!`.
 pub(crate) const KINDS: &[&str] = &[GRAPH, SIMPLE_GRAPH, AGENT, REACT_GRAPH, TODO_GRAPH];
 
 /// Field: the nodes.

@@ -3,7 +3,7 @@
 
 use crate::{EdgeSpec, Goto, GraphSpec, NodeSpec, Source, Target};
 
-/// Tells the model what it is and what it has to do.
+/// Instructs the model.
 pub const SYSTEM: &str = "system";
 /// Asks the model, and goes where its answer says.
 pub const REASONING: &str = "reasoning";

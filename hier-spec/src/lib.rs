@@ -1,4 +1,4 @@
-//! What a graph is, as data, and the rules that its shape must obey.
+//! Graphs as data, and the rules that their shape must obey.
 //!
 //! The same [`GraphSpec`] is read by the `graph!` macro (which checks it while the user compiles), by the run-time
 //! builder (which reports the same findings as errors), by the engine and by the drawings. A spec written by the macro

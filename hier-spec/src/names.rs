@@ -5,7 +5,7 @@ use crate::{END, START};
 /// Names that begin like this are the engine's.
 pub const RESERVED_PREFIX: &str = "__";
 
-/// What is wrong with the name of a graph. It stands in paths of namespaces and of events.
+/// The mistake in the name of a graph, which stands in paths of namespaces and of events.
 pub fn graph(name: &str) -> Option<String> {
     if is_blank(name) {
         return Some("a graph needs a name, and this one is empty: give it one".to_owned());
@@ -15,7 +15,7 @@ pub fn graph(name: &str) -> Option<String> {
     })
 }
 
-/// What is wrong with the name of a node.
+/// The mistake in the name of a node.
 pub fn node(name: &str) -> Option<String> {
     if is_blank(name) {
         return Some(format!("the node name `{}` is empty: give the node a name", name.escape_debug()));
@@ -33,7 +33,7 @@ pub fn node(name: &str) -> Option<String> {
     })
 }
 
-/// What is wrong with the name of a channel. The engine's own channels are not asked about.
+/// The mistake in the name of a channel. The engine's own channels are not checked.
 pub fn channel(name: &str) -> Option<String> {
     if is_blank(name) {
         return Some("a channel needs a name, and this one is empty: give it one".to_owned());

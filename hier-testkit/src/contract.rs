@@ -1,4 +1,4 @@
-//! What the suites share that test the contract of a saver and of a store.
+//! Shared parts of the suites that test the contracts of savers and stores.
 
 use std::fmt::{self, Debug};
 use std::panic::AssertUnwindSafe;
@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 /// How long a case may take before it counts as hanging.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What was done otherwise than the contract says.
+/// A violation of the contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure(pub(crate) String);
 
@@ -27,7 +27,7 @@ impl Failure {
     }
 }
 
-/// What comes of a case.
+/// The result of a case.
 pub(crate) type Outcome = Result<(), Failure>;
 
 /// Lets a case run. A panic is a failure, and so is taking longer than a minute.
@@ -54,7 +54,7 @@ pub(crate) fn some<T>(what: &str, it: Option<T>) -> Result<T, Failure> {
     it.ok_or_else(|| Failure(format!("{what} is missing")))
 }
 
-/// What came of a suite's cases.
+/// The results of a suite's cases.
 #[derive(Clone, Debug)]
 pub struct Report<C> {
     /// The result of each case.

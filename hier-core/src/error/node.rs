@@ -65,7 +65,7 @@ pub enum NodeErrorKind {
     Tool {
         /// The tool.
         tool: String,
-        /// The error of the item.
+        /// The error of the tool.
         error: NodeError,
     },
     /// It asks something and cannot go on without the answer. Empty if the graph that it runs stopped at a breakpoint.

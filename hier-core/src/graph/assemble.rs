@@ -1,4 +1,4 @@
-//! What a builder has been told so far, and how a graph is made of it.
+//! The draft of a builder, and how a graph is made of it.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::state::Values;
 /// An edge, once the names of the nodes are known.
 type EdgeFn<S> = Box<dyn FnOnce(&Names<'_>) -> Result<(EdgeSpec, Option<RouteFn<S>>), String>>;
 
-/// What a builder has been told so far.
+/// The graph that a builder has so far.
 pub(crate) struct Draft<S: Values, C> {
     pub(crate) name: String,
     pub(crate) doc: String,

@@ -24,7 +24,7 @@ use crate::store::Store;
 pub trait Graph: Copy + Send + Sync + 'static {
     /// The state that the graph runs over.
     type State: State;
-    /// What is given to each run and reaches the nodes as `run.context()`.
+    /// The type of the context: given to each run, it reaches the nodes as `run.context()`.
     type Context: Send + Sync + 'static;
     /// The view that the graph takes as input, or [`Whole`](super::Whole).
     type Input: 'static;
@@ -99,7 +99,7 @@ fn compiled<G: Graph>(mut parts: Parts<G::State, G::Context>) -> Compiled<G> {
     CompiledGraph::new(parts, Arc::new(G::State::default), G::State::CHANNELS.iter().cloned().collect())
 }
 
-/// What a graph type compiles to.
+/// The compiled form of a graph type.
 pub type Compiled<G> =
     CompiledGraph<<G as Graph>::State, <G as Graph>::Context, <G as Graph>::Input, <G as Graph>::Output>;
 

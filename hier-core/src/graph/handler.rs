@@ -90,16 +90,16 @@ impl<'a, S: Values, C> Extract<'a, S, C> for Failure {
     note = "a node is an `async fn` of up to four of `&State`, a view, `Sent<T>`, `&Run<C>`, or a type made by `graph!`"
 )]
 pub trait Node<Args>: Sized {
-    /// What it returns.
+    /// Its return value.
     type Out;
 
     /// Calls it.
     fn call(self, args: Args) -> Self::Out;
 }
 
-/// What a node takes from its task.
+/// The arguments of a node, taken from its task.
 pub trait Arguments<'a, S: Values, C>: Sized {
-    /// What the arguments together want of a Send.
+    /// The requirement of all arguments on a Send.
     type Wants;
 
     /// Takes them from the task.
@@ -120,7 +120,7 @@ impl<'a, S: Values, C, G: Graph> Arguments<'a, S, C> for SubgraphArgs<'a, S, C, 
     }
 }
 
-/// What two extractors want together.
+/// The requirement of two extractors on a Send.
 #[diagnostic::on_unimplemented(message = "a node can take only one `Sent<…>`", label = "takes two")]
 pub trait And<Other> {
     /// Both wishes as one.
@@ -197,7 +197,7 @@ macro_rules! arity {
     };
 }
 
-/// What all extractors of a node want together.
+/// The requirement of all extractors of a node on a Send.
 pub trait Combine {
     /// All wishes as one.
     type All;
@@ -228,7 +228,7 @@ arity!(A1 A2);
 arity!(A1 A2 A3);
 arity!(A1 A2 A3 A4);
 
-/// What a node may return: an update, a [`Command`], `()`, or a `Result` of one of these.
+/// The return types of nodes: an update, a [`Command`], `()`, or a `Result` of one of these.
 #[diagnostic::on_unimplemented(
     message = "a node of a graph over `{S}` cannot return a `{Self}`",
     label = "returns a `{Self}`",
@@ -275,7 +275,7 @@ impl<S: Values, T: IntoOutput<S>, E: IntoNodeError> IntoOutput<S> for std::resul
     }
 }
 
-/// What a node function returns: a future of something that a node may return.
+/// The return type of a node function: a future of something that a node may return.
 #[diagnostic::on_unimplemented(
     message = "a node must be an `async fn`, and this one returns a `{Self}`",
     label = "not async",

@@ -1,4 +1,4 @@
-//! What can be given to a run.
+//! Inputs of runs.
 
 use crate::engine::program::{Command, Input};
 use crate::state::{DynState, DynUpdate, Update, Values};
@@ -17,7 +17,7 @@ pub struct Whole;
             must own its fields"
 )]
 pub trait GraphInput<S: Values, I> {
-    /// What is to be done before the run starts.
+    /// The preparation before the run starts.
     fn into_input(self) -> Input<S>;
 }
 

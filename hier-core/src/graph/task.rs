@@ -19,7 +19,7 @@ impl<S: Values, C> Task<S, C> {
     }
 }
 
-/// What a node function returned, as the engine polls it.
+/// The future of a node, as the engine polls it.
 #[inline]
 pub(super) fn boxed<'a, S, F>(called: Result<F, NodeError>) -> BoxFuture<'a, NodeResult<S>>
 where

@@ -1,4 +1,4 @@
-//! What can be done with a thread beside running it: read it, and change it.
+//! Methods that read a thread, and change it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a model answers, whole or piece by piece.
+//! Answers of models, whole or piece by piece.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ impl fmt::Display for FinishReason {
     }
 }
 
-/// What a model answers.
+/// The answer of a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ChatResponse {

@@ -1,4 +1,4 @@
-//! What a message says: text, images, files.
+//! Contents of messages: text, images, files.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::de::value::SeqAccessDeserializer;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// What a message says: text, or parts of which some are images or files. As JSON it is a text, or a list of parts.
+/// The content of a message: text, or parts of which some are images or files. As JSON it is a text, or a list of parts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Content {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Body, Content, Message, Reasoning, ToolCall, ToolStatus, Usage};
 
-/// Who speaks.
+/// The role.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Role {

@@ -131,7 +131,7 @@ impl MergeMessages for Messages {
 }
 
 impl FromIterator<Message> for Messages {
-    /// Gives ids to those without. Removals stand as they are until the list is merged into a channel.
+    /// Assigns ids to messages without one. Removals stay as they are until the list is merged into a channel.
     fn from_iter<I: IntoIterator<Item = Message>>(messages: I) -> Self {
         Self::of(messages.into_iter().map(|message| Arc::new(identified(message))))
     }

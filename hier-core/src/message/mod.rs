@@ -29,31 +29,31 @@ pub struct Message {
     /// The id. A message without one gets a fresh UUID when it becomes part of [`Messages`]: when a node
     /// writes it, not when the write is applied, so that a write that is stored and applied again later has the same id.
     pub id: Option<String>,
-    /// Who says what.
+    /// The role and the content.
     pub body: Body,
 }
 
-/// Who says what.
+/// The role and the content.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
-    /// What the model is told to be.
+    /// Instructions for the model.
     System {
-        /// What is said.
+        /// The content.
         content: Content,
     },
-    /// What the user, a supervisor or the program says.
+    /// A message of the user, a supervisor or the program.
     User {
-        /// What is said.
+        /// The content.
         content: Content,
     },
-    /// What the model says.
+    /// An answer of the model.
     #[non_exhaustive]
     Assistant {
-        /// What is said.
+        /// The content.
         content: Content,
         /// The tools that it calls.
         calls: Vec<ToolCall>,
-        /// What it cost, where the provider says so.
+        /// The cost, where the provider reports it.
         usage: Option<Usage>,
         /// What it thought, in order: of the message as a whole, and of single calls.
         reasoning: Vec<Reasoning>,
@@ -198,7 +198,7 @@ impl Message {
         }
     }
 
-    /// What the message cost, where the provider said so.
+    /// The cost of the message, where the provider reported it.
     pub fn usage(&self) -> Option<Usage> {
         match self.body {
             Body::Assistant { usage, .. } => usage,
@@ -219,7 +219,7 @@ impl Message {
         self.content().map(Content::text).unwrap_or_default()
     }
 
-    /// What the message says, if it says something.
+    /// The content, if there is one.
     pub fn content(&self) -> Option<&Content> {
         match &self.body {
             Body::System { content }

@@ -1,10 +1,10 @@
-//! What an answer costs.
+//! Cost of answers, in tokens.
 
 use std::ops::{Add, AddAssign};
 
 use serde::{Deserialize, Serialize};
 
-/// What an answer of a model cost, in tokens.
+/// The cost of a model's answer, in tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Usage {

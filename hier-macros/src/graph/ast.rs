@@ -1,4 +1,4 @@
-//! What stands in a `graph!`, as it is written: no name is resolved yet.
+//! The syntax tree of a `graph!`: no name is resolved yet.
 
 use super::agent::ast::{Agent, Membership};
 use super::text::the_state;
@@ -37,7 +37,7 @@ pub(super) struct Body {
     pub(super) description: Option<LitStr>,
     /// The path of the crate, if it is given.
     pub(super) home: Option<Path>,
-    /// What the graph is as a subagent.
+    /// The options of the graph as a subagent.
     pub(super) member: Membership,
     /// Of the kinds that ask a model.
     pub(super) agent: Option<Agent>,

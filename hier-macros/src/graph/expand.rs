@@ -100,7 +100,7 @@ fn graph(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStream {
     }
 }
 
-/// What differs between the kinds.
+/// The differences between the kinds.
 struct Code {
     items: TokenStream,
     /// The depths of the graphs within, in a list.

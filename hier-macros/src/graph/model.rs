@@ -30,7 +30,7 @@ pub(super) struct Model {
     pub(super) plain: Vec<Option<Span>>,
     pub(super) input: Option<Type>,
     pub(super) output: Option<Type>,
-    /// What the graph is as a subagent.
+    /// The options of the graph as a subagent.
     pub(super) member: Membership,
     /// Of the kinds that ask a model.
     pub(super) agent: Option<Agent>,

@@ -1,4 +1,4 @@
-//! What is given twice, and routes that choose nothing.
+//! Duplicates, and routes that choose nothing.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;

@@ -109,7 +109,7 @@ pub struct Finding {
     pub rule: Rule,
     /// Every place that takes part, the one to mend first.
     pub sites: Vec<Site>,
-    /// What is wrong and how to mend it.
+    /// The mistake, and how to mend it.
     pub message: String,
 }
 

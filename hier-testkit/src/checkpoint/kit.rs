@@ -1,4 +1,4 @@
-//! What the cases are written with.
+//! Helpers of the cases.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

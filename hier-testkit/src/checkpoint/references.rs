@@ -1,4 +1,4 @@
-//! What a commit builds on: it is there, or the commit is refused.
+//! Values that a commit builds on: they are there, or the commit is refused.
 
 use uuid::Uuid;
 

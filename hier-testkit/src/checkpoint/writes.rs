@@ -1,4 +1,4 @@
-//! What tasks have done.
+//! Writes of tasks.
 
 use futures_util::future::join_all;
 use uuid::Uuid;

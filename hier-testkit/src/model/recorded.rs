@@ -45,7 +45,7 @@ struct Shared {
     path: PathBuf,
     name: String,
     provider: String,
-    /// Who answers what the tape does not have.
+    /// The model that answers requests that the tape does not have.
     model: Option<Arc<dyn ChatModel>>,
     tape: Mutex<Tape>,
     /// Where answers are written to; none if nothing is recorded.

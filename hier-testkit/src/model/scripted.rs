@@ -93,7 +93,7 @@ impl ScriptedModel {
         self
     }
 
-    /// What it was asked, in order.
+    /// The requests, in order.
     pub fn requests(&self) -> Vec<ChatRequest> {
         self.log().requests.clone().unwrap_or_default()
     }

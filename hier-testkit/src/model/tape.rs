@@ -1,4 +1,4 @@
-//! What a recording has: requests in a form that is the same each time, with their answers.
+//! The content of a recording: requests in a canonical form, with their answers.
 
 use std::collections::HashMap;
 

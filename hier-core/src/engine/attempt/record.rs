@@ -101,7 +101,7 @@ fn took(inbox: Option<&Inbox>) -> Result<Option<PendingWrite>, NodeError> {
     taken.map(|(number, answer)| stored::answer(*number, answer)).transpose()
 }
 
-/// What a task asks, as it is stored.
+/// The stored form of the questions of a task.
 fn asks(questions: &[Question]) -> Result<PendingWrite, NodeError> {
     stored::entry(slot::INTERRUPT, stored::INTERRUPT, questions)
 }
@@ -110,7 +110,7 @@ pub(in crate::engine) fn failed(failed: &Failed) -> Result<PendingWrite, NodeErr
     stored::entry(slot::ERROR, stored::ERROR, failed)
 }
 
-/// What a task has done could not be stored.
+/// The error for the writes of a task that could not be stored.
 pub(in crate::engine) fn unsaved(error: SaverError) -> NodeError {
     NodeError::from_kind(NodeErrorKind::Saver(error), false)
 }

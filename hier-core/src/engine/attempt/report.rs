@@ -1,4 +1,4 @@
-//! What a run tells about its tasks: to a stream, and to `tracing`.
+//! Reports tasks: to a stream, and to `tracing`.
 
 use serde_json::{Map, Value};
 use tracing::Span;
@@ -25,7 +25,7 @@ pub(crate) fn task_span<S: Values, C>(task: &Task<S, C>) -> Span {
     tracing::debug_span!("task", node = task.run.node(), step = task.run.key.step, send = task.run.key.send)
 }
 
-/// What a stream is told when a task begins.
+/// Reports the begin of a task to a stream.
 pub(crate) fn started<S: Values, C>(task: &Task<S, C>) -> TaskStarted {
     let input = task.sent_json().ok().flatten();
     TaskStarted {
@@ -40,7 +40,7 @@ pub(crate) fn started<S: Values, C>(task: &Task<S, C>) -> TaskStarted {
     }
 }
 
-/// Tells what a task did, as soon as it has ended.
+/// Reports the result of a task, as soon as it has ended.
 pub(crate) fn report<S: Values, C>(emitter: &Emitter<S>, task: &Task<S, C>, result: &Result<Done<S>, NodeError>) {
     let node = task.run.node();
     if let Ok(done) = result

@@ -111,7 +111,7 @@ pub(in crate::engine) fn writes<S: Values>(first: i32, writes: &Writes<S>) -> Re
     Ok(list)
 }
 
-/// What a task has done.
+/// The writes of a task.
 pub(in crate::engine) fn done<S: Values, C>(
     graph: &Program<S, C>,
     first: i32,

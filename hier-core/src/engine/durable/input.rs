@@ -12,7 +12,7 @@ use crate::engine::durable::journal::START;
 
 /// The byte in front of the id of the checkpoint that has the value.
 const REFERENCE: u8 = 254;
-/// What is shorter is not worth it.
+/// Shorter values are stored twice: a reference would save little.
 const SHORT: usize = 64;
 
 /// Replaces what the step after an input stores too.
@@ -86,7 +86,7 @@ fn referred(part: &[u8]) -> Option<Uuid> {
     Uuid::from_slice(id).ok()
 }
 
-/// What a checkpoint added to a channel.
+/// The value that a checkpoint added to a channel.
 fn last_part(after: &Saved, name: &[u8]) -> Result<Vec<u8>, CodecError> {
     let missing = || CodecError::new("its input is part of a later checkpoint, which has it no longer");
     let named = |channel: &usize| after.checkpoint.channels.get(*channel).is_some_and(|known| known.as_bytes() == name);

@@ -50,7 +50,7 @@ pub(crate) struct Journal {
 struct Buffered {
     checkpoint: Box<Checkpoint>,
     pieces: Vec<Piece>,
-    /// What was added since to channels of which the whole value is kept.
+    /// The parts added since to channels of which the whole value is kept.
     tails: Vec<(usize, Vec<u8>)>,
 }
 
@@ -81,7 +81,7 @@ impl Clock {
     }
 }
 
-/// What a step was, for its checkpoint.
+/// The metadata of a step, for its checkpoint.
 pub(crate) struct StepMetadata {
     pub(crate) step: i64,
     pub(crate) source: Source,
@@ -186,7 +186,7 @@ impl Journal {
         Ok(self.made(id, metadata, pieces))
     }
 
-    /// What the channels that changed are stored as.
+    /// The stored forms of the channels that changed.
     fn pieces<S: Values>(&mut self, id: Uuid, state: &S, changes: &mut Changes) -> Result<Vec<Piece>, RunError> {
         if let Some((channel, error)) = changes.error.take() {
             return Err(self.unfit(&format!("what was written to channel `{}`", self.channels[channel]), &error));
@@ -292,7 +292,7 @@ impl Journal {
         self.buffered = Some(Buffered { checkpoint, ..held });
     }
 
-    /// What was kept for the end of the run.
+    /// Takes the checkpoint that was kept for the end of the run.
     pub(crate) fn take_held<S: Values>(&mut self, initial: impl Fn() -> S) -> Result<Vec<Record>, RunError> {
         let mut records = Vec::new();
         if let Some(Buffered { checkpoint, mut pieces, tails }) = self.buffered.take() {

@@ -17,7 +17,7 @@ use crate::engine::step::{Position, Returns};
 use crate::error::RunError;
 use crate::state::{Values, Writes};
 
-/// What a journal has to know of what is stored.
+/// The stored versions that a journal starts from.
 #[derive(Default)]
 pub(crate) struct Known {
     /// The checkpoint to go on from.

@@ -1,4 +1,4 @@
-//! What is stored of the tasks of a step that is not complete.
+//! Stored writes of the tasks of an incomplete step.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::error::NodeError;
 use crate::question::Question;
 use crate::state::{Values, Writes};
 
-/// What is known of the tasks of a step.
+/// The stored progress of the tasks of a step.
 ///
 /// They are found by their places in the step, and not by their ids: an id also depends on the edges that lead to the node,
 /// which may be others in the program that goes on.
@@ -76,7 +76,7 @@ impl Pending {
         Scribe { reader, state, upgrade: self.upgrade.as_ref() }
     }
 
-    /// What a task has done, if it is done.
+    /// The result of a task, if it is done.
     pub(in crate::engine) fn done<S: Values, C>(
         &self,
         place: &str,
@@ -102,7 +102,7 @@ impl Pending {
         Ok(Some(Done { writes, destinations: Some(Box::new(scribe.destinations(&routing)?)), by }))
     }
 
-    /// What a task that is not done is to know when it runs again.
+    /// The earlier progress of a task that runs again.
     pub(crate) fn inbox(&self, place: &str) -> Result<Inbox, CodecError> {
         let Some(record) = self.tasks.get(place) else { return Ok(Inbox::default()) };
         let failed = record.failed()?;
@@ -142,12 +142,12 @@ impl Pending {
         self.tasks.get(place).map_or(0, TaskWrites::free_slot)
     }
 
-    /// What is stored of each task.
+    /// The stored records of each task.
     pub(in crate::engine) fn records(&self) -> impl Iterator<Item = &TaskWrites> {
         self.tasks.values()
     }
 
-    /// What a task asked last, if it did.
+    /// The task's last questions, if there are any.
     pub(crate) fn questions(&self, place: &str) -> Result<Vec<Question>, CodecError> {
         self.tasks.get(place).map_or(Ok(Vec::new()), asked)
     }
@@ -183,7 +183,7 @@ impl Pending {
     }
 }
 
-/// What a task asked last, if it did.
+/// The task's last questions, if there are any.
 pub(in crate::engine) fn asked(record: &TaskWrites) -> Result<Vec<Question>, CodecError> {
     let asked = record.writes.iter().find(|write| write.slot == slot::INTERRUPT);
     asked.map_or(Ok(Vec::new()), |asked| codec::decode(&asked.value))

@@ -1,4 +1,4 @@
-//! What is known of the tasks of the step that a run goes on with.
+//! Earlier progress of the tasks of the step that a run goes on with.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Gives records to the saver: at once, or in the background.
+//! Commits records to the saver: at once, or in the background.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -17,7 +17,7 @@ use crate::sync::lock;
 /// How many bytes may wait in the background before the run waits for them. One commit has at most as many, unless one
 /// record alone has more.
 const ROOM: u32 = 32 << 20;
-/// What a record costs beside its values.
+/// The size of a record without its values, in bytes.
 const OVERHEAD: usize = 256;
 /// How many jobs are stored as one commit at most.
 const GROUP: usize = 4096;
@@ -38,7 +38,7 @@ pub(crate) struct Committer {
     writer: Mutex<Option<Writer>>,
     /// The bytes that may still wait in the background.
     room: Arc<Semaphore>,
-    /// What went wrong in the background.
+    /// The first error of the background writer.
     failure: Arc<OnceLock<SaverError>>,
     released: AtomicBool,
 }
@@ -52,7 +52,7 @@ struct Writer {
 enum Job {
     /// Stores these records. What they take of the room is given back when they are stored, or dropped.
     Store(Vec<Record>, OwnedSemaphorePermit),
-    /// Tells that everything before has been stored.
+    /// Acknowledges that everything queued before has been stored.
     Flush(oneshot::Sender<()>),
 }
 
@@ -214,7 +214,7 @@ async fn write(
             let _ = failure.set(error);
             return;
         }
-        // Who waits may be gone.
+        // The receiver may have been dropped.
         for told in waiting {
             let _ = told.send(());
         }
@@ -247,12 +247,12 @@ pub(crate) async fn keep_alive(saver: Arc<dyn Checkpointer>, lease: Lease) -> Sa
     }
 }
 
-/// What a saver does: its panics become errors.
+/// Runs a call of the saver; its panics become errors.
 async fn guarded<T>(work: impl Future<Output = Result<T, SaverError>>) -> Result<T, SaverError> {
     panics::caught(work).await.unwrap_or_else(|payload| Err(SaverError::Panicked { message: panics::text(&*payload) }))
 }
 
-/// What a record takes of the room, about.
+/// The approximate size of a record, in bytes.
 fn size(record: &Record) -> usize {
     let values = match record {
         Record::Checkpoint { checkpoint, pieces, .. } => {

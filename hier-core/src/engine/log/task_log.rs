@@ -10,11 +10,11 @@ use crate::checkpoint::{Also, DueChange, Kept, Record, SaverError, TaskWrites};
 use crate::config::Durability;
 use crate::sync::lock;
 
-/// What the tasks of one graph of a durable run have done.
+/// The log of the tasks of one graph of a durable run.
 pub(crate) struct TaskLog {
     pub(crate) committer: Arc<Committer>,
     pub(crate) namespace: Arc<str>,
-    /// What is stored when the run ends, if nothing is stored before.
+    /// The records that are stored when the run ends, if nothing is stored before.
     held: Mutex<Vec<TaskWrites>>,
     /// Which checkpoints the subgraphs that keep their state go on from; none if the graph has no such subgraph.
     kept: Mutex<Option<Kept>>,
@@ -100,7 +100,7 @@ impl TaskLog {
         Record::Writes { namespace: self.namespace.clone(), writes }
     }
 
-    /// What was kept for the end of the run.
+    /// Takes the records that were kept for the end of the run.
     pub(crate) fn take_held(&self) -> Vec<TaskWrites> {
         std::mem::take(&mut lock(&self.held))
     }

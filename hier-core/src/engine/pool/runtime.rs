@@ -1,4 +1,4 @@
-//! What a batch takes of a runtime.
+//! The parts of a runtime that a batch uses.
 
 pub(super) use tokio::runtime::Handle;
 pub(super) use tokio::task::AbortHandle;

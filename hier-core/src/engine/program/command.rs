@@ -1,4 +1,4 @@
-//! What a node returns beside an update: where to go on.
+//! Commands: an update together with where to go on.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -131,7 +131,7 @@ pub struct Command<S: Values> {
     pub(crate) answers: Option<Answers>,
 }
 
-/// What a caller answers.
+/// The answers of a caller.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Answers {
     /// To the only question, or (where nobody has asked) to the first.
@@ -224,7 +224,7 @@ fn answer_json(answer: &impl Serialize) -> Value {
     serde_json::to_value(answer).unwrap_or_else(|error| Value::String(format!("no answer: {error}")))
 }
 
-/// What a node returned, as the engine takes it.
+/// The return value of a node, as the engine takes it.
 pub struct Output<S: Values> {
     pub(crate) writes: Writes<S>,
     /// Where to go, if the node says so itself. Boxed, since most nodes do not and outputs are moved often.

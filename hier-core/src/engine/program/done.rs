@@ -1,14 +1,14 @@
-//! What came of a task.
+//! Results of tasks.
 
 use super::{ParentCommand, Sends};
 use crate::state::{Values, Writes};
 
-/// What a task did: its writes, and where it leads beside the plain edges.
+/// The result of a task: its writes, and its destinations beside the plain edges.
 pub(crate) struct Done<S: Values> {
     pub(crate) writes: Writes<S>,
     /// Boxed, since most tasks have none and results are moved often.
     pub(crate) destinations: Option<Box<Destinations>>,
-    /// Whose result it is.
+    /// The producer of the result.
     pub(crate) by: By,
 }
 
@@ -20,7 +20,7 @@ pub(crate) struct Destinations {
     pub(crate) parent: Option<Box<dyn ParentCommand>>,
 }
 
-/// Who produced a result.
+/// The producer of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
     /// The node: its own edges are followed.
@@ -32,7 +32,7 @@ pub(crate) enum By {
 }
 
 impl<S: Values> Done<S> {
-    /// What applying an input does.
+    /// The result of applying an input.
     pub(crate) fn input(writes: Writes<S>) -> Self {
         Self { writes, destinations: None, by: By::Node }
     }

@@ -1,4 +1,4 @@
-//! What is run: the nodes and routes of a compiled graph, in the order of its plan.
+//! A compiled graph: its nodes and routes, in the order of its plan.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -33,14 +33,14 @@ impl Deref for SpecRef {
     }
 }
 
-/// What a compiled graph was given.
+/// The saver, store and cache of a compiled graph.
 #[derive(Clone, Default)]
 pub(crate) struct Attachments {
     pub(crate) saver: Option<Arc<dyn Checkpointer>>,
     pub(crate) store: Option<Arc<dyn Store>>,
 }
 
-/// What a compiled graph is made of. Nodes and routes are in the order of the plan.
+/// The parts of a compiled graph. Nodes and routes are in the order of the plan.
 pub(crate) struct Program<S: Values, C> {
     pub(crate) spec: SpecRef,
     pub(crate) plan: Arc<Plan>,

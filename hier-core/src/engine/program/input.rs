@@ -1,11 +1,11 @@
-//! What a run starts with, and what it returns.
+//! Inputs and outputs of runs.
 
 use std::fmt;
 
 use super::Command;
 use crate::state::{Values, Writes};
 
-/// What a run starts with.
+/// The input of a run.
 pub enum Input<S: Values> {
     /// A new input: what it writes.
     New(Writes<S>),
@@ -25,7 +25,7 @@ impl<S: Values> fmt::Debug for Input<S> {
     }
 }
 
-/// What a run returns: the graph's state, or its `output:` view.
+/// The output of a run: the graph's state, or its `output:` view.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the output of a graph over `{S}`",
     label = "no output of this graph",

@@ -10,7 +10,7 @@ use super::{Child, Output, Task};
 use crate::error::NodeError;
 use crate::state::Values;
 
-/// What a node's future resolves to.
+/// The output of a node's future.
 pub type NodeResult<S> = std::result::Result<Output<S>, NodeError>;
 
 /// Which checkpoints a graph has that a node runs.

@@ -20,7 +20,7 @@ pub(crate) struct TaskKey {
     pub(crate) send: Option<usize>,
 }
 
-/// What follows from a node (or START) having run.
+/// The triggers that a finished node (or START) sets off.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Exit {
     /// Nodes that plain edges lead to.
@@ -201,7 +201,7 @@ impl Plan {
         &self.graph
     }
 
-    /// What follows from a node, or from START.
+    /// The triggers that a node, or START, sets off.
     #[inline]
     pub(crate) fn exit(&self, rank: Option<usize>) -> &Exit {
         rank.map_or(&self.start, |rank| &self.exits[rank])
@@ -243,7 +243,7 @@ impl Plan {
         self.names.binary_search_by(|known| (**known).cmp(name)).ok()
     }
 
-    /// What is listed by index in the spec, in the order of ranks.
+    /// Reorders items from the indices of the spec to ranks.
     pub(crate) fn in_order<T>(&self, listed: Vec<T>) -> Vec<T> {
         let mut ranked: Vec<(usize, T)> =
             listed.into_iter().enumerate().map(|(index, item)| (self.rank_of[index], item)).collect();

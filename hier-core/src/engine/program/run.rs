@@ -1,4 +1,4 @@
-//! What a node knows of the run that it is part of.
+//! A node's view of its run.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,7 +29,7 @@ pub struct Run<C = ()> {
     pub(crate) heartbeat: Option<Arc<Heartbeat>>,
     /// The checkpoint that the step started from, if the run is durable.
     pub(crate) base: Option<Uuid>,
-    /// What is known of the task from before, if it goes on where it stopped.
+    /// The earlier progress of the task, if it goes on where it stopped.
     pub(crate) inbox: Option<Arc<Inbox>>,
     /// Set if the task's result may be used again by others.
     pub(crate) personal: Option<Arc<Personal>>,
@@ -39,7 +39,7 @@ pub struct Run<C = ()> {
     pub(crate) is_handler: bool,
 }
 
-/// What is the same for all tasks of a run.
+/// The parts that all tasks of a run share.
 pub(crate) struct Shared<C> {
     pub(crate) context: Arc<C>,
     pub(crate) config: Arc<Config>,
@@ -216,7 +216,7 @@ impl<C> Run<C> {
         }
     }
 
-    /// Tells that the node is alive: puts off its `idle_timeout`, and those of the nodes around its graph.
+    /// Reports that the node is alive: restarts its `idle_timeout`, and those of the nodes around its graph.
     pub fn heartbeat(&self) {
         if let Some(heartbeat) = self.any_heartbeat() {
             heartbeat.beat();
@@ -282,7 +282,7 @@ impl Anyone {
     }
 }
 
-/// What is known of a task that goes on where it stopped.
+/// The earlier progress of a task that goes on where it stopped.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     /// The id and the place under which the task has stored something.
@@ -299,7 +299,7 @@ pub(crate) struct Inbox {
     pub(crate) void: Option<i32>,
     /// Whether it runs as if it had not been begun before: only its id and its slots are used.
     pub(crate) is_afresh: bool,
-    /// What it asked before.
+    /// Its earlier questions.
     pub(crate) questions: Vec<Question>,
     /// The durable steps that it has done.
     pub(crate) steps: Arc<StepLog>,

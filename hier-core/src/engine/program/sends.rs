@@ -1,4 +1,4 @@
-//! What Sends carry. What one route sends stands in one row: thousands of Sends cost no allocation each.
+//! Sends and their payloads. The payloads of one route share one row: thousands of Sends cost no allocation each.
 
 use std::any::{Any, type_name};
 use std::sync::Arc;
@@ -81,7 +81,7 @@ impl ErasedRow for Stored {
     }
 }
 
-/// What a task was sent: one of a row. Clones share it.
+/// The payload of a Send: one of a row. Clones share it.
 #[derive(Clone)]
 pub(crate) struct SendArg {
     row: Arc<dyn ErasedRow>,
@@ -93,7 +93,7 @@ impl SendArg {
         Self { row: Arc::new(Row(SmallVec::from_iter([payload]))), place: 0 }
     }
 
-    /// What was stored of a payload.
+    /// A payload as it was stored.
     pub(crate) fn stored(bytes: Vec<u8>) -> Self {
         Self { row: Arc::new(Stored(bytes)), place: 0 }
     }

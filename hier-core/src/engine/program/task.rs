@@ -73,7 +73,7 @@ impl<S: Values, C> Task<S, C> {
         self.arg.is_some()
     }
 
-    /// What the Send carried.
+    /// The payload of the Send.
     pub fn sent<T: Payload>(&self) -> Result<T, NodeError> {
         let Some(arg) = &self.arg else {
             return Err(NodeError::permanent(format!(
@@ -84,7 +84,7 @@ impl<S: Values, C> Task<S, C> {
         arg.take()
     }
 
-    /// What the Send carried, as JSON; none if no Send started the task.
+    /// The payload of the Send as JSON; none if no Send started the task.
     pub fn sent_json(&self) -> Result<Option<Value>, NodeError> {
         Ok(self.arg.as_ref().map(super::SendArg::to_json).transpose()?)
     }

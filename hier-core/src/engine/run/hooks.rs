@@ -15,7 +15,7 @@ const ON_ENTRY: &str = "on_entry";
 const ON_EXIT: &str = "on_exit";
 
 impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
-    /// What leaving the graph writes.
+    /// The writes of leaving the graph.
     pub(in crate::engine) async fn leaving(&self) -> Result<Writes<S>, NodeError> {
         self.hook(ON_EXIT, self.task.graph.hooks.on_exit.as_ref(), self.task.state.clone()).await
     }
@@ -67,7 +67,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             None => input,
         };
         let Some(hook) = &self.task.graph.hooks.on_entry else { return Ok(input) };
-        // What cannot be applied is refused where it is applied.
+        // Writes that cannot be applied are refused where they are applied.
         let Ok(state) = with_writes(&*self.task.state, &input) else { return Ok(input) };
         let added = self.hook(ON_ENTRY, Some(hook), Arc::new(state)).await;
         let added = added.map_err(|error| self.in_hook(ON_ENTRY, error))?;

@@ -90,7 +90,7 @@ async fn newest(committer: &Committer, addressed: bool) -> Result<Option<uuid::U
     Ok(committer.saver.list(query).await?.first().map(|listed| listed.checkpoint.id))
 }
 
-/// What a thread that has nothing yet starts with. A command's update is its input.
+/// The input of a thread without checkpoints. A command's update is its input.
 fn first_input<S: Values, C>(reader: &Reader<'_, S, C>, input: Input<S>) -> Result<Writes<S>, RunError> {
     match input {
         Input::New(writes) => Ok(writes),

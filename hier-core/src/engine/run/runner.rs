@@ -32,7 +32,7 @@ pub(crate) struct Runner<S: Values, C> {
     pub(in crate::engine) breakpoints: Option<Box<Breakpoints>>,
     /// The durable side, if there is a saver.
     pub(in crate::engine) journal: Option<Box<Journal>>,
-    /// What is known of the tasks of the first step.
+    /// The earlier progress of the tasks of the first step.
     pub(in crate::engine) resumed: Option<Box<Resumed>>,
 }
 
@@ -88,7 +88,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         self.stop = step.saturating_add(limit + 1).min(i64::MAX - 1);
     }
 
-    /// Stands where the thread stood when it was stored.
+    /// A runner at the stored position of the thread.
     pub(super) fn take_up(&mut self, journal: Journal, state: S, position: Position<S>) {
         self.journal = Some(Box::new(journal));
         self.task.state = Arc::new(state);

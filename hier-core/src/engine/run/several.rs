@@ -104,7 +104,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         }
     }
 
-    /// Tells what a task has done before.
+    /// Reports the earlier result of a task.
     fn tell_cached(&self, node: usize, done: &Done<S>) {
         let Some(emitter) = self.emitter.as_ref().filter(|emitter| emitter.wants(StreamMode::Updates)) else { return };
         let name = self.task.graph.plan.name(node);

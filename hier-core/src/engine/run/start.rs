@@ -283,7 +283,7 @@ where
     EventStream::new(name, ring, Ok(task))
 }
 
-/// What is the same for all tasks of a run.
+/// The parts that all tasks of a run share.
 pub(super) fn shared<S: Values, C>(
     graph: &Program<S, C>,
     context: Arc<C>,

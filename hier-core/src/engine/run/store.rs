@@ -1,4 +1,4 @@
-//! What a runner does beside running, if the run is durable.
+//! The durable side of a runner: checkpoints, breakpoints, records of tasks.
 
 use std::sync::Arc;
 

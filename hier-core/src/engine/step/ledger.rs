@@ -37,12 +37,12 @@ pub(crate) struct Ledger<S: Values> {
     expires: bool,
     /// What a subgraph hands back to its parent; none for a root.
     pub(crate) returned: Option<Returns<S::Write>>,
-    /// What the next checkpoint has to store, if the run is durable.
+    /// The changes that the next checkpoint has to store, if the run is durable.
     pub(crate) changes: Option<Box<Changes>>,
     scratch: Vec<Writers>,
 }
 
-/// Who wrote a channel in the step `version`.
+/// The writer of a channel in the step `version`.
 #[derive(Clone, Copy, Default)]
 struct Writers {
     version: u64,

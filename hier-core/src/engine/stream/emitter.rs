@@ -36,7 +36,7 @@ impl<S: Values> NestedSink for Ring<S> {
     }
 }
 
-/// What a node's `run.emit(…)` needs, whatever the graph's types are.
+/// Receives the events of nodes, whatever the graph's types are.
 pub(crate) trait EventSink: Send + Sync {
     fn wants_custom(&self) -> bool;
     fn custom(&self, node: &str, value: Value);

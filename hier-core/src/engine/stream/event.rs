@@ -1,4 +1,4 @@
-//! What a stream tells about a run.
+//! Events of a stream.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,21 +11,21 @@ use crate::message::ChatChunk;
 use crate::question::Question;
 use crate::state::{Update, Values};
 
-/// What a stream is to tell.
+/// The kinds of events that a stream delivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StreamMode {
     /// The state after each superstep that wrote something.
     Values,
-    /// What each node wrote, when it has ended.
+    /// The writes of each node, when it has ended.
     Updates,
-    /// What nodes tell with `run.emit(…)`, at once.
+    /// The values that nodes emit with `run.emit(…)`, at once.
     Custom,
     /// The start and the end of each task.
     Tasks,
     /// Like `Tasks`, each with the step and the time.
     Debug,
-    /// What the models of agents say, piece by piece: those of subgraphs too.
+    /// The answers of models, piece by piece: those of subgraphs too.
     Messages,
     /// Each checkpoint, with what is to run next. Only with a checkpointer.
     Checkpoints,
@@ -68,7 +68,7 @@ pub enum Event<S: Values> {
     Custom {
         /// The node.
         node: String,
-        /// What it told.
+        /// The emitted value.
         value: Value,
     },
     /// A task begins.
@@ -97,7 +97,7 @@ pub struct CheckpointEvent<S: Values> {
     pub parent: Option<Uuid>,
     /// The superstep.
     pub step: i64,
-    /// What made it.
+    /// The kind of event that made it.
     pub source: Source,
     /// The state.
     pub state: Arc<S>,
@@ -111,7 +111,7 @@ pub struct CheckpointEvent<S: Values> {
 pub struct NodeUpdate<S: Values> {
     /// The node; `__error_handler__` and the node's name if its handler took over.
     pub node: String,
-    /// What it wrote.
+    /// Its writes.
     pub update: S::Update,
     /// Whether the result is an earlier one, kept by the node's `cache`.
     pub cached: bool,
@@ -129,7 +129,7 @@ pub struct TaskStarted {
     pub step: i64,
     /// The channels that set it off, by the names that the reference gives them.
     pub triggers: Vec<String>,
-    /// What it was sent, or else the state that it sees, as JSON.
+    /// The payload of its Send, or else the state that it sees, as JSON.
     pub input: Value,
 }
 
@@ -143,11 +143,11 @@ pub struct TaskFinished {
     pub node: String,
     /// The superstep.
     pub step: i64,
-    /// What it wrote, as JSON; `{}` if that is nothing.
+    /// Its writes as JSON; `{}` if there are none.
     pub result: Value,
     /// Its error, if it failed.
     pub error: Option<String>,
-    /// What it asks, if it does.
+    /// Its questions, if there are any.
     pub interrupts: Vec<Question>,
 }
 
@@ -217,7 +217,7 @@ pub struct Nested {
     pub namespace: Vec<String>,
     /// The mode, in lower case.
     pub mode: &'static str,
-    /// What the same event of the root would be as JSON.
+    /// The same event as JSON, as it would be of the root.
     pub data: Value,
 }
 

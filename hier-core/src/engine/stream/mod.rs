@@ -1,4 +1,4 @@
-//! What a run tells those who listen: its events, the queue in which they wait, and how the run ended.
+//! Streams: events, the queue in which they wait, and how a run ended.
 
 pub(in crate::engine) mod emitter;
 pub(in crate::engine) mod event;

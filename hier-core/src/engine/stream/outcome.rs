@@ -22,7 +22,7 @@ pub enum Outcome<S> {
 pub struct Interrupted<S> {
     /// The state as of the last step that was completed.
     pub state: S,
-    /// What is asked, in the order of the tasks.
+    /// The open questions, in the order of the tasks.
     pub questions: Vec<Question>,
     /// Whether the run can go on with answers: only if it has a checkpointer. Without one nothing of it is kept.
     pub resumable: bool,

@@ -22,7 +22,7 @@ pub(crate) struct Ring<S: Values> {
     scale: Mutex<Scale>,
     waker: AtomicWaker,
     capacity: usize,
-    /// Who takes each event at once, instead of the queue.
+    /// The callback that takes each event at once, instead of the queue.
     tap: Option<Box<Tap<S>>>,
 }
 
@@ -65,7 +65,7 @@ impl<S: Values> Ring<S> {
         self.waker.wake();
     }
 
-    /// Tells the consumer that no more events come.
+    /// Closes the queue: no more events come.
     pub(in crate::engine) fn close(&self) {
         lock(&self.queue).closed = true;
         self.waker.wake();

@@ -7,7 +7,7 @@ use crate::message::ChatChunk;
 use crate::question::Question;
 use crate::state::{ChannelWrite, Stored, Update, Values};
 
-/// What an event costs beside what it tells.
+/// The size of an event without its content, in bytes.
 const OVERHEAD: usize = 128;
 /// How many bytes of a state are read for one event, on average.
 const READ: usize = 4 << 10;
@@ -66,7 +66,7 @@ impl Scale {
 
     fn stored(&mut self, value: &dyn Stored) -> usize {
         self.scratch.clear();
-        // What cannot be encoded counts with what could.
+        // The part that was encoded counts, if the rest cannot be.
         let _ = value.encode(&mut self.scratch);
         let bytes = self.scratch.len();
         self.scratch.truncate(KEPT);

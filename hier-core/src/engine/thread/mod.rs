@@ -1,4 +1,4 @@
-//! What can be done with a thread beside running it: it is read, and changed from outside.
+//! Reads a thread, and changes it from outside.
 
 pub(in crate::engine) mod branch;
 pub(in crate::engine) mod inside;

@@ -38,9 +38,9 @@ pub struct StateSnapshot<S: Values> {
     pub parent: Option<Uuid>,
     /// The superstep: −1 for the first input.
     pub step: i64,
-    /// What made the checkpoint.
+    /// The kind of event that made the checkpoint.
     pub source: Option<Source>,
-    /// What was given with the run's configuration.
+    /// The metadata of the run's configuration.
     pub metadata: Map<String, Value>,
     /// When the checkpoint was made.
     pub created_at: Option<SystemTime>,
@@ -65,7 +65,7 @@ pub struct TaskSnapshot<S: Values> {
     pub result: Option<S::Update>,
     /// Why it failed, if it did.
     pub error: Option<String>,
-    /// What it asks, or asked.
+    /// Its questions, open or answered.
     pub questions: Vec<Question>,
     /// Addresses the checkpoints of the graph that the node runs, if it is one: for that graph's own
     /// [`state`](crate::graph::CompiledGraph::state).

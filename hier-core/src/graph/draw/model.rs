@@ -1,4 +1,4 @@
-//! What is drawn: a graph and the graphs inside it, as one list of nodes, edges and frames.
+//! The model of a drawing: a graph and the graphs inside it, as one list of nodes, edges and frames.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +34,7 @@ impl Node {
     }
 }
 
-/// What pictures say of an option.
+/// The label of a node option.
 pub(super) fn remark((key, value): (&str, &str)) -> String {
     match key {
         "defer" => "deferred".to_owned(),
@@ -238,7 +238,7 @@ struct Line {
     label: Option<String>,
 }
 
-/// What leads from one place to another.
+/// The connection from one place to another.
 #[derive(Default)]
 struct Way {
     always: bool,

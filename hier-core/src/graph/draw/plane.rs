@@ -1,4 +1,4 @@
-//! Gives every node and edge of a drawing its place on a plane.
+//! Places every node and edge of a drawing on a plane.
 
 use super::model::{Edge, Picture};
 use super::rank::{Chain, Grid, rank};

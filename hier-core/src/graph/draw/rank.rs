@@ -14,7 +14,7 @@ const OPTIMISED: usize = 250;
 /// With more items than this, long edges do not get a place in each row that they cross.
 const LIMIT: usize = 5000;
 
-/// What stands in which row. The items are the nodes, by their indices, and after them points of edges.
+/// The rows and their items: the nodes, by their indices, and after them points of edges.
 #[derive(Debug)]
 pub(super) struct Grid<'a> {
     /// The items of each row, from left to right.

@@ -9,7 +9,7 @@ const STYLE: &str = "<defs><marker id=\"arrow\" viewBox=\"0 0 10 8\" refX=\"10\"
 markerHeight=\"8\" orient=\"auto-start-reverse\"><path d=\"M0 0 L10 4 L0 8 z\" fill=\"#333\"/></marker></defs>\n";
 const NODE: &str = "fill=\"#f2f0ff\" stroke=\"#7c6fd0\"";
 const START_OR_END: &str = "fill=\"#bfb6fc\" stroke=\"#7c6fd0\"";
-/// What is behind the label of an edge.
+/// The background of an edge label.
 const LABEL: &str = "fill=\"white\" fill-opacity=\"0.8\"";
 const FRAME: &str = "fill=\"#faf9f0\" stroke=\"#aaaa33\"";
 /// The space between the nodes of a frame and its line, and above them for its name.

@@ -1,4 +1,4 @@
-//! What stands in a graph that asks a model, and in one that is a subagent.
+//! The syntax tree of agents and subagents.
 
 use hier_spec::agent::AgentKind;
 use proc_macro2::Span;
