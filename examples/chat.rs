@@ -3,7 +3,7 @@
 //! ```text
 //! cargo run --example chat                                   without a key: a script answers
 //! cargo run --example chat -- --db sqlite:chat.db            start it again, and it remembers what was said
-//! cargo run --example chat -- --model openai:gpt-4o          a real model
+//! cargo run --features models --example chat -- --model openai:gpt-4o          a real model
 //! ```
 //!
 //! Each line is a turn; an empty one, or the end of the input, ends the chat.
@@ -16,7 +16,6 @@ use hier_core::agent::{Body, ChatChunk, ChatModel, ChatRequest};
 use hier_core::checkpoint::{Checkpointer, MemorySaver};
 use hier_core::prelude::*;
 use hier_examples::database;
-use hier_models::Model;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
@@ -25,6 +24,8 @@ graph! {
     Chat<BaseState> = Agent {
         system: "You are friendly and brief.",
         tools: [weather],
+        // However long the chat becomes, what is sent stays within the model's context.
+        layers: [Compact { at: 0.8 }],
     }
 }
 
@@ -54,7 +55,7 @@ struct Arguments {
 async fn main() -> Result<()> {
     let Arguments { model, db, thread } = Arguments::parse();
     let model: Arc<dyn ChatModel> = match model {
-        Some(name) => Arc::new(Model::parse(&name)?),
+        Some(name) => hier_examples::model(&name)?,
         None => Arc::new(ScriptedModel::reacting(answer)),
     };
     let saver: Arc<dyn Checkpointer> = match db {

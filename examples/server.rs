@@ -1,19 +1,22 @@
 //! Graphs as a service: a desk that asks a person, and an agent that chats, for the clients of LangGraph's server.
 //!
 //! ```text
-//! cargo run --example server
+//! cargo run --features server --example server
 //! curl -s localhost:8123/runs/wait -H 'content-type: application/json' \
 //!     -d '{"assistant_id": "chat", "input": {"messages": [{"role": "user", "content": "hello"}]}}'
 //! ```
 //!
 //! Python: `langgraph_sdk.get_client(url="http://127.0.0.1:8123")`. It needs no key: the model says what a script says.
-//! With `--selftest` it serves on a port of its own, asks itself once, and ends.
+//! With `--selftest` it serves on a port of its own, is its own client (a run, a question and its answer as a stream, a chat), and fails
+//! if it is answered wrongly.
+
+use std::error::Error;
 
 use clap::Parser;
 use hier_core::prelude::*;
-use hier_server::{Server, ServerError};
+use hier_server::Server;
 use hier_testkit::ScriptedModel;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Serves two graphs.
 #[derive(Parser)]
@@ -21,7 +24,13 @@ struct Arguments {
     /// Where to listen.
     #[arg(long, default_value = "127.0.0.1:8123")]
     addr: String,
-    /// Starts, stops and ends: whether everything fits.
+    /// Where threads are kept: `sqlite:PATH` or `postgres://…`. Without it, in memory.
+    #[arg(long)]
+    db: Option<String>,
+    /// Serves other machines too, whoever they are.
+    #[arg(long)]
+    public: bool,
+    /// Asks itself everything that a client would, and ends: whether it is answered rightly.
     #[arg(long)]
     selftest: bool,
 }
@@ -46,7 +55,8 @@ async fn assess(case: &Case) -> Result<CaseUpdate> {
     if case.income < 0.0 {
         return Err(NodeError::permanent("an income is not negative"));
     }
-    Ok(Case::update().tax(case.income * 0.07))
+    // Seven per cent, in whole cents.
+    Ok(Case::update().tax((case.income * 7.0).round() / 100.0))
 }
 
 async fn review(case: &Case, run: &Run) -> Result<CaseUpdate> {
@@ -70,16 +80,55 @@ fn model() -> ScriptedModel {
     })
 }
 
+/// What a client of the server does, with what it is to be answered.
+async fn selftest(base: &str) -> std::result::Result<(), Box<dyn Error>> {
+    let client = reqwest::Client::new();
+    let post = async |path: &str, body: Value| {
+        let response = client.post(format!("{base}{path}")).json(&body).send().await?.error_for_status()?;
+        response.text().await
+    };
+    let json = |text: String| serde_json::from_str::<Value>(&text);
+
+    let thread = json(post("/threads", json!({})).await?)?;
+    let runs = format!("/threads/{}/runs", thread["thread_id"].as_str().ok_or("a thread has an id")?);
+    let case = json!({ "assistant_id": "tax_desk", "input": { "income": 52_000.0 } });
+    let asked = json(post(&format!("{runs}/wait"), case).await?)?;
+    expect("the question", &asked["__interrupt__"][0]["value"]["file"], &json!(3_640.0))?;
+
+    let answer = json!({ "assistant_id": "tax_desk", "command": { "resume": "yes" }, "stream_mode": "updates" });
+    let stream = post(&format!("{runs}/stream"), answer).await?;
+    let told: Vec<Value> =
+        stream.lines().filter_map(|line| serde_json::from_str(line.strip_prefix("data: ")?).ok()).collect();
+    let last = told.last().ok_or("the stream tells something")?;
+    expect("the last event", last, &json!({ "file": { "notes": ["3640.00 filed"] } }))?;
+
+    let said = json!({ "assistant_id": "chat", "input": { "messages": [{ "role": "user", "content": "hello" }] } });
+    let chat = json(post("/runs/wait", said).await?)?;
+    expect("the answer of the chat", &chat["messages"][1]["content"], &json!("You said: hello"))
+}
+
+fn expect(what: &str, found: &Value, wanted: &Value) -> std::result::Result<(), Box<dyn Error>> {
+    if found == wanted { Ok(()) } else { Err(format!("{what} is {found} instead of {wanted}").into()) }
+}
+
 #[tokio::main]
-async fn main() -> std::result::Result<(), ServerError> {
+async fn main() -> std::result::Result<(), Box<dyn Error>> {
     let arguments = Arguments::parse();
     let server = Server::new().graph("tax_desk", TaxDesk::compile(), ());
     let server = server.graph("chat", Chat::compile(), BaseContext::new(model()));
+    let server = if arguments.public { server.without_auth() } else { server };
+    let server = match arguments.db {
+        Some(db) => server.database(db),
+        None => server,
+    };
+    let address = if arguments.selftest { "127.0.0.1:0" } else { &*arguments.addr };
+    let running = server.start(address).await?;
+    let base = format!("http://{}", running.address());
     if arguments.selftest {
-        let running = server.start("127.0.0.1:0").await?;
-        println!("served on {}", running.address());
-        return running.stop().await;
+        selftest(&base).await?;
+        println!("answered on {base}");
+        return Ok(running.stop().await?);
     }
-    println!("serving on http://{}", arguments.addr);
-    server.serve(arguments.addr).await
+    println!("serving on {base}");
+    Ok(running.until_told().await?)
 }

@@ -17,7 +17,6 @@ use clap::Parser;
 use hier_core::agent::{Approval, ApprovalRequest, Body, ChatModel, ChatRequest};
 use hier_core::checkpoint::MemorySaver;
 use hier_core::prelude::*;
-use hier_models::Model;
 use hier_testkit::ScriptedModel;
 use serde_json::{Value, json};
 
@@ -76,7 +75,7 @@ struct Arguments {
 async fn main() -> Result<()> {
     let Arguments { question, model } = Arguments::parse();
     let model: Arc<dyn ChatModel> = match model {
-        Some(name) => Arc::new(Model::parse(&name)?),
+        Some(name) => hier_examples::model(&name)?,
         None => Arc::new(ScriptedModel::reacting(decide)),
     };
     let shop = || Shop {

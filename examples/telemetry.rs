@@ -1,8 +1,8 @@
 //! Sends the spans of a hierarchy to an OTLP endpoint, after OpenTelemetry's conventions for generative AI.
 //!
 //! ```text
-//! cargo run --example telemetry                               to a receiver that this program starts, and prints what came
-//! cargo run --example telemetry -- http://localhost:4318      to a collector of yours: Jaeger, Grafana, Langfuse, …
+//! cargo run --features telemetry --example telemetry                               to a receiver that this program starts, and prints what came
+//! cargo run --features telemetry --example telemetry -- http://localhost:4318      to a collector of yours: Jaeger, Grafana, Langfuse, …
 //! ```
 //!
 //! The library only opens spans, with the crate `tracing`. Nothing leaves the process unless the program installs an

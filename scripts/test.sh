@@ -26,7 +26,7 @@ step "format"
 cargo fmt --all --check
 
 step "lints"
-cargo clippy --workspace --all-targets --locked -- --deny warnings
+cargo clippy --workspace --all-targets --all-features --locked -- --deny warnings
 
 step "docs"
 RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --locked
@@ -35,7 +35,7 @@ step "packages"
 # What a release would upload; the tests below compile it.
 cargo package --quiet --no-verify --allow-dirty --locked \
     --package hier-spec --package hier-macros --package hier-core --package hier-checkpoint --package hier-models \
-    --package hier-server --package hier-testkit --package hier --package hier-cli
+    --package hier-mcp --package hier-server --package hier-restate --package hier-testkit --package hier --package hier-cli
 
 packages=()
 ls -d /usr/lib/postgresql/*/bin >/dev/null 2>&1 || command -v initdb >/dev/null || packages+=(postgresql)
@@ -69,7 +69,9 @@ example() {
                 && run_example "$name" --db "sqlite:$scratch/approval.db" answer yes \
                 && grep --quiet paid "$scratch/out"
             ;;
-        server) run_example "$name" --selftest ;;
+        server|studio) run_example "$name" --selftest ;;
+        # Needs a Restate server: scripts/cluster.sh drives it, with --all.
+        cluster) ;;
         # Serves until it is stopped: the clients of LangGraph's server drive it, with --all.
         compat_server) ;;
         crash_target) run_example "$name" --db "sqlite:$scratch/crash.db" --thread t1 --log "$scratch/crash.log" ;;
@@ -93,14 +95,30 @@ if $all; then
     # Named so that what is compiled already is used.
     ./scripts/llm.sh cargo test --workspace --all-features --locked --test servers
 
+    step "the Model Context Protocol's own suite, and its clients and servers"
+    ./scripts/mcp.sh
+
+    step "spelling, the book, each feature by itself"
+    ./scripts/hygiene.sh
+
+    step "new projects"
+    ./scripts/new-projects.sh
+
     step "fresh scenarios of the reference"
     ./scripts/fresh-scenarios.sh
 
-    step "the Python client of LangGraph's server"
-    # The step before has installed what makes virtual environments.
-    [ -x .tools/langgraph-sdk/bin/python ] || python3 -m venv .tools/langgraph-sdk
-    .tools/langgraph-sdk/bin/pip install --quiet langgraph-sdk==0.4.14 websockets
-    .tools/langgraph-sdk/bin/python hier-server/tests/sdk.py "${CARGO_TARGET_DIR:-target}/debug/examples/compat_server"
+    step "the clients of LangGraph's server, and its own tests"
+    ./scripts/clients.sh
+    ./scripts/suites.sh
+
+    step "graphs on a Restate cluster"
+    ./scripts/cluster.sh
+
+    step "the studio in Chromium"
+    ./scripts/studio.sh
+
+    step "AG-UI, with the protocol's own client and validator"
+    ./scripts/agui.sh "${CARGO_TARGET_DIR:-target}/debug/examples/server"
 fi
 
 step "everything passed"

@@ -1,18 +1,22 @@
 //! The graphs that LangGraph's own suites of tests expect of a server, served by hier.
 //!
 //! ```text
-//! cargo run --example compat_server -- --suite sdk-py --addr 127.0.0.1:2024
+//! cargo run --features server --example compat_server -- --suite sdk-py --addr 127.0.0.1:2024
 //! ```
 //!
-//! Then, in a checkout of langchain-ai/langgraph: `pytest -m integration libs/sdk-py/tests/integration`. `docs/server.md` says what
-//! passes. Beside them are the small graphs of the server's own tests.
+//! Then, in a checkout of langchain-ai/langgraph: `pytest -m integration libs/sdk-py/tests/integration`; `scripts/suites.sh` does all of
+//! it, for both suites. `docs/server.md` says what passes. Beside them are the small graphs of the server's own tests.
 
 #[path = "../../hier-server/tests/http/graphs.rs"]
 mod graphs;
+mod langgraphjs;
 mod sdk_py;
+mod storage;
+
+use std::error::Error;
 
 use clap::{Parser, ValueEnum};
-use hier_server::ServerError;
+use hier_server::Server;
 
 /// Serves the graphs of a suite.
 #[derive(Parser)]
@@ -32,17 +36,19 @@ struct Arguments {
 enum Suite {
     /// `libs/sdk-py/tests/integration` of langchain-ai/langgraph.
     SdkPy,
+    /// `libs/langgraph-api/tests/api.test.mts` of langchain-ai/langgraphjs.
+    Langgraphjs,
 }
 
 #[tokio::main]
-async fn main() -> Result<(), ServerError> {
+async fn main() -> Result<(), Box<dyn Error>> {
     let arguments = Arguments::parse();
+    let (runs, store) = storage::open(arguments.db.as_deref()).await?;
     let server = match arguments.suite {
         Suite::SdkPy => sdk_py::graphs(graphs::server()),
+        Suite::Langgraphjs => {
+            langgraphjs::graphs(Server::new())?.routes(storage::truncation(runs.clone(), store.clone()))
+        }
     };
-    let server = match arguments.db {
-        Some(db) => server.database(db),
-        None => server,
-    };
-    server.allow_origins(["*"]).serve(arguments.addr).await
+    Ok(server.storage(runs, store).allow_origins(["*"]).serve(arguments.addr).await?)
 }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use hier_checkpoint::{Postgres, Sqlite};
+use hier_checkpoint::Sqlite;
+use hier_core::agent::ChatModel;
 use hier_core::checkpoint::Checkpointer;
 use hier_core::{NodeError, Result};
 
@@ -10,13 +11,32 @@ use hier_core::{NodeError, Result};
 pub async fn database(name: &str) -> Result<Arc<dyn Checkpointer>> {
     match name.split_once(':') {
         Some(("sqlite", path)) => Ok(Arc::new(Sqlite::open(path).await?)),
-        Some(("postgres", rest)) => {
-            // `postgres:URL` and a URL by itself are both understood.
-            let url = if rest.starts_with("//") { name } else { rest };
-            let saver = Postgres::options().connect(url).await?;
-            saver.migrate().await?;
-            Ok(Arc::new(saver))
-        }
+        // `postgres:URL` and a URL by itself are both understood.
+        Some(("postgres", rest)) => postgres(if rest.starts_with("//") { name } else { rest }).await,
         _ => Err(NodeError::permanent(format!("`{name}` is no database: use `sqlite:PATH` or `postgres:URL`"))),
     }
+}
+
+#[cfg(feature = "postgres")]
+async fn postgres(url: &str) -> Result<Arc<dyn Checkpointer>> {
+    let saver = hier_checkpoint::Postgres::options().connect(url).await?;
+    saver.migrate().await?;
+    Ok(Arc::new(saver))
+}
+
+#[cfg(not(feature = "postgres"))]
+async fn postgres(_: &str) -> Result<Arc<dyn Checkpointer>> {
+    Err(NodeError::permanent("this was built without Postgres: add `--features postgres` before `--example`"))
+}
+
+/// The model that `openai:NAME`, `anthropic:NAME`, `gemini:NAME`, `ollama:NAME` or the URL of a compatible server names.
+#[cfg(feature = "models")]
+pub fn model(name: &str) -> Result<Arc<dyn ChatModel>> {
+    Ok(Arc::new(hier_models::Model::parse(name)?))
+}
+
+/// Says how to build the examples with real models.
+#[cfg(not(feature = "models"))]
+pub fn model(_: &str) -> Result<Arc<dyn ChatModel>> {
+    Err(NodeError::permanent("this was built without real models: add `--features models` before `--example`"))
 }

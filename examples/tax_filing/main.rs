@@ -3,7 +3,7 @@
 //! ```text
 //! cargo run --example tax_filing                                      the case in the repository, without a network
 //! cargo run --example tax_filing -- --db case.db                      the same, durable: Ctrl-C, and again, goes on
-//! cargo run --example tax_filing -- --model openai:gpt-4o             a real model decides
+//! cargo run --features models --example tax_filing -- --model openai:gpt-4o    a real model decides
 //! cargo run --example tax_filing -- --input FOLDER --json             another case, as JSON
 //! ```
 //!
@@ -33,7 +33,6 @@ use hier_core::agent::ChatModel;
 
 use hier_core::prelude::*;
 use hier_examples::database;
-use hier_models::Model;
 use hier_testkit::ScriptedModel;
 
 use agents::{Desk, TaxDesk};
@@ -144,7 +143,7 @@ fn place(db: &str) -> String {
 
 fn model(Arguments { model, pace, log, .. }: &Arguments) -> Result<Noting> {
     let model: Arc<dyn ChatModel> = match model {
-        Some(name) => Arc::new(Model::parse(name)?),
+        Some(name) => hier_examples::model(name)?,
         None => Arc::new(ScriptedModel::reacting(script::reply).without_requests()),
     };
     let log = match log {

@@ -1,3 +1,7 @@
 //! What the `hier` command does, as a library.
 
+pub mod graph;
+pub mod new;
+mod progress;
+pub mod studio;
 pub mod threads;

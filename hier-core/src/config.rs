@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use crate::checkpoint::{Claim, WhenRunning};
 use crate::sync::lock;
+use crate::turn::Turn;
 
 /// The number of supersteps a run may take unless said otherwise, less one (as in the reference, LangGraph 1.2).
 pub const DEFAULT_RECURSION_LIMIT: usize = 10_007;
@@ -34,6 +35,8 @@ pub struct Config {
     pub(crate) max_concurrency: Option<usize>,
     pub(crate) cancel: Option<CancellationToken>,
     pub(crate) control: Option<RunControl>,
+    /// The piece of the run that is done in one go, where a cluster drives it.
+    pub(crate) turn: Option<Arc<Turn>>,
     pub(crate) stream_capacity: usize,
     pub(crate) stream_subgraphs: bool,
     pub(crate) checkpoint: Option<Uuid>,
@@ -72,6 +75,7 @@ impl Default for Config {
             max_concurrency: None,
             cancel: None,
             control: None,
+            turn: None,
             stream_capacity: DEFAULT_STREAM_CAPACITY,
             stream_subgraphs: false,
             checkpoint: None,
@@ -199,7 +203,10 @@ impl Config {
         self
     }
 
-    pub(crate) fn at(mut self, now: SystemTime) -> Self {
+    /// The run takes this time for the present one, unless that has passed already: timers and deadlines that are due by then are due
+    /// now. For sweepers and tests, which look ahead.
+    #[must_use]
+    pub fn at(mut self, now: SystemTime) -> Self {
         self.now = Some(now);
         self
     }
@@ -221,6 +228,11 @@ impl Config {
     /// The claim on the thread, with what happens if somebody else runs it unless that was said.
     pub(crate) fn claim(&self, unless_said: WhenRunning) -> Claim {
         Claim { when_running: self.when_running.unwrap_or(unless_said), ..self.claim.clone() }
+    }
+
+    /// What happens if the thread is being run by somebody else, if that was said.
+    pub(crate) fn policy(&self) -> Option<WhenRunning> {
+        self.when_running
     }
 
     /// Names the holder of the thread, in words for people: they stand in the error of a run that is refused meanwhile.

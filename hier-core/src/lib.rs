@@ -47,6 +47,8 @@ pub mod agent;
 pub mod channel;
 pub mod checkpoint;
 mod config;
+#[doc(hidden)]
+pub mod drive;
 mod engine;
 mod error;
 pub mod graph;
@@ -61,6 +63,7 @@ pub mod runs;
 pub mod state;
 pub mod store;
 mod sync;
+mod turn;
 pub mod worker;
 
 // The macros name this crate by its absolute path, also in our own tests and examples.

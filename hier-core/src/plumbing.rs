@@ -7,6 +7,7 @@ pub use hier_spec::agent::AgentKind;
 pub use hier_spec::{
     ArmSpec, ArmTarget, EdgeSpec, Goto, GraphSpec, Nested, NodeSpec, Source, Target as SpecTarget, Text,
 };
+pub use schemars::{Schema, SchemaGenerator};
 pub use serde_json::{self, Value};
 
 pub use crate::NodeError;
@@ -15,9 +16,10 @@ pub use crate::agent::tool::arguments::ToolArguments;
 pub use crate::agent::tool::attempts::attempts;
 pub use crate::agent::tool::step::once;
 pub use crate::agent::tool_node::{narrowed, tool_of, tool_parts};
+pub use crate::agent::toolsets::toolset_of;
 pub use crate::agent::{
-    AgentBuilder, ArgsSpec, BaseContext, FieldsSpec, Member, Membership, ModelOptions, PolicySpec, agent, crosses,
-    first_doubled, is_callable, is_reserved, returnable,
+    AgentBuilder, ArgsSpec, BaseContext, BaseState, FieldsSpec, Member, Membership, ModelOptions, PolicySpec, agent,
+    crosses, first_doubled, is_callable, is_reserved, returnable,
 };
 pub use crate::agent::{
     AgentContext, DeclaredTool, IntoToolOutput, Messages, NamedTool, Tool, ToolCall, ToolCallId, ToolErrors,
@@ -37,6 +39,7 @@ pub use crate::state::derived::{
     stored, unboxed, unboxed_value, write_field,
 };
 pub use crate::state::nibbles::*;
+pub use crate::state::schema::SchemaOf;
 pub use crate::state::sealed::Sealed;
 pub use crate::state::{
     Agree, Carried, Channel, ChannelWrite, Contains, Conversation, Empty, Fork, I, Internal, IsLastStep, Leaf,

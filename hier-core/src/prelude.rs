@@ -6,14 +6,17 @@ pub use schemars::{self, JsonSchema};
 pub use serde::{Deserialize, Serialize};
 pub use tokio_util::sync::CancellationToken;
 
+pub use crate::agent::Compact;
+pub use crate::agent::layer::{Fallback, Inherited, Layer, Limit, Redact};
 pub use crate::agent::tools;
 pub use crate::agent::{
     AgentEnd, BaseContext, BaseState, BaseStateSetters, Effort, Message, Messages, ModelOptions, NamedTool, RunModel,
     ToolCall, ToolCallId,
 };
+pub use crate::checkpoint::{MemorySaver, WhenRunning};
 pub use crate::graph::{
     Cache, Checkpoints, Command, CompiledGraph, END, Failure, Graph, GraphBuilder, NodeDef, Payload, Retry, START,
-    Sent, Target, Task,
+    Sent, Signal, Target, Task,
 };
 pub use crate::reducer::Identified;
 pub use crate::state::{

@@ -130,6 +130,8 @@ pub(crate) const SYSTEM: &str = "system";
 pub(crate) const MODEL: &str = "model";
 /// Field of an agent: how its model is to answer.
 pub(crate) const OPTIONS: &str = "options";
+/// Field of an agent: what stands around its calls of models and tools.
+pub(crate) const LAYERS: &str = "layers";
 /// Field of an [`AGENT`]: the channel that it gives its answer in.
 pub(crate) const ANSWER: &str = "answer";
 /// Field of an [`AGENT`]: how many answers of its model may be of no use.
@@ -179,10 +181,11 @@ const GRAPH_FIELDS: [&str; 2] = [NODES, EDGES];
 /// The fields of a [`SIMPLE_GRAPH`] alone.
 const SIMPLE_FIELDS: [&str; 1] = [COMPUTE];
 /// The fields of all kinds of agents.
-const AGENT_FIELDS: [&str; 11] = [
+const AGENT_FIELDS: [&str; 12] = [
     SYSTEM,
     MODEL,
     OPTIONS,
+    LAYERS,
     TOOLS,
     TOOL_ERRORS,
     MAX_ITERATIONS,
@@ -243,6 +246,15 @@ pub(crate) const FOREIGN: &[(&str, &str)] = &[
     ("recursion_limit", "a run has it: `Config::recursion_limit`; how often the model is asked is `max_iterations`"),
     ("handoffs", "agents that the model can call are `subagents: […]`"),
     ("agents", "agents that the model can call are `subagents: […]`"),
+    ("middleware", "what stands around its calls of models and tools is `layers: […]`"),
+    ("middlewares", "what stands around its calls of models and tools is `layers: […]`"),
+    ("guardrails", "what stands around its calls of models and tools is `layers: […]`: a `Guard(function)`"),
+    ("input_guardrails", "what stands around its calls of models and tools is `layers: […]`"),
+    ("output_guardrails", "what stands around its calls of models and tools is `layers: […]`"),
+    ("callbacks", "what stands around its calls of models and tools is `layers: […]`"),
+    ("hooks", "what stands around its calls of models and tools is `layers: […]`"),
+    ("fallbacks", "another model is a layer: `layers: [Fallback(|context| &context.cheap)]`"),
+    ("retries", "how often a model is asked again is a layer: `layers: [Retry { attempts: 3 }]`"),
     ("checkpointer", "the compiled graph has it: `compile().checkpointer(…)`"),
     ("store", "the compiled graph has it: `compile().store(…)`"),
 ];
@@ -261,6 +273,50 @@ pub(crate) const MODEL_OPTION_FIELDS: &[&str] = &[
     "seed",
     "cache",
     "extra",
+];
+
+/// How a layer of the library is written in [`LAYERS`].
+#[derive(Clone, Copy)]
+pub(crate) enum LayerForm {
+    /// With fields, the setters of its type: `Limit { model_calls: 50 }`. None is known of one whose list is empty.
+    Fields(&'static [&'static str]),
+    /// As the policy of a [`RETRY`].
+    Retry,
+    /// With what it is made of: `Redact(Emails)`. The rest says what that is, and an example.
+    Made(Infer, &'static str, &'static str),
+    /// With another layer.
+    Wrapper,
+}
+
+/// What a closure in a layer is a function of, which the compiler could not find out itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Infer {
+    Nothing,
+    Context,
+    State,
+}
+
+/// The layers of the library.
+pub(crate) const READY_LAYERS: &[(&str, LayerForm)] = &[
+    ("Compact", LayerForm::Fields(&[])),
+    ("Limit", LayerForm::Fields(&["model_calls", "tool_calls", "tokens"])),
+    (RETRY_POLICY, LayerForm::Retry),
+    ("Fallback", LayerForm::Made(Infer::Context, "the model of the context to ask then", "|context| &context.cheap")),
+    ("Redact", LayerForm::Made(Infer::Nothing, "what finds the secrets", "Emails")),
+    ("Guard", LayerForm::Made(Infer::State, "the function that decides", "|call, state| Verdict::Allow")),
+    ("Emulate", LayerForm::Made(Infer::Nothing, "the function that gives the results", "|call| Some(\"done\")")),
+    ("Inherited", LayerForm::Wrapper),
+];
+
+/// Layers of other frameworks, with what is written here instead.
+pub(crate) const FOREIGN_LAYERS: &[(&str, &str)] = &[
+    ("ModelCallLimitMiddleware", "Limit { model_calls: 50 }"),
+    ("ToolCallLimitMiddleware", "Limit { tool_calls: 50 }"),
+    ("ModelFallbackMiddleware", "Fallback(|context| &context.cheap)"),
+    ("ModelRetryMiddleware", "Retry { attempts: 3 }"),
+    ("PIIMiddleware", "Redact(Emails)"),
+    ("SummarizationMiddleware", "Compact { at: 0.8 }"),
+    ("LLMToolEmulator", "Emulate(function)"),
 ];
 
 /// The words before the braces of a [`POLICY`].

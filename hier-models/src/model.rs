@@ -77,7 +77,8 @@ impl Model {
     }
 
     fn of(wire: &'static dyn Wire, name: String) -> Self {
-        Self::make(wire, name, wire.url().to_owned(), Key::in_variable(wire.key_variable()))
+        let model = Self::make(wire, name, wire.url().to_owned(), Key::in_variable(wire.key_variable()));
+        model.with(|server| server.is_provider = true)
     }
 
     fn make(wire: &'static dyn Wire, name: String, url: String, key: Key) -> Self {
@@ -109,6 +110,22 @@ impl Model {
         self.with(|server| server.retry = retry.into())
     }
 
+    /// The same model, of which it is known how many tokens it reads and writes at once
+    /// ([`ChatModel::context_tokens`]). Those of OpenAI, Anthropic and Gemini say it themselves; of a server of one's own it is set
+    /// there (`--ctx-size`, `num_ctx`).
+    #[must_use]
+    pub fn with_context_tokens(self, tokens: u64) -> Self {
+        self.with(|server| server.context_tokens = Some(tokens))
+    }
+
+    /// The same model, which keeps to the schema of an answer also where it may call tools, or does not. Unless said, OpenAI's do from
+    /// `gpt-4o` on, Anthropic's from 4.5 on, Gemini's from 3 on; those of Ollama and of [addresses](Self::at) do not, since such
+    /// servers take either tools or a schema. Where a model does not, an agent with `answer:` offers it a tool for the answer.
+    #[must_use]
+    pub fn with_native_output(self, native: bool) -> Self {
+        self.with(|server| server.native_output = Some(native))
+    }
+
     /// The same model, whose answers may take this long each (10 minutes unless said). It bounds a stream as a whole.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
@@ -124,6 +141,17 @@ impl ChatModel for Model {
 
     fn provider(&self) -> &str {
         self.0.wire.provider()
+    }
+
+    fn native_output(&self) -> bool {
+        let Endpoint { wire, server } = &*self.0;
+        server.native_output.unwrap_or_else(|| server.is_provider && wire.keeps_to_schemas(&server.name))
+    }
+
+    fn context_tokens(&self) -> Option<u64> {
+        let Endpoint { wire, server } = &*self.0;
+        let known = || wire.context_tokens(&server.name).filter(|_| server.is_provider);
+        server.context_tokens.or_else(known)
     }
 
     async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {

@@ -26,6 +26,12 @@ pub(crate) struct Server {
     pub(crate) key: Key,
     pub(crate) retry: Retry,
     pub(crate) timeout: Duration,
+    /// Whether it is a model of the dialect's own provider, at whatever address.
+    pub(crate) is_provider: bool,
+    /// Where it is said: how many tokens the model reads and writes at once.
+    pub(crate) context_tokens: Option<u64>,
+    /// Where it is said: whether the model keeps to schemas.
+    pub(crate) native_output: Option<bool>,
     /// Made when the model is first asked, so that a setting made after it counts.
     client: OnceLock<Client>,
 }
@@ -57,7 +63,17 @@ impl Key {
 
 impl Server {
     pub(crate) fn new(name: String, url: String, key: Key) -> Self {
-        Self { name, url, key, retry: Retry::default(), timeout: ANSWER, client: OnceLock::new() }
+        Self {
+            name,
+            url,
+            key,
+            retry: Retry::default(),
+            timeout: ANSWER,
+            is_provider: false,
+            context_tokens: None,
+            native_output: None,
+            client: OnceLock::new(),
+        }
     }
 
     /// Changes a setting.

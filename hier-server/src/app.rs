@@ -17,6 +17,7 @@ use crate::fault::refused;
 use crate::graphs::Served;
 use crate::metrics::Metrics;
 use crate::options::Limits;
+use crate::webhook::Webhooks;
 
 /// What all requests share.
 pub(crate) struct App {
@@ -25,6 +26,7 @@ pub(crate) struct App {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) auth: Arc<dyn Auth>,
     pub(crate) limits: Limits,
+    pub(crate) webhooks: Webhooks,
     pub(crate) metrics: Metrics,
     /// Resolves to true when the server is to stop: streams end then.
     pub(crate) stopping: tokio_util::sync::CancellationToken,
@@ -130,7 +132,8 @@ impl Caller {
         if Uuid::try_parse(name).is_err() {
             let known: Vec<&str> = self.app.graphs.keys().map(String::as_str).collect();
             return Err(ApiError::invalid(format!(
-                "Invalid assistant: '{name}'. Must be either:\n- A valid assistant UUID, or\n- One of the registered graphs: {}",
+                "Invalid assistant: '{name}'. Must be either:\n- A valid assistant UUID, or\n- One of the registered graphs: {}\n\
+                 No assistant found for '{name}'.",
                 known.join(", ")
             )));
         }

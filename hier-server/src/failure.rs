@@ -39,6 +39,9 @@ pub enum ServerError {
     /// The server has failed.
     #[error("the server has failed: {0}")]
     Failed(#[from] std::io::Error),
+    /// Webhooks cannot be told as they are configured.
+    #[error("{0}")]
+    Webhooks(String),
     /// Nothing is served.
     #[error("the server has no graph: add one with `.graph(name, compiled, context)`")]
     NoGraphs,

@@ -7,9 +7,10 @@ use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use axum::{Json, Router};
 use serde_json::Value;
 
+use crate::agui;
 use crate::app::App;
 use crate::openapi::{self, Described};
-use crate::routes::{assistants, runs, states, store, streams, system, threads};
+use crate::routes::{assistants, crons, mail, runs, states, store, streams, system, threads};
 use crate::v3::{commands, events, socket};
 
 macro_rules! routes {
@@ -61,6 +62,7 @@ routes! {
         get "/threads/{thread_id}/state/{checkpoint_id}" states::get_at, "The state at a checkpoint.";
         get "/threads/{thread_id}/history" states::history_get, "The states of the thread, newest first.";
         post "/threads/{thread_id}/history" states::history, "The states of the thread, newest first.";
+        post "/threads/{thread_id}/signals/{name}" mail::signal, "Sends a signal to whoever waits for it on the thread.";
         get "/threads/{thread_id}/stream" streams::thread, "What happens on the thread, as server-sent events.";
     }
     "Events" {
@@ -83,6 +85,18 @@ routes! {
         post "/runs/wait" runs::wait_stateless, "Starts such a run and waits for its end.";
         post "/runs/batch" runs::batch, "Starts several such runs.";
         post "/runs/cancel" runs::cancel_many, "Cancels runs of a thread, or all with a status.";
+    }
+    "AG-UI" {
+        post "/agui/{graph}" agui::run, "Starts a run and tells what happens, in the Agent-User Interaction Protocol.";
+    }
+    "Crons" {
+        post "/runs/crons" crons::create, "Makes a cron: a run that is added again and again, each on a thread of its own.";
+        post "/threads/{thread_id}/runs/crons" crons::create_on, "Makes a cron whose runs are on this thread.";
+        post "/runs/crons/search" crons::search, "Lists crons.";
+        post "/runs/crons/count" crons::count, "Counts crons.";
+        get "/runs/crons/{cron_id}" crons::get, "A cron.";
+        patch "/runs/crons/{cron_id}" crons::patch, "Changes a cron.";
+        delete "/runs/crons/{cron_id}" crons::delete, "Deletes a cron; its runs stay.";
     }
     "Store" {
         put "/store/items" store::put, "Puts an item.";

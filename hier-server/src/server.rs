@@ -20,6 +20,7 @@ use tokio::task::JoinHandle;
 
 use crate::app::{App, is_there, system_assistant};
 use crate::auth::{Auth, Open};
+use crate::background;
 use crate::context::{IntoContext, RunRequest};
 use crate::cross_origin;
 use crate::database::Database;
@@ -29,6 +30,8 @@ use crate::layers::{self, Rates};
 use crate::metrics::Metrics;
 use crate::options::Limits;
 use crate::router::router;
+use crate::studio;
+use crate::webhook::{Sender, Webhooks};
 
 /// How long a server that stops waits for those whom it still answers.
 const LAST_WORDS: Duration = Duration::from_secs(10);
@@ -57,8 +60,22 @@ pub struct Server {
     open_to_all: bool,
     origins: Vec<String>,
     limits: Limits,
+    routes: Option<Router>,
+    webhooks: Webhooks,
     concurrency: usize,
     works: bool,
+    studio: Studio,
+}
+
+/// Whether the studio is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Studio {
+    /// Beside everything else.
+    Beside,
+    /// Alone, without graphs.
+    Alone,
+    /// Not at all.
+    Absent,
 }
 
 impl Default for Server {
@@ -84,8 +101,11 @@ impl Server {
             open_to_all: false,
             origins: Vec::new(),
             limits: Limits::default(),
+            routes: None,
+            webhooks: Webhooks::new(),
             concurrency: 10,
             works: true,
+            studio: Studio::Beside,
         }
     }
 
@@ -175,9 +195,37 @@ impl Server {
         self
     }
 
-    /// How many requests each user (each address, where nobody is asked who they are) may send a second. Others get a 429.
+    /// How many requests each user (each address, where nobody is asked who they are) may send a second; others get a 429 that says
+    /// when to try again. 1,000 unless given, which does not hold for programs on this machine that are not asked who they are.
     pub fn rate_limit(mut self, each_second: u32) -> Self {
-        self.limits.rate = Some(each_second.max(1));
+        (self.limits.rate, self.limits.rate_is_given) = (each_second.max(1), true);
+        self
+    }
+
+    /// How long events and ended runs are kept after they were told or ended; as long as their thread unless given.
+    pub fn keep_history(mut self, time: Duration) -> Self {
+        self.limits.history = Some(time);
+        self
+    }
+
+    /// Which addresses may be told of the end of a run (`webhook`), and how. Only those on the open internet unless given.
+    pub fn webhooks(mut self, webhooks: Webhooks) -> Self {
+        self.webhooks = webhooks;
+        self
+    }
+
+    /// Answers these routes too, beside its own: who asks is asked who they are, and the limits hold, as for the server's own. The
+    /// router is [`axum`](crate::axum)'s; a path that the server has itself makes [`start`](Self::start) panic, as axum does.
+    ///
+    /// ```
+    /// use hier_server::Server;
+    /// use hier_server::axum::{Router, routing::get};
+    ///
+    /// let server = Server::new().routes(Router::new().route("/hello", get(async || "hello")));
+    /// # let _ = server;
+    /// ```
+    pub fn routes(mut self, routes: Router) -> Self {
+        self.routes = Some(self.routes.take().unwrap_or_default().merge(routes));
         self
     }
 
@@ -187,14 +235,29 @@ impl Server {
         self
     }
 
-    /// Leaves all runs to workers in other processes ([`Self::worker`]).
+    /// Leaves all runs to workers in other processes ([`Self::worker`]), and crons and webhooks, too.
     pub fn without_worker(mut self) -> Self {
         self.works = false;
         self
     }
 
+    /// Serves no studio: the pages at `/studio`, which are there unless this is said.
+    pub fn without_studio(mut self) -> Self {
+        self.studio = Studio::Absent;
+        self
+    }
+
+    /// Serves only the studio, on the database without its program: threads are shown, copied and pruned, and nothing runs. No
+    /// graphs are needed, and those given are not served.
+    pub fn only_studio(mut self) -> Self {
+        self.studio = Studio::Alone;
+        self.works = false;
+        self.graphs.clear();
+        self
+    }
+
     async fn app(&mut self) -> Result<Arc<App>, ServerError> {
-        if self.graphs.is_empty() {
+        if self.graphs.is_empty() && self.studio != Studio::Alone {
             return Err(ServerError::NoGraphs);
         }
         let database = match (self.opened.take(), &self.database) {
@@ -208,9 +271,11 @@ impl Server {
             store: database.store,
             auth: self.auth.clone().unwrap_or_else(|| Arc::new(Open)),
             limits: self.limits,
+            webhooks: self.webhooks.clone(),
             metrics: Metrics::default(),
             stopping: CancellationToken::new(),
         });
+        Sender::new(app.runs.clone(), app.webhooks.clone(), None).map_err(ServerError::Webhooks)?;
         make_assistants(&app).await?;
         Ok(app)
     }
@@ -218,7 +283,7 @@ impl Server {
     /// Serves until the process is told to stop (SIGTERM, or ctrl-c): then streams end, and runs are handed back to the
     /// database for others.
     pub async fn serve(self, address: impl fmt::Display) -> Result<(), ServerError> {
-        self.start(address).await?.until(told_to_stop()).await
+        self.start(address).await?.until_told().await
     }
 
     /// Begins to serve, in the background.
@@ -230,11 +295,22 @@ impl Server {
             return Err(ServerError::Unprotected { address });
         }
         let origins = std::mem::take(&mut self.origins);
+        let routes = self.routes.take().unwrap_or_default();
         let (works, concurrency) = (self.works, self.concurrency);
+        let served = match self.studio {
+            Studio::Beside => router().merge(studio::router()),
+            Studio::Alone => studio::router(),
+            Studio::Absent => router(),
+        };
+        let asks_nobody = self.auth.is_none() && !self.open_to_all;
         let app = self.app().await?;
-        let service = layered(app.clone(), &origins)?.into_make_service_with_connect_info::<SocketAddr>();
+        let mut service = layered(app.clone(), served.merge(routes.with_state(())), &origins)?;
+        if asks_nobody {
+            service = service.layer(from_fn_with_state(Arc::from(origins), cross_origin::guarded));
+        }
+        let service = service.into_make_service_with_connect_info::<SocketAddr>();
         let stop = app.stopping.clone();
-        let working = works.then(|| tokio::spawn(worker(&app, concurrency).run_until(stop.clone())));
+        let working = works.then(|| tokio::spawn(work(app, concurrency, Some(address), stop.clone())));
         let stopping = stop.clone();
         let serving = tokio::spawn(async move {
             axum::serve(listener, service).with_graceful_shutdown(stopping.cancelled_owned()).await
@@ -256,6 +332,12 @@ fn worker(app: &App, concurrency: usize) -> hier_core::worker::Worker {
     app.graphs.iter().fold(worker, |worker, (name, served)| worker.shared_graph(name.clone(), served.graph.clone()))
 }
 
+/// Does runs, and what is done beside them, until the token is cancelled.
+async fn work(app: Arc<App>, concurrency: usize, own: Option<SocketAddr>, stop: CancellationToken) {
+    let runs = worker(&app, concurrency).run_until(stop.clone());
+    tokio::join!(runs, background::run_until(app, own, stop));
+}
+
 /// Each graph has an assistant by itself.
 async fn make_assistants(app: &App) -> Result<(), ServerError> {
     for (name, served) in &app.graphs {
@@ -272,15 +354,13 @@ async fn make_assistants(app: &App) -> Result<(), ServerError> {
 }
 
 /// The routes with everything around them.
-fn layered(app: Arc<App>, origins: &[String]) -> Result<Router, ServerError> {
+fn layered(app: Arc<App>, served: Router<Arc<App>>, origins: &[String]) -> Result<Router, ServerError> {
     let limits = app.limits;
-    let mut router = router()
+    let router = served
         .fallback(layers::not_found)
         .method_not_allowed_fallback(layers::wrong_method)
-        .layer(DefaultBodyLimit::max(limits.body));
-    if let Some(rate) = limits.rate {
-        router = router.layer(from_fn_with_state(Arc::new(Rates::new(rate)), layers::rated));
-    }
+        .layer(DefaultBodyLimit::max(limits.body))
+        .layer(from_fn_with_state(Arc::new(Rates::new(limits.rate, limits.rate_is_given)), layers::rated));
     let room = Arc::new(tokio::sync::Semaphore::new(limits.requests.min(tokio::sync::Semaphore::MAX_PERMITS)));
     let router = router
         .layer(from_fn_with_state(app.clone(), layers::authenticate))
@@ -311,9 +391,19 @@ impl Running {
         self.address
     }
 
+    /// Serves on until the process is told to stop (SIGTERM, or ctrl-c).
+    pub async fn stopped(self) -> Result<(), ServerError> {
+        self.until(told_to_stop()).await
+    }
+
     /// Stops: streams end, runs are handed back, and whoever is still being answered has ten seconds.
     pub async fn stop(self) -> Result<(), ServerError> {
         self.until(std::future::ready(())).await
+    }
+
+    /// Serves until the process is told to stop (SIGTERM, or ctrl-c), and stops then.
+    pub async fn until_told(self) -> Result<(), ServerError> {
+        self.until(told_to_stop()).await
     }
 
     async fn until(mut self, told: impl Future<Output = ()> + Send) -> Result<(), ServerError> {
@@ -353,7 +443,7 @@ impl Worker {
 
     /// Works until the token is cancelled: then its runs are handed back.
     pub async fn run_until(self, stop: CancellationToken) {
-        worker(&self.app, self.concurrency).run_until(stop).await;
+        work(self.app, self.concurrency, None, stop).await;
     }
 }
 

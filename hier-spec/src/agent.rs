@@ -65,7 +65,11 @@ const TODO_NODES: [&str; 10] = [
 const AGENT_NODES: [&str; 2] = [MODEL, TOOLS_NODE];
 
 /// The tools that a member of a hierarchy that reports may have, which no tool and no subagent of its own may be called.
-pub const TOOLS: [&str; 5] = ["report_to_supervisor", "finish_task", "raise_exception", "todo_write", "todo_complete"];
+pub const TOOLS: [&str; 6] =
+    ["report_to_supervisor", "finish_task", "raise_exception", "todo_write", "todo_complete", READ_EARLIER];
+
+/// The tool by which a model reads what of a long conversation is not sent to it any more.
+pub const READ_EARLIER: &str = "read_earlier";
 
 /// The tool by which an `Agent` gives an answer of a type, where its model has no better way.
 pub const FINAL_ANSWER: &str = "final_answer";
@@ -91,7 +95,7 @@ impl AgentKind {
     /// The names that no tool and no subagent may have.
     pub const fn reserved_tools(self) -> &'static [&'static str] {
         match self {
-            Self::Agent => &[FINAL_ANSWER],
+            Self::Agent => &[FINAL_ANSWER, READ_EARLIER],
             Self::React | Self::Todo => &TOOLS,
         }
     }

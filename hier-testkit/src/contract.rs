@@ -2,8 +2,10 @@
 
 use std::fmt::{self, Debug};
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures_core::future::BoxFuture;
 use futures_util::FutureExt;
 
 /// How long a case may take before it counts as hanging.
@@ -26,6 +28,60 @@ impl Failure {
         Self(format!("an error where none was expected: {error}"))
     }
 }
+
+/// One rule of a contract, tested against a `T`: `dyn Checkpointer`, `dyn Store`, … `O` is how that is configured.
+pub struct Case<T: ?Sized + 'static, O = ()> {
+    /// The part of the contract: `put`, `search`, `queue`, …
+    pub group: &'static str,
+    /// The rule, as a name of a function.
+    pub name: &'static str,
+    pub(crate) config: O,
+    pub(crate) test: fn(Arc<T>) -> BoxFuture<'static, Outcome>,
+}
+
+impl<T: ?Sized, O> Case<T, O> {
+    /// Tests it. A panic is a failure, and so is taking longer than a minute.
+    pub(crate) async fn on(&self, subject: Arc<T>) -> Outcome {
+        within_limits((self.test)(subject)).await
+    }
+}
+
+impl<T: ?Sized, O: Copy> Clone for Case<T, O> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: ?Sized, O: Copy> Copy for Case<T, O> {}
+
+impl<T: ?Sized, O> Debug for Case<T, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// `group::name`.
+impl<T: ?Sized, O> fmt::Display for Case<T, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}::{}", self.group, self.name)
+    }
+}
+
+/// The cases of a group, of a suite's type, by the names of their functions.
+macro_rules! cases {
+    ($case:ty, $group:literal: $($name:ident),+ $(,)?) => {
+        cases!($case, $group, (); $($name),+);
+    };
+    ($case:ty, $group:literal, $options:expr; $($name:ident),+ $(,)?) => {
+        pub(super) const CASES: &[$case] = &[$($crate::contract::Case {
+            group: $group,
+            name: stringify!($name),
+            config: $options,
+            test: |subject| Box::pin($name(subject)),
+        }),+];
+    };
+}
+pub(crate) use cases;
 
 /// The result of a case.
 pub(crate) type Outcome = Result<(), Failure>;
@@ -62,6 +118,16 @@ pub struct Report<C> {
 }
 
 impl<C> Report<C> {
+    /// Runs these cases one after the other.
+    pub(crate) async fn of(cases: impl Iterator<Item = C>, run: impl AsyncFn(&C) -> Outcome) -> Self {
+        let mut report = Self::default();
+        for case in cases {
+            let result = run(&case).await;
+            report.results.push((case, result));
+        }
+        report
+    }
+
     /// Whether every case passed, and there were some.
     pub fn passed(&self) -> bool {
         !self.results.is_empty() && self.results.iter().all(|(_, result)| result.is_ok())

@@ -2,6 +2,8 @@
 //!
 //! * [`checkpoint`], [`store`] and [`runs`]: the contracts of savers, stores and stores of runs as suites, for those who write one.
 //! * [`ScriptedModel`] and [`RecordedModel`]: models that say what a script or a recording says, without a network.
+//! * [`Session`] drives a graph in a test, with a [`FakeOperator`] and a [`Clock`], and returns a [`Trace`] of what it did.
+//! * [`Replay`] runs what a saver has stored again, with the code of today, and says what has changed.
 //! * [`conformance`]: holds the engine to recorded scenarios; the command `hier-conformance` is made of it.
 
 pub mod checkpoint;
@@ -9,8 +11,12 @@ pub mod checkpoint;
 pub mod conformance;
 mod contract;
 mod model;
+mod replay;
 pub mod runs;
+mod session;
 pub mod store;
 
 pub use contract::{Failure, Report};
 pub use model::{RecordedModel, ScriptedModel};
+pub use replay::{Change, Replay, ReplayReport, ReplayedTurn, StoredTurn};
+pub use session::{Clock, FakeOperator, Session, Trace, TracedAnswer, TracedCall, TracedTask};

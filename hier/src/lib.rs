@@ -43,7 +43,10 @@
 //! | `sqlite` (default) | [`checkpoint::Sqlite`], [`store::SqliteStore`] |
 //! | `postgres` | `checkpoint::Postgres`, `store::PostgresStore` |
 //! | `tls` | encrypted connections to Postgres; brings `postgres` |
+//! | `mcp` | `mcp`: the tools of MCP servers in agents, and graphs as tools of a server |
 //! | `server` | `server`: graphs as a service, to the clients of LangGraph's server |
+//! | `testing` | `testing`: models with a script, sessions, clocks, operators, replays of stored threads |
+//! | `restate` | `restate`: graphs on a Restate cluster |
 //! | `compression`, `encryption` | what savers can do with what they store |
 //!
 //! The modules are those of [`hier_core`]; [`checkpoint`] and [`store`] have the savers and stores beside them. The macros
@@ -54,10 +57,16 @@
 //! `#[serde(crate = "hier::serde")]` at the type.
 
 pub use hier_core::*;
+#[cfg(feature = "mcp")]
+pub use hier_mcp as mcp;
 #[cfg(feature = "models")]
 pub use hier_models as models;
+#[cfg(feature = "restate")]
+pub use hier_restate as restate;
 #[cfg(feature = "server")]
 pub use hier_server as server;
+#[cfg(feature = "testing")]
+pub use hier_testkit as testing;
 pub use {schemars, serde};
 
 /// Checkpoints, and the savers that keep them.
@@ -100,3 +109,23 @@ pub mod prelude {
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/coming-from-langgraph.md")]
 struct ComingFromLangGraph;
+
+/// The page *Testing*, so that its programs are run.
+#[cfg(all(doctest, feature = "testing"))]
+#[doc = include_str!("../../docs/testing.md")]
+struct Testing;
+
+/// The page *A first graph*, so that its program is run.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/first-graph.md")]
+struct FirstGraph;
+
+/// The page *People in the loop*, so that its program is run.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/people.md")]
+struct People;
+
+/// The page *Deploying*, so that its program is compiled.
+#[cfg(all(doctest, feature = "server"))]
+#[doc = include_str!("../../docs/deploying.md")]
+struct Deploying;

@@ -22,31 +22,43 @@ const fn order(folder: &'static str, modules: &'static str) -> Order {
 
 /// The orders of the workspace.
 pub const TABLE: &[Order] = &[
-    order("", "hier_spec hier_macros hier_core hier_checkpoint hier_models hier_server hier_testkit hier hier_cli"),
+    order(
+        "",
+        "hier_spec hier_macros hier_core hier_checkpoint hier_models hier_mcp hier_server hier_restate hier_testkit hier hier_cli",
+    ),
     order("hier_spec", "suggest self names reach together declare check agent"),
     order("hier_macros", "diag symbol crate_path testing state view graph tool mutated snapshots"),
     order(
         "hier_core",
-        "sync panics channel reducer message checkpoint question error state store runs config engine graph worker agent prelude plumbing",
+        "sync turn panics channel reducer message checkpoint question error state store runs config engine graph worker agent drive prelude plumbing",
     ),
     order(
         "hier_core::agent",
-        "nesting schema words options model state call ask stuck failed tool operator calls tool_node react hierarchy builder",
+        "nesting schema words options model compact state tool toolsets layer call ask stuck failed operator calls tool_node react hierarchy builder",
     ),
     order("hier_core::engine", "log stream program attempt step pool durable run thread"),
     order("hier_checkpoint", "key place cipher compression vault rows run_rows retention lease sqlite postgres store"),
-    order("hier_testkit", "contract checkpoint store runs model conformance main"),
+    order("hier_testkit", "contract checkpoint store runs model session replay conformance main"),
+    order("hier_testkit::session", "clock operator trace check record self"),
+    order("hier_testkit::replay", "report turn compare self"),
     order(
         "hier_models",
         "secret error address transport server attempt media draft conversation wire endpoint pieces model embed",
     ),
     order(
         "hier_server",
-        "error failure options time metrics auth body context graphs drawing webhook wire stream fault app follow routes v3 openapi \
-         router layers cross_origin database server",
+        "error failure options time schedule metrics auth body context graphs drawing wire webhook stream fault app follow routes v3 agui \
+         openapi router background studio layers cross_origin database server",
+    ),
+    order("hier_mcp", "error client server"),
+    order("hier_mcp::server", "seal asked served calls progress handler"),
+    order(
+        "hier_mcp::client",
+        "schema question options answer handler link connection builder content catalogue library call",
     ),
     order("hier_server::wire", "message mode question run row state"),
     order("hier_server::stream", "sse speech translate"),
     order("hier_server::v3", "spoken translate filter events commands socket"),
-    order("hier_cli", "threads main"),
+    order("hier_restate", "error context wire cache log tell host thread service endpoint client stream"),
+    order("hier_cli", "progress threads studio new graph main"),
 ];

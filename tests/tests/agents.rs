@@ -41,6 +41,26 @@ fn a_person_approves_refunds() {
     assert_eq!(example("support", &["Refund order 3"], ""), "Order 3: there is no such order.\n");
 }
 
+#[test]
+fn research_is_planned_done_side_by_side_and_written_up() {
+    let printed = example("research", &[], "");
+    let lines: Vec<&str> = printed.lines().collect();
+    assert_eq!(lines.len(), 7, "{printed}");
+    assert!(lines[0].starts_with("- the time of fire: The first lighthouses burned wood"), "{printed}");
+    assert!(lines[2].starts_with("- radio and after: From 1921 on"), "{printed}");
+    assert_eq!((lines[4], lines[6]), ("Lights at sea", "(encyclopaedia)"));
+    assert!(lines[5].contains("Fresnel's lens of 1822"), "{printed}");
+}
+
+#[test]
+fn answers_come_from_the_page_that_is_nearest() {
+    let returned = example("rag", &[], "");
+    assert!(returned.starts_with("Whatever you do not like you can return within thirty days; lamps"), "{returned}");
+    assert!(returned.ends_with("(from the page `returns`)\n"), "{returned}");
+    let cash = example("rag", &["Can I pay cash on account?"], "");
+    assert!(cash.contains("(from the page `payment`)"), "{cash}");
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 struct Verdict {
     accepted: bool,

@@ -19,6 +19,10 @@ pub enum Command {
     Fork(Fork),
     /// Deletes old checkpoints. What is left can be read as before.
     Prune(Prune),
+    /// Lists what was sent to a thread and was not taken yet: signals, and messages for its inbox.
+    Mail(Mail),
+    /// Takes something out of the mailbox of a thread that no run can take. A thread that is being run is left alone.
+    Discard(Discard),
 }
 
 /// Which database, and how to answer.
@@ -94,6 +98,26 @@ pub struct Fork {
     /// Replaces a thread that has the name of the copy.
     #[arg(long)]
     pub replace: bool,
+}
+
+#[derive(Args, Debug)]
+#[allow(missing_docs)] // the help has it
+pub struct Mail {
+    #[command(flatten)]
+    pub database: Database,
+    /// The thread.
+    pub thread: String,
+}
+
+#[derive(Args, Debug)]
+#[allow(missing_docs)] // the help has it
+pub struct Discard {
+    #[command(flatten)]
+    pub database: Database,
+    /// The thread.
+    pub thread: String,
+    /// The id, as `hier mail` and the errors of runs show it.
+    pub id: Uuid,
 }
 
 #[derive(Args, Debug)]

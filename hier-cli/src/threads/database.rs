@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hier_checkpoint::{Key, Postgres, Sqlite};
+use hier_core::runs::RunStore;
 
 use super::args::Database;
 use super::{Error, Saver};
@@ -15,7 +16,12 @@ use super::{Error, Saver};
 const KEY: &str = "HIER_KEY";
 
 /// The saver of the database.
-pub(super) async fn open(arguments: &Database) -> Result<Saver, Error> {
+pub(super) async fn saver(arguments: &Database) -> Result<Saver, Error> {
+    open(arguments).await.map(RunStore::as_checkpointer)
+}
+
+/// The database, with its runs.
+pub(crate) async fn open(arguments: &Database) -> Result<Arc<dyn RunStore>, Error> {
     let key = key(arguments)?;
     match place(&arguments.db) {
         Place::File(path) => open_file(Path::new(path), key).await,
@@ -45,7 +51,7 @@ fn place(db: &str) -> Place<'_> {
     }
 }
 
-async fn open_file(path: &Path, key: Option<Key>) -> Result<Saver, Error> {
+async fn open_file(path: &Path, key: Option<Key>) -> Result<Arc<dyn RunStore>, Error> {
     let unusable = |reason: &str| Err(Error::Usage(format!("`{}` {reason}", path.display())));
     match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {

@@ -10,7 +10,7 @@ use super::args::Fork;
 use super::{Error, Saver, database, expect_thread, text, write_json};
 
 pub(super) async fn run(arguments: &Fork, out: &mut dyn Write) -> Result<(), Error> {
-    let saver = database::open(&arguments.database).await?;
+    let saver = database::saver(&arguments.database).await?;
     let Fork { thread, new_thread, checkpoint, replace, .. } = arguments;
     if thread == new_thread {
         return Err(Error::Usage("a thread is no copy of itself: give the copy another name".to_owned()));

@@ -10,7 +10,7 @@ use super::record::{changed, checkpoint_json, counted, next};
 use super::{Error, Saver, database, expect_thread, text, write_json};
 
 pub(super) async fn run(arguments: &History, out: &mut dyn Write) -> Result<(), Error> {
-    let saver = database::open(&arguments.database).await?;
+    let saver = database::saver(&arguments.database).await?;
     let History { thread, namespace, limit, .. } = arguments;
     let query = ListQuery { namespace: Some(namespace.clone()), limit: *limit, ..ListQuery::thread(thread) };
     let found = saver.list(query).await?;
@@ -23,7 +23,7 @@ pub(super) async fn run(arguments: &History, out: &mut dyn Write) -> Result<(), 
     }
     let head = ["CHECKPOINT", "STEP", "SOURCE", "MADE", "NEXT", "CHANGED"].map(str::to_owned).to_vec();
     let rows: Vec<_> = std::iter::once(head).chain(found.iter().map(|listed| row(&listed.checkpoint))).collect();
-    text::table(out, &rows).map_err(Error::Write)
+    text::headed_table(out, &rows).map_err(Error::Write)
 }
 
 /// Says which namespaces the thread has instead.

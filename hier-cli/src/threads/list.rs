@@ -10,14 +10,14 @@ use super::record::{counted, next};
 use super::{Error, database, text, write_json};
 
 pub(super) async fn run(arguments: &Threads, out: &mut dyn Write) -> Result<(), Error> {
-    let threads = database::open(&arguments.database).await?.threads(arguments.limit).await?;
+    let threads = database::saver(&arguments.database).await?.threads(arguments.limit).await?;
     if arguments.database.json {
         write_json(out, &Value::Array(threads.iter().map(as_json).collect()))?;
     } else if !threads.is_empty() {
         let head = ["THREAD", "CHECKPOINTS", "STEP", "NEXT", "LAST CHECKPOINT", "RUN BY", "EXPIRES"];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         rows.extend(threads.iter().map(row));
-        text::table(out, &rows).map_err(Error::Write)?;
+        text::headed_table(out, &rows).map_err(Error::Write)?;
     }
     if threads.is_empty() { Err(Error::NotFound("there are no threads".to_owned())) } else { Ok(()) }
 }

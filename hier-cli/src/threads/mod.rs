@@ -8,6 +8,7 @@ mod error;
 mod fork;
 mod history;
 mod list;
+mod mail;
 mod prune;
 mod record;
 mod state;
@@ -19,7 +20,10 @@ use std::sync::Arc;
 use hier_core::checkpoint::{Checkpointer, SaverError};
 use serde_json::Value;
 
+use crate::progress::during;
+
 pub use args::{Command, Database};
+pub(crate) use database::open;
 pub use error::Error;
 
 /// Does a command, and writes what comes of it to `out`.
@@ -27,11 +31,13 @@ pub fn run(command: &Command, out: &mut dyn Write) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Runtime)?;
     runtime.block_on(async {
         match command {
-            Command::Threads(arguments) => list::run(arguments, out).await,
-            Command::History(arguments) => history::run(arguments, out).await,
-            Command::State(arguments) => state::run(arguments, out).await,
-            Command::Fork(arguments) => fork::run(arguments, out).await,
-            Command::Prune(arguments) => prune::run(arguments, out).await,
+            Command::Threads(arguments) => during("reading the threads", list::run(arguments, out)).await,
+            Command::History(arguments) => during("reading the history", history::run(arguments, out)).await,
+            Command::State(arguments) => during("reading the state", state::run(arguments, out)).await,
+            Command::Fork(arguments) => during("copying", fork::run(arguments, out)).await,
+            Command::Prune(arguments) => during("deleting", prune::run(arguments, out)).await,
+            Command::Mail(arguments) => during("reading the mailbox", mail::list(arguments, out)).await,
+            Command::Discard(arguments) => during("discarding", mail::discard(arguments, out)).await,
         }
     })
 }

@@ -20,7 +20,7 @@ pub(super) async fn run(arguments: &Prune, out: &mut dyn Write) -> Result<(), Er
             "this would delete all checkpoints of all threads: name the threads, add `--older-than`, or say `--all`";
         return Err(Error::Usage(reason.to_owned()));
     }
-    let saver = database::open(&arguments.database).await?;
+    let saver = database::saver(&arguments.database).await?;
     for thread in threads {
         expect_thread(&saver, thread).await?;
     }

@@ -11,7 +11,7 @@ use super::record::{Task, channels, checkpoint_json, counted, next};
 use super::{Error, database, expect_thread, text, write_json};
 
 pub(super) async fn run(arguments: &State, out: &mut dyn Write) -> Result<(), Error> {
-    let saver = database::open(&arguments.database).await?;
+    let saver = database::saver(&arguments.database).await?;
     let State { thread, namespace, checkpoint, .. } = arguments;
     let Some(found) = saver.get(thread, namespace, *checkpoint).await? else {
         expect_thread(&saver, thread).await?;

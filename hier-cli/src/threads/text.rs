@@ -3,6 +3,8 @@
 use std::io::{self, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use clap::builder::styling::Style;
+
 /// What is longer is cut in a table.
 const WIDEST: usize = 100;
 
@@ -32,12 +34,24 @@ pub(super) fn short(text: &str) -> String {
 
 /// Columns of equal width, with two blanks between them. The cells are safe.
 pub(super) fn table(out: &mut dyn Write, rows: &[Vec<String>]) -> io::Result<()> {
+    aligned(out, rows, Style::new())
+}
+
+/// The same with a first row that is the head.
+pub(super) fn headed_table(out: &mut dyn Write, rows: &[Vec<String>]) -> io::Result<()> {
+    aligned(out, rows, Style::new().bold())
+}
+
+fn aligned(out: &mut dyn Write, rows: &[Vec<String>], head: Style) -> io::Result<()> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or_default()).collect();
-    for row in rows {
+    for (number, row) in rows.iter().enumerate() {
         let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
+        let line = cells.collect::<Vec<_>>().join("  ");
+        // What writes to a terminal shows it, what writes to anything else leaves it out.
+        let head = if number == 0 { head } else { Style::new() };
+        writeln!(out, "{head}{}{head:#}", line.trim_end())?;
     }
     Ok(())
 }

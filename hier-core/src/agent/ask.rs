@@ -1,21 +1,25 @@
 //! Asking a model in a node of one's own: `run.model()?.ask(messages).await?`.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::future::IntoFuture;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use futures_core::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::call::{call, failed};
+use super::call::{Caller, failed};
+use super::layer::{Heirs, Lens, Reply};
 use super::model::{self, ChatModel, ChatRequest, ModelError, OutputSpec, ToolSpec};
 use super::options::ModelOptions;
 use super::schema::Shape;
-use super::state::budget::Budget;
+use super::state::base::BaseState;
 use super::state::context::{AgentContext, BaseContext};
+use super::tool::set::Toolset;
+use super::toolsets::listed;
 use super::words;
 use crate::engine::program::Run;
 use crate::error::NodeError;
@@ -131,6 +135,7 @@ impl<'a, C> ModelHandle<'a, C> {
             run: self.run,
             model: self.model,
             request,
+            toolsets: Vec::new(),
             system: None,
             attempts: ATTEMPTS,
             shape: None,
@@ -150,6 +155,7 @@ pub struct Ask<'a, C, T = ChatResponse> {
     run: &'a Run<C>,
     model: &'a dyn ChatModel,
     request: ChatRequest,
+    toolsets: Vec<&'a dyn Toolset>,
     system: Option<String>,
     attempts: u32,
     /// Of the answer, if it is of a type.
@@ -175,6 +181,12 @@ impl<'a, C, T> Ask<'a, C, T> {
         Self { request: self.request.tools(tools), ..self }
     }
 
+    /// A [`Toolset`], whose tools the model may call as well. They are listed when it is asked.
+    pub fn toolset(mut self, set: &'a impl Toolset) -> Self {
+        self.toolsets.push(set);
+        self
+    }
+
     /// How the model is to answer.
     pub fn options(self, options: ModelOptions) -> Self {
         Self { request: self.request.options(options), ..self }
@@ -188,12 +200,12 @@ impl<'a, C, T> Ask<'a, C, T> {
     /// The answer is a value of this type. The model is told its schema; if an answer does not fit, it is told what is wrong with
     /// which field, and asked again. After the last of the [`attempts`](Self::attempts) it is an error, with what it said.
     pub fn output<O: JsonSchema + DeserializeOwned>(self) -> Ask<'a, C, Output<O>> {
-        let Self { run, model, request, system, attempts, .. } = self;
+        let Self { run, model, request, toolsets, system, attempts, .. } = self;
         // An object, of whatever type the value is: providers take no other shape.
         let shape = Shape::of::<O>();
         let request = request.output(OutputSpec { name: name_of::<O>(), schema: shape.schema().clone() });
         let answer = PhantomData;
-        Ask { run, model, request, system, attempts, shape: Some(shape), answer }
+        Ask { run, model, request, toolsets, system, attempts, shape: Some(shape), answer }
     }
 }
 
@@ -210,15 +222,40 @@ fn name_of<T>() -> String {
     if name.is_empty() { "answer".to_owned() } else { name }
 }
 
-impl<C: AsRef<BaseContext>, T> Ask<'_, C, T> {
+/// What layers see of the state of a node that asks: it has no agent's.
+static NOBODY: LazyLock<BaseState> = LazyLock::new(BaseState::default);
+
+impl<C: AsRef<BaseContext> + Send + Sync + 'static, T> Ask<'_, C, T> {
     /// Asks once.
     async fn once(&self, messages: Messages) -> Result<ChatResponse, NodeError> {
-        let budget = self.run.context().as_ref().budget.as_deref();
-        let request = ChatRequest { messages, ..self.request.clone() };
-        call(self.run, self.model, budget, request).await?.ok_or_else(|| {
-            let why = budget.and_then(Budget::used_up).unwrap_or_default();
-            NodeError::permanent(format!("the model is not asked: {why}"))
-        })
+        let tools = self.offered().await?;
+        let request = ChatRequest { messages, tools, ..self.request.clone() };
+        let caller = Caller::<BaseState, C> {
+            run: self.run,
+            state: &*NOBODY,
+            agent: self.run.graph(),
+            budget: self.run.context().as_ref().budget.as_deref(),
+            layers: (Heirs::of(self.run, false), &[]),
+            lens: Lens { base: |state| Cow::Borrowed(state), lift: None },
+        };
+        match caller.call(self.model, request, None).await?.into_parts().0 {
+            Reply::Answer(response) => Ok(response),
+            Reply::End(limit) => Err(NodeError::permanent(format!("the model is not asked: {limit}"))),
+        }
+    }
+
+    /// What the model may call.
+    async fn offered(&self) -> Result<Arc<[ToolSpec]>, NodeError> {
+        if self.toolsets.is_empty() {
+            return Ok(self.request.tools.clone());
+        }
+        let own = self.request.tools.iter();
+        let mut known = own.map(|tool| (tool.name.clone(), format!("the node's own tool `{}`", tool.name))).collect();
+        let mut offered = self.request.tools.to_vec();
+        for set in &self.toolsets {
+            offered.extend_from_slice(&listed(*set, &mut known).await?);
+        }
+        Ok(offered.into())
     }
 
     /// The conversation, with what the model is told to be in front.
@@ -231,7 +268,7 @@ impl<C: AsRef<BaseContext>, T> Ask<'_, C, T> {
     }
 }
 
-impl<C: AsRef<BaseContext>, T: DeserializeOwned> Ask<'_, C, Output<T>> {
+impl<C: AsRef<BaseContext> + Send + Sync + 'static, T: DeserializeOwned> Ask<'_, C, Output<T>> {
     /// The value in what the model said, or what does not fit.
     fn read(&self, text: &str) -> Result<T, String> {
         match self.shape.as_ref().and_then(Shape::argument) {
@@ -281,7 +318,7 @@ fn said(message: &Message) -> String {
     text.into_iter().chain(calls).collect::<Vec<_>>().join(" ")
 }
 
-impl<'a, C: AsRef<BaseContext> + Send + Sync> IntoFuture for Ask<'a, C> {
+impl<'a, C: AsRef<BaseContext> + Send + Sync + 'static> IntoFuture for Ask<'a, C> {
     type Output = Result<ChatResponse, NodeError>;
     type IntoFuture = BoxFuture<'a, Self::Output>;
 
@@ -295,7 +332,7 @@ impl<'a, C: AsRef<BaseContext> + Send + Sync> IntoFuture for Ask<'a, C> {
 
 impl<'a, C, T> IntoFuture for Ask<'a, C, Output<T>>
 where
-    C: AsRef<BaseContext> + Send + Sync,
+    C: AsRef<BaseContext> + Send + Sync + 'static,
     T: DeserializeOwned + Send + 'a,
 {
     type Output = Result<T, NodeError>;

@@ -1,66 +1,186 @@
-//! A call of a model: within the budget, told to who listens, traced after OpenTelemetry's conventions. Every call goes
-//! through here, of agents as of nodes.
+//! A call of a model: through layers, within the budget, told to who listens, traced after OpenTelemetry's conventions. Every
+//! call goes through here, of agents as of nodes.
 
+use async_trait::async_trait;
 use futures_util::StreamExt;
 use tracing::{Instrument, Span, field};
 use uuid::Uuid;
 
+use super::layer::{
+    Above, Lens, Line, Listed, ModelCall, ModelEnd, ModelReply, Offer, Reply, Voice, around_model, site,
+};
 use super::model::{ChatModel, ChatRequest, ModelError};
 use super::nesting;
 use super::state::budget::Budget;
 use super::state::context::BaseContext;
+use super::state::turn::AgentLimit;
 use crate::engine::program::Run;
 use crate::engine::{EventSink, MessageChunk};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::message::{Body, ChatChunk, ChatResponse, Message, Usage};
+use crate::state::Values;
 
-/// Calls a model. None if the budget does not allow it.
-pub(super) async fn call<C: AsRef<BaseContext>>(
+/// Who calls a model.
+pub(super) struct Caller<'a, S: Values, C> {
+    pub(super) run: &'a Run<C>,
+    pub(super) state: &'a S,
+    pub(super) agent: &'a str,
+    pub(super) budget: Option<&'a Budget>,
+    /// The layers that it inherits, and its own.
+    pub(super) layers: (Above<'a>, &'a [Listed<S, C>]),
+    pub(super) lens: Lens<S>,
+}
+
+impl<S: Values, C: AsRef<BaseContext> + Send + Sync + 'static> Caller<'_, S, C> {
+    /// Calls a model, through all layers.
+    pub(super) async fn call(
+        &self,
+        model: &dyn ChatModel,
+        mut request: ChatRequest,
+        offer: Option<&Offer>,
+    ) -> Result<ModelReply<S>, NodeError> {
+        if let Some(offer) = offer {
+            offer.fit(&mut request, model);
+        }
+        let reply = if self.layers.0.is_empty() && self.layers.1.is_empty() {
+            ModelReply::of(plainly(self.run, self.budget, model, request, None).await?)
+        } else {
+            self.layered(model, request, offer).await?
+        };
+        if let Reply::Answer(response) = &reply.reply
+            && self.run.context().as_ref().debug
+        {
+            let (agent, node) = (self.run.graph(), self.run.node());
+            tracing::debug!(agent, node, message = ?response.message, "a model answered");
+        }
+        Ok(reply)
+    }
+
+    /// Calls a model through layers: what is told goes through them, and its end follows them.
+    async fn layered(
+        &self,
+        model: &dyn ChatModel,
+        request: ChatRequest,
+        offer: Option<&Offer>,
+    ) -> Result<ModelReply<S>, NodeError> {
+        let voice = Voice::default();
+        let site = site(self.state, self.run, self.agent, self.layers.0, &self.lens);
+        let call = ModelCall::new(request, site, model, offer, &voice);
+        let end = Asked { budget: self.budget };
+        let mut reply = around_model(self.layers, &self.lens, call, &end).await?;
+        if let Some(response) = reply.response_mut() {
+            nesting::cut(&mut response.message);
+            assistants(model, response)?;
+            finish(self.run, response, voice.has_spoken());
+        }
+        Ok(reply)
+    }
+}
+
+/// What stands at the end of layers: the model.
+struct Asked<'a> {
+    budget: Option<&'a Budget>,
+}
+
+#[async_trait]
+impl<S: Values, C: Send + Sync + 'static> ModelEnd<S, C> for Asked<'_> {
+    async fn call(&self, call: ModelCall<'_, S, C>) -> Result<ModelReply<S>, NodeError> {
+        let (mut line, voice) = (call.line(), call.voice());
+        let (run, model) = (call.run(), call.model());
+        let reply = plainly(run, self.budget, model, call.request, Some((&mut line, voice))).await?;
+        Ok(ModelReply::of(reply))
+    }
+}
+
+/// Tells the end of an answer, and all of it, if nothing of it was told.
+fn finish<C>(run: &Run<C>, response: &mut ChatResponse, has_spoken: bool) {
+    let Some(sink) = listener(run) else { return };
+    let spoken = Spoken::by(run, response.message.id.clone());
+    response.message.id = Some(spoken.id.clone());
+    if has_spoken {
+        return spoken.tell(sink, run, ChatChunk::Done(response.clone()));
+    }
+    for chunk in response.clone().into_chunks() {
+        spoken.tell(sink, run, chunk);
+    }
+}
+
+/// What the pieces of an answer go through, and what is known of who heard them.
+type Heard<'a> = Option<(&'a mut Line, &'a Voice)>;
+
+/// Calls a model, as far as the budget allows it.
+async fn plainly<C>(
     run: &Run<C>,
-    model: &dyn ChatModel,
     budget: Option<&Budget>,
+    model: &dyn ChatModel,
     mut request: ChatRequest,
-) -> Result<Option<ChatResponse>, NodeError> {
-    if budget.is_some_and(|budget| !budget.take_call()) {
-        return Ok(None);
+    heard: Heard<'_>,
+) -> Result<Reply, NodeError> {
+    if let Some(budget) = budget.filter(|budget| !budget.take_call()) {
+        return Ok(Reply::End(AgentLimit::Budget(budget.used_up().unwrap_or_default())));
     }
     let left = budget.and_then(Budget::longest_answer);
     request.options.max_tokens = [left, request.options.max_tokens].into_iter().flatten().min();
     let span = span(model);
-    let mut response = speak(model, request, run).instrument(span.clone()).await.map_err(failed)?;
+    let mut response = speak(model, request, run, heard).instrument(span.clone()).await.map_err(failed)?;
     nesting::cut(&mut response.message);
     let usage = usage(&response.message).unwrap_or_default();
     record(&span, &response, usage);
     if let Some(budget) = budget {
         budget.pay(usage);
     }
-    if run.context().as_ref().debug {
-        tracing::debug!(agent = run.graph(), node = run.node(), message = ?response.message, "a model answered");
-    }
-    if !matches!(response.message.body, Body::Assistant { .. }) {
-        let reason = "it is no message of an assistant".to_owned();
-        return Err(failed(ModelError::BadAnswer { model: model.name().to_owned(), reason }));
-    }
-    Ok(Some(response))
+    assistants(model, &response)?;
+    Ok(Reply::Answer(response))
 }
 
-/// Gets the answer; piece by piece, if somebody listens.
-async fn speak<C>(model: &dyn ChatModel, request: ChatRequest, run: &Run<C>) -> Result<ChatResponse, ModelError> {
+/// Refuses what is no message of an assistant.
+fn assistants(model: &dyn ChatModel, response: &ChatResponse) -> Result<(), NodeError> {
+    if matches!(response.message.body, Body::Assistant { .. }) {
+        return Ok(());
+    }
+    let reason = "it is no message of an assistant".to_owned();
+    Err(failed(ModelError::BadAnswer { model: model.name().to_owned(), reason }))
+}
+
+/// Who listens to answers piece by piece.
+fn listener<C>(run: &Run<C>) -> Option<&dyn EventSink> {
+    run.shared.sink.as_deref().filter(|sink| sink.wants_messages())
+}
+
+/// Gets the answer; piece by piece, if somebody listens. Through layers the end of it is not told yet.
+async fn speak<C>(
+    model: &dyn ChatModel,
+    request: ChatRequest,
+    run: &Run<C>,
+    mut heard: Heard<'_>,
+) -> Result<ChatResponse, ModelError> {
     run.heartbeat();
-    let Some(sink) = run.shared.sink.as_deref().filter(|sink| sink.wants_messages()) else {
-        return model.chat(request).await;
-    };
+    let Some(sink) = listener(run) else { return model.chat(request).await };
     let mut pieces = model.stream(request).await?;
-    let spoken = Spoken::by(run);
+    let spoken = Spoken::by(run, None);
     while let Some(piece) = pieces.next().await {
         let mut piece = piece?;
         run.heartbeat();
         if let ChatChunk::Done(response) = &mut piece {
             response.message.id = Some(spoken.id.clone());
         }
-        spoken.tell(sink, run, piece.clone());
-        if let ChatChunk::Done(response) = piece {
-            return Ok(response);
+        let Some((line, voice)) = &mut heard else {
+            spoken.tell(sink, run, piece.clone());
+            match piece {
+                ChatChunk::Done(response) => return Ok(response),
+                _ => continue,
+            }
+        };
+        let mut tell = |piece| {
+            voice.speak();
+            spoken.tell(sink, run, piece);
+        };
+        match piece {
+            ChatChunk::Done(response) => {
+                line.end(&mut tell);
+                return Ok(response);
+            }
+            piece => line.piece(piece, &mut tell),
         }
     }
     let reason = "the stream ended before the answer did".to_owned();
@@ -74,8 +194,8 @@ struct Spoken {
 }
 
 impl Spoken {
-    fn by<C>(run: &Run<C>) -> Self {
-        Self { id: Uuid::new_v4().to_string(), task: run.task_id() }
+    fn by<C>(run: &Run<C>, id: Option<String>) -> Self {
+        Self { id: id.unwrap_or_else(|| Uuid::new_v4().to_string()), task: run.task_id() }
     }
 
     fn tell<C>(&self, sink: &dyn EventSink, run: &Run<C>, chunk: ChatChunk) {

@@ -1,8 +1,10 @@
-//! Makes a call of a tool: approved, traced, and answered, whatever becomes of it. Every call goes through here, those of
+//! Makes a call of a tool: through layers, approved, traced, and answered, whatever becomes of it. Every call goes through here, those of
 //! agents and those of a node `tools![…]`.
 
+use async_trait::async_trait;
 use tracing::Instrument;
 
+use super::layer::{Above, CallSite, Lens, Listed, ToolEnd, ToolReply, ToolUse, around_tool, check, site, united};
 use super::operator::{Approval, ApprovalRequest};
 use super::tool::errors::ToolErrors;
 use super::tool::{Tool, ToolOutput};
@@ -15,7 +17,7 @@ use crate::panics;
 use crate::state::{ChannelWrite, Update, Values, Writes};
 
 /// Who makes calls, and where their results go.
-pub(super) struct Caller<'a, S: Values> {
+pub(super) struct Caller<'a, S: Values, C> {
     /// The agent, for the operator.
     pub(super) agent: &'a str,
     pub(super) errors: ToolErrors,
@@ -23,6 +25,9 @@ pub(super) struct Caller<'a, S: Values> {
     pub(super) channel: &'static str,
     /// Adds messages to the conversation.
     pub(super) said: fn(Messages) -> S::Write,
+    /// The layers that it inherits, and its own.
+    pub(super) layers: (Above<'a>, &'a [Listed<S, C>]),
+    pub(super) lens: Lens<S>,
 }
 
 /// The longest piece of what a model gave for arguments that it is shown again, in characters.
@@ -37,7 +42,7 @@ fn no_object(call: &ToolCall) -> Option<String> {
     ))
 }
 
-impl<S: Values> Caller<'_, S> {
+impl<S: Values, C> Caller<'_, S, C> {
     /// A command that adds this to the conversation.
     pub(super) fn says(&self, messages: impl Into<Messages>) -> Command<S> {
         Command::update(S::Update::from_writes(Writes::from_iter([(self.said)(messages.into())])))
@@ -49,7 +54,7 @@ impl<S: Values> Caller<'_, S> {
     }
 
     /// Makes a call of a tool, if its arguments are an object and whoever has to approve it does.
-    pub(super) async fn call<C>(
+    pub(super) async fn call(
         &self,
         tool: &dyn Tool<S, C>,
         call: ToolCall,
@@ -61,14 +66,31 @@ impl<S: Values> Caller<'_, S> {
         if let Some(mistake) = nesting::mistake(&call).or_else(|| no_object(&call)) {
             return Ok(self.refuses(&call, &mistake));
         }
+        let call = if self.is_bare() {
+            call
+        } else {
+            match check(self.layers, &self.lens, self.site(task), call.clone()).await? {
+                Ok(call) => call,
+                Err(reason) => return Ok(self.refuses(&call, &reason)),
+            }
+        };
         match self.approved(tool, call.clone(), task).await? {
             Ok(call) => self.made(tool, &call, task).await,
             Err(reason) => Ok(self.refuses(&call, &reason)),
         }
     }
 
+    /// Whether there are no layers.
+    fn is_bare(&self) -> bool {
+        self.layers.0.is_empty() && self.layers.1.is_empty()
+    }
+
+    fn site<'b>(&'b self, task: &'b Task<S, C>) -> CallSite<'b, S, C> {
+        site(task.state(), task.run(), self.agent, self.layers.0, &self.lens)
+    }
+
     /// The call as the operator wants it, or why it is not made.
-    async fn approved<C>(
+    async fn approved(
         &self,
         tool: &dyn Tool<S, C>,
         call: ToolCall,
@@ -89,12 +111,10 @@ impl<S: Values> Caller<'_, S> {
     }
 
     /// Makes a call that nothing is in the way of.
-    async fn made<C: 'static>(
-        &self,
-        tool: &dyn Tool<S, C>,
-        call: &ToolCall,
-        task: &Task<S, C>,
-    ) -> Result<Command<S>, NodeError> {
+    async fn made(&self, tool: &dyn Tool<S, C>, call: &ToolCall, task: &Task<S, C>) -> Result<Command<S>, NodeError>
+    where
+        C: Send + Sync + 'static,
+    {
         let span = tracing::info_span!(
             "execute_tool",
             otel.name = format_args!("execute_tool {}", call.name),
@@ -102,9 +122,26 @@ impl<S: Values> Caller<'_, S> {
             gen_ai.tool.name = %call.name,
             gen_ai.tool.call.id = %call.id,
         );
-        // The tool may panic before it gives a future.
-        let called = panics::caught(async { tool.call(call, task).await }).instrument(span).await;
-        let output = called.unwrap_or_else(|payload| Err(NodeError::panic(&*payload)));
+        if self.is_bare() {
+            let output = caught(tool, call, task).instrument(span).await;
+            return self.led_to(output, call);
+        }
+        let end = Called { tool, task, channel: self.channel };
+        let made = around_tool(self.layers, &self.lens, self.site(task), call.clone(), &end);
+        let (output, writes) = match made.instrument(span).await {
+            Ok(reply) => {
+                let (output, writes) = reply.into_output(self.said, |content| words::answer(call, content));
+                (Ok(output), writes)
+            }
+            Err(error) => (Err(error), Vec::new()),
+        };
+        let mut command = self.led_to(output, call)?;
+        command.writes = united(writes, command.writes, &task.graph.channels)?;
+        Ok(command)
+    }
+
+    /// What the output of a call leads to.
+    fn led_to(&self, output: Result<ToolOutput<S>, NodeError>, call: &ToolCall) -> Result<Command<S>, NodeError> {
         Ok(match output {
             Ok(ToolOutput::Content(content)) => self.says([words::answer(call, content)]),
             Ok(ToolOutput::Messages(messages)) => self.answered(self.says(messages), call)?,
@@ -139,5 +176,29 @@ impl<S: Values> Caller<'_, S> {
         let answer = (self.said)([words::answer(call, words::DONE)].into());
         let writes = std::iter::once(answer).chain(command.writes).collect();
         Ok(Command { writes, ..command })
+    }
+}
+
+/// Calls a tool. It may panic before it gives a future.
+async fn caught<S: Values, C: 'static>(
+    tool: &dyn Tool<S, C>,
+    call: &ToolCall,
+    task: &Task<S, C>,
+) -> Result<ToolOutput<S>, NodeError> {
+    let called = panics::caught(async { tool.call(call, task).await }).await;
+    called.unwrap_or_else(|payload| Err(NodeError::panic(&*payload)))
+}
+
+/// What stands at the end of layers: the tool.
+struct Called<'a, S: Values, C> {
+    tool: &'a dyn Tool<S, C>,
+    task: &'a Task<S, C>,
+    channel: &'a str,
+}
+
+#[async_trait]
+impl<S: Values, C: Send + Sync + 'static> ToolEnd<S, C> for Called<'_, S, C> {
+    async fn call(&self, call: ToolUse<'_, S, C>) -> Result<ToolReply<S>, NodeError> {
+        ToolReply::returned(caught(self.tool, &call.call, self.task).await?, self.channel)
     }
 }

@@ -89,7 +89,8 @@
 //! | `model`, `options` | which model of the context it asks, and how that is to answer ([`ModelOptions`]) |
 //! | `answer`, `attempts` | of an `Agent`: the channel that its answer is written to, and how many answers may be of no use |
 //! | `reasoning` | of one that reports: what the model is asked each time |
-//! | `tools` | the `#[tool]` functions that it can call |
+//! | `tools` | the `#[tool]` functions that it can call, and closures that choose a [`Toolset`] of the context |
+//! | `layers` | what stands around its calls of models and tools: see [`layer`] |
 //! | `tool_errors` | [`ToolErrors`]: whether a tool that fails fails the run, or is told to the model |
 //! | `subagents` | the graphs that it can call: agents, `SimpleGraph`s, any `Graph` |
 //! | `parallel_subagents: true` | it may call several of them at once |
@@ -115,8 +116,10 @@ mod ask;
 mod builder;
 mod call;
 mod calls;
+mod compact;
 mod failed;
 mod hierarchy;
+pub mod layer;
 mod model;
 mod nesting;
 mod operator;
@@ -127,6 +130,7 @@ mod state;
 mod stuck;
 pub(crate) mod tool;
 pub(crate) mod tool_node;
+pub(crate) mod toolsets;
 mod words;
 
 pub use schemars;
@@ -138,6 +142,7 @@ pub use crate::message::{
 
 pub use ask::{Ask, ModelHandle, RunModel};
 pub use builder::AgentBuilder;
+pub use compact::{Clipping, Compact, Compaction, Mark, compacted};
 pub use failed::AgentFailed;
 pub use hierarchy::policy::SubagentPolicy;
 pub use hierarchy::subagent::Subagent;
@@ -151,6 +156,7 @@ pub use state::base::{
 };
 pub use state::budget::{Budget, Spent};
 pub use state::context::{AgentContext, BaseContext, FileStore};
+pub use state::counts::LayerCounts;
 pub use state::dynamic::{DynBaseState, DynBaseUpdate, DynBaseWrite};
 pub use state::frame::{Frame, SubagentStack};
 pub use state::progress::{Calls, Progress};
@@ -159,6 +165,7 @@ pub use state::turn::{AgentEnd, AgentLimit, AgentTurn};
 pub use stuck::AgentStuck;
 pub use tool::errors::ToolErrors;
 pub use tool::output::{IntoToolOutput, Json, ToolCallId};
+pub use tool::set::{Prefixed, ToolAnswer, Toolset};
 pub use tool::{DeclaredTool, NamedTool, Tool, ToolOutput, tools};
 pub use tool_node::ToolNode;
 

@@ -183,6 +183,11 @@ pub trait ChatModel: Send + Sync + 'static {
         false
     }
 
+    /// How many tokens it can read and write at once, if that is known: what keeping a conversation within it goes by.
+    fn context_tokens(&self) -> Option<u64> {
+        None
+    }
+
     /// Answers.
     async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError>;
 
@@ -205,6 +210,10 @@ impl<M: ChatModel + ?Sized> ChatModel for Arc<M> {
 
     fn native_output(&self) -> bool {
         (**self).native_output()
+    }
+
+    fn context_tokens(&self) -> Option<u64> {
+        (**self).context_tokens()
     }
 
     async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {

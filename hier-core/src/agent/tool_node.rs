@@ -1,5 +1,6 @@
 //! A node that makes the calls of the last message: `act = tools![lookup, refund]`.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
@@ -7,8 +8,12 @@ use std::sync::Arc;
 use hier_spec::{ArmSpec, ArmTarget, EdgeSpec, GraphSpec, NodeSpec, Source, Target};
 
 use super::calls::Caller;
+use super::layer::{Heirs, Lens};
+use super::state::base::BaseState;
 use super::tool::errors::ToolErrors;
+use super::tool::set::Toolset;
 use super::tool::{NamedTool, Tool};
+use super::toolsets::{ToolsetOf, Toolsets, toolset_of};
 use super::words;
 use crate::engine::program::{Output, Run, SpecRef, body};
 use crate::error::{BuildError, NodeError};
@@ -71,6 +76,7 @@ use crate::state::{Conversation, State};
 pub struct ToolNode<S: State, C = ()> {
     name: String,
     tools: Vec<Arc<dyn Tool<S, C>>>,
+    toolsets: Vec<ToolsetOf<C>>,
     errors: ToolErrors,
 }
 
@@ -83,12 +89,18 @@ impl<S: State, C> fmt::Debug for ToolNode<S, C> {
 impl<S: State + Conversation, C: Send + Sync + 'static> ToolNode<S, C> {
     /// A node without tools yet, under this name.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), tools: Vec::new(), errors: ToolErrors::default() }
+        Self { name: name.into(), tools: Vec::new(), toolsets: Vec::new(), errors: ToolErrors::default() }
     }
 
     /// Adds a tool.
     pub fn tool(mut self, tool: impl Tool<S, C>) -> Self {
         self.tools.push(Arc::new(tool));
+        self
+    }
+
+    /// Adds a [`Toolset`] of the context, whose tools are listed when a call of one is made.
+    pub fn toolset<T: Toolset>(mut self, choose: impl for<'a> Fn(&'a C) -> &'a T + Send + Sync + 'static) -> Self {
+        self.toolsets.push(toolset_of(choose));
         self
     }
 
@@ -107,8 +119,7 @@ impl<S: State + Conversation, C: Send + Sync + 'static> ToolNode<S, C> {
         if !mistakes.is_empty() {
             return Err(BuildError { graph: self.name, mistakes });
         }
-        let spec = SpecRef::Owned(Arc::new(spec(self.name.clone(), &names)));
-        let parts = parts(spec, &self.name, self.tools, self.errors);
+        let parts = tool_parts(&self.name, &self.name, self.tools, self.toolsets, self.errors);
         Ok(CompiledGraph::new(parts, Arc::new(S::default), S::CHANNELS.iter().cloned().collect()))
     }
 }
@@ -116,12 +127,15 @@ impl<S: State + Conversation, C: Send + Sync + 'static> ToolNode<S, C> {
 /// The node for calls of tools that are not there. No tool has its name: it has a space.
 const UNKNOWN: &str = "unknown tool";
 
+/// The same, where toolsets may have them.
+const LISTED: &str = "listed tool";
+
 /// The route to the calls.
 const CALLS: &str = "tool_calls";
 
 /// The shape of the graph.
-fn spec(name: String, tools: &[String]) -> GraphSpec {
-    let names: Vec<String> = tools.iter().cloned().chain([UNKNOWN.to_owned()]).collect();
+fn spec(name: String, tools: &[String], other: &str) -> GraphSpec {
+    let names: Vec<String> = tools.iter().cloned().chain([other.to_owned()]).collect();
     let nodes = names.iter().map(|name| NodeSpec { name: name.clone().into(), ..NodeSpec::new("") });
     let arms = names.iter().enumerate();
     let arms = arms.map(|(node, name)| ArmSpec { label: name.clone().into(), to: vec![ArmTarget::Send(node)].into() });
@@ -139,24 +153,28 @@ fn spec(name: String, tools: &[String]) -> GraphSpec {
 
 /// The code of the graph. Used by the macro.
 #[doc(hidden)]
-pub fn tool_parts<S, C>(name: &str, agent: &str, tools: Vec<Arc<dyn Tool<S, C>>>, errors: ToolErrors) -> Parts<S, C>
-where
-    S: State + Conversation,
-    C: Send + Sync + 'static,
-{
-    let names: Vec<String> = tools.iter().map(|tool| tool.spec().name).collect();
-    parts(SpecRef::Owned(Arc::new(spec(name.to_owned(), &names))), agent, tools, errors)
-}
-
-fn parts<S, C>(spec: SpecRef, agent: &str, tools: Vec<Arc<dyn Tool<S, C>>>, errors: ToolErrors) -> Parts<S, C>
+pub fn tool_parts<S, C>(
+    name: &str,
+    agent: &str,
+    tools: Vec<Arc<dyn Tool<S, C>>>,
+    toolsets: Vec<ToolsetOf<C>>,
+    errors: ToolErrors,
+) -> Parts<S, C>
 where
     S: State + Conversation,
     C: Send + Sync + 'static,
 {
     let names: Arc<[String]> = tools.iter().map(|tool| tool.spec().name).collect();
+    let other = if toolsets.is_empty() { UNKNOWN } else { LISTED };
+    let spec = SpecRef::Owned(Arc::new(spec(name.to_owned(), &names, other)));
     let agent: Arc<str> = agent.into();
     let mut nodes: Vec<NodeDef<S, C>> = tools.into_iter().map(|tool| making(tool, agent.clone(), errors)).collect();
-    nodes.push(refusing(names.clone()));
+    nodes.push(if toolsets.is_empty() {
+        refusing(names.clone())
+    } else {
+        let toolsets = Toolsets(toolsets.into_iter().map(|set| set.0).collect());
+        listed(toolsets, names.clone(), agent, errors)
+    });
     let route = move |state: &S, routing: &mut Routing| send_calls(state, &names, routing);
     Parts {
         spec,
@@ -187,8 +205,11 @@ fn send_calls<S: Conversation>(state: &S, names: &[String], routing: &mut Routin
 }
 
 /// Who makes the calls.
-fn caller<S: Conversation>(agent: &str, errors: ToolErrors) -> Caller<'_, S> {
-    Caller { agent, errors, channel: S::CHANNEL, said: S::said }
+fn caller<'a, S: Conversation, C>(agent: &'a str, errors: ToolErrors, task: &'a Task<S, C>) -> Caller<'a, S, C> {
+    // Inherited layers see the conversation, which is no agent's.
+    let base = |state: &S| Cow::Owned(BaseState { messages: state.conversation().clone(), ..BaseState::default() });
+    let layers = (Heirs::of(task.run(), false), &[][..]);
+    Caller { agent, errors, channel: S::CHANNEL, said: S::said, layers, lens: Lens { base, lift: None } }
 }
 
 /// The node that makes calls of a tool.
@@ -201,7 +222,7 @@ where
         let (tool, agent) = (tool.clone(), agent.clone());
         Box::pin(async move {
             let call: ToolCall = task.sent()?;
-            let command = caller::<S>(&agent, errors).call(&*tool, call, task).await?;
+            let command = caller(&agent, errors, task).call(&*tool, call, task).await?;
             outward(command, task.state()).map(Output::from)
         })
     });
@@ -223,6 +244,32 @@ fn outward<S: State + Conversation>(command: Command<S>, state: &S) -> Result<Co
     ))
 }
 
+/// The node that makes calls of what the toolsets have, and answers the others.
+fn listed<S, C>(toolsets: Toolsets<C>, names: Arc<[String]>, agent: Arc<str>, errors: ToolErrors) -> NodeDef<S, C>
+where
+    S: State + Conversation,
+    C: Send + Sync + 'static,
+{
+    let toolsets = Arc::new(toolsets);
+    let code = body(move |task: &Task<S, C>| {
+        let (toolsets, names, agent) = (toolsets.clone(), names.clone(), agent.clone());
+        Box::pin(async move {
+            let (call, context) = (task.sent::<ToolCall>()?, task.run().context());
+            let declared = names.iter().map(|name| (&**name, format!("the node's own tool `{name}`")));
+            let catalogue = toolsets.list(context, declared).await?;
+            let known: Vec<String> =
+                names.iter().cloned().chain(catalogue.specs().map(|spec| spec.name.clone())).collect();
+            let caller = caller(&agent, errors, task);
+            let command = match catalogue.find(&call.name, None) {
+                Some(tool) => caller.call(&tool.within(context), call, task).await?,
+                None => caller.refuses(&call, &words::unknown_tool(&call.name, known.iter())),
+            };
+            Ok(Output::from(command))
+        })
+    });
+    NodeDef::from_body(code, None)
+}
+
 /// The node that answers calls of tools that are not there.
 fn refusing<S, C>(names: Arc<[String]>) -> NodeDef<S, C>
 where
@@ -232,7 +279,7 @@ where
     let code = body(move |task: &Task<S, C>| {
         let refused = task.sent::<ToolCall>().map(|call| {
             let why = words::unknown_tool(&call.name, names.iter());
-            Output::from(caller::<S>("", ToolErrors::Tell).refuses(&call, &why))
+            Output::from(caller("", ToolErrors::Tell, task).refuses(&call, &why))
         });
         Box::pin(std::future::ready(refused))
     });

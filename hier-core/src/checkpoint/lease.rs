@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// How long a lease runs unless it is renewed.
 const LASTS: Duration = Duration::from_secs(30);
 
 /// The policy for a thread that is already being run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WhenRunning {
     /// The new run takes the thread over. The other one is refused its next commit
     /// ([`SaverError::Superseded`](super::SaverError::Superseded)) and changes nothing any more.

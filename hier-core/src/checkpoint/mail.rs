@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
+
+use super::{Checkpointer, Claim, SaverError};
 
 /// How many bytes may wait in the mailbox of one thread: [`SaverError::MailboxFull`](super::SaverError::MailboxFull) beyond.
 pub const MAILBOX_BYTES: usize = 16 << 20;
@@ -12,7 +15,7 @@ pub const MAILBOX_BYTES: usize = 16 << 20;
 pub const LETTER_OVERHEAD: usize = 256;
 
 /// Something that was sent to a thread: a message for the inbox of its graph, or a signal.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Letter {
     /// The id: of two letters with one id to one thread the second is ignored, also once the first was taken.
@@ -20,6 +23,7 @@ pub struct Letter {
     /// The name of the signal; none for a message.
     pub signal: Option<Arc<str>>,
     /// The value, encoded.
+    #[serde(with = "serde_bytes")]
     pub value: Vec<u8>,
 }
 
@@ -41,7 +45,7 @@ impl Letter {
 }
 
 /// A letter that waits in a mailbox.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Posted {
     /// Its number: greater than that of every letter that was posted to the thread before.
@@ -57,8 +61,31 @@ impl Posted {
     }
 }
 
+/// Takes a letter out of the mailbox of a thread that nobody runs, without anybody reading it; false if it is not there.
+pub async fn discard(
+    saver: &(impl Checkpointer + ?Sized),
+    thread: &str,
+    claim: Claim,
+    id: Uuid,
+) -> Result<bool, SaverError> {
+    let is_there = |letters: &[Posted]| letters.iter().any(|posted| posted.letter.id == id);
+    if !is_there(&saver.mail(thread).await?) {
+        return Ok(false);
+    }
+    let lease = saver.acquire(thread, claim).await?;
+    // A run may have taken it until now; from now on none can.
+    let taken = match saver.mail(thread).await {
+        Ok(letters) if is_there(&letters) => {
+            saver.commit_also(&lease, Vec::new(), Also::taking(vec![id])).await.map(|()| true)
+        }
+        other => other.map(|_| false),
+    };
+    let released = saver.release(&lease).await;
+    taken.and_then(|taken| released.map(|()| taken))
+}
+
 /// What a commit changes beside its records, in the same instant.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Also {
     /// The letters that are taken from the thread's mailbox. All of them must be there.
@@ -85,7 +112,7 @@ impl Also {
 }
 
 /// When a thread is due: when somebody has to look at it next.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum DueChange {
     /// Then, or before, if it is due before.

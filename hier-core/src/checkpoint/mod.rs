@@ -28,7 +28,7 @@ use uuid::Uuid;
 pub use delta::chain_json;
 pub use error::{CodecError, SaverError};
 pub use lease::{Claim, Lease, WhenRunning};
-pub use mail::{Also, DueChange, DueQuery, DueThread, LETTER_OVERHEAD, Letter, MAILBOX_BYTES, Posted};
+pub use mail::{Also, DueChange, DueQuery, DueThread, LETTER_OVERHEAD, Letter, MAILBOX_BYTES, Posted, discard};
 pub use memory::MemorySaver;
 pub use query::{ListQuery, Listed, Prune, Strategy, ThreadInfo};
 pub use record::{

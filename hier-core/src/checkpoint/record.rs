@@ -224,7 +224,7 @@ pub struct Chain {
 }
 
 /// Something to store.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Record {
     /// A checkpoint with the values that it brings.
     Checkpoint {
@@ -288,7 +288,7 @@ pub fn builds_on(record: &Record) -> impl Iterator<Item = (usize, Uuid)> {
 }
 
 /// The writes of a task, kept beside the checkpoint from which its step started.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskWrites {
     /// The checkpoint.
     pub checkpoint: Uuid,
@@ -301,13 +301,14 @@ pub struct TaskWrites {
 }
 
 /// One write of a task.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingWrite {
     /// Its place among the task's writes; those below 0 have a meaning of their own, see [`slot`].
     pub slot: i32,
     /// The channel, or a name of the engine's that starts with `__`.
     pub channel: Arc<str>,
     /// The value, encoded.
+    #[serde(with = "serde_bytes")]
     pub value: Vec<u8>,
 }
 

@@ -36,6 +36,8 @@ pub struct NodeError(Arc<Inner>);
 struct Inner {
     kind: NodeErrorKind,
     transient: bool,
+    /// The type that it was made of, if that has a name of its own.
+    name: Option<&'static str>,
     /// Whether a handler failed that had taken over.
     of_handler: AtomicBool,
 }
@@ -107,7 +109,28 @@ impl NodeError {
     }
 
     pub(crate) fn from_kind(kind: NodeErrorKind, transient: bool) -> Self {
-        Self(Arc::new(Inner { kind, transient, of_handler: AtomicBool::new(false) }))
+        Self::of(kind, transient, None)
+    }
+
+    fn of(kind: NodeErrorKind, transient: bool, name: Option<&'static str>) -> Self {
+        Self(Arc::new(Inner { kind, transient, name, of_handler: AtomicBool::new(false) }))
+    }
+
+    /// The name of the error's type, without its path, where it is an error of a type: `ParseFloatError`. `NodeError` for one in words,
+    /// a panic, a timeout. What programs outside match, as they do the class of an exception.
+    ///
+    /// ```
+    /// use hier_core::prelude::*;
+    ///
+    /// let error: NodeError = "x".parse::<f64>().unwrap_err().into();
+    /// assert_eq!(error.name(), "ParseFloatError");
+    /// assert_eq!(NodeError::new("no such ticket").name(), "NodeError");
+    /// ```
+    pub fn name(&self) -> &'static str {
+        match self.kind() {
+            NodeErrorKind::Tool { error, .. } => error.name(),
+            _ => self.0.name.unwrap_or("NodeError"),
+        }
     }
 
     /// The failure of a tool. Another attempt may help if it may help the tool.
@@ -146,8 +169,9 @@ impl NodeError {
         }
     }
 
-    /// Whether the error is control flow (an interrupt, a wrong answer, the saver) rather than a failure.
-    pub(crate) fn is_signal(&self) -> bool {
+    /// Whether it is no failure: the task asks something, was given an answer of the wrong type, or can no longer be stored. Who catches
+    /// errors passes it on.
+    pub fn is_signal(&self) -> bool {
         matches!(self.kind(), NodeErrorKind::Interrupt(_) | NodeErrorKind::Saver(_))
             || self.wrongly_answered().is_some()
     }
@@ -178,10 +202,18 @@ impl NodeError {
     }
 }
 
+/// The last part of a type's name; none of a text or a box, which say nothing of the error.
+fn type_name<E>() -> Option<&'static str> {
+    let path = std::any::type_name::<E>().split('<').next()?;
+    let name = path.rsplit("::").next()?;
+    let is_name = name.starts_with(|letter: char| letter.is_ascii_uppercase());
+    (is_name && !matches!(name, "String" | "Box" | "Cow")).then_some(name)
+}
+
 /// What every error converts into that can go to another thread: errors, `anyhow::Error`, boxed errors, texts.
 impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for NodeError {
     fn from(error: E) -> Self {
-        Self::boxed(error.into())
+        Self::of(NodeErrorKind::Source(error.into()), true, type_name::<E>())
     }
 }
 

@@ -10,7 +10,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::CompiledGraph;
 use crate::checkpoint::{Checkpointer, DueQuery, SaverError, WhenRunning};
 use crate::config::Config;
-use crate::engine::program::{GraphOutput, Input};
+use crate::engine::program::{GraphOutput, Input, Program};
 use crate::engine::{self, Outcome};
 use crate::error::RunError;
 use crate::state::Values;
@@ -141,11 +141,8 @@ where
     /// somebody else runs are left to them. Dropping the future cancels the runs.
     pub async fn drive_due(&self, now: SystemTime) -> Result<Vec<Driven<O>>, RunError> {
         let (saver, program) = (self.graph.saver("drive")?, &self.graph.inner);
-        let graph = program.plan.graph();
-        let old = program.renamed.iter().filter(|(_, new)| new == graph).map(|(old, _)| old.clone());
-        let graphs = old.chain([graph.to_owned()]).collect();
-        let due = saver.due(DueQuery::new(now, graphs, LIMIT)).await;
-        let due = due.map_err(|error| RunError::Saver { graph: graph.to_owned(), error })?;
+        let due = saver.due(DueQuery::new(now, names(program), LIMIT)).await;
+        let due = due.map_err(|error| RunError::Saver { graph: program.plan.graph().to_owned(), error })?;
         let work = due.into_iter().map(|due| self.drive(due.thread, now));
         let driven = futures_util::stream::iter(work).buffered(self.concurrency).collect::<Vec<_>>().await;
         Ok(driven.into_iter().flatten().collect())
@@ -195,7 +192,7 @@ where
         };
         if waiting.at.is_none_or(|at| at > now) {
             // The thread has gone on meanwhile, or nobody waits for the signal that came.
-            return self.settle(saver, &config, None).await.err().and_then(|error| driven(Err(error)));
+            return settle(program, saver, &config, None).await.err().and_then(|error| driven(Err(error)));
         }
         let context = Arc::new((self.context)(&thread));
         let (graph, attached) = (program.clone(), self.graph.attached.clone());
@@ -209,32 +206,56 @@ where
                     .is_ok_and(|left| left.at.is_some_and(|at| at <= now))
                 {
                     // Whatever keeps it from being driven: others come first meanwhile. If this fails too, it is found at once again.
-                    let _ = self.settle(saver, &config, Some(now + AGAIN)).await;
+                    let _ = settle(program, saver, &config, Some(now + AGAIN)).await;
                 }
                 driven(Err(error))
             }
         }
     }
+}
 
-    /// Says under the lease when the thread is due, or when it is to be looked at again.
-    async fn settle(
-        &self,
-        saver: &Arc<dyn Checkpointer>,
-        config: &Config,
-        again: Option<SystemTime>,
-    ) -> Result<(), RunError> {
-        let program = &self.graph.inner;
-        let graph = program.plan.graph();
-        let committer = match engine::claim(saver, config, WhenRunning::Reject, graph).await {
-            Ok(committer) => committer,
-            Err(RunError::Saver { error: SaverError::Busy { .. }, .. }) => return Ok(()),
-            Err(error) => return Err(error),
-        };
-        let settled = match again {
-            None => engine::settle(&committer, &program.renamed, config.now()).await.map(|_| ()),
-            Some(again) => engine::postpone(&committer, again).await,
-        };
-        committer.release().await;
-        settled.map_err(|error| RunError::Saver { graph: graph.to_owned(), error })
+/// The names under which the threads of a graph are stored: its own, and those that it had.
+pub(super) fn names<S: Values, C>(program: &Program<S, C>) -> Vec<String> {
+    let graph = program.plan.graph();
+    let old = program.renamed.iter().filter(|(_, new)| new == graph).map(|(old, _)| old.clone());
+    old.chain([graph.to_owned()]).collect()
+}
+
+/// Whether a thread that is listed as due has something to go on with. If not, or if `again` is given, what the list says of it is set
+/// right.
+pub(super) async fn is_due<S: Values, C>(
+    program: &Program<S, C>,
+    saver: &Arc<dyn Checkpointer>,
+    config: &Config,
+    again: Option<SystemTime>,
+) -> Result<bool, RunError> {
+    let (now, thread) = (config.now(), config.thread_id().unwrap_or_default());
+    let waiting = engine::waiting(saver, thread, &program.renamed, now).await;
+    let waiting = waiting.map_err(|error| RunError::Saver { graph: program.plan.graph().to_owned(), error })?;
+    let is_due = waiting.at.is_some_and(|at| at <= now);
+    if !is_due || again.is_some() {
+        settle(program, saver, config, again.filter(|_| is_due)).await?;
     }
+    Ok(is_due)
+}
+
+/// Says under the lease when the thread is due, or when it is to be looked at again.
+async fn settle<S: Values, C>(
+    program: &Program<S, C>,
+    saver: &Arc<dyn Checkpointer>,
+    config: &Config,
+    again: Option<SystemTime>,
+) -> Result<(), RunError> {
+    let graph = program.plan.graph();
+    let committer = match engine::claim(saver, config, WhenRunning::Reject, graph).await {
+        Ok(committer) => committer,
+        Err(RunError::Saver { error: SaverError::Busy { .. }, .. }) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let settled = match again {
+        None => engine::settle(&committer, &program.renamed, config.now()).await.map(|_| ()),
+        Some(again) => engine::postpone(&committer, again).await,
+    };
+    committer.release().await;
+    settled.map_err(|error| RunError::Saver { graph: graph.to_owned(), error })
 }

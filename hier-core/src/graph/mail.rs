@@ -7,7 +7,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::CompiledGraph;
-use crate::checkpoint::{CodecError, Letter, codec};
+use crate::checkpoint::{self, CodecError, Letter, Posted, WhenRunning, codec};
 use crate::config::Config;
 use crate::engine::program::GraphOutput;
 use crate::error::RunError;
@@ -119,5 +119,52 @@ where
         };
         let posted = saver.post(thread, graph, letter).await;
         posted.map_err(|error| RunError::Saver { graph: graph.to_owned(), error })
+    }
+
+    /// What was sent to a thread and was not taken yet, in the order in which it was sent.
+    pub async fn waiting(&self, thread: impl Into<Config>) -> Result<Vec<Posted>, RunError> {
+        let (saver, thread) = (self.saver("read")?, thread.into());
+        let graph = || self.inner.plan.graph().to_owned();
+        let name = thread.thread_id().ok_or_else(|| RunError::NoThread { graph: graph() })?;
+        saver.mail(name).await.map_err(|error| RunError::Saver { graph: graph(), error })
+    }
+
+    /// Takes something out of a thread's mailbox that no run can take: a signal whose value is of another type than its task waits for, a
+    /// message that the inbox does not take any more. It is found by its id, which the run's error names; false if it is not
+    /// there (any more). Sent again with the same id it stays ignored.
+    ///
+    /// A thread that is being run is left alone ([`SaverError::Busy`](crate::checkpoint::SaverError::Busy)), unless
+    /// [`Config::when_running`] says otherwise.
+    ///
+    /// ```
+    /// # use hier_core::prelude::*;
+    /// # use hier_core::checkpoint::MemorySaver;
+    /// # use hier_core::graph::{Mail, Signal};
+    /// # #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+    /// # struct Order { receipt: String }
+    /// # async fn ship(run: &Run) -> Result<OrderUpdate> {
+    /// #     let receipt: String = run.signal("paid").await?;
+    /// #     Ok(Order::update().receipt(receipt))
+    /// # }
+    /// # graph! { Shop<Order> = Graph { nodes: [ship], edges: [START >> ship >> END] } }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<()> {
+    /// let shop = Shop::compile().checkpointer(MemorySaver::new());
+    /// shop.send("order-7", Signal::new("paid", &17)).await?; // the task waits for a text
+    /// assert!(shop.invoke(Order::update(), Config::thread("order-7"), ()).await.is_err());
+    ///
+    /// let wrong = shop.waiting("order-7").await?[0].letter.id;
+    /// assert!(shop.discard("order-7", wrong).await?);
+    /// shop.send("order-7", Signal::new("paid", &"r-17")).await?;
+    /// assert_eq!(shop.invoke((), Config::thread("order-7"), ()).await?.state().receipt, "r-17");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn discard(&self, thread: impl Into<Config>, id: Uuid) -> Result<bool, RunError> {
+        let (saver, config) = (self.saver("discard mail of")?, thread.into());
+        let graph = || self.inner.plan.graph().to_owned();
+        let thread = config.thread_id().ok_or_else(|| RunError::NoThread { graph: graph() })?;
+        let discarded = checkpoint::discard(&**saver, thread, config.claim(WhenRunning::Reject), id).await;
+        discarded.map_err(|error| RunError::Saver { graph: graph(), error })
     }
 }

@@ -111,13 +111,24 @@ impl Messages {
         self.list.push_back(message);
     }
 
+    /// The first messages, and the others.
+    pub(crate) fn split(&self, first: usize) -> (Self, Vec<Message>) {
+        let rest = self.iter().skip(first).cloned().collect();
+        (Self::of(self.list.iter().take(first).cloned()), rest)
+    }
+
+    /// The place of the message with this id.
+    pub(crate) fn place(&self, id: &str) -> Option<usize> {
+        self.places.find(id, ids(&self.list))
+    }
+
     /// The messages as they are shared.
-    pub(super) fn shared(&self) -> &Vector<Arc<Message>> {
+    pub(crate) fn shared(&self) -> &Vector<Arc<Message>> {
         &self.list
     }
 
     /// A conversation of messages of this one.
-    pub(super) fn of(messages: impl Iterator<Item = Arc<Message>>) -> Self {
+    pub(crate) fn of(messages: impl Iterator<Item = Arc<Message>>) -> Self {
         let mut all = Self::default();
         messages.for_each(|message| all.push(message));
         all

@@ -230,6 +230,17 @@ impl Message {
         }
     }
 
+    /// The content, if there is one, to be changed.
+    pub fn content_mut(&mut self) -> Option<&mut Content> {
+        match &mut self.body {
+            Body::System { content }
+            | Body::User { content }
+            | Body::Assistant { content, .. }
+            | Body::Tool { content, .. } => Some(content),
+            Body::Remove => None,
+        }
+    }
+
     /// The tools that the message calls.
     pub fn tool_calls(&self) -> &[ToolCall] {
         match &self.body {

@@ -1,6 +1,7 @@
 //! Crons: runs that are added again and again.
 //!
-//! Here they are kept. When one is due next is for whoever knows calendars to say: [`Cron::next`] is given to it.
+//! Here they are kept and fired: [`Crons::fire`] adds the run that is due. When the next one is due is for whoever knows
+//! calendars to say: [`Cron::next`] is given to it.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -12,7 +13,8 @@ use super::RunStore;
 use super::document::Document;
 use super::error::RunsError;
 use super::query::contains;
-use super::run::Request;
+use super::run::{MultitaskStrategy, NewRun, Request, Run};
+use super::thread::NewThread;
 
 const KIND: &str = "cron";
 
@@ -50,6 +52,12 @@ pub struct Cron {
     pub updated: SystemTime,
     /// What whoever made it keeps with it.
     pub extra: Map<String, Value>,
+    /// What its runs do to those before them on their thread.
+    #[serde(default)]
+    pub multitask_strategy: MultitaskStrategy,
+    /// What is written to the threads that are made for its runs.
+    #[serde(default)]
+    pub thread_metadata: Map<String, Value>,
     /// How often it was stored: a change is refused if somebody else was faster.
     #[serde(skip)]
     pub revision: u64,
@@ -90,6 +98,8 @@ impl NewCron {
                 created: now,
                 updated: now,
                 extra: Map::new(),
+                multitask_strategy: MultitaskStrategy::default(),
+                thread_metadata: Map::new(),
                 revision: 0,
             },
         }
@@ -138,6 +148,23 @@ impl Cron {
         uuid::Builder::from_random_bytes(xxhash_rust::xxh3::xxh3_128(text.as_bytes()).to_be_bytes()).into_uuid()
     }
 
+    /// The run that is due at this time. Its metadata is the cron's, with the cron's id as `cron_id`.
+    fn run(&self, due: SystemTime) -> NewRun {
+        let id = self.run_id(due);
+        let thread = self.thread.clone().unwrap_or_else(|| id.to_string());
+        let mut new = NewRun::new(thread.clone(), self.graph.clone(), self.request.clone());
+        if self.thread.is_none() {
+            new.new_thread = Some(NewThread { metadata: self.thread_metadata.clone(), ..NewThread::new(thread) });
+            new.temporary = self.temporary;
+        }
+        new.id = Some(id);
+        new.assistant.clone_from(&self.assistant);
+        new.metadata.clone_from(&self.metadata);
+        new.metadata.insert("cron_id".to_owned(), self.id.clone().into());
+        new.multitask_strategy = self.multitask_strategy;
+        new
+    }
+
     /// Whether a run is due.
     pub fn is_due(&self, now: SystemTime) -> bool {
         self.enabled && self.next.is_some_and(|next| next <= now && self.ends.is_none_or(|ends| next <= ends))
@@ -169,9 +196,30 @@ impl<'a> Crons<'a> {
         self.0.document(KIND, id).await?.map(|document| decode(&document)).transpose()
     }
 
-    /// Stores a cron that was read and changed. False if somebody else was faster: read it again. Who adds the runs that
-    /// are due first adds the run, with [`Cron::run_id`], and then sets [`Cron::next`]: whatever happens between the two,
-    /// each run is added once.
+    /// Adds the run that is due, and says when the next one is: in one transaction, so that of any number of processes that
+    /// try one adds it, whenever one of them dies. None if there is none: it is not due, somebody else was faster, or its thread
+    /// is busy and its runs are to be rejected then. A cron whose thread was deleted is disabled.
+    ///
+    /// Runs that were missed, since nobody was there, are not made up for: one is added, and `next` is the first time after now.
+    pub async fn fire(self, cron: &Cron, now: SystemTime, next: Option<SystemTime>) -> Result<Option<Run>, RunsError> {
+        let Some(due) = cron.next.filter(|_| cron.is_due(now)) else { return Ok(None) };
+        let fired = Cron { next, updated: now, ..cron.clone() };
+        let mut new = cron.run(due);
+        new.document = Some(Document::new(KIND, &cron.id, encode(&fired)?).revision(cron.revision));
+        match self.0.create_run(new).await {
+            Ok(run) => Ok(Some(run)),
+            Err(RunsError::Stale { .. }) => Ok(None),
+            // The thread does something else, or the answer to an earlier call was lost.
+            Err(RunsError::Busy { .. } | RunsError::Exists { .. }) => self.replace(&fired).await.map(|_| None),
+            Err(error @ RunsError::NoThread { .. }) => {
+                tracing::warn!(cron = cron.id, %error, "a cron is disabled");
+                self.replace(&Cron { enabled: false, ..fired }).await.map(|_| None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Stores a cron that was read and changed. False if somebody else was faster: read it again.
     pub async fn replace(self, cron: &Cron) -> Result<bool, RunsError> {
         let cron = Cron { updated: SystemTime::now(), ..cron.clone() };
         self.0.put_document(Document::new(KIND, &cron.id, encode(&cron)?), Some(cron.revision)).await

@@ -40,6 +40,14 @@ pub enum RunsError {
         /// Its id.
         id: String,
     },
+    /// Somebody else has changed it since it was read.
+    #[error("{kind} `{id}` was changed by somebody else meanwhile: read it again")]
+    Stale {
+        /// What it is: `cron`, `webhook`.
+        kind: String,
+        /// Its id.
+        id: String,
+    },
     /// The thread has a run that has not ended, and the new one asked to be rejected then.
     #[error(
         "thread `{thread}` is already running run `{run}`: wait for it, or choose another multitask strategy \
@@ -66,15 +74,26 @@ pub enum RunsError {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Failure {
-    /// The kind of the error, a name that programs can match: `NodeError`, `GraphRecursionError`.
+    /// The kind of the error, a name that programs can match: that of the error's type, where a node failed with one
+    /// ([`NodeError::name`](crate::NodeError::name)); `NodeError`, `GraphRecursionError`.
     pub error: String,
     /// What people read.
     pub message: String,
+    /// Where it happened, if a node failed: ``node `assess` of graph `review` ``.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
 }
 
 impl Failure {
     /// A failure of this kind.
     pub fn new(error: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { error: error.into(), message: message.into() }
+        Self { error: error.into(), message: message.into(), place: None }
+    }
+
+    /// The same failure, which happened here.
+    #[must_use]
+    pub fn at(mut self, place: impl Into<String>) -> Self {
+        self.place = Some(place.into());
+        self
     }
 }

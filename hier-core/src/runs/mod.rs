@@ -27,6 +27,7 @@ mod query;
 mod queue;
 mod run;
 mod thread;
+mod webhooks;
 
 use async_trait::async_trait;
 use uuid::Uuid;
@@ -45,6 +46,7 @@ pub use run::{
     Cancel, Claimed, MultitaskStrategy, NewRun, OnDisconnect, Request, Run, RunClaim, RunEnd, RunStatus, Settlement,
 };
 pub use thread::{IfExists, NewThread, ThreadIndex, ThreadPatch, ThreadRow, ThreadStatus};
+pub use webhooks::{Delivery, Webhooks};
 
 use crate::checkpoint::{Checkpointer, Lease};
 
@@ -78,7 +80,8 @@ pub trait RunStore: Checkpointer {
 
     /// Adds a run, as its [`MultitaskStrategy`] says. With [`MultitaskStrategy::Reject`], [`RunsError::Busy`] if the thread
     /// has a run that has not ended; [`RunsError::Exists`] if there is a run with this id: then nothing has changed, so that
-    /// a caller may repeat a call of which it has lost the answer.
+    /// a caller may repeat a call of which it has lost the answer. With [`NewRun::document`], [`RunsError::Stale`] if that was
+    /// changed by somebody else.
     async fn create_run(&self, run: NewRun) -> Result<Run, RunsError>;
 
     /// A run. Ids are unique over all threads.
@@ -115,7 +118,7 @@ pub trait RunStore: Checkpointer {
     /// Deletes the events and the ended runs that are older than this, and returns how many events and runs that were.
     async fn prune_runs(&self, older_than: std::time::Duration) -> Result<(u64, u64), RunsError>;
 
-    /// A document: how [`Assistants`] and [`Crons`] are kept.
+    /// A document: how [`Assistants`], [`Crons`] and [`Webhooks`] are kept.
     async fn document(&self, kind: &str, id: &str) -> Result<Option<Document>, RunsError>;
 
     /// All documents of a kind, by their ids.

@@ -5,10 +5,12 @@ use std::time::SystemTime;
 use serde_json::json;
 use uuid::Uuid;
 
+use super::document::Document;
 use super::error::RunsError;
 use super::event::{LOG_BYTES, NewEvent, event_mode};
 use super::run::{Cancel, MultitaskStrategy, NewRun, Run, RunEnd, RunStatus, Settlement};
 use super::thread::{NewThread, ThreadPatch, ThreadRow, ThreadStatus};
+use super::webhooks;
 
 /// How long the thread of a temporary run is kept for those who have not read yet how it ended.
 const LINGERS: std::time::Duration = std::time::Duration::from_secs(60);
@@ -35,6 +37,8 @@ pub struct Change {
     pub events: Vec<NewEvent>,
     /// Runs whose checkpoints are deleted, by the `run_id` of their metadata.
     pub undone: Vec<String>,
+    /// New documents: who is to be told of the end of a run. One that is there already stays.
+    pub documents: Vec<Document>,
     /// From when on a worker may look at the thread, and the graph that it needs then. None if it has no run that has not
     /// ended.
     pub ready: Option<(SystemTime, String)>,
@@ -222,6 +226,7 @@ impl Queue {
                 self.change.undone.push(run.id.to_string());
             }
         } else {
+            self.change.documents.extend(webhooks::told_of(&run, now));
             self.put(run.clone());
         }
         Some(run)

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use super::document::Document;
 use super::error::Failure;
 use super::event::NewEvent;
 use super::thread::{NewThread, ThreadIndex};
@@ -122,6 +123,9 @@ pub struct Request {
     /// How long the run may take, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+    /// The address that is told of the run's end: see [`Webhooks`](super::Webhooks).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<String>,
     /// What whoever asked keeps with the run. No engine reads it.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub extra: Map<String, Value>,
@@ -214,6 +218,9 @@ pub struct NewRun {
     pub after: Duration,
     /// Whether the thread is deleted when the run has ended.
     pub temporary: bool,
+    /// A document that is stored in the same transaction, in the place of the one with its revision. The run is added only if
+    /// that is the latest; else [`RunsError::Stale`](super::RunsError::Stale). So the run of a cron is added once.
+    pub document: Option<Document>,
 }
 
 impl NewRun {
@@ -231,6 +238,7 @@ impl NewRun {
             on_disconnect: OnDisconnect::default(),
             after: Duration::ZERO,
             temporary: false,
+            document: None,
         }
     }
 

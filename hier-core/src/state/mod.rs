@@ -39,6 +39,7 @@ mod dynamic;
 mod key;
 mod managed;
 mod persist;
+pub(crate) mod schema;
 pub(crate) mod sealed;
 mod share;
 mod update;
@@ -92,6 +93,12 @@ pub trait Values: sealed::Sealed + Clone + Send + Sync + 'static {
 
     /// The channel with this index, if there is one: its name and kind.
     fn channel(&self, channel: usize) -> Option<&ChannelSpec>;
+
+    /// The JSON Schema of the values of a channel; none if its type has none.
+    fn channel_schema(channel: usize, generator: &mut schemars::SchemaGenerator) -> Option<schemars::Schema> {
+        let _ = (channel, generator);
+        None
+    }
 
     /// The version of the state: what is stored by an older one is brought up to date by [`Self::MIGRATIONS`].
     const VERSION: u32 = 1;

@@ -135,21 +135,26 @@ fn ended_by_itself(ended: Ended) -> Result<Ending, RunsError> {
             RunError::Saver {
                 error: error @ (SaverError::Superseded { .. } | SaverError::Database { .. }), ..
             } => Err(RunsError::Saver(error.clone())),
+            // Clients know the error of a node by its own words; where it was is told beside them.
+            RunError::Node { graph, node, error } => {
+                let place = format!("node `{node}` of graph `{graph}`");
+                Ok(Ending::Failed(Failure::new(error.name(), error.to_string()).at(place)))
+            }
             root => Ok(Ending::Failed(Failure::new(kind(root), error.to_string()))),
         },
     }
 }
 
 /// The name of an error for programs; where the reference has one, the reference's.
-fn kind(error: &RunError) -> &'static str {
+pub(crate) fn kind(error: &RunError) -> &'static str {
     match error {
-        RunError::Node { .. } => "NodeError",
         RunError::RecursionLimit { .. } => "GraphRecursionError",
         RunError::Conflict { .. } | RunError::Reduce { .. } | RunError::Update { .. } => "InvalidUpdateError",
         RunError::EmptyInput { .. } => "EmptyInputError",
         RunError::Cancelled { .. } => CANCELLED,
         RunError::Answer { .. } => "AnswerError",
         RunError::Saver { .. } => "CheckpointerError",
+        RunError::Node { .. } => "NodeError",
         _ => "RunError",
     }
 }

@@ -1,7 +1,8 @@
 //! Workers: they claim runs and do them.
 //!
 //! A worker holds graphs and a [`RunStore`]. It claims runs of its graphs, several at once, and stores with each commit what it
-//! tells of the run, and with the last how the run ended. Any number of workers, in any number of processes, share a store.
+//! tells of the run, and with the last how the run ended. To threads for which a time or a signal has come it adds a run that goes on.
+//! Any number of workers, in any number of processes, share a store.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -35,7 +36,8 @@
 //! # }
 //! ```
 
-mod drive;
+pub(crate) mod drive;
+mod due;
 mod ending;
 mod prepare;
 mod watch;
@@ -48,7 +50,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use crate::graph::DynGraph;
 use crate::runs::{Claimed, Run, RunClaim, RunStore};
@@ -165,6 +167,7 @@ impl Worker {
         let lost = CancellationToken::new();
         let _guard = lost.clone().drop_guard();
         let mut bell = shared.store.bell().runs();
+        let _waking = AbortOnDropHandle::new(tokio::spawn(due::run_until(shared.clone(), stop.clone())));
         loop {
             let Some(Ok(place)) = stop.run_until_cancelled(room.clone().acquire_owned()).await else { break };
             if stop.is_cancelled() {

@@ -222,3 +222,29 @@ async fn a_subagent_at_its_limit_is_told_to_its_supervisor() {
     let told = prompt(&model, 3);
     assert!(told.contains(&"No answer: the agent was ended: it had asked its model 2 times.".to_owned()), "{told:?}");
 }
+
+/// A model that says what it is told to, and ends at its limit of tokens.
+struct Short(&'static str);
+
+#[async_trait]
+impl ChatModel for Short {
+    fn name(&self) -> &'static str {
+        "short"
+    }
+
+    async fn chat(&self, _: ChatRequest) -> Result<ChatResponse, ModelError> {
+        Ok(ChatResponse::new(Message::assistant(self.0)).with_finish(FinishReason::Length))
+    }
+}
+
+#[tokio::test]
+async fn a_text_that_is_cut_off_is_no_whole_answer() {
+    let context = BaseContext::new(Short("Once upon a"));
+    let out = Chat::compile().invoke(Message::user("Tell me a story"), Config::default(), context).await.unwrap();
+    let end = out.ending().unwrap();
+    assert_eq!(*end, AgentEnd::Limit(AgentLimit::Length));
+    assert!(!end.is_success() && end.to_string().contains("cut off at the limit of tokens"), "{end}");
+    let state = out.state();
+    assert_eq!((&*state.current_agent_report, roles(state)), ("Once upon a", vec!["user", "assistant"]));
+    assert!(!state.is_finished);
+}

@@ -44,7 +44,7 @@ fn svg_shows_nodes_frames_and_labels() {
     for text in [">START</text>", ">END</text>", ">b_sub</text>", ">i2</text>", ">bee</text>", "stroke-dasharray"] {
         assert!(svg.contains(text), "no {text} in {svg}");
     }
-    assert!(!svg.contains("__start__"));
+    assert!(!svg.contains(">__start__<"));
     let svg = nested::nested().svg();
     assert_eq!(svg.matches("url(#arrow)").count(), 5);
 }

@@ -250,7 +250,19 @@ async fn a_signal_of_another_type_is_not_taken() {
     graph.send("t", Signal::new("paid", &17)).await.unwrap();
     let error = graph.invoke(Case::update(), config(), tally).await.expect_err("17 is no text");
     assert!(error.to_string().contains("the signal `paid`"), "{error}");
-    assert_eq!(saver.mail("t").await.unwrap().len(), 1);
+    let waiting = graph.waiting("t").await.unwrap();
+    assert_eq!(waiting.len(), 1);
+    // The error says how it is removed; what is not there, or in a thread that is held, is not.
+    let id = waiting[0].letter.id;
+    assert!(error.to_string().contains(&format!("`graph.discard(\"t\", id)` or `hier discard t {id}`")), "{error}");
+    assert!(!graph.discard("t", uuid::Uuid::from_u128(1)).await.unwrap());
+    let lease = saver.acquire("t", hier_core::checkpoint::Claim::default()).await.unwrap();
+    let held = graph.discard("t", id).await.unwrap_err();
+    assert!(held.to_string().contains("is being run"), "{held}");
+    saver.release(&lease).await.unwrap();
+    assert!(graph.discard("t", id).await.unwrap() && !graph.discard("t", id).await.unwrap());
+    graph.send("t", Signal::new("paid", &"r-1")).await.unwrap();
+    let _ = graph.invoke((), config(), Tally::default()).await.expect("it goes on");
 }
 
 /// A run that was dropped after it was woken, as one that was killed: the thread stays due, and is found.

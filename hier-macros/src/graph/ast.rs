@@ -67,7 +67,7 @@ pub(super) struct Node {
     /// Of a node that calls tools: that of the graph which is made for it.
     pub(super) path: Path,
     /// `tools![lookup, refund]`: what it calls.
-    pub(super) tools: Option<Vec<Path>>,
+    pub(super) tools: Option<(Vec<Path>, Vec<ExprClosure>)>,
     pub(super) options: Options,
 }
 

@@ -194,6 +194,8 @@ fn agents_and_policies_are_checked() {
     expect(&react("max_iterations: 0"), &["an agent with `max_iterations: 0` could do nothing"]);
     expect(&react("tools: [\"look\"]"), &["a tool is the path of a `#[tool]` function, without quotes"]);
     expect(&react("tools: [look()]"), &["a tool is named, not called"]);
+    expect(&react("tools: [look, |desk| &desk.crm]"), &[]);
+    expect(&react("tools: [|| &CRM]"), &["a toolset is chosen of the context"]);
     expect(&react("parallel_subagents: maybe"), &["`parallel_subagents` is `true` or `false`"]);
     expect(&react("subagents: [G {}]"), &["`G` cannot contain itself"]);
     expect(&react("front: [G]"), &["`G` cannot contain itself"]);
@@ -225,6 +227,20 @@ fn everything_of_an_agent_that_answers_is_understood() {
             model: |desk| &desk.smart,
             options: ModelOptions { temperature: 0.2, reasoning: Effort::Low, stop: [\"END\"] },
             tools: [lookup, refund],
+            layers: [
+                Compact { at: 0.8 },
+                Compact,
+                Fallback(|desk| &desk.cheap),
+                Limit { model_calls: 50 },
+                Redact(emails),
+                Redact(Emails).mark(\"x\"),
+                Inherited(Retry { attempts: 3, interval: 100ms, ..quick() }),
+                Inherited(Retry { attempts: 3, interval: 100ms }),
+                Guard(checked),
+                own::Audit { sink: 1 },
+                own(),
+                OWN,
+            ],
             subagents: [Researcher { merge_fields: [findings] }],
             parallel_subagents: true,
             answer: verdict,
@@ -270,4 +286,54 @@ fn fields_of_other_kinds_and_words_of_other_frameworks_are_answered() {
     );
     expect(&agent("interrupt_before: [tool]"), &["there is no node `tool`; did you mean `tools`?"]);
     expect(&errors("G<S> = Agnt {}"), &["did you mean `Agent`?"]);
+}
+
+#[test]
+fn layers_that_are_not_whole_are_reported_with_how_they_are_written() {
+    let layers = |layers: &str| errors(&format!("G<S> = Agent {{ layers: {layers} }}"));
+    expect(&layers("Limit {}"), &["expected a list of layers: `[…]`"]);
+    expect(
+        &layers("[Limit { model_call: 1, tokens: 1, tokens: 2 }, Limit {}, Limit(50), Limit]"),
+        &[
+            "`Limit` has no field `model_call`; did you mean `model_calls`?",
+            "the field `tokens` is given twice: remove one",
+            "… also here: the field `tokens` is given twice",
+            "`Limit` without a field does nothing: give it `model_calls` or `tool_calls` or `tokens`",
+            "`Limit` is written with its fields: `Limit { model_calls: … }`",
+            "`Limit` is written with its fields: `Limit { model_calls: … }`",
+        ],
+    );
+    expect(
+        &layers("[Retry { attempts: 0 }, Retry { interval: 10 }, Retry { atempts: 3 }, Retry(3)]"),
+        &[
+            "a model is asked at least once",
+            "a duration needs its unit: `10s`",
+            "`Retry` has no field `atempts`; did you mean `attempts`?",
+            "`Retry` is written with its fields: `Retry { attempts: 3 }`",
+        ],
+    );
+    expect(
+        &layers(
+            "[Redact, Redact { find: Emails }, Fallback(), Fallback(a, b), Guard {}, Inherited, Inherited(\"x\", y)]",
+        ),
+        &[
+            "`Redact` takes what finds the secrets: `Redact(Emails)`",
+            "`Redact` takes what finds the secrets: `Redact(Emails)`",
+            "`Fallback` takes the model of the context to ask then: `Fallback(|context| &context.cheap)`",
+            "`Fallback` takes the model of the context to ask then",
+            "`Guard` takes the function that decides",
+            "`Inherited` takes a layer: `Inherited(Limit { model_calls: 50 })`",
+            "`Inherited` takes a layer",
+        ],
+    );
+    expect(&layers("[\"Limit\"]"), &["a layer is a value"]);
+    expect(&layers("[PIIMiddleware(\"email\")]"), &["`PIIMiddleware` is written as `Redact(Emails)` here"]);
+    expect(
+        &errors("G<S> = SimpleGraph { compute: f, layers: [] }"),
+        &["a `SimpleGraph` has no field `layers`: it is one of an `Agent` and a `ReactGraph` and a `TodoGraph`"],
+    );
+    expect(
+        &errors("G<S> = Agent { middleware: [] }"),
+        &["an `Agent` has no field `middleware`: what stands around its calls of models and tools is `layers: […]`"],
+    );
 }

@@ -80,6 +80,7 @@ fn of_an_agent_that_answers() {
             model: |desk| &desk.smart,
             options: ModelOptions { temperature: 0.2, reasoning: Effort::Low },
             tools: [look],
+            layers: [Fallback(|desk| &desk.cheap), Inherited(Limit { model_calls: 50 }), audit()],
             answer: verdict,
             max_iterations: 20,
         }";

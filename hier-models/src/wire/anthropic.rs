@@ -15,6 +15,8 @@ pub(super) struct Anthropic;
 /// The longest answers of models, by what their names begin with. The provider wants a limit with each request.
 const LONGEST: [(&str, u32); 4] =
     [("claude-3-7", 64_000), ("claude-3-5", 8_192), ("claude-3-", 4_096), ("claude-opus-4-1", 32_000)];
+/// The context of all models, in tokens, unless more is asked for.
+const CONTEXT: u64 = 200_000;
 /// The longest answer of all others.
 const LONGEST_OTHERWISE: u32 = 32_000;
 
@@ -43,6 +45,15 @@ impl Wire for Anthropic {
 
     fn framing(&self) -> Framing {
         Framing::Events
+    }
+
+    /// From 4.5 on: `output_config` has the schema, and tools can stand beside it.
+    fn keeps_to_schemas(&self, model: &str) -> bool {
+        claude::keeps_to_schemas(model)
+    }
+
+    fn context_tokens(&self, model: &str) -> Option<u64> {
+        model.starts_with("claude-").then_some(CONTEXT)
     }
 
     /// Signatures are good wherever the provider's models are served.

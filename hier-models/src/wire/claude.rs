@@ -8,6 +8,8 @@ use super::thinking::tokens;
 use crate::conversation::{Conversation, Turn};
 use crate::error::Failure;
 
+/// From here on models can be held to a schema.
+const SCHEMAS: (u32, u32) = (4, 5);
 /// From here on models find out by themselves how much to think, and take a word for the effort; before, a number.
 const ADAPTIVE: (u32, u32) = (4, 6);
 /// From here on they refuse temperature and top-p, and show what they think only if asked to.
@@ -37,6 +39,11 @@ fn version(model: &str) -> Option<(u32, u32)> {
 
 fn is_since(model: &str, since: (u32, u32)) -> bool {
     version(model).is_some_and(|version| version >= since)
+}
+
+/// Whether the model can be held to a schema.
+pub(super) fn keeps_to_schemas(model: &str) -> bool {
+    is_since(model, SCHEMAS) || (model.contains("opus") && is_since(model, (4, 1)))
 }
 
 /// Whether the model takes temperature and top-p.

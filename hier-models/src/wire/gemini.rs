@@ -16,6 +16,8 @@ pub(super) struct Gemini;
 
 /// The number of what a model thinks: all of an answer is one thought.
 const THOUGHT: u64 = 0;
+/// The context of the models, in tokens.
+const CONTEXT: u64 = 1_048_576;
 /// What the provider needs to get back, beside a call or a text.
 const SIGNATURE: &str = "thoughtSignature";
 
@@ -47,6 +49,15 @@ impl Wire for Gemini {
 
     fn framing(&self) -> Framing {
         Framing::Events
+    }
+
+    /// Models before 3 take either tools or a schema.
+    fn keeps_to_schemas(&self, model: &str) -> bool {
+        model.starts_with("gemini-") && !["gemini-1", "gemini-2"].iter().any(|older| model.starts_with(older))
+    }
+
+    fn context_tokens(&self, model: &str) -> Option<u64> {
+        model.starts_with("gemini-").then_some(CONTEXT)
     }
 
     fn body(&self, asked: &Asked<'_>) -> Result<Value, Failure> {
@@ -195,8 +206,15 @@ fn contents(conversation: &Conversation<'_>, model: &str) -> Vec<Value> {
     contents
 }
 
-/// Adds what somebody says, unless it is nothing, which the provider refuses.
+/// Adds what somebody says, unless it is nothing, which the provider refuses. What the model says twice in a row is one content: the
+/// provider wants a user before each of its calls.
 fn push(contents: &mut Vec<Value>, role: &str, parts: &[Value]) {
+    if let Some(last) = contents.last_mut().filter(|last| role == "model" && last["role"] == "model")
+        && let Some(Value::Array(said)) = last.get_mut("parts")
+    {
+        said.extend_from_slice(parts);
+        return;
+    }
     if !parts.is_empty() {
         contents.push(json!({ "role": role, "parts": parts }));
     }

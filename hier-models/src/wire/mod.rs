@@ -51,6 +51,17 @@ pub(crate) trait Wire: Send + Sync {
         false
     }
 
+    /// Whether this model keeps to a schema also where it may call tools.
+    fn keeps_to_schemas(&self, _model: &str) -> bool {
+        false
+    }
+
+    /// How many tokens this model reads and writes at once, as the provider says. None if it says nothing, or if it is set where the
+    /// model is served.
+    fn context_tokens(&self, _model: &str) -> Option<u64> {
+        None
+    }
+
     /// The request, without the options' `extra`. A failure if the server cannot be asked this.
     fn body(&self, asked: &Asked<'_>) -> Result<Value, Failure>;
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::shared::{
     bearer, field, finish, functions, is_newer, is_reasoner, list, named_schema, no_error, set, set_list, text,
 };
-use super::{Asked, Framing, Wire, thinking};
+use super::{Asked, Framing, Wire, shared, thinking};
 use crate::conversation::{Call, Conversation, Said, Turn};
 use crate::draft::{CallPiece, Draft, Tokens};
 use crate::error::Failure;
@@ -46,6 +46,14 @@ impl Wire for OpenAi {
 
     fn framing(&self) -> Framing {
         Framing::Events
+    }
+
+    fn keeps_to_schemas(&self, model: &str) -> bool {
+        shared::keeps_to_schemas(model)
+    }
+
+    fn context_tokens(&self, model: &str) -> Option<u64> {
+        shared::context_of_openai(model)
     }
 
     fn body(&self, asked: &Asked<'_>) -> Result<Value, Failure> {

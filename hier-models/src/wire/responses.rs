@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::openai::sampling;
 use super::shared::{bearer, field, finish, is_reasoner, lacks, list, named_schema, no_error, only, set, text, tool};
-use super::{Asked, Framing, Wire};
+use super::{Asked, Framing, Wire, shared};
 use crate::conversation::{Call, Conversation, Said, Turn, Word};
 use crate::draft::{CallPiece, Draft, Tokens};
 use crate::error::Failure;
@@ -46,6 +46,14 @@ impl Wire for Responses {
 
     fn framing(&self) -> Framing {
         Framing::Events
+    }
+
+    fn keeps_to_schemas(&self, model: &str) -> bool {
+        shared::keeps_to_schemas(model)
+    }
+
+    fn context_tokens(&self, model: &str) -> Option<u64> {
+        shared::context_of_openai(model)
     }
 
     fn body(&self, asked: &Asked<'_>) -> Result<Value, Failure> {

@@ -134,3 +134,34 @@ pub(super) fn is_newer(model: &str) -> bool {
 pub(super) fn is_reasoner(model: &str) -> bool {
     is_newer(model) && !model.starts_with("gpt-5-chat")
 }
+
+/// What is known of models by what their names begin with: of the first that fits.
+pub(super) fn by_name<T: Copy>(table: &[(&str, T)], model: &str) -> Option<T> {
+    table.iter().find(|(prefix, _)| model.starts_with(prefix)).map(|(_, known)| *known)
+}
+
+/// The contexts of OpenAI's models, in tokens.
+const CONTEXTS_OF_OPENAI: [(&str, u64); 9] = [
+    ("gpt-4.1", 1_047_576),
+    ("gpt-4o", 128_000),
+    ("gpt-4-turbo", 128_000),
+    ("gpt-5-chat", 128_000),
+    // Of 400,000 they read so many.
+    ("gpt-5", 272_000),
+    ("gpt-3.5-turbo", 16_385),
+    ("o1", 200_000),
+    ("o3", 200_000),
+    ("o4", 200_000),
+];
+
+/// How many tokens a model of OpenAI reads and writes at once.
+pub(super) fn context_of_openai(model: &str) -> Option<u64> {
+    by_name(&CONTEXTS_OF_OPENAI, model)
+}
+
+/// Whether a model of OpenAI can be held to a schema: all but the oldest.
+pub(super) fn keeps_to_schemas(model: &str) -> bool {
+    let is_one = |prefix: &&str| model.starts_with(*prefix);
+    ["gpt-4o", "gpt-4.1", "gpt-5", "gpt-6", "o1", "o3", "o4"].iter().any(is_one)
+        && !["gpt-4o-2024-05-13", "o1-mini", "o1-preview"].iter().any(is_one)
+}

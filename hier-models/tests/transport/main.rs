@@ -2,7 +2,9 @@
 
 mod embeddings;
 mod killed;
+mod long;
 mod providers;
+mod shapes;
 #[path = "../support/mod.rs"]
 mod support;
 mod turns;

@@ -1,6 +1,8 @@
 //! The resources, each with its handlers.
 
 pub(crate) mod assistants;
+pub(crate) mod crons;
+pub(crate) mod mail;
 pub(crate) mod nested;
 pub(crate) mod page;
 pub(crate) mod runs;

@@ -76,7 +76,8 @@ fn shown(thread: &str, namespace: &str, saved: &Saved, metadata: &Map<String, Va
     })
 }
 
-fn next(agenda: &Agenda) -> Vec<&str> {
+/// The nodes that run next, one entry a task.
+pub(crate) fn next(agenda: &Agenda) -> Vec<&str> {
     let start = agenda.start.then_some("__start__");
     let sends = agenda.sends.iter().map(|send| &*send.node);
     start.into_iter().chain(sends).chain(agenda.ready.iter().map(|node| &**node)).collect()
@@ -104,7 +105,7 @@ fn task(of: &TaskWrites, agenda: &Agenda) -> Value {
 }
 
 /// The node of a task, and its place as clients read it: `~__pregel_pull, node`, or `~__pregel_push, number, …`.
-fn place(path: &str, agenda: &Agenda) -> (String, Value) {
+pub(crate) fn place(path: &str, agenda: &Agenda) -> (String, Value) {
     let mut parts = path.splitn(3, ", ");
     match (parts.next(), parts.next()) {
         (Some("~__pregel_pull"), Some(node)) => (node.to_owned(), json!(["__pregel_pull", node])),

@@ -7,12 +7,14 @@ use axum::extract::Path;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use hier_core::runs::{
-    Cancel, MultitaskStrategy, NewRun, NewThread, OnDisconnect as Disconnect, Request, Run, RunQuery, RunStatus,
+    Assistant, Cancel, MultitaskStrategy, NewRun, NewThread, OnDisconnect as Disconnect, Request, Run, RunQuery,
+    RunStatus,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use super::mail;
 use super::streams::{self, Leaves};
 use crate::app::{Caller, matches};
 use crate::auth::{Action, Resource, User};
@@ -21,7 +23,6 @@ use crate::context::USER;
 use crate::error::{ApiError, ApiResult};
 use crate::fault::refused;
 use crate::stream::translate::recorded;
-use crate::webhook;
 use crate::wire::mode::Mode;
 use crate::wire::row::{run as run_json, select};
 use crate::wire::run::{DurabilityWord, IfNotExists, Multitask, OnCompletion, OnDisconnect, OneOrMany, RunCreate};
@@ -59,6 +60,38 @@ pub(crate) async fn add(caller: &Caller, thread: Option<&str>, body: RunCreate, 
     add_keeping(caller, thread, body, kept, temporary).await
 }
 
+/// A run that a client asks for, checked.
+pub(crate) struct Wanted {
+    pub(crate) assistant: Assistant,
+    pub(crate) request: Request,
+    pub(crate) strategy: MultitaskStrategy,
+    /// What the metadata of its thread has to contain.
+    pub(crate) filter: Map<String, Value>,
+}
+
+/// Checks a run that is to be added later.
+pub(crate) async fn wanted(
+    caller: &Caller,
+    body: &RunCreate,
+    temporary: bool,
+    follower: Follower,
+) -> ApiResult<Wanted> {
+    let modes = body.stream_mode.clone().unwrap_or_else(|| vec![Mode::Values]);
+    wanted_keeping(caller, body, kept(body, &modes, temporary, follower)).await
+}
+
+async fn wanted_keeping(caller: &Caller, body: &RunCreate, kept: Kept) -> ApiResult<Wanted> {
+    let name = body.assistant_id.0.as_deref();
+    let name =
+        name.ok_or_else(|| ApiError::invalid("`assistant_id` is missing: give an assistant's id or a graph's name"))?;
+    let assistant = caller.assistant_or_graph(name).await?;
+    let graph = caller.app.graph(&assistant.graph)?;
+    let request = request(caller, body, &assistant, kept, graph)?;
+    let filter = caller.may(Resource::Threads, Action::CreateRun).await?;
+    let strategy = strategy(body.multitask_strategy.unwrap_or_default());
+    Ok(Wanted { assistant, request, strategy, filter })
+}
+
 /// The same, with what is kept of it.
 pub(crate) async fn add_keeping(
     caller: &Caller,
@@ -67,13 +100,7 @@ pub(crate) async fn add_keeping(
     kept: Kept,
     temporary: bool,
 ) -> ApiResult<Run> {
-    let name = body.assistant_id.0.as_deref();
-    let name =
-        name.ok_or_else(|| ApiError::invalid("`assistant_id` is missing: give an assistant's id or a graph's name"))?;
-    let assistant = caller.assistant_or_graph(name).await?;
-    let graph = caller.app.graph(&assistant.graph)?;
-    let request = request(caller, &body, &assistant, kept, graph)?;
-    let filter = caller.may(Resource::Threads, Action::CreateRun).await?;
+    let Wanted { assistant, request, strategy, filter } = wanted_keeping(caller, &body, kept).await?;
     let thread_id = match thread {
         Some(thread) => id("thread", thread)?.to_string(),
         None => Uuid::now_v7().to_string(),
@@ -92,10 +119,16 @@ pub(crate) async fn add_keeping(
             return Err(ApiError::not_found("Thread or assistant not found."));
         }
     }
-    new.id = Some(Uuid::now_v7());
+    if body.multitask_strategy == Some(Multitask::Inject)
+        && thread.is_some()
+        && let Some(run) = mail::inject(caller, &thread_id, &new.request).await?
+    {
+        return Ok(run);
+    }
+    new.id = Some(body.run_id.unwrap_or_else(Uuid::now_v7));
     new.assistant = Some(assistant.id.clone());
     new.metadata = metadata(&body, &assistant.id, &assistant.graph, &assistant.metadata);
-    new.multitask_strategy = strategy(body.multitask_strategy.unwrap_or_default());
+    new.multitask_strategy = strategy;
     new.on_disconnect = match body.on_disconnect.unwrap_or_default() {
         OnDisconnect::Continue => Disconnect::Continue,
         OnDisconnect::Cancel => Disconnect::Cancel,
@@ -111,7 +144,8 @@ const ADDRESS: [&str; 4] = ["thread_id", "checkpoint_id", "checkpoint_ns", "chec
 fn strategy(word: Multitask) -> MultitaskStrategy {
     match word {
         Multitask::Reject => MultitaskStrategy::Reject,
-        Multitask::Enqueue => MultitaskStrategy::Enqueue,
+        // What cannot be injected, since nothing runs, begins a run.
+        Multitask::Enqueue | Multitask::Inject => MultitaskStrategy::Enqueue,
         Multitask::Interrupt => MultitaskStrategy::Interrupt,
         Multitask::Rollback => MultitaskStrategy::Rollback,
     }
@@ -129,7 +163,7 @@ fn metadata(body: &RunCreate, assistant: &str, graph: &str, of: &Map<String, Val
 fn request(
     caller: &Caller,
     body: &RunCreate,
-    assistant: &hier_core::runs::Assistant,
+    assistant: &Assistant,
     kept: Kept,
     graph: &crate::graphs::Served,
 ) -> ApiResult<Request> {
@@ -193,23 +227,23 @@ fn request(
     };
     request.durability = Some(durability.to_owned());
     request.checkpoint = body.start().map_err(ApiError::invalid)?;
-    request.extra = extra(body)?;
+    if let Some(address) = &body.webhook {
+        caller.app.webhooks.check(address).map_err(ApiError::invalid)?;
+        request.webhook = Some(address.clone());
+    }
+    request.extra = extra(body);
     Ok(request)
 }
 
 /// What the server keeps with a run, for itself.
-fn extra(body: &RunCreate) -> ApiResult<Map<String, Value>> {
+fn extra(body: &RunCreate) -> Map<String, Value> {
     let modes = body.stream_mode.clone().unwrap_or_else(|| vec![Mode::Values]);
     let mut extra = Map::new();
     extra.insert("stream_mode".into(), json!(modes));
     extra.insert("stream_subgraphs".into(), body.stream_subgraphs.unwrap_or(false).into());
     extra.insert("resumable".into(), body.stream_resumable.unwrap_or(false).into());
     extra.insert("feedback_keys".into(), json!(body.feedback_keys));
-    if let Some(address) = &body.webhook {
-        webhook::check(address).map_err(ApiError::invalid)?;
-        extra.insert("webhook".into(), address.clone().into());
-    }
-    Ok(extra)
+    extra
 }
 
 /// The path of a run, which clients remember.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::Path;
+use axum::http::StatusCode;
 use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, WhenRunning};
 use hier_core::graph::{DynCommand, DynUpdates};
 use hier_core::runs::{Keeps, NewEvent, RunLog, ThreadIndex, ThreadRow, ThreadStatus};
@@ -159,7 +160,7 @@ pub(crate) async fn history(
     Path(thread): Path<String>,
     MaybeBody(body): MaybeBody<HistoryBody>,
 ) -> ApiResult<Json<Vec<Value>>> {
-    listed(caller, thread, body).await
+    listed(&caller, &thread, body).await.map(Json)
 }
 
 pub(crate) async fn history_get(
@@ -170,13 +171,24 @@ pub(crate) async fn history_get(
     let limit = query.get("limit").map(|_| query.number("limit", 1)).transpose()?;
     let limit = limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let before = query.get("before").map(|before| serde_json::from_str(before).unwrap_or_else(|_| before.into()));
-    listed(caller, thread, HistoryBody { limit, before, ..HistoryBody::default() }).await
+    listed(&caller, &thread, HistoryBody { limit, before, ..HistoryBody::default() }).await.map(Json)
 }
 
-async fn listed(caller: Caller, thread: String, body: HistoryBody) -> ApiResult<Json<Vec<Value>>> {
-    let page = super::page::Page::new(&caller, body.limit, None, 1)?;
-    let thread = caller.thread(&thread, Action::Read).await?;
-    let Some(served) = graph_of(&caller, &thread)? else { return Ok(Json(Vec::new())) };
+/// The states of a graph of the thread, as the second protocol asks for them: `{"namespace", "limit", "before"}`.
+pub(crate) async fn past(caller: &Caller, thread: &str, params: &Value) -> ApiResult<Vec<Value>> {
+    let namespace: Option<Vec<String>> = crate::body::from_value(params.get("namespace").cloned().unwrap_or_default())?;
+    let limit: Option<usize> = crate::body::from_value(params.get("limit").cloned().unwrap_or_default())?;
+    let checkpoint = namespace.filter(|parts| !parts.is_empty());
+    let checkpoint = checkpoint.map(|parts| json!({ "checkpoint_ns": parts.join("|") }));
+    let before = params.get("before").cloned();
+    listed(caller, thread, HistoryBody { limit: limit.or(Some(10)), before, checkpoint, ..HistoryBody::default() })
+        .await
+}
+
+async fn listed(caller: &Caller, thread: &str, body: HistoryBody) -> ApiResult<Vec<Value>> {
+    let page = super::page::Page::new(caller, body.limit, None, 1)?;
+    let thread = caller.thread(thread, Action::Read).await?;
+    let Some(served) = graph_of(caller, &thread)? else { return Ok(Vec::new()) };
     let address = Address::parse("checkpoint", body.checkpoint.as_ref())?;
     let before = Address::parse("before", body.before.as_ref())?.checkpoint;
     let mut query = ListQuery::default();
@@ -184,14 +196,12 @@ async fn listed(caller: Caller, thread: String, body: HistoryBody) -> ApiResult<
     query.filter = body.metadata.unwrap_or_default();
     let config = address.config(&thread.id);
     if !address.namespace.is_empty() {
-        return super::nested::history(&saver(&caller), &thread, &address.namespace, query, &metadata(&thread))
-            .await
-            .map(Json);
+        return super::nested::history(&saver(caller), &thread, &address.namespace, query, &metadata(&thread)).await;
     }
-    let found = served.graph.history(saver(&caller), config, query).await.map_err(|error| fault::graph(&error))?;
+    let found = served.graph.history(saver(caller), config, query).await.map_err(|error| fault::graph(&error))?;
     let about = metadata(&thread);
     let told = found.iter().map(|snapshot| state::state(&thread.id, snapshot, &about));
-    Ok(Json(told.map(|told| select(told, body.select.as_deref())).collect()))
+    Ok(told.map(|told| select(told, body.select.as_deref())).collect())
 }
 
 /// A change of a state.
@@ -210,10 +220,18 @@ pub(crate) async fn update(
     Body(body): Body<UpdateBody>,
 ) -> ApiResult<Json<Value>> {
     let thread = caller.thread(&thread, Action::Update).await?;
+    if thread.status == ThreadStatus::Busy {
+        let wait = "the thread is busy: wait for its runs to end, or cancel them, before its state is changed";
+        return Err(ApiError::new(StatusCode::CONFLICT, wait));
+    }
     let missing = || ApiError::bad_request("the thread has never run: no graph says what its state is");
     let served = graph_of(&caller, &thread)?.ok_or_else(missing)?;
     let mut address = Address::parse("checkpoint", body.checkpoint.as_ref())?;
     address.checkpoint = address.checkpoint.or(body.checkpoint_id);
+    if !address.namespace.is_empty() {
+        let root = "`checkpoint.checkpoint_ns`: only the state of the outermost graph can be changed";
+        return Err(ApiError::invalid(root));
+    }
     if let Some(node) = &body.as_node
         && !node.starts_with("__")
         && served.graph.spec().node(node).is_none()

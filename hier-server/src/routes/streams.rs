@@ -41,17 +41,17 @@ impl Leaves {
 }
 
 /// Cancels a run unless it is told that the run has ended.
-struct Guard {
+pub(crate) struct Guard {
     app: Arc<App>,
     run: Option<(String, Uuid)>,
 }
 
 impl Guard {
-    fn new(app: &Arc<App>, run: &Run, leaves: Leaves) -> Self {
+    pub(crate) fn new(app: &Arc<App>, run: &Run, leaves: Leaves) -> Self {
         Self { app: app.clone(), run: (leaves == Leaves::Cancel).then(|| (run.thread.clone(), run.id)) }
     }
 
-    fn has_ended(&mut self) {
+    pub(crate) fn has_ended(&mut self) {
         self.run = None;
     }
 }

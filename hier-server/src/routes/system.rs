@@ -27,7 +27,7 @@ pub(crate) async fn info() -> Json<Value> {
         "version": env!("CARGO_PKG_VERSION"),
         "server": "hier",
         "flags": {
-            "assistants": true, "crons": false, "langsmith": false, "langsmith_tracing_replicas": false,
+            "assistants": true, "crons": true, "langsmith": false, "langsmith_tracing_replicas": false,
         },
         "host": { "kind": "self-hosted", "project_id": null, "host_revision_id": null, "revision_id": null, "tenant_id": null },
     }))

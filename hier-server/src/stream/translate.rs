@@ -55,12 +55,14 @@ pub(crate) struct Translator {
     /// The state of the root as it was told last.
     values: Value,
     speeches: Speeches,
+    /// What was told piece by piece and is said to be complete once a state, or an update, has it: with their namespaces.
+    spoken: Vec<(Vec<String>, Value)>,
 }
 
 impl Translator {
     /// Translates for a client that asks for these modes.
     pub(crate) fn new(run: Run, modes: Vec<Mode>, subgraphs: bool) -> Self {
-        Self { run, modes, subgraphs, values: json!({}), speeches: Speeches::default() }
+        Self { run, modes, subgraphs, values: json!({}), speeches: Speeches::default(), spoken: Vec::new() }
     }
 
     /// The first event of each run.
@@ -122,7 +124,18 @@ impl Translator {
         if namespace.is_empty() {
             self.values.clone_from(&data);
         }
-        self.plain(Mode::Values, namespace, data)
+        let mut told = self.plain(Mode::Values, namespace, data);
+        told.extend(self.completed());
+        told
+    }
+
+    /// The messages that are complete now.
+    fn completed(&mut self) -> Vec<Told> {
+        let spoken = std::mem::take(&mut self.spoken);
+        let complete = |(namespace, message): (Vec<String>, Value)| {
+            Told::new(self.of("messages/complete", &namespace), json!([message]))
+        };
+        spoken.into_iter().map(complete).collect()
     }
 
     fn updates(&mut self, mut data: Value, namespace: &[String]) -> Vec<Told> {
@@ -141,6 +154,9 @@ impl Translator {
             data = json!({ "__interrupt__": question::each(Some(asked), question::asked) });
         }
         told.extend(self.plain(Mode::Updates, namespace, data));
+        if !self.has(Mode::Values) {
+            told.extend(self.completed());
+        }
         told
     }
 
@@ -179,23 +195,36 @@ impl Translator {
                 _ => ("messages/partial", self.speeches.grown(&piece.id)),
             };
             told.push(Told::new(self.of(event, namespace), json!([message])));
+            if let What::Done { message, is_new: false } = &piece.what {
+                self.spoken.push((namespace.to_vec(), message.clone()));
+            }
         }
         if self.has(Mode::MessagesTuple) {
             let chunk = self.speeches.chunk(&piece);
-            told.push(Told::new(self.of("messages", namespace), json!([chunk, metadata])));
+            if !adds_nothing(&chunk) {
+                told.push(Told::new(self.of("messages", namespace), json!([chunk, metadata])));
+            }
         }
         if self.has(Mode::Events) {
+            if piece.is_first {
+                told.push(self.model_event("on_chat_model_start", &json!({}), &piece.id, node, &metadata));
+            }
             let (event, data) = match &piece.what {
                 What::Done { message, .. } => ("on_chat_model_end", json!({ "output": message })),
                 _ => ("on_chat_model_stream", json!({ "chunk": self.speeches.chunk(&piece) })),
             };
-            let about = json!({
-                "event": event, "data": data, "run_id": piece.id, "name": node, "tags": ["seq:step:1"], "metadata": metadata,
-                "parent_ids": [self.run.id],
-            });
-            told.push(Told::new("events", about));
+            told.push(self.model_event(event, &data, &piece.id, node, &metadata));
         }
         told
+    }
+
+    /// An event about a model as LangChain tells of its runnables.
+    fn model_event(&self, event: &str, data: &Value, message: &str, node: &str, metadata: &Value) -> Told {
+        let about = json!({
+            "event": event, "data": data, "run_id": message, "name": node, "tags": ["seq:step:1"], "metadata": metadata,
+            "parent_ids": [self.run.id],
+        });
+        Told::new("events", about)
     }
 
     /// What is said of each task and message of the run.
@@ -227,8 +256,8 @@ impl Translator {
     fn task_payload(&self, mut data: Value) -> Value {
         if data.get("input").is_some() {
             data["metadata"] = Value::Object(self.metadata());
-        }
-        if let Some(asked) = data.get("interrupts") {
+            data["interrupts"] = json!([]);
+        } else if let Some(asked) = data.get("interrupts") {
             data["interrupts"] = question::each(Some(asked), question::asked);
         }
         data
@@ -342,6 +371,20 @@ impl Translator {
         told.extend(self.root("on_chain_end", || json!({ "output": output(ended) })));
         told
     }
+}
+
+/// Whether a chunk only says that its message has ended: what ends a message without anything new is not told.
+fn adds_nothing(chunk: &Value) -> bool {
+    let is_empty = |name: &str| match chunk.get(name) {
+        None | Some(Value::Null) => true,
+        Some(Value::String(text)) => text.is_empty(),
+        Some(Value::Array(items)) => items.is_empty(),
+        Some(Value::Object(fields)) => fields.is_empty(),
+        Some(_) => false,
+    };
+    ["content", "additional_kwargs", "response_metadata", "tool_calls", "tool_call_chunks", "usage_metadata"]
+        .into_iter()
+        .all(is_empty)
 }
 
 /// The name of an event of a subgraph.

@@ -3,7 +3,8 @@
 use axum::Json;
 use axum::extract::Path;
 use axum::http::StatusCode;
-use hier_core::runs::{Run, RunQuery, ThreadRow, ThreadStatus};
+use hier_core::checkpoint::Checkpointer;
+use hier_core::runs::{Request, Run, RunQuery, ThreadRow, ThreadStatus};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -14,6 +15,7 @@ use crate::auth::Action;
 use crate::body::{Body, from_value, id};
 use crate::error::{ApiError, ApiResult};
 use crate::fault::refused;
+use crate::routes::mail;
 use crate::routes::runs::{Kept, add_keeping};
 use crate::wire::run::{CommandBody, IfNotExists, RunCreate};
 
@@ -64,6 +66,9 @@ async fn done(caller: &Caller, thread: &str, command: &Value) -> Result<Value, R
         "input.respond" => respond(caller, thread, params).await,
         "agent.getTree" => tree(caller, thread).await,
         "state.get" => state(caller, thread, params).await,
+        "state.listCheckpoints" => checkpoints(caller, thread, params).await,
+        "state.fork" => fork(caller, thread, params).await,
+        "input.inject" => inject(caller, thread, params).await,
         "subscription.subscribe" | "subscription.reconnect" => {
             Filter::parse(params).map_err(invalid)?;
             Ok(json!({ "subscription_id": Uuid::new_v4(), "replayed_events": 0 }))
@@ -152,6 +157,68 @@ async fn respond(caller: &Caller, thread: &str, params: &Value) -> Result<Value,
     let body: RunCreate = from_value(body).map_err(|error| invalid(error.detail))?;
     add(caller, thread, body).await?;
     Ok(json!({}))
+}
+
+/// Gives a message to the run that is running.
+async fn inject(caller: &Caller, thread: &str, params: &Value) -> Result<Value, Refused> {
+    let mut message = params.get("message").cloned().ok_or_else(|| invalid("input.inject requires a message."))?;
+    let idle = || Refused("no_such_run", "No active run is bound to this thread.".to_owned());
+    let known = row(caller, thread, Action::CreateRun).await?.ok_or_else(idle)?;
+    let live = caller.app.runs.runs(RunQuery::thread(known.id.clone()).live()).await.map_err(refused)?;
+    let graph = live.last().map(|run| run.graph.clone()).ok_or_else(idle)?;
+    let graph = caller.app.graph(&graph)?;
+    let inbox = graph.graph.inbox().unwrap_or("messages");
+    crate::wire::message::inward(&mut message);
+    let messages = if message.is_array() { message } else { json!([message]) };
+    let request = Request::input(json!({ inbox: messages }));
+    match mail::inject(caller, &known.id, &request).await {
+        Ok(Some(_)) => Ok(json!({})),
+        Ok(None) => Err(idle()),
+        Err(error) if error.status == StatusCode::UNPROCESSABLE_ENTITY => Err(Refused("not_supported", error.detail)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The checkpoints of a thread, the newest first.
+async fn checkpoints(caller: &Caller, thread: &str, params: &Value) -> Result<Value, Refused> {
+    if row(caller, thread, Action::Read).await?.is_none() {
+        return Ok(json!({ "checkpoints": [] }));
+    }
+    let told = crate::routes::states::past(caller, thread, params).await;
+    let told = told.map_err(|error| match error.status {
+        StatusCode::UNPROCESSABLE_ENTITY => invalid(error.detail),
+        _ => error.into(),
+    })?;
+    let summary = |state: &Value| {
+        json!({
+            "id": state["checkpoint"]["checkpoint_id"],
+            "timestamp": state["created_at"],
+            "step": state["metadata"]["step"],
+            "metadata": state["metadata"],
+        })
+    };
+    Ok(json!({ "checkpoints": told.iter().map(summary).collect::<Vec<_>>() }))
+}
+
+/// Starts a run from an earlier checkpoint.
+async fn fork(caller: &Caller, thread: &str, params: &Value) -> Result<Value, Refused> {
+    let id = params.get("checkpoint_id").and_then(Value::as_str).and_then(|id| Uuid::try_parse(id).ok());
+    let id = id.ok_or_else(|| invalid("state.fork requires a checkpoint_id, which is a UUID."))?;
+    let missing = || Refused("no_such_checkpoint", format!("Unknown checkpoint: {id}"));
+    let known = row(caller, thread, Action::CreateRun).await?.ok_or_else(missing)?;
+    let found = caller.app.runs.get(&known.id, "", Some(id)).await;
+    found.map_err(|error| Refused::from(crate::fault::saver(&error)))?.ok_or_else(missing)?;
+    let assistant =
+        known.metadata.get("assistant_id").or_else(|| known.metadata.get("graph_id")).and_then(Value::as_str);
+    let body = json!({
+        "assistant_id": assistant,
+        "input": params.get("input"),
+        "config": params.get("config"),
+        "checkpoint_id": id,
+    });
+    let body: RunCreate = from_value(body).map_err(|error| invalid(error.detail))?;
+    let run = add(caller, thread, body).await?;
+    Ok(json!({ "run_id": run.id, "thread_id": run.thread }))
 }
 
 async fn tree(caller: &Caller, thread: &str) -> Result<Value, Refused> {

@@ -32,6 +32,7 @@ struct Connection {
     thread: String,
     /// It begins with the first subscription, from where that wants it.
     events: Option<Events>,
+    /// What each wants, and the number up to which it has it.
     subscriptions: HashMap<String, (Filter, u64)>,
     /// The greatest number that was sent.
     sent: u64,
@@ -123,12 +124,14 @@ impl Connection {
         }
         let may_see = visible(&self.caller, &self.thread).await.map_err(|error| error.to_string())?;
         let subscription = Uuid::new_v4().to_string();
-        // A later subscription gets what comes from now on, and does not repeat what was sent.
-        let since = if self.events.is_some() { since.max(self.sent) } else { since };
-        self.subscriptions.insert(subscription.clone(), (filter, since));
-        if self.events.is_none() && may_see {
+        // The events begin anew from where this subscription wants them. The others have had what was sent so far.
+        if may_see && (self.events.is_none() || since < self.sent) {
+            for (_, had) in self.subscriptions.values_mut() {
+                *had = self.sent.max(*had);
+            }
             self.events = Some(Events::new(self.caller.app.clone(), &self.thread, since));
         }
+        self.subscriptions.insert(subscription.clone(), (filter, since));
         Ok(json!({ "subscription_id": subscription, "replayed_events": 0 }))
     }
 }

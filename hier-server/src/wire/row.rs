@@ -67,7 +67,7 @@ pub(crate) fn run(row: &Run) -> Value {
             "stream_mode": extra("stream_mode"),
             "interrupt_before": request.interrupt_before,
             "interrupt_after": request.interrupt_after,
-            "webhook": extra("webhook"),
+            "webhook": request.webhook,
             "feedback_keys": extra("feedback_keys"),
             "temporary": row.temporary,
             "subgraphs": extra("stream_subgraphs"),

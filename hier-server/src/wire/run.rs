@@ -56,6 +56,9 @@ pub(crate) struct RunCreate {
     pub(crate) if_not_exists: Option<IfNotExists>,
     pub(crate) on_completion: Option<OnCompletion>,
     pub(crate) on_disconnect: Option<OnDisconnect>,
+    /// The id, where the server knows one: clients cannot choose it.
+    #[serde(skip)]
+    pub(crate) run_id: Option<Uuid>,
 }
 
 /// A text that has to be there. Its absence is an error of the handler's, so that other fields can be left out.
@@ -137,6 +140,8 @@ pub(crate) enum Multitask {
     Enqueue,
     Interrupt,
     Rollback,
+    /// The input goes to the inbox of the run that is running.
+    Inject,
 }
 
 /// What happens if the thread is not there.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use hier_server::auth::{Tokens, User};
+use hier_server::auth::{Jwt, Tokens, User};
+use hier_server::axum::Router;
+use hier_server::axum::routing::get;
 use hier_server::{Server, ServerError};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -133,7 +135,121 @@ async fn too_much_is_refused() {
     let desk = open(server().max_requests(1)).await;
     let thread = desk.thread().await;
     let held = desk.send(Method::GET, &format!("/threads/{thread}/stream"), &Value::Null).await;
-    assert_eq!(desk.get("/ok").await.0, 503);
+    let refused = desk.send(Method::GET, "/ok", &Value::Null).await;
+    assert_eq!(refused.status().as_u16(), 503);
+    assert_eq!(refused.headers()["retry-after"], "1");
     drop(held);
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn routes_of_ones_own_are_guarded_as_the_servers_are() {
+    let hello = Router::new().route("/hello", get(async || "hello"));
+    let desk = open(guarded().routes(hello)).await;
+    assert_eq!(desk.get("/hello").await.0, 401);
+    let (status, _) = as_user(&desk, "token-of-alice", Method::GET, "/hello", json!({})).await;
+    assert_eq!(status, 200);
+    assert_eq!(as_user(&desk, "token-of-alice", Method::POST, "/threads", json!({})).await.0, 200);
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn a_user_has_a_rate_unless_told_and_programs_here_have_none() {
+    let desk = open(server()).await;
+    let calls = (0..1_500).map(|_| desk.get("/ok"));
+    let refused = futures_util::future::join_all(calls).await.into_iter().filter(|(status, _)| *status == 429).count();
+    assert_eq!(refused, 0);
+    desk.stop().await;
+    let desk = open(guarded().rate_limit(1)).await;
+    let ask = async || {
+        let request = desk.client.post(format!("{}/threads/count", desk.base)).bearer_auth("token-of-alice");
+        request.json(&json!({})).send().await.expect("an answer")
+    };
+    let (first, second) = (ask().await, ask().await);
+    assert_eq!((first.status().as_u16(), second.status().as_u16()), (200, 429));
+    assert_eq!(second.headers()["retry-after"], "1");
+    let (status, _) = as_user(&desk, "token-of-bob", Method::POST, "/threads/count", json!({})).await;
+    assert_eq!(status, 200, "others are not held up");
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn a_signed_token_says_who_asks() {
+    use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+
+    let secret = b"a long random secret of the test";
+    let desk = open(server().auth(Jwt::hs256(secret).issuer("https://login.example.org").audience("desk"))).await;
+    let in_an_hour = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("now").as_secs() + 3_600;
+    let claims = |change: &[(&str, Value)]| {
+        let mut claims = json!({ "sub": "alice", "iss": "https://login.example.org", "aud": "desk", "exp": in_an_hour, "scope": "read write" });
+        for (name, value) in change {
+            claims[*name] = value.clone();
+        }
+        claims
+    };
+    let token = |claims: &Value, algorithm, secret: &[u8]| {
+        encode(&Header::new(algorithm), claims, &EncodingKey::from_secret(secret)).expect("a token")
+    };
+    let good = token(&claims(&[]), Algorithm::HS256, secret);
+    let (status, thread) = as_user(&desk, &good, Method::POST, "/threads", json!({})).await;
+    assert_eq!((status, &thread["metadata"]["owner"]), (200, &json!("alice")));
+    let unsigned = {
+        let part = |value: &Value| base64_url(value.to_string().as_bytes());
+        format!("{}.{}.", part(&json!({ "alg": "none", "typ": "JWT" })), part(&claims(&[])))
+    };
+    for (why, bad) in [
+        ("another secret", token(&claims(&[]), Algorithm::HS256, b"another")),
+        ("another algorithm", token(&claims(&[]), Algorithm::HS512, secret)),
+        ("not signed", unsigned),
+        ("over", token(&claims(&[("exp", json!(in_an_hour - 7_200))]), Algorithm::HS256, secret)),
+        ("without an end", token(&claims(&[("exp", Value::Null)]), Algorithm::HS256, secret)),
+        ("of somebody else", token(&claims(&[("iss", json!("https://evil.example.org"))]), Algorithm::HS256, secret)),
+        ("for somebody else", token(&claims(&[("aud", json!("shop"))]), Algorithm::HS256, secret)),
+        ("without a name", token(&claims(&[("sub", json!(""))]), Algorithm::HS256, secret)),
+        ("no token", "zzz".to_owned()),
+    ] {
+        let (status, error) = as_user(&desk, &bad, Method::POST, "/threads", json!({})).await;
+        assert_eq!(status, 401, "{why}: {error}");
+        assert!(!error.to_string().contains(&bad), "{why}: the token is not told");
+    }
+    desk.stop().await;
+}
+
+/// Base64 as tokens have it.
+fn base64_url(bytes: &[u8]) -> String {
+    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut text = String::new();
+    for three in bytes.chunks(3) {
+        let bits = three.iter().fold(0_u32, |bits, byte| (bits << 8) | u32::from(*byte)) << (8 * (3 - three.len()));
+        for place in 0..=three.len() {
+            text.push(char::from(LETTERS[(bits >> (18 - 6 * place)) as usize & 63]));
+        }
+    }
+    text
+}
+
+/// A page of another site reaches loopback through the browser of who works here.
+#[tokio::test]
+async fn without_auth_other_sites_change_nothing_and_no_foreign_name_leads_here() {
+    let desk = open(server()).await;
+    let post = |origin: &str, host: Option<&str>| {
+        let request = desk.client.post(format!("{}/threads", desk.base)).header("origin", origin);
+        let request = request.header("content-type", "text/plain").body("{}");
+        let request = if let Some(host) = host { request.header("host", host) } else { request };
+        async { request.send().await.expect("an answer").status().as_u16() }
+    };
+    let (own, foreign) = (desk.base.clone(), "https://evil.example.org");
+    assert_eq!(post(&own, None).await, 200);
+    assert_eq!(post(foreign, None).await, 403);
+    assert_eq!(post("null", None).await, 403);
+    assert_eq!(post("http://evil.example.org:8123", Some("evil.example.org:8123")).await, 403);
+    assert_eq!(post("http://localhost:8123", Some("localhost:8123")).await, 200);
+    let read = desk.client.get(format!("{}/info", desk.base)).header("host", "evil.example.org");
+    assert_eq!(read.send().await.expect("an answer").status(), 403);
+    desk.stop().await;
+
+    let desk = open(server().allow_origins([foreign])).await;
+    let named = desk.client.post(format!("{}/threads", desk.base)).header("origin", foreign).json(&json!({}));
+    assert_eq!(named.send().await.expect("an answer").status(), 200);
     desk.stop().await;
 }

@@ -80,3 +80,20 @@ async fn what_is_wrong_is_named() {
     assert!(status == 422 && error["detail"].as_str().unwrap().starts_with("`sort_by`: "), "{error}");
     desk.stop().await;
 }
+
+#[tokio::test]
+async fn schemas_come_from_the_types_of_the_channels() {
+    let desk = desk().await;
+    let (status, schemas) = desk.get("/assistants/4499204c-8eda-5495-a842-3696dc7527c7/schemas").await;
+    assert_eq!((status, &schemas["graph_id"]), (200, &json!("two")));
+    for name in ["state_schema", "input_schema", "output_schema"] {
+        let properties = &schemas[name]["properties"];
+        assert_eq!(properties["n"], json!({ "type": "number", "format": "double" }), "{name}");
+        assert_eq!(properties["log"], json!({ "type": "array", "items": { "type": "string" } }), "{name}");
+    }
+    let chat = uuid::Uuid::new_v5(&uuid::Uuid::from_u128(0x6ba7_b821_9dad_11d1_80b4_00c0_4fd4_30c8), b"chat");
+    let (_, schemas) = desk.get(&format!("/assistants/{chat}/schemas")).await;
+    // Those of a state that is flattened, too; of a type without a schema only that the channel is there.
+    assert!(schemas["state_schema"]["properties"]["messages"].is_object(), "{schemas}");
+    desk.stop().await;
+}

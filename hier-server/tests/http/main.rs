@@ -1,11 +1,19 @@
 //! The server over real sockets, as its clients meet it.
 
 mod access;
+mod agui;
 mod assistants;
+mod crons;
+mod databases;
 mod graphs;
+mod mail;
+mod processes;
 mod protocol;
 mod runs;
+mod socket;
 mod store;
 mod streams;
+mod studio;
 mod support;
 mod threads;
+mod webhooks;

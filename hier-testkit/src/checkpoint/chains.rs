@@ -5,7 +5,7 @@ use super::kit::Change::{Add, Drop, Set};
 use super::kit::{LONG_AGO, Line, Outcome, cases, claim, get, has_values, ids, same};
 use hier_core::checkpoint::{Checkpointer, Prune, Record, Strategy};
 
-cases!("chains":
+cases!(super::Case, "chains":
     what_was_added_comes_back_in_order,
     each_checkpoint_has_what_was_added_until_then,
     a_whole_value_starts_anew,

@@ -5,7 +5,7 @@ use super::kit::Change::{Add, Set};
 use super::kit::{Line, Outcome, cases, claim, get, has_values, holds, ids, new_id, same, superseded, writes};
 use hier_core::checkpoint::{Checkpointer, ListQuery};
 
-cases!("copy":
+cases!(super::Case, "copy":
     a_copy_has_the_whole_history,
     the_copy_and_the_source_go_on_apart,
     the_target_loses_its_own_history,

@@ -7,7 +7,7 @@ use super::kit::Change::Set;
 use super::kit::{Line, Outcome, cases, claim, get, has_values, holds, ids, new_id, same, superseded, writes};
 use hier_core::checkpoint::{Checkpointer, ListQuery, Record, SaverError};
 
-cases!("delete":
+cases!(super::Case, "delete":
     a_thread_is_gone_with_all_it_had,
     other_threads_stay,
     an_unknown_thread_is_no_error,

@@ -7,7 +7,7 @@ use super::kit::Change::{Add, Set};
 use super::kit::{Line, Outcome, cases, claim, get, has_values, ids, new_id, same, writes};
 use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, Prune};
 
-cases!("hostile":
+cases!(super::Case, "hostile":
     names_of_threads,
     names_of_namespaces,
     names_of_channels_and_paths,

@@ -10,22 +10,10 @@ use serde_json::{Map, Value};
 use uuid::{Timestamp, Uuid};
 
 use super::{Failure, Subject};
-pub(super) use crate::contract::{Outcome, holds, same, some};
+pub(super) use crate::contract::{Outcome, cases, holds, same, some};
 use hier_core::checkpoint::{
     Checkpoint, Claim, Lease, ListQuery, PendingWrite, Piece, Record, Saved, SaverError, Schema, Source, TaskWrites,
 };
-
-/// The cases of a group, from async functions that take the saver.
-macro_rules! cases {
-    ($group:literal: $($name:ident),+ $(,)?) => {
-        pub(super) const CASES: &[$crate::checkpoint::Case] = &[$($crate::checkpoint::Case {
-            group: $group,
-            name: stringify!($name),
-            run: |saver| Box::pin($name(saver)),
-        }),+];
-    };
-}
-pub(super) use cases;
 
 /// Fails unless the call was refused since somebody else has taken the thread over.
 pub(super) fn superseded<T: Debug>(what: &str, result: &Result<T, SaverError>) -> Outcome {

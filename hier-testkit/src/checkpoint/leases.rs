@@ -9,7 +9,7 @@ use super::kit::{Line, Outcome, cases, claim, get, has_values, holds, ids, new_i
 use super::{Failure, Subject};
 use hier_core::checkpoint::{Checkpointer, Claim, SaverError, WhenRunning};
 
-cases!("leases":
+cases!(super::Case, "leases":
     tokens_grow,
     tokens_grow_over_a_deletion,
     whoever_was_superseded_stores_nothing,

@@ -7,7 +7,7 @@ use super::kit::Change::Set;
 use super::kit::{Line, Outcome, cases, claim, holds, same, superseded};
 use hier_core::checkpoint::{Checkpointer, Claim, Lease, SaverError};
 
-cases!("lifetime":
+cases!(super::Case, "lifetime":
     a_thread_whose_time_has_passed_is_swept,
     a_thread_without_a_time_lives_for_ever,
     a_thread_that_is_held_is_not_swept,

@@ -8,7 +8,7 @@ use super::kit::{LONG_AGO, Line, Outcome, cases, claim, ids, new_id, same};
 use super::{Failure, Subject};
 use hier_core::checkpoint::{Checkpoint, Checkpointer, Claim, ListQuery};
 
-cases!("list":
+cases!(super::Case, "list":
     checkpoints_come_newest_first,
     of_one_thread,
     of_one_namespace,

@@ -17,7 +17,8 @@ macro_rules! mail_cases {
         pub(super) const CASES: &[super::Case] = &[$(super::Case {
             group: "mail",
             name: stringify!($name),
-            run: |saver| Box::pin(async move {
+            config: (),
+            test: |saver| Box::pin(async move {
                 if has_mailboxes(&saver).await? { $name(saver).await } else { Ok(()) }
             }),
         }),+];

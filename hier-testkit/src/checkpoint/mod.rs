@@ -29,10 +29,8 @@ mod put;
 mod references;
 mod writes;
 
-use std::fmt;
 use std::sync::Arc;
 
-use futures_core::future::BoxFuture;
 use hier_core::checkpoint::{Checkpointer, SaverError};
 
 use crate::contract;
@@ -42,14 +40,7 @@ use crate::contract::Failure;
 type Subject = Arc<dyn Checkpointer>;
 
 /// One rule of the contract.
-#[derive(Clone, Copy)]
-pub struct Case {
-    /// The part of the contract: `put`, `writes`, `list`, …
-    pub group: &'static str,
-    /// The rule, as a name of a function.
-    pub name: &'static str,
-    run: fn(Subject) -> BoxFuture<'static, Result<(), Failure>>,
-}
+pub type Case = contract::Case<dyn Checkpointer>;
 
 impl Case {
     /// Runs the case against a saver that is empty and that nobody else uses. A panic of the saver is a failure, and so is
@@ -57,20 +48,7 @@ impl Case {
     ///
     /// Needs a tokio runtime with time enabled.
     pub async fn run(&self, saver: impl Checkpointer) -> Result<(), Failure> {
-        contract::within_limits((self.run)(Arc::new(saver))).await
-    }
-}
-
-impl fmt::Debug for Case {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
-    }
-}
-
-/// `group::name`.
-impl fmt::Display for Case {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}::{}", self.group, self.name)
+        self.on(Arc::new(saver)).await
     }
 }
 
@@ -101,15 +79,11 @@ pub fn cases() -> impl Iterator<Item = Case> {
 
 /// Runs all cases, each against a new saver.
 pub async fn run<S: Checkpointer>(new_saver: impl AsyncFn() -> Result<S, SaverError>) -> Report {
-    let mut report = Report::default();
-    for case in cases() {
-        let result = match new_saver().await {
-            Ok(saver) => case.run(saver).await,
-            Err(error) => Err(Failure(format!("no saver to test: {error}"))),
-        };
-        report.results.push((case, result));
-    }
-    report
+    Report::of(cases(), async |case| match new_saver().await {
+        Ok(saver) => case.run(saver).await,
+        Err(error) => Err(Failure(format!("no saver to test: {error}"))),
+    })
+    .await
 }
 
 /// How a saver did.

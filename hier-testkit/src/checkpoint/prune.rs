@@ -7,7 +7,7 @@ use super::kit::{LONG_AGO, Line, Outcome, cases, claim, get, has_values, ids, ne
 use super::{Failure, Subject};
 use hier_core::checkpoint::{Checkpointer, Prune, Record, SaverError, Strategy};
 
-cases!("prune":
+cases!(super::Case, "prune":
     keeps_the_latest,
     keeps_so_many,
     deletes_all,

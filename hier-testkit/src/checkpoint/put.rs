@@ -12,7 +12,7 @@ use hier_core::checkpoint::{
     Checkpoint, Checkpointer, JoinRecord, LastRan, Piece, Record, SaverError, SendRecord, Source,
 };
 
-cases!("put":
+cases!(super::Case, "put":
     an_unknown_thread_or_checkpoint_is_none,
     a_checkpoint_comes_back_as_it_was,
     values_are_any_bytes,

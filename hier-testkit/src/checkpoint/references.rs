@@ -7,7 +7,7 @@ use super::kit::{Line, Outcome, cases, claim, get, has_values, ids, new_id, same
 use super::{Failure, Subject};
 use hier_core::checkpoint::{Checkpointer, Lease, Prune, Record, SaverError};
 
-cases!("references":
+cases!(super::Case, "references":
     a_version_that_was_never_stored,
     a_base_that_was_never_stored,
     nothing_of_the_commit_is_stored,

@@ -8,7 +8,7 @@ use super::kit::{Line, Outcome, cases, claim, get, holds, new_id, same, writes};
 use super::{Failure, Subject};
 use hier_core::checkpoint::{Checkpointer, Record, Saved, slot};
 
-cases!("writes":
+cases!(super::Case, "writes":
     writes_come_back_as_they_were,
     they_come_in_the_order_of_path_task_and_slot,
     a_slot_is_written_once,

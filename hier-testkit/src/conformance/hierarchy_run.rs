@@ -53,7 +53,7 @@ async fn answer(
     Ok(json!({"prompts": prompts, "final": last, "error": error, "script_left": model.remaining()}))
 }
 
-fn reply(reply: &Reply) -> Message {
+pub(crate) fn reply(reply: &Reply) -> Message {
     let calls = reply.calls.iter().map(|call| ToolCall {
         name: call.name.clone(),
         args: call.args.clone(),
@@ -62,7 +62,7 @@ fn reply(reply: &Reply) -> Message {
     Message::calls(reply.content.clone(), calls)
 }
 
-fn prompt(request: &ChatRequest) -> Value {
+pub(crate) fn prompt(request: &ChatRequest) -> Value {
     request.messages.iter().map(message).collect()
 }
 
@@ -101,7 +101,7 @@ fn finish(scenario: &Hierarchy, outcome: &Outcome<DynBaseState>) -> Value {
     Value::Object(object)
 }
 
-fn failure(error: &RunError) -> Value {
+pub(crate) fn failure(error: &RunError) -> Value {
     if let Some(stuck) = AgentStuck::of(error) {
         return json!({
             "kind": "agent_stuck",

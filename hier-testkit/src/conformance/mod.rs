@@ -7,6 +7,7 @@
 mod build;
 mod check;
 mod compare;
+mod elsewhere;
 mod files;
 mod hierarchy;
 mod hierarchy_build;
@@ -21,6 +22,7 @@ mod shapes;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+pub use elsewhere::{Elsewhere, ElsewhereError, ElsewhereState, describe, run_elsewhere};
 use files::{File, Kind, Trouble};
 pub use report::Totals;
 use report::{Report, Verdict};

@@ -2,6 +2,7 @@
 
 use hier_core::checkpoint::{ListQuery, MemorySaver};
 use hier_core::graph::{Command, CompiledGraph, GraphInput, Input, Whole};
+use hier_core::runs::NewEvent;
 use hier_core::state::{DynState, DynUpdate, Update};
 use hier_core::{Config, Event, NodeUpdate, Outcome, RunError, StateSnapshot, StateUpdate, StreamMode};
 use serde_json::{Map, Value, json};
@@ -118,7 +119,7 @@ async fn listened(scenario: &Scenario, graph: &CompiledGraph<DynState>, call: &C
 async fn stream(scenario: &Scenario, graph: &CompiledGraph<DynState>, given: Given, config: Config) -> (Value, Value) {
     let modes = [StreamMode::Values, StreamMode::Updates, StreamMode::Custom];
     let mut events = graph.stream(given, config, (), modes);
-    let mut record = Record { scenario, steps: Vec::new(), open: Step::default(), interrupts: Vec::new() };
+    let mut record = Record::new(scenario);
     while let Some(event) = events.next().await {
         match event {
             Ok(event) => record.note(event),
@@ -213,14 +214,54 @@ impl Step {
 }
 
 /// What has happened in a call so far.
-struct Record<'a> {
+pub(crate) struct Record<'a> {
     scenario: &'a Scenario,
     steps: Vec<Value>,
     open: Step,
     interrupts: Vec<Value>,
 }
 
-impl Record<'_> {
+impl<'a> Record<'a> {
+    /// Nothing has happened yet.
+    pub(crate) fn new(scenario: &'a Scenario) -> Self {
+        Self { scenario, steps: Vec::new(), open: Step::default(), interrupts: Vec::new() }
+    }
+
+    /// The steps so far.
+    pub(crate) fn steps(&self) -> &[Value] {
+        &self.steps
+    }
+
+    /// Notes an event that was told as JSON.
+    pub(crate) fn note_told(&mut self, event: &NewEvent) {
+        match (event.mode.as_str(), &event.data) {
+            ("values", values) => {
+                let step = std::mem::take(&mut self.open);
+                self.steps.push(step.entry(Some(values.clone())));
+            }
+            ("custom", value) => self.open.custom.push(value.clone()),
+            ("updates", Value::Object(update)) => {
+                for (node, writes) in update {
+                    match node.as_str() {
+                        "__interrupt__" => {
+                            let asked = writes.as_array().into_iter().flatten();
+                            self.interrupts.extend(asked.map(|question| question["value"].clone()));
+                        }
+                        "__metadata__" => self.open.updates.push(json!([node, writes])),
+                        _ => self.update_of(node, writes.clone(), false),
+                    }
+                }
+            }
+            // The other modes were not asked for.
+            _ => {}
+        }
+    }
+
+    /// The run ended with an error that has no message of its own.
+    pub(crate) fn stopped(&self, kind: &str) -> Value {
+        json!({ "steps": self.steps, "error": { "kind": kind } })
+    }
+
     fn note(&mut self, event: Event<DynState>) {
         match event {
             Event::Values(state) => {
@@ -238,15 +279,19 @@ impl Record<'_> {
     }
 
     fn update(&mut self, update: &NodeUpdate<DynState>) {
-        let is_graph = self.scenario.root.nodes.get(&update.node).is_some_and(|node| node.graph.is_some());
-        let writes = if is_graph { Value::Null } else { update.update.writes().to_json().unwrap_or_default() };
-        self.open.updates.push(json!([update.node, writes]));
-        if update.cached {
+        self.update_of(&update.node, update.update.writes().to_json().unwrap_or_default(), update.cached);
+    }
+
+    fn update_of(&mut self, node: &str, writes: Value, cached: bool) {
+        let is_graph = self.scenario.root.nodes.get(node).is_some_and(|node| node.graph.is_some());
+        let writes = if is_graph { Value::Null } else { writes };
+        self.open.updates.push(json!([node, writes]));
+        if cached {
             self.open.updates.push(json!(["__metadata__", { "cached": true }]));
         }
     }
 
-    fn ended(mut self) -> Value {
+    pub(crate) fn ended(mut self) -> Value {
         if !self.open.custom.is_empty() || !self.open.updates.is_empty() {
             self.steps.push(self.open.entry(None));
         }
@@ -265,6 +310,6 @@ impl Record<'_> {
     }
 }
 
-fn failed(steps: &[Value], kind: &str, message: &str) -> Value {
+pub(crate) fn failed(steps: &[Value], kind: &str, message: &str) -> Value {
     json!({ "steps": steps, "error": { "kind": kind, "message": message } })
 }

@@ -9,6 +9,8 @@ use futures_util::stream;
 use hier_core::agent::{Body, ChatChunk, ChatModel, ChatRequest, ChatResponse, ChatStream, Message, ModelError};
 use hier_core::async_trait;
 
+use super::recorded::anonymous;
+
 /// A model that answers from a list, in its order, whoever asks, or from a function. A clone is another handle to the
 /// same model, so a test can keep one and look at what was asked.
 ///
@@ -57,6 +59,19 @@ impl ScriptedModel {
     /// [`ModelError::ScriptExhausted`].
     pub fn new(replies: impl IntoIterator<Item = Message>) -> Self {
         Self::make(None, replies.into_iter().collect())
+    }
+
+    /// A model that says again what the model said in this conversation, in order: to replay a stored thread.
+    ///
+    /// ```
+    /// # use hier_core::agent::{Message, ToolCall};
+    /// # use hier_testkit::ScriptedModel;
+    /// let stored = [Message::user("Hello?"), Message::assistant("Hello!"), Message::user("Bye.")];
+    /// assert_eq!(ScriptedModel::repeating(&stored).remaining(), Some(1));
+    /// ```
+    pub fn repeating<'a>(messages: impl IntoIterator<Item = &'a Message>) -> Self {
+        let said = messages.into_iter().filter(|message| matches!(message.body, Body::Assistant { .. }));
+        Self::new(said.map(anonymous))
     }
 
     /// A model that answers each request with what the function returns for it.

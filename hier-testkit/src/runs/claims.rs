@@ -14,7 +14,7 @@ use super::kit::{
     superseded,
 };
 
-cases!("claims":
+cases!(super::Case, "claims":
     a_thread_has_one_run_at_a_time_in_order,
     threads_take_turns,
     a_run_is_claimed_once,

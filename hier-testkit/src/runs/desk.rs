@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use hier_core::CancellationToken;
 use hier_core::graph::{CompiledGraph, DynGraph, GraphBuilder, Task};
@@ -59,6 +59,15 @@ pub(super) async fn second(task: &Task<DynState>, counts: &Counts) -> Result<Dyn
         "ask" => {
             let answer: Value = task.run().interrupt(&"sure?").await?;
             return task.state().update(json!({ "answer": answer, "log": ["answered"] }));
+        }
+        // A wait that is short goes on in place: a question with a deadline does not.
+        "sleep" => {
+            let soon = SystemTime::now() + Duration::from_millis(300);
+            let _: bool = task.run().interrupt(&"awake?").until(soon, true).await?;
+        }
+        "wait" => {
+            let answer: Value = task.run().signal("go").await?;
+            return task.state().update(json!({ "answer": answer, "log": ["told"] }));
         }
         "fail" => return Err(NodeError::permanent("boom")),
         "panic" => panic!("as asked"),

@@ -3,19 +3,25 @@
 use std::time::{Duration, SystemTime};
 
 use hier_core::runs::{
-    AssistantPatch, AssistantQuery, Assistants, CronQuery, Crons, Document, NewAssistant, NewCron, Request, RunsError,
+    AssistantPatch, AssistantQuery, Assistants, Cancel, Cron, CronQuery, Crons, Document, MultitaskStrategy,
+    NewAssistant, NewCron, Request, RunEnd, RunQuery, RunStatus, RunsError, Settlement, Webhooks,
 };
 use serde_json::json;
 
-use super::Subject;
-use super::kit::{Outcome, cases, holds, same, some};
+use super::kit::{Outcome, add, cases, claim, holds, new, same, some};
+use super::{Failure, Subject};
 
-cases!("documents":
+cases!(super::Case, "documents":
     one_is_replaced_by_who_has_seen_it,
     kinds_are_apart,
     assistants_have_versions,
     assistants_are_found,
-    of_several_that_fire_a_cron_one_is_first,
+    of_several_that_fire_a_cron_one_adds_its_run,
+    a_run_is_added_with_the_latest_document_or_not_at_all,
+    runs_of_a_cron_that_were_missed_are_one,
+    a_cron_that_cannot_be_fired_goes_on_or_is_disabled,
+    the_end_of_a_run_is_kept_until_its_webhook_is_told,
+    runs_without_an_end_or_a_webhook_tell_nobody,
 );
 
 async fn one_is_replaced_by_who_has_seen_it(store: Subject) -> Outcome {
@@ -78,18 +84,142 @@ async fn assistants_are_found(store: Subject) -> Outcome {
     same("by name", &found.iter().map(|found| &*found.id).collect::<Vec<_>>(), &vec!["b"])
 }
 
-async fn of_several_that_fire_a_cron_one_is_first(store: Subject) -> Outcome {
-    let crons = Crons::of(&*store);
-    let due = SystemTime::now() - Duration::from_secs(1);
-    crons.create(NewCron::new("c", "desk", "* * * * *", Some(due), Request::default())).await?;
-    let found = crons.due(SystemTime::now()).await?;
-    let cron = some("the cron", found.first().cloned())?;
-    same("the run's id", &cron.run_id(due), &some("the cron", crons.get("c").await?)?.run_id(due))?;
-    holds("the next run's is another", cron.run_id(due) != cron.run_id(due + Duration::from_secs(60)))?;
-    let mut next = cron.clone();
-    next.next = Some(SystemTime::now() + Duration::from_secs(60));
-    same("the first", &crons.replace(&next).await?, &true)?;
-    same("the second", &crons.replace(&next).await?, &false)?;
-    same("what is due then", &crons.due(SystemTime::now()).await?, &Vec::new())?;
+/// A cron that is due since a second, and the time of its next run.
+async fn due_cron(store: &Subject, change: impl FnOnce(&mut Cron)) -> Result<(Cron, SystemTime), Failure> {
+    let now = SystemTime::now();
+    let mut cron = NewCron::new("c", "desk", "* * * * *", Some(now - Duration::from_secs(1)), Request::default());
+    change(&mut cron.cron);
+    Crons::of(&**store).create(cron).await?;
+    let due = Crons::of(&**store).due(now).await?;
+    Ok((some("the cron", due.into_iter().next())?, now + Duration::from_secs(60)))
+}
+
+async fn of_several_that_fire_a_cron_one_adds_its_run(store: Subject) -> Outcome {
+    let (cron, next) = due_cron(&store, |cron| drop(cron.metadata.insert("by".to_owned(), json!("cron")))).await?;
+    let (crons, now) = (Crons::of(&*store), SystemTime::now());
+    let mut fired = Vec::new();
+    let tries: Vec<_> = (0..8)
+        .map(|_| {
+            let (store, cron) = (store.clone(), cron.clone());
+            tokio::spawn(async move { Crons::of(&*store).fire(&cron, now, Some(next)).await })
+        })
+        .collect();
+    for tried in tries {
+        fired.extend(tried.await.map_err(Failure::unexpected)??);
+    }
+    same("the runs that were added", &fired.len(), &1)?;
+    same(
+        "what it has of the cron",
+        &(fired[0].metadata.get("by"), fired[0].metadata.get("cron_id")),
+        &(Some(&json!("cron")), Some(&json!("c"))),
+    )?;
+    same("all runs", &store.runs(RunQuery::default()).await?.len(), &1)?;
+    same("what is due then", &crons.due(now).await?, &Vec::new())?;
+    // Also once its run is gone: a slow process that has seen the cron before adds no second one.
+    let claimed = claim(&store).await?;
+    let end = RunEnd::new(claimed.run.id, RunStatus::Success);
+    store.record(&claimed.lease, Settlement::default().end(end)).await?;
+    store.remove_thread(&claimed.run.thread).await?;
+    same("a late one", &crons.fire(&cron, now, Some(next)).await?, &None)?;
+    same("the runs then", &store.runs(RunQuery::default()).await?.len(), &0)?;
     same("all", &crons.search(&CronQuery::default()).await?.len(), &1)
+}
+
+async fn a_run_is_added_with_the_latest_document_or_not_at_all(store: Subject) -> Outcome {
+    store.put_document(Document::new("kind", "a", json!(1)), None).await?;
+    let with = |revision, value| {
+        let mut run = new("t");
+        run.document = Some(Document::new("kind", "a", json!(value)).revision(revision));
+        run
+    };
+    let stale = store.create_run(with(7, 2)).await;
+    holds("one that is not the latest is refused", matches!(stale, Err(RunsError::Stale { .. })))?;
+    same("the thread of a run that was refused", &store.thread("t").await?.is_some(), &false)?;
+    store.create_run(with(1, 3)).await?;
+    let found = some("the document", store.document("kind", "a").await?)?;
+    same("the document", &(found.revision, found.value), &(2, json!(3)))?;
+    let mut busy = with(2, 4);
+    busy.multitask_strategy = MultitaskStrategy::Reject;
+    holds("a busy thread refuses", matches!(store.create_run(busy).await, Err(RunsError::Busy { .. })))?;
+    same("the document then", &store.document("kind", "a").await?.map(|found| found.revision), &Some(2))
+}
+
+async fn runs_of_a_cron_that_were_missed_are_one(store: Subject) -> Outcome {
+    let long_ago = SystemTime::now() - Duration::from_secs(86_400);
+    let (cron, next) = due_cron(&store, |cron| cron.next = Some(long_ago)).await?;
+    let run = Crons::of(&*store).fire(&cron, SystemTime::now(), Some(next)).await?;
+    same("its id", &some("the run", run)?.id, &cron.run_id(long_ago))?;
+    let cron = some("the cron", Crons::of(&*store).get("c").await?)?;
+    holds("the next is later", cron.next.is_some_and(|at| at > SystemTime::now()))?;
+    same("fired again", &Crons::of(&*store).fire(&cron, SystemTime::now(), Some(next)).await?, &None)
+}
+
+async fn a_cron_that_cannot_be_fired_goes_on_or_is_disabled(store: Subject) -> Outcome {
+    add(&store, "t").await?;
+    let (cron, next) = due_cron(&store, |cron| {
+        cron.thread = Some("t".to_owned());
+        cron.multitask_strategy = MultitaskStrategy::Reject;
+    })
+    .await?;
+    let crons = Crons::of(&*store);
+    same("on a busy thread", &crons.fire(&cron, SystemTime::now(), Some(next)).await?, &None)?;
+    let mut cron = some("the cron", crons.get("c").await?)?;
+    holds("it goes on", cron.enabled && cron.next.is_some_and(|at| at > SystemTime::now()))?;
+    store.remove_thread("t").await?;
+    cron.next = Some(SystemTime::now() - Duration::from_secs(1));
+    crons.replace(&cron).await?;
+    let cron = some("the cron", crons.get("c").await?)?;
+    same("without its thread", &crons.fire(&cron, SystemTime::now(), Some(next)).await?, &None)?;
+    same("whether it is enabled", &some("the cron", crons.get("c").await?)?.enabled, &false)
+}
+
+fn with_webhook(thread: &str) -> hier_core::runs::NewRun {
+    let mut run = new(thread);
+    run.request.webhook = Some("https://example.org/hook".to_owned());
+    run
+}
+
+async fn the_end_of_a_run_is_kept_until_its_webhook_is_told(store: Subject) -> Outcome {
+    let run = store.create_run(with_webhook("t")).await?;
+    let webhooks = Webhooks::of(&*store);
+    same("before it has ended", &webhooks.all().await?, &Vec::new())?;
+    let claimed = claim(&store).await?;
+    let end = RunEnd::new(run.id, RunStatus::Success).output(json!({ "values": { "n": 1 } }));
+    store.record(&claimed.lease, Settlement::default().end(end)).await?;
+    // The thread of a run may be gone before its end is told.
+    store.remove_thread("t").await?;
+    let (now, lasts) = (SystemTime::now(), Duration::from_secs(60));
+    let due = webhooks.due(now).await?;
+    same(
+        "what is to be told",
+        &due.iter().map(|due| &*due.address).collect::<Vec<_>>(),
+        &vec!["https://example.org/hook"],
+    )?;
+    let (claimed, ended) = some("a claim", webhooks.claim(&due[0], now, lasts).await?)?;
+    same("the run", &(ended.id, ended.status), &(run.id, RunStatus::Success))?;
+    same("what it returned", &ended.output, &Some(json!({ "values": { "n": 1 } })))?;
+    same("a second claim", &webhooks.claim(&due[0], now, lasts).await?, &None)?;
+    same("what others are to tell", &webhooks.due(now).await?, &Vec::new())?;
+    same("when the claim is over", &webhooks.due(now + lasts).await?.len(), &1)?;
+    webhooks.again(&claimed, now + Duration::from_secs(5)).await?;
+    let again = webhooks.due(now + Duration::from_secs(5)).await?;
+    same("the attempts", &again.iter().map(|due| due.attempts).collect::<Vec<_>>(), &vec![1])?;
+    let (claimed, _) = some("a claim", webhooks.claim(&again[0], now, lasts).await?)?;
+    webhooks.done(&claimed).await?;
+    same("once it is told", &webhooks.all().await?, &Vec::new())
+}
+
+async fn runs_without_an_end_or_a_webhook_tell_nobody(store: Subject) -> Outcome {
+    let webhooks = Webhooks::of(&*store);
+    let (silent, undone, cancelled) = (
+        add(&store, "a").await?,
+        store.create_run(with_webhook("b")).await?,
+        store.create_run(with_webhook("c")).await?,
+    );
+    store.cancel_runs("a", &[silent.id], Cancel::Interrupt).await?;
+    store.cancel_runs("b", &[undone.id], Cancel::Rollback).await?;
+    same("without a webhook, and rolled back", &webhooks.all().await?, &Vec::new())?;
+    store.cancel_runs("c", &[cancelled.id], Cancel::Interrupt).await?;
+    let told: Vec<_> = webhooks.all().await?.into_iter().map(|told| told.id).collect();
+    same("cancelled before it began", &told, &vec![cancelled.id.to_string()])
 }

@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 use super::Subject;
 use super::kit::{Outcome, SHORT, add, cases, claim, claim_for, events, holds, modes, run, same, some, superseded};
 
-cases!("events":
+cases!(super::Case, "events":
     numbers_rise_over_runs,
     each_run_starts_and_ends_once,
     they_are_read_from_any_number_on,

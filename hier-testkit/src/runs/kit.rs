@@ -13,19 +13,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Failure, Subject};
-pub(super) use crate::contract::{Outcome, holds, same, some};
-
-/// The cases of a group, from async functions that take the store.
-macro_rules! cases {
-    ($group:literal: $($name:ident),+ $(,)?) => {
-        pub(super) const CASES: &[$crate::runs::Case] = &[$($crate::runs::Case {
-            group: $group,
-            name: stringify!($name),
-            run: |store| Box::pin($name(store)),
-        }),+];
-    };
-}
-pub(super) use cases;
+pub(super) use crate::contract::{Outcome, cases, holds, same, some};
 
 /// A lease that does not run out while a case runs.
 pub(super) const LONG: Duration = Duration::from_secs(600);

@@ -23,12 +23,11 @@ mod kit;
 mod queue;
 mod recovery;
 mod threads;
+mod wakes;
 mod work;
 
-use std::fmt;
 use std::sync::Arc;
 
-use futures_core::future::BoxFuture;
 use hier_core::checkpoint::SaverError;
 use hier_core::runs::{RunStore, RunsError};
 
@@ -39,14 +38,7 @@ use crate::contract::Failure;
 type Subject = Arc<dyn RunStore>;
 
 /// One rule of the contract.
-#[derive(Clone, Copy)]
-pub struct Case {
-    /// The part of the contract: `queue`, `claims`, `events`, …
-    pub group: &'static str,
-    /// The rule, as a name of a function.
-    pub name: &'static str,
-    run: fn(Subject) -> BoxFuture<'static, Result<(), Failure>>,
-}
+pub type Case = contract::Case<dyn RunStore>;
 
 impl Case {
     /// Runs the case against a store that is empty and that nobody else uses. A panic of the store is a failure, and so is
@@ -54,20 +46,7 @@ impl Case {
     ///
     /// Needs a tokio runtime with time enabled.
     pub async fn run(&self, store: impl RunStore) -> Result<(), Failure> {
-        contract::within_limits((self.run)(Arc::new(store))).await
-    }
-}
-
-impl fmt::Debug for Case {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
-    }
-}
-
-/// `group::name`.
-impl fmt::Display for Case {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}::{}", self.group, self.name)
+        self.on(Arc::new(store)).await
     }
 }
 
@@ -79,22 +58,26 @@ impl From<RunsError> for Failure {
 
 /// All cases, group by group.
 pub fn cases() -> impl Iterator<Item = Case> {
-    let groups =
-        [queue::CASES, claims::CASES, events::CASES, threads::CASES, documents::CASES, work::CASES, recovery::CASES];
+    let groups = [
+        queue::CASES,
+        claims::CASES,
+        events::CASES,
+        threads::CASES,
+        documents::CASES,
+        work::CASES,
+        recovery::CASES,
+        wakes::CASES,
+    ];
     groups.into_iter().flatten().copied()
 }
 
 /// Runs all cases, each against a new store.
 pub async fn run<S: RunStore>(new_store: impl AsyncFn() -> Result<S, SaverError>) -> Report {
-    let mut report = Report::default();
-    for case in cases() {
-        let result = match new_store().await {
-            Ok(store) => case.run(store).await,
-            Err(error) => Err(Failure(format!("no store to test: {error}"))),
-        };
-        report.results.push((case, result));
-    }
-    report
+    Report::of(cases(), async |case| match new_store().await {
+        Ok(store) => case.run(store).await,
+        Err(error) => Err(Failure(format!("no store to test: {error}"))),
+    })
+    .await
 }
 
 /// How a store did.

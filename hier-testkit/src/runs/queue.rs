@@ -12,7 +12,7 @@ use super::kit::{
 };
 use super::{Failure, Subject};
 
-cases!("queue":
+cases!(super::Case, "queue":
     a_run_is_kept_as_it_was_given,
     an_unknown_thread_is_made_only_if_asked_for,
     the_same_id_twice_adds_one_run,

@@ -17,7 +17,7 @@ use super::desk::{Counts, LEASE, Working, desk, doing, has_entered, log, second_
 use super::kit::{Outcome, SHORT, add, cases, claim_for, ended, events, has_status, is, new, run, same, some, thread};
 use super::{Failure, Subject};
 
-cases!("recovery":
+cases!(super::Case, "recovery":
     a_worker_that_stops_hands_its_runs_back,
     a_worker_that_dies_is_replaced,
     an_input_that_was_stored_is_not_given_again,

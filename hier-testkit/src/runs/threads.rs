@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use super::kit::{Outcome, add, cases, checkpoint, claim, holds, new, same, thread};
 use super::{Failure, Subject};
 
-cases!("threads":
+cases!(super::Case, "threads":
     one_is_made_once,
     a_patch_is_merged,
     they_are_found_by_what_they_hold,

@@ -11,7 +11,7 @@ use super::Subject;
 use super::desk::{Counts, LEASE, Working, doing, log, second_began};
 use super::kit::{Outcome, add, cases, ended, events, holds, is, new, same, some, strategy, thread};
 
-cases!("work":
+cases!(super::Case, "work":
     a_run_ends_with_its_values,
     a_question_is_answered_by_the_next_run,
     a_failed_run_says_why,

@@ -6,7 +6,7 @@ use super::Subject;
 use super::kit::{Outcome, cases, holds, invalid, object, plain, put, same, some};
 use hier_core::store::{Namespaces, Op, OpResult, Search, StoreExt};
 
-cases! { "batches", plain;
+cases! { super::Case, "batches", plain;
     results_come_in_the_order_of_the_operations,
     reads_see_the_state_before_the_writes,
     the_last_put_of_a_key_wins,

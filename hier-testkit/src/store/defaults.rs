@@ -14,7 +14,7 @@ fn options() -> Result<StoreOptions, StoreError> {
     Ok(StoreOptions::default().time_to_live(Duration::ZERO).refresh_on_read(false))
 }
 
-cases! { "lifetime", options;
+cases! { super::Case, "lifetime", options;
     items_live_as_long_as_the_store_is_configured,
     reads_leave_the_time_alone_if_configured,
 }

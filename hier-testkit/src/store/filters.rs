@@ -6,7 +6,7 @@ use super::Subject;
 use super::kit::{Outcome, cases, invalid, keys, plain, same};
 use hier_core::store::{Search, StoreExt};
 
-cases! { "filters", plain;
+cases! { super::Case, "filters", plain;
     equal_values,
     operators,
     numbers_are_compared_by_what_they_are_worth,

@@ -6,7 +6,7 @@ use super::Subject;
 use super::kit::{Outcome, cases, holds, invalid, keys, object, plain, same, some};
 use hier_core::store::{Namespaces, Search, StoreExt};
 
-cases! { "hostile", plain;
+cases! { super::Case, "hostile", plain;
     any_text_is_a_key,
     any_text_without_a_period_is_a_label,
     wildcards_stand_for_nothing_in_a_search,

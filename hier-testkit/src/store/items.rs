@@ -7,7 +7,7 @@ use super::Subject;
 use super::kit::{Outcome, cases, holds, invalid, object, plain, same, some};
 use hier_core::store::StoreExt;
 
-cases! { "items", plain;
+cases! { super::Case, "items", plain;
     what_was_put_can_be_read,
     a_put_replaces_the_whole_value,
     putting_again_keeps_the_time_of_making,

@@ -5,21 +5,8 @@ use std::fmt::Debug;
 use serde_json::{Map, Value};
 
 use super::{Failure, Subject};
-pub(super) use crate::contract::{Outcome, holds, same, some};
+pub(super) use crate::contract::{Outcome, cases, holds, same, some};
 use hier_core::store::{Index, Item, Op, Search, StoreError, StoreExt, StoreOptions};
-
-/// The cases of a group, from async functions that take the store.
-macro_rules! cases {
-    ($group:literal, $options:expr; $($name:ident),+ $(,)?) => {
-        pub(super) const CASES: &[$crate::store::Case] = &[$($crate::store::Case {
-            group: $group,
-            name: stringify!($name),
-            options: $options,
-            run: |store| Box::pin($name(store)),
-        }),+];
-    };
-}
-pub(super) use cases;
 
 /// A store as it comes.
 #[allow(clippy::unnecessary_wraps)] // others fail

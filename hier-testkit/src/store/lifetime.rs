@@ -8,7 +8,7 @@ use super::Subject;
 use super::kit::{Outcome, cases, holds, keys, plain, same, some};
 use hier_core::store::{Op, OpResult, Search, StoreError, StoreExt};
 
-cases! { "lifetime", plain;
+cases! { super::Case, "lifetime", plain;
     what_has_expired_is_gone_at_once,
     a_sweep_counts_what_it_deletes,
     reading_starts_the_time_anew,

@@ -7,7 +7,7 @@ use super::Subject;
 use super::kit::{Outcome, cases, holds, invalid, keys, keys_of, object, same};
 use hier_core::store::{Embedder, Index, Op, Search, StoreError, StoreExt, StoreOptions};
 
-cases! { "meaning", options;
+cases! { super::Case, "meaning", options;
     the_nearest_come_first,
     the_best_field_counts,
     what_has_no_vector_follows,

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! or, to see each case under its own name, goes through [`cases`]. Each case needs a store that is empty, configured with
-//! the case's [`options`](Case::options), and that nobody else uses meanwhile.
+//! the case's `options`, and that nobody else uses meanwhile.
 
 mod batches;
 mod defaults;
@@ -26,10 +26,8 @@ mod meaning;
 mod namespaces;
 mod search;
 
-use std::fmt;
 use std::sync::Arc;
 
-use futures_core::future::BoxFuture;
 use hier_core::store::{Store, StoreError, StoreOptions};
 
 use crate::contract;
@@ -39,20 +37,12 @@ use crate::contract::Failure;
 type Subject = Arc<dyn Store>;
 
 /// One rule of the contract.
-#[derive(Clone, Copy)]
-pub struct Case {
-    /// The part of the contract: `items`, `search`, `filters`, …
-    pub group: &'static str,
-    /// The rule, as a name of a function.
-    pub name: &'static str,
-    options: fn() -> Result<StoreOptions, StoreError>,
-    run: fn(Subject) -> BoxFuture<'static, Result<(), Failure>>,
-}
+pub type Case = contract::Case<dyn Store, fn() -> Result<StoreOptions, StoreError>>;
 
 impl Case {
     /// How the store for this case is configured.
     pub fn options(&self) -> Result<StoreOptions, StoreError> {
-        (self.options)()
+        (self.config)()
     }
 
     /// Runs the case against a store that is empty and that nobody else uses. A panic of the store is a failure, and so is
@@ -60,20 +50,7 @@ impl Case {
     ///
     /// Needs a tokio runtime with time enabled.
     pub async fn run(&self, store: impl Store) -> Result<(), Failure> {
-        contract::within_limits((self.run)(Arc::new(store))).await
-    }
-}
-
-impl fmt::Debug for Case {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
-    }
-}
-
-/// `group::name`.
-impl fmt::Display for Case {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}::{}", self.group, self.name)
+        self.on(Arc::new(store)).await
     }
 }
 
@@ -101,19 +78,17 @@ pub fn cases() -> impl Iterator<Item = Case> {
 
 /// Runs all cases, each against a new store.
 pub async fn run<S: Store>(new_store: impl AsyncFn(StoreOptions) -> Result<S, StoreError>) -> Report {
-    let mut report = Report::default();
-    for case in cases() {
+    Report::of(cases(), async |case| {
         let store = match case.options() {
             Ok(options) => new_store(options).await,
             Err(error) => Err(error),
         };
-        let result = match store {
+        match store {
             Ok(store) => case.run(store).await,
             Err(error) => Err(Failure(format!("no store to test: {error}"))),
-        };
-        report.results.push((case, result));
-    }
-    report
+        }
+    })
+    .await
 }
 
 /// How a store did.

@@ -8,7 +8,7 @@ use super::Subject;
 use super::kit::{Outcome, cases, invalid, plain, same};
 use hier_core::store::{Namespaces, Search, StoreExt};
 
-cases! { "namespaces", plain;
+cases! { super::Case, "namespaces", plain;
     they_come_in_the_order_of_their_labels,
     patterns_match_at_both_ends,
     a_depth_cuts_them,

@@ -6,7 +6,7 @@ use super::Subject;
 use super::kit::{Outcome, cases, invalid, keys, plain, put, same};
 use hier_core::store::{Search, StoreExt};
 
-cases! { "search", plain;
+cases! { super::Case, "search", plain;
     a_prefix_matches_whole_labels,
     an_empty_prefix_matches_everything,
     items_come_in_the_order_of_their_making,

@@ -1,11 +1,14 @@
-//! What calling a subagent costs: with a short and a long conversation, with one and with a thousand subagents declared.
+//! What calling a subagent costs: with a short and a long conversation, with one and with a thousand subagents declared. What a call
+//! of a tool costs over its model's own time, and a turn of a chat on SQLite.
 //!
 //! `cargo bench --package hier-tests --bench agents`
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use hier_checkpoint::Sqlite;
 use hier_core::agent::{AgentBuilder, Messages, Subagent, SubagentPolicy};
 
 use hier_core::prelude::*;
@@ -75,9 +78,82 @@ fn bench(criterion: &mut Criterion) {
     group.finish();
 }
 
+graph! {
+    /// Counts, call by call.
+    Counter<BaseState> = Agent { tools: [count], max_iterations: 10_000 }
+}
+
+/// Counts.
+#[tool]
+async fn count(number: u64) -> String {
+    number.to_string()
+}
+
+/// The time of a run in which a tool is called so often, one call at a time, for one call: the answer of the model, whose own time is that
+/// of making a message, the tool, and both steps.
+async fn tool_calls(counter: &CompiledGraph<BaseState, BaseContext>, calls: u64) -> Duration {
+    let asked = Arc::new(AtomicU64::new(0));
+    let model = ScriptedModel::reacting(move |_| match asked.fetch_add(1, Ordering::Relaxed) {
+        number if number < calls => Message::call("count", json!({ "number": number })),
+        _ => Message::assistant("done"),
+    });
+    let context = BaseContext::new(model.without_requests());
+    let config = Config::default().recursion_limit(100_000);
+    let begun = Instant::now();
+    let out = counter.invoke(Message::user("count"), config, context).await.expect("a run");
+    assert_eq!(out.state().messages.len() as u64, 2 * calls + 2);
+    begun.elapsed() / u32::try_from(calls).unwrap_or(u32::MAX)
+}
+
+fn tools(criterion: &mut Criterion) {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let counter = Counter::compile();
+    criterion.bench_function("tool call", |bencher| {
+        bencher.iter_custom(|times| (0..times).map(|_| runtime.block_on(tool_calls(&counter, 200))).sum());
+    });
+}
+
+/// A turn of a chat: a message comes, the model answers, both are stored. Each is a run of its own on a thread of 100 messages.
+fn turns(criterion: &mut Criterion) {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let folder = tempfile::tempdir().expect("a folder");
+    let chat = runtime.block_on(async {
+        let saver = Sqlite::open(folder.path().join("chat.db")).await.expect("a file");
+        Counter::compile().checkpointer(saver)
+    });
+    let context = BaseContext::new(ScriptedModel::reacting(|_| Message::assistant("yes")).without_requests());
+    let mut thread = 0_u64;
+    criterion.bench_function("chat turn on SQLite", |bencher| {
+        bencher.iter_custom(|times| {
+            let (mut spent, mut left) = (Duration::ZERO, times);
+            while left > 0 {
+                thread += 1;
+                let config = Config::thread(format!("chat-{thread}"));
+                let talk = (0..50).flat_map(|_| [Message::user("and?"), Message::assistant("yes")]);
+                let input = BaseState::update().messages(talk.chain([Message::user("go")]).collect::<Vec<_>>());
+                let _ = runtime.block_on(chat.invoke(input, config.clone(), context.clone())).expect("a run");
+                let turns = left.min(50);
+                let begun = Instant::now();
+                runtime.block_on(async {
+                    for _ in 0..turns {
+                        let out =
+                            chat.invoke(Message::user("and?"), config.clone(), context.clone()).await.expect("a run");
+                        assert!(out.is_finished());
+                    }
+                });
+                spent += begun.elapsed();
+                left -= turns;
+            }
+            spent
+        });
+    });
+}
+
 criterion_group! {
     name = benches;
     config = Criterion::default().sample_size(20);
-    targets = bench
+    targets = bench, tools, turns
 }
 criterion_main!(benches);

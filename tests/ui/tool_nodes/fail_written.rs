@@ -21,10 +21,11 @@ graph! {
             b = tool![look],
             c = tools!["look"],
             d = tools![look()],
+            f = tools![|| 3],
             e { tool_errors: hier_core::agent::ToolErrors::Tell },
             tick(3),
         ],
-        edges: [START >> [a, b, c, d, e, tick], [a, b, c, d, e, tick] >> END],
+        edges: [START >> [a, b, c, d, e, f, tick], [a, b, c, d, e, f, tick] >> END],
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hier_core::agent::ToolErrors;
+use hier_core::agent::{ToolAnswer, ToolErrors, ToolSpec, Toolset};
 use hier_core::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -21,6 +21,21 @@ struct Larger {
 }
 
 struct Crm;
+
+#[hier_core::async_trait]
+impl Toolset for Crm {
+    fn name(&self) -> &str {
+        "crm"
+    }
+
+    async fn tools(&self) -> Result<Arc<[ToolSpec]>> {
+        Ok([].into())
+    }
+
+    async fn call(&self, call: &ToolCall, _: &Run) -> Result<ToolAnswer> {
+        Ok(ToolAnswer::Refused(call.name.clone()))
+    }
+}
 
 struct Desk {
     base: BaseContext,
@@ -67,7 +82,7 @@ async fn note(state: &Larger) -> String {
 
 graph! {
     Support<Larger, Desk> = Graph {
-        nodes: [think, act = tools![lookup, emits, model, note], tools![emits] { tool_errors: ToolErrors::Tell, timeout: 5s }],
+        nodes: [think, act = tools![lookup, emits, model, note, |desk| &desk.crm], tools![emits] { tool_errors: ToolErrors::Tell, timeout: 5s }],
         edges: [START >> think >> if wants_tools { act } else { END }, act >> tools >> END],
     }
 }

@@ -121,6 +121,11 @@ async fn create_run(tables: &Tables<'_>, run: &NewRun, id: Uuid, op: Uuid) -> De
         let is_mine = loaded.is_some_and(|loaded| loaded.is_done);
         return Ok(if is_mine { Ok(found) } else { Err(RunsError::Exists { kind: "run", id: id.to_string() }) });
     }
+    if let Some(document) = &run.document
+        && !tables.hold_document(document).await?
+    {
+        return Ok(Err(RunsError::Stale { kind: document.kind.clone(), id: document.id.clone() }));
+    }
     if loaded.is_none() {
         match Queue::thread_for(run, tables.now().await?) {
             Ok(thread) => tables.make_thread(&thread).await?,
@@ -132,9 +137,12 @@ async fn create_run(tables: &Tables<'_>, run: &NewRun, id: Uuid, op: Uuid) -> De
     let mut new = run.clone();
     new.id = Some(id);
     match queue.add(new, tables.next_number().await?, now) {
-        Ok(run) => {
+        Ok(added) => {
+            if let Some(document) = &run.document {
+                tables.put_document(document, Some(document.revision)).await?;
+            }
             tables.store(queue, op, now).await?;
-            Ok(Ok(run))
+            Ok(Ok(added))
         }
         Err(error) => Ok(Err(error)),
     }

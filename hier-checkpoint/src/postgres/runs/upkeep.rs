@@ -80,6 +80,14 @@ impl Tables<'_> {
         rows.iter().map(read).collect()
     }
 
+    /// Whether this revision of a document is the latest; until the end of the transaction nobody else changes it.
+    pub(super) async fn hold_document(&self, document: &Document) -> Result<bool, Fault> {
+        let (kind, id, revision) = (escape(&document.kind), escape(&document.id), integer(document.revision));
+        let sql = "select 1 from {s}.documents where kind = $1 and id = $2 and revision = $3 for update";
+        let with = [(&kind as _, Type::TEXT), (&id as _, Type::TEXT), (&revision as _, Type::INT8)];
+        Ok(!self.query(sql, &with).await?.is_empty())
+    }
+
     pub(super) async fn put_document(&self, document: &Document, replaces: Option<u64>) -> Result<bool, Fault> {
         let Document { kind, id, value, .. } = document;
         let body = seal(self.vault, DOCUMENTS, &document_key(kind, id), value)?;

@@ -90,8 +90,14 @@ fn create_run(tables: Tables<'_>, run: NewRun, now: SystemTime) -> Decided<Run> 
             Err(error) => return Ok(Err(error)),
         },
     };
+    let document = run.document.clone();
     match queue.add(run, tables.next_number()?, now) {
         Ok(run) => {
+            if let Some(document) = document
+                && !tables.put_document(&document, Some(document.revision))?
+            {
+                return Ok(Err(RunsError::Stale { kind: document.kind, id: document.id }));
+            }
             tables.store(queue, now)?;
             Ok(Ok(run))
         }

@@ -101,7 +101,10 @@ impl Tables<'_> {
     /// Stores what has changed, and returns the thread as it is now.
     pub(super) fn store(&self, queue: Queue, now: SystemTime) -> Result<ThreadRow, Fault> {
         let (mut thread, change) = queue.changed();
-        let Change { put, removed, events, undone, ready, is_crowded, .. } = change;
+        let Change { put, removed, events, undone, documents, ready, is_crowded, .. } = change;
+        for document in &documents {
+            self.put_document(document, None)?;
+        }
         for run in &put {
             self.put_run(run)?;
         }

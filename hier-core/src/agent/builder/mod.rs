@@ -10,6 +10,7 @@ use hier_spec::agent::{AgentKind, AgentShape};
 
 use crate::agent::hierarchy::child::{Role, Supervisor};
 use crate::agent::hierarchy::subagent::Subagent;
+use crate::agent::layer::{Heirs, Layer, Listed};
 use crate::agent::model::ChatModel;
 use crate::agent::options::ModelOptions;
 use crate::agent::react::{
@@ -19,9 +20,11 @@ use crate::agent::state::base::BaseState;
 use crate::agent::state::context::{AgentContext, BaseContext};
 use crate::agent::tool::Tool;
 use crate::agent::tool::errors::ToolErrors;
+use crate::agent::tool::set::Toolset;
+use crate::agent::toolsets::{Toolsets, toolset_of};
 use crate::agent::words;
 use crate::channel::ChannelSpec;
-use crate::engine::program::{Hooks, SpecRef};
+use crate::engine::program::{Enter, Hooks, SpecRef};
 use crate::error::BuildError;
 use crate::graph::{CompiledGraph, Parts};
 use crate::state::{Contains, State, Values, WritableChannel, Writes};
@@ -101,6 +104,7 @@ where
             system: Prompt::Text(system.into()),
             reasoning: Prompt::Text(words::DEFAULT_REASONING.into()),
             tools: Vec::new(),
+            toolsets: Toolsets(Vec::new()),
             subagents: Vec::new(),
             max_iterations: DEFAULT_MAX_ITERATIONS,
             reports: true,
@@ -111,6 +115,8 @@ where
             exit: None,
             parallel: false,
             errors: ToolErrors::default(),
+            layers: Vec::new(),
+            passes_on: false,
             callees: std::collections::HashMap::new(),
             specs: Arc::from([]),
             ending_specs: Arc::from([]),
@@ -180,6 +186,22 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
+    /// A layer around the calls of models and tools, inside of those given before it: see [`layer`](crate::agent::layer).
+    ///
+    /// ```
+    /// # use hier_core::agent::AgentBuilder;
+    /// # use hier_core::agent::layer::Emails;
+    /// # use hier_core::prelude::*;
+    /// let agent = AgentBuilder::<BaseState>::new("support").layer(Limit::new().model_calls(50)).layer(Redact::new(Emails));
+    /// # let _ = agent;
+    /// ```
+    pub fn layer(mut self, layer: impl Layer<S, C>) -> Self {
+        self.mistakes.extend(layer.mistake());
+        let listed = Listed::new(&self.agent.name, self.agent.layers.len(), Arc::new(layer));
+        self.agent.layers.push(listed);
+        self
+    }
+
     /// A tool that the model can call.
     pub fn tool(self, tool: impl Tool<S, C>) -> Self {
         self.shared_tool(Arc::new(tool))
@@ -188,6 +210,12 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
     /// A tool that several agents share.
     pub fn shared_tool(mut self, tool: Arc<dyn Tool<S, C>>) -> Self {
         self.agent.tools.push(tool);
+        self
+    }
+
+    /// A [`Toolset`] of the context, whose tools the model can call as well: `.toolset(|desk| &desk.crm)`.
+    pub fn toolset<T: Toolset>(mut self, choose: impl for<'a> Fn(&'a C) -> &'a T + Send + Sync + 'static) -> Self {
+        self.agent.toolsets.0.push(toolset_of(choose).0);
         self
     }
 
@@ -499,13 +527,23 @@ where
         self.exit = exit.map(|stage| stage.name.as_ref().into());
         self.index();
         let keeps_count = self.converses();
+        let heirs: Vec<_> = self.layers.iter().filter_map(Listed::inherited).collect();
+        self.passes_on = !heirs.is_empty();
+        let layers = self.layers.iter().map(Listed::name).collect();
         let agent = Arc::new(self);
         let mut code = agent.nodes();
         let names = subagents.iter().map(|subagent| subagent.name.clone()).collect();
         let supervisor = Supervisor { subagents: names, keeps_count };
         code.extend(subagents.into_iter().map(|subagent| subagent.node(Role::Tool(supervisor.clone()))));
         code.extend(front.into_iter().chain(back).map(|stage| stage.node(Role::Stage)));
-        let hooks = Hooks { prepare: Some(Arc::new(move |state| agent.prepare(state))), ..Hooks::default() };
+        let scope = (!heirs.is_empty()).then(|| -> Enter<C> {
+            Arc::new(move |outer, context| {
+                let outer = outer.and_then(|outer| outer.downcast_ref());
+                Arc::new(Heirs::extended(outer, &heirs, context))
+            })
+        });
+        let prepare = Some(Arc::new(move |state: &S| agent.prepare(state)) as Arc<_>);
+        let hooks = Hooks { layers, scope, prepare, ..Hooks::default() };
         Parts {
             spec,
             nodes: code,

@@ -72,11 +72,17 @@ impl<T: Values> Layout<T> {
         let mut cleared = Vec::new();
         if let Some(policy) = policy {
             cleared.push(channel.todo_lists.name());
-            cleared.extend(policy.clears_messages().then(|| channel.messages.name()));
+            let talk = [channel.messages.name(), channel.compaction.name()];
+            cleared.extend(talk.into_iter().filter(|_| policy.clears_messages()));
             cleared.extend(policy.resets_iteration().then(|| channel.iteration_number.name()));
             cleared.extend((!policy.preserves_chat_with_operator()).then(|| channel.chat_with_operator.name()));
         }
-        let always = [channel.progress.name(), channel.current_agent_report.name(), channel.is_cancelled.name()];
+        let always = [
+            channel.progress.name(),
+            channel.current_agent_report.name(),
+            channel.is_cancelled.name(),
+            channel.layer_counts.name(),
+        ];
         // Who shares the state has a turn of its own all the same.
         let counts = [channel.iteration_number.name(), channel.max_iterations.name()];
         let has_counts = policy.is_none() && keeps_count;

@@ -1,15 +1,19 @@
 //! Asks an agent's model, as long as it may be asked.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Agent, budget};
-use crate::agent::call::call;
-use crate::agent::model::{ChatRequest, OutputSpec, ToolSpec};
+use crate::agent::call::Caller;
+use crate::agent::compact::reading;
+use crate::agent::layer::{Lens, ModelReply, Offer};
+use crate::agent::model::{ChatRequest, ToolSpec};
 use crate::agent::state::base::BaseState;
 use crate::agent::state::context::BaseContext;
+use crate::agent::toolsets::Catalogue;
 use crate::error::NodeError;
 use crate::graph::Task;
-use crate::message::{ChatResponse, Messages};
+use crate::message::Messages;
 use crate::state::{Contains, Values};
 
 /// Why no model is asked any more, if none is.
@@ -30,16 +34,23 @@ pub(super) struct Question {
     pub(super) messages: Messages,
     /// What it may call.
     pub(super) tools: Arc<[ToolSpec]>,
-    /// The shape of the answer, and what may be called then, for a model that keeps to a shape by itself.
-    pub(super) shape: Option<(OutputSpec, Arc<[ToolSpec]>)>,
+    /// What it is told of the answer that the agent is for.
+    pub(super) offer: Option<Offer>,
 }
 
-/// Asks the model. None if it may not be asked any more. Every question of an agent goes through here.
+/// What comes of a question.
+pub(super) struct Answered<S: Values> {
+    pub(super) reply: ModelReply<S>,
+    /// The fingerprints of the tools of toolsets that the answer calls, as the model was told of them.
+    pub(super) told: BTreeMap<String, String>,
+}
+
+/// Asks the model. None if the run was cancelled. Every question of an agent goes through here.
 pub(super) async fn ask<S, C>(
     agent: &Agent<S, C>,
     task: &Task<S, C>,
     question: Question,
-) -> Result<Option<ChatResponse>, NodeError>
+) -> Result<Option<Answered<S>>, NodeError>
 where
     S: Values + Contains<BaseState>,
     C: AsRef<BaseContext> + Send + Sync + 'static,
@@ -52,11 +63,28 @@ where
         Some(choose) => choose(context),
         None => &**context.as_ref().model()?,
     };
-    let Question { messages, tools, shape } = question;
-    let (output, tools) = match shape.filter(|_| model.native_output()) {
-        Some((output, tools)) => (Some(output), tools),
-        None => (None, tools),
+    let Question { messages, tools, offer } = question;
+    let catalogue = if agent.toolsets.is_empty() { None } else { Some(agent.catalogue(context).await?) };
+    let listed = catalogue.iter().flat_map(Catalogue::specs).cloned();
+    let earlier = task.state().part().compaction.is_some().then(reading::spec);
+    let more: Vec<ToolSpec> = listed.chain(earlier).collect();
+    let extended = |tools: Arc<[ToolSpec]>| match &*more {
+        [] => tools,
+        more => tools.iter().chain(more).cloned().collect(),
     };
-    let request = ChatRequest::new(messages).tools(tools).output(output).options(agent.options.clone());
-    call(task.run(), model, budget(task).map(|budget| &**budget), request).await
+    let offer = offer.map(|Offer { shape, tools, all }| Offer { shape, tools: extended(tools), all: extended(all) });
+    let tools = offer.as_ref().map_or_else(|| extended(tools), |offer| offer.all.clone());
+    let request = ChatRequest::new(messages).tools(tools).options(agent.options.clone());
+    let caller = Caller {
+        run: task.run(),
+        state: task.state(),
+        agent: &agent.name,
+        budget: budget(task).map(|budget| &**budget),
+        layers: agent.layers(task.run()),
+        lens: Lens::part(),
+    };
+    let reply = caller.call(model, request, offer.as_ref()).await?;
+    let made = reply.response().map(|response| response.message.tool_calls()).unwrap_or_default();
+    let told = catalogue.map(|catalogue| catalogue.fingerprints(made)).unwrap_or_default();
+    Ok(Some(Answered { reply, told }))
 }

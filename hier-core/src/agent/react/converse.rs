@@ -1,13 +1,15 @@
 //! The node `model` of an `Agent`: asks the model, and goes where its answer says.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hier_spec::agent::FINAL_ANSWER;
 
-use super::ask::{Question, ask, over};
+use super::ask::{Answered, Question, ask};
 use super::reasoning::scheduled;
 use super::{Agent, Callee, writing};
 use crate::agent::failed::AgentFailed;
+use crate::agent::layer::{Offer, Reply as Asked, united};
 use crate::agent::state::base::BaseState;
 use crate::agent::state::context::BaseContext;
 use crate::agent::state::turn::{AgentEnd, AgentLimit, AgentTurn};
@@ -25,16 +27,20 @@ where
     let base = task.state().part();
     let (state, iteration) = (task.state(), base.iteration_number.saturating_add(1));
     let turn = Turn { agent, state, iteration, most: agent.max_iterations(state) };
-    let reply = if iteration > turn.most {
-        turn.limited(AgentLimit::Iterations(turn.most), Vec::new())
-    } else {
-        match ask(agent, task, turn.question()).await? {
-            Some(answer) => turn.follow(answer)?,
-            None if base.is_cancelled => turn.cancelled(),
-            None => turn.limited(AgentLimit::Budget(over(task).unwrap_or_default()), Vec::new()),
-        }
+    if iteration > turn.most {
+        return Ok(turn.command(turn.limited(AgentLimit::Iterations(turn.most), Vec::new())));
+    }
+    let Some(Answered { reply, told }) = ask(agent, task, turn.question()).await? else {
+        return Ok(turn.command(turn.cancelled()));
     };
-    Ok(turn.command(reply))
+    let (reply, writes) = reply.into_parts();
+    let reply = match reply {
+        Asked::Answer(answer) => Reply { told, ..turn.follow(answer)? },
+        Asked::End(limit) => turn.limited(limit, Vec::new()),
+    };
+    let command = turn.command(reply);
+    let writes = united(writes, command.writes, &task.graph.channels)?;
+    Ok(Command { writes, ..command })
 }
 
 /// One time that a model is asked.
@@ -55,6 +61,8 @@ struct Reply<S: Values> {
     turn: Option<AgentTurn>,
     /// The write of the answer.
     answer: Option<S::Write>,
+    /// The fingerprints of the tools of toolsets that are called.
+    told: BTreeMap<String, String>,
     next: Next,
 }
 
@@ -70,7 +78,7 @@ enum Next {
 
 impl<S: Values> Reply<S> {
     fn next(said: Vec<Message>, next: Next) -> Self {
-        Self { said, turn: None, answer: None, next }
+        Self { said, turn: None, answer: None, told: BTreeMap::new(), next }
     }
 }
 
@@ -87,8 +95,10 @@ impl<S: Values + Contains<BaseState>, C> Turn<'_, S, C> {
         let system = system.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n\n");
         let conversation = base.messages.followed_by(base.agent_turn.drafts.clone());
         let system = (!system.is_empty()).then(|| Message::system(system));
-        let shape = self.agent.answer.as_ref().map(|answer| (answer.output(), self.agent.specs.clone()));
-        Question { messages: conversation.preceded_by(system), tools: self.agent.ending_specs.clone(), shape }
+        let (tools, all) = (&self.agent.specs, &self.agent.ending_specs);
+        let offer = self.agent.answer.as_ref();
+        let offer = offer.map(|answer| Offer { shape: answer.output(), tools: tools.clone(), all: all.clone() });
+        Question { messages: conversation.preceded_by(system), tools: all.clone(), offer }
     }
 
     fn follow(&self, response: ChatResponse) -> Result<Reply<S>, NodeError> {
@@ -103,13 +113,21 @@ impl<S: Values + Contains<BaseState>, C> Turn<'_, S, C> {
                 _ => self.again(words::NOTHING, Vec::new(), None, ""),
             };
         }
-        let Some(answer) = &self.agent.answer else { return Ok(self.ended(AgentEnd::Text, vec![message], text)) };
+        let is_cut_off = finish == Some(FinishReason::Length);
+        let Some(answer) = &self.agent.answer else {
+            return Ok(if is_cut_off {
+                self.cut_off(message)
+            } else {
+                self.ended(AgentEnd::Text, vec![message], text)
+            });
+        };
         match answer.parse(&text) {
             Ok((value, write)) => {
                 let report = answer.report(&value);
                 Ok(Reply { answer: Some(write), ..self.ended(AgentEnd::Answer, vec![message], report) })
             }
             Err(mistake) => {
+                let mistake = if is_cut_off { words::cut_off(&mistake) } else { mistake };
                 let told = Message::user(words::no_answer(&mistake));
                 self.again(&mistake, Vec::new(), Some([message, told]), &text)
             }
@@ -208,6 +226,13 @@ impl<S: Values + Contains<BaseState>, C> Turn<'_, S, C> {
         self.ended(end, said, report)
     }
 
+    /// The answer is cut off: a person sees what there is of it, a supervisor is told so.
+    fn cut_off(&self, message: Message) -> Reply<S> {
+        let (end, text) = (AgentEnd::Limit(AgentLimit::Length), message.text());
+        let report = if self.base().current_tool_call.is_some() { words::stopped(&end, &text) } else { text };
+        self.ended(end, vec![message], report)
+    }
+
     /// What the model said last in this turn.
     fn last_words(&self) -> String {
         let turn = self.base().messages.iter().rev();
@@ -224,7 +249,10 @@ impl<S: Values + Contains<BaseState>, C> Turn<'_, S, C> {
     /// What the node writes, and where it leads.
     fn command(&self, reply: Reply<S>) -> Command<S> {
         let (agent, base, channels) = (self.agent, self.base(), BaseState::channels());
-        let Reply { said, turn, answer, next } = reply;
+        let Reply { said, mut turn, answer, told, next } = reply;
+        if matches!(next, Next::Calls(_)) && told != base.agent_turn.tools {
+            turn.get_or_insert_with(|| base.agent_turn.clone()).tools = told;
+        }
         let is_done = turn.as_ref().is_some_and(|turn| turn.end.as_ref().is_some_and(AgentEnd::is_success));
         let mut writes = vec![channels.iteration_number.write::<S>(self.iteration.min(self.most))];
         writes.extend((base.max_iterations != self.most).then(|| channels.max_iterations.write::<S>(self.most)));

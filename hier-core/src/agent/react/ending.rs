@@ -56,6 +56,7 @@ where
     let (report, end) = match over(task) {
         Some(reason) if base.is_cancelled => (words::over(&reason, partial), AgentEnd::Cancelled),
         Some(reason) => (words::over(&reason, partial), AgentEnd::Limit(AgentLimit::Budget(reason))),
+        None if let Some(end @ AgentEnd::Limit(_)) = base.ending() => (words::ended(end, partial), end.clone()),
         None => (
             words::forced_exit(base.max_iterations, base.iteration_number, partial),
             AgentEnd::Limit(AgentLimit::Iterations(base.max_iterations)),

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::Agent;
 use crate::agent::state::base::BaseState;
+use crate::agent::state::counts::LayerCounts;
 use crate::agent::state::turn::{AgentEnd, AgentTurn};
 use crate::agent::words;
 use crate::message::{Body, Message};
@@ -23,6 +24,9 @@ impl<S: Values + Contains<BaseState>, C> Agent<S, C> {
             writes.push(channels.agent_turn.write::<S>(AgentTurn::default()));
         }
         if !is_called {
+            if !base.layer_counts.is_empty() {
+                writes.push(channels.layer_counts.write::<S>(Overwrite(LayerCounts::new())));
+            }
             let flags = [(base.is_finished, channels.is_finished), (base.is_cancelled, channels.is_cancelled)];
             let left = flags.into_iter().filter(|(is_set, _)| *is_set);
             left.for_each(|(_, flag)| writes.push(flag.write::<S>(Overwrite(false))));

@@ -28,6 +28,7 @@ pub(crate) use toolbox::Card;
 use futures_core::future::BoxFuture;
 use hier_spec::agent::AgentKind;
 
+use crate::agent::layer::{Above, Heirs, Listed};
 use crate::agent::model::{ChatModel, ToolSpec};
 use crate::agent::options::ModelOptions;
 use crate::agent::state::base::BaseState;
@@ -35,8 +36,9 @@ use crate::agent::state::budget::Budget;
 use crate::agent::state::context::BaseContext;
 use crate::agent::tool::Tool;
 use crate::agent::tool::errors::ToolErrors;
+use crate::agent::toolsets::{Catalogue, Toolsets};
 use crate::agent::words;
-use crate::engine::program::body;
+use crate::engine::program::{Run, body};
 use crate::error::NodeError;
 use crate::graph::{Command, NodeDef, Output, Task};
 use crate::message::ToolCall;
@@ -127,6 +129,8 @@ pub(crate) struct Agent<S: Values, C> {
     pub(crate) system: Prompt<S>,
     pub(crate) reasoning: Prompt<S>,
     pub(crate) tools: Vec<Arc<dyn Tool<S, C>>>,
+    /// Those that list their tools at run time.
+    pub(in crate::agent) toolsets: Toolsets<C>,
     /// The subagents as its model sees them, in the order of their nodes.
     pub(crate) subagents: Vec<Card>,
     pub(crate) max_iterations: u32,
@@ -142,6 +146,10 @@ pub(crate) struct Agent<S: Values, C> {
     pub(crate) exit: Option<Arc<str>>,
     pub(crate) parallel: bool,
     pub(crate) errors: ToolErrors,
+    /// What stands around its calls, the outermost first.
+    pub(crate) layers: Vec<Listed<S, C>>,
+    /// Whether agents below inherit some of them.
+    pub(crate) passes_on: bool,
     /// What is called by which name.
     pub(crate) callees: HashMap<String, Callee>,
     /// What the model is told of all of them.
@@ -184,6 +192,24 @@ impl<S: Values, C> Agent<S, C> {
     /// Whether it ends as soon as its model answers.
     pub(crate) fn converses(&self) -> bool {
         self.kind == AgentKind::Agent
+    }
+
+    /// The layers that its calls in this run go through: those that it inherits, and its own.
+    fn layers<'a>(&'a self, run: &'a Run<C>) -> (Above<'a>, &'a [Listed<S, C>]) {
+        (Heirs::of(run, self.passes_on), &self.layers)
+    }
+
+    /// What the toolsets have now. An error if a name is that of something else the agent has.
+    async fn catalogue(&self, context: &C) -> Result<Catalogue<C>, NodeError>
+    where
+        C: Send + Sync + 'static,
+    {
+        let own = self.callees.iter().map(|(name, callee)| match callee {
+            Callee::Subagent(_) => (&**name, format!("the subagent `{name}`")),
+            _ => (&**name, format!("the agent's own tool `{name}`")),
+        });
+        let built_in = self.kind.reserved_tools().iter().map(|name| (*name, format!("the built-in tool `{name}`")));
+        self.toolsets.list(context, built_in.chain(own)).await
     }
 
     /// What is called by this name.

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use hier_spec::agent as names;
 
-use super::ask::{Question, ask};
+use super::ask::{Answered, Question, ask};
 use super::route::{self, Way};
 use super::{Agent, Callee, writing};
+use crate::agent::layer::{Reply, united};
 use crate::agent::state::base::BaseState;
 use crate::agent::state::context::BaseContext;
 use crate::agent::state::progress::{Calls, Progress};
@@ -16,7 +17,7 @@ use crate::agent::words;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::graph::{Command, Task};
 use crate::message::{Message, Messages, ToolCall};
-use crate::state::{Contains, State, Values};
+use crate::state::{Contains, State, Values, Writes};
 
 pub(super) async fn run<S, C>(agent: &Arc<Agent<S, C>>, task: &Task<S, C>) -> Result<Command<S>, NodeError>
 where
@@ -31,10 +32,19 @@ where
     messages.merge(question.clone()).map_err(|error| NodeError::permanent(error.to_string()))?;
     let is_last = iteration >= base.max_iterations;
     let tools = if is_last { agent.ending_specs.clone() } else { agent.specs.clone() };
-    let Some(answer) = ask(agent, task, Question { messages, tools, shape: None }).await? else {
+    let Some(Answered { reply, told }) = ask(agent, task, Question { messages, tools, offer: None }).await? else {
         return Ok(Command::new().goto(names::FORCED_EXIT));
     };
-    let answer = answer.message;
+    let (reply, signed) = reply.into_parts();
+    let answer = match reply {
+        Reply::Answer(response) => response.message,
+        Reply::End(limit) => {
+            let turn = AgentTurn::ended(AgentEnd::Limit(limit));
+            let own: Writes<S> = Writes::from_iter([BaseState::channels().agent_turn.write::<S>(turn)]);
+            let writes = united(signed, own, &task.graph.channels)?;
+            return Ok(writing(writes).goto(names::FORCED_EXIT));
+        }
+    };
     let way = route::route(agent, state, answer.tool_calls(), (iteration, base.max_iterations)).map_err(permanent)?;
     let calls = answer.tool_calls().to_vec();
     let mut said = question;
@@ -43,12 +53,17 @@ where
     let mut writes = vec![channels.messages.write::<S>(said), channels.iteration_number.write::<S>(iteration)];
     if let Way::Calls(made) = &way {
         writes.extend(scheduled(agent, base, made).map(|progress| channels.progress.write::<S>(progress)));
+        if told != base.agent_turn.tools {
+            let turn = AgentTurn { tools: told, ..base.agent_turn.clone() };
+            writes.push(channels.agent_turn.write::<S>(turn));
+        }
     }
     if let Way::Ended { report, finished } = &way {
         writes.push(channels.current_agent_report.write::<S>(report.clone()));
         writes.extend(finished.then(|| channels.is_finished.write::<S>(true)));
         writes.push(channels.agent_turn.write::<S>(AgentTurn::ended(AgentEnd::Report)));
     }
+    let writes = united::<S>(signed, writes.into_iter().collect(), &task.graph.channels)?;
     Ok(go(agent, writing(writes), way, calls))
 }
 

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use super::{Agent, Callee, toolbox, writing};
 use crate::agent::calls::Caller;
+use crate::agent::compact::reading;
+use crate::agent::layer::Lens;
 use crate::agent::state::base::BaseState;
 use crate::agent::state::context::BaseContext;
 use crate::agent::{nesting, words};
@@ -28,6 +30,8 @@ where
         errors: agent.errors,
         channel: channel.name(),
         said: |messages| BaseState::channels().messages.write::<S>(messages),
+        layers: agent.layers(task.run()),
+        lens: Lens::part(),
     };
     Ok(match agent.callee(&call.name) {
         Callee::Tool(number) => caller.call(&*agent.tools[number], call, task).await?,
@@ -35,13 +39,45 @@ where
             let mistake = agent.subagents[number].mistake(&call).unwrap_or_default();
             said(words::refusal(&call, &mistake))
         }
-        Callee::Other if agent.converses() => said(words::refusal(&call, &agent.unknown_tool(&call.name))),
-        Callee::Other => match toolbox::call::<S>(agent.todo.as_ref().map(|_| &task.state().part().todo_list), &call) {
-            Some(Ok(writes)) => writing(writes),
-            Some(Err(mistake)) => said(words::refusal(&call, &mistake)),
-            None => said(words::refusal(&call, &agent.unknown_tool(&call.name))),
-        },
+        Callee::Other => return other(agent, &caller, call, task).await,
     })
+}
+
+/// A call of what is neither a tool nor a subagent that the agent declares.
+async fn other<S, C>(
+    agent: &Arc<Agent<S, C>>,
+    caller: &Caller<'_, S, C>,
+    call: ToolCall,
+    task: &Task<S, C>,
+) -> Result<Command<S>, NodeError>
+where
+    S: Values + Contains<BaseState>,
+    C: AsRef<BaseContext> + Send + Sync + 'static,
+{
+    let base = task.state().part();
+    if !agent.converses() {
+        match toolbox::call::<S>(agent.todo.as_ref().map(|_| &base.todo_list), &call) {
+            Some(Ok(writes)) => return Ok(writing(writes)),
+            Some(Err(mistake)) => return Ok(caller.refuses(&call, &mistake)),
+            None => {}
+        }
+    }
+    if call.name == words::READ_EARLIER && base.compaction.is_some() {
+        return Ok(match reading::read(&base.messages, &call) {
+            Ok(content) => caller.says([words::answer(&call, content)]),
+            Err(mistake) => caller.refuses(&call, &mistake),
+        });
+    }
+    let mut listed = Vec::new();
+    if !agent.toolsets.is_empty() {
+        let context = task.run().context();
+        let catalogue = agent.catalogue(context).await?;
+        listed.extend(catalogue.specs().map(|spec| spec.name.clone()));
+        if let Some(tool) = catalogue.find(&call.name, base.agent_turn.tools.get(&call.name)) {
+            return caller.call(&tool.within(context), call, task).await;
+        }
+    }
+    Ok(caller.refuses(&call, &agent.unknown_tool(&call.name, listed)))
 }
 
 /// The call that this task is for: what it was sent, or the only one of the last message.

@@ -117,9 +117,9 @@ impl<S: Values, C: 'static> Agent<S, C> {
         self.ending_specs = report.into_iter().chain(self.specs.iter().cloned()).collect();
     }
 
-    /// What a model is told when it calls a tool that is not there.
-    pub(super) fn unknown_tool(&self, name: &str) -> String {
-        let told = words::unknown_tool(name, self.tool_names());
+    /// What a model is told when it calls a tool that is not there; `listed` are those of its toolsets.
+    pub(super) fn unknown_tool(&self, name: &str, listed: Vec<String>) -> String {
+        let told = words::unknown_tool(name, self.tool_names().chain(listed));
         // A root can do it, and its list does not say so, as in the reference.
         let finish = self.ending_specs.iter().map(|tool| &*tool.name).filter(|name| *name == super::route::FINISH);
         match hier_spec::nearest(name, finish) {

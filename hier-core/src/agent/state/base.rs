@@ -4,7 +4,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::agent::compact::Compaction;
 use crate::agent::schema::VALUE;
+use crate::agent::state::counts::{self, LayerCounts};
 use crate::agent::state::frame::SubagentStack;
 use crate::agent::state::progress::{self, Progress};
 use crate::agent::state::todo::{self, TodoList, TodoLists};
@@ -41,6 +43,8 @@ pub struct BaseState {
     /// The conversation of the hierarchy with its operator, a person.
     #[reducer(messages)]
     pub chat_with_operator: Messages,
+    /// What is sent of a conversation that has become long, instead of all of it.
+    pub compaction: Option<Box<Compaction>>,
     /// What the agent has to do.
     #[reducer(with = todo::merge)]
     #[channel(delta)]
@@ -68,6 +72,10 @@ pub struct BaseState {
     #[reducer(with = progress::merge)]
     #[channel(delta)]
     pub progress: Progress,
+    /// What layers have counted since the run began. They write it themselves.
+    #[reducer(with = counts::merge)]
+    #[channel(delta)]
+    pub layer_counts: LayerCounts,
     /// How often the agent has asked its model since it was called.
     pub iteration_number: u32,
     /// How often it may.
@@ -104,6 +112,7 @@ impl Default for BaseState {
         Self {
             messages: Messages::new(),
             chat_with_operator: Messages::new(),
+            compaction: None,
             todo_list: TodoList::new(),
             todo_lists: TodoLists::new(),
             current_agent_args: Map::new(),
@@ -113,6 +122,7 @@ impl Default for BaseState {
             is_finished: false,
             is_cancelled: false,
             progress: Progress::new(),
+            layer_counts: LayerCounts::new(),
             iteration_number: 0,
             max_iterations: DEFAULT_STATE_ITERATIONS,
             file_refs: Vec::new(),

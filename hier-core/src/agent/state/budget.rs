@@ -196,6 +196,14 @@ impl Budget {
         refused.is_none()
     }
 
+    /// Whether a model may be asked this often.
+    pub(in crate::agent) fn has_calls(&self, calls: u64) -> bool {
+        let is_left = |account: &Account, wanted| account.left().is_none_or(|left| left >= wanted);
+        self.levels().all(|budget| {
+            is_left(&budget.model_calls, calls) && is_left(&budget.steps, 1) && is_left(&budget.tokens, 1)
+        })
+    }
+
     /// What is used up.
     pub(in crate::agent) fn used_up(&self) -> Option<String> {
         self.levels().find_map(|budget| {

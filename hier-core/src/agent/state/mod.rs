@@ -3,6 +3,7 @@
 pub(super) mod base;
 pub(super) mod budget;
 pub(super) mod context;
+pub(super) mod counts;
 pub(super) mod dynamic;
 pub(super) mod frame;
 pub(super) mod progress;

@@ -1,5 +1,6 @@
 //! How far an agent is in its turn, and how the turn ended.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,9 @@ pub struct AgentTurn {
     pub misfits: u32,
     /// What the model is shown of them beside the conversation, which they are no part of.
     pub drafts: Vec<Message>,
+    /// Of the calls that are being made: the fingerprints of the tools of toolsets, as the model was told of them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tools: BTreeMap<String, String>,
 }
 
 impl AgentTurn {
@@ -81,6 +85,15 @@ pub enum AgentLimit {
     Iterations(u32),
     /// What of the [`Budget`](crate::agent::Budget) is used up.
     Budget(String),
+    /// It had asked models this often: a [`Limit`](crate::agent::layer::Limit) with `model_calls`.
+    ModelCalls(u64),
+    /// So many tokens were sent and answered: a [`Limit`](crate::agent::layer::Limit) with `tokens`.
+    Tokens(u64),
+    /// Its answer reached the limit of tokens (`max_tokens`, or what the model can say at once): the last message, which is the report too,
+    /// is cut off. A new input can ask it to go on.
+    Length,
+    /// A layer of one's own ended it, for this reason.
+    Layer(String),
 }
 
 impl AgentEnd {
@@ -107,7 +120,10 @@ impl fmt::Display for AgentLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Iterations(most) => write!(f, "it had asked its model {most} times"),
-            Self::Budget(what) => f.write_str(what),
+            Self::Budget(what) | Self::Layer(what) => f.write_str(what),
+            Self::ModelCalls(most) => write!(f, "models were asked {most} times in this run"),
+            Self::Tokens(most) => write!(f, "{most} tokens were used in this run"),
+            Self::Length => f.write_str("its answer is cut off at the limit of tokens"),
         }
     }
 }

@@ -4,6 +4,7 @@ pub(crate) mod arguments;
 pub(crate) mod attempts;
 pub(super) mod errors;
 pub(super) mod output;
+pub(crate) mod set;
 pub(crate) mod step;
 
 use async_trait::async_trait;

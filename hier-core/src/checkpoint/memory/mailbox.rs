@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::checkpoint::{Also, DueChange, DueQuery, DueThread, Letter, MAILBOX_BYTES, Posted, SaverError};
@@ -18,8 +19,8 @@ pub(super) struct Mail {
 }
 
 /// What was sent to one thread.
-#[derive(Debug, Default)]
-struct Mailbox {
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Mailbox {
     waiting: Vec<Posted>,
     /// The ids of all that ever came.
     known: HashSet<Uuid>,
@@ -99,6 +100,20 @@ impl Mail {
             self.set_due(&name, None);
             self.boxes.remove(&name);
         }
+    }
+
+    /// The mailbox of a thread.
+    pub(super) fn mailbox(&self, thread: &str) -> Mailbox {
+        self.boxes.get(thread).cloned().unwrap_or_default()
+    }
+
+    /// A thread has this mailbox.
+    pub(super) fn put(&mut self, thread: &str, mut mailbox: Mailbox) {
+        self.last = mailbox.waiting.iter().map(|posted| posted.number).chain([self.last]).max().unwrap_or_default();
+        let due = mailbox.due.take();
+        let name = self.open(thread).0;
+        self.boxes.insert(name.clone(), mailbox);
+        self.set_due(&name, due);
     }
 
     fn open(&mut self, thread: &str) -> (Arc<str>, &mut Mailbox) {

@@ -16,8 +16,8 @@ use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
 use super::record::check;
 use super::{
-    Also, Checkpointer, Claim, Deletion, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, Posted, Prune, Record,
-    Saved, SaverError, ThreadInfo, WhenRunning,
+    Also, Checkpointer, Claim, CodecError, Deletion, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, Posted,
+    Prune, Record, Saved, SaverError, ThreadInfo, WhenRunning, codec,
 };
 use mailbox::Mail;
 use thread::Thread;
@@ -49,6 +49,34 @@ impl MemorySaver {
     /// An empty saver.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A thread as bytes, with all that it needs to go on elsewhere; of its history the latest checkpoints, unless all is wanted.
+    pub(crate) fn dump(&self, thread: &str, whole: bool) -> Result<Vec<u8>, CodecError> {
+        let mut copy = self.shard(thread).get(thread).map(Thread::history).unwrap_or_default();
+        if !whole {
+            let (latest, now) = (Prune::default(), SystemTime::now());
+            copy.delete(|thread| Deletion::by_prune(thread.newest_first(), &latest, now));
+        }
+        codec::encode(&(copy.dump(), lock(&self.0.mail).mailbox(thread)))
+    }
+
+    /// The thread that these bytes are of, in place of what is there.
+    pub(crate) fn load(&self, thread: &str, dump: &[u8]) -> Result<(), CodecError> {
+        let (history, mailbox): (thread::Dump<'static>, mailbox::Mailbox) = codec::decode(dump)?;
+        self.shard(thread).insert(thread.into(), Thread::load(history));
+        lock(&self.0.mail).put(thread, mailbox);
+        Ok(())
+    }
+
+    /// A saver of its own with a copy of a thread.
+    pub(crate) fn apart(&self, thread: &str) -> Self {
+        let copy = Self::new();
+        if let Some(history) = self.shard(thread).get(thread).map(Thread::history) {
+            copy.shard(thread).insert(thread.into(), history);
+        }
+        lock(&copy.0.mail).put(thread, lock(&self.0.mail).mailbox(thread));
+        copy
     }
 
     fn shard(&self, thread: &str) -> MutexGuard<'_, Shard> {

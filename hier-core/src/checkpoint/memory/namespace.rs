@@ -3,12 +3,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::checkpoint::{Chain, Checkpoint, Deletion, PendingWrite, Piece, Saved, TaskWrites};
 
 /// A namespace.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Namespace {
     /// In the order of their ids, which is nearly always the order in which they came.
     entries: Vec<Entry>,
@@ -18,14 +19,14 @@ pub(super) struct Namespace {
     remains: HashMap<Uuid, Remains>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Entry {
     checkpoint: Box<Checkpoint>,
     pieces: Vec<Piece>,
 }
 
 /// The values that a deleted checkpoint had brought.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Remains {
     channels: Arc<[Arc<str>]>,
     pieces: Vec<Piece>,

@@ -1,9 +1,11 @@
 //! One thread in memory: who holds it, and its namespaces.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 use uuid::Uuid;
@@ -26,6 +28,12 @@ pub(super) struct Thread {
     /// The root graph's, which is looked up far more often than the others.
     root: Namespace,
     children: HashMap<Arc<str>, Namespace, Xxh3DefaultBuilder>,
+}
+
+/// A thread as bytes.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Dump<'a> {
+    namespaces: Vec<(Arc<str>, Cow<'a, Namespace>)>,
 }
 
 /// Wakes those that wait for the thread; also when it is deleted.
@@ -168,6 +176,22 @@ impl Thread {
             children: self.children.clone(),
             ..Self::default()
         }
+    }
+
+    /// What a copy of the thread elsewhere needs: the namespaces.
+    pub(super) fn dump(&self) -> Dump<'_> {
+        let rest = self.children.iter().map(|(name, space)| (name.clone(), Cow::Borrowed(space)));
+        let root = std::iter::once((ROOT.clone(), Cow::Borrowed(&self.root)));
+        Dump { namespaces: root.chain(rest).collect() }
+    }
+
+    /// A thread with these namespaces.
+    pub(super) fn load(dump: Dump<'_>) -> Self {
+        let mut thread = Self::default();
+        for (name, space) in dump.namespaces {
+            *thread.namespace_mut(name) = space.into_owned();
+        }
+        thread
     }
 
     /// Whether the thread is to be swept.

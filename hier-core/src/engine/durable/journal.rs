@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value};
 use uuid::{Builder, Uuid};
@@ -17,6 +17,7 @@ use crate::engine::program::{Program, random_node};
 use crate::engine::step::{Changes, Fresh};
 use crate::error::RunError;
 use crate::state::{ChannelWrite, Values, Writes};
+use crate::turn::Turn;
 
 /// The channel of the engine's own that holds an input until it is applied.
 pub(in crate::engine) const START: &str = "__start__";
@@ -59,6 +60,8 @@ pub(in crate::engine) struct Clock {
     /// Units of 100 ns since October 1582, as in UUIDs.
     ticks: u64,
     node: [u8; 6],
+    /// What the clock shows, where it has been stopped.
+    stopped: Option<u64>,
 }
 
 /// 1970, in the ticks of UUIDs (RFC 9562).
@@ -68,17 +71,33 @@ impl Clock {
     /// A clock whose ids are greater than this one.
     pub(in crate::engine) fn after(floor: Option<Uuid>) -> Self {
         let ticks = floor.and_then(|id| id.get_timestamp()).map_or(0, |time| time.to_gregorian().0);
-        Self { ticks, node: random_node() }
+        Self { ticks, node: random_node(), stopped: None }
+    }
+
+    /// The clock of a turn: a turn that is done again makes the same ids, so that what its tasks hand to others under their keys is
+    /// recognized.
+    fn of_turn(self, turn: Option<&Turn>, namespace: &str) -> Self {
+        match turn.and_then(|turn| turn.clock(namespace)) {
+            Some((since_1970, node)) => Self { node, stopped: Some(ticks_of(since_1970)), ..self },
+            None => self,
+        }
     }
 
     pub(in crate::engine) fn id(&mut self, step: i64) -> Uuid {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now = UNIX_EPOCH_TICKS + now.as_secs() * 10_000_000 + u64::from(now.subsec_nanos() / 100);
+        let now = || ticks_of(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
+        let now = self.stopped.unwrap_or_else(now);
         self.ticks = now.max(self.ticks + 1);
         // The reference keeps the step, modulo 2^14, in the clock sequence of the id.
         let sequence = u16::try_from(step.rem_euclid(1 << 14)).unwrap_or_default();
         Builder::from_sorted_gregorian_timestamp(self.ticks, sequence, &self.node).into_uuid()
     }
+}
+
+/// A time since 1970, in the ticks of UUIDs.
+fn ticks_of(since_1970: Duration) -> u64 {
+    let ticks = since_1970.as_secs().saturating_mul(10_000_000) + u64::from(since_1970.subsec_nanos() / 100);
+    // There are 60 bits for them.
+    UNIX_EPOCH_TICKS.saturating_add(ticks).min((1 << 60) - 1)
 }
 
 /// The metadata of a step, for its checkpoint.
@@ -89,6 +108,12 @@ pub(crate) struct StepMetadata {
 }
 
 impl Journal {
+    /// In this turn, if it is part of one.
+    pub(crate) fn of_turn(mut self, turn: Option<&Turn>) -> Self {
+        self.clock = self.clock.of_turn(turn, &self.log.namespace);
+        self
+    }
+
     pub(crate) fn new<S: Values, C>(
         graph: &Program<S, C>,
         log: Arc<TaskLog>,

@@ -16,6 +16,9 @@ use super::{Run, StepKey};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::question::{Asker, Question, QuestionKind};
 
+/// Says what is wrong with an answer.
+type Check<'a> = Box<dyn Fn(&Value) -> Result<(), String> + Send + Sync + 'a>;
+
 /// A question that is being asked: [`Run::interrupt`]. Await it.
 #[must_use = "nothing is asked before this is awaited"]
 pub struct Interrupt<'a, A, C = ()> {
@@ -25,6 +28,7 @@ pub struct Interrupt<'a, A, C = ()> {
     due: Option<SystemTime>,
     default: Option<Result<Value, serde_json::Error>>,
     schema: Option<Value>,
+    check: Option<Check<'a>>,
     answer: PhantomData<fn() -> A>,
 }
 
@@ -34,7 +38,7 @@ impl<A, C> std::fmt::Debug for Interrupt<'_, A, C> {
     }
 }
 
-impl<A, C> Interrupt<'_, A, C> {
+impl<'a, A, C> Interrupt<'a, A, C> {
     /// Who has no answer at this time gets this one: whoever drives the thread gives it
     /// ([`CompiledGraph::sweeper`](crate::graph::CompiledGraph::sweeper), or a run that goes on with `()`). An answer that comes
     /// later is refused, as a second one is. The time is that of the first time the question was asked.
@@ -65,6 +69,18 @@ impl<A, C> Interrupt<'_, A, C> {
         self.schema = Some(schemars::schema_for!(A).to_value());
         self
     }
+
+    /// The same with a schema that is known at run time only.
+    pub fn with_schema(mut self, schema: Value) -> Self {
+        self.schema = Some(schema);
+        self
+    }
+
+    /// Says what is wrong with an answer, beyond its type. Such an answer is not taken, as one of another type.
+    pub fn check(mut self, check: impl Fn(&Value) -> Result<(), String> + Send + Sync + 'a) -> Self {
+        self.check = Some(Box::new(check));
+        self
+    }
 }
 
 impl<A: DeserializeOwned, C> Future for Interrupt<'_, A, C> {
@@ -93,7 +109,8 @@ impl<A: DeserializeOwned, C> Interrupt<'_, A, C> {
             return Err(NodeError::from_kind(NodeErrorKind::Interrupt(vec![question]), false));
         };
         self.run.note_personal();
-        A::deserialize(&answer).map_err(|error| {
+        let checked = self.check.as_ref().map_or(Ok(()), |check| check(&answer));
+        checked.and_then(|()| A::deserialize(&answer).map_err(|error| error.to_string())).map_err(|error| {
             let reason = format!("{answer} is no answer to `{}`: {error}", question.value);
             NodeError::from_kind(NodeErrorKind::WrongAnswer { question: Box::new(question), reason }, false)
         })
@@ -112,7 +129,7 @@ impl<C> Run<C> {
     /// checkpointer there is nothing to go on with. See [`Interrupt::until`] for a question that does not wait for ever.
     pub fn interrupt<A: DeserializeOwned>(&self, question: &impl Serialize) -> Interrupt<'_, A, C> {
         let value = Some(serde_json::to_value(question));
-        Interrupt { run: self, value, due: None, default: None, schema: None, answer: PhantomData }
+        Interrupt { run: self, value, due: None, default: None, schema: None, check: None, answer: PhantomData }
     }
 
     /// Waits until this time, across the ends of processes.

@@ -7,6 +7,11 @@ use super::{Run, Shared};
 impl<C> Run<C> {
     /// The same run with another context, which is a part of its own.
     pub(crate) fn narrowed<D>(&self, part: impl FnOnce(&C) -> D) -> Run<D> {
+        self.in_context(Arc::new(part(&self.shared.context)))
+    }
+
+    /// The same run with another context.
+    pub(crate) fn in_context<D>(&self, context: Arc<D>) -> Run<D> {
         let Shared {
             config,
             plan,
@@ -21,12 +26,13 @@ impl<C> Run<C> {
             home,
             anyone,
             personal,
+            scope,
             ..
         } = &*self.shared;
         // Both have the same ids: the one that tells runs without a saver apart is made before it is copied.
         self.shared.checkpoint_id(self.key.step);
         let shared = Shared {
-            context: Arc::new(part(&self.shared.context)),
+            context,
             config: config.clone(),
             plan: plan.clone(),
             namespace: namespace.clone(),
@@ -41,6 +47,7 @@ impl<C> Run<C> {
             home: home.clone(),
             anyone: anyone.clone(),
             personal: personal.clone(),
+            scope: scope.clone(),
         };
         Run {
             shared: Arc::new(shared),

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-use super::{Heartbeat, Plan, StepHome, StepLog, StepLogs, TaskKey};
+use super::{Heartbeat, Plan, Scope, StepHome, StepLog, StepLogs, TaskKey};
 use crate::config::Config;
 use crate::engine::log::task_log::TaskLog;
 use crate::engine::stream::emitter::EventSink;
@@ -65,6 +65,8 @@ pub(crate) struct Shared<C> {
     pub(crate) anyone: Option<Arc<Anyone>>,
     /// That of the task that runs this graph.
     pub(crate) personal: Option<Arc<Personal>>,
+    /// What the code around passes down.
+    pub(crate) scope: Option<Scope>,
 }
 
 /// Whether a task has used what may be one person's: the context, the configuration, an answer.
@@ -196,6 +198,11 @@ impl<C> Run<C> {
     pub fn idempotency_key(&self) -> String {
         let thread = self.config().thread_id().unwrap_or_default();
         format!("{thread}/{}/{}/{}", self.namespace().join("|"), self.superstep(), self.task_id())
+    }
+
+    /// Whether what the task does is stored, so that it may go on in another process: its run, or one around it, has a checkpointer.
+    pub fn is_durable(&self) -> bool {
+        self.shared.log.is_some() || self.shared.home.is_some()
     }
 
     /// Whether the task was begun before and goes on where it stopped: after an interrupt, a failure or a crash.

@@ -385,8 +385,10 @@ impl<C> Run<C> {
         let letter = letter.letter;
         let value = codec::decode(&letter.value).map_err(|error| {
             let (node, of) = (self.node(), type_name::<T>());
+            let (thread, id) = (&home.log.committer.lease.thread, letter.id);
             NodeError::permanent(format!(
-                "the signal `{name}` that node `{node}` waits for is no `{of}`: {error}; it stays in the mailbox of the thread"
+                "the signal `{name}` that node `{node}` waits for is no `{of}`: {error}; it stays in the mailbox of the thread: remove it \
+                 with `graph.discard(\"{thread}\", id)` or `hier discard {thread} {id}`, or let the node take its type"
             ))
         })?;
         let record = StepRecord { key, of: short_name::<T>(), value: letter.value };
@@ -466,7 +468,7 @@ fn short_name<T>() -> String {
 }
 
 /// A hash of what a value is as JSON, which does not depend on the order of an object's fields.
-fn hash<A: Serialize + ?Sized>(value: &A) -> Result<String, serde_json::Error> {
+pub(crate) fn hash<A: Serialize + ?Sized>(value: &A) -> Result<String, serde_json::Error> {
     fn canonical(value: &Value, text: &mut String) {
         match value {
             Value::Array(items) => {

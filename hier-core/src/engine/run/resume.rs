@@ -43,7 +43,9 @@ where
     let newest = newest(committer, config.checkpoint.is_some()).await.map_err(fail)?;
     let newest = newest.or(saved.as_ref().map(|saved| saved.checkpoint.id));
     let metadata = Arc::new(config.metadata.clone());
-    let journal = |known| Journal::new(&graph, log.clone(), metadata, Arc::new(BTreeMap::new()), known);
+    let journal = |known| {
+        Journal::new(&graph, log.clone(), metadata, Arc::new(BTreeMap::new()), known).of_turn(config.turn.as_deref())
+    };
     runner.breakpoints = Breakpoints::configured(&graph.plan, &config)?;
     runner.position.ledger.keep_notes(&graph.channels, &[]);
     let place = Place { graph: &*graph, saver: &committer.saver, thread: &thread, namespace: &[] };
@@ -146,7 +148,7 @@ where
     records.extend(caller_record(runner, &pending, checkpoint.id, given.anyone.as_ref(), command)?);
     runner.apply_command(writes, vec![destinations])?;
     store_now(runner, records).await?;
-    runner.start_at(checkpoint.step.saturating_add(1));
+    runner.take_up_at(checkpoint.step.saturating_add(1));
     if forks {
         runner.fork().await?;
     }
@@ -253,7 +255,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
 
     /// A new input follows step `step − 1`: it is stored, then applied.
     pub(in crate::engine) async fn begin_durably(&mut self, input: Writes<S>, step: i64) -> Result<(), RunError> {
-        self.start_at(step);
+        self.enter_at(step);
         let input = self.entered(input).await?;
         let agenda = Agenda { start: true, ..self.position.agenda(&self.task.graph)? };
         let metadata = StepMetadata { step, source: Source::Input, agenda };

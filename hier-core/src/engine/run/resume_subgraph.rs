@@ -47,7 +47,11 @@ where
     let (graph, metadata) = (runner.task.graph.clone(), Arc::new(metadata));
     let parents = runner.task.run.shared.parents.clone().unwrap_or_default();
     let (keeper, level) = (task.run.shared.log.clone().filter(|_| keeps), last_level(&log.namespace));
-    let journal = |known| Journal::new(&graph, log.clone(), metadata, parents, known).kept_by(keeper, level);
+    let turn = runner.turn().cloned();
+    let journal = |known| {
+        let journal = Journal::new(&graph, log.clone(), metadata, parents, known).of_turn(turn.as_deref());
+        journal.kept_by(keeper, level)
+    };
     runner.position.ledger.keep_notes(&graph.channels, &[]);
     let (checkpointer, thread) = (&log.committer.saver, log.committer.lease.thread.clone());
     // Of a call that is the first of its namespace nothing is stored inside it either.
@@ -94,7 +98,7 @@ where
         runner.offer_answer();
         return Ok(());
     }
-    runner.start_at(step);
+    runner.take_up_at(step);
     let anyone = runner.task.run.shared.anyone.clone();
     let resumed = Resumed { pending, mode: Mode::GoOn, anyone, open: open_inside(task) };
     runner.resume(Some(resumed), checkpoint.source);

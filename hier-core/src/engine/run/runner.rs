@@ -18,6 +18,7 @@ use crate::engine::stream::outcome::StopReason;
 use crate::error::{NodeError, NodeErrorKind, RunError};
 use crate::question::Question;
 use crate::state::{Steps, Values, Writes};
+use crate::turn::Turn;
 
 /// One run of one graph.
 pub(crate) struct Runner<S: Values, C> {
@@ -44,6 +45,9 @@ pub(crate) enum End {
     /// A node returned a command for the parent.
     Parent(usize, Box<dyn ParentCommand>),
 }
+
+/// Why a run stops at the end of a turn.
+pub(in crate::engine) const END_OF_TURN: &str = "the end of a turn";
 
 pub(in crate::engine) type TaskResult<S> = Result<Done<S>, NodeError>;
 
@@ -88,6 +92,28 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         self.stop = step.saturating_add(limit + 1).min(i64::MAX - 1);
     }
 
+    /// The graph is entered at this step.
+    pub(in crate::engine) fn enter_at(&mut self, step: i64) {
+        self.start_at(step);
+        if let Some(turn) = self.turn() {
+            turn.enters(&self.task.run.shared.namespace, self.stop);
+        }
+    }
+
+    /// The graph is taken up at this step. Over the turns of a run its steps are counted together.
+    pub(in crate::engine) fn take_up_at(&mut self, step: i64) {
+        self.start_at(step);
+        if let Some(turn) = self.turn() {
+            self.stop = turn.takes_up(&self.task.run.shared.namespace, self.stop);
+        }
+    }
+
+    /// The turn of the run, where a cluster drives it.
+    #[inline]
+    pub(in crate::engine) fn turn(&self) -> Option<&Arc<Turn>> {
+        self.task.run.shared.config.turn.as_ref()
+    }
+
     /// A runner at the stored position of the thread.
     pub(super) fn take_up(&mut self, journal: Journal, state: S, position: Position<S>) {
         self.journal = Some(Box::new(journal));
@@ -101,8 +127,11 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         if let Some(breakpoints) = &mut self.breakpoints {
             breakpoints.disarm();
         }
-        self.emit_values();
-        self.emit_checkpoint(self.step - 1, source);
+        // What was told at the end of the turn before is not told again.
+        if self.turn().is_none_or(|turn| !turn.goes_on()) {
+            self.emit_values();
+            self.emit_checkpoint(self.step - 1, source);
+        }
     }
 
     /// The state as it is. A clone only if somebody else still holds it.
@@ -216,6 +245,9 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             && breakpoints.stops_before(self.position.nodes())
         {
             return Some(self.break_at(StopReason::Before(self.next())));
+        }
+        if self.turn().is_some_and(|turn| turn.ends(self.is_child())) {
+            return Some(End::Stopped(StopReason::Drained(END_OF_TURN.to_owned())));
         }
         self.drained().map(|reason| End::Stopped(StopReason::Drained(reason)))
     }

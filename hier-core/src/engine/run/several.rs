@@ -8,11 +8,14 @@ use crate::engine::durable::resumed::{Before, Resumed};
 use crate::engine::pool::Batch;
 use crate::engine::program::{By, Checkpoints, Done, Inbox, Task, TaskKey};
 use crate::engine::run::piece::{Ended, Tasks, ended};
-use crate::engine::run::runner::{End, Runner};
+use crate::engine::run::runner::{END_OF_TURN, End, Runner};
 use crate::engine::step::{Applied, StepTasks};
 use crate::engine::stream::event::{Event, NodeUpdate, StreamMode};
+use crate::engine::stream::outcome::StopReason;
 use crate::error::{NodeError, NodeErrorKind, RunError};
+use crate::question::Question;
 use crate::state::{Update, Values};
+use crate::turn::{Part, Turn};
 
 /// What is known of a step that is taken up again.
 struct Known<S: Values> {
@@ -29,8 +32,13 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     pub(in crate::engine) async fn several(&mut self) -> Result<Option<End>, RunError> {
         let step = self.position.step(self.step);
         self.check_calls(&step)?;
-        self.tell_started(&step);
-        let known = self.resumed.take().map(|resumed| self.known(&step, &resumed)).transpose()?;
+        // A part of a step that has begun in another turn: that was told there.
+        let quiet = self.turn().is_some_and(|turn| turn.part_of(&self.task.run.shared.namespace).is_some());
+        if !quiet {
+            self.tell_started(&step);
+        }
+        let offered = self.resumed.as_ref().is_some_and(|resumed| resumed.anyone.is_some());
+        let known = self.resumed.take().map(|resumed| self.known(&step, &resumed, quiet)).transpose()?;
         if self.journal.is_none() && known.is_none() {
             let results = self.run_all(step, None).await?;
             return self.conclude(results.into_iter().map(|(_, result)| result));
@@ -40,7 +48,22 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             Some(Known { ended, open, slots }) => (ended, Some(open), slots),
             None => (Vec::new(), None, vec![0; keys.len()]),
         };
+        let mut open = open;
+        let mut part = None;
+        if let Some(turn) = self.turn().cloned() {
+            if !offered && self.spreads(&turn, &keys, open.as_deref()) {
+                return Ok(Some(End::Stopped(StopReason::Drained(END_OF_TURN.to_owned()))));
+            }
+            part = turn.part_of(&self.task.run.shared.namespace);
+            if let Some(part) = &part {
+                let all = || (0..keys.len()).map(|place| (place, Arc::default())).collect();
+                open = Some(self.divide(part, &keys, open.take().unwrap_or_else(all), &mut results));
+            }
+        }
         let places: Option<Vec<usize>> = open.as_ref().map(|open| open.iter().map(|(place, _)| *place).collect());
+        let turn = self.turn().cloned();
+        let count = open.as_ref().map_or(keys.len(), Vec::len);
+        let wide = turn.as_ref().filter(|_| count > 1).map(|turn| turn.widens());
         for (place, result) in self.run_all(step, open).await? {
             let place = places.as_ref().map_or(place, |places| places[place]);
             if let Ok(task) = &result {
@@ -49,7 +72,16 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             }
             results.push((place, result));
         }
+        drop(wide);
         results.sort_by_key(|(place, _)| *place);
+        if let (Some(Part::Task { task, .. }), Some(turn)) = (&part, &turn) {
+            let is_it = |place: usize| *self.task.graph.plan.path(keys[place]) == **task;
+            let ended = results.into_iter().find(|(place, _)| is_it(*place)).map(|(_, result)| result);
+            return self.end_of_task(turn, ended).map(Some);
+        }
+        if let (Some(_), Some(turn)) = (&part, &turn) {
+            turn.part_done();
+        }
         let concluded = self.conclude(results.into_iter().map(|(_, result)| result));
         if let Err(RunError::Reduce { .. } | RunError::Conflict { .. }) = &concluded {
             self.void(&keys, &slots).await?;
@@ -58,7 +90,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     }
 
     /// What is known of the tasks of a step that is taken up again.
-    fn known(&self, step: &StepTasks, resumed: &Resumed) -> Result<Known<S>, RunError> {
+    fn known(&self, step: &StepTasks, resumed: &Resumed, quiet: bool) -> Result<Known<S>, RunError> {
         let (graph, thread) = (&*self.task.graph, self.task.run.shared.config.thread_id().unwrap_or_default());
         let reader = Reader { graph, thread };
         let mut known = Known { ended: Vec::new(), open: Vec::new(), slots: Vec::new() };
@@ -66,11 +98,13 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             known.slots.push(resumed.free_slot(&graph.plan.path(key)));
             match resumed.task(&reader, &*self.task.state, key)? {
                 Before::Done(done) => {
-                    self.tell_cached(key.node, &done);
+                    if !quiet {
+                        self.tell_cached(key.node, &done);
+                    }
                     known.ended.push((place, ended(key, Ok(done))));
                 }
                 Before::Waits(questions) => {
-                    if let Some(emitter) = &self.emitter {
+                    if let Some(emitter) = self.emitter.as_ref().filter(|_| !quiet) {
                         emitter.interrupted(&questions);
                     }
                     let error = NodeError::from_kind(NodeErrorKind::Interrupt(questions), false);
@@ -111,6 +145,66 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         let node = if done.by == By::Handler { format!("__error_handler__{name}") } else { name.to_owned() };
         let update = S::Update::from_writes(done.writes.clone());
         emitter.emit(Event::Updates(NodeUpdate { node, update, cached: true }));
+    }
+
+    /// Whether the open tasks of the step are to be done elsewhere.
+    fn spreads(&self, turn: &Turn, keys: &[TaskKey], open: Option<&[(usize, Arc<Inbox>)]>) -> bool {
+        if self.task.run.shared.anyone.as_ref().is_some_and(|anyone| anyone.waits()) {
+            // The answer is for the first that asks, and only here it is seen which that is.
+            return false;
+        }
+        let plan = &self.task.graph.plan;
+        let is_open = |place: &usize| open.is_none_or(|open| open.iter().any(|(other, _)| other == place));
+        let away = (0..keys.len()).filter(|place| is_open(place) && turn.sends_away(plan.name(keys[*place].node)));
+        turn.spreads(&self.task.run.shared.namespace, away.map(|place| plan.path(keys[place])).collect())
+    }
+
+    /// The tasks that run in a turn which does a part of the step. How the others ended that are known to have ended is added to
+    /// the results.
+    fn divide(
+        &self,
+        part: &Part,
+        keys: &[TaskKey],
+        open: Vec<(usize, Arc<Inbox>)>,
+        results: &mut Vec<(usize, Ended<S>)>,
+    ) -> Vec<(usize, Arc<Inbox>)> {
+        let plan = &self.task.graph.plan;
+        let mut runs = Vec::new();
+        for (place, inbox) in open {
+            let path = plan.path(keys[place]);
+            let asked = || inbox.questions.iter().filter(|question| !question.answered).cloned().collect();
+            let ended: Vec<Question> = match part {
+                Part::Task { task, .. } if *task == path => {
+                    runs.push((place, inbox));
+                    continue;
+                }
+                Part::Task { .. } => continue,
+                Part::Rest { stopped, .. } if stopped.contains(&path) => Vec::new(),
+                Part::Rest { .. } if inbox.questions.iter().any(|question| !question.answered) => asked(),
+                Part::Rest { .. } => {
+                    runs.push((place, inbox));
+                    continue;
+                }
+            };
+            let error = NodeError::from_kind(NodeErrorKind::Interrupt(ended), false);
+            results.push((place, Err((keys[place].node, error))));
+        }
+        runs
+    }
+
+    /// The end of a turn that did one task. One that has ended before, in a turn of which nobody heard, has ended.
+    fn end_of_task(&self, turn: &Turn, ended: Option<Ended<S>>) -> Result<End, RunError> {
+        let stopped = || End::Stopped(StopReason::Drained(END_OF_TURN.to_owned()));
+        match ended {
+            None | Some(Ok(_)) => {}
+            Some(Err((node, error))) => match error.kind() {
+                NodeErrorKind::Interrupt(asked) if asked.is_empty() => return Ok(self.stopped_inside()),
+                NodeErrorKind::Interrupt(asked) => return Ok(End::Interrupted(asked.clone())),
+                _ => return Err(self.failed(node, error)),
+            },
+        }
+        turn.part_done();
+        Ok(stopped())
     }
 
     /// Runs the tasks of a step, or those of them that are open, and returns how they ended, in order.

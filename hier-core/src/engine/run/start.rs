@@ -14,7 +14,7 @@ use crate::engine::durable::{check, due};
 use crate::engine::log::committer;
 use crate::engine::log::committer::Committer;
 use crate::engine::log::task_log::TaskLog;
-use crate::engine::program::{Attachments, GraphOutput, Input, Program, Shared};
+use crate::engine::program::{Attachments, GraphOutput, Input, Program, Scope, Shared};
 use crate::engine::run::resume;
 use crate::engine::run::runner::{End, Runner};
 use crate::engine::step::Breakpoints;
@@ -46,7 +46,7 @@ where
     let span = span(&name, config.thread_id(), graph.is_agent);
     let state = Arc::new((graph.initial)());
     let tracker = TaskTracker::new();
-    let mut shared = shared(&graph, context, config.clone(), Vec::new(), emitter.as_ref(), tracker.clone());
+    let mut shared = shared(&graph, context, config.clone(), Vec::new(), emitter.as_ref(), tracker.clone(), None);
     let committer = match &attached.saver {
         Some(saver) => {
             let admitted = Box::pin(admit(&graph, saver, &config, &input));
@@ -291,7 +291,9 @@ pub(super) fn shared<S: Values, C>(
     namespace: Vec<String>,
     emitter: Option<&Arc<Emitter<S>>>,
     tracker: TaskTracker,
+    outer: Option<&Scope>,
 ) -> Shared<C> {
+    let scope = graph.hooks.enter(outer, &context);
     let sink = emitter.map(|emitter| emitter.clone() as Arc<dyn EventSink>);
     let (plan, heartbeat, id) = (graph.plan.clone(), None, OnceLock::new());
     Shared {
@@ -310,5 +312,6 @@ pub(super) fn shared<S: Values, C>(
         home: None,
         anyone: None,
         personal: None,
+        scope,
     }
 }

@@ -27,12 +27,19 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     /// Stores a step that has been applied.
     pub(in crate::engine) async fn store_step(&mut self) -> Result<(), RunError> {
         let taken = if self.task.graph.inbox.is_some() { Box::pin(self.drain()).await? } else { Vec::new() };
-        let record = self.step_record(Source::Loop)?;
-        self.commit_drained(record.into_iter().collect(), taken).await?;
+        let record = self.step_record(Source::Loop)?.into_iter().collect();
+        if taken.is_empty() {
+            self.commit(record).await?;
+        } else {
+            Box::pin(self.commit_drained(record, taken)).await?;
+        }
         if self.emitter.is_some() {
             self.emit_checkpoint(self.step, Source::Loop);
         }
         self.offer_answer();
+        if let Some(turn) = self.turn() {
+            turn.stored(&self.task.run.shared.namespace);
+        }
         Ok(())
     }
 
@@ -59,8 +66,11 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     }
 
     fn no_message(&self, letter: Uuid, error: &CodecError) -> RunError {
-        let reason = format!("the message `{letter}` in its mailbox is nothing that the inbox takes any more: {error}");
         let thread = self.task.run.shared.config.thread_id().unwrap_or_default().to_owned();
+        let reason = format!(
+            "the message `{letter}` in its mailbox is nothing that the inbox takes any more: {error}; remove it with \
+             `graph.discard(\"{thread}\", id)` or `hier discard {thread} {letter}`, or let the channel take it"
+        );
         RunError::Incompatible { graph: self.graph_name(), thread, reason }
     }
 

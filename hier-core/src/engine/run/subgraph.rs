@@ -214,7 +214,8 @@ where
     namespace.push(level::level_of(task).await.map_err(subgraph_error)?);
     let emitter = outer.sink.as_deref().and_then(EventSink::for_subgraphs);
     let emitter = emitter.map(|(root, modes)| Arc::new(Emitter::nested(root, modes, namespace.clone())));
-    let mut shared = shared(graph, context, outer.config.clone(), namespace, emitter.as_ref(), outer.tracker.clone());
+    let (config, tracker, scope) = (outer.config.clone(), outer.tracker.clone(), outer.scope.as_ref());
+    let mut shared = shared(graph, context, config, namespace, emitter.as_ref(), tracker, scope);
     if graph.is_part
         && let Some(outer) = &outer.sink
     {

@@ -31,6 +31,14 @@ struct Entry<W> {
     bytes: usize,
 }
 
+impl<W> Entry<W> {
+    /// The place of the first entry of a channel that was written after this number. Numbers rise within a channel: what was
+    /// written long ago is not looked at again by each checkpoint.
+    fn first_after(entries: &[Self], number: u64) -> usize {
+        entries.partition_point(|entry| entry.number <= number)
+    }
+}
+
 /// What the next checkpoint stores of it.
 #[derive(Debug)]
 pub(crate) struct Fresh<W> {
@@ -87,7 +95,8 @@ impl<W: ChannelWrite> Returns<W> {
     pub(crate) fn fresh(&self) -> Fresh<W> {
         let whole = self.anew || self.bytes > 2 * self.live + BORNE;
         let after = if whole { 0 } else { self.stored };
-        let mut entries: Vec<_> = self.channels.iter().flatten().filter(|entry| entry.number > after).collect();
+        let mut entries: Vec<_> =
+            self.channels.iter().flat_map(|entries| &entries[Entry::first_after(entries, after)..]).collect();
         entries.sort_unstable_by_key(|entry| entry.number);
         Fresh { writes: entries.into_iter().map(|entry| entry.write.clone()).collect(), whole, sizes: Vec::new() }
     }
@@ -99,7 +108,12 @@ impl<W: ChannelWrite> Returns<W> {
             (self.bytes, self.live, self.anew) = (0, 0, false);
         }
         self.stored = self.last;
-        let mut entries: Vec<_> = self.entries_mut().filter(|entry| entry.number > after).collect();
+        let mut entries: Vec<_> = (self.channels.iter_mut())
+            .flat_map(|entries| {
+                let first = Entry::first_after(entries, after);
+                &mut entries[first..]
+            })
+            .collect();
         entries.sort_unstable_by_key(|entry| entry.number);
         for (entry, bytes) in entries.into_iter().zip(&fresh.sizes) {
             entry.bytes = *bytes;

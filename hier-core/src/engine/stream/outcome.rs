@@ -2,10 +2,12 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::question::Question;
 
 /// How a run ended, with the graph's state or its `output:` view.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[must_use = "a run can end without having finished"]
 pub enum Outcome<S> {
     /// Nothing was left to do.
@@ -17,7 +19,7 @@ pub enum Outcome<S> {
 }
 
 /// A run that waits for answers.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Interrupted<S> {
     /// The state as of the last step that was completed.
@@ -29,7 +31,7 @@ pub struct Interrupted<S> {
 }
 
 /// A run that was stopped between two steps.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Stopped<S> {
     /// The state as of the last step that was completed.
@@ -41,7 +43,7 @@ pub struct Stopped<S> {
 }
 
 /// Why a run was stopped.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum StopReason {
     /// [`RunControl::request_drain`](crate::RunControl::request_drain) was called, with this reason.

@@ -20,21 +20,34 @@ mod mermaid;
 mod model;
 mod plane;
 mod rank;
+mod request;
 mod svg;
 
 use hier_spec::GraphSpec;
 
+pub use request::{REQUEST, on_request};
+
 /// The graph as a Mermaid flowchart, in the reference's format.
 pub fn mermaid(spec: &GraphSpec) -> String {
-    mermaid::draw(&model::picture(spec))
+    mermaid::draw(&model::picture(spec, &|_| true))
 }
 
 /// The graph in DOT, the language of Graphviz.
 pub fn dot(spec: &GraphSpec) -> String {
-    dot::draw(&model::picture(spec), &spec.name)
+    dot::draw(&model::picture(spec, &|_| true), &spec.name)
 }
 
 /// The graph as an SVG picture.
+///
+/// Its parts can be found again by a page that shows it: each node is a `g` of the class `node` (`terminal` too for START and END),
+/// each graph inside a `g` of the class `frame`, both with the path of names from the root as a JSON list in `data-path`; edges have
+/// the class `edge`, their labels `label`, and the paper `ground`.
 pub fn svg(spec: &GraphSpec) -> String {
-    svg::draw(&model::picture(spec), &spec.name)
+    svg_opened(spec, |_| true)
+}
+
+/// The same with only those graphs inside opened, by the paths of their nodes, that `open` names. The others are nodes of the class
+/// `closed`.
+pub fn svg_opened(spec: &GraphSpec, open: impl Fn(&[String]) -> bool) -> String {
+    svg::draw(&model::picture(spec, &open), &spec.name)
 }

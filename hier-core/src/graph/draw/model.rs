@@ -15,6 +15,8 @@ pub(super) struct Node {
     pub(super) frame: Option<usize>,
     /// Its options, as `(key, value)`.
     pub(super) notes: Vec<(&'static str, &'static str)>,
+    /// Whether it runs a graph that is not opened.
+    pub(super) closed: bool,
     kept: bool,
 }
 
@@ -103,15 +105,18 @@ impl Picture {
     }
 }
 
-/// The graph and all graphs inside it.
-pub(super) fn picture(spec: &GraphSpec) -> Picture {
+/// Says which of the graphs inside are opened, by the paths of their nodes.
+pub(super) type Open<'a> = &'a dyn Fn(&[String]) -> bool;
+
+/// The graph and the graphs inside it that are opened.
+pub(super) fn picture(spec: &GraphSpec, open: Open<'_>) -> Picture {
     let mut picture = Picture::default();
-    add_graph(&mut picture, spec, None);
+    add_graph(&mut picture, spec, None, open);
     compact(picture)
 }
 
 /// Adds a graph inside a frame. Returns its START, and its END if anything leads there.
-fn add_graph(picture: &mut Picture, spec: &GraphSpec, frame: Option<usize>) -> (usize, Option<usize>) {
+fn add_graph(picture: &mut Picture, spec: &GraphSpec, frame: Option<usize>, open: Open<'_>) -> (usize, Option<usize>) {
     let lines = lines(spec);
     let start = add_node(picture, START, frame, Vec::new());
     for (index, node) in spec.nodes.iter().enumerate() {
@@ -132,7 +137,7 @@ fn add_graph(picture: &mut Picture, spec: &GraphSpec, frame: Option<usize>) -> (
     }
     for (index, node) in spec.nodes.iter().enumerate() {
         if let Some(nested) = &node.nested {
-            expand(picture, start + 1 + index, nested.spec());
+            expand(picture, start + 1 + index, nested.spec(), open);
         }
     }
     (start, end)
@@ -145,7 +150,7 @@ fn add_node(
     notes: Vec<(&'static str, &'static str)>,
 ) -> usize {
     let path = inside(picture, frame, name);
-    picture.nodes.push(Node { name: name.to_owned(), path, frame, notes, kept: true });
+    picture.nodes.push(Node { name: name.to_owned(), path, frame, notes, closed: false, kept: true });
     picture.nodes.len() - 1
 }
 
@@ -155,14 +160,18 @@ fn inside(picture: &Picture, frame: Option<usize>, name: &str) -> Vec<String> {
     path
 }
 
-/// Puts the graph that a node runs in the node's place.
-fn expand(picture: &mut Picture, node: usize, spec: &GraphSpec) {
+/// Puts the graph that a node runs in the node's place, if it is opened.
+fn expand(picture: &mut Picture, node: usize, spec: &GraphSpec, open: Open<'_>) {
+    if !open(&picture.nodes[node].path) {
+        picture.nodes[node].closed = true;
+        return;
+    }
     let before = (picture.nodes.len(), picture.edges.len(), picture.frames.len());
     let (name, parent, notes) =
         (picture.nodes[node].name.clone(), picture.nodes[node].frame, picture.nodes[node].notes.clone());
     let path = inside(picture, parent, &name);
     picture.frames.push(Frame { name, path, parent, notes });
-    let (start, end) = add_graph(picture, spec, Some(before.2));
+    let (start, end) = add_graph(picture, spec, Some(before.2), open);
     let Some(end) = end.filter(|_| !spec.nodes.is_empty()) else {
         picture.nodes.truncate(before.0);
         picture.edges.truncate(before.1);

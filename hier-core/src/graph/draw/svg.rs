@@ -6,7 +6,7 @@ use super::model::{Node, Picture, remark};
 use super::plane::{Area, At, Curve, EDGE_FONT, LINE, NODE_FONT, Plane, folded, place, text_size};
 
 const STYLE: &str = "<defs><marker id=\"arrow\" viewBox=\"0 0 10 8\" refX=\"10\" refY=\"4\" markerWidth=\"9\" \
-markerHeight=\"8\" orient=\"auto-start-reverse\"><path d=\"M0 0 L10 4 L0 8 z\" fill=\"#333\"/></marker></defs>\n";
+markerHeight=\"8\" orient=\"auto-start-reverse\"><path class=\"arrow\" d=\"M0 0 L10 4 L0 8 z\" fill=\"#333\"/></marker></defs>\n";
 const NODE: &str = "fill=\"#f2f0ff\" stroke=\"#7c6fd0\"";
 const START_OR_END: &str = "fill=\"#bfb6fc\" stroke=\"#7c6fd0\"";
 /// The background of an edge label.
@@ -89,6 +89,7 @@ fn overlap(a: Area, b: Area) -> bool {
 fn write(picture: &Picture, name: &str, labels: &[String], plane: &Plane, frames: &[Area]) -> String {
     let mut svg = head(name, bounds(plane, frames));
     for (frame, area) in picture.frames.iter().zip(frames) {
+        open(&mut svg, "frame", &frame.path);
         rect(&mut svg, *area, FRAME, 6., title(&frame.name));
         let notes: Vec<String> = frame.notes.iter().map(|note| format!(", {}", remark(*note))).collect();
         // There is room for one line.
@@ -96,18 +97,28 @@ fn write(picture: &Picture, name: &str, labels: &[String], plane: &Plane, frames
         let name = format!("{}{}", name.lines().next().unwrap_or_default(), notes.concat());
         let at = At { x: area.from.x + text_size(&name, EDGE_FONT).x / 2. + 4., y: area.from.y + AROUND };
         text(&mut svg, at, &name, EDGE_FONT);
+        svg.push_str("</g>\n");
     }
     for line in &plane.curves {
         curve(&mut svg, line);
     }
     for ((node, area), label) in picture.nodes.iter().zip(&plane.nodes).zip(labels) {
         let (look, round) = if node.is_terminal() { (START_OR_END, 16.) } else { (NODE, 5.) };
+        let class = match (node.is_terminal(), node.closed) {
+            (true, _) => "node terminal",
+            (false, true) => "node closed",
+            (false, false) => "node",
+        };
+        open(&mut svg, class, &node.path);
         rect(&mut svg, *area, look, round, title(node.shown()));
         text(&mut svg, area.middle(), label, NODE_FONT);
+        svg.push_str("</g>\n");
     }
     for (at, label) in &plane.labels {
+        svg.push_str("<g class=\"label\">\n");
         rect(&mut svg, Area::around(*at, text_size(label, EDGE_FONT)), LABEL, 3., None);
         text(&mut svg, *at, label, EDGE_FONT);
+        svg.push_str("</g>\n");
     }
     svg.push_str("</svg>\n");
     svg
@@ -119,7 +130,7 @@ fn head(name: &str, Area { from, to }: Area) -> String {
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
          viewBox=\"{x:.1} {y:.1} {width:.1} {height:.1}\" font-family=\"Helvetica, Arial, sans-serif\">\n\
-         <title>{}</title>\n{STYLE}<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
+         <title>{}</title>\n{STYLE}<rect class=\"ground\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
         escape(name)
     )
 }
@@ -130,6 +141,12 @@ fn bounds(plane: &Plane, frames: &[Area]) -> Area {
     let labels = plane.labels.iter().map(|(at, label)| Area::around(*at, text_size(label, EDGE_FONT)));
     let all = plane.nodes.iter().chain(frames).copied().chain(points).chain(labels);
     all.reduce(union).unwrap_or_default()
+}
+
+/// Begins a part that can be found again, by its path.
+fn open(svg: &mut String, class: &str, path: &[String]) {
+    let path = serde_json::Value::from(path).to_string();
+    let _ = writeln!(svg, "<g class=\"{class}\" data-path=\"{}\">", escape(&path));
 }
 
 /// A name that is shown in parts, for who points at it.
@@ -173,7 +190,8 @@ fn curve(svg: &mut String, curve: &Curve) {
     }
     let dash = if curve.dashed { " stroke-dasharray=\"5,4\"" } else { "" };
     let end = if curve.backwards { "marker-start" } else { "marker-end" };
-    let _ = writeln!(svg, "<path d=\"{path}\" fill=\"none\" stroke=\"#333\"{dash} {end}=\"url(#arrow)\"/>");
+    let _ =
+        writeln!(svg, "<path class=\"edge\" d=\"{path}\" fill=\"none\" stroke=\"#333\"{dash} {end}=\"url(#arrow)\"/>");
 }
 
 /// Text for XML, which has no place for most control characters.

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::DynInput;
@@ -12,7 +13,7 @@ use crate::error::RunError;
 use crate::state::{Values, Writes};
 
 /// A command as JSON: `{"resume": …, "update": …, "goto": …}`.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct DynCommand {
     /// The answer, or answers by the ids of their questions.

@@ -2,21 +2,23 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use async_trait::async_trait;
 use hier_spec::GraphSpec;
 use serde_json::{Map, Value, json};
+use uuid::Uuid;
 
 use super::decode::Decoder;
 use super::{DynGraph, DynInput, DynRun, DynSnapshot, DynTask, DynTell, DynUpdates, GraphSchemas, RunContext};
-use crate::checkpoint::{Checkpointer, ListQuery, WhenRunning};
+use crate::checkpoint::{Checkpointer, Letter, ListQuery, WhenRunning, codec};
 use crate::config::Config;
 use crate::engine::program::{Attachments, Program};
 use crate::engine::{
     self, Emitter, Event, Interrupted, Outcome, Ring, StateSnapshot, StateUpdate, Stopped, TaskSnapshot, state_json,
 };
 use crate::error::{NodeError, RunError};
-use crate::graph::CompiledGraph;
+use crate::graph::{CompiledGraph, due};
 use crate::runs::NewEvent;
 use crate::state::{Update, Values};
 
@@ -31,6 +33,24 @@ pub struct Erased<S: Values, C> {
 }
 
 impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
+    /// The channels as a JSON Schema: of those whose types implement `JsonSchema`, what they are.
+    fn state_schema(&self) -> Value {
+        let mut generator = schemars::generate::SchemaSettings::draft2020_12().into_generator();
+        let channels = self.inner.channels.iter().enumerate();
+        let properties: Map<String, Value> = channels
+            .map(|(channel, spec)| {
+                let schema = S::channel_schema(channel, &mut generator);
+                (spec.name.to_string(), schema.map_or_else(|| json!({}), Into::into))
+            })
+            .collect();
+        let mut state = json!({ "title": self.spec().name, "type": "object", "properties": properties });
+        let definitions = generator.take_definitions(true);
+        if !definitions.is_empty() {
+            state["$defs"] = Value::Object(definitions);
+        }
+        state
+    }
+
     /// The graph without its types: it takes JSON and returns JSON. The function makes the context of each run; what it returns
     /// as an error is the run's error.
     ///
@@ -51,9 +71,7 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
     /// # }
     /// ```
     pub fn erase(&self, context: impl Fn(&RunContext) -> Result<C, NodeError> + Send + Sync + 'static) -> Erased<S, C> {
-        let properties = self.inner.channels.iter().map(|spec| (spec.name.to_string(), json!({})));
-        let properties: Map<String, Value> = properties.collect();
-        let state = json!({ "title": self.spec().name, "type": "object", "properties": properties });
+        let state = self.state_schema();
         let schemas = GraphSchemas {
             input: Some(state.clone()),
             output: Some(state.clone()),
@@ -219,6 +237,44 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
         let revised = engine::revise(&self.program, &committer, &config, supersteps).await;
         committer.release().await;
         revised
+    }
+
+    fn names(&self) -> Vec<String> {
+        due::names(&self.program)
+    }
+
+    fn inbox(&self) -> Option<&str> {
+        self.program.inbox.map(|inbox| &*self.program.channels[inbox].name)
+    }
+
+    async fn send(
+        &self,
+        saver: Arc<dyn Checkpointer>,
+        thread: &str,
+        id: Uuid,
+        signal: Option<&str>,
+        value: &Value,
+    ) -> Result<bool, RunError> {
+        let graph = self.program.plan.graph();
+        let refused = |reason: String| RunError::Send { graph: graph.to_owned(), reason };
+        let value = codec::encode(value).map_err(|error| refused(format!("it cannot be stored: {error}")))?;
+        let letter = match signal {
+            Some(name) => Letter::signal(id, name, value),
+            None => Letter::message(id, self.program.fit(value).map_err(refused)?),
+        };
+        let posted = saver.post(thread, graph, letter).await;
+        posted.map_err(|error| RunError::Saver { graph: graph.to_owned(), error })
+    }
+
+    async fn is_due(
+        &self,
+        saver: Arc<dyn Checkpointer>,
+        thread: &str,
+        now: SystemTime,
+        again: Option<SystemTime>,
+    ) -> Result<bool, RunError> {
+        let config = Config::thread(thread).at(now);
+        due::is_due(&self.program, &saver, &config, again).await
     }
 }
 

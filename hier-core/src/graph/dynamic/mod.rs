@@ -62,6 +62,43 @@ pub trait DynGraph: Send + Sync + 'static {
         config: Config,
         supersteps: Vec<Vec<DynUpdates>>,
     ) -> Result<Config, RunError>;
+
+    /// The names under which its threads are stored: its own, and those that it had before it was renamed.
+    fn names(&self) -> Vec<String> {
+        vec![self.spec().name.to_string()]
+    }
+
+    /// The channel that takes messages from outside its runs, if it has one.
+    fn inbox(&self) -> Option<&str> {
+        None
+    }
+
+    /// Sends something to a thread from outside its runs, as [`send`](super::CompiledGraph::send) does: a message for the inbox, or
+    /// a signal of this name. False if something was sent with this id before.
+    async fn send(
+        &self,
+        saver: Arc<dyn Checkpointer>,
+        thread: &str,
+        id: Uuid,
+        signal: Option<&str>,
+        value: &Value,
+    ) -> Result<bool, RunError> {
+        let _ = (saver, thread, id, signal, value);
+        Err(RunError::Send { graph: self.spec().name.to_string(), reason: "it takes nothing from outside".to_owned() })
+    }
+
+    /// Whether a thread that is listed as due ([`Checkpointer::due`]) has something to go on with. If it has not, it is not listed
+    /// any more until it is due again; if it has, and `again` is given, it is not listed until then.
+    async fn is_due(
+        &self,
+        saver: Arc<dyn Checkpointer>,
+        thread: &str,
+        now: SystemTime,
+        again: Option<SystemTime>,
+    ) -> Result<bool, RunError> {
+        let _ = (saver, thread, now, again);
+        Ok(false)
+    }
 }
 
 /// What a graph's types look like: JSON Schemas. None where nothing is known.
@@ -100,7 +137,7 @@ impl RunContext {
 }
 
 /// What a run starts with.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum DynInput {
     /// A new input: an object of channel names, or a list of pairs of a name and a value.
     New(Value),
@@ -145,7 +182,7 @@ impl std::fmt::Debug for DynRun {
 }
 
 /// An update of a thread from outside.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct DynUpdates {
     /// What is written: an object of channel names, a list of pairs, or null.

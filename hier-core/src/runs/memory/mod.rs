@@ -183,11 +183,22 @@ impl RunStore for MemoryRuns {
             if let Some(id) = run.id.filter(|id| tables.runs.contains_key(id)) {
                 return Err(RunsError::Exists { kind: "run", id: id.to_string() });
             }
-            if !tables.threads.contains_key(&thread) {
-                tables.insert(Queue::thread_for(&run, now)?);
-            }
-            let mut queue = tables.queue(&thread)?;
+            let document = run.document.clone();
+            let made = !tables.threads.contains_key(&thread);
+            let mut queue = match tables.queue(&thread) {
+                Ok(queue) => queue,
+                Err(_) => Queue::new(Queue::thread_for(&run, now)?, Vec::new()),
+            };
             let run = queue.add(run, tables.last_number + 1, now)?;
+            if let Some(document) = document {
+                let (kind, id, revision) = (document.kind.clone(), document.id.clone(), document.revision);
+                if !tables.put_document(document, Some(revision)) {
+                    return Err(RunsError::Stale { kind, id });
+                }
+            }
+            if made {
+                tables.insert(queue.thread().clone());
+            }
             tables.last_number = run.number;
             (run, tables.store(queue, now))
         };
@@ -304,13 +315,7 @@ impl RunStore for MemoryRuns {
     }
 
     async fn put_document(&self, document: Document, replaces: Option<u64>) -> Result<bool, RunsError> {
-        let mut tables = self.tables();
-        let key = (document.kind.clone(), document.id.clone());
-        let stored = tables.documents.get(&key).map(|stored| stored.revision);
-        if stored == replaces {
-            tables.documents.insert(key, document.revision(stored.unwrap_or_default() + 1));
-        }
-        Ok(stored == replaces)
+        Ok(self.tables().put_document(document, replaces))
     }
 
     async fn remove_document(&self, kind: &str, id: &str) -> Result<bool, RunsError> {

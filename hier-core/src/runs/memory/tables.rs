@@ -50,7 +50,10 @@ impl Tables {
     /// Stores what has changed, and returns the runs whose checkpoints are to be deleted.
     pub(super) fn store(&mut self, queue: Queue, now: SystemTime) -> Vec<String> {
         let (row, change) = queue.changed();
-        let Change { put, removed, events, undone, ready, is_crowded } = change;
+        let Change { put, removed, events, undone, documents, ready, is_crowded } = change;
+        for document in documents {
+            self.put_document(document, None);
+        }
         let Some(entry) = self.threads.get_mut(&row.id) else { return undone };
         let first = row.last_event - events.len() as u64 + 1;
         entry.events.extend((first..).zip(events).map(|(number, event)| EventRow::new(number, now, event)));
@@ -77,6 +80,16 @@ impl Tables {
             self.ready.insert((time, entry.row.id.clone()));
         }
         undone
+    }
+
+    /// Stores a document in the place of this revision. False if another one is there.
+    pub(super) fn put_document(&mut self, document: Document, replaces: Option<u64>) -> bool {
+        let key = (document.kind.clone(), document.id.clone());
+        let stored = self.documents.get(&key).map(|stored| stored.revision);
+        if stored == replaces {
+            self.documents.insert(key, document.revision(stored.unwrap_or_default() + 1));
+        }
+        stored == replaces
     }
 
     pub(super) fn remove(&mut self, thread: &str) -> bool {

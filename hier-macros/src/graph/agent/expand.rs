@@ -46,7 +46,7 @@ pub(in super::super) fn items(model: &Model, agent: &Agent, state: &Type, contex
     // What is wrong already would be reported once more.
     let checks = (!agent.flawed).then(|| [stages(model, agent), policies(model, agent, state), names(model, agent)]);
     let checks = checks.into_iter().flatten();
-    let (builder, kind, name) = (builder(model, agent, state), kind(agent), &model.head.name);
+    let (builder, kind, name) = (builder(model, agent, state, context), kind(agent), &model.head.name);
     // One call, shown at the state's type: a state or context that is no agent's is reported there, and once.
     let make = quote_spanned! {state.span()=>
         __hier::agent::<#state, #context>(#kind, <#name as __hier::Graph>::SPEC, root, __hier_tell)
@@ -194,7 +194,7 @@ fn names(model: &Model, agent: &Agent) -> TokenStream {
 }
 
 /// The calls of the builder.
-fn builder(model: &Model, agent: &Agent, state: &Type) -> TokenStream {
+fn builder(model: &Model, agent: &Agent, state: &Type, context: &TokenStream) -> TokenStream {
     let set = |method: &str, value: &Option<Expr>| {
         let value = value.as_ref()?;
         let method = Ident::new(method, value.span());
@@ -224,6 +224,7 @@ fn builder(model: &Model, agent: &Agent, state: &Type) -> TokenStream {
     });
     let options = agent.options.as_ref().map(options);
     let tools = agent.tools.iter().map(|path| quote_spanned!(span(path)=> .tool(<#path as __hier::NamedTool>::TOOL)));
+    let toolsets = agent.toolsets.iter().map(|choose| quote_spanned!(choose.span()=> .toolset(#choose)));
     let subagents = agent.subagents.len();
     let stages = subagents + agent.front.len();
     let members = numbered(model, agent).map(|(number, _)| {
@@ -238,7 +239,12 @@ fn builder(model: &Model, agent: &Agent, state: &Type) -> TokenStream {
         quote!(.#method(#constant.subagent()))
     });
     let parallel = agent.parallel;
-    quote!(__agent #(#fields)* #options .parallel_subagents(#parallel) #into #answer #(#tools)* #(#members)*)
+    let layers = agent.layers.iter().map(|given| {
+        let layer = super::layers::layer(given, &state.to_token_stream(), context);
+        quote_spanned!(super::layers::span(given)=> .layer(#layer))
+    });
+    let parts = quote!(#into #answer #(#tools)* #(#toolsets)* #(#members)*);
+    quote!(__agent #(#fields)* #options #(#layers)* .parallel_subagents(#parallel) #parts)
 }
 
 /// `Some(PolicySpec { … })`, or `None`. With the path of the graph that it is for, the channels are looked up in both

@@ -3,4 +3,5 @@
 pub(super) mod ast;
 pub(super) mod check;
 pub(super) mod expand;
+pub(super) mod layers;
 pub(super) mod shape;

@@ -2,7 +2,8 @@
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{quote, quote_spanned};
-use syn::{Path, Type};
+use syn::spanned::Spanned;
+use syn::{ExprClosure, Path, Type};
 
 use super::super::ast::Node;
 use super::super::model::Model;
@@ -10,6 +11,8 @@ use super::code;
 
 /// The node for calls of tools that are not there, as `hier_core` names it.
 const UNKNOWN: &str = "unknown tool";
+/// The same, where toolsets may have them.
+const LISTED: &str = "listed tool";
 
 /// The graphs of all such nodes.
 pub(super) fn graphs(model: &Model, state: &Type, context: &TokenStream) -> TokenStream {
@@ -19,13 +22,14 @@ pub(super) fn graphs(model: &Model, state: &Type, context: &TokenStream) -> Toke
 
 fn graph(
     model: &Model,
-    (node, tools, ident): (&Node, &[Path], &Ident),
+    (node, (tools, toolsets), ident): (&Node, &(Vec<Path>, Vec<ExprClosure>), &Ident),
     state: &Type,
     context: &TokenStream,
 ) -> TokenStream {
     let (name, agent) = (syn::ext::IdentExt::unraw(&node.name).to_string(), &*model.spec.name);
+    let other = if toolsets.is_empty() { UNKNOWN } else { LISTED };
     let names = tools.iter().map(|path| quote_spanned!(code::span(path)=> <#path as __hier::NamedTool>::NAME));
-    let names: Vec<TokenStream> = names.chain([quote!(#UNKNOWN)]).collect();
+    let names: Vec<TokenStream> = names.chain([quote!(#other)]).collect();
     let each: Vec<usize> = (0..names.len()).collect();
     let made = tools.iter().map(|path| quote_spanned!(code::span(path)=> __hier::tool_of::<#state, #context, #path>()));
     let errors = node
@@ -33,8 +37,9 @@ fn graph(
         .tool_errors
         .as_ref()
         .map_or_else(|| quote!(::core::default::Default::default()), |(_, errors)| quote!(#errors));
+    let sets = toolsets.iter().map(|choose| quote_spanned!(choose.span()=> __hier::toolset_of::<#context, _>(#choose)));
     // A state without a conversation is shown at the node.
-    let parts = quote_spanned!(ident.span()=> __hier::tool_parts(#name, #agent, ::std::vec![#(#made),*], #errors));
+    let parts = quote_spanned!(ident.span()=> __hier::tool_parts(#name, #agent, ::std::vec![#(#made),*], ::std::vec![#(#sets),*], #errors));
     let last = tools.len();
     let doubled = tools.iter().enumerate().map(|(place, path)| {
         let tool = path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();

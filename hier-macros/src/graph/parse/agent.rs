@@ -4,9 +4,9 @@ use hier_spec::agent::AgentKind;
 use syn::parse::ParseStream;
 use syn::parse::discouraged::Speculative;
 use syn::spanned::Spanned;
-use syn::{Expr, Ident, Lit, LitBool, LitStr, Path, Result, Type, braced};
+use syn::{Expr, ExprClosure, Ident, Lit, LitBool, LitStr, Path, Result, Token, Type, braced};
 
-use super::super::agent::ast::{Agent, Attachment, Options, Policy};
+use super::super::agent::ast::{Agent, Attachment, Options, Policy, Tool, parted};
 use super::super::ast::{Body, Items};
 use super::{always, bracket, colon, doubled, list, name, no_such, skip_value};
 use crate::diag::Errors;
@@ -45,10 +45,14 @@ fn agent_field(input: ParseStream<'_>, word: &Ident, agent: &mut Agent, errors: 
         symbol::SYSTEM => agent.system = Some(input.parse()?),
         symbol::MODEL => agent.model = Some(model(input)?),
         symbol::OPTIONS => agent.options = Some(model_options(input, errors)?),
+        symbol::LAYERS => agent.layers = bracket(input, "a list of layers", errors, super::layers::layer)?.found,
         symbol::ANSWER => agent.answer = Some(answer(input)?),
         symbol::ANSWER_ATTEMPTS => agent.attempts = Some(at_least_one(input, "an agent", symbol::ANSWER_ATTEMPTS)?),
         symbol::REASONING => agent.reasoning = Some(input.parse()?),
-        symbol::TOOLS => agent.tools = bracket(input, "a list of tools", errors, |input, _| tool(input))?.found,
+        symbol::TOOLS => {
+            let tools = bracket(input, "a list of tools", errors, |input, _| tool(input))?.found;
+            (agent.tools, agent.toolsets) = parted(tools);
+        }
         symbol::TOOL_ERRORS => agent.tool_errors = Some(input.parse()?),
         symbol::MAX_ITERATIONS => agent.max_iterations = Some(iterations(input, "an agent")?),
         symbol::REPORTS_TO_SUPERVISOR => agent.reports = Some(input.parse()?),
@@ -114,8 +118,16 @@ fn model_options(input: ParseStream<'_>, errors: &mut Errors) -> Result<Options>
     Ok(Options::Fields(path.span(), fields.found))
 }
 
-/// The path of a tool, with an advice for what is often tried instead.
-pub(super) fn tool(input: ParseStream<'_>) -> Result<Path> {
+/// The path of a tool, or what chooses a toolset, with an advice for what is often tried instead.
+pub(super) fn tool(input: ParseStream<'_>) -> Result<Tool> {
+    if input.peek(Token![|]) || input.peek(Token![move]) {
+        let choose: ExprClosure = input.parse()?;
+        if choose.inputs.len() != 1 {
+            let message = "a toolset is chosen of the context, which is all that is known here: `|desk| &desk.crm`";
+            return Err(syn::Error::new_spanned(choose, message));
+        }
+        return Ok(Tool::Set(choose));
+    }
     if input.peek(LitStr) {
         return Err(input.error("a tool is the path of a `#[tool]` function, without quotes"));
     }
@@ -125,7 +137,7 @@ pub(super) fn tool(input: ParseStream<'_>) -> Result<Path> {
     if input.peek(syn::token::Paren) {
         return Err(input.error("a tool is named, not called: remove the parentheses"));
     }
-    Ok(path)
+    Ok(Tool::Named(path))
 }
 
 fn attachments(input: ParseStream<'_>, what: &str, errors: &mut Errors) -> Result<Vec<Attachment>> {

@@ -4,6 +4,7 @@
 mod agent;
 mod edge;
 mod head;
+mod layers;
 mod node;
 mod value;
 

@@ -2,8 +2,9 @@
 
 use syn::ext::IdentExt;
 use syn::parse::ParseStream;
-use syn::{Ident, Path, PathArguments, Result, Token, braced};
+use syn::{ExprClosure, Ident, Path, PathArguments, Result, Token, braced};
 
+use super::super::agent::ast::parted;
 use super::super::ast::{Node, Options};
 use super::{always, bracket, colon, doubled, list, names, no_such, skip_value, value};
 use crate::diag::Errors;
@@ -31,8 +32,11 @@ pub(super) fn node(input: ParseStream<'_>, errors: &mut Errors) -> Result<Node> 
     Ok(Node { name, path, tools, options })
 }
 
+/// The functions and the toolsets of a node that calls tools.
+type Tools = (Vec<Path>, Vec<ExprClosure>);
+
 /// `tools![lookup, refund]`: a path for the graph that is made of it, and the tools.
-fn tools(input: ParseStream<'_>, errors: &mut Errors) -> Result<Option<(Path, Vec<Path>)>> {
+fn tools(input: ParseStream<'_>, errors: &mut Errors) -> Result<Option<(Path, Tools)>> {
     if !(input.peek(Ident) && input.peek2(Token![!])) {
         return Ok(None);
     }
@@ -51,7 +55,7 @@ fn tools(input: ParseStream<'_>, errors: &mut Errors) -> Result<Option<(Path, Ve
             "a node without tools could call nothing: name one, `tools![lookup]`",
         ));
     }
-    Ok(Some((Path::from(word), found.found)))
+    Ok(Some((Path::from(word), parted(found.found))))
 }
 
 /// The path of a function or graph, with an advice for what is often tried instead.

@@ -27,6 +27,7 @@ pub(super) fn expand(model: &Model, names: &Names) -> TokenStream {
         let field = &flattened.field;
         quote!(__hier::Values::set_steps(&mut self.#field, __steps);)
     });
+    let channel_schema = channel_schema(model);
     let managed = !model.managed.is_empty();
     let inner_managed = model.flattened.as_ref().map(|flattened| {
         let ty = &flattened.ty;
@@ -49,10 +50,34 @@ pub(super) fn expand(model: &Model, names: &Names) -> TokenStream {
             fn channel(&self, __channel: ::core::primitive::usize) -> ::core::option::Option<&__hier::ChannelSpec> {
                 <Self as __hier::State>::CHANNELS.get(__channel)
             }
+            #channel_schema
             #[inline]
             fn set_steps(&mut self, __steps: __hier::Steps) {
                 #(#steps)*
                 #inner_steps
+            }
+        }
+    }
+}
+
+/// The schemas of the channels: of those whose types have one.
+fn channel_schema(model: &Model) -> TokenStream {
+    let own = model.channels.len();
+    let schemas =
+        each(model, |index, Channel { ty, .. }| quote!(#index => __hier::SchemaOf::<#ty>::TYPE.schema(__generator),));
+    let inner = if let Some(Flattened { ty, .. }) = &model.flattened {
+        quote!(<#ty as __hier::Values>::channel_schema(__channel - #own, __generator))
+    } else {
+        quote!(::core::option::Option::None)
+    };
+    quote! {
+        fn channel_schema(
+            __channel: ::core::primitive::usize,
+            __generator: &mut __hier::SchemaGenerator,
+        ) -> ::core::option::Option<__hier::Schema> {
+            match __channel {
+                #(#schemas)*
+                _ => #inner,
             }
         }
     }

@@ -1,0 +1,83 @@
+//! The Model Context Protocol, both ways: this program serves a graph as a tool over its standard input and output (`--serve`), and an
+//! agent starts it as a child and calls the tool. The graph asks something on its way: that is a question to the client, which
+//! becomes an interrupt of the agent's run, and the answer goes on with the same call.
+//!
+//! `cargo run --features mcp --example mcp`: a scripted model plays the agent's part, so no key is needed.
+
+use hier_core::checkpoint::MemorySaver;
+use hier_core::prelude::*;
+use hier_mcp::{Client, Question, Server};
+use hier_testkit::ScriptedModel;
+use serde_json::json;
+
+// What the server has: a workflow that asks before it books.
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Trip {
+    place: String,
+    booking: String,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Nights {
+    nights: u32,
+}
+
+graph! {
+    /// Books a trip to a place.
+    BookTrip<Trip> = Graph { nodes: [book], edges: [START >> book >> END] }
+}
+
+async fn book(state: &Trip, run: &Run) -> Result<TripUpdate> {
+    let asked = format!("How many nights in {}?", state.place);
+    let Nights { nights } = run.interrupt(&asked).schema().await?;
+    Ok(Trip::update().booking(format!("{nights} nights in {}", state.place)))
+}
+
+// What the agent has: the server.
+
+struct Office {
+    base: BaseContext,
+    travel: Client,
+}
+
+impl AsRef<BaseContext> for Office {
+    fn as_ref(&self) -> &BaseContext {
+        &self.base
+    }
+}
+
+graph! {
+    /// Answers with the help of the travel server.
+    Assistant<BaseState, Office> = Agent { tools: [|office| &office.travel] }
+}
+
+#[tokio::main]
+async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+    if std::env::args().any(|arg| arg == "--serve") {
+        return Ok(Server::new().graph("book_trip", BookTrip::compile(), ()).serve_stdio().await?);
+    }
+    // The child gets nothing of this process's environment.
+    let program = std::env::current_exe()?;
+    let travel = Client::stdio("travel", program.display().to_string()).arg("--serve").build()?;
+    let model = ScriptedModel::new([
+        Message::call("book_trip", json!({"place": "Rome"})),
+        Message::assistant("Your trip is booked."),
+    ]);
+    let office = || Office { base: BaseContext::new(model.clone()), travel: travel.clone() };
+    let assistant = Assistant::compile().checkpointer(MemorySaver::new());
+    let thread = || Config::thread("case-1");
+
+    let asked = assistant.invoke(Message::user("Book me a trip to Rome."), thread(), office()).await?;
+    let Outcome::Interrupted(asked) = asked else { return Err("nobody was asked".into()) };
+    let question: Question = asked.questions[0].parse()?;
+    println!("{} asks: {}", question.server, question.message);
+
+    // Here a person may think for a week: the call is not made again.
+    let out = assistant.invoke(Command::resume(json!({"nights": 3})), thread(), office()).await?;
+    for message in out.state().messages.iter().filter(|message| !message.text().is_empty()) {
+        println!("{}", message.text());
+    }
+    assert_eq!(out.state().current_agent_report, "Your trip is booked.");
+    Ok(())
+}

@@ -1,0 +1,161 @@
+//! `hier new`: makes a project that runs.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+
+/// The arguments of `hier new`.
+#[derive(Args, Debug)]
+pub struct New {
+    /// The folder of the project; its last part is the project's name.
+    #[arg(value_name = "FOLDER")]
+    pub folder: PathBuf,
+    /// What it is.
+    #[arg(long, value_enum, default_value_t = Kind::Graph)]
+    pub kind: Kind,
+    /// Depends on the `hier` of a checkout in this folder, instead of the release of this command's version.
+    #[arg(long, value_name = "FOLDER")]
+    pub path: Option<PathBuf>,
+    /// Depends on the `hier` of this repository.
+    #[arg(long, value_name = "URL", conflicts_with = "path")]
+    pub git: Option<String>,
+}
+
+/// What a project is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// A state graph that asks a person.
+    Graph,
+    /// A chat agent with a tool.
+    Agent,
+    /// The same as a service.
+    Server,
+}
+
+/// Why no project was made.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The name is none that a package can have.
+    #[error("`{0}` is no name of a package: use letters, digits, `_` and `-`, and begin with a letter")]
+    Name(String),
+    /// Something is there already.
+    #[error("`{0}` is there already and is not empty: give another folder")]
+    Taken(PathBuf),
+    /// The folder of `--path` is no checkout.
+    #[error("`{0}` is no checkout of hier: it has no `hier/Cargo.toml`")]
+    NoCheckout(PathBuf),
+    /// A file could not be written.
+    #[error("`{0}`: {1}")]
+    Write(PathBuf, io::Error),
+}
+
+/// A file of a project: where it stands, and its text, in which `{{name}}` and `{{crate}}` are filled in.
+type File = (&'static str, &'static str);
+
+macro_rules! template {
+    ($($place:literal),*) => { &[$(($place, include_str!(concat!("../templates/", $place)))),*] };
+}
+
+const GRAPH: &[File] = template!["graph/README.md", "graph/src/lib.rs", "graph/src/main.rs", "graph/tests/graph.rs"];
+const AGENT: &[File] = template![
+    "agent/README.md",
+    "agent/src/lib.rs",
+    "agent/src/stand_in.rs",
+    "agent/src/main.rs",
+    "agent/tests/agent.rs"
+];
+/// What a server has of its own; the rest is the agent's.
+const SERVER: &[File] = template!["server/README.md", "server/src/main.rs"];
+const IGNORED: &str = include_str!("../templates/gitignore");
+
+impl Kind {
+    /// Its files, each with its place in the project; of two for one place the later one counts.
+    fn files(self) -> impl Iterator<Item = File> {
+        let parts: &[&[File]] = match self {
+            Self::Graph => &[GRAPH],
+            Self::Agent => &[AGENT],
+            Self::Server => &[AGENT, SERVER],
+        };
+        let files = parts.iter().copied().flatten();
+        files.map(|(place, text)| (place.split_once('/').map_or(*place, |(_, place)| place), *text))
+    }
+
+    /// What it needs of hier.
+    fn features(self) -> &'static [&'static str] {
+        match self {
+            Self::Graph => &[],
+            Self::Agent => &["models", "sqlite"],
+            Self::Server => &["models", "server", "sqlite"],
+        }
+    }
+}
+
+/// Makes the project, and says on `out` what to do next.
+pub fn run(arguments: &New, out: &mut dyn Write) -> Result<(), Error> {
+    let New { folder, kind, path, git } = arguments;
+    let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
+    if !name.starts_with(|letter: char| letter.is_ascii_alphabetic()) || !name.chars().all(fits) || name == "hier" {
+        return Err(Error::Name(name));
+    }
+    let source = match (path, git) {
+        (Some(path), _) => format!("path = {:?}", checkout(path)?.display().to_string()),
+        (None, Some(git)) => format!("git = {git:?}"),
+        (None, None) => format!("version = {:?}", env!("CARGO_PKG_VERSION")),
+    };
+    if folder.read_dir().is_ok_and(|mut entries| entries.next().is_some()) || folder.is_file() {
+        return Err(Error::Taken(folder.clone()));
+    }
+    write(folder, "Cargo.toml", &manifest(&name, *kind, &source))?;
+    write(folder, ".gitignore", IGNORED)?;
+    for (place, text) in kind.files() {
+        let text = text.replace("{{name}}", &name).replace("{{crate}}", &name.replace('-', "_"));
+        write(folder, place, &text)?;
+    }
+    let told = writeln!(out, "made `{}`: go there, then `cargo run`, `cargo test`, `hier graph`", folder.display());
+    told.map_err(|error| Error::Write(folder.clone(), error))
+}
+
+/// The folder of the crate `hier` in a checkout.
+fn checkout(path: &Path) -> Result<PathBuf, Error> {
+    let hier = path.join("hier");
+    match hier.join("Cargo.toml").is_file().then(|| hier.canonicalize()) {
+        Some(Ok(hier)) => Ok(hier),
+        _ => Err(Error::NoCheckout(path.to_owned())),
+    }
+}
+
+fn manifest(name: &str, kind: Kind, source: &str) -> String {
+    let list = |features: &[&str]| features.iter().map(|it| format!("{it:?}")).collect::<Vec<_>>().join(", ");
+    let features = list(kind.features());
+    let json = if kind == Kind::Graph { "" } else { "serde_json = \"1\"\n" };
+    format!(
+        r#"[package]
+name = "{name}"
+version = "0.1.0"
+edition = "2024"
+publish = false
+
+[dependencies]
+# Features: sqlite and postgres (threads that outlive the process), models, server, testing, …
+hier = {{ {source}, default-features = false, features = [{features}] }}
+serde = {{ version = "1", features = ["derive"] }}
+{json}tokio = {{ version = "1", features = ["macros", "rt-multi-thread"] }}
+
+[dev-dependencies]
+hier = {{ {source}, default-features = false, features = ["testing"] }}
+
+# Backtraces have their lines, and a build takes a fraction of the time and space.
+[profile.dev]
+debug = "line-tables-only"
+"#
+    )
+}
+
+fn write(folder: &Path, place: &str, text: &str) -> Result<(), Error> {
+    let path = folder.join(place);
+    let written = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&path, text));
+    written.map_err(|error| Error::Write(path, error))
+}

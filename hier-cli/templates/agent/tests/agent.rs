@@ -1,0 +1,24 @@
+use {{crate}}::{Assistant, StandIn};
+use hier::prelude::*;
+use hier::testing::{ScriptedModel, Session};
+use serde_json::json;
+
+#[tokio::test]
+async fn it_looks_the_weather_up() {
+    let model = ScriptedModel::new([
+        Message::call("weather", json!({ "city": "Rome" })),
+        Message::assistant("It is sunny."),
+    ]);
+    let mut session = Session::new(&Assistant::compile(), move || BaseContext::new(model.clone()));
+    let run = session.say("What is the weather in Rome?").await;
+    run.assert_calls(["weather"]).assert_model_calls(..=2).assert_finished();
+    assert_eq!(run.calls()[0].result.as_deref(), Some("sunny in Rome"));
+}
+
+#[tokio::test]
+async fn the_stand_in_speaks_without_a_key() {
+    let mut session = Session::new(&Assistant::compile(), || BaseContext::new(StandIn));
+    let run = session.say("What is the weather in Rome?").await;
+    assert_eq!(run.assert_finished().current_agent_report, "It is sunny in Rome.");
+    assert_eq!(session.say("Thanks!").await.assert_finished().current_agent_report, "You said: Thanks!");
+}

@@ -1,0 +1,161 @@
+//! The commands that need no database: projects, drawings, completions, colors.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+fn hier(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hier"));
+    command.current_dir(folder).args(arguments).env_remove("NO_COLOR").output().expect("the command starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The folder of the workspace.
+fn checkout() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace")
+}
+
+#[test]
+fn a_new_project_has_what_its_kind_needs() {
+    let folder = TempDir::new().expect("a folder");
+    for (kind, features, files) in [
+        ("graph", "[]", &["tests/graph.rs"][..]),
+        ("agent", r#"["models", "sqlite"]"#, &["tests/agent.rs", "src/stand_in.rs"]),
+        ("server", r#"["models", "server", "sqlite"]"#, &["tests/agent.rs", "src/stand_in.rs"]),
+    ] {
+        let name = format!("my-{kind}");
+        let made = hier(folder.path(), &["new", &name, "--kind", kind]);
+        assert!(made.status.success(), "{}", text(&made.stderr));
+        assert!(text(&made.stdout).starts_with(&format!("made `{name}`")), "{}", text(&made.stdout));
+        let read = |file: &str| fs::read_to_string(folder.path().join(&name).join(file)).expect(file);
+        let manifest = read("Cargo.toml");
+        assert!(manifest.contains(&format!("name = \"{name}\"")), "{manifest}");
+        let version = env!("CARGO_PKG_VERSION");
+        let needs = format!("hier = {{ version = \"{version}\", default-features = false, features = {features} }}");
+        assert!(manifest.contains(&needs), "{manifest}");
+        assert!(read("src/main.rs").contains(&format!("use my_{kind}::")));
+        assert!(read("README.md").starts_with(&format!("# {name}\n")));
+        assert!(read(".gitignore").contains("/target"));
+        for file in files {
+            assert!(!read(file).contains("{{"), "{file}");
+        }
+        assert_eq!(read("src/main.rs").contains("Server::new()"), kind == "server");
+    }
+}
+
+#[test]
+fn a_new_project_can_depend_on_a_checkout_or_a_repository() {
+    let folder = TempDir::new().expect("a folder");
+    let path = checkout().to_str().expect("a text");
+    assert!(hier(folder.path(), &["new", "a", "--path", path]).status.success());
+    let manifest = fs::read_to_string(folder.path().join("a/Cargo.toml")).expect("the manifest");
+    let place = fs::canonicalize(checkout().join("hier")).expect("the crate").display().to_string();
+    assert_eq!(manifest.matches(&format!("hier = {{ path = {place:?}, ")).count(), 2, "{manifest}");
+    assert!(hier(folder.path(), &["new", "b", "--git", "https://example.org/hier"]).status.success());
+    let manifest = fs::read_to_string(folder.path().join("b/Cargo.toml")).expect("the manifest");
+    assert_eq!(manifest.matches("hier = { git = \"https://example.org/hier\", ").count(), 2, "{manifest}");
+}
+
+#[test]
+fn a_project_that_cannot_be_made_is_refused_and_nothing_is_written() {
+    let folder = TempDir::new().expect("a folder");
+    fs::create_dir(folder.path().join("taken")).expect("a folder");
+    fs::write(folder.path().join("taken/notes"), "mine").expect("a file");
+    for (arguments, message) in [
+        (&["new", "9lives"][..], "error: `9lives` is no name of a package"),
+        (&["new", "sub/two words"], "error: `two words` is no name of a package"),
+        (&["new", "hier"], "error: `hier` is no name of a package"),
+        (&["new", "taken"], "error: `taken` is there already and is not empty"),
+        (&["new", "x", "--path", "taken"], "error: `taken` is no checkout of hier"),
+    ] {
+        let output = hier(folder.path(), arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&output.stderr).starts_with(message), "{}", text(&output.stderr));
+    }
+    let left: Vec<_> = folder.path().read_dir().expect("the folder").flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(left, ["taken"]);
+    assert_eq!(fs::read_dir(folder.path().join("taken")).expect("the folder").count(), 1);
+}
+
+/// A package without dependencies, whose program is this.
+fn package(main: &str) -> TempDir {
+    let folder = TempDir::new().expect("a folder");
+    fs::write(
+        folder.path().join("Cargo.toml"),
+        "[package]\nname = \"small\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n",
+    )
+    .expect("the manifest");
+    fs::create_dir(folder.path().join("src")).expect("a folder");
+    fs::write(folder.path().join("src/main.rs"), main).expect("the program");
+    folder
+}
+
+/// A program that answers as `on_request` does, without the library.
+const ANSWERS: &str = r##"fn main() {
+    if std::env::args().nth(1).as_deref() == Some("--hier-graphs") { // as hier::graph::draw::on_request(…)
+        println!("{}", r#"[{"name":"one","mermaid":"m1","dot":"d1","svg":"s1"},{"name":"two","mermaid":"m2","dot":"d2","svg":"s2"}]"#);
+    }
+}
+"##;
+
+#[test]
+fn a_graph_is_drawn_in_the_form_that_is_wanted() {
+    let folder = package(ANSWERS);
+    for (arguments, drawn) in [
+        (&["graph", "--list"][..], "one\ntwo\n"),
+        (&["graph", "two"], "m2\n"),
+        (&["graph", "one", "--format", "dot"], "d1\n"),
+        (&["graph", "one", "--format", "svg", "--bin", "small"], "s1\n"),
+    ] {
+        let output = hier(folder.path(), arguments);
+        assert_eq!(
+            (output.status.code(), text(&output.stdout)),
+            (Some(0), drawn.to_owned()),
+            "{}",
+            text(&output.stderr)
+        );
+    }
+    for (arguments, message) in [
+        (&["graph"][..], "error: there are several graphs, name one: `one`, `two`"),
+        (&["graph", "tow"], "error: there is no graph `tow`; did you mean `two`?"),
+        (&["graph", "one", "--bin", "other"], "error: there is no such program here"),
+    ] {
+        let output = hier(folder.path(), arguments);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(message), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_program_that_does_not_answer_is_not_started() {
+    let folder = package("fn main() { std::fs::write(\"started\", \"\").unwrap(); }\n");
+    let output = hier(folder.path(), &["graph"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("put `hier::graph::draw::on_request(&[MyGraph::SPEC]);` first"));
+    assert!(!folder.path().join("started").exists());
+}
+
+#[test]
+fn each_shell_has_its_completions() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = hier(checkout(), &["completions", shell]);
+        assert!(output.status.success());
+        let script = text(&output.stdout);
+        for word in ["threads", "prune", "completions", "new", "graph"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+    }
+}
+
+#[test]
+fn colors_are_used_when_they_are_wanted() {
+    let said = |color: &str| text(&hier(checkout(), &["--color", color, "new", "9"]).stderr);
+    assert!(said("always").contains("\u{1b}[1m"), "{:?}", said("always"));
+    assert!(said("never").starts_with("error: "), "{:?}", said("never"));
+    assert_eq!(said("auto"), said("never"), "this is no terminal");
+}

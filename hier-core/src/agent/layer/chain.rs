@@ -1,0 +1,52 @@
+//! The way of a call of a model through layers.
+
+use std::fmt;
+
+use async_trait::async_trait;
+
+use super::call::{ModelCall, ModelReply, sign};
+use super::listed::Listed;
+use crate::error::NodeError;
+use crate::state::Values;
+
+/// What stands at the end of layers.
+#[async_trait]
+pub(in crate::agent) trait ModelEnd<S: Values, C>: Send + Sync {
+    async fn call(&self, call: ModelCall<'_, S, C>) -> Result<ModelReply<S>, NodeError>
+    where
+        C: Send + Sync + 'static;
+}
+
+/// What comes after a layer: the layers inside of it, then the model. A copy is the same.
+pub struct NextModel<'a, S: Values, C> {
+    pub(super) layers: &'a [Listed<S, C>],
+    pub(super) end: &'a dyn ModelEnd<S, C>,
+}
+
+impl<S: Values, C> Clone for NextModel<'_, S, C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S: Values, C> Copy for NextModel<'_, S, C> {}
+
+impl<S: Values, C> fmt::Debug for NextModel<'_, S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NextModel").field("layers", &self.layers).finish_non_exhaustive()
+    }
+}
+
+impl<S: Values, C: Send + Sync + 'static> NextModel<'_, S, C> {
+    /// Passes the call on. It may be passed on again, in the state in which it then is.
+    ///
+    /// Cancel safety: dropped before its end, the call is dropped, as a model's is.
+    pub async fn call(&self, call: ModelCall<'_, S, C>) -> Result<ModelReply<S>, NodeError> {
+        let Some((first, layers)) = self.layers.split_first() else { return self.end.call(call).await };
+        let mut site = call.site;
+        site.key = &first.key;
+        let mut reply = first.layer.model_call(call.at(site), NextModel { layers, end: self.end }).await?;
+        sign::<S>(&mut reply.writes, &first.key);
+        Ok(reply)
+    }
+}

@@ -1,0 +1,136 @@
+//! Webhooks: addresses that are told of the end of a run.
+//!
+//! Here what is to be told is kept: a delivery is stored in the transaction that ends its run, so that none is forgotten, and
+//! deleted once it was told. Telling it is for whoever speaks HTTP.
+
+use std::time::{Duration, SystemTime};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::RunStore;
+use super::document::Document;
+use super::error::RunsError;
+use super::run::Run;
+
+/// Deliveries: small, since all of them are looked at again and again.
+const KIND: &str = "webhook";
+/// The runs that they tell of, as they ended: a thread may be deleted before its webhook is told.
+const RUN: &str = "webhook_run";
+
+/// An address that is to be told of the end of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Delivery {
+    /// The id: that of the run.
+    pub id: String,
+    /// The address.
+    pub address: String,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// It is not tried before this.
+    pub next: SystemTime,
+    /// When the run ended.
+    pub created: SystemTime,
+    /// How often it was stored: whoever has seen the latest may try.
+    #[serde(skip)]
+    pub revision: u64,
+}
+
+/// What is stored when a run ends that has a webhook.
+pub(super) fn told_of(run: &Run, now: SystemTime) -> Vec<Document> {
+    let Some(address) = run.request.webhook.clone() else { return Vec::new() };
+    let id = run.id.to_string();
+    let delivery = Delivery { id: id.clone(), address, attempts: 0, next: now, created: now, revision: 0 };
+    let stored = serde_json::to_value(&delivery).and_then(|delivery| Ok((delivery, serde_json::to_value(run)?)));
+    match stored {
+        Ok((delivery, run)) => vec![Document::new(RUN, &*id, run), Document::new(KIND, id, delivery)],
+        Err(error) => {
+            tracing::warn!(run = id, %error, "the end of a run cannot be told to its webhook");
+            Vec::new()
+        }
+    }
+}
+
+/// The webhooks of a store that are still to be told.
+#[derive(Clone, Copy)]
+pub struct Webhooks<'a>(&'a dyn RunStore);
+
+impl<'a> Webhooks<'a> {
+    /// The webhooks of this store.
+    pub const fn of(store: &'a dyn RunStore) -> Self {
+        Self(store)
+    }
+
+    /// All that were not told yet.
+    pub async fn all(self) -> Result<Vec<Delivery>, RunsError> {
+        self.0.documents(KIND).await?.iter().map(delivery).collect()
+    }
+
+    /// Those that may be tried now, the oldest first.
+    pub async fn due(self, now: SystemTime) -> Result<Vec<Delivery>, RunsError> {
+        let mut all = self.all().await?;
+        all.retain(|delivery| delivery.next <= now);
+        all.sort_by(|a, b| a.created.cmp(&b.created).then_with(|| a.id.cmp(&b.id)));
+        Ok(all)
+    }
+
+    /// Claims a delivery for one attempt, and returns it with the run as it ended. Nobody else tries for so long; then it is
+    /// tried again, unless it was [told](Self::done). None if somebody else was faster.
+    pub async fn claim(
+        self,
+        delivery: &Delivery,
+        now: SystemTime,
+        lasts: Duration,
+    ) -> Result<Option<(Delivery, Run)>, RunsError> {
+        let mut claimed = delivery.clone();
+        claimed.attempts = claimed.attempts.saturating_add(1);
+        claimed.next = now.checked_add(lasts).unwrap_or(now);
+        if !self.put(&claimed).await? {
+            return Ok(None);
+        }
+        claimed.revision += 1;
+        let Some(run) = self.0.document(RUN, &delivery.id).await? else {
+            // Somebody has told it, and was stopped before the second of the two was deleted.
+            self.done(&claimed).await?;
+            return Ok(None);
+        };
+        Ok(Some((claimed, read(&run)?)))
+    }
+
+    /// It was told, or is given up.
+    pub async fn done(self, delivery: &Delivery) -> Result<(), RunsError> {
+        self.0.remove_document(RUN, &delivery.id).await?;
+        self.0.remove_document(KIND, &delivery.id).await.map(|_| ())
+    }
+
+    /// The claimed attempt has failed: it is tried again at this time.
+    pub async fn again(self, claimed: &Delivery, at: SystemTime) -> Result<(), RunsError> {
+        // If somebody else has claimed it meanwhile, theirs counts.
+        self.put(&Delivery { next: at, ..claimed.clone() }).await.map(|_| ())
+    }
+
+    async fn put(self, delivery: &Delivery) -> Result<bool, RunsError> {
+        let value = serde_json::to_value(delivery)
+            .map_err(|error| RunsError::Invalid(format!("a webhook cannot be stored: {error}")))?;
+        self.0.put_document(Document::new(KIND, &*delivery.id, value), Some(delivery.revision)).await
+    }
+}
+
+impl std::fmt::Debug for Webhooks<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Webhooks")
+    }
+}
+
+fn delivery(document: &Document) -> Result<Delivery, RunsError> {
+    Ok(Delivery { revision: document.revision, ..read(document)? })
+}
+
+fn read<T: DeserializeOwned>(document: &Document) -> Result<T, RunsError> {
+    let Document { kind, id, value, .. } = document;
+    let read = |value: Value| serde_json::from_value(value);
+    read(value.clone())
+        .map_err(|error| RunsError::Invalid(format!("what is stored of {kind} `{id}` cannot be read: {error}")))
+}

@@ -1,0 +1,68 @@
+//! The code of layers: calls of `AgentBuilder::layer`.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Expr, Path, PathArguments};
+
+use super::ast::Layer;
+use crate::symbol::Infer;
+
+/// The place at which what is wrong with a layer is shown.
+pub(super) fn span(layer: &Layer) -> Span {
+    match layer {
+        Layer::Fields(path, _) | Layer::Literal(path, _) | Layer::Made(path, ..) | Layer::Wrapper(path, _) => {
+            path.span()
+        }
+        Layer::Method(receiver, _) => span(receiver),
+        Layer::Given(expression) => expression.span(),
+    }
+}
+
+/// A layer of agents over this state and context.
+pub(super) fn layer(layer: &Layer, state: &TokenStream, context: &TokenStream) -> TokenStream {
+    let here = span(layer);
+    match layer {
+        Layer::Fields(path, given) => {
+            let fields = given.iter().map(|(field, value)| quote_spanned!(field.span()=> .#field(#value)));
+            // A closure in a field chooses something of the context.
+            let has_closure = given.iter().any(|(_, value)| matches!(value, Expr::Closure(_)));
+            let of = (has_closure && is_plain(path)).then(|| quote!(::<#context>));
+            quote_spanned!(here=> #path #of::new() #(#fields)*)
+        }
+        Layer::Literal(path, fields) => {
+            let fields = fields.iter().map(|(field, value)| quote!(#field: #value,));
+            quote_spanned! {here=>
+                #path {
+                    #(#fields)*
+                    ..::core::default::Default::default()
+                }
+            }
+        }
+        Layer::Made(path, infer, arguments) => {
+            let of = match infer {
+                Infer::Context => Some(context),
+                Infer::State if matches!(arguments.first(), Some(Expr::Closure(_))) => Some(state),
+                Infer::State | Infer::Nothing => None,
+            };
+            let of = of.filter(|_| is_plain(path)).map(|of| quote!(::<#of>));
+            quote_spanned!(here=> #path #of::new(#(#arguments),*))
+        }
+        Layer::Wrapper(path, inner) => {
+            // What is inherited sees the base of a state.
+            let inner = self::layer(inner, &quote!(__hier::BaseState), context);
+            quote_spanned!(here=> #path::new(#inner))
+        }
+        Layer::Method(receiver, call) => {
+            let (receiver, method, arguments) = (self::layer(receiver, state, context), &call.method, &call.args);
+            let turbofish = &call.turbofish;
+            quote_spanned!(method.span()=> #receiver.#method #turbofish (#arguments))
+        }
+        Layer::Given(expression) => expression.to_token_stream(),
+    }
+}
+
+/// Whether the path names no types itself.
+fn is_plain(path: &Path) -> bool {
+    path.segments.last().is_some_and(|last| matches!(last.arguments, PathArguments::None))
+}

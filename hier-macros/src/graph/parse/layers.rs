@@ -1,0 +1,156 @@
+//! Layers: `layers: [Limit { model_calls: 50 }, Redact(Emails)]`. Those of the library have fields that may be left out, and closures
+//! whose types are known; any other expression stands for itself.
+
+use quote::ToTokens;
+use syn::parse::{ParseStream, Parser};
+use syn::{Expr, ExprCall, ExprMethodCall, ExprStruct, Ident, Lit, Member, Path, Result};
+
+use super::super::agent::ast::Layer;
+use super::{doubled, no_such, value};
+use crate::diag::Errors;
+use crate::symbol::{self, LayerForm};
+
+/// One layer.
+pub(super) fn layer(input: ParseStream<'_>, errors: &mut Errors) -> Result<Layer> {
+    if input.peek(syn::LitStr) {
+        return Err(input.error("a layer is a value: `Limit { model_calls: 50 }`, or one of a type of your own"));
+    }
+    read(input.parse()?, errors)
+}
+
+fn read(expression: Expr, errors: &mut Errors) -> Result<Layer> {
+    match expression {
+        Expr::Struct(literal) => with_fields(literal, errors),
+        Expr::Call(call) => with_arguments(call, errors),
+        Expr::Path(path) => alone(path, errors),
+        Expr::MethodCall(call) => with_method(call, errors),
+        other => Ok(Layer::Given(other)),
+    }
+}
+
+/// How a layer is written, if it is one of the library.
+fn form(path: &Path) -> Option<LayerForm> {
+    let last = &path.segments.last()?.ident;
+    symbol::READY_LAYERS.iter().find(|(name, _)| last == name).map(|(_, form)| *form)
+}
+
+/// An error that says how a layer is written.
+fn wrong(path: &Path, form: LayerForm) -> syn::Error {
+    let name = path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
+    syn::Error::new_spanned(
+        path,
+        match form {
+            LayerForm::Fields(fields) => {
+                let first = fields.first().copied().unwrap_or("at");
+                format!("`{name}` is written with its fields: `{name} {{ {first}: … }}`")
+            }
+            LayerForm::Retry => format!("`{name}` is written with its fields: `{name} {{ attempts: 3 }}`"),
+            LayerForm::Made(_, what, example) => format!("`{name}` takes {what}: `{name}({example})`"),
+            LayerForm::Wrapper => format!("`{name}` takes a layer: `{name}(Limit {{ model_calls: 50 }})`"),
+        },
+    )
+}
+
+/// `Limit { model_calls: 50 }`
+fn with_fields(literal: ExprStruct, errors: &mut Errors) -> Result<Layer> {
+    let Some(form) = form(&literal.path).filter(|_| literal.rest.is_none()) else {
+        return foreign(&literal.path, Expr::Struct(literal.clone()));
+    };
+    let path = literal.path.clone();
+    match form {
+        LayerForm::Fields(known) => {
+            if literal.fields.is_empty() && !known.is_empty() {
+                let name = path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
+                let known: Vec<String> = known.iter().map(|field| format!("`{field}`")).collect();
+                let message = format!("`{name}` without a field does nothing: give it {}", known.join(" or "));
+                return Err(syn::Error::new_spanned(&path, message));
+            }
+            Ok(Layer::Fields(path, fields(literal, known, errors)))
+        }
+        LayerForm::Retry => {
+            let known: Vec<_> = symbol::RETRY_FIELDS.iter().map(|(name, _)| *name).collect();
+            let fields = fields(literal, &known, errors).into_iter().map(|(field, value)| {
+                let timed = symbol::RETRY_FIELDS.iter().any(|(name, timed)| field == name && *timed);
+                let tokens = value.to_token_stream();
+                if timed {
+                    return Ok((field, value::length.parse2(tokens)?.into_token_stream()));
+                }
+                if field == symbol::ATTEMPTS && is_zero(&value) {
+                    let message = "a model is asked at least once: `1` is no retry, `3` is two retries";
+                    return Err(syn::Error::new_spanned(value, message));
+                }
+                Ok((field, tokens))
+            });
+            Ok(Layer::Literal(path, fields.collect::<Result<_>>()?))
+        }
+        form @ (LayerForm::Made(..) | LayerForm::Wrapper) => Err(wrong(&path, form)),
+    }
+}
+
+/// The fields of a literal, each once and known; all are, if nothing is known of them. Others are reported.
+fn fields(literal: ExprStruct, known: &[&str], errors: &mut Errors) -> Vec<(Ident, Expr)> {
+    let owner = literal.path.segments.last().map(|last| format!("`{}`", last.ident)).unwrap_or_default();
+    let (mut given, mut fields) = (Vec::new(), Vec::new());
+    for field in literal.fields {
+        let Member::Named(word) = field.member else {
+            errors.push(field.member, "a field has a name here");
+            continue;
+        };
+        doubled("field", &word, &mut given, errors);
+        if known.is_empty() || known.contains(&&*word.to_string()) {
+            fields.push((word, field.expr));
+        } else {
+            errors.push(&word, no_such(&owner, "field", &word, known));
+        }
+    }
+    fields
+}
+
+fn is_zero(value: &Expr) -> bool {
+    matches!(value, Expr::Lit(literal) if matches!(&literal.lit, Lit::Int(number) if number.base10_digits() == "0"))
+}
+
+/// `Redact(Emails)`, `Inherited(Limit { model_calls: 50 })`
+fn with_arguments(call: ExprCall, errors: &mut Errors) -> Result<Layer> {
+    let Expr::Path(function) = &*call.func else { return Ok(Layer::Given(Expr::Call(call))) };
+    let path = function.path.clone();
+    let Some(form) = form(&path) else { return foreign(&path, Expr::Call(call)) };
+    match form {
+        LayerForm::Made(infer, ..) if call.args.len() == 1 => {
+            Ok(Layer::Made(path, infer, call.args.into_iter().collect()))
+        }
+        LayerForm::Wrapper if call.args.len() == 1 => {
+            let inner = call.args.into_iter().next().map(|inner| read(inner, errors)).transpose()?;
+            inner.map(|inner| Layer::Wrapper(path.clone(), Box::new(inner))).ok_or_else(|| wrong(&path, form))
+        }
+        form => Err(wrong(&path, form)),
+    }
+}
+
+/// `Compact`: with the defaults of its fields.
+fn alone(path: syn::ExprPath, _: &mut Errors) -> Result<Layer> {
+    match form(&path.path) {
+        None => foreign(&path.path.clone(), Expr::Path(path)),
+        Some(LayerForm::Fields([])) => Ok(Layer::Fields(path.path, Vec::new())),
+        Some(LayerForm::Retry) => Ok(Layer::Literal(path.path, Vec::new())),
+        Some(form) => Err(wrong(&path.path, form)),
+    }
+}
+
+/// `Redact(Emails).mark("…")`
+fn with_method(call: ExprMethodCall, errors: &mut Errors) -> Result<Layer> {
+    let receiver = read((*call.receiver).clone(), errors)?;
+    Ok(match receiver {
+        Layer::Given(_) => Layer::Given(Expr::MethodCall(call)),
+        receiver => Layer::Method(Box::new(receiver), call),
+    })
+}
+
+/// A layer that is not the library's, unless it is one of another framework.
+fn foreign(path: &Path, expression: Expr) -> Result<Layer> {
+    let word = path.get_ident().map(ToString::to_string).unwrap_or_default();
+    match symbol::FOREIGN_LAYERS.iter().find(|(name, _)| *name == word) {
+        Some((_, ours)) => Err(syn::Error::new_spanned(path, format!("`{word}` is written as `{ours}` here"))),
+        None => Ok(Layer::Given(expression)),
+    }
+}

@@ -1,0 +1,183 @@
+//! What a tool of a server returned, as a model takes it: within bounds.
+
+use hier_core::agent::{Content, Part};
+use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+use serde_json::Value;
+
+use super::options::Options;
+
+/// What a model is told of a part of a kind that a later protocol has.
+const UNKNOWN: &str = "[a part of the result is of a kind that is not known here]";
+
+/// The result of a call, and whether it says that the tool failed.
+pub(crate) fn of_result(result: CallToolResult, options: &Options) -> (Content, bool) {
+    let structured = result.structured_content.filter(|structured| !says(&result.content, structured));
+    let mut gathered = Gathered { parts: Vec::new(), left: options.max_text, cut: 0, media: options.max_media };
+    for block in result.content {
+        gathered.block(block);
+    }
+    if let Some(structured) = structured {
+        gathered.text(&structured.to_string());
+    }
+    (gathered.finish(), result.is_error == Some(true))
+}
+
+/// What a server has under an address, or in a prompt.
+pub(crate) fn of_resources(contents: Vec<ResourceContents>, options: &Options) -> Content {
+    let mut gathered = Gathered { parts: Vec::new(), left: options.max_text, cut: 0, media: options.max_media };
+    for contents in contents {
+        gathered.resource(contents, false);
+    }
+    gathered.finish()
+}
+
+/// A block of a prompt.
+pub(crate) fn of_block(block: ContentBlock, options: &Options) -> Content {
+    let mut gathered = Gathered { parts: Vec::new(), left: options.max_text, cut: 0, media: options.max_media };
+    gathered.block(block);
+    gathered.finish()
+}
+
+/// Whether a text among these says the same as the structured result, as servers do for older clients.
+fn says(blocks: &[ContentBlock], structured: &Value) -> bool {
+    let texts = blocks.iter().filter_map(ContentBlock::as_text);
+    texts.map(|text| &text.text).any(|text| serde_json::from_str::<Value>(text).is_ok_and(|said| said == *structured))
+}
+
+struct Gathered {
+    parts: Vec<Part>,
+    /// How many more bytes of text there may be.
+    left: usize,
+    /// How many bytes are left out.
+    cut: usize,
+    /// How large an image or file may be.
+    media: usize,
+}
+
+impl Gathered {
+    fn block(&mut self, block: ContentBlock) {
+        match block {
+            ContentBlock::Text(text) => self.text(&text.text),
+            ContentBlock::Image(image) => self.media("image", &image.mime_type, &image.data, Part::image_data),
+            ContentBlock::Audio(audio) => self.media("recording", &audio.mime_type, &audio.data, Part::file_data),
+            ContentBlock::Resource(embedded) => self.resource(embedded.resource, true),
+            ContentBlock::ResourceLink(link) => self.text(&format!("[resource {}: {}]", link.name, link.uri)),
+            // A kind that a later protocol has.
+            _ => self.text(UNKNOWN),
+        }
+    }
+
+    fn resource(&mut self, contents: ResourceContents, named: bool) {
+        match contents {
+            ResourceContents::TextResourceContents { uri, text, .. } if named => self.text(&format!("[{uri}]\n{text}")),
+            ResourceContents::TextResourceContents { text, .. } => self.text(&text),
+            ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
+                let kind = mime_type.unwrap_or_else(|| "application/octet-stream".to_owned());
+                let make = if kind.starts_with("image/") { Part::image_data } else { Part::file_data };
+                self.media(&uri, &kind, &blob, make);
+            }
+            _ => self.text(UNKNOWN),
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        let mut end = text.len().min(self.left);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        self.cut += text.len() - end;
+        self.left -= end;
+        if end > 0 || text.is_empty() {
+            self.parts.push(Part::text(&text[..end]));
+        }
+    }
+
+    fn media(&mut self, what: &str, kind: &str, data: &str, make: fn(&str, &str) -> Part) {
+        if data.len() > self.media {
+            let most = self.media;
+            self.text(&format!(
+                "[{what} ({kind}) left out: {} bytes, and {most} are the most that is taken]",
+                data.len()
+            ));
+        } else {
+            self.parts.push(make(kind, data));
+        }
+    }
+
+    fn finish(mut self) -> Content {
+        if self.cut > 0 {
+            self.parts
+                .push(Part::text(format!("\n[{} more bytes of this result are left out: ask for less]", self.cut)));
+        }
+        let is_text = |part: &Part| matches!(part, Part::Text { .. });
+        if !self.parts.iter().all(is_text) {
+            return Content::Parts(self.parts);
+        }
+        let texts: Vec<String> = self.parts.iter().map(|part| Content::Parts(vec![part.clone()]).text()).collect();
+        Content::Text(texts.join("\n"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(result: Value, options: &Options) -> (Content, bool) {
+        of_result(serde_json::from_value(result).unwrap(), options)
+    }
+
+    #[test]
+    fn results_are_what_a_model_takes() {
+        let options = Options::default();
+        let (content, failed) = read(
+            json!({"content": [
+                {"type": "text", "text": "two"},
+                {"type": "image", "data": "aGk=", "mimeType": "image/png"},
+                {"type": "audio", "data": "aGk=", "mimeType": "audio/wav"},
+                {"type": "resource", "resource": {"uri": "a:b", "text": "long"}},
+                {"type": "resource", "resource": {"uri": "a:c", "mimeType": "application/pdf", "blob": "aGk="}},
+                {"type": "resource_link", "uri": "a:d", "name": "notes"},
+            ]}),
+            &options,
+        );
+        assert!(!failed);
+        let expected = Content::parts([
+            Part::text("two"),
+            Part::image_data("image/png", "aGk="),
+            Part::file_data("audio/wav", "aGk="),
+            Part::text("[a:b]\nlong"),
+            Part::file_data("application/pdf", "aGk="),
+            Part::text("[resource notes: a:d]"),
+        ]);
+        assert_eq!(content, expected);
+    }
+
+    #[test]
+    fn what_is_structured_is_told_once() {
+        let options = Options::default();
+        let structured = json!({"sum": 3});
+        let told = read(json!({"content": [], "structuredContent": structured}), &options).0;
+        assert_eq!(told, Content::from("{\"sum\":3}"));
+        let told = read(
+            json!({"content": [{"type": "text", "text": "{ \"sum\": 3 }"}], "structuredContent": structured}),
+            &options,
+        )
+        .0;
+        assert_eq!(told, Content::from("{ \"sum\": 3 }"));
+        let told =
+            read(json!({"content": [{"type": "text", "text": "three"}], "structuredContent": structured}), &options).0;
+        assert_eq!(told, Content::from("three\n{\"sum\":3}"));
+    }
+
+    #[test]
+    fn long_results_are_cut_and_large_media_left_out() {
+        let options = Options { max_text: 5, max_media: 3, ..Options::default() };
+        let told = read(json!({"isError": true, "content": [{"type": "text", "text": "äöüabc"}]}), &options);
+        assert_eq!(told, (Content::from("äö\n\n[5 more bytes of this result are left out: ask for less]"), true));
+        let options = Options { max_media: 3, ..Options::default() };
+        let told = read(json!({"content": [{"type": "image", "data": "aGk=", "mimeType": "image/png"}]}), &options).0;
+        assert_eq!(told, Content::from("[image (image/png) left out: 4 bytes, and 3 are the most that is taken]"));
+    }
+}

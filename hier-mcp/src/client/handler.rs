@@ -1,0 +1,132 @@
+//! What a server can ask of its client by itself: in protocols before 2026-07-28, in the middle of a call.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, ClientResult, CustomResult, ErrorData, Implementation, ServerNotification,
+    ServerRequest,
+};
+use rmcp::service::{NotificationContext, RequestContext, RoleClient, Service};
+use serde_json::{Value, json};
+
+use super::answer;
+use super::options::Options;
+use super::question::Asked;
+
+pub(crate) struct Handler {
+    options: Options,
+    server: String,
+    info: ClientConfig,
+    stale: Arc<AtomicBool>,
+    callbacks: Mutex<Callbacks>,
+}
+
+/// Whether the calls that are being made can be asked something in the middle.
+#[derive(Default)]
+struct Callbacks {
+    /// How many calls of durable runs are being made.
+    durable: usize,
+    /// What was refused because of them.
+    refused: Vec<String>,
+}
+
+/// A call of a durable run, as long as it lasts.
+pub(crate) struct DurableCall<'a>(&'a Handler);
+
+impl DurableCall<'_> {
+    /// What the server asked meanwhile, and was refused.
+    pub(crate) fn refused(&self) -> Option<String> {
+        self.0.callbacks().refused.last().cloned()
+    }
+}
+
+impl Drop for DurableCall<'_> {
+    fn drop(&mut self) {
+        let mut callbacks = self.0.callbacks();
+        callbacks.durable -= 1;
+        if callbacks.durable == 0 {
+            callbacks.refused.clear();
+        }
+    }
+}
+
+impl Handler {
+    pub(crate) fn new(options: Options, server: &str, stale: Arc<AtomicBool>) -> Self {
+        let mut offered = json!({"elicitation": {"form": {}, "url": {}}});
+        if options.sampling.is_some() {
+            offered["sampling"] = json!({});
+        }
+        if !options.roots.is_empty() {
+            offered["roots"] = json!({});
+        }
+        // These are fields that it has.
+        let capabilities: ClientCapabilities = serde_json::from_value(offered).unwrap_or_default();
+        let info = ClientConfig::new(capabilities, Implementation::new("hier", env!("CARGO_PKG_VERSION")));
+        Self { options, server: server.to_owned(), info, stale, callbacks: Mutex::default() }
+    }
+
+    fn callbacks(&self) -> std::sync::MutexGuard<'_, Callbacks> {
+        self.callbacks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a call of a durable run.
+    pub(crate) fn durable_call(&self) -> DurableCall<'_> {
+        self.callbacks().durable += 1;
+        DurableCall(self)
+    }
+
+    /// Answers a request of the server's at once.
+    async fn answer(&self, request: Value) -> Result<Value, ErrorData> {
+        let asked = Asked::read(&request).map_err(|reason| ErrorData::invalid_params(reason, None))?;
+        if let Asked::Roots = asked {
+            return Ok(answer::roots(&self.options.roots));
+        }
+        {
+            let mut callbacks = self.callbacks();
+            if callbacks.durable > 0 {
+                let what = asked.method();
+                callbacks.refused.push(what.to_owned());
+                return Err(ErrorData::invalid_request(
+                    format!(
+                        "`{what}` cannot be answered in the middle of this call: its run may go on in another process"
+                    ),
+                    None,
+                ));
+            }
+        }
+        answer::now(&self.options, &self.server, None, asked)
+            .await
+            .map_err(|error| ErrorData::internal_error(error.to_string(), None))
+    }
+}
+
+impl Service<RoleClient> for Handler {
+    async fn handle_request(
+        &self,
+        request: ServerRequest,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ClientResult, ErrorData> {
+        if matches!(request, ServerRequest::PingRequest(_)) {
+            return Ok(ClientResult::CustomResult(CustomResult::new(json!({}))));
+        }
+        let request =
+            serde_json::to_value(&request).map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+        self.answer(request).await.map(|answer| ClientResult::CustomResult(CustomResult::new(answer)))
+    }
+
+    async fn handle_notification(
+        &self,
+        notification: ServerNotification,
+        _: NotificationContext<RoleClient>,
+    ) -> Result<(), ErrorData> {
+        if matches!(notification, ServerNotification::ToolListChangedNotification(_)) {
+            self.stale.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn get_info(&self) -> ClientConfig {
+        self.info.clone()
+    }
+}

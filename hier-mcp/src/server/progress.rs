@@ -1,0 +1,70 @@
+//! What a run tells of itself, as progress of its call.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use hier_core::graph::DynTell;
+use rmcp::RoleServer;
+use rmcp::model::{ProgressNotificationParam, ProgressToken};
+use rmcp::service::Peer;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+/// How many pieces wait to be sent; others are left out.
+const WAITING: usize = 64;
+
+/// Sends progress to a client, in the order in which it was made.
+pub(crate) struct Progress {
+    pub(crate) tell: DynTell,
+    sending: JoinHandle<()>,
+}
+
+impl Progress {
+    pub(crate) fn to(peer: Peer<RoleServer>, token: ProgressToken) -> Self {
+        let (sender, mut waiting) = mpsc::channel::<ProgressNotificationParam>(WAITING);
+        let sending = tokio::spawn(async move {
+            while let Some(progress) = waiting.recv().await {
+                if peer.notify_progress(progress).await.is_err() {
+                    return;
+                }
+            }
+        });
+        let steps = AtomicU32::new(0);
+        let tell: DynTell = Arc::new(move |event| {
+            let progress = match event.mode.as_str() {
+                "custom" => said(&token, &event.data),
+                "updates" if event.namespace.is_empty() => {
+                    let step = steps.fetch_add(1, Ordering::Relaxed) + 1;
+                    let node = event.data.as_object().and_then(|nodes| nodes.keys().next());
+                    let progress = ProgressNotificationParam::new(token.clone(), f64::from(step));
+                    Some(node.map_or(progress.clone(), |node| progress.with_message(format!("{node} is done"))))
+                }
+                _ => None,
+            };
+            if let Some(progress) = progress {
+                // A client that reads too slowly misses some.
+                let _ = sender.try_send(progress);
+            }
+        });
+        Self { tell, sending }
+    }
+
+    /// Waits until all is sent.
+    pub(crate) async fn finish(self) {
+        drop(self.tell);
+        let _ = self.sending.await;
+    }
+}
+
+/// Progress that a node told of itself.
+fn said(token: &ProgressToken, data: &Value) -> Option<ProgressNotificationParam> {
+    let mut progress = ProgressNotificationParam::new(token.clone(), data["progress"].as_f64()?);
+    if let Some(total) = data["total"].as_f64() {
+        progress = progress.with_total(total);
+    }
+    if let Some(message) = data["message"].as_str() {
+        progress = progress.with_message(message);
+    }
+    Some(progress)
+}

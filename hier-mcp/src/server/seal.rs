@@ -1,0 +1,108 @@
+//! The state that a client carries for the server between the rounds of a call: sealed, so that it can neither be read nor changed, nor
+//! used for another tool, nor for ever.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use chacha20poly1305::aead::{Aead, Generate, Nonce, Payload};
+use chacha20poly1305::{KeyInit, XChaCha20Poly1305};
+use serde::{Deserialize, Serialize};
+
+use crate::error::McpError;
+
+/// The key that states are sealed with: all processes that serve the same graphs on the same threads need the same.
+#[derive(Clone)]
+pub struct SealKey(XChaCha20Poly1305);
+
+impl std::fmt::Debug for SealKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SealKey")
+    }
+}
+
+impl SealKey {
+    /// This key. Keep it as a password is kept.
+    pub fn new(bytes: [u8; 32]) -> Self {
+        Self(XChaCha20Poly1305::new(&bytes.into()))
+    }
+
+    /// A key that nobody knows: what it seals cannot be opened by another process, nor by this program once it has ended.
+    pub(crate) fn random() -> Result<Self, McpError> {
+        let key = chacha20poly1305::Key::try_generate();
+        key.map(|key| Self(XChaCha20Poly1305::new(&key)))
+            .map_err(|error| McpError::Serve(format!("the system gives no random numbers: {error}")))
+    }
+}
+
+/// What a client carries.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Carried {
+    /// The thread of the graph.
+    pub(crate) thread: String,
+    /// The questions that are open, by their ids.
+    pub(crate) questions: Vec<String>,
+    /// Until when it may be brought back, in seconds since 1970.
+    pub(crate) until: u64,
+}
+
+impl SealKey {
+    /// Seals the state of a call of this tool.
+    pub(crate) fn seal(
+        &self,
+        tool: &str,
+        thread: &str,
+        questions: Vec<String>,
+        lasts: Duration,
+        now: SystemTime,
+    ) -> Result<String, String> {
+        let until = now.checked_add(lasts).and_then(|until| until.duration_since(UNIX_EPOCH).ok());
+        let until = until.map_or(u64::MAX, |until| until.as_secs());
+        let carried = Carried { thread: thread.to_owned(), questions, until };
+        let plain = serde_json::to_vec(&carried).map_err(|error| error.to_string())?;
+        let nonce = Nonce::<XChaCha20Poly1305>::try_generate().map_err(|error| error.to_string())?;
+        let sealed = self.0.encrypt(&nonce, Payload { msg: &plain, aad: tool.as_bytes() });
+        let sealed = sealed.map_err(|error| error.to_string())?;
+        Ok(BASE64_URL_SAFE_NO_PAD.encode([nonce.as_slice(), &sealed].concat()))
+    }
+
+    /// Opens what [`seal`](Self::seal) gave; or says why it is not taken.
+    pub(crate) fn open(&self, tool: &str, state: &str, now: SystemTime) -> Result<Carried, &'static str> {
+        let foreign = "`requestState` is none that this server gave for this tool";
+        let bytes = BASE64_URL_SAFE_NO_PAD.decode(state).map_err(|_| foreign)?;
+        let (nonce, sealed) = bytes.split_at_checked(size_of::<Nonce<XChaCha20Poly1305>>()).ok_or(foreign)?;
+        let nonce = Nonce::<XChaCha20Poly1305>::try_from(nonce).map_err(|_| foreign)?;
+        let plain = self.0.decrypt(&nonce, Payload { msg: sealed, aad: tool.as_bytes() }).map_err(|_| foreign)?;
+        let carried: Carried = serde_json::from_slice(&plain).map_err(|_| foreign)?;
+        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        if carried.until < now { Err("`requestState` has expired: call the tool anew") } else { Ok(carried) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(60 * 60);
+
+    #[test]
+    fn only_what_was_sealed_for_the_tool_is_opened_and_only_in_time() {
+        let (key, now) = (SealKey::new([7; 32]), SystemTime::now());
+        let state = key.seal("desk", "t-1", vec!["q".to_owned()], HOUR, now).unwrap();
+        assert_eq!(key.open("desk", &state, now).unwrap().thread, "t-1");
+        assert!(key.open("other", &state, now).is_err());
+        assert!(SealKey::new([8; 32]).open("desk", &state, now).is_err());
+        assert!(key.open("desk", &format!("{state}A"), now).is_err());
+        assert!(key.open("desk", "", now).is_err());
+        for at in 0..state.len() {
+            let mut changed = state.clone().into_bytes();
+            changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
+            assert!(key.open("desk", std::str::from_utf8(&changed).unwrap(), now).is_err(), "at {at}");
+        }
+        assert_eq!(
+            key.open("desk", &state, now + 2 * HOUR).unwrap_err(),
+            "`requestState` has expired: call the tool anew"
+        );
+        assert_ne!(state, key.seal("desk", "t-1", vec!["q".to_owned()], HOUR, now).unwrap());
+    }
+}

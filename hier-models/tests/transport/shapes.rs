@@ -1,0 +1,128 @@
+//! An agent that is for an answer of a type: in the provider's own shape where its models keep to one beside tools, else by a tool.
+
+use hier_core::agent::{AgentEnd, ChatModel};
+use hier_core::prelude::*;
+use hier_models::Model;
+use serde_json::{Value, json};
+
+use crate::support::{Reply, Server, quick};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+struct Verdict {
+    accepted: bool,
+}
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Review {
+    #[state(flatten)]
+    base: BaseState,
+    verdict: Option<Verdict>,
+}
+
+graph! {
+    Judge<Review> = Agent { tools: [look], answer: verdict }
+}
+
+/// Looks.
+#[tool]
+async fn look() -> String {
+    "seen".to_owned()
+}
+
+/// A dialect: its model, what it answers as text, and where its request has the schema.
+struct Case {
+    model: fn(&str) -> Model,
+    answer: fn(&str) -> Value,
+    schema: &'static str,
+}
+
+fn chat(text: &str) -> Value {
+    json!({ "choices": [{ "message": { "role": "assistant", "content": text }, "finish_reason": "stop" }] })
+}
+
+const CASES: [Case; 4] = [
+    Case { model: |url| Model::openai("gpt-5").url(url), answer: chat, schema: "/response_format/json_schema/schema" },
+    Case {
+        model: |url| Model::responses("gpt-5").url(url),
+        answer: |text| {
+            let message = json!({ "type": "message", "content": [{ "type": "output_text", "text": text }] });
+            json!({ "status": "completed", "output": [message] })
+        },
+        schema: "/text/format/schema",
+    },
+    Case {
+        model: |url| Model::anthropic("claude-sonnet-4-5").url(url),
+        answer: |text| json!({ "content": [{ "type": "text", "text": text }], "stop_reason": "end_turn" }),
+        schema: "/output_config/format/schema",
+    },
+    Case {
+        model: |url| Model::gemini("gemini-3-pro").url(url),
+        answer: |text| json!({ "candidates": [{ "content": { "parts": [{ "text": text }] }, "finishReason": "STOP" }] }),
+        schema: "/generationConfig/responseJsonSchema",
+    },
+];
+
+#[tokio::test]
+async fn models_that_keep_to_a_shape_are_asked_for_it_beside_tools() {
+    for Case { model, answer, schema } in CASES {
+        let reply = || Reply::Whole(200, "", answer(r#"{"accepted": true}"#).to_string());
+        let server = Server::start([reply(), reply()]).await;
+        let model = model(&server.url).key("k").retry(quick());
+        let what = model.name().to_owned();
+        assert!(model.native_output(), "{what}");
+        let context = BaseContext::new(model.clone());
+        let out = Judge::compile().invoke(Message::user("Is it right?"), Config::default(), context).await.unwrap();
+        assert_eq!((out.ending(), &out.state().verdict), (Some(&AgentEnd::Answer), &Some(Verdict { accepted: true })));
+        let body = &server.asked()[0].body;
+        let shape = body.pointer(schema).unwrap_or_else(|| panic!("{what}: no schema in {body:#}"));
+        assert_eq!(shape["properties"]["accepted"]["type"], "boolean", "{what}");
+        let sent = body.to_string();
+        assert!(sent.contains("\"look\"") && !sent.contains("final_answer"), "{what}: {sent}");
+
+        // Told otherwise, it is offered the tool, and what it says is an answer all the same.
+        let context = BaseContext::new(model.with_native_output(false));
+        let out = Judge::compile().invoke(Message::user("Is it right?"), Config::default(), context).await.unwrap();
+        assert_eq!(out.ending(), Some(&AgentEnd::Answer), "{what}");
+        let body = &server.asked()[1].body;
+        assert!(body.pointer(schema).is_none() && body.to_string().contains("final_answer"), "{what}: {body:#}");
+    }
+}
+
+/// Servers that take either tools or a schema are offered the tool; whoever knows better says so.
+#[tokio::test]
+async fn other_models_are_offered_a_tool() {
+    let older: [Model; 6] = [
+        Model::openai("gpt-3.5-turbo"),
+        Model::anthropic("claude-3-5-haiku-latest"),
+        Model::gemini("gemini-2.5-flash"),
+        Model::ollama("qwen3"),
+        Model::at("http://localhost:8080/v1", "gpt-5"),
+        Model::parse("anthropic+http://localhost#claude-sonnet-4-5").unwrap(),
+    ];
+    for model in older {
+        assert!(!model.native_output(), "{model:?}");
+        assert!(model.with_native_output(true).native_output());
+    }
+    let server = Server::start([Reply::Whole(200, "", chat(r#"{"accepted": true}"#).to_string())]).await;
+    let context = BaseContext::new(Model::at(&server.url, "m"));
+    let out = Judge::compile().invoke(Message::user("Is it right?"), Config::default(), context).await.unwrap();
+    assert_eq!(out.ending(), Some(&AgentEnd::Answer));
+    let body = &server.asked()[0].body;
+    assert!(body.get("response_format").is_none() && body.to_string().contains("final_answer"), "{body:#}");
+}
+
+#[test]
+fn models_say_how_much_they_read() {
+    for (model, tokens) in [
+        (Model::openai("gpt-4o-mini"), Some(128_000)),
+        (Model::responses("gpt-5-mini"), Some(272_000)),
+        (Model::anthropic("claude-sonnet-4-5"), Some(200_000)),
+        (Model::gemini("gemini-2.5-flash"), Some(1_048_576)),
+        (Model::openai("something-new"), None),
+        (Model::ollama("qwen3"), None),
+        (Model::at("http://localhost:8080/v1", "gpt-4o"), None),
+        (Model::ollama("qwen3").with_context_tokens(32_768), Some(32_768)),
+    ] {
+        assert_eq!(model.context_tokens(), tokens, "{model:?}");
+    }
+}

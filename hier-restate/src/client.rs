@@ -1,0 +1,304 @@
+//! The client: it talks to Restate's ingress.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use hier_core::checkpoint::{Letter, ListQuery, Source, codec};
+use hier_core::drive::{self, Settings};
+use hier_core::graph::{DynInput, DynUpdates};
+use hier_core::{Config, Outcome, Question};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use reqwest::StatusCode;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use crate::error::{Error, Failure};
+use crate::host::millis;
+use crate::thread::Updated;
+use crate::wire::{Begin, Ended, HistoryQuery, Listener, Post, Read, Shot, UpdateState, run_service};
+
+const IN_PATHS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// How long calls are tried again while Restate cannot be reached, unless told otherwise.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A client of the graphs on a cluster. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Client {
+    http: reqwest::Client,
+    ingress: String,
+    patience: Duration,
+    limit: usize,
+}
+
+/// A graph on the cluster. Inputs and states are JSON: objects of channel names.
+#[derive(Clone, Debug)]
+pub struct RemoteGraph {
+    client: Client,
+    name: String,
+}
+
+/// A thread at one moment.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// The channels that have a value, by name.
+    pub values: Value,
+    /// The nodes that run next.
+    pub next: Vec<String>,
+    /// The checkpoint; none if nothing is stored.
+    pub checkpoint: Option<Uuid>,
+    /// The checkpoint that it follows.
+    pub parent: Option<Uuid>,
+    /// The namespace: empty for the root graph.
+    pub namespace: String,
+    /// The superstep.
+    pub step: i64,
+    /// What made the checkpoint.
+    pub source: Option<Source>,
+    /// What was given with the run's configuration.
+    pub metadata: Map<String, Value>,
+    /// What is asked.
+    pub questions: Vec<Question>,
+}
+
+impl Client {
+    /// A client of the ingress at this URL, such as `http://127.0.0.1:8080`.
+    pub fn new(ingress: impl Into<String>) -> Self {
+        let ingress = ingress.into().trim_end_matches('/').to_owned();
+        Self { http: reqwest::Client::new(), ingress, patience: PATIENCE, limit: 16 << 20 }
+    }
+
+    /// How long a call is tried again while Restate cannot be reached: a minute unless told otherwise. What is tried again is not done
+    /// twice.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// The longest payload that is sent, in bytes: as the workers' ([`Endpoint::max_payload`](crate::Endpoint::max_payload)).
+    #[must_use]
+    pub fn max_payload(mut self, bytes: usize) -> Self {
+        self.limit = bytes;
+        self
+    }
+
+    /// The graph of this name.
+    pub fn graph(&self, name: impl Into<String>) -> RemoteGraph {
+        RemoteGraph { client: self.clone(), name: name.into() }
+    }
+
+    /// Calls a handler. With a key the call is one however often it is tried; without one it has to be a question.
+    async fn call<Q: Serialize, A: DeserializeOwned>(
+        &self,
+        path: &str,
+        request: &Q,
+        key: Option<Uuid>,
+    ) -> Result<A, Error> {
+        let place = format!("{}/{path}", self.ingress);
+        let body =
+            codec::encode(request).map_err(|error| Error::Input(format!("what was given cannot be sent: {error}")))?;
+        if body.len() > self.limit {
+            return Err(Error::Run(Failure::new(
+                "PayloadTooLarge",
+                format!(
+                    "what is sent takes {} bytes, and Restate is given at most {} at once: keep large values in a store or a bucket and \
+                     send their keys, or raise `max_payload` together with the server's `message-size-limit`",
+                    body.len(),
+                    self.limit
+                ),
+            )));
+        }
+        let begun = Instant::now();
+        let mut pause = Duration::from_millis(20);
+        loop {
+            let mut sent = self.http.post(&place).header("content-type", "application/octet-stream").body(body.clone());
+            if let Some(key) = key {
+                sent = sent.header("idempotency-key", key.to_string());
+            }
+            let refused = match read(sent).await {
+                Ok((status, bytes)) if status.is_success() => {
+                    return codec::decode(&bytes)
+                        .map_err(|error| Error::Unreadable { place, reason: error.to_string() });
+                }
+                Ok((status, bytes)) => {
+                    let said = String::from_utf8_lossy(&bytes).into_owned();
+                    if !is_passing(status) {
+                        return Err(Error::Restate { reason: told(status, &said), place });
+                    }
+                    told(status, &said)
+                }
+                Err(error) => error,
+            };
+            if begun.elapsed() > self.patience {
+                return Err(Error::Restate { place, reason: refused });
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(1));
+        }
+    }
+}
+
+async fn read(sent: reqwest::RequestBuilder) -> Result<(StatusCode, Vec<u8>), String> {
+    let whole = |error: reqwest::Error| {
+        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+        format!("{error}{cause}")
+    };
+    let answer = sent.send().await.map_err(whole)?;
+    Ok((answer.status(), answer.bytes().await.map_err(whole)?.to_vec()))
+}
+
+/// Whether another try may do better.
+fn is_passing(status: StatusCode) -> bool {
+    status.is_server_error() && status != StatusCode::INTERNAL_SERVER_ERROR || status == StatusCode::TOO_MANY_REQUESTS
+}
+
+fn told(status: StatusCode, said: &str) -> String {
+    match status {
+        StatusCode::NOT_FOUND => {
+            format!("{said} ({status}): no worker with this graph is registered, see `hier_restate::register`")
+        }
+        _ => format!("{said} ({status})"),
+    }
+}
+
+/// The settings of a configuration, which has to name a thread.
+fn settings_of(config: &Config) -> Result<Settings, Error> {
+    let settings = Settings::of(config);
+    if settings.thread.is_empty() {
+        return Err(Error::Input("the configuration names no thread: use `Config::thread(id)`".to_owned()));
+    }
+    drive::check(config).map_err(|error| Failure::of(&error))?;
+    Ok(settings)
+}
+
+impl RemoteGraph {
+    fn path(&self, thread: &str, handler: &str) -> String {
+        let encoded = |part| utf8_percent_encode(part, IN_PATHS).to_string();
+        format!("{}/{}/{handler}", encoded(&self.name), encoded(thread))
+    }
+
+    /// Runs the graph on a thread until it has finished, asks, or was stopped.
+    ///
+    /// The run is the cluster's from when it was accepted: dropping the future ends the waiting, not the run.
+    pub async fn invoke(&self, input: DynInput, config: Config) -> Result<Outcome<Value>, Error> {
+        self.begin(input, &config, None).await
+    }
+
+    pub(crate) async fn begin(
+        &self,
+        input: DynInput,
+        config: &Config,
+        listener: Option<Listener>,
+    ) -> Result<Outcome<Value>, Error> {
+        let (settings, run) = (settings_of(config)?, Uuid::new_v4());
+        let begin = Begin { run, asked: millis(SystemTime::now()), input, settings, awakeable: None, listener };
+        let path = format!("{}/invoke", run_service(&self.name));
+        let ended: Ended = self.client.call(&path, &begin, Some(run)).await?;
+        Ok(ended?)
+    }
+
+    /// The state of a thread, or of the checkpoint that the configuration addresses.
+    pub async fn state(&self, config: impl Into<Config>) -> Result<Snapshot, Error> {
+        let settings = settings_of(&config.into())?;
+        let mut shots = self.read(Read { settings, history: None }).await?;
+        shots.pop().ok_or_else(|| Error::Input("the worker has answered without a state".to_owned()))
+    }
+
+    /// The states of a thread, newest first.
+    pub async fn history(&self, config: impl Into<Config>, query: ListQuery) -> Result<Vec<Snapshot>, Error> {
+        let settings = settings_of(&config.into())?;
+        let filter = query.filter.into_iter().collect();
+        let history = Some(HistoryQuery { limit: query.limit, before: query.before, filter });
+        self.read(Read { settings, history }).await
+    }
+
+    async fn read(&self, read: Read) -> Result<Vec<Snapshot>, Error> {
+        let path = self.path(&read.settings.thread, "read");
+        let shots: Result<Vec<Shot>, Failure> = self.client.call(&path, &read, None).await?;
+        Ok(shots?.into_iter().map(Snapshot::from).collect())
+    }
+
+    /// Changes a thread from outside its runs, and returns the configuration that addresses the new checkpoint.
+    pub async fn update_state(&self, config: Config, update: DynUpdates) -> Result<Config, Error> {
+        self.bulk_update_state(config, vec![vec![update]]).await
+    }
+
+    /// The same with several supersteps, each of several updates.
+    pub async fn bulk_update_state(&self, config: Config, supersteps: Vec<Vec<DynUpdates>>) -> Result<Config, Error> {
+        let settings = settings_of(&config)?;
+        let path = self.path(&settings.thread, "update");
+        let updated: Updated =
+            self.client.call(&path, &UpdateState { settings, supersteps }, Some(Uuid::new_v4())).await?;
+        let (namespace, checkpoint) = updated?;
+        let config = config.namespace(namespace);
+        Ok(match checkpoint {
+            Some(id) => config.checkpoint(id),
+            None => config,
+        })
+    }
+
+    /// Sends a message to the inbox of a thread, and says whether it is new: one with an id that was sent before is ignored.
+    pub async fn send(&self, thread: &str, message: &impl Serialize, id: Option<Uuid>) -> Result<bool, Error> {
+        self.post(thread, id, Letter::message, message).await
+    }
+
+    /// Sends a signal to a thread.
+    pub async fn signal(
+        &self,
+        thread: &str,
+        name: &str,
+        value: &impl Serialize,
+        id: Option<Uuid>,
+    ) -> Result<bool, Error> {
+        self.post(thread, id, |id, value| Letter::signal(id, name, value), value).await
+    }
+
+    async fn post(
+        &self,
+        thread: &str,
+        id: Option<Uuid>,
+        letter: impl FnOnce(Uuid, Vec<u8>) -> Letter,
+        value: &impl Serialize,
+    ) -> Result<bool, Error> {
+        let id = id.unwrap_or_else(Uuid::new_v4);
+        let value =
+            codec::encode(value).map_err(|error| Error::Input(format!("the message cannot be sent: {error}")))?;
+        let post = Post { letter: letter(id, value) };
+        let posted: Result<bool, Failure> =
+            self.client.call(&self.path(thread, "post"), &post, Some(Uuid::new_v4())).await?;
+        Ok(posted?)
+    }
+
+    /// Ends the run of a thread after the superstep that is running, and says whether there was one. What was stored stays.
+    pub async fn cancel(&self, thread: &str) -> Result<bool, Error> {
+        self.client.call(&self.path(thread, "cancel"), &(), Some(Uuid::new_v4())).await
+    }
+
+    /// Deletes a thread with its history.
+    pub async fn delete(&self, thread: &str) -> Result<(), Error> {
+        self.client.call(&self.path(thread, "delete"), &(), Some(Uuid::new_v4())).await
+    }
+}
+
+impl From<Shot> for Snapshot {
+    fn from(shot: Shot) -> Self {
+        let Shot { values, next, namespace, checkpoint, parent, step, source, metadata, questions } = shot;
+        Self { values, next, checkpoint, parent, namespace, step, source, metadata, questions }
+    }
+}
+
+/// Tells a Restate server of a worker: `admin` is the URL of its admin API, `worker` the one at which it reaches the worker. A worker of
+/// another version, at another address, takes over what begins from then on.
+pub async fn register(admin: &str, worker: &str) -> Result<(), Error> {
+    let place = format!("{}/deployments", admin.trim_end_matches('/'));
+    let request = json!({ "uri": worker, "force": true, "breaking": true });
+    let sent = reqwest::Client::new().post(&place).json(&request);
+    match read(sent).await {
+        Ok((status, _)) if status.is_success() => Ok(()),
+        Ok((status, said)) => Err(Error::Restate { place, reason: told(status, &String::from_utf8_lossy(&said)) }),
+        Err(reason) => Err(Error::Restate { place, reason }),
+    }
+}

@@ -1,0 +1,51 @@
+//! Runs hier's graphs on a [Restate](https://restate.dev) cluster: the same graphs, unchanged, with the same results.
+//!
+//! A thread is a virtual object with a log, a superstep one recorded side effect of an invocation that sends itself the next, a task of
+//! a wide step a call to a stateless worker. [`Endpoint`] is a worker process, [`Client`] talks to Restate's ingress.
+//!
+//! ```no_run
+//! use hier_core::graph::DynInput;
+//! use hier_core::prelude::*;
+//! use hier_restate::{Client, Endpoint, register};
+//!
+//! # #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+//! # struct Filing { accepted: bool }
+//! # async fn assess() -> FilingUpdate { Filing::update().accepted(true) }
+//! # graph! { Desk<Filing> = Graph { nodes: [assess], edges: [START >> assess >> END] } }
+//! # async fn worker() -> std::result::Result<(), hier_restate::Error> {
+//! // A worker.
+//! Endpoint::new().graph("desk", Desk::compile(), ()).serve("127.0.0.1:9080").await
+//! # }
+//!
+//! # async fn client() -> std::result::Result<(), hier_restate::Error> {
+//! // Restate is told of it once.
+//! register("http://127.0.0.1:9070", "http://127.0.0.1:9080").await?;
+//! // A client.
+//! let desk = Client::new("http://127.0.0.1:8080").graph("desk");
+//! let input = DynInput::New(serde_json::json!({ "accepted": false }));
+//! let end = desk.invoke(input, Config::thread("case-17")).await?;
+//! assert_eq!(end.into_state(), serde_json::json!({ "accepted": true }));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What it promises and what not, where threads are kept and what each choice costs: `docs/cluster.md` of the repository.
+
+mod cache;
+mod client;
+mod context;
+mod endpoint;
+mod error;
+mod host;
+mod log;
+mod service;
+mod stream;
+mod tell;
+mod thread;
+mod wire;
+
+pub use client::{Client, RemoteGraph, Snapshot, register};
+pub use context::{ByFunction, ByValue, IntoContext};
+pub use endpoint::{Endpoint, FanOut, loopback};
+pub use error::{Error, Failure};
+pub use stream::{Hub, RemoteStream, Told};

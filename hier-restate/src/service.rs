@@ -1,0 +1,271 @@
+//! The services of a graph, as Restate sees them: the object of a thread, its tasks, its runs. Their names are the graph's, which is
+//! known only when the program runs, so that they are made without the SDK's macros.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use restate_sdk::context::{RequestTarget, SharedObjectContext};
+use restate_sdk::discovery::{self, HandlerType, ServiceType};
+use restate_sdk::endpoint::{self, ContextInternal, HandlerOptions, ServiceOptions};
+use restate_sdk::errors::HandlerError;
+use restate_sdk::prelude::*;
+use restate_sdk::service::macro_support::{ServiceBoxFuture, service_definition};
+use restate_sdk::service::{Service, ServiceDefinition};
+use uuid::Uuid;
+
+use crate::error::{Error, Failure};
+use crate::host::{Answer, Done, End, Host};
+use crate::thread::{self, Thread};
+use crate::wire::{
+    Begin, Ended, Entry, Packed, Post, Read, TaskCall, TaskDone, UpdateState, Wake, run_service, task_service,
+};
+
+/// A node may take as long as it takes: Restate would otherwise cut off what makes no entry in its journal.
+const LONG: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// How long the end of a run can be asked for again.
+const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The object of a thread.
+struct Object(Arc<Host>);
+
+/// The tasks of wide steps.
+struct Tasks(Arc<Host>);
+
+/// The runs: each waits for its end.
+struct Runs(Arc<Host>);
+
+/// The three services of a graph.
+pub(crate) fn definitions(host: &Arc<Host>) -> Result<[ServiceDefinition; 3], Error> {
+    let exclusive = ["begin", "turn", "wake", "update", "post", "cancel", "delete"].map(|name| (name, false));
+    let shared = ["read", "base"].map(|name| (name, true));
+    let handlers: Vec<_> = exclusive.into_iter().chain(shared).collect();
+    let object = discovered(&host.name, ServiceType::VirtualObject, &handlers)?;
+    let tasks = discovered(&task_service(&host.name), ServiceType::Service, &[("run", false)])?;
+    let runs = discovered(&run_service(&host.name), ServiceType::Service, &[("invoke", false)])?;
+    let inside = |handlers: &[&str], options: ServiceOptions| {
+        let private = HandlerOptions::new().ingress_private(true);
+        handlers.iter().fold(options, |options, name| options.handler(*name, private.clone()))
+    };
+    let object_options = inside(&["turn", "wake", "base"], options().enable_lazy_state(true));
+    Ok([
+        service_definition(Object(host.clone()), object).options(object_options),
+        service_definition(Tasks(host.clone()), tasks).options(inside(&["run"], options())),
+        service_definition(Runs(host.clone()), runs).options(options().idempotency_retention(RETENTION)),
+    ])
+}
+
+fn options() -> ServiceOptions {
+    ServiceOptions::new()
+        .inactivity_timeout(LONG)
+        .abort_timeout(LONG)
+        // A journal is of no use once its changes are stored.
+        .journal_retention(Duration::ZERO)
+        .retry_policy_initial_interval(Duration::from_millis(50))
+        .retry_policy_max_interval(Duration::from_secs(5))
+}
+
+fn discovered(name: &str, ty: ServiceType, handlers: &[(&str, bool)]) -> Result<discovery::Service, Error> {
+    let wrong = |what: &str| {
+        Error::Input(format!(
+            "`{what}` is no name that Restate takes: letters, digits, `_`, `-` and `.`, a letter first"
+        ))
+    };
+    let handler = |(name, shared): &(&str, bool)| {
+        Ok(discovery::Handler {
+            name: discovery::HandlerName::try_from(*name).map_err(|_| wrong(name))?,
+            input: Some(discovery::InputPayload::from_metadata::<Vec<u8>>()),
+            output: Some(discovery::OutputPayload::from_metadata::<Vec<u8>>()),
+            ty: shared.then_some(HandlerType::Shared),
+            documentation: None,
+            metadata: HashMap::default(),
+            abort_timeout: None,
+            inactivity_timeout: None,
+            journal_retention: None,
+            idempotency_retention: None,
+            workflow_completion_retention: None,
+            enable_lazy_state: None,
+            ingress_private: None,
+            retry_policy_initial_interval: None,
+            retry_policy_max_interval: None,
+            retry_policy_max_attempts: None,
+            retry_policy_exponentiation_factor: None,
+            retry_policy_on_max_attempts: None,
+        })
+    };
+    Ok(discovery::Service {
+        ty,
+        name: discovery::ServiceName::try_from(name.to_owned()).map_err(|_| wrong(name))?,
+        handlers: handlers.iter().map(handler).collect::<Result<_, Error>>()?,
+        documentation: None,
+        metadata: HashMap::default(),
+        abort_timeout: None,
+        inactivity_timeout: None,
+        journal_retention: None,
+        idempotency_retention: None,
+        enable_lazy_state: None,
+        ingress_private: None,
+        retry_policy_initial_interval: None,
+        retry_policy_max_interval: None,
+        retry_policy_max_attempts: None,
+        retry_policy_exponentiation_factor: None,
+        retry_policy_on_max_attempts: None,
+    })
+}
+
+/// Hands the result of a handler over.
+fn answer<T: restate_sdk::serde::Serialize>(ctx: &ContextInternal, result: Result<T, HandlerError>) {
+    ctx.handle_handler_result(result);
+    ctx.end();
+}
+
+fn unknown(ctx: &ContextInternal) -> endpoint::Error {
+    endpoint::Error::unknown_handler(ctx.service_name(), ctx.handler_name())
+}
+
+impl Service for Object {
+    type Future = ServiceBoxFuture;
+
+    fn handle(&self, ctx: ContextInternal) -> ServiceBoxFuture {
+        let host = self.0.clone();
+        Box::pin(async move {
+            match ctx.handler_name() {
+                "begin" => {
+                    let (Packed(input), metadata) = ctx.input::<Packed<Begin>>().await;
+                    let object = ObjectContext::from((&ctx, metadata));
+                    let done = async { Ok(Thread::open(&object, &ctx, host).await?.begin(input).await?) };
+                    answer(&ctx, done.await);
+                }
+                "turn" => {
+                    let (Packed(run), metadata) = ctx.input::<Packed<Uuid>>().await;
+                    let object = ObjectContext::from((&ctx, metadata));
+                    let done = async { Ok(Thread::open(&object, &ctx, host).await?.go_on(run).await?) };
+                    answer(&ctx, done.await);
+                }
+                "wake" => {
+                    let (Packed(wake), metadata) = ctx.input::<Packed<Wake>>().await;
+                    let object = ObjectContext::from((&ctx, metadata));
+                    let done = async { Ok(Thread::open(&object, &ctx, host).await?.wake(wake).await?) };
+                    answer(&ctx, done.await);
+                }
+                "update" => {
+                    let (Packed(update), metadata) = ctx.input::<Packed<UpdateState>>().await;
+                    let object = ObjectContext::from((&ctx, metadata));
+                    let done = async { Ok(Thread::open(&object, &ctx, host).await?.update(update).await?) };
+                    answer(&ctx, done.await);
+                }
+                "post" => {
+                    let (Packed(post), metadata) = ctx.input::<Packed<Post>>().await;
+                    let object = ObjectContext::from((&ctx, metadata));
+                    let done = async { Ok(Thread::open(&object, &ctx, host).await?.post(post).await?) };
+                    answer(&ctx, done.await);
+                }
+                "cancel" => {
+                    let (_, metadata) = ctx.input::<Vec<u8>>().await;
+                    let object = ObjectContext::from((&ctx, metadata));
+                    let done = async { Ok(Thread::open(&object, &ctx, host).await?.cancel()) };
+                    answer(&ctx, done.await);
+                }
+                "delete" => {
+                    let (_, metadata) = ctx.input::<Vec<u8>>().await;
+                    let object = ObjectContext::from((&ctx, metadata));
+                    let done = async {
+                        Thread::open(&object, &ctx, host).await?.delete();
+                        Ok(Packed(()))
+                    };
+                    answer(&ctx, done.await);
+                }
+                "read" => {
+                    let (Packed(read), metadata) = ctx.input::<Packed<Read>>().await;
+                    let object = SharedObjectContext::from((&ctx, metadata));
+                    answer(&ctx, thread::read(&object, &ctx, &host, read).await);
+                }
+                "base" => {
+                    let (_, metadata) = ctx.input::<Vec<u8>>().await;
+                    let object = SharedObjectContext::from((&ctx, metadata));
+                    answer(&ctx, thread::base(&object, &ctx).await);
+                }
+                _ => return Err(unknown(&ctx)),
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Service for Runs {
+    type Future = ServiceBoxFuture;
+
+    fn handle(&self, ctx: ContextInternal) -> ServiceBoxFuture {
+        let host = self.0.clone();
+        Box::pin(async move {
+            if ctx.handler_name() != "invoke" {
+                return Err(unknown(&ctx));
+            }
+            let (Packed(begin), metadata) = ctx.input::<Packed<Begin>>().await;
+            let context = Context::from((&ctx, metadata));
+            answer(&ctx, invoke(&context, &host, begin).await);
+            Ok(())
+        })
+    }
+}
+
+/// Begins a run, and waits for its end.
+async fn invoke(ctx: &Context<'_>, host: &Host, begin: Begin) -> Result<Packed<Ended>, HandlerError> {
+    let (awakeable, ended) = ctx.awakeable::<Packed<Ended>>();
+    let target = RequestTarget::object(&host.name, &begin.settings.thread, "begin");
+    ctx.request::<_, ()>(target, Packed(Begin { awakeable: Some(awakeable), ..begin })).send();
+    Ok(ended.await?)
+}
+
+impl Service for Tasks {
+    type Future = ServiceBoxFuture;
+
+    fn handle(&self, ctx: ContextInternal) -> ServiceBoxFuture {
+        let host = self.0.clone();
+        Box::pin(async move {
+            if ctx.handler_name() != "run" {
+                return Err(unknown(&ctx));
+            }
+            let (Packed(call), metadata) = ctx.input::<Packed<TaskCall>>().await;
+            let context = Context::from((&ctx, metadata));
+            answer(&ctx, task(&context, host, call).await);
+            Ok(())
+        })
+    }
+}
+
+/// Does a task, superstep by superstep if it is a graph.
+async fn task(ctx: &Context<'_>, host: Arc<Host>, call: TaskCall) -> Result<Packed<TaskDone>, HandlerError> {
+    let call = Arc::new(call);
+    let mut base: Option<Vec<u8>> = None;
+    let mut entries: Vec<Entry> = Vec::new();
+    let mut progress = call.piece.progress.clone();
+    loop {
+        let piece = {
+            let (host, call, base, entries, progress) =
+                (host.clone(), call.clone(), base.clone(), entries.clone(), progress.clone());
+            || async move { Ok(Packed(host.task(&call, base, entries, progress).await?)) }
+        };
+        let Packed(answer) = ctx.run(piece).name("task").await?;
+        match answer {
+            Answer::Missing => {
+                let target = RequestTarget::object(&host.name, &call.at.thread, "base");
+                base = Some(ctx.request::<_, Vec<u8>>(target, Vec::<u8>::new()).call().await?);
+            }
+            Answer::Done(done) => {
+                let Done { entries: more, end, progress: made, .. } = *done;
+                entries.extend(more);
+                let end = match end {
+                    End::Stored => {
+                        progress = made;
+                        continue;
+                    }
+                    End::Task(end) => end,
+                    End::Run(Err(failure)) => Err(failure),
+                    other => Err(Failure::new("RunError", format!("a task ended as none does: {other:?}"))),
+                };
+                return Ok(Packed(TaskDone::of(entries, end)));
+            }
+        }
+    }
+}

@@ -1,0 +1,476 @@
+//! A thread: a virtual object. One handler at a time changes it, each in one piece that is recorded before its changes are stored.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use hier_core::checkpoint::WhenRunning;
+use hier_core::drive::{Part, Progress, Settings, Spread};
+use hier_core::graph::DynInput;
+use restate_sdk::context::{DurableFuturesUnordered, RequestTarget};
+use restate_sdk::endpoint::ContextInternal;
+use restate_sdk::prelude::*;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::error::Failure;
+use crate::host::{Answer, Done, End, Host, Kept, Work, millis};
+use crate::wire::{
+    At, Begin, Ended, Entry, Listener, Packed, Piece, Post, Read, Shot, Source, TaskCall, TaskDone, TaskEnd,
+    UpdateState, Wake, task_service,
+};
+
+const META: &str = "meta";
+const HEAD: &str = "head";
+
+/// The most turns that one invocation does.
+const TURNS: u32 = 32;
+/// How long an invocation begins further turns, in milliseconds.
+const LASTS: u64 = 20;
+
+/// What is known of a thread beside its log.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Meta {
+    /// Which of the threads of this name it is.
+    epoch: Uuid,
+    /// How many entries its log has.
+    version: u64,
+    /// The version that the head stands for, and its length; 0 if there is none.
+    head: (u64, u64),
+    /// How long the entries since the head are.
+    since: u64,
+    run: Option<Running>,
+    /// The settings of the last run, with which what is due goes on.
+    last: Option<Settings>,
+    /// When the thread is due, if somebody has been sent to look.
+    wake: Option<u64>,
+}
+
+/// A run that is going.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Running {
+    id: Uuid,
+    awakeable: Option<String>,
+    settings: Settings,
+    progress: Progress,
+    turn: u64,
+    /// When the turn begins, in milliseconds since 1970.
+    clock: u64,
+    listener: Option<Listener>,
+}
+
+impl Running {
+    fn piece(&self) -> Piece {
+        Piece {
+            run: self.id,
+            clock: self.clock,
+            settings: self.settings.clone(),
+            progress: self.progress.clone(),
+            turn: self.turn,
+            listener: self.listener.clone(),
+        }
+    }
+}
+
+fn key(version: u64) -> String {
+    format!("log/{version}")
+}
+
+/// The thread of a handler that may change it.
+pub(crate) struct Thread<'a, 'ctx> {
+    ctx: &'a ObjectContext<'ctx>,
+    /// Reads keys that are made while the handler runs.
+    state: &'a ContextInternal,
+    host: Arc<Host>,
+    meta: Meta,
+}
+
+impl<'a, 'ctx> Thread<'a, 'ctx> {
+    pub(crate) async fn open(
+        ctx: &'a ObjectContext<'ctx>,
+        state: &'a ContextInternal,
+        host: Arc<Host>,
+    ) -> Result<Self, TerminalError> {
+        let meta = match ctx.get::<Packed<Meta>>(META).await? {
+            Some(Packed(meta)) => meta,
+            None => Meta {
+                // The same if the handler is run again.
+                epoch: Uuid::from_u64_pair(ctx.random_seed(), 0),
+                version: 0,
+                head: (0, 0),
+                since: 0,
+                run: None,
+                last: None,
+                wake: None,
+            },
+        };
+        Ok(Self { ctx, state, host, meta })
+    }
+
+    fn at(&self) -> At {
+        At { thread: self.ctx.key().to_owned(), epoch: self.meta.epoch, version: self.meta.version }
+    }
+
+    fn store(&self) {
+        self.ctx.set(META, Packed(self.meta.clone()));
+    }
+
+    fn to_itself(&self, handler: &str) -> RequestTarget {
+        RequestTarget::object(&self.host.name, self.ctx.key(), handler)
+    }
+
+    /// Does a piece of work, and adds to the log what came of it.
+    async fn work(&mut self, work: Work) -> Result<Done, TerminalError> {
+        let whole = work.needs_history();
+        let mut source = None;
+        loop {
+            let kept = Arc::new(Mutex::new(Kept::default()));
+            let (host, at, work, slot, since) =
+                (self.host.clone(), self.at(), work.clone(), kept.clone(), (self.meta.since, self.meta.head.1));
+            let loaded: Option<Source> = source.take();
+            let was_loaded = loaded.is_some();
+            let piece = || async move {
+                let mut left = Kept::default();
+                let answer = host.work(&at, loaded, since, work, &mut left).await?;
+                *slot.lock().unwrap_or_else(PoisonError::into_inner) = left;
+                Ok(Packed(answer))
+            };
+            let Packed(answer) = self.ctx.run(piece).name("superstep").await?;
+            match answer {
+                Answer::Missing if was_loaded => return Err(TerminalError::new("a thread that was loaded is missing")),
+                Answer::Missing => source = Some(load(self.state, &self.meta, whole).await?),
+                Answer::Done(done) => {
+                    self.log(&done.entries, done.head.as_deref());
+                    let kept = std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));
+                    self.host.keep(self.at(), kept);
+                    return Ok(*done);
+                }
+            }
+        }
+    }
+
+    /// Adds to the log.
+    fn log(&mut self, entries: &Vec<Entry>, head: Option<&[u8]>) {
+        if entries.is_empty() {
+            return;
+        }
+        self.meta.version += 1;
+        self.ctx.set(&key(self.meta.version), Packed(entries.clone()));
+        if let Some(head) = head {
+            self.ctx.set(HEAD, head.to_vec());
+            self.meta.head = (self.meta.version, head.len() as u64);
+            self.meta.since = 0;
+        } else {
+            let length = hier_core::checkpoint::codec::encode(entries).map_or(0, |bytes| bytes.len());
+            self.meta.since += length as u64;
+        }
+    }
+
+    /// Begins a run, and does its first turn.
+    pub(crate) async fn begin(mut self, begin: Begin) -> Result<(), TerminalError> {
+        let Begin { run, asked, input, settings, awakeable, listener } = begin;
+        let unless_said =
+            if matches!(input, DynInput::Command(_)) { WhenRunning::Reject } else { WhenRunning::TakeOver };
+        if let Some(going) = self.meta.run.take() {
+            if settings.when_running.unwrap_or(unless_said) == WhenRunning::TakeOver {
+                let reason = format!("thread `{}` was taken over by another run", self.ctx.key());
+                self.tell(&going, Err(Failure::new("Superseded", reason)));
+            } else {
+                self.meta.run = Some(going);
+                self.store();
+                let reason = format!("thread `{}` is being run: wait for its end, or cancel it", self.ctx.key());
+                let refused = Running {
+                    id: run,
+                    awakeable,
+                    settings,
+                    progress: Progress::default(),
+                    turn: 0,
+                    clock: asked,
+                    listener,
+                };
+                self.tell(&refused, Err(Failure::new("Busy", reason)));
+                return Ok(());
+            }
+        }
+        let going =
+            Running { id: run, awakeable, settings, progress: Progress::default(), turn: 0, clock: asked, listener };
+        let work = Work::Turn(input, going.piece(), None);
+        self.meta.last = Some(going.settings.clone());
+        self.meta.run = Some(going);
+        self.turn(work).await
+    }
+
+    /// Does the next turn of a run, if it is still going.
+    pub(crate) async fn go_on(mut self, run: Uuid) -> Result<(), TerminalError> {
+        let Some(going) = self.meta.run.as_ref().filter(|going| going.id == run) else { return Ok(()) };
+        let work = Work::Turn(DynInput::Continue, going.piece(), None);
+        self.turn(work).await
+    }
+
+    /// Does turns: supersteps, each with what of it is done elsewhere. Short ones follow each other in one invocation; then it sends
+    /// itself the next, so that the journal stays short, other handlers get the thread, and another version of the program can go on.
+    async fn turn(&mut self, mut work: Work) -> Result<(), TerminalError> {
+        let (mut begun, mut turns) = (None, 0);
+        loop {
+            let done = self.work(work).await?;
+            // Read from the journal: the same if the handler is run again.
+            let lasted = done.now.saturating_sub(*begun.get_or_insert(done.now));
+            turns += 1;
+            let Some(going) = &mut self.meta.run else { return Ok(()) };
+            going.progress = done.progress;
+            going.clock = done.now;
+            match done.end {
+                End::Stored if turns < TURNS && lasted < LASTS => {
+                    going.turn += 1;
+                    work = Work::Turn(DynInput::Continue, going.piece(), None);
+                }
+                End::Stored => {
+                    self.next_turn();
+                    return Ok(());
+                }
+                End::Spread(base, spread) => {
+                    let piece = going.piece();
+                    match self.spread(&spread, base, &piece).await? {
+                        Ok(stopped) => {
+                            let namespace = spread.namespace;
+                            work = Work::Turn(DynInput::Continue, piece, Some(Part::Rest { namespace, stopped }));
+                        }
+                        Err(failure) => {
+                            self.end(Err(failure), done.due);
+                            return Ok(());
+                        }
+                    }
+                }
+                End::Run(ended) => {
+                    self.end(ended, done.due);
+                    return Ok(());
+                }
+                other => {
+                    let failure = Failure::new("RunError", format!("a turn ended as none does: {other:?}"));
+                    self.end(Err(failure), done.due);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Has tasks done by workers, and stores what they did. Which of them stopped at a breakpoint inside; or why the first in order
+    /// failed.
+    async fn spread(
+        &mut self,
+        spread: &Spread,
+        base: Option<Vec<u8>>,
+        piece: &Piece,
+    ) -> Result<Result<Vec<String>, Failure>, TerminalError> {
+        // Workers that are not given the thread read it: as it is now.
+        self.store();
+        let at = self.at();
+        let limit = piece.settings.max_concurrency.unwrap_or(usize::MAX).max(1);
+        let call = |task: &String| {
+            let part = Part::Task { namespace: spread.namespace.clone(), task: task.clone() };
+            let call = TaskCall { at: at.clone(), piece: piece.clone(), part, base: base.clone() };
+            let target = RequestTarget::service(task_service(&self.host.name), "run");
+            self.ctx.request::<_, Packed<TaskDone>>(target, Packed(call)).call()
+        };
+        let mut waiting = spread.tasks.iter();
+        let mut running = DurableFuturesUnordered::new();
+        for task in waiting.by_ref().take(limit) {
+            running.push(call(task));
+        }
+        let mut ended: Vec<(usize, TaskDone)> = Vec::with_capacity(spread.tasks.len());
+        while let Some((place, done)) = running.next().await? {
+            ended.push((place, done?.0));
+            if let Some(task) = waiting.next() {
+                running.push(call(task));
+            }
+        }
+        ended.sort_by_key(|(place, _)| *place);
+        let mut stopped = Vec::new();
+        let mut failed = None;
+        let mut entries = Vec::new();
+        for (place, done) in ended {
+            entries.extend(done.entries);
+            match done.end {
+                Ok(TaskEnd::Stopped) => stopped.push(spread.tasks[place].clone()),
+                Ok(TaskEnd::Done | TaskEnd::Asked) => {}
+                Err(failure) => {
+                    failed.get_or_insert(failure);
+                }
+            }
+        }
+        self.absorb(entries).await?;
+        Ok(failed.map_or(Ok(stopped), Err))
+    }
+
+    /// Adds to the log what was done elsewhere.
+    async fn absorb(&mut self, entries: Vec<Entry>) -> Result<(), TerminalError> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let before = self.at();
+        self.log(&entries, None);
+        self.host.absorb(&before, self.at(), entries).await;
+        Ok(())
+    }
+
+    /// Ends the run.
+    fn end(&mut self, ended: Ended, due: Option<u64>) {
+        if let Some(going) = self.meta.run.take() {
+            self.tell(&going, ended);
+        }
+        self.look_later(due);
+        self.store();
+    }
+
+    /// Tells who waits for a run.
+    fn tell(&self, run: &Running, ended: Ended) {
+        if let Some(awakeable) = &run.awakeable {
+            self.ctx.resolve_awakeable(awakeable, Packed(ended));
+        }
+    }
+
+    /// Sends somebody to look once the thread is due. Without a run that is going: it looks itself.
+    fn look_later(&mut self, due: Option<u64>) {
+        if self.meta.run.is_some() || due == self.meta.wake {
+            return;
+        }
+        self.meta.wake = due;
+        if let Some(due) = due {
+            // The clock is read again by whoever looks; here only the delay depends on it, which Restate does not compare.
+            let delay = Duration::from_millis(due.saturating_sub(millis(SystemTime::now())));
+            self.ctx.request::<_, ()>(self.to_itself("wake"), Packed(Wake { due })).send_after(delay);
+        }
+    }
+
+    /// Runs what is due.
+    pub(crate) async fn wake(mut self, wake: Wake) -> Result<(), TerminalError> {
+        if self.meta.wake != Some(wake.due) {
+            return Ok(());
+        }
+        self.meta.wake = None;
+        if self.meta.run.is_some() {
+            // What is due is seen at the end of the run.
+            self.store();
+            return Ok(());
+        }
+        let Some(mut settings) = self.meta.last.clone() else { return Ok(()) };
+        settings.checkpoint = None;
+        let id = Uuid::from_u64_pair(self.ctx.random_seed(), 1);
+        let (progress, turn) = (Progress::default(), 0);
+        let going = Running { id, awakeable: None, settings, progress, turn, clock: wake.due, listener: None };
+        let done = self.work(Work::Wake(going.piece())).await?;
+        if matches!(done.end, End::Nothing) {
+            self.look_later(done.due);
+            self.store();
+            return Ok(());
+        }
+        self.meta.run = Some(Running { progress: done.progress.clone(), clock: done.now, ..going });
+        if let End::Run(ended) = done.end {
+            self.end(ended, done.due);
+        } else {
+            // The next turn finds where it stands.
+            self.next_turn();
+        }
+        Ok(())
+    }
+
+    /// Sends itself the next turn of the run.
+    fn next_turn(&mut self) {
+        let Some(going) = &mut self.meta.run else { return };
+        going.turn += 1;
+        let run = going.id;
+        self.store();
+        self.ctx.request::<_, ()>(self.to_itself("turn"), Packed(run)).send();
+    }
+
+    pub(crate) async fn update(mut self, update: UpdateState) -> Result<Packed<Updated>, TerminalError> {
+        if let Some(going) = self.meta.run.take() {
+            if update.settings.when_running != Some(WhenRunning::TakeOver) {
+                let reason = format!("thread `{}` is being run: wait for its end, or cancel it", self.ctx.key());
+                return Ok(Packed(Err(Failure::new("Busy", reason))));
+            }
+            let reason = format!("thread `{}` was taken over by an update", self.ctx.key());
+            self.tell(&going, Err(Failure::new("Superseded", reason)));
+        }
+        let done = self.work(Work::Update(update)).await?;
+        self.look_later(done.due);
+        self.store();
+        Ok(Packed(match done.end {
+            End::Updated(updated) => updated,
+            End::Run(Err(failure)) => Err(failure),
+            other => Err(Failure::new("RunError", format!("an update ended as none does: {other:?}"))),
+        }))
+    }
+
+    pub(crate) async fn post(mut self, post: Post) -> Result<Packed<Result<bool, Failure>>, TerminalError> {
+        let done = self.work(Work::Post(post.letter)).await?;
+        self.look_later(done.due);
+        self.store();
+        Ok(Packed(match done.end {
+            End::Posted(posted) => posted,
+            End::Run(Err(failure)) => Err(failure),
+            other => Err(Failure::new("RunError", format!("a letter ended as none does: {other:?}"))),
+        }))
+    }
+
+    /// Ends the run that is going: after its superstep. Whether there was one.
+    pub(crate) fn cancel(mut self) -> Packed<bool> {
+        let Some(going) = self.meta.run.take() else { return Packed(false) };
+        let reason = format!("the run of thread `{}` was cancelled", self.ctx.key());
+        self.tell(&going, Err(Failure::new("Cancelled", reason)));
+        self.store();
+        Packed(true)
+    }
+
+    /// Forgets the thread.
+    pub(crate) fn delete(self) {
+        if let Some(going) = &self.meta.run {
+            let reason = format!("thread `{}` was deleted", self.ctx.key());
+            self.tell(going, Err(Failure::new("Superseded", reason)));
+        }
+        self.host.threads.forget(&self.host.name, self.ctx.key());
+        self.ctx.clear_all();
+    }
+}
+
+/// The namespace and the id of the checkpoint that an update made.
+pub(crate) type Updated = Result<(String, Option<Uuid>), Failure>;
+
+/// Loads the log of a thread.
+async fn load(state: &ContextInternal, meta: &Meta, whole: bool) -> Result<Source, TerminalError> {
+    let (from, head) = match meta.head {
+        (at, _) if at > 0 && !whole => (at, state.get::<Vec<u8>>(HEAD).await?),
+        _ => (0, None),
+    };
+    let mut entries = Vec::new();
+    for version in from + 1..=meta.version {
+        if let Some(Packed(more)) = state.get::<Packed<Vec<Entry>>>(&key(version)).await? {
+            entries.extend(more);
+        }
+    }
+    Ok(Source { head, entries, whole })
+}
+
+/// What the thread is, or was.
+pub(crate) async fn read(
+    ctx: &SharedObjectContext<'_>,
+    state: &ContextInternal,
+    host: &Host,
+    read: Read,
+) -> Result<Packed<Result<Vec<Shot>, Failure>>, HandlerError> {
+    let source = match ctx.get::<Packed<Meta>>(META).await? {
+        Some(Packed(meta)) if host.saver.is_none() => {
+            let whole = read.history.is_some() || read.settings.checkpoint.is_some();
+            load(state, &meta, whole).await?
+        }
+        _ => Source::default(),
+    };
+    Ok(Packed(host.read(ctx.key(), source, &read.settings, read.history).await?))
+}
+
+/// The thread as bytes, for a worker that does a task of it.
+pub(crate) async fn base(ctx: &SharedObjectContext<'_>, state: &ContextInternal) -> Result<Vec<u8>, HandlerError> {
+    let Some(Packed(meta)) = ctx.get::<Packed<Meta>>(META).await? else { return Ok(Vec::new()) };
+    let source = load(state, &meta, false).await?;
+    let saver = crate::log::rebuilt(ctx.key(), source).await?;
+    Ok(hier_core::drive::dump(&saver, ctx.key(), false)?)
+}

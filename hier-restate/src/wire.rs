@@ -1,0 +1,183 @@
+//! What crosses between client, Restate and workers. Everything is encoded as checkpoints are.
+
+use bytes::Bytes;
+use hier_core::checkpoint::{Also, CodecError, Letter, Record, codec};
+use hier_core::drive::{Part, Progress, Settings};
+use hier_core::graph::{DynInput, DynUpdates};
+use hier_core::{Outcome, Question};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::error::Failure;
+
+/// A payload in the format of checkpoints.
+#[derive(Clone, Debug)]
+pub(crate) struct Packed<T>(pub(crate) T);
+
+impl<T: Serialize> restate_sdk::serde::Serialize for Packed<T> {
+    type Error = CodecError;
+
+    fn serialize(&self) -> Result<Bytes, CodecError> {
+        codec::encode(&self.0).map(Bytes::from)
+    }
+}
+
+impl<T: DeserializeOwned> restate_sdk::serde::Deserialize for Packed<T> {
+    type Error = CodecError;
+
+    fn deserialize(bytes: &mut Bytes) -> Result<Self, CodecError> {
+        codec::decode(bytes).map(Self)
+    }
+}
+
+/// The service of the tasks of a graph.
+pub(crate) fn task_service(graph: &str) -> String {
+    format!("{graph}.task")
+}
+
+/// The service that begins runs and waits for their ends.
+pub(crate) fn run_service(graph: &str) -> String {
+    format!("{graph}.run")
+}
+
+/// A change of a thread: the entries of its log.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Entry {
+    /// A commit of the engine's.
+    Commit(Vec<Record>, Also),
+    /// A letter.
+    Post(String, Letter),
+}
+
+/// A run that is to begin.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Begin {
+    pub(crate) run: Uuid,
+    /// When it was asked for, in milliseconds since 1970.
+    pub(crate) asked: u64,
+    pub(crate) input: DynInput,
+    pub(crate) settings: Settings,
+    /// Who is told how it ended.
+    pub(crate) awakeable: Option<String>,
+    pub(crate) listener: Option<Listener>,
+}
+
+/// Where events are sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Listener {
+    pub(crate) address: String,
+    pub(crate) token: Uuid,
+    pub(crate) modes: Vec<String>,
+}
+
+/// How a run ended.
+pub(crate) type Ended = Result<Outcome<Value>, Failure>;
+
+/// An update of a thread.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct UpdateState {
+    pub(crate) settings: Settings,
+    pub(crate) supersteps: Vec<Vec<DynUpdates>>,
+}
+
+/// A letter for a thread.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Post {
+    pub(crate) letter: Letter,
+}
+
+/// A thread that may be due.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Wake {
+    /// When it was said to be due, in milliseconds since 1970.
+    pub(crate) due: u64,
+}
+
+/// A question about a thread.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Read {
+    pub(crate) settings: Settings,
+    /// The most states of the history, or all.
+    pub(crate) history: Option<HistoryQuery>,
+}
+
+/// Which states of the history.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct HistoryQuery {
+    pub(crate) limit: Option<usize>,
+    pub(crate) before: Option<Uuid>,
+    pub(crate) filter: Map<String, Value>,
+}
+
+/// A thread at one moment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Shot {
+    pub(crate) values: Value,
+    pub(crate) next: Vec<String>,
+    pub(crate) namespace: String,
+    pub(crate) checkpoint: Option<Uuid>,
+    pub(crate) parent: Option<Uuid>,
+    pub(crate) step: i64,
+    pub(crate) source: Option<hier_core::checkpoint::Source>,
+    pub(crate) metadata: Map<String, Value>,
+    pub(crate) questions: Vec<Question>,
+}
+
+/// What a thread's log is loaded from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Source {
+    #[serde(with = "serde_bytes")]
+    pub(crate) head: Option<Vec<u8>>,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) whole: bool,
+}
+
+/// A thread's state as it is needed, of a certain version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct At {
+    pub(crate) thread: String,
+    pub(crate) epoch: Uuid,
+    pub(crate) version: u64,
+}
+
+/// The run that a piece of work is part of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Piece {
+    pub(crate) run: Uuid,
+    /// The time at which the turn begins, in milliseconds since 1970: it is the same if the turn is done again.
+    pub(crate) clock: u64,
+    pub(crate) settings: Settings,
+    pub(crate) progress: Progress,
+    /// The number of the turn, from 0.
+    pub(crate) turn: u64,
+    pub(crate) listener: Option<Listener>,
+}
+
+/// A task for a worker.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct TaskCall {
+    pub(crate) at: At,
+    pub(crate) piece: Piece,
+    pub(crate) part: Part,
+    /// The thread, if it is small.
+    #[serde(with = "serde_bytes")]
+    pub(crate) base: Option<Vec<u8>>,
+}
+
+/// What a task did.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct TaskDone {
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) end: Result<TaskEnd, Failure>,
+}
+
+/// How a task ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum TaskEnd {
+    Done,
+    Asked,
+    /// At a breakpoint inside.
+    Stopped,
+}

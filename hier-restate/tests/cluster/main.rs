@@ -1,0 +1,9 @@
+//! Runs graphs through a real Restate server: `scripts/restate.sh with cargo test -p hier-restate`. Without one nothing runs.
+
+mod conformance;
+mod kills;
+mod limits;
+mod runs;
+mod speed;
+mod support;
+mod versions;

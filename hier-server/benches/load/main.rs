@@ -1,0 +1,86 @@
+//! How much a server carries: server and load generator in one process, so that its figures are those of one run.
+//!
+//! ```text
+//! cargo bench --package hier-server --all-features --bench load -- wait [--db URL] [--connections 64] [--seconds 10]
+//! cargo bench --package hier-server --all-features --bench load -- streams [--connections 10000]
+//! cargo bench --package hier-server --all-features --bench load -- events [--events 100000]
+//! ```
+//!
+//! `wait` asks for runs of a graph of one node and waits for their ends: `/runs/wait` in memory, and with a database
+//! `/threads/{id}/runs/wait`, each connection on threads of its own. `streams` opens streams and says what each costs. `events` follows
+//! a run of so many events from its beginning, while it is done and afterwards, and counts what is missing.
+
+mod http;
+mod rates;
+mod streams;
+
+use std::time::Duration;
+
+use hier_core::prelude::*;
+use hier_server::{Running, Server, ServerError};
+use serde_json::json;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Line {
+    n: u64,
+    events: u64,
+}
+
+graph! {
+    /// One node.
+    One<Line> = Graph { nodes: [add], edges: [START >> add >> END] }
+}
+
+async fn add(line: &Line, run: &Run) -> LineUpdate {
+    for number in 0..line.events {
+        run.emit(json!({ "number": number }));
+        // As a node that waits for something between what it tells.
+        if number % 100 == 99 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+    Line::update().n(line.n + 1)
+}
+
+/// What stands on the command line, each with what it is unless given.
+struct Arguments(Vec<String>);
+
+impl Arguments {
+    fn text(&self, name: &str) -> Option<&str> {
+        let place = self.0.iter().position(|argument| argument.strip_prefix("--") == Some(name))?;
+        self.0.get(place + 1).map(String::as_str)
+    }
+
+    fn number(&self, name: &str, unless: usize) -> usize {
+        self.text(name).map_or(unless, |text| text.parse().unwrap_or_else(|_| panic!("--{name} takes a number")))
+    }
+}
+
+async fn served(db: Option<&str>) -> Result<Running, ServerError> {
+    let server = Server::new().graph("one", One::compile(), ()).max_requests(1 << 20).concurrency(64);
+    let server = match db {
+        Some(db) => server.database(db),
+        None => server,
+    };
+    server.start("127.0.0.1:0").await
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments = Arguments(std::env::args().collect());
+    let db = arguments.text("db");
+    let running = served(db).await?;
+    let address = running.address();
+    match arguments.0.get(1).map(String::as_str) {
+        Some("streams") => streams::open(address, arguments.number("connections", 10_000)).await?,
+        Some("events") => streams::follow(address, arguments.number("events", 100_000)).await?,
+        // `cargo bench` and `cargo test --benches` name no part.
+        _ => {
+            let (connections, seconds) = (arguments.number("connections", 64), arguments.number("seconds", 10));
+            let lasts = Duration::from_secs(seconds.try_into()?);
+            rates::measure(address, db.is_some(), connections, lasts).await?;
+        }
+    }
+    running.stop().await?;
+    Ok(())
+}

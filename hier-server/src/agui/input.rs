@@ -1,0 +1,135 @@
+//! What a client of AG-UI asks for, as a run.
+
+use hier_core::graph::DynInput;
+use hier_core::runs::ThreadRow;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::messages;
+use crate::graphs::Served;
+use crate::wire::message;
+use crate::wire::run::{CommandBody, ConfigBody, OnDisconnect, RunCreate};
+
+/// What a client sends. What it does not know, hier does not need.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RunAgentInput {
+    pub(super) thread_id: String,
+    pub(super) run_id: String,
+    #[serde(default)]
+    pub(super) parent_run_id: Option<String>,
+    #[serde(default)]
+    state: Value,
+    #[serde(default)]
+    messages: Vec<Value>,
+    #[serde(default)]
+    tools: Value,
+    #[serde(default)]
+    context: Value,
+    #[serde(default)]
+    forwarded_props: Value,
+    #[serde(default)]
+    resume: Option<Vec<Resume>>,
+}
+
+/// An answer to what was asked.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Resume {
+    interrupt_id: String,
+    status: ResumeStatus,
+    #[serde(default)]
+    payload: Value,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+enum ResumeStatus {
+    Resolved,
+    /// Nobody answers: the node that asked gets null.
+    Cancelled,
+}
+
+/// Whether two values are the same for a client: to JavaScript 1 and 1.0 are one number.
+fn is_same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => one == other || one.as_f64() == other.as_f64(),
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            let has = |(name, value): (&String, &Value)| other.get(name).is_some_and(|other| is_same(value, other));
+            one.len() == other.len() && one.iter().all(has)
+        }
+        _ => one == other,
+    }
+}
+
+/// Ids of clients are any text, and those of the server UUIDs: one follows from the other, apart for each user.
+fn uuid(kind: &str, user: &str, parts: &[&str]) -> Uuid {
+    // As JSON, so that no two lists of parts make one text.
+    let name = json!((["ag-ui", kind, user], parts)).to_string();
+    Uuid::new_v5(&Uuid::NAMESPACE_URL, name.as_bytes())
+}
+
+impl RunAgentInput {
+    /// The thread: the client's id, if that is a UUID.
+    pub(super) fn thread(&self, user: &str) -> Uuid {
+        Uuid::try_parse(&self.thread_id).unwrap_or_else(|_| uuid("thread", user, &[&self.thread_id]))
+    }
+
+    /// The run. What a client sends again with the same ids is the same run.
+    pub(super) fn run(&self, user: &str) -> Uuid {
+        uuid("run", user, &[&self.thread_id, &self.run_id])
+    }
+
+    /// The run on a thread as it is now. The error names the field that is wrong.
+    pub(super) fn body(&self, graph: &str, served: &Served, row: Option<&ThreadRow>) -> Result<RunCreate, String> {
+        let mut body = RunCreate::default();
+        body.assistant_id.0 = Some(graph.to_owned());
+        body.on_disconnect = Some(OnDisconnect::Cancel);
+        let beside = json!({ "tools": self.tools, "context": self.context, "forwarded_props": self.forwarded_props });
+        let configurable = Map::from_iter([("ag_ui".to_owned(), beside)]);
+        body.config = Some(ConfigBody { configurable: Some(configurable), ..ConfigBody::default() });
+        match self.resume.as_deref() {
+            Some(answers) if !answers.is_empty() => {
+                let answers = answers.iter().map(|answer| {
+                    let payload = if answer.status == ResumeStatus::Cancelled { &Value::Null } else { &answer.payload };
+                    (answer.interrupt_id.clone(), payload.clone())
+                });
+                body.command = Some(CommandBody { resume: Some(answers.collect()), ..CommandBody::default() });
+            }
+            _ => body.input = Some(self.input(served, row)?),
+        }
+        Ok(body)
+    }
+
+    /// What is new: messages that the thread does not have, and channels that the client has changed.
+    fn input(&self, served: &Served, row: Option<&ThreadRow>) -> Result<Value, String> {
+        let mut known = row.and_then(|row| row.values.clone()).unwrap_or_default();
+        message::outward(&mut known);
+        let mut input = Map::new();
+        if served.graph.check(&DynInput::New(json!({ "messages": [] }))).is_ok() {
+            let has = |id: &Value| {
+                let list = known.get("messages").and_then(Value::as_array);
+                list.into_iter().flatten().any(|message| message.get("id") == Some(id))
+            };
+            let mut new = Vec::new();
+            for (place, told) in self.messages.iter().enumerate() {
+                new.extend(messages::inward(told, place)?.filter(|message| !has(&message["id"])));
+            }
+            input.insert("messages".to_owned(), new.into());
+        }
+        let changed = self.state.as_object().into_iter().flatten();
+        let is_known = |name: &str, value: &Value| known.get(name).is_some_and(|known| is_same(known, value));
+        let changed = changed.filter(|(name, value)| *name != "messages" && !is_known(name, value));
+        input.extend(changed.map(|(name, value)| (name.clone(), json!({ "$overwrite": value }))));
+        Ok(Value::Object(input))
+    }
+
+    /// Whether it answers anything.
+    pub(super) fn is_resume(&self) -> bool {
+        self.resume.as_ref().is_some_and(|answers| !answers.is_empty())
+    }
+}

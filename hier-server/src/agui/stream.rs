@@ -1,0 +1,138 @@
+//! `POST /agui/{graph}`: a run and what happens in it, as server-sent events.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use axum::extract::Path;
+use axum::http::StatusCode;
+use axum::response::Response;
+use hier_core::runs::{Run, ThreadStatus, event_mode};
+use serde_json::Value;
+
+use super::input::RunAgentInput;
+use super::translate::Translator;
+use crate::app::{App, Caller};
+use crate::auth::Action;
+use crate::body::Body;
+use crate::error::{ApiError, ApiResult};
+use crate::fault::refused;
+use crate::follow::Follow;
+use crate::routes::runs::{HEARTBEAT_EVERY, Kept, add_keeping};
+use crate::routes::streams::{Guard, Leaves, answer};
+use crate::stream::sse::HEARTBEAT;
+use crate::wire::run::IfNotExists;
+
+/// The modes of the engine that the events are made of.
+const MODES: [&str; 5] = ["values", "updates", "messages", "custom", "tasks"];
+
+pub(crate) async fn run(
+    caller: Caller,
+    Path(graph): Path<String>,
+    Body(input): Body<RunAgentInput>,
+) -> ApiResult<Response> {
+    let assistant = caller.assistant_or_graph(&graph).await?;
+    let served = caller.app.graph(&assistant.graph)?;
+    let (thread, id) = (input.thread(&caller.user.identity).to_string(), input.run(&caller.user.identity));
+    let row = match caller.thread(&thread, Action::CreateRun).await {
+        Ok(row) => Some(row),
+        Err(error) if error.status == StatusCode::NOT_FOUND => None,
+        Err(error) => return Err(error),
+    };
+    let mut translator = Translator::new(&input.thread_id, &input.run_id, input.parent_run_id.clone());
+    // What is sent again, since its answer was lost, is told again.
+    if let Some(run) =
+        caller.app.runs.run(id).await.map_err(refused)?.filter(|run| row.is_some() && run.thread == thread)
+    {
+        return Ok(told(&caller, &run, translator));
+    }
+    let asks = row.as_ref().filter(|row| row.status == ThreadStatus::Interrupted && !row.interrupts.is_empty());
+    if asks.is_some() && !input.is_resume() {
+        let text = "the thread waits for answers: send `resume` with an entry for each interrupt of its last run";
+        return Ok(at_once(&translator.failed("INTERRUPT_PENDING", text)));
+    }
+    let mut body = input.body(&assistant.id, served, row.as_ref()).map_err(ApiError::invalid)?;
+    body.if_not_exists = Some(IfNotExists::Create);
+    body.run_id = Some(id);
+    let kept = Kept { modes: MODES.map(str::to_owned).to_vec(), subgraphs: false };
+    let run = add_keeping(&caller, Some(&thread), body, kept, false).await?;
+    Ok(told(&caller, &run, translator))
+}
+
+fn at_once(events: &[Value]) -> Response {
+    answer(futures_util::stream::iter(events.iter().map(frame).map(Ok).collect::<Vec<_>>()))
+}
+
+/// An event has no name but that in its data.
+fn frame(event: &Value) -> String {
+    format!("data: {event}\n\n")
+}
+
+/// The events of one run.
+struct Telling {
+    app: Arc<App>,
+    run: Run,
+    follow: Follow,
+    translator: Translator,
+    ready: VecDeque<String>,
+    is_done: bool,
+    guard: Guard,
+}
+
+fn told(caller: &Caller, run: &Run, translator: Translator) -> Response {
+    let telling = Telling {
+        app: caller.app.clone(),
+        run: run.clone(),
+        follow: Follow::new(caller.app.clone(), &run.thread, Some(run.id), 0),
+        translator,
+        ready: VecDeque::new(),
+        is_done: false,
+        // That a client goes away is how it stops a run: the protocol has no other word for it.
+        guard: Guard::new(&caller.app, run, Leaves::as_said(run)),
+    };
+    answer(futures_util::stream::unfold(telling, |mut telling| async move {
+        telling.next().await.map(|text| (Ok(text), telling))
+    }))
+}
+
+impl Telling {
+    async fn next(&mut self) -> Option<String> {
+        loop {
+            if let Some(text) = self.ready.pop_front() {
+                return Some(text);
+            }
+            if self.is_done {
+                return None;
+            }
+            let row = tokio::select! {
+                row = self.follow.next() => row,
+                () = tokio::time::sleep(HEARTBEAT_EVERY) => return Some(HEARTBEAT.to_owned()),
+                () = self.app.stopping.cancelled() => Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the server stops")),
+            };
+            let events = match row {
+                Ok(Some(row)) => {
+                    let is_end = row.event.mode == event_mode::END;
+                    let ended = if is_end { self.app.runs.run(self.run.id).await.ok().flatten() } else { None };
+                    let events = self.translator.event(&row, ended.as_ref());
+                    if is_end {
+                        self.finish();
+                    }
+                    events
+                }
+                Ok(None) => {
+                    self.finish();
+                    self.translator.failed("GONE", "the events of the run are gone")
+                }
+                Err(error) => {
+                    self.finish();
+                    self.translator.failed("HTTPException", &error.detail)
+                }
+            };
+            self.ready.extend(events.iter().map(frame));
+        }
+    }
+
+    fn finish(&mut self) {
+        self.is_done = true;
+        self.guard.has_ended();
+    }
+}

@@ -1,0 +1,314 @@
+//! Turns the log of a run into the events of AG-UI.
+
+use std::collections::HashMap;
+
+use hier_core::runs::{EventRow, Run, RunStatus, event_mode};
+use serde_json::{Map, Value, json};
+
+use super::diff::diff;
+use super::messages;
+use crate::stream::speech::{Speeches, What, written};
+use crate::time::millis;
+use crate::wire::message;
+use crate::wire::row::questions;
+
+/// The version that is spoken.
+const VERSION: &str = "1.0";
+
+/// Tells one run. Only the root graph is told of: what the graphs inside say is theirs.
+#[derive(Debug, Default)]
+pub(super) struct Translator {
+    thread: String,
+    run: String,
+    parent: Option<String>,
+    speeches: Speeches,
+    open: Open,
+    state: Option<Value>,
+    has_begun: bool,
+    told: Vec<Value>,
+}
+
+/// What has begun and not ended.
+#[derive(Debug, Default)]
+struct Open {
+    texts: Vec<String>,
+    thoughts: Vec<String>,
+    /// Calls by their ids, each with whether any of its arguments were told.
+    calls: Vec<(String, bool)>,
+    /// The steps, by the ids of their tasks.
+    steps: HashMap<String, String>,
+}
+
+impl Translator {
+    pub(super) fn new(thread: &str, run: &str, parent: Option<String>) -> Self {
+        Self { thread: thread.to_owned(), run: run.to_owned(), parent, ..Self::default() }
+    }
+
+    /// What an event becomes. Of the last event of a run, with the run as it ended.
+    pub(super) fn event(&mut self, row: &EventRow, ended: Option<&Run>) -> Vec<Value> {
+        let mut data = row.event.data.clone();
+        if row.event.namespace.is_empty() {
+            match &*row.event.mode {
+                event_mode::START => self.begin(),
+                event_mode::END => self.end(ended, &data),
+                "messages" => self.speak(&data),
+                "updates" => {
+                    message::outward(&mut data);
+                    self.updates(&data);
+                }
+                "values" => self.values(data),
+                "tasks" => self.task(&data),
+                "custom" => {
+                    let name = data.get("name").and_then(Value::as_str).unwrap_or("custom").to_owned();
+                    self.tell("CUSTOM", json!({ "name": name, "value": data }));
+                }
+                _ => {}
+            }
+        }
+        let at = millis(row.at);
+        let mut told = std::mem::take(&mut self.told);
+        for event in &mut told {
+            event["timestamp"] = at.into();
+        }
+        told
+    }
+
+    /// A run that could not begin, or of which no more can be told.
+    pub(super) fn failed(&mut self, code: &str, text: &str) -> Vec<Value> {
+        if !self.has_begun {
+            self.begin();
+        }
+        self.close();
+        self.tell("RUN_ERROR", json!({ "message": text, "code": code }));
+        std::mem::take(&mut self.told)
+    }
+
+    fn tell(&mut self, kind: &str, mut event: Value) {
+        event["type"] = kind.into();
+        self.told.push(event);
+    }
+
+    /// Another attempt goes on where the last one was cut off: what that had begun to say is ended.
+    fn begin(&mut self) {
+        if self.has_begun {
+            return self.close();
+        }
+        self.has_begun = true;
+        let mut event = json!({ "threadId": self.thread, "runId": self.run, "protocolVersion": VERSION });
+        if let Some(parent) = &self.parent {
+            event["parentRunId"] = parent.as_str().into();
+        }
+        self.tell("RUN_STARTED", event);
+    }
+
+    fn speak(&mut self, data: &Value) {
+        let Some(piece) = self.speeches.take(data) else { return };
+        let id = piece.id;
+        match piece.what {
+            What::Text(text) => self.say(&id, &text),
+            What::Reasoning(text) => self.think(&id, &text),
+            What::Call { id: call, name, .. } => self.call(&id, &call, &name),
+            What::Arguments { text, .. } => {
+                let call = data.pointer("/arguments/id").and_then(Value::as_str).unwrap_or_default().to_owned();
+                self.arguments(&call, &text);
+            }
+            What::Done { message, .. } => {
+                let is_told = !self.speeches.text(&id).is_empty();
+                self.whole(&id, &message, is_told);
+            }
+        }
+    }
+
+    fn say(&mut self, id: &str, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        self.thought(id);
+        if !self.open.texts.iter().any(|open| open == id) {
+            self.open.texts.push(id.to_owned());
+            self.tell("TEXT_MESSAGE_START", json!({ "messageId": id, "role": "assistant" }));
+        }
+        self.tell("TEXT_MESSAGE_CONTENT", json!({ "messageId": id, "delta": text }));
+    }
+
+    fn think(&mut self, id: &str, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        let id = format!("{id}-reasoning");
+        if !self.open.thoughts.contains(&id) {
+            self.open.thoughts.push(id.clone());
+            self.tell("REASONING_START", json!({ "messageId": id }));
+            self.tell("REASONING_MESSAGE_START", json!({ "messageId": id, "role": "reasoning" }));
+        }
+        self.tell("REASONING_MESSAGE_CONTENT", json!({ "messageId": id, "delta": text }));
+    }
+
+    /// The reasoning of a message is over once something else of it is told.
+    fn thought(&mut self, id: &str) {
+        let id = format!("{id}-reasoning");
+        if let Some(place) = self.open.thoughts.iter().position(|open| *open == id) {
+            self.open.thoughts.remove(place);
+            self.tell("REASONING_MESSAGE_END", json!({ "messageId": id }));
+            self.tell("REASONING_END", json!({ "messageId": id }));
+        }
+    }
+
+    fn call(&mut self, message: &str, call: &str, name: &str) {
+        self.thought(message);
+        if self.open.calls.iter().any(|(open, _)| open == call) {
+            return;
+        }
+        self.open.calls.push((call.to_owned(), false));
+        let event = json!({ "toolCallId": call, "toolCallName": name, "parentMessageId": message });
+        self.tell("TOOL_CALL_START", event);
+    }
+
+    fn arguments(&mut self, call: &str, text: &str) {
+        let Some((_, told)) = self.open.calls.iter_mut().find(|(open, _)| open == call) else { return };
+        if text.is_empty() {
+            return;
+        }
+        *told = true;
+        self.tell("TOOL_CALL_ARGS", json!({ "toolCallId": call, "delta": text }));
+    }
+
+    /// A message is whole: what the pieces have not told of it is told, and it ends.
+    fn whole(&mut self, id: &str, message: &Value, is_told: bool) {
+        if !is_told {
+            self.say(id, &message::text(message));
+        }
+        self.thought(id);
+        for call in message.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
+            let field = |name: &str| call.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+            self.call(id, &field("id"), &field("name"));
+            if self.open.calls.iter().any(|(open, told)| *open == field("id") && !told) {
+                let args = call.get("args").map_or_else(|| "{}".to_owned(), Value::to_string);
+                self.arguments(&field("id"), &args);
+            }
+            self.open.calls.retain(|(open, _)| *open != field("id"));
+            self.tell("TOOL_CALL_END", json!({ "toolCallId": field("id") }));
+        }
+        if let Some(place) = self.open.texts.iter().position(|open| open == id) {
+            self.open.texts.remove(place);
+            self.tell("TEXT_MESSAGE_END", json!({ "messageId": id }));
+        }
+    }
+
+    /// Messages that nodes wrote without saying them before, and results of tools.
+    fn updates(&mut self, data: &Value) {
+        for update in data.as_object().into_iter().flatten().filter(|(node, _)| !node.starts_with("__")) {
+            for (id, written) in written(update.1) {
+                let whole = Value::Object(written.clone());
+                match written.get("type").and_then(Value::as_str) {
+                    Some("ai") if self.speeches.note(id) => self.whole(id, &whole, false),
+                    Some("tool") => {
+                        let event = json!({
+                            "messageId": id, "toolCallId": written.get("tool_call_id"), "role": "tool",
+                            "content": message::text(&whole),
+                        });
+                        self.tell("TOOL_CALL_RESULT", event);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// The state without its conversation, which is told as messages: first whole, then what changed.
+    fn values(&mut self, mut data: Value) {
+        if let Some(fields) = data.as_object_mut() {
+            fields.remove("messages");
+        }
+        match &self.state {
+            None => self.tell("STATE_SNAPSHOT", json!({ "snapshot": data })),
+            Some(old) => {
+                let delta = diff(old, &data);
+                if !delta.is_empty() {
+                    self.tell("STATE_DELTA", json!({ "delta": delta }));
+                }
+            }
+        }
+        self.state = Some(data);
+    }
+
+    /// A task begins or has ended. Of two with one node the second has its id in the name.
+    fn task(&mut self, data: &Value) {
+        let field = |name: &str| data.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (id, node) = (field("id"), field("name"));
+        if data.get("triggers").is_some() {
+            let is_open = self.open.steps.values().any(|open| *open == node);
+            let step = if is_open { format!("{node} {id}") } else { node };
+            self.open.steps.insert(id, step.clone());
+            self.tell("STEP_STARTED", json!({ "stepName": step }));
+        } else if let Some(step) = self.open.steps.remove(&id) {
+            self.tell("STEP_FINISHED", json!({ "stepName": step }));
+        }
+    }
+
+    /// Ends what has begun.
+    fn close(&mut self) {
+        let Open { texts, thoughts, calls, steps } = std::mem::take(&mut self.open);
+        for id in thoughts {
+            self.tell("REASONING_MESSAGE_END", json!({ "messageId": id }));
+            self.tell("REASONING_END", json!({ "messageId": id }));
+        }
+        for (id, told) in calls {
+            if !told {
+                self.tell("TOOL_CALL_ARGS", json!({ "toolCallId": id, "delta": "{}" }));
+            }
+            self.tell("TOOL_CALL_END", json!({ "toolCallId": id }));
+        }
+        for id in texts {
+            self.tell("TEXT_MESSAGE_END", json!({ "messageId": id }));
+        }
+        let mut steps: Vec<String> = steps.into_values().collect();
+        steps.sort_unstable();
+        for step in steps {
+            self.tell("STEP_FINISHED", json!({ "stepName": step }));
+        }
+    }
+
+    fn end(&mut self, ended: Option<&Run>, data: &Value) {
+        if !self.has_begun {
+            self.begin();
+        }
+        self.close();
+        let failure = ended.and_then(|run| run.error.clone());
+        if let Some(failure) = failure {
+            return self.tell("RUN_ERROR", json!({ "message": failure.message, "code": failure.error }));
+        }
+        let values = ended.and_then(|run| run.output.as_ref()?.get("values").cloned());
+        if let Some(values) = values {
+            if let Some(messages) = messages::outward(&values, &self.run) {
+                self.tell("MESSAGES_SNAPSHOT", json!({ "messages": messages }));
+            }
+            self.values(values);
+        }
+        let asked: Vec<Value> = ended.into_iter().flat_map(questions).map(interrupt).collect();
+        let is_cancelled =
+            ended.map_or(data.get("status") == Some(&"interrupted".into()), |run| run.status == RunStatus::Interrupted);
+        let outcome = match (is_cancelled, asked.is_empty()) {
+            (true, _) => json!({ "type": "cancelled" }),
+            (false, false) => json!({ "type": "interrupt", "interrupts": asked }),
+            (false, true) => json!({ "type": "success" }),
+        };
+        self.tell("RUN_FINISHED", json!({ "threadId": self.thread, "runId": self.run, "outcome": outcome }));
+    }
+}
+
+/// A question. What was asked stands whole in its metadata.
+fn interrupt(question: &Value) -> Value {
+    let value = question.get("value").cloned().unwrap_or_default();
+    let text = ["message", "question", "text"].iter().find_map(|name| value.get(*name)?.as_str());
+    let mut interrupt = Map::new();
+    interrupt.insert("id".to_owned(), question.get("id").cloned().unwrap_or_default());
+    interrupt.insert("reason".to_owned(), "question".into());
+    interrupt
+        .insert("message".to_owned(), value.as_str().or(text).map_or_else(|| value.to_string(), str::to_owned).into());
+    if let Some(schema) = question.get("response_schema").filter(|schema| schema.is_object()) {
+        interrupt.insert("responseSchema".to_owned(), schema.clone());
+    }
+    interrupt.insert("metadata".to_owned(), json!({ "value": value }));
+    Value::Object(interrupt)
+}

@@ -1,0 +1,243 @@
+//! Crons: runs that are added again and again.
+
+use std::cmp::Ordering;
+use std::time::SystemTime;
+
+use axum::Json;
+use axum::extract::Path;
+use axum::http::StatusCode;
+use axum::response::Response;
+use hier_core::runs::{Cron, CronQuery, Crons, NewCron};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::page::Page;
+use super::runs::{Follower, wanted};
+use crate::app::{Caller, matches};
+use crate::auth::{Action, Resource};
+use crate::body::{Body, MaybeBody, from_value, id};
+use crate::error::{ApiError, ApiResult};
+use crate::fault::refused;
+use crate::schedule::{self, Schedule};
+use crate::time::iso;
+use crate::wire::row::select;
+use crate::wire::run::{OnCompletion, RunCreate};
+
+/// How often a change is tried against others who change the same cron.
+const ATTEMPTS: usize = 16;
+
+/// What a cron is made of beside its runs.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct CronBody {
+    schedule: Option<String>,
+    timezone: Option<String>,
+    end_time: Option<String>,
+    enabled: Option<bool>,
+    on_run_completed: Option<OnCompletion>,
+}
+
+/// A cron as clients read it.
+fn cron_json(cron: &Cron) -> Value {
+    let on_run_completed = if cron.temporary { "delete" } else { "keep" };
+    json!({
+        "cron_id": cron.id,
+        "assistant_id": cron.assistant,
+        "thread_id": cron.thread,
+        "user_id": cron.extra.get("user_id").cloned().unwrap_or_else(|| "".into()),
+        "end_time": cron.ends.map(iso_short),
+        "schedule": cron.schedule,
+        "timezone": cron.timezone,
+        "payload": cron.extra.get("payload"),
+        "next_run_date": cron.next.map(iso_short),
+        "metadata": cron.metadata,
+        "on_run_completed": cron.thread.is_none().then_some(on_run_completed),
+        "enabled": cron.enabled,
+        "created_at": iso(cron.created),
+        "updated_at": iso(cron.updated),
+    })
+}
+
+/// Times on the second are told without fractions.
+fn iso_short(time: SystemTime) -> String {
+    iso(time).replace(".000000", "")
+}
+
+/// What a cron is, from what a client has sent in all: when it is made, and each time it is changed.
+async fn made(caller: &Caller, cron_id: &str, thread: Option<String>, mut payload: Value) -> ApiResult<Cron> {
+    let body: CronBody = from_value(payload.clone())?;
+    let run: RunCreate = from_value(payload.clone())?;
+    let missing = "`schedule` is missing: say when the runs begin, like `*/5 * * * *`";
+    let text = body.schedule.ok_or_else(|| ApiError::invalid(missing))?;
+    let parsed = Schedule::parse(&text, body.timezone.as_deref()).map_err(ApiError::invalid)?;
+    let now = SystemTime::now();
+    let ends = body.end_time.as_deref().map(|text| {
+        schedule::time(text).ok_or_else(|| ApiError::invalid(format!("`end_time`: `{text}` is no time as in ISO 8601")))
+    });
+    let ends = ends.transpose()?;
+    let completion = body.on_run_completed.or(run.on_completion).unwrap_or_default();
+    let temporary = thread.is_none() && completion == OnCompletion::Delete;
+    let mut wanted = wanted(caller, &run, temporary, Follower::Nobody).await?;
+    let configurable = wanted.request.config.entry("configurable").or_insert_with(|| json!({}));
+    if let Some(configurable) = configurable.as_object_mut() {
+        configurable.insert("cron_id".to_owned(), cron_id.into());
+    }
+    if let Some(fields) = payload.as_object_mut() {
+        fields.insert("assistant_id".to_owned(), wanted.assistant.id.clone().into());
+        let config = fields.entry("config").or_insert_with(|| json!({}));
+        if config.is_null() {
+            *config = json!({});
+        }
+        if config.get("configurable").is_none_or(Value::is_null) {
+            config["configurable"] = json!({});
+        }
+        config["configurable"]["cron_id"] = cron_id.into();
+    }
+    let next = parsed.next(now).filter(|next| ends.is_none_or(|ends| *next <= ends));
+    let mut cron = NewCron::new(cron_id, wanted.assistant.graph.clone(), text, next, wanted.request).cron;
+    cron.assistant = Some(wanted.assistant.id.clone());
+    (cron.thread, cron.timezone, cron.ends, cron.temporary) = (thread, body.timezone, ends, temporary);
+    cron.enabled = body.enabled.unwrap_or(true);
+    cron.multitask_strategy = wanted.strategy;
+    cron.thread_metadata = wanted.filter;
+    cron.metadata = run.metadata.unwrap_or_default();
+    cron.extra.insert("payload".to_owned(), payload);
+    cron.extra.insert("user_id".to_owned(), caller.user.identity.clone().into());
+    Ok(cron)
+}
+
+async fn created(caller: Caller, thread: Option<String>, payload: Value) -> ApiResult<Json<Value>> {
+    let filter = caller.may(Resource::Crons, Action::Create).await?;
+    let mut cron = made(&caller, &Uuid::now_v7().to_string(), thread, payload).await?;
+    cron.metadata.extend(filter);
+    let mut new = NewCron::new("", "", "", None, cron.request.clone());
+    new.cron = cron;
+    Ok(Json(cron_json(&Crons::of(&*caller.app.runs).create(new).await.map_err(refused)?)))
+}
+
+pub(crate) async fn create(caller: Caller, Body(payload): Body<Value>) -> ApiResult<Json<Value>> {
+    created(caller, None, payload).await
+}
+
+pub(crate) async fn create_on(
+    caller: Caller,
+    Path(thread): Path<String>,
+    Body(payload): Body<Value>,
+) -> ApiResult<Json<Value>> {
+    let thread = caller.thread(&thread, Action::CreateRun).await?;
+    created(caller, Some(thread.id), payload).await
+}
+
+/// Which crons to find.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct SearchBody {
+    assistant_id: Option<String>,
+    thread_id: Option<Uuid>,
+    enabled: Option<bool>,
+    metadata: Option<Map<String, Value>>,
+    limit: Option<usize>,
+    offset: Option<usize>,
+    sort_by: Option<String>,
+    sort_order: Option<String>,
+    select: Option<Vec<String>>,
+}
+
+impl SearchBody {
+    async fn query(&self, caller: &Caller) -> ApiResult<CronQuery> {
+        let mut query = CronQuery::default();
+        query.metadata = self.metadata.clone().unwrap_or_default();
+        query.metadata.extend(caller.may(Resource::Crons, Action::Search).await?);
+        query.thread = self.thread_id.map(|thread| thread.to_string());
+        query.enabled = self.enabled;
+        if let Some(name) = &self.assistant_id {
+            query.assistant = Some(caller.assistant_or_graph(name).await?.id);
+        }
+        Ok(query)
+    }
+
+    fn sort(&self, found: &mut [Cron]) -> ApiResult<()> {
+        let by: fn(&Cron, &Cron) -> Ordering = match self.sort_by.as_deref().unwrap_or("created_at") {
+            "created_at" => |a, b| a.created.cmp(&b.created),
+            "updated_at" => |a, b| a.updated.cmp(&b.updated),
+            "next_run_date" => |a, b| a.next.cmp(&b.next),
+            "end_time" => |a, b| a.ends.cmp(&b.ends),
+            "cron_id" => |a, b| a.id.cmp(&b.id),
+            "assistant_id" => |a, b| a.assistant.cmp(&b.assistant),
+            "thread_id" => |a, b| a.thread.cmp(&b.thread),
+            other => {
+                let known = "cron_id, assistant_id, thread_id, next_run_date, end_time, created_at or updated_at";
+                return Err(ApiError::invalid(format!("`sort_by`: `{other}` is not {known}")));
+            }
+        };
+        let descending = match self.sort_order.as_deref().map(str::to_ascii_lowercase).as_deref() {
+            Some("asc") => false,
+            None | Some("desc") => true,
+            Some(other) => return Err(ApiError::invalid(format!("`sort_order`: `{other}` is neither asc nor desc"))),
+        };
+        found.sort_by(|a, b| if descending { by(b, a) } else { by(a, b) });
+        Ok(())
+    }
+}
+
+pub(crate) async fn search(caller: Caller, MaybeBody(body): MaybeBody<SearchBody>) -> ApiResult<Response> {
+    let page = Page::new(&caller, body.limit, body.offset, 10)?;
+    let query = body.query(&caller).await?;
+    let mut found = Crons::of(&*caller.app.runs).search(&query).await.map_err(refused)?;
+    body.sort(&mut found)?;
+    let found = found.iter().skip(page.offset).take(page.probe());
+    Ok(page.answer(found.map(|cron| select(cron_json(cron), body.select.as_deref())).collect()))
+}
+
+pub(crate) async fn count(caller: Caller, MaybeBody(body): MaybeBody<SearchBody>) -> ApiResult<Json<usize>> {
+    let query = body.query(&caller).await?;
+    Ok(Json(Crons::of(&*caller.app.runs).search(&query).await.map_err(refused)?.len()))
+}
+
+/// A cron to which this may be done.
+async fn found(caller: &Caller, cron: &str, action: Action) -> ApiResult<Cron> {
+    let cron = id("cron", cron)?.to_string();
+    let filter = caller.may(Resource::Crons, action).await?;
+    let found = Crons::of(&*caller.app.runs).get(&cron).await.map_err(refused)?;
+    found
+        .filter(|found| matches(&found.metadata, &filter))
+        .ok_or_else(|| ApiError::not_found(format!("Cron with ID {cron} not found")))
+}
+
+pub(crate) async fn get(caller: Caller, Path(cron): Path<String>) -> ApiResult<Json<Value>> {
+    Ok(Json(cron_json(&found(&caller, &cron, Action::Read).await?)))
+}
+
+pub(crate) async fn patch(
+    caller: Caller,
+    Path(cron): Path<String>,
+    Body(patch): Body<Map<String, Value>>,
+) -> ApiResult<Json<Value>> {
+    let crons = Crons::of(&*caller.app.runs);
+    for _ in 0..ATTEMPTS {
+        let old = found(&caller, &cron, Action::Update).await?;
+        let mut payload = old.extra.get("payload").cloned().unwrap_or_else(|| json!({}));
+        if let Some(fields) = payload.as_object_mut() {
+            // The thread and the assistant stay.
+            fields.extend(patch.clone().into_iter().filter(|(name, _)| name != "assistant_id" && name != "thread_id"));
+        }
+        let mut new = made(&caller, &old.id, old.thread.clone(), payload).await?;
+        (new.created, new.revision) = (old.created, old.revision);
+        new.metadata.extend(caller.may(Resource::Crons, Action::Update).await?);
+        let is_same = (&new.schedule, &new.timezone, new.ends) == (&old.schedule, &old.timezone, old.ends);
+        if is_same && new.enabled == old.enabled {
+            new.next = old.next;
+        }
+        if crons.replace(&new).await.map_err(refused)? {
+            return Ok(Json(cron_json(&found(&caller, &cron, Action::Read).await?)));
+        }
+    }
+    Err(ApiError::conflict("the cron is being changed by others all the time: try again"))
+}
+
+pub(crate) async fn delete(caller: Caller, Path(cron): Path<String>) -> ApiResult<StatusCode> {
+    let cron = found(&caller, &cron, Action::Delete).await?;
+    Crons::of(&*caller.app.runs).delete(&cron.id).await.map_err(refused)?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,117 @@
+//! What is sent to a thread from outside its runs: signals, and messages for the inbox of its graph.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::Path;
+use hier_core::RunError;
+use hier_core::checkpoint::Checkpointer;
+use hier_core::graph::{DynGraph, DynInput};
+use hier_core::runs::{MultitaskStrategy, NewRun, Request, Run, RunQuery};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use crate::app::Caller;
+use crate::auth::Action;
+use crate::body::MaybeBody;
+use crate::error::{ApiError, ApiResult};
+use crate::fault::{self, refused};
+use crate::wire::message;
+
+/// The longest name of a signal, in bytes.
+const LONGEST: usize = 256;
+
+/// A signal.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct SignalBody {
+    id: Option<Uuid>,
+    value: Value,
+    /// The graph, by which a thread is known that has never run.
+    graph_id: Option<String>,
+}
+
+pub(crate) async fn signal(
+    caller: Caller,
+    Path((thread, name)): Path<(String, String)>,
+    MaybeBody(mut body): MaybeBody<SignalBody>,
+) -> ApiResult<Json<Value>> {
+    let row = caller.thread(&thread, Action::CreateRun).await?;
+    if name.len() > LONGEST {
+        return Err(ApiError::invalid(format!("the name of a signal has at most {LONGEST} bytes")));
+    }
+    let ran = row.metadata.get("graph_id").and_then(Value::as_str).map(str::to_owned);
+    let graph = ran.or(body.graph_id).ok_or_else(|| {
+        ApiError::invalid(
+            "`graph_id` is missing: the thread has never run, so that nobody knows which graph the signal is for",
+        )
+    })?;
+    let graph = &caller.app.graph(&graph)?.graph;
+    message::inward(&mut body.value);
+    let id = body.id.unwrap_or_else(Uuid::now_v7);
+    let sent = graph.send(saver(&caller), &row.id, id, Some(&name), &body.value).await;
+    let is_new = sent.map_err(|error| fault::graph(&error))?;
+    Ok(Json(json!({ "signal_id": id, "is_new": is_new })))
+}
+
+fn saver(caller: &Caller) -> Arc<dyn Checkpointer> {
+    caller.app.runs.clone().as_checkpointer()
+}
+
+/// Gives an input to the run that a thread is doing, and returns that run. None if it does none: then the input begins one.
+pub(crate) async fn inject(caller: &Caller, thread: &str, request: &Request) -> ApiResult<Option<Run>> {
+    let live = caller.app.runs.runs(RunQuery::thread(thread).live()).await.map_err(refused)?;
+    // They are listed newest first, and the oldest is the one that runs.
+    let Some(run) = live.into_iter().next_back() else { return Ok(None) };
+    let graph = caller.app.graph(&run.graph)?.graph.clone();
+    let (inbox, value) = letter(&*graph, &run.graph, request)?;
+    let sent = graph.send(saver(caller), thread, Uuid::now_v7(), None, &value).await;
+    sent.map_err(|error| match error {
+        RunError::Send { reason, .. } => ApiError::invalid(format!("`input.{inbox}`: {reason}")),
+        error => fault::graph(&error),
+    })?;
+    after_the_end(caller, &*graph, run, &inbox).await.map(Some)
+}
+
+/// What of an input goes to the inbox.
+fn letter(graph: &dyn DynGraph, name: &str, request: &Request) -> ApiResult<(String, Value)> {
+    let inbox = graph.inbox().ok_or_else(|| {
+        ApiError::invalid(format!(
+            "`multitask_strategy`: graph `{name}` has no inbox, so that nothing can be injected into its runs: declare one with \
+             `inbox: channel`, or use another strategy (`enqueue`, `interrupt`, `rollback`)"
+        ))
+    })?;
+    if request.command.is_some() {
+        return Err(ApiError::invalid("`multitask_strategy`: a command cannot be injected: only an input can"));
+    }
+    let wrong = || {
+        ApiError::invalid(format!(
+            "`input`: what is injected into graph `{name}` goes to its inbox: give an object with `{inbox}` and nothing else"
+        ))
+    };
+    let fields = request.input.as_object().filter(|fields| fields.len() == 1).ok_or_else(wrong)?;
+    let value = fields.get(inbox).ok_or_else(wrong)?;
+    Ok((inbox.to_owned(), value.clone()))
+}
+
+/// A run that has ended meanwhile may not have seen the message: then another one takes it.
+async fn after_the_end(caller: &Caller, graph: &dyn DynGraph, run: Run, inbox: &str) -> ApiResult<Run> {
+    let now = caller.app.runs.run(run.id).await.map_err(refused)?;
+    if now.is_some_and(|now| now.status.is_live()) {
+        return Ok(run);
+    }
+    let waiting = caller.app.runs.mail(&run.thread).await.map_err(|error| fault::saver(&error))?;
+    let input = Value::Object(Map::from_iter([(inbox.to_owned(), json!([]))]));
+    if waiting.iter().all(|posted| posted.letter.signal.is_some())
+        || graph.check(&DynInput::New(input.clone())).is_err()
+    {
+        return Ok(run);
+    }
+    let mut next = NewRun::new(&*run.thread, &*run.graph, run.request.clone());
+    (next.request.input, next.request.command, next.request.checkpoint) = (input, None, None);
+    (next.id, next.assistant) = (Some(Uuid::now_v7()), run.assistant.clone());
+    next.metadata.clone_from(&run.metadata);
+    next.multitask_strategy = MultitaskStrategy::Enqueue;
+    caller.app.runs.create_run(next).await.map_err(refused)
+}

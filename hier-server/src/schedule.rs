@@ -1,0 +1,94 @@
+//! When a cron is due: the language of cron, in a time zone.
+
+use std::str::FromStr;
+use std::time::SystemTime;
+
+use chrono::{DateTime, NaiveDateTime, Utc};
+use chrono_tz::Tz;
+use croner::Cron;
+use croner::parser::{CronParser, Seconds, Year};
+
+/// A schedule in a time zone.
+#[derive(Clone, Debug)]
+pub(crate) struct Schedule {
+    cron: Cron,
+    zone: Tz,
+}
+
+impl Schedule {
+    /// Five fields (minute, hour, day of the month, month, day of the week), or one of `@hourly`, `@daily` and the like, in a
+    /// zone of the IANA database; UTC if none.
+    pub(crate) fn parse(schedule: &str, zone: Option<&str>) -> Result<Self, String> {
+        let zone = match zone {
+            None => Tz::UTC,
+            Some(name) => Tz::from_str(name).map_err(|_| {
+                format!(
+                    "`timezone`: `{name}` is no time zone of the IANA database, which are named like `Europe/Berlin`"
+                )
+            })?,
+        };
+        let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
+        let cron = parser.parse(schedule).map_err(|_| {
+            format!(
+                "Invalid cron schedule: '{schedule}'. Reason: Invalid cron schedule. Ensure the schedule uses the standard cron \
+                 format (minute hour day_of_month month day_of_week). Example: '*/5 * * * *' for every 5 minutes."
+            )
+        })?;
+        Ok(Self { cron, zone })
+    }
+
+    /// The first time after this one. None if there is none: the 30th of February never comes. An hour that the clocks skip is
+    /// made up for after it; one that comes twice counts once for a schedule with a fixed hour.
+    pub(crate) fn next(&self, after: SystemTime) -> Option<SystemTime> {
+        let after = DateTime::<Utc>::from(after).with_timezone(&self.zone);
+        let next = self.cron.find_next_occurrence(&after, false).ok()?;
+        Some(next.with_timezone(&Utc).into())
+    }
+}
+
+/// A time as clients write it: with an offset, or without for UTC.
+pub(crate) fn time(text: &str) -> Option<SystemTime> {
+    let with_offset = DateTime::parse_from_rfc3339(text).ok().map(|time| time.with_timezone(&Utc));
+    let naive = || NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S%.f").ok().map(|time| time.and_utc());
+    with_offset.or_else(naive).map(Into::into)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::iso;
+
+    fn after(schedule: &str, zone: Option<&str>, from: &str) -> Option<String> {
+        let schedule = Schedule::parse(schedule, zone).expect("a schedule");
+        schedule.next(time(from).expect("a time")).map(|next| iso(next)[..16].to_owned())
+    }
+
+    #[test]
+    fn the_next_time_is_in_its_zone() {
+        let berlin = Some("Europe/Berlin");
+        for (schedule, zone, from, next) in [
+            ("0 0 1 1 *", None, "2026-11-21T20:20:02Z", "2027-01-01T00:00"),
+            ("*/5 * * * *", None, "2026-11-21T20:20:00Z", "2026-11-21T20:25"),
+            ("30 9 * * 1-5", berlin, "2026-11-20T12:00:00Z", "2026-11-23T08:30"),
+            ("30 9 * * *", berlin, "2026-07-01T12:00:00Z", "2026-07-02T07:30"),
+            // The clocks go forward at two and skip half past two; back at three, which makes it come twice.
+            ("30 2 * * *", berlin, "2026-03-28T12:00:00Z", "2026-03-29T01:00"),
+            ("30 2 * * *", berlin, "2026-10-24T12:00:00Z", "2026-10-25T00:30"),
+            ("30 2 * * *", berlin, "2026-10-25T00:30:00Z", "2026-10-26T01:30"),
+        ] {
+            assert_eq!(after(schedule, zone, from).as_deref(), Some(next), "{schedule} in {zone:?} after {from}");
+        }
+        assert_eq!(after("0 0 30 2 *", None, "2026-01-01T00:00:00Z"), None, "it never comes");
+    }
+
+    #[test]
+    fn what_is_no_schedule_is_refused() {
+        for schedule in ["zzz", "", "* * * *", "* * * * * *", "61 * * * *", "* * * * * * 2030"] {
+            assert!(Schedule::parse(schedule, None).is_err(), "{schedule}");
+        }
+        let wrong = Schedule::parse("* * * * *", Some("Mars/Olympus")).unwrap_err();
+        assert!(wrong.starts_with("`timezone`: `Mars/Olympus`"), "{wrong}");
+        assert_eq!(time("2026-11-21T20:20:02"), time("2026-11-21T21:20:02+01:00"));
+        assert_eq!(time("tomorrow"), None);
+    }
+}

@@ -1,0 +1,119 @@
+//! What the studio changes without a graph: copies of threads, and what is deleted of them.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::Path;
+use hier_core::checkpoint::{Checkpointer, Claim, Prune, Saved, Strategy, WhenRunning};
+use hier_core::runs::{Keeps, RunLog, ThreadIndex, ThreadStatus};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::checkpoints::values;
+use super::threads::{Found, find};
+use crate::app::Caller;
+use crate::auth::{Action, Resource};
+use crate::body::Body;
+use crate::error::{ApiError, ApiResult};
+use crate::fault::{refused, saver};
+
+/// A copy of a thread.
+#[derive(Debug, Deserialize)]
+pub(super) struct ForkBody {
+    /// Lets the copy go on from here; from the latest checkpoint unless given.
+    checkpoint: Option<Uuid>,
+}
+
+/// Copies a thread with its history to a new one, which goes on from one of its checkpoints.
+pub(super) async fn fork(
+    caller: Caller,
+    Path(thread): Path<String>,
+    Body(body): Body<ForkBody>,
+) -> ApiResult<Json<Value>> {
+    let found = find(&caller, &thread, Action::Read).await?;
+    caller.may(Resource::Threads, Action::Create).await?;
+    let runs = &caller.app.runs;
+    if let Some(id) = body.checkpoint
+        && runs.get(&found.id, "", Some(id)).await.map_err(|error| saver(&error))?.is_none()
+    {
+        return Err(gone(id));
+    }
+    let copy = Uuid::now_v7().to_string();
+    // Whose ids are names keeps them in the names of the copies.
+    let copy = if Uuid::try_parse(&found.id).is_ok() { copy } else { format!("{} {copy}", found.id) };
+    match &found.row {
+        Some(_) => drop(runs.clone_thread(&found.id, &copy).await.map_err(refused)?),
+        None => runs.copy_thread(&found.id, &copy).await.map_err(|error| saver(&error))?,
+    }
+    if let Some(from) = body.checkpoint {
+        branch_off(&caller, &found, &copy, from).await?;
+    }
+    Ok(Json(json!({ "thread_id": copy })))
+}
+
+fn gone(id: Uuid) -> ApiError {
+    ApiError::not_found(format!("the thread has no checkpoint {id}: it may be pruned"))
+}
+
+/// Makes a copy of a checkpoint the latest one, and the index says what it holds.
+async fn branch_off(caller: &Caller, original: &Found, copy: &str, from: Uuid) -> ApiResult<()> {
+    let runs = &caller.app.runs;
+    let holder = "a fork in the studio".to_owned();
+    let claim = Claim { holder, when_running: WhenRunning::Reject, ..Claim::default() };
+    let lease = runs.acquire(copy, claim).await.map_err(|error| saver(&error))?;
+    let branched = if original.row.is_some() {
+        let log = Arc::new(RunLog::new(runs.clone(), lease.clone(), None, Keeps::WithCommits));
+        indexed(log, copy, from).await
+    } else {
+        let plain: Arc<dyn Checkpointer> = runs.clone().as_checkpointer();
+        hier_core::branch_off(&plain, &lease, from).await.map_err(|error| saver(&error)).map(|id| id.is_some())
+    };
+    // Whatever came of it, the thread is nobody's again.
+    runs.release(&lease).await.map_err(|error| saver(&error))?;
+    if branched? { Ok(()) } else { Err(gone(from)) }
+}
+
+async fn indexed(log: Arc<RunLog>, copy: &str, from: Uuid) -> ApiResult<bool> {
+    let through: Arc<dyn Checkpointer> = log.clone();
+    let branched = hier_core::branch_off(&through, log.lease(), from).await.map_err(|error| saver(&error))?;
+    let saved = through.get(copy, "", branched).await.map_err(|error| saver(&error))?;
+    let Some(saved) = saved.filter(|_| branched.is_some()) else { return Ok(false) };
+    log.settle(Some(index(&saved)), None).await.map_err(refused)?;
+    Ok(true)
+}
+
+/// What the index says of a thread that stands at this checkpoint, and of which nothing was asked yet.
+fn index(saved: &Saved) -> ThreadIndex {
+    let agenda = &saved.checkpoint.agenda;
+    let waits = agenda.start || !agenda.ready.is_empty() || !agenda.sends.is_empty();
+    let index = ThreadIndex::new(if waits { ThreadStatus::Interrupted } else { ThreadStatus::Idle });
+    index.values(Value::Object(values(saved).0))
+}
+
+/// What stays of a thread.
+#[derive(Debug, Deserialize)]
+pub(super) struct PruneBody {
+    /// So many of the newest checkpoints; none deletes the thread.
+    keep: usize,
+}
+
+/// Deletes old checkpoints of a thread, or all of it.
+pub(super) async fn prune(
+    caller: Caller,
+    Path(thread): Path<String>,
+    Body(body): Body<PruneBody>,
+) -> ApiResult<Json<Value>> {
+    let found = find(&caller, &thread, Action::Delete).await?;
+    let runs = &caller.app.runs;
+    if body.keep == 0 {
+        match &found.row {
+            Some(_) => drop(runs.remove_thread(&found.id).await.map_err(refused)?),
+            None => runs.delete_thread(&found.id).await.map_err(|error| saver(&error))?,
+        }
+        return Ok(Json(json!({ "deleted": true })));
+    }
+    let prune = Prune { threads: Some(vec![found.id]), strategy: Strategy::Keep(body.keep), older_than: None };
+    let pruned = runs.prune(prune).await.map_err(|error| saver(&error))?;
+    Ok(Json(json!({ "pruned": pruned })))
+}

@@ -1,0 +1,134 @@
+//! Checkpoints, read as they are stored: no graph is needed, and those without values are cheap.
+
+use axum::Json;
+use axum::extract::Path;
+use hier_core::checkpoint::{Agenda, Checkpoint, ListQuery, Saved, TaskWrites, chain_json, codec, slot};
+use serde_json::{Map, Value, json};
+
+use super::threads::find;
+use crate::app::Caller;
+use crate::auth::Action;
+use crate::body::{Query, id};
+use crate::error::{ApiError, ApiResult};
+use crate::fault::saver;
+use crate::routes::nested::{next, place};
+use crate::time::iso;
+use crate::wire::message;
+
+/// How many checkpoints are told at once at most.
+const PAGE: u64 = 1_000;
+/// What the engine's own channels start with.
+const OWN: &str = "__";
+
+/// Checkpoints without their values, newest first, those before `before`.
+pub(super) async fn list(caller: Caller, Path(thread): Path<String>, query: Query) -> ApiResult<Json<Value>> {
+    let found = find(&caller, &thread, Action::Read).await?;
+    let limit = usize::try_from(query.number("limit", 200)?.clamp(1, PAGE)).unwrap_or(200);
+    let mut wanted = ListQuery::thread(&found.id);
+    wanted.namespace = Some(query.get("ns").unwrap_or_default().to_owned());
+    wanted.before = query.get("before").map(|before| id("checkpoint", before)).transpose()?;
+    wanted.limit = Some(limit);
+    let listed = caller.app.runs.list(wanted).await.map_err(|error| saver(&error))?;
+    let more = listed.len() == limit;
+    let told: Vec<Value> = listed.iter().map(|listed| brief(&listed.checkpoint)).collect();
+    Ok(Json(json!({ "checkpoints": told, "more": more })))
+}
+
+/// A checkpoint with its values and what came of its tasks so far; the newest as `latest`.
+pub(super) async fn get(
+    caller: Caller,
+    Path((thread, checkpoint)): Path<(String, String)>,
+    query: Query,
+) -> ApiResult<Json<Value>> {
+    let found = find(&caller, &thread, Action::Read).await?;
+    let wanted = if checkpoint == "latest" { None } else { Some(id("checkpoint", &checkpoint)?) };
+    let namespace = query.get("ns").unwrap_or_default();
+    let saved = caller.app.runs.get(&found.id, namespace, wanted).await.map_err(|error| saver(&error))?;
+    match (saved, wanted) {
+        (Some(saved), _) => Ok(Json(whole(&saved))),
+        (None, None) => Ok(Json(Value::Null)),
+        (None, Some(id)) => Err(ApiError::not_found(format!("the thread has no checkpoint {id}: it may be pruned"))),
+    }
+}
+
+/// The channels of the program's state, with their places.
+fn channels(checkpoint: &Checkpoint) -> impl Iterator<Item = (usize, &str)> {
+    checkpoint.channels.iter().map(|name| &**name).enumerate().filter(|(_, name)| !name.starts_with(OWN))
+}
+
+fn brief(checkpoint: &Checkpoint) -> Value {
+    let brought = |place: usize| checkpoint.versions.get(place) == Some(&checkpoint.id);
+    let changed: Vec<&str> = channels(checkpoint).filter(|(place, _)| brought(*place)).map(|(_, name)| name).collect();
+    json!({
+        "id": checkpoint.id,
+        "parent": checkpoint.parent,
+        "step": checkpoint.step,
+        "source": checkpoint.source.name(),
+        "at": iso(checkpoint.created_at()),
+        "next": next(&checkpoint.agenda),
+        "changed": changed,
+        "run": checkpoint.metadata.get("run_id"),
+        "graph": checkpoint.schema.graph,
+    })
+}
+
+/// The values of the channels as they are stored, and why those have no JSON that have none.
+pub(super) fn values(saved: &Saved) -> (Map<String, Value>, Map<String, Value>) {
+    let (mut values, mut unreadable) = (Map::new(), Map::new());
+    for (place, name) in channels(&saved.checkpoint) {
+        let Some((_, chain)) = saved.values.iter().find(|(channel, _)| *channel == place) else { continue };
+        match chain_json(chain) {
+            Ok(value) => values.insert(name.to_owned(), value),
+            Err(error) => unreadable.insert(name.to_owned(), error.to_string().into()),
+        };
+    }
+    (values, unreadable)
+}
+
+fn whole(saved: &Saved) -> Value {
+    let checkpoint = &saved.checkpoint;
+    let (values, unreadable) = values(saved);
+    let mut values = Value::Object(values);
+    message::outward(&mut values);
+    let agenda = &checkpoint.agenda;
+    let tasks: Vec<Value> = saved.writes.iter().map(|of| task(of, agenda)).collect();
+    let mut told = brief(checkpoint);
+    told["values"] = values;
+    told["unreadable"] = unreadable.into();
+    told["tasks"] = tasks.into();
+    told["metadata"] = Value::Object((*checkpoint.metadata).clone());
+    told
+}
+
+/// What came of a task of the open step: what it wrote, what it asks, why it failed.
+fn task(of: &TaskWrites, agenda: &Agenda) -> Value {
+    let read = |wanted: i32| {
+        let entry = of.writes.iter().find(|write| write.slot == wanted)?;
+        codec::decode_json(&entry.value).ok()
+    };
+    let asked = read(slot::INTERRUPT).unwrap_or_default();
+    let open = asked.as_array().into_iter().flatten().filter(|question| question["answered"] != json!(true));
+    let question = |asked: &Value| {
+        json!({
+            "id": asked["id"], "value": asked["value"], "schema": asked["schema"], "kind": asked["kind"], "due": asked["due"],
+        })
+    };
+    let mut writes: Map<String, Value> = Map::new();
+    for write in of.writes.iter().filter(|write| write.slot >= 0 && !write.channel.starts_with(OWN)) {
+        let value = codec::decode_json(&write.value).unwrap_or_default();
+        let list = writes.entry(write.channel.to_string()).or_insert_with(|| json!([]));
+        if let Some(list) = list.as_array_mut() {
+            list.push(value);
+        }
+    }
+    let mut writes = Value::Object(writes);
+    message::outward(&mut writes);
+    json!({
+        "id": of.task,
+        "node": if of.task.is_nil() { Value::Null } else { place(&of.path, agenda).0.into() },
+        "done": of.writes.iter().any(|write| &*write.channel == "__routing__"),
+        "error": read(slot::ERROR).and_then(|error| error.get("message").cloned()),
+        "questions": open.map(question).collect::<Vec<_>>(),
+        "writes": writes,
+    })
+}

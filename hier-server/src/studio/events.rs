@@ -1,0 +1,92 @@
+//! What happens on a thread, as the studio follows it: the log without what is large, from any number on.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use axum::extract::Path;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use hier_core::runs::EventRow;
+use serde_json::{Value, json};
+
+use super::threads::find;
+use crate::app::{App, Caller};
+use crate::auth::Action;
+use crate::body::Query;
+use crate::error::{ApiError, ApiResult};
+use crate::follow::Follow;
+use crate::routes::streams::answer;
+use crate::stream::sse::{HEARTBEAT, frame};
+use crate::wire::message;
+
+/// How often it is shown that the connection lives.
+const HEARTBEAT_EVERY: Duration = Duration::from_secs(5);
+/// What is told of an event is not larger than this; the state itself can be asked for.
+const LARGE: u64 = 32 << 10;
+
+/// The events after the number in `Last-Event-ID`, or in `after`. The body ends with the connection.
+pub(super) async fn events(
+    caller: Caller,
+    Path(thread): Path<String>,
+    query: Query,
+    headers: HeaderMap,
+) -> ApiResult<Response> {
+    let found = find(&caller, &thread, Action::Read).await?;
+    let known = headers.get("last-event-id").and_then(|id| id.to_str().ok()).filter(|id| !id.is_empty());
+    let after = match known {
+        Some(id) => id.parse().map_err(|_| ApiError::invalid("`Last-Event-ID` is no number of an event"))?,
+        None => query.number("after", 0)?,
+    };
+    let follow = Follow::new(caller.app.clone(), &found.id, None, after);
+    let stream = futures_util::stream::unfold((caller.app, follow), |(app, mut follow)| async move {
+        let text = next(&app, &mut follow).await?;
+        Some((Ok::<_, Infallible>(text), (app, follow)))
+    });
+    Ok(answer(stream))
+}
+
+/// The next piece of the body; none at its end.
+async fn next(app: &Arc<App>, follow: &mut Follow) -> Option<String> {
+    tokio::select! {
+        row = follow.next() => {
+            let row = row.ok().flatten()?;
+            Some(frame("event", &told(&row), Some(&row.number.to_string())))
+        }
+        () = tokio::time::sleep(HEARTBEAT_EVERY) => Some(HEARTBEAT.to_owned()),
+        () = app.stopping.cancelled() => None,
+    }
+}
+
+/// What is told of a task, but for its input, which is the state and told by the checkpoints, and its result, which is told by the
+/// update.
+fn without_state(task: &Value) -> Value {
+    let fields = task.as_object().into_iter().flatten();
+    let kept = fields.filter(|(name, _)| !matches!(name.as_str(), "input" | "result"));
+    Value::Object(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
+}
+
+fn told(row: &EventRow) -> Value {
+    let event = &row.event;
+    let (mut data, is_cut) = match &*event.mode {
+        "tasks" => (without_state(&event.data), true),
+        "debug" => {
+            let payload = event.data.get("payload").map(without_state);
+            (json!({ "timestamp": event.data.get("timestamp"), "payload": payload }), true)
+        }
+        _ if event.bytes() > LARGE => (Value::Null, true),
+        _ => (event.data.clone(), false),
+    };
+    message::outward(&mut data);
+    let at = row.at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    json!({
+        "n": row.number,
+        "at": u64::try_from(at.as_millis()).unwrap_or(u64::MAX),
+        "run": event.run,
+        "mode": event.mode,
+        "ns": event.namespace,
+        "node": event.node,
+        "data": data,
+        "cut": is_cut,
+    })
+}

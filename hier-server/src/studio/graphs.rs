@@ -1,0 +1,58 @@
+//! What is served, and the pictures of graphs.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use hier_core::graph::draw;
+use serde_json::{Value, json};
+
+use crate::app::{App, Caller};
+use crate::auth::Action;
+use crate::body::Query;
+use crate::error::{ApiError, ApiResult};
+use crate::graphs::Served;
+
+/// The version, and the graphs. `program` is false where there is only a database.
+pub(super) async fn about(State(app): State<Arc<App>>, caller: Caller) -> Json<Value> {
+    let graph = |(name, served): (&String, &Served)| json!({ "name": name, "title": served.graph.spec().name });
+    let graphs: Vec<Value> = app.graphs.iter().map(graph).collect();
+    Json(json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "program": !app.graphs.is_empty(),
+        "graphs": graphs,
+        "user": caller.user.identity,
+    }))
+}
+
+/// The graph with this name, if the caller may read its assistant.
+async fn served<'a>(caller: &'a Caller, name: &str) -> ApiResult<&'a Served> {
+    let served = caller.app.graph(name)?;
+    caller.assistant(&crate::app::system_assistant(name).to_string(), Action::Read).await?;
+    Ok(served)
+}
+
+/// The names of the nodes, and the schemas of what the graph takes.
+pub(super) async fn graph(caller: Caller, Path(name): Path<String>) -> ApiResult<Json<Value>> {
+    let served = served(&caller, &name).await?;
+    let nodes: Vec<&str> = served.graph.spec().nodes.iter().map(|node| &*node.name).collect();
+    Ok(Json(json!({ "name": name, "nodes": nodes, "schemas": served.schemas() })))
+}
+
+/// The picture. Of the graphs inside those are opened whose paths the query names, as JSON lists; all with `open=*`.
+pub(super) async fn svg(caller: Caller, Path(name): Path<String>, query: Query) -> ApiResult<Response> {
+    let served = served(&caller, &name).await?;
+    let named: Vec<Vec<String>> = match query.get("open").unwrap_or("[]") {
+        "*" => return Ok(picture(draw::svg(served.graph.spec()))),
+        text => serde_json::from_str(text)
+            .map_err(|_| ApiError::invalid("`open` is a JSON list of paths, which are lists of names, or `*`"))?,
+    };
+    Ok(picture(draw::svg_opened(served.graph.spec(), |path| named.iter().any(|named| named == path))))
+}
+
+fn picture(svg: String) -> Response {
+    ([(header::CONTENT_TYPE, "image/svg+xml"), (header::CONTENT_SECURITY_POLICY, "default-src 'none'")], svg)
+        .into_response()
+}

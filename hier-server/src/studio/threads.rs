@@ -1,0 +1,139 @@
+//! Threads as the studio lists them: those of the index and, on a database alone, those that a program keeps without one.
+
+use axum::Json;
+use axum::extract::Path;
+use hier_core::checkpoint::{Checkpoint, ThreadInfo};
+use hier_core::runs::{Run, RunQuery, SortBy, ThreadQuery, ThreadRow};
+use serde_json::{Map, Value, json};
+
+use crate::app::{Caller, matches};
+use crate::auth::{Action, Resource};
+use crate::body::Query;
+use crate::error::{ApiError, ApiResult};
+use crate::fault::{refused, saver};
+use crate::time::iso;
+use crate::wire::row;
+
+/// How many threads are looked through, the newest first.
+const LOOKED_THROUGH: usize = 10_000;
+/// How many of a thread's runs are told, the newest first.
+const RUNS: usize = 50;
+
+/// A thread, whether the index knows it or only its checkpoints are there.
+pub(super) struct Found {
+    pub(super) id: String,
+    pub(super) row: Option<ThreadRow>,
+}
+
+/// The thread with this name, which on a database alone need not be a UUID. 404 if there is none, or none for this caller.
+pub(super) async fn find(caller: &Caller, id: &str, action: Action) -> ApiResult<Found> {
+    let filter = caller.may(Resource::Threads, action).await?;
+    // Without its values, which may be large.
+    let mut query = ThreadQuery::default();
+    (query.ids, query.with_values) = (Some(vec![id.to_owned()]), false);
+    let row = caller.app.runs.search_threads(query).await.map_err(refused)?.pop();
+    let is_there = match &row {
+        Some(row) => matches(&row.metadata, &filter),
+        None => filter.is_empty() && latest(caller, id).await?.is_some(),
+    };
+    if is_there { Ok(Found { id: id.to_owned(), row }) } else { Err(ApiError::no_thread(id)) }
+}
+
+async fn latest(caller: &Caller, id: &str) -> ApiResult<Option<Checkpoint>> {
+    let found = caller.app.runs.get(id, "", None).await.map_err(|error| saver(&error))?;
+    Ok(found.map(|saved| saved.checkpoint))
+}
+
+/// Threads whose id, graph, status or metadata have all the words of `q`, newest first.
+pub(super) async fn list(caller: Caller, query: Query) -> ApiResult<Json<Value>> {
+    let filter = caller.may(Resource::Threads, Action::Search).await?;
+    let words = query.get("q").unwrap_or_default().to_lowercase();
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let count = |name, unless| query.number(name, unless).map(|count| usize::try_from(count).unwrap_or(usize::MAX));
+    let (limit, offset) = (count("limit", 100)?.min(LOOKED_THROUGH), count("offset", 0)?);
+    let mut found = rows(&caller, filter).await?;
+    found.retain(|thread| {
+        let text = thread.to_string().to_lowercase();
+        words.iter().all(|word| text.contains(word))
+    });
+    let total = found.len();
+    let page: Vec<Value> = found.into_iter().skip(offset).take(limit).collect();
+    Ok(Json(json!({ "threads": page, "total": total })))
+}
+
+async fn rows(caller: &Caller, filter: Map<String, Value>) -> ApiResult<Vec<Value>> {
+    let mut query = ThreadQuery::default();
+    (query.limit, query.with_values, query.sort_by) = (LOOKED_THROUGH, false, SortBy::Updated);
+    let is_for_all = filter.is_empty();
+    query.metadata = filter;
+    let rows = caller.app.runs.search_threads(query).await.map_err(refused)?;
+    let mut told: Vec<Value> = rows.iter().map(brief).collect();
+    if is_for_all && caller.app.graphs.is_empty() {
+        let infos = caller.app.runs.threads(Some(LOOKED_THROUGH)).await.map_err(|error| saver(&error))?;
+        let known: std::collections::HashSet<&str> = rows.iter().map(|row| &*row.id).collect();
+        told.extend(infos.iter().filter(|info| !known.contains(&*info.thread)).map(brief_info));
+        told.sort_by(|a, b| b["updated_at"].as_str().cmp(&a["updated_at"].as_str()));
+    }
+    Ok(told)
+}
+
+fn brief(row: &ThreadRow) -> Value {
+    json!({
+        "thread_id": row.id,
+        "status": row.status.name(),
+        "graph": row.metadata.get("graph_id"),
+        "updated_at": iso(row.updated),
+        "metadata": row.metadata,
+    })
+}
+
+/// A thread of which only checkpoints are there.
+fn brief_info(info: &ThreadInfo) -> Value {
+    let latest = info.latest.as_ref();
+    json!({
+        "thread_id": &*info.thread,
+        "status": if info.holder.is_some() { "busy" } else { latest.map_or("idle", settled) },
+        "graph": latest.map(|latest| latest.schema.graph.clone()),
+        "updated_at": latest.map(|latest| iso(latest.created_at())),
+        "metadata": {},
+    })
+}
+
+/// Whether something is to run next.
+fn settled(latest: &Checkpoint) -> &'static str {
+    let agenda = &latest.agenda;
+    let waits = agenda.start || !agenda.ready.is_empty() || !agenda.sends.is_empty();
+    if waits { "interrupted" } else { "idle" }
+}
+
+/// A thread with its runs.
+pub(super) async fn get(caller: Caller, Path(id): Path<String>) -> ApiResult<Json<Value>> {
+    let found = find(&caller, &id, Action::Read).await?;
+    let Some(thread) = &found.row else {
+        let latest = latest(&caller, &id).await?;
+        let mut info = ThreadInfo::new(id.as_str());
+        info.latest = latest;
+        let mut told = brief_info(&info);
+        (told["runs"], told["last_event"]) = (json!([]), 0.into());
+        return Ok(Json(told));
+    };
+    let mut query = RunQuery::thread(&found.id);
+    query.limit = RUNS;
+    let runs = caller.app.runs.runs(query).await.map_err(refused)?;
+    let mut told = brief(thread);
+    told["error"] = json!(thread.error);
+    told["last_event"] = thread.last_event.into();
+    told["runs"] = runs.iter().map(run).collect();
+    Ok(Json(told))
+}
+
+/// A run without what it was given, which may be large.
+fn run(run: &Run) -> Value {
+    let mut told = row::run(run);
+    if let Some(fields) = told.as_object_mut() {
+        fields.remove("kwargs");
+        fields.insert("attempts".to_owned(), run.attempts.into());
+        fields.insert("error".to_owned(), json!(run.error));
+    }
+    told
+}

@@ -1,0 +1,9 @@
+//! Addresses that are told of the end of a run.
+
+mod address;
+mod options;
+mod payload;
+mod send;
+
+pub use options::Webhooks;
+pub(crate) use send::Sender;

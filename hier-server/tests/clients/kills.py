@@ -1,0 +1,120 @@
+"""Kills a server again and again while it works, and looks at what became of the runs that it had accepted: each has ended, none was
+done twice, no thread stays busy.
+
+    python hier-server/tests/clients/kills.py target/debug/examples/compat_server [--kills 30] [--db sqlite:FILE]
+"""
+
+import argparse
+import asyncio
+import collections
+import random
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import httpx
+
+from serve import free_port
+
+# How many ask at once, and how many runs each asks of a thread.
+ASKING, RUNS = 8, 4
+
+
+class Server:
+    """The server's process, which is killed and started anew at the same address."""
+
+    def __init__(self, program: str, db: str) -> None:
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        self.command = [program, "--addr", f"127.0.0.1:{port}", "--db", db]
+        self.process = None
+
+    async def start(self) -> None:
+        self.process = subprocess.Popen(self.command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        async with httpx.AsyncClient(base_url=self.url, timeout=1) as client:
+            for _ in range(600):
+                try:
+                    (await client.get("/ok")).raise_for_status()
+                    return
+                except httpx.HTTPError:
+                    await asyncio.sleep(0.02)
+        raise AssertionError("the server does not start again")
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+async def ask(client: httpx.AsyncClient, accepted: dict, stop: asyncio.Event) -> None:
+    """Starts runs on threads of its own. One whose answer was lost may be there or not."""
+    while not stop.is_set():
+        try:
+            made = await client.post("/threads", json={})
+            made.raise_for_status()
+            thread = made.json()["thread_id"]
+            for _ in range(RUNS):
+                body = {"assistant_id": "slow", "input": {"n": random.choice([0, 0.02, 0.1])}}
+                run = await client.post(f"/threads/{thread}/runs", json=body)
+                run.raise_for_status()
+                accepted[thread].add(run.json()["run_id"])
+            await asyncio.sleep(0.05)
+        except httpx.HTTPError:
+            await asyncio.sleep(0.05)
+
+
+async def look(client: httpx.AsyncClient, accepted: dict) -> int:
+    """What became of the runs."""
+    ended = 0
+    for thread, mine in accepted.items():
+        runs = (await client.get(f"/threads/{thread}/runs", params={"limit": 100})).json()
+        statuses = {run["run_id"]: run["status"] for run in runs}
+        assert mine <= statuses.keys(), f"thread {thread} has lost runs that it had accepted: {mine - statuses.keys()}"
+        assert set(statuses.values()) <= {"success", "error"}, statuses
+        failed = [run for run, status in statuses.items() if status == "error"]
+        for run in failed:
+            why = (await client.get(f"/threads/{thread}/runs/{run}/join")).json()["__error__"]
+            assert why["error"] == "AttemptsExceeded", why
+        row = (await client.get(f"/threads/{thread}")).json()
+        assert row["status"] in ("idle", "error"), row
+        log = (await client.get(f"/threads/{thread}/state")).json()["values"].get("log", [])
+        done = len(statuses) - len(failed)
+        # What failed has committed its first step, or not.
+        assert log.count("slept") == done and done <= log.count("pre") <= len(statuses), (statuses, log)
+        ended += len(statuses)
+    return ended
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program")
+    parser.add_argument("--kills", type=int, default=30)
+    parser.add_argument("--db")
+    arguments = parser.parse_args()
+    folder = tempfile.TemporaryDirectory()
+    server = Server(arguments.program, arguments.db or f"sqlite:{Path(folder.name) / 'kills.db'}")
+    accepted, stop, began = collections.defaultdict(set), asyncio.Event(), time.monotonic()
+    await server.start()
+    try:
+        async with httpx.AsyncClient(base_url=server.url, timeout=5) as client:
+            asking = [asyncio.create_task(ask(client, accepted, stop)) for _ in range(ASKING)]
+            for _ in range(arguments.kills):
+                await asyncio.sleep(random.uniform(0.1, 0.8))
+                server.kill()
+                await server.start()
+            stop.set()
+            await asyncio.gather(*asking)
+            count = sum(len(runs) for runs in accepted.values())
+            print(f"{arguments.kills} kills, {count} runs accepted on {len(accepted)} threads", flush=True)
+            # A run that was being done at the last kill is taken over once its lease has run out: 30 seconds.
+            end = time.monotonic() + 120
+            while (await client.post("/threads/count", json={"status": "busy"})).json() > 0:
+                assert time.monotonic() < end, "threads stay busy"
+                await asyncio.sleep(0.5)
+            ended = await look(client, accepted)
+            print(f"{ended} runs have ended, none twice, no thread is busy: {time.monotonic() - began:.0f} s", flush=True)
+    finally:
+        server.kill()
+
+
+asyncio.run(main())

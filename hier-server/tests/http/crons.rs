@@ -1,0 +1,182 @@
+//! Crons: made, found, changed, fired, deleted.
+
+use std::time::{Duration, SystemTime};
+
+use hier_core::runs::{Crons, MemoryRuns, RunQuery, RunStatus, RunStore};
+use hier_core::store::MemoryStore;
+use hier_server::auth::{Tokens, User};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::graphs::server;
+use crate::support::{Desk, desk, open};
+
+/// The fields of a cron as the reference tells them, in its order.
+const FIELDS: [&str; 14] = [
+    "assistant_id",
+    "created_at",
+    "cron_id",
+    "enabled",
+    "end_time",
+    "metadata",
+    "next_run_date",
+    "on_run_completed",
+    "payload",
+    "schedule",
+    "thread_id",
+    "timezone",
+    "updated_at",
+    "user_id",
+];
+
+#[tokio::test]
+async fn a_cron_is_made_found_changed_and_deleted() {
+    let desk = desk().await;
+    let body = json!({ "assistant_id": "two", "schedule": "0 0 1 1 *", "input": { "n": 1 } });
+    let (status, cron) = desk.post("/runs/crons", body).await;
+    assert_eq!(status, 200, "{cron}");
+    let mut fields: Vec<&str> = cron.as_object().expect("a cron").keys().map(String::as_str).collect();
+    fields.sort_unstable();
+    assert_eq!(fields, FIELDS);
+    let id = cron["cron_id"].as_str().expect("an id").to_owned();
+    let assistant = "4499204c-8eda-5495-a842-3696dc7527c7";
+    assert_eq!(cron["assistant_id"], assistant);
+    assert_eq!(
+        cron["payload"],
+        json!({
+            "assistant_id": assistant, "schedule": "0 0 1 1 *", "input": { "n": 1 },
+            "config": { "configurable": { "cron_id": id } },
+        })
+    );
+    assert!(cron["next_run_date"].as_str().expect("a time").ends_with("-01-01T00:00:00+00:00"), "{cron}");
+    for (field, value) in [
+        ("thread_id", Value::Null),
+        ("end_time", Value::Null),
+        ("timezone", Value::Null),
+        ("user_id", "".into()),
+        ("on_run_completed", "delete".into()),
+        ("enabled", true.into()),
+        ("metadata", json!({})),
+    ] {
+        assert_eq!(cron[field], value, "{field}");
+    }
+    let response = desk.send(Method::POST, "/runs/crons/search", &json!({ "limit": 5 })).await;
+    assert_eq!(response.headers()["x-pagination-total"], "1");
+    assert_eq!(response.json::<Value>().await.expect("a list"), json!([cron]));
+    assert_eq!(desk.post("/runs/crons/search", json!({ "assistant_id": "hitl" })).await.1, json!([]));
+    assert_eq!(desk.post("/runs/crons/count", json!({})).await.1, json!(1));
+    let path = format!("/runs/crons/{id}");
+    assert_eq!(desk.get(&path).await, (200, cron.clone()));
+    let (status, changed) = desk.ask(Method::PATCH, &path, json!({ "enabled": false })).await;
+    assert_eq!((status, &changed["enabled"], &changed["payload"]["enabled"]), (200, &json!(false), &json!(false)));
+    assert_eq!(changed["next_run_date"], cron["next_run_date"]);
+    let daily = json!({ "schedule": "30 9 * * *", "timezone": "Europe/Berlin", "enabled": true });
+    let (_, changed) = desk.ask(Method::PATCH, &path, daily).await;
+    assert_eq!(changed["timezone"], "Europe/Berlin");
+    let next = changed["next_run_date"].as_str().expect("a time");
+    assert!(next.contains("T08:30:00") || next.contains("T07:30:00"), "{next}");
+    assert_eq!(desk.ask(Method::DELETE, &path, Value::Null).await.0, 204);
+    assert_eq!(desk.ask(Method::DELETE, &path, Value::Null).await.0, 404);
+    assert_eq!(desk.get(&path).await.0, 404);
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_cron_is_named() {
+    let desk = desk().await;
+    let with = |field: &str, value: Value| {
+        let mut body = json!({ "assistant_id": "two", "schedule": "0 0 1 1 *", "input": { "n": 1 } });
+        body[field] = value;
+        body
+    };
+    for (body, says) in [
+        (
+            with("schedule", "zzz".into()),
+            "Invalid cron schedule: 'zzz'. Reason: Invalid cron schedule. Ensure the schedule uses the standard cron format (minute \
+             hour day_of_month month day_of_week). Example: '*/5 * * * *' for every 5 minutes.",
+        ),
+        (with("schedule", Value::Null), "`schedule` is missing"),
+        (with("timezone", "Mars".into()), "`timezone`: `Mars`"),
+        (with("end_time", "never".into()), "`end_time`: `never`"),
+        (with("input", json!({ "zzz": 1 })), "`zzz`"),
+        (with("webhook", "http://127.0.0.1/".into()), "`webhook`"),
+        (with("assistant_id", Value::Null), "`assistant_id` is missing"),
+    ] {
+        let (status, error) = desk.post("/runs/crons", body).await;
+        assert!(
+            status == 422 && error["detail"].as_str().unwrap_or_default().contains(says),
+            "{says}: {status} {error}"
+        );
+    }
+    let nowhere = "/threads/01a1ffc6-2dbe-7557-b3d9-35769b960c3e/runs/crons";
+    assert_eq!(desk.post(nowhere, with("input", json!({ "n": 1 }))).await.0, 404);
+    desk.stop().await;
+}
+
+/// Makes the crons due now, as if their time had come.
+async fn hurry(store: &MemoryRuns) {
+    let crons = Crons::of(store);
+    for mut cron in crons.search(&hier_core::runs::CronQuery::default()).await.expect("crons") {
+        cron.next = Some(SystemTime::now());
+        assert!(crons.replace(&cron).await.expect("a change"));
+    }
+}
+
+async fn ended(store: &MemoryRuns, count: usize) -> Vec<hier_core::runs::Run> {
+    let wait = async {
+        loop {
+            let mut query = RunQuery::default();
+            query.status = vec![RunStatus::Success];
+            let runs = store.runs(query).await.expect("runs");
+            if runs.len() >= count {
+                return runs;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), wait).await.expect("the runs of the cron")
+}
+
+#[tokio::test]
+async fn a_cron_is_fired_once_by_several_servers() {
+    let store = MemoryRuns::new();
+    let memory = std::sync::Arc::new(MemoryStore::default());
+    let start = async || open(server().storage(std::sync::Arc::new(store.clone()), memory.clone())).await;
+    let (one, two, three) = (start().await, start().await, start().await);
+    let thread = one.thread().await;
+    let body = json!({ "assistant_id": "two", "schedule": "0 0 1 1 *", "input": { "n": 1 }, "metadata": { "k": 1 } });
+    assert_eq!(one.post(&format!("/threads/{thread}/runs/crons"), body.clone()).await.0, 200);
+    assert_eq!(two.post("/runs/crons", body).await.0, 200);
+    hurry(&store).await;
+    let runs = ended(&store, 2).await;
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    assert_eq!(store.runs(RunQuery::default()).await.expect("runs").len(), 2, "each is fired once");
+    assert!(runs.iter().all(|run| run.metadata["k"] == 1 && run.metadata.contains_key("cron_id")), "{runs:?}");
+    let (_, state) = three.get(&format!("/threads/{thread}/state")).await;
+    assert_eq!(state["values"], json!({ "n": 4.0, "log": ["a", "b"] }));
+    for desk in [one, two, three] {
+        desk.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn crons_of_others_look_absent() {
+    let tokens = Tokens::new([("token-of-alice", User::new("alice")), ("token-of-bob", User::new("bob"))]);
+    let desk: Desk = open(server().auth(tokens)).await;
+    let ask = async |token: &str, method: Method, path: &str, body: Value| {
+        let request = desk.client.request(method, format!("{}{path}", desk.base)).bearer_auth(token).json(&body);
+        let response = request.send().await.expect("an answer");
+        (response.status().as_u16(), response.json::<Value>().await.unwrap_or_default())
+    };
+    let body = json!({ "assistant_id": "two", "schedule": "0 0 1 1 *", "input": { "n": 1 } });
+    let (_, cron) = ask("token-of-alice", Method::POST, "/runs/crons", body).await;
+    assert_eq!((&cron["user_id"], &cron["metadata"]["owner"]), (&json!("alice"), &json!("alice")));
+    assert!(!cron.to_string().contains("permissions"), "{cron}");
+    let path = format!("/runs/crons/{}", cron["cron_id"].as_str().expect("an id"));
+    for method in [Method::GET, Method::PATCH, Method::DELETE] {
+        assert_eq!(ask("token-of-bob", method.clone(), &path, json!({})).await.0, 404, "{method}");
+    }
+    assert_eq!(ask("token-of-bob", Method::POST, "/runs/crons/search", json!({})).await.1, json!([]));
+    assert_eq!(ask("token-of-alice", Method::POST, "/runs/crons/count", json!({})).await.1, json!(1));
+    desk.stop().await;
+}

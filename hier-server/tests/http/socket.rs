@@ -1,0 +1,172 @@
+//! The second protocol over a WebSocket.
+
+use std::time::Duration;
+
+use futures_util::{SinkExt, StreamExt};
+use hier_server::auth::{Tokens, User};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+
+use crate::graphs::server;
+use crate::support::{Desk, desk, open};
+
+struct Line {
+    socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
+    /// Events that came while an answer was awaited.
+    events: Vec<Value>,
+}
+
+fn address(desk: &Desk, thread: &str) -> String {
+    format!("{}/threads/{thread}/stream/events", desk.base.replace("http:", "ws:"))
+}
+
+impl Line {
+    async fn open(desk: &Desk, thread: &str) -> Self {
+        let (socket, _) = connect_async(address(desk, thread)).await.expect("a connection");
+        Self { socket, events: Vec::new() }
+    }
+
+    /// The next frame that is JSON.
+    async fn next(&mut self) -> Value {
+        loop {
+            let next =
+                tokio::time::timeout(Duration::from_secs(20), self.socket.next()).await.expect("a frame in time");
+            if let Message::Text(text) = next.expect("an open connection").expect("a frame") {
+                return serde_json::from_str(&text).expect("JSON");
+            }
+        }
+    }
+
+    /// Sends a command, and returns what it is answered.
+    async fn command(&mut self, method: &str, params: Value) -> Value {
+        let body = json!({ "id": 7, "method": method, "params": params });
+        self.socket.send(Message::text(body.to_string())).await.expect("it is sent");
+        loop {
+            let next = self.next().await;
+            if next["type"] != "event" {
+                assert_eq!(next["id"], 7, "{next}");
+                return next;
+            }
+            self.events.push(next);
+        }
+    }
+
+    async fn subscribe(&mut self, params: Value) -> String {
+        let answer = self.command("subscription.subscribe", params).await;
+        assert_eq!(answer["type"], "success", "{answer}");
+        answer["result"]["subscription_id"].as_str().expect("an id").to_owned()
+    }
+
+    /// The events up to the root's lifecycle event of this name.
+    async fn until(&mut self, last: &str) -> Vec<Value> {
+        let mut told = std::mem::take(&mut self.events);
+        let is_last = |event: &Value| {
+            let params = &event["params"];
+            event["method"] == "lifecycle" && params["namespace"] == json!([]) && params["data"]["event"] == last
+        };
+        while !told.iter().any(is_last) {
+            told.push(self.next().await);
+        }
+        told
+    }
+}
+
+fn methods(events: &[Value]) -> Vec<&str> {
+    events.iter().filter_map(|event| event["method"].as_str()).collect()
+}
+
+fn numbers(events: &[Value]) -> Vec<u64> {
+    events.iter().filter_map(|event| event["seq"].as_u64()).collect()
+}
+
+#[tokio::test]
+async fn commands_and_events_share_a_connection() {
+    let desk = desk().await;
+    let thread = desk.thread().await;
+    let mut line = Line::open(&desk, &thread).await;
+    line.subscribe(json!({ "channels": ["values", "lifecycle", "input"] })).await;
+    let run = json!({ "assistant_id": "hitl", "input": { "n": 1.0 } });
+    assert_eq!(line.command("run.start", run).await["type"], "success");
+    let told = line.until("interrupted").await;
+    let asked = told.iter().find(|event| event["method"] == "input.requested").expect("a question");
+    let id = &asked["params"]["data"]["interrupt_id"];
+    let answer = json!({ "interrupt_id": id, "namespace": [], "response": "yes" });
+    assert_eq!(line.command("input.respond", answer).await["type"], "success");
+    let rest = line.until("completed").await;
+    let last = rest.iter().rfind(|event| event["method"] == "values").expect("values");
+    assert_eq!(last["params"]["data"]["log"], json!(["a", "ask:yes", "b"]));
+    let all = [numbers(&told), numbers(&rest)].concat();
+    assert!(all.windows(2).all(|two| two[0] < two[1]), "{all:?}");
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn a_later_subscription_is_told_from_the_beginning_and_the_first_nothing_twice() {
+    let desk = desk().await;
+    let thread = desk.thread().await;
+    let mut line = Line::open(&desk, &thread).await;
+    line.subscribe(json!({ "channels": ["lifecycle"] })).await;
+    line.command("run.start", json!({ "assistant_id": "two", "input": { "n": 1.0 } })).await;
+    let first = line.until("completed").await;
+    assert!(methods(&first).iter().all(|method| *method == "lifecycle"));
+    let late = line.subscribe(json!({ "channels": ["updates"] })).await;
+    let mut told = Vec::new();
+    while told.len() < 2 {
+        told.push(line.next().await);
+    }
+    assert_eq!(methods(&told), ["updates", "updates"], "what the first has had is not told again");
+    assert!(numbers(&told) < numbers(&first)[1..].to_vec());
+    // From a number on, and after it was taken back, nothing.
+    line.command("subscription.unsubscribe", json!({ "subscription_id": late })).await;
+    let since = numbers(&told)[0];
+    line.subscribe(json!({ "channels": ["updates"], "since": since })).await;
+    assert_eq!(line.next().await, told[1]);
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_refused_and_the_connection_stays() {
+    let desk = desk().await;
+    let thread = desk.thread().await;
+    let mut line = Line::open(&desk, &thread).await;
+    line.socket.send(Message::text("{")).await.expect("it is sent");
+    assert_eq!(line.next().await["error"], "invalid_argument");
+    for (method, params, error) in [
+        ("run.start", json!({ "assistant_id": "nope" }), "unknown_error"),
+        ("fly", json!({}), "unknown_command"),
+        ("subscription.subscribe", json!({ "channels": ["smells"] }), "invalid_argument"),
+        ("subscription.unsubscribe", json!({ "subscription_id": "x" }), "no_such_subscription"),
+    ] {
+        let answer = line.command(method, params).await;
+        assert_eq!((&answer["type"], &answer["error"]), (&json!("error"), &json!(error)), "{method}: {answer}");
+    }
+    line.subscribe(json!({ "channels": ["lifecycle"] })).await;
+    line.command("run.start", json!({ "assistant_id": "two", "input": { "n": 1.0 } })).await;
+    line.until("completed").await;
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn a_connection_asks_who_it_is_and_ends_with_the_server() {
+    let guarded = server().auth(Tokens::new([("token-of-alice", User::new("alice"))]));
+    let desk = open(guarded).await;
+    let thread = "48d6f4e1-ea21-4b3c-901c-f6ebfd376bdc";
+    assert!(connect_async(address(&desk, thread)).await.is_err(), "without a token");
+    let mut request = address(&desk, thread).into_client_request().expect("a request");
+    request.headers_mut().insert("authorization", "Bearer token-of-alice".parse().expect("a header"));
+    let (socket, _) = connect_async(request).await.expect("a connection");
+    let mut line = Line { socket, events: Vec::new() };
+    line.subscribe(json!({ "channels": ["lifecycle"] })).await;
+    desk.stop().await;
+    let ended = tokio::time::timeout(Duration::from_secs(20), async {
+        while let Some(Ok(message)) = line.socket.next().await {
+            if matches!(message, Message::Close(_)) {
+                break;
+            }
+        }
+    });
+    ended.await.expect("it is closed");
+}

@@ -1,0 +1,138 @@
+//! Threads that wait for a time or a signal, and the workers that go on with them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use hier_core::graph::DynGraph;
+use hier_core::runs::{Run, RunQuery, RunStatus, ThreadStatus};
+use serde_json::json;
+use tokio::time::sleep;
+use uuid::Uuid;
+
+use super::desk::{Counts, LEASE, Working, desk, doing, log};
+use super::kit::{Outcome, add, cases, ended, holds, is, same, some, thread};
+use super::{Failure, Subject};
+
+cases!(super::Case, "wakes":
+    a_thread_that_sleeps_goes_on_when_its_time_has_come,
+    of_several_workers_one_goes_on,
+    it_goes_on_also_if_nobody_was_there_at_the_time,
+    a_signal_wakes_who_waits_for_it,
+    a_signal_for_nobody_adds_no_run,
+    a_thread_that_is_busy_is_left_alone,
+);
+
+/// Runs a thread until it sleeps or waits, with its run.
+async fn asleep(store: &Subject, name: &str, what: &str) -> Result<Run, Failure> {
+    let run = store.create_run(doing(name, what)).await?;
+    let run = ended(store, run.id).await?;
+    same("how it ended", &run.status, &RunStatus::Success)?;
+    Ok(run)
+}
+
+/// Waits for the run that goes on after this one, and its end.
+async fn next(store: &Subject, name: &str, first: &Run) -> Result<Run, Failure> {
+    loop {
+        let runs = store.runs(RunQuery::thread(name)).await?;
+        if let Some(run) = runs.into_iter().find(|run| run.id != first.id) {
+            return ended(store, run.id).await;
+        }
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+async fn went_on(store: &Subject, name: &str, first: &Run) -> Outcome {
+    let run = next(store, name, first).await?;
+    same("what it did", &log(&run), &json!(["in", "first", "second"]))?;
+    holds("it says that it was woken", run.metadata.get("woken") == Some(&json!(true)))?;
+    is(store, name, ThreadStatus::Idle).await
+}
+
+async fn a_thread_that_sleeps_goes_on_when_its_time_has_come(store: Subject) -> Outcome {
+    let counts = Arc::new(Counts::default());
+    let working = Working::start(&store, &counts, LEASE)?;
+    let first = asleep(&store, "t", "sleep").await?;
+    went_on(&store, "t", &first).await?;
+    same("how often the first node ran", &counts.first.load(Ordering::SeqCst), &1)?;
+    working.stop().await
+}
+
+async fn of_several_workers_one_goes_on(store: Subject) -> Outcome {
+    let counts = Arc::new(Counts::default());
+    let mut workers = Vec::new();
+    for _ in 0..4 {
+        workers.push(Working::start(&store, &counts, LEASE)?);
+    }
+    let first = asleep(&store, "t", "sleep").await?;
+    went_on(&store, "t", &first).await?;
+    sleep(Duration::from_millis(200)).await;
+    same("the runs", &store.runs(RunQuery::thread("t")).await?.len(), &2)?;
+    same("how often the node that sleeps was called", &counts.second.load(Ordering::SeqCst), &2)?;
+    for working in workers {
+        working.stop().await?;
+    }
+    Ok(())
+}
+
+async fn it_goes_on_also_if_nobody_was_there_at_the_time(store: Subject) -> Outcome {
+    let counts = Arc::new(Counts::default());
+    let working = Working::start(&store, &counts, LEASE)?;
+    let first = asleep(&store, "t", "sleep").await?;
+    working.kill().await;
+    sleep(Duration::from_millis(400)).await;
+    let working = Working::start(&store, &counts, LEASE)?;
+    went_on(&store, "t", &first).await?;
+    working.stop().await
+}
+
+async fn a_signal_wakes_who_waits_for_it(store: Subject) -> Outcome {
+    let counts = Arc::new(Counts::default());
+    let working = Working::start(&store, &counts, LEASE)?;
+    let first = asleep(&store, "t", "wait").await?;
+    let (graph, id) = (desk(&counts)?.erase(|_| Ok(())), Uuid::new_v4());
+    for expected in [true, false] {
+        let saver = store.clone().as_checkpointer();
+        let sent = graph.send(saver, "t", id, Some("go"), &json!("now")).await.map_err(Failure::unexpected)?;
+        same("whether it is new", &sent, &expected)?;
+    }
+    let run = next(&store, "t", &first).await?;
+    same("what it did", &log(&run), &json!(["in", "first", "told"]))?;
+    let values = some("the values", thread(&store, "t").await?.values)?;
+    same("what it was told", &values["answer"], &json!("now"))?;
+    sleep(Duration::from_millis(100)).await;
+    same("the runs", &store.runs(RunQuery::thread("t")).await?.len(), &2)?;
+    working.stop().await
+}
+
+async fn a_signal_for_nobody_adds_no_run(store: Subject) -> Outcome {
+    let counts = Arc::new(Counts::default());
+    let working = Working::start(&store, &counts, LEASE)?;
+    asleep(&store, "t", "wait").await?;
+    let graph = desk(&counts)?.erase(|_| Ok(()));
+    let saver = store.clone().as_checkpointer();
+    graph.send(saver, "t", Uuid::new_v4(), Some("stop"), &json!(1)).await.map_err(Failure::unexpected)?;
+    sleep(Duration::from_millis(300)).await;
+    same("the runs", &store.runs(RunQuery::thread("t")).await?.len(), &1)?;
+    working.stop().await
+}
+
+async fn a_thread_that_is_busy_is_left_alone(store: Subject) -> Outcome {
+    let counts = Arc::new(Counts::default());
+    let working = Working::start(&store, &counts, LEASE)?;
+    let first = asleep(&store, "t", "sleep").await?;
+    working.stop().await?;
+    // A run that somebody has added, and that goes on when the time has come.
+    let mut own = doing("t", "");
+    own.request.input = json!(null);
+    let own = store.create_run(own).await?;
+    sleep(Duration::from_millis(400)).await;
+    let working = Working::start(&store, &counts, LEASE)?;
+    let own = ended(&store, own.id).await?;
+    same("what it did", &log(&own), &json!(["in", "first", "second"]))?;
+    sleep(Duration::from_millis(100)).await;
+    same("the runs", &store.runs(RunQuery::thread("t")).await?.len(), &2)?;
+    add(&store, "t").await?;
+    holds("it is another than the first", own.id != first.id)?;
+    working.stop().await
+}

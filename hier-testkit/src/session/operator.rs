@@ -1,0 +1,111 @@
+//! A person, played by rules.
+
+use std::fmt;
+use std::sync::Arc;
+
+use hier_core::Question;
+use hier_core::agent::{Approval, ApprovalRequest, OperatorQuestion};
+use serde::Serialize;
+use serde_json::Value;
+
+type Rule = Arc<dyn Fn(&Question) -> Option<Value> + Send + Sync>;
+
+/// A person, played by rules: the first that knows an answer gives it. What none knows stays open, and ends the run as it
+/// would with a person who is not there.
+///
+/// ```
+/// use hier_testkit::FakeOperator;
+/// use serde_json::json;
+///
+/// let operator = FakeOperator::new()
+///     .approve("lookup")
+///     .reject("refund", "not before Monday")
+///     .answer_text("Which year", "2026")
+///     .answer_node("sign_off", true)
+///     .rule(|question| (question.value["amount"].as_u64()? < 100).then(|| json!("yes")));
+/// # let _ = operator;
+/// ```
+#[derive(Clone, Default)]
+pub struct FakeOperator {
+    rules: Vec<Rule>,
+}
+
+impl fmt::Debug for FakeOperator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FakeOperator").field("rules", &self.rules.len()).finish()
+    }
+}
+
+impl FakeOperator {
+    /// Nobody: without a rule nothing is answered.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Answers what the function knows an answer to.
+    #[must_use]
+    pub fn rule(mut self, rule: impl Fn(&Question) -> Option<Value> + Send + Sync + 'static) -> Self {
+        self.rules.push(Arc::new(rule));
+        self
+    }
+
+    /// Answers whatever is asked.
+    #[must_use]
+    pub fn answer(self, answer: impl Serialize) -> Self {
+        let answer = json(&answer);
+        self.rule(move |_| Some(answer.clone()))
+    }
+
+    /// Answers what this node asks.
+    #[must_use]
+    pub fn answer_node(self, node: impl Into<String>, answer: impl Serialize) -> Self {
+        let (node, answer) = (node.into(), json(&answer));
+        self.rule(move |question| (question.path.last() == Some(&node)).then(|| answer.clone()))
+    }
+
+    /// Answers an agent's [`ask_operator`](hier_core::agent::ask_operator) whose question has this text in it.
+    #[must_use]
+    pub fn answer_text(self, part: impl Into<String>, answer: impl Into<String>) -> Self {
+        let (part, answer) = (part.into(), answer.into());
+        self.rule(move |question| {
+            let asked: OperatorQuestion = question.parse().ok()?;
+            asked.question.contains(&part).then(|| Value::from(answer.as_str()))
+        })
+    }
+
+    /// Approves the calls of this tool.
+    #[must_use]
+    pub fn approve(self, tool: impl Into<String>) -> Self {
+        self.decide(tool, &Approval::Approve)
+    }
+
+    /// Lets the calls of this tool be made with these arguments instead.
+    #[must_use]
+    pub fn edit(self, tool: impl Into<String>, args: Value) -> Self {
+        self.decide(tool, &Approval::Edit { args })
+    }
+
+    /// Rejects the calls of this tool; its model is told why.
+    #[must_use]
+    pub fn reject(self, tool: impl Into<String>, reason: impl Into<String>) -> Self {
+        self.decide(tool, &Approval::Reject { reason: reason.into() })
+    }
+
+    fn decide(self, tool: impl Into<String>, approval: &Approval) -> Self {
+        let (tool, approval) = (tool.into(), json(approval));
+        self.rule(move |question| {
+            let asked: ApprovalRequest = question.parse().ok()?;
+            (asked.call.name == tool).then(|| approval.clone())
+        })
+    }
+
+    /// What it answers to this question; none if no rule knows.
+    pub fn reply(&self, question: &Question) -> Option<Value> {
+        self.rules.iter().find_map(|rule| rule(question))
+    }
+}
+
+/// The value as JSON; what has no form in JSON is no answer that a node could be given, and becomes null.
+fn json(value: &impl Serialize) -> Value {
+    serde_json::to_value(value).unwrap_or_default()
+}

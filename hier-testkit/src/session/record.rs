@@ -1,0 +1,80 @@
+//! Makes a trace of the events of a run.
+
+use std::collections::HashMap;
+
+use hier_core::agent::ChatChunk;
+use hier_core::state::Values;
+use hier_core::{Event, MessageChunk, Outcome, Question, RunError, StreamMode};
+use serde_json::Value;
+
+use super::trace::{Trace, TracedAnswer, TracedTask};
+
+/// What is known of a run so far.
+#[derive(Default)]
+pub(super) struct Recorder {
+    tasks: Vec<TracedTask>,
+    /// The place of each task that has not ended, by its id.
+    open: HashMap<String, usize>,
+    answers: Vec<TracedAnswer>,
+    questions: Vec<(Question, Option<Value>)>,
+    lost: usize,
+}
+
+impl Recorder {
+    /// The events that it needs.
+    pub(super) const MODES: [StreamMode; 2] = [StreamMode::Debug, StreamMode::Messages];
+
+    /// Takes in an event.
+    pub(super) fn note<S: Values>(&mut self, event: &Event<S>) {
+        match event {
+            Event::Debug(debug) => self.task(&[], debug.kind, debug.step, &debug.payload),
+            Event::Nested(nested) if nested.mode == "debug" => {
+                let (data, step) = (&nested.data, nested.data["step"].as_i64().unwrap_or_default());
+                self.task(&nested.namespace, data["type"].as_str().unwrap_or_default(), step, &data["payload"]);
+            }
+            Event::Message(chunk) => self.answer(chunk),
+            Event::Lagged(lost) => self.lost += lost,
+            _ => {}
+        }
+    }
+
+    /// A task begins, or has ended.
+    fn task(&mut self, namespace: &[String], kind: &str, step: i64, payload: &Value) {
+        let id = payload["id"].as_str().unwrap_or_default();
+        if kind == "task" {
+            // A level is `node:task id`.
+            let path = namespace.iter().map(|level| level.split(':').next().unwrap_or(level).to_owned()).collect();
+            let node = payload["name"].as_str().unwrap_or_default().to_owned();
+            self.open.insert(id.to_owned(), self.tasks.len());
+            self.tasks.push(TracedTask { path, node, step, writes: None, error: None, waits: false });
+        } else if let Some(task) = self.open.remove(id).and_then(|place| self.tasks.get_mut(place)) {
+            task.writes = Some(payload["result"].clone());
+            task.error = payload["error"].as_str().map(str::to_owned);
+            task.waits = payload["interrupts"].as_array().is_some_and(|asked| !asked.is_empty());
+        }
+    }
+
+    fn answer(&mut self, chunk: &MessageChunk) {
+        let ChatChunk::Done(response) = &chunk.chunk else { return };
+        self.answers.push(TracedAnswer {
+            path: chunk.path.clone(),
+            agent: chunk.agent.clone(),
+            node: chunk.node.clone(),
+            message: response.message.clone(),
+        });
+    }
+
+    /// Something was asked of a person. What nobody has answered is asked again, and noted once.
+    pub(super) fn asked(&mut self, question: &Question, answer: Option<Value>) {
+        match self.questions.iter_mut().find(|(known, answer)| known.id == question.id && answer.is_none()) {
+            Some((_, known)) => *known = answer,
+            None => self.questions.push((question.clone(), answer)),
+        }
+    }
+
+    /// All that was noted, with how the run ended.
+    pub(super) fn finish<O>(self, result: Result<Outcome<O>, RunError>) -> Trace<O> {
+        let Self { tasks, answers, questions, lost, .. } = self;
+        Trace { result, tasks, answers, questions, lost }
+    }
+}

@@ -1,0 +1,4 @@
+//! What users test their graphs with.
+
+mod replay;
+mod session;

@@ -1,0 +1,260 @@
+//! Replays: what is found to have changed, and what is left as it was.
+
+use std::sync::Arc;
+
+use hier_core::StateUpdate;
+use hier_core::checkpoint::{Checkpointer, MemorySaver};
+use hier_core::prelude::*;
+use hier_testkit::{Change, FakeOperator, Replay, ReplayReport, ScriptedModel};
+use serde_json::{Value, json};
+
+#[derive(State, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Case {
+    amount: u32,
+    #[reducer(append)]
+    log: Vec<String>,
+}
+
+/// The versions of the program, one after the other. All of them call the graph `case`.
+mod versions {
+    use super::*;
+
+    graph! {
+        pub(crate) First<Case> = Graph {
+            name: "case",
+            nodes: [weigh, Sign, pay],
+            edges: [START >> weigh >> Sign >> pay >> END],
+        }
+    }
+    graph! {
+        /// Asks in a graph inside.
+        pub(crate) Sign<Case> = Graph { name: "Sign", nodes: [sign], edges: [START >> sign >> END] }
+    }
+    graph! {
+        pub(crate) Books<Case> = Graph {
+            name: "case",
+            nodes: [weigh, Sign, book, pay],
+            edges: [START >> weigh >> Sign >> book >> pay >> END],
+        }
+    }
+    graph! {
+        pub(crate) Careless<Case> = Graph {
+            name: "case",
+            nodes: [weigh, Sign, pay],
+            edges: [START >> weigh >> if is_small { pay } else { Sign }, Sign >> pay >> END],
+        }
+    }
+    graph! {
+        pub(crate) Unsigned<Case> = Graph { name: "case", nodes: [weigh, pay], edges: [START >> weigh >> pay >> END] }
+    }
+    graph! {
+        pub(crate) Greedy<Case> = Graph {
+            name: "case",
+            nodes: [weigh, Sign, pay = pay_twice],
+            edges: [START >> weigh >> Sign >> pay >> END],
+        }
+    }
+    graph! {
+        pub(crate) Broken<Case> = Graph {
+            name: "case",
+            nodes: [weigh = fail, Sign, pay],
+            edges: [START >> weigh >> Sign >> pay >> END],
+        }
+    }
+    graph! {
+        pub(crate) Curious<Case> = Graph {
+            name: "case",
+            nodes: [weigh, Sign, pay = ask_again],
+            edges: [START >> weigh >> Sign >> pay >> END],
+        }
+    }
+
+    async fn weigh() {}
+
+    fn is_small(case: &Case) -> bool {
+        case.amount < 100
+    }
+
+    async fn sign(case: &Case, run: &Run) -> Result<CaseUpdate> {
+        let by: String = run.interrupt(&case.amount).await?;
+        let how: String = run.interrupt(&"How?").await?;
+        Ok(Case::update().log([format!("signed by {by} {how}")]))
+    }
+
+    async fn book() {}
+
+    async fn pay(case: &Case) -> CaseUpdate {
+        Case::update().log([format!("paid {}", case.amount)])
+    }
+
+    async fn pay_twice(case: &Case) -> CaseUpdate {
+        Case::update().log([format!("paid {}", 2 * case.amount)])
+    }
+
+    async fn fail() -> Result<()> {
+        Err("no scales")?
+    }
+
+    async fn ask_again(run: &Run) -> Result<()> {
+        let _: bool = run.interrupt(&"Really?").await?;
+        Ok(())
+    }
+}
+
+use versions::{Books, Broken, Careless, Curious, First, Greedy, Unsigned};
+
+/// A saver with a thread of two turns: in each, two questions were answered.
+async fn stored() -> MemorySaver {
+    let saver = MemorySaver::new();
+    let graph = First::compile().checkpointer(saver.clone());
+    for (amount, by) in [(10, "Ada"), (20, "Bob")] {
+        let config = || Config::thread("17");
+        assert!(!graph.invoke(Case::update().amount(amount), config(), ()).await.unwrap().is_finished());
+        assert!(!graph.invoke(Command::resume(by), config(), ()).await.unwrap().is_finished());
+        assert!(graph.invoke(Command::resume("in ink"), config(), ()).await.unwrap().is_finished());
+    }
+    saver
+}
+
+/// The changes of the first turn.
+fn first(report: &ReplayReport) -> &[Change] {
+    assert!(report.turns.iter().all(|turn| !turn.is_unchanged()), "{report}");
+    assert_eq!(report.changed().count(), 2, "{report}");
+    &report.turns[0].changes
+}
+
+#[tokio::test]
+async fn the_same_program_does_the_same_and_leaves_the_threads_alone() {
+    let saver = stored().await;
+    let before = saver.threads(None).await.unwrap();
+    let report = Replay::new(&First::compile(), saver.clone(), |_| || ()).run().await.unwrap();
+    assert!(report.is_unchanged(), "{report}");
+    assert_eq!(report.turns.iter().map(|turn| (&*turn.thread, turn.turn)).collect::<Vec<_>>(), [("17", 0), ("17", 1)]);
+    assert_eq!(report.to_string(), "0 of 2 turns came out otherwise");
+    assert_eq!(saver.threads(None).await.unwrap(), before);
+}
+
+#[tokio::test]
+async fn each_kind_of_change_is_told() {
+    let saver = stored().await;
+    let report = Replay::new(&Books::compile(), saver.clone(), |_| || ()).run().await.unwrap();
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    assert_eq!(first(&report), [Change::Nodes { step: 3, recorded: names(&["pay"]), now: names(&["book"]) }]);
+    assert!(report.to_string().starts_with("thread `17`, turn 0: step 3 runs [book], it ran [pay]\n"), "{report}");
+
+    let report = Replay::new(&Careless::compile(), saver.clone(), |_| || ()).run().await.unwrap();
+    assert_eq!(first(&report), [Change::Nodes { step: 2, recorded: names(&["Sign"]), now: names(&["pay"]) }]);
+
+    let report = Replay::new(&Greedy::compile(), saver.clone(), |_| || ()).run().await.unwrap();
+    let log = |paid: &str| Some(json!(["signed by Ada in ink", paid]));
+    let changed = Change::Channel { name: "log".to_owned(), recorded: log("paid 10"), now: log("paid 20") };
+    assert_eq!(first(&report), [changed]);
+    let ignoring = Replay::new(&Greedy::compile(), saver.clone(), |_| || ()).ignore("log").run().await.unwrap();
+    assert!(ignoring.is_unchanged(), "{ignoring}");
+
+    let report = Replay::new(&Broken::compile(), saver.clone(), |_| || ()).run().await.unwrap();
+    assert!(matches!(first(&report), [Change::Failed(error)] if error.contains("no scales")), "{report}");
+
+    let report = Replay::new(&Curious::compile(), saver.clone(), |_| || ()).run().await.unwrap();
+    assert!(
+        matches!(first(&report), [Change::Nodes { step: 3, .. }, Change::Ended { recorded, now }]
+            if recorded == "finished" && now.contains("Really?")),
+        "{report}"
+    );
+    // What is asked now and was not then, the operator may answer.
+    let operator = FakeOperator::new().answer(true);
+    let report = Replay::new(&Curious::compile(), saver, |_| || ()).operator(operator).run().await.unwrap();
+    assert!(matches!(first(&report), [Change::Channel { .. }]), "{report}");
+}
+
+#[tokio::test]
+async fn a_turn_that_waits_is_compared_up_to_its_question_and_one_that_was_changed_is_not() {
+    let saver = MemorySaver::new();
+    let graph = First::compile().checkpointer(saver.clone());
+    let _ = graph.invoke(Case::update().amount(1), Config::thread("waits"), ()).await.unwrap();
+    let _ = graph.invoke(Case::update().amount(2), Config::thread("edited"), ()).await.unwrap();
+    let edit = StateUpdate::update(Case::update().amount(3)).as_node("Sign");
+    graph.update_state(Config::thread("edited"), edit).await.unwrap();
+    let report =
+        Replay::new(&First::compile(), saver.clone(), |_| || ()).threads(["waits", "edited"]).run().await.unwrap();
+    assert!(report.is_unchanged(), "{report}");
+    assert_eq!((&*report.turns[0].changes, &*report.turns[1].changes), (&[][..], &[Change::NotReplayed][..]));
+    let report = Replay::new(&Careless::compile(), saver, |_| || ()).threads(["waits"]).run().await.unwrap();
+    assert!(matches!(&report.turns[0].changes[..], [Change::Nodes { .. }, Change::Ended { .. }]), "{report}");
+}
+
+#[tokio::test]
+async fn what_was_cut_off_is_compared_as_far_as_it_came() {
+    let saver = MemorySaver::new();
+    let config = Config::thread("1").interrupt_before(["Sign"]);
+    let _ = First::compile().checkpointer(saver.clone()).invoke(Case::update(), config, ()).await.unwrap();
+    let report = Replay::new(&Careless::compile(), saver.clone(), |_| || ()).run().await.unwrap();
+    assert!(report.is_unchanged(), "{report}");
+    let report = Replay::new(&Broken::compile(), saver, |_| || ()).run().await.unwrap();
+    assert!(!report.is_unchanged(), "{report}");
+}
+
+mod other {
+    use super::*;
+
+    #[derive(State, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+    pub(crate) struct Case {
+        amount: Vec<Value>,
+    }
+
+    async fn weigh() {}
+
+    graph! { pub(crate) Other<Case> = Graph { name: "case", nodes: [weigh], edges: [START >> weigh >> END] } }
+}
+
+#[tokio::test]
+async fn a_thread_that_cannot_be_read_is_told_and_nothing_else_is_hurt() {
+    let saver = stored().await;
+    let report = Replay::new(&other::Other::compile(), saver, |_| || ()).run().await.unwrap();
+    assert!(
+        matches!(&report.turns[0].changes[..], [Change::Unreadable(error)] if error.contains("amount")),
+        "{report}"
+    );
+    assert!(!report.is_unchanged());
+    let report = Replay::new(&Unsigned::compile(), stored().await, |_| || ()).run().await.unwrap();
+    assert!(
+        matches!(&report.turns[0].changes[..], [Change::Unreadable(error)] if error.contains("`Sign`")),
+        "{report}"
+    );
+    let nothing = Replay::new(&First::compile(), MemorySaver::new(), |_| || ()).run().await.unwrap();
+    assert!(!nothing.is_unchanged(), "nothing was replayed, so nothing is known");
+}
+
+graph! {
+    /// Answers customers.
+    Desk<BaseState> = Agent { tools: [look] }
+}
+
+/// Looks up.
+#[tool]
+async fn look(order: u32) -> String {
+    format!("order {order} is broken")
+}
+
+#[tokio::test]
+async fn a_conversation_is_replayed_with_what_the_model_said_then() {
+    let saver = Arc::new(MemorySaver::new());
+    let model = ScriptedModel::new([
+        Message::assistant("Hello!"),
+        Message::call("look", json!({ "order": 3 })),
+        Message::assistant("It is broken."),
+    ]);
+    let desk = Desk::compile().checkpointer(saver.clone());
+    for text in ["Hello?", "What is with order 3?"] {
+        let context = BaseContext::new(model.clone());
+        assert!(desk.invoke(Message::user(text), Config::thread("1"), context).await.unwrap().is_finished());
+    }
+    let report = Replay::new(&Desk::compile(), saver, |turn| {
+        let said = turn.after().messages.iter().skip(turn.before.messages.len());
+        let model = ScriptedModel::repeating(said);
+        move || BaseContext::new(model.clone())
+    });
+    let report = report.run().await.unwrap();
+    assert!(report.is_unchanged(), "{report}");
+    assert_eq!(report.turns.len(), 2);
+}

@@ -1,0 +1,208 @@
+//! What the workspace depends on: licences, what is not wanted, what is there twice, which compiler it needs.
+//!
+//! The tools for it (`cargo deny`, `cargo hack`) would have to be compiled; this reads `cargo metadata`. Not checked, since it needs another toolchain than
+//! the one that is here: that the workspace builds with its `rust-version` (clippy refuses functions of the standard library that are newer), minimal versions of
+//! dependencies, semver of the public API, and types of other crates in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Licences that a program may have in it without conditions beyond naming them, or that are of single files (MPL).
+const LICENCES: &[&str] = &[
+    "0BSD",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "BSL-1.0",
+    "CDLA-Permissive-2.0",
+    "ISC",
+    "MIT",
+    "MIT-0",
+    "MPL-2.0+",
+    "Unicode-3.0",
+    "Unlicense",
+    "Zlib",
+];
+
+/// Crates that must not come in, and why.
+const BANNED: &[(&str, &str)] = &[
+    ("openssl-sys", "TLS is rustls's, which needs no library of the system"),
+    ("native-tls", "TLS is rustls's, which needs no library of the system"),
+    ("serde_yaml", "it is not maintained"),
+    ("async-std", "it is not maintained; tokio is the runtime"),
+];
+
+/// Crates of which what we depend on needs two versions. To add one is to say that there is no way around it.
+const TWICE: &[&str] = &[
+    "base64",
+    "block-buffer",
+    "cpufeatures",
+    "crypto-common",
+    "digest",
+    "fallible-iterator",
+    "getrandom",
+    "hashbrown",
+    // The SDK of Restate has an older one; so with regress, schemars and what they bring.
+    "jsonwebtoken",
+    "phf",
+    "phf_shared",
+    "prettyplease",
+    "r-efi",
+    "rand",
+    "rand_chacha",
+    "rand_core",
+    "rand_pcg",
+    "regress",
+    "schemars",
+    "schemars_derive",
+    "serde_derive_internals",
+    // The SDK of MCP has an older one.
+    "sse-stream",
+    "syn",
+    "tower-http",
+    "untrusted",
+    "wasi",
+    "windows-sys",
+];
+
+/// The packages that are compiled for the workspace, with all features, on all platforms.
+fn packages() -> Vec<Value> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the folder of the workspace");
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["metadata", "--format-version=1", "--all-features", "--locked"]).current_dir(root);
+    let output = cargo.output().expect("cargo starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut metadata: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    match metadata["packages"].take() {
+        Value::Array(packages) => packages,
+        other => panic!("no packages: {other}"),
+    }
+}
+
+fn text<'a>(package: &'a Value, field: &str) -> &'a str {
+    package[field].as_str().unwrap_or_default()
+}
+
+/// Whether an expression of SPDX can be fulfilled with these licences: alternatives of conjunctions, with brackets.
+fn is_allowed(expression: &str) -> bool {
+    // An older form writes `/` for OR.
+    let expression = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
+    let mut words = expression.split_whitespace().peekable();
+    let allowed = alternatives(&mut words);
+    allowed && words.next().is_none()
+}
+
+type Words<'a> = std::iter::Peekable<std::str::SplitWhitespace<'a>>;
+
+fn alternatives(words: &mut Words<'_>) -> bool {
+    let mut allowed = conjunction(words);
+    while words.next_if_eq(&"OR").is_some() {
+        allowed |= conjunction(words);
+    }
+    allowed
+}
+
+fn conjunction(words: &mut Words<'_>) -> bool {
+    let mut allowed = licence(words);
+    while words.next_if_eq(&"AND").is_some() {
+        allowed &= licence(words);
+    }
+    allowed
+}
+
+fn licence(words: &mut Words<'_>) -> bool {
+    if words.next_if_eq(&"(").is_some() {
+        let allowed = alternatives(words);
+        return words.next_if_eq(&")").is_some() && allowed;
+    }
+    let mut name = words.next().unwrap_or_default().to_owned();
+    if words.next_if_eq(&"WITH").is_some() {
+        name = format!("{name} WITH {}", words.next().unwrap_or_default());
+    }
+    LICENCES.contains(&&*name)
+}
+
+#[test]
+fn expressions_of_licences_are_read_as_they_are_meant() {
+    for allowed in [
+        "MIT",
+        "GPL-3.0 OR MIT",
+        "MIT/GPL-2.0",
+        "(MIT OR GPL-2.0) AND Unicode-3.0",
+        "Apache-2.0 WITH LLVM-exception",
+        "MIT OR Apache-2.0 AND GPL-2.0",
+    ] {
+        assert!(is_allowed(allowed), "{allowed}");
+    }
+    for refused in
+        ["GPL-3.0", "MIT AND GPL-3.0", "(MIT OR ISC) AND GPL-3.0", "", "MIT AND", "(MIT", "Apache-2.0 WITH Other"]
+    {
+        assert!(!is_allowed(refused), "{refused}");
+    }
+}
+
+#[test]
+fn every_licence_is_one_that_we_know() {
+    let packages = packages();
+    let refused = packages.iter().filter(|package| !is_allowed(text(package, "license")));
+    let refused: Vec<_> = refused
+        .map(|package| {
+            format!("{} {}: `{}`", text(package, "name"), text(package, "version"), text(package, "license"))
+        })
+        .collect();
+    assert!(
+        refused.is_empty(),
+        "licences to look at (the list is in tests/layers/packages.rs):\n{}",
+        refused.join("\n")
+    );
+}
+
+#[test]
+fn nothing_that_is_banned_comes_in() {
+    let packages = packages();
+    for (name, reason) in BANNED {
+        assert!(!packages.iter().any(|package| text(package, "name") == *name), "`{name}` came in: {reason}");
+    }
+}
+
+#[test]
+fn nothing_is_compiled_twice_that_need_not_be() {
+    let mut versions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for package in packages() {
+        versions.entry(text(&package, "name").to_owned()).or_default().insert(text(&package, "version").to_owned());
+    }
+    let twice = |(name, versions): &(&String, &BTreeSet<String>)| versions.len() > 1 && !TWICE.contains(&&***name);
+    let new: Vec<_> = versions.iter().filter(twice).collect();
+    assert!(new.is_empty(), "there twice, and not in the list of tests/layers/packages.rs: {new:?}");
+}
+
+/// The first two numbers of a version.
+fn minor(version: &str) -> (u32, u32) {
+    let mut numbers = version.split('.').map(|number| number.parse().unwrap_or_default());
+    (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default())
+}
+
+#[test]
+fn no_dependency_needs_a_newer_compiler_than_we_say() {
+    let packages = packages();
+    let ours: BTreeSet<&str> =
+        packages.iter().filter(|it| it["source"].is_null()).map(|it| text(it, "rust_version")).collect();
+    let [stated] = ours.iter().copied().collect::<Vec<_>>()[..] else { panic!("several `rust-version`s: {ours:?}") };
+    let newer = packages.iter().filter(|package| minor(text(package, "rust_version")) > minor(stated));
+    let newer: Vec<_> = newer.map(|it| format!("{} ({})", text(it, "name"), text(it, "rust_version"))).collect();
+    assert!(newer.is_empty(), "`rust-version` is {stated}; these need a newer compiler: {newer:?}");
+}
+
+#[test]
+fn one_version_for_all_that_is_given_out_and_the_changelog_has_it() {
+    let packages = packages();
+    let ours = packages.iter().filter(|it| it["source"].is_null());
+    let versions: BTreeSet<&str> = ours.map(|it| text(it, "version")).collect();
+    let [version] = versions.iter().copied().collect::<Vec<_>>()[..] else { panic!("several versions: {versions:?}") };
+    let changelog = include_str!("../../CHANGELOG.md");
+    assert!(changelog.contains(&format!("\n## {version}")), "CHANGELOG.md has no section `## {version}`");
+}

@@ -1,0 +1,83 @@
+//! The client that the conformance suite of the protocol drives: `conformance_client URL`. It calls what the scenario has, as agents do.
+
+use hier_core::agent::Toolset;
+use hier_core::prelude::*;
+use hier_mcp::{Client, Question};
+use hier_mcp_tests::agent::{Helper, answers, desk};
+use serde_json::{Value, json};
+
+type Failure = Box<dyn std::error::Error>;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> std::result::Result<(), Failure> {
+    let url = std::env::args().next_back().unwrap_or_default();
+    let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
+    let accept = async |question: Question| Ok(example(&question.schema));
+    let client = Client::http("conformance", url).answer(accept).build()?;
+    let tools = client.tools().await.map_err(|error| error.to_string())?;
+    eprintln!("{scenario}: {:?}", tools.iter().map(|tool| &tool.name).collect::<Vec<_>>());
+    let context: Value = std::env::var("MCP_CONFORMANCE_CONTEXT")
+        .ok()
+        .and_then(|text| serde_json::from_str(&text).ok())
+        .unwrap_or_default();
+    if let Some(calls) = context["toolCalls"].as_array() {
+        for wanted in calls {
+            let name = wanted["name"].as_str().unwrap_or_default();
+            call(&client, [(name, wanted["arguments"].clone())]).await?;
+        }
+        return Ok(());
+    }
+    if scenario == "json-schema-2020-12-preservation" {
+        let of = |name: &str| tools.iter().find(|tool| tool.name.contains(name)).ok_or("a tool is missing");
+        let (focal, echo) = (of("2020")?, of("echo")?);
+        return call(&client, [(&*echo.name, json!({"schema": focal.parameters}))]).await;
+    }
+    // All of them, side by side: what belongs to one call must not appear in another.
+    let wanted: Vec<(&str, Value)> = tools.iter().map(|tool| (&*tool.name, example(&tool.parameters))).collect();
+    call(&client, wanted).await?;
+    if scenario == "http-standard-headers" {
+        for resource in client.resources().await? {
+            client.read(&resource.uri).await?;
+        }
+        for prompt in client.prompts().await? {
+            client.prompt(&prompt.name, []).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Lets an agent make these calls at once.
+async fn call<'a>(
+    client: &Client,
+    calls: impl IntoIterator<Item = (&'a str, Value)>,
+) -> std::result::Result<(), Failure> {
+    let calls = calls.into_iter().enumerate().map(|(number, (name, args))| ToolCall {
+        name: name.to_owned(),
+        args,
+        id: format!("call-{number}"),
+    });
+    let context = desk(client, [Message::calls("", calls.collect::<Vec<_>>()), Message::assistant("Done.")]);
+    let out = Helper::compile().invoke(Message::user("Go."), Config::default(), context).await?;
+    eprintln!("{:?}", answers(&out));
+    Ok(())
+}
+
+/// A value of a schema: defaults where there are some.
+fn example(schema: &Value) -> Value {
+    if let Some(default) = schema.get("default") {
+        return default.clone();
+    }
+    if let Some(first) = schema["enum"].as_array().and_then(|choices| choices.first()) {
+        return first.clone();
+    }
+    match schema["type"].as_str() {
+        Some("object") | None => {
+            let fields = schema["properties"].as_object().into_iter().flatten();
+            fields.map(|(name, field)| (name.clone(), example(field))).collect::<serde_json::Map<_, _>>().into()
+        }
+        Some("integer" | "number") => json!(3),
+        Some("boolean") => json!(true),
+        Some("array") => json!([]),
+        _ => json!("Alice"),
+    }
+}

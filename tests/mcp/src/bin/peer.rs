@@ -1,0 +1,51 @@
+//! The peer over standard input and output: `peer [--old] [--ttl MILLISECONDS]`.
+
+use hier_mcp_tests::{Act, Peer};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> std::io::Result<()> {
+    let args: Vec<String> = std::env::args().collect();
+    let ttl = args.iter().position(|arg| arg == "--ttl").and_then(|at| args.get(at + 1)?.parse().ok());
+    let counts = std::env::var_os("PEER_COUNTS").map(Into::into);
+    let old = args.iter().any(|arg| arg == "--old");
+    let peer = Peer { old, counts, ttl: ttl.unwrap_or_default(), ..Peer::default() };
+    peer.count("start");
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    let mut out = tokio::io::stdout();
+    let mut asked = None;
+    while let Some(line) = lines.next_line().await? {
+        let message: Value = serde_json::from_str(&line)?;
+        let mut said = Vec::new();
+        if message["id"] == "q1" {
+            let text = match &message["error"]["message"] {
+                Value::Null => format!("you said {}", message["result"]),
+                refused => format!("refused: {refused}"),
+            };
+            let failed = message["error"].is_object();
+            let result = json!({"content": [{"type": "text", "text": text}], "isError": failed});
+            said.push(json!({"jsonrpc": "2.0", "id": asked.take(), "result": result}));
+        } else {
+            match peer.act(&message) {
+                Act::Answer(answer) => said.push(answer),
+                Act::After(first, answer) => said.extend(first.into_iter().chain([answer])),
+                Act::Ask(question) => {
+                    asked = Some(message["id"].clone());
+                    said.push(question);
+                }
+                Act::Silent => {}
+                Act::Crash => {
+                    eprintln!("out of paper");
+                    std::process::exit(3);
+                }
+            }
+        }
+        for message in said {
+            out.write_all(format!("{message}\n").as_bytes()).await?;
+        }
+        out.flush().await?;
+    }
+    peer.count("end");
+    Ok(())
+}

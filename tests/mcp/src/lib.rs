@@ -1,0 +1,200 @@
+//! A small MCP server, written against the specification and not with the crate that hier-mcp uses: it says what it is asked, counts
+//! it in a file, and can misbehave.
+
+pub mod agent;
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::{Value, json};
+
+/// The server.
+#[derive(Debug, Default)]
+pub struct Peer {
+    /// Whether it speaks the protocol before 2026-07-28.
+    pub old: bool,
+    /// The file in which each thing it does is a line.
+    pub counts: Option<PathBuf>,
+    /// How long its list of tools may be kept.
+    pub ttl: u64,
+    /// Whether its tools are others by now.
+    pub changed: AtomicBool,
+}
+
+/// What the server does about a message.
+#[derive(Debug)]
+pub enum Act {
+    /// It answers.
+    Answer(Value),
+    /// It answers after these messages.
+    After(Vec<Value>, Value),
+    /// It asks the client this, and answers with what comes.
+    Ask(Value),
+    /// It says nothing.
+    Silent,
+    /// It ends.
+    Crash,
+}
+
+impl Peer {
+    /// Counts something.
+    ///
+    /// # Panics
+    ///
+    /// If the file cannot be written.
+    pub fn count(&self, what: &str) {
+        let Some(path) = &self.counts else { return };
+        let file = OpenOptions::new().create(true).append(true).open(path);
+        let mut file = file.expect("the file of the counts can be written");
+        writeln!(file, "{what}").expect("the file of the counts can be written");
+    }
+
+    /// What is to be done about a message.
+    pub fn act(&self, message: &Value) -> Act {
+        let (id, params) = (&message["id"], &message["params"]);
+        let result = |result: Value| Act::Answer(json!({"jsonrpc": "2.0", "id": id, "result": result}));
+        let error = |code: i32, text: &str| {
+            Act::Answer(json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": text}}))
+        };
+        match message["method"].as_str() {
+            Some("server/discover") if !self.old => result(json!({
+                "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}, "resources": {}, "prompts": {}},
+                "ttlMs": 0, "cacheScope": "private",
+            })),
+            Some("initialize") if self.old => result(json!({
+                "protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": true}},
+                "serverInfo": {"name": "peer", "version": "1"},
+            })),
+            Some("tools/list") => {
+                self.count("list");
+                result(self.page(params["cursor"].as_str()))
+            }
+            Some("tools/call") => self.call(id, params),
+            Some("resources/list") => result(json!({
+                "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
+                "resources": [{"uri": "memo:1", "name": "memo", "mimeType": "text/plain"}],
+            })),
+            Some("resources/read") => result(json!({
+                "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
+                "contents": [{"uri": params["uri"], "text": "remember the milk"}],
+            })),
+            Some("prompts/list") => result(json!({
+                "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
+                "prompts": [{"name": "greet", "arguments": [{"name": "who", "required": true}]}],
+            })),
+            Some("prompts/get") => result(json!({
+                "resultType": "complete",
+                "messages": [{"role": "user", "content": {"type": "text", "text": format!("Greet {}", params["arguments"]["who"])}}],
+            })),
+            Some("notifications/cancelled") => {
+                self.count("cancelled");
+                Act::Silent
+            }
+            Some(method) if !method.starts_with("notifications/") => error(-32601, "Method not found"),
+            _ => Act::Silent,
+        }
+    }
+
+    /// The tools, three a page.
+    fn page(&self, cursor: Option<&str>) -> Value {
+        let tool = |name: &str| {
+            let schema = json!({"type": "object", "properties": {"text": {"type": "string"}}});
+            json!({"name": name, "description": format!("Does {name}."), "inputSchema": schema})
+        };
+        let mut names =
+            vec!["echo", "book.trip", "fail", "crash", "slow", "env", "picture", "long", "live", "change", "refuse"];
+        if self.changed.load(Ordering::Relaxed) {
+            names.push("fresh");
+        }
+        let start: usize = cursor.map_or(0, |cursor| cursor.parse().expect("a cursor of its own"));
+        let page: Vec<Value> = names.iter().skip(start).take(3).map(|name| tool(name)).collect();
+        let mut result = json!({"tools": page});
+        if start + 3 < names.len() {
+            result["nextCursor"] = json!((start + 3).to_string());
+        }
+        if !self.old {
+            result["resultType"] = json!("complete");
+            (result["ttlMs"], result["cacheScope"]) = (json!(self.ttl), json!("private"));
+        }
+        result
+    }
+
+    fn call(&self, id: &Value, params: &Value) -> Act {
+        let answer = |mut result: Value| {
+            if !self.old && result.get("resultType").is_none() {
+                result["resultType"] = json!("complete");
+            }
+            json!({"jsonrpc": "2.0", "id": id, "result": result})
+        };
+        let text = |text: &str| json!({"content": [{"type": "text", "text": text}]});
+        let name = params["name"].as_str().unwrap_or_default();
+        self.count(&format!("{name} {}", params["requestState"].as_str().unwrap_or("-")));
+        match name {
+            "echo" | "fresh" => Act::Answer(answer(text(params["arguments"]["text"].as_str().unwrap_or_default()))),
+            "book.trip" => Act::Answer(answer(self.book(params))),
+            "fail" => {
+                let mut result = text("the archive is closed");
+                result["isError"] = json!(true);
+                Act::Answer(answer(result))
+            }
+            "refuse" => Act::Answer(
+                json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32602, "message": "`text` is too short"}}),
+            ),
+            "crash" => Act::Crash,
+            "slow" => Act::Silent,
+            "env" => {
+                let mut names: Vec<String> = std::env::vars().map(|(name, _)| name).collect();
+                names.sort();
+                Act::Answer(answer(text(&names.join(","))))
+            }
+            "picture" => Act::Answer(answer(json!({
+                "content": [{"type": "text", "text": "a dot"}, {"type": "image", "data": "aGk=", "mimeType": "image/png"}],
+                "structuredContent": {"dots": 1},
+            }))),
+            "long" => Act::Answer(answer(text(&"x".repeat(300_000)))),
+            "live" => Act::Ask(json!({
+                "jsonrpc": "2.0", "id": "q1", "method": "elicitation/create",
+                "params": {"message": "Really?", "requestedSchema": {"type": "object", "properties": {"sure": {"type": "boolean"}}}},
+            })),
+            "change" => {
+                self.changed.store(true, Ordering::Relaxed);
+                let told = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+                Act::After(vec![told], answer(text("changed")))
+            }
+            other => Act::Answer(json!({
+                "jsonrpc": "2.0", "id": id, "error": {"code": -32602, "message": format!("Unknown tool: {other}")},
+            })),
+        }
+    }
+
+    /// Three rounds: where and when, whether really, the booking. All that it knows in between is in the state.
+    fn book(&self, params: &Value) -> Value {
+        let form = |message: &str, field: &str, kind: &str| {
+            json!({"method": "elicitation/create", "params": {
+                "mode": "form", "message": message,
+                "requestedSchema": {"type": "object", "properties": {field: {"type": kind}}, "required": [field]},
+            }})
+        };
+        let asks = |requests: Value, state: &str| json!({"resultType": "input_required", "inputRequests": requests, "requestState": state});
+        let responses = &params["inputResponses"];
+        match params["requestState"].as_str() {
+            None => {
+                let requests = json!({"1-where": form("Where to?", "place", "string"), "2-nights": form("How long?", "nights", "integer")});
+                asks(requests, "begun")
+            }
+            Some("begun") => {
+                let (place, nights) =
+                    (&responses["1-where"]["content"]["place"], &responses["2-nights"]["content"]["nights"]);
+                let state = format!("{} for {nights}", place.as_str().unwrap_or_default());
+                asks(json!({"sure": form(&format!("{state}?"), "sure", "boolean")}), &state)
+            }
+            Some(state) if responses["sure"]["action"] == "accept" => {
+                self.count("booked");
+                json!({"content": [{"type": "text", "text": format!("booked: {state}")}]})
+            }
+            Some(_) => json!({"content": [{"type": "text", "text": "not booked"}], "isError": true}),
+        }
+    }
+}

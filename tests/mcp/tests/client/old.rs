@@ -1,0 +1,59 @@
+//! Servers that speak the protocols that begin with `initialize`.
+
+use hier_core::agent::Toolset;
+use hier_core::checkpoint::MemorySaver;
+use hier_core::prelude::*;
+use hier_mcp::Question;
+use hier_mcp_tests::agent::{Helper, desk};
+use serde_json::json;
+
+use crate::{Counts, called, peer};
+
+#[tokio::test]
+async fn their_tools_are_called_and_listed_again_when_they_say_so() -> Result<()> {
+    let counts = Counts::new();
+    let client = peer(&counts).arg("--old").build().unwrap();
+    let has_fresh = async || client.tools().await.map(|tools| tools.iter().any(|tool| tool.name == "fresh"));
+    assert!(!has_fresh().await?);
+    let listed = counts.all().len();
+    assert!(!has_fresh().await?);
+    assert_eq!(counts.all().len(), listed, "what a server that tells of changes has said is kept");
+    assert_eq!(called(&client, "change", json!({})).await.unwrap(), "changed");
+    assert!(has_fresh().await?);
+    assert_eq!(called(&client, "fresh", json!({"text": "new"})).await.unwrap(), "new");
+    Ok(())
+}
+
+#[tokio::test]
+async fn their_questions_are_answered_while_the_call_waits_outside_durable_runs() {
+    let counts = Counts::new();
+    let client = peer(&counts)
+        .arg("--old")
+        .answer(async |question: Question| {
+            assert_eq!((question.message.as_str(), question.tool), ("Really?", None));
+            Ok(json!({"sure": true}))
+        })
+        .build()
+        .unwrap();
+    let said = called(&client, "live", json!({})).await.unwrap();
+    assert!(said.contains("\"action\":\"accept\"") && said.contains("\"sure\":true"), "{said}");
+}
+
+#[tokio::test]
+async fn without_somebody_who_answers_their_questions_are_declined() {
+    let counts = Counts::new();
+    let client = peer(&counts).arg("--old").build().unwrap();
+    let said = called(&client, "live", json!({})).await.unwrap();
+    assert!(said.contains("\"action\":\"decline\""), "{said}");
+}
+
+#[tokio::test]
+async fn in_a_durable_run_their_questions_are_refused_and_the_error_says_so() {
+    let counts = Counts::new();
+    let client = peer(&counts).arg("--old").answer(async |_| Ok(json!({"sure": true}))).build().unwrap();
+    let helper = Helper::compile().checkpointer(MemorySaver::new());
+    let context = desk(&client, [Message::call("live", json!({}))]);
+    let failed = helper.invoke(Message::user("Go."), Config::thread("t"), context).await.unwrap_err().to_string();
+    assert!(failed.contains("asked `elicitation/create` in the middle of `live`"), "{failed}");
+    assert!(failed.contains("A durable run cannot answer that"), "{failed}");
+}

@@ -1,0 +1,210 @@
+//! Servers that are programs.
+
+use std::time::Duration;
+
+use hier_core::agent::{AgentBuilder, Body, Content, Part, Toolset};
+use hier_core::checkpoint::MemorySaver;
+use hier_core::prelude::*;
+use hier_mcp::{Client, McpError};
+use hier_mcp_tests::agent::{Helper, answers, desk};
+use hier_testkit::ScriptedModel;
+use serde_json::json;
+
+use crate::{Counts, called, peer};
+
+#[tokio::test]
+async fn all_pages_are_tools_of_the_agent() -> Result<()> {
+    let counts = Counts::new();
+    let client = peer(&counts).prefix("p_").only(["echo", "book.trip", "refuse"]).build().unwrap();
+    let names: Vec<String> = client.tools().await?.iter().map(|tool| tool.name.clone()).collect();
+    assert_eq!(names, ["p_echo", "p_book_trip", "p_refuse"]);
+    assert_eq!(counts.all(), ["start", "list", "list", "list", "list"], "it is started once, and has four pages");
+    assert_eq!(called(&client, "p_echo", json!({"text": "hello"})).await.unwrap(), "hello");
+    Ok(())
+}
+
+#[tokio::test]
+async fn failures_of_tools_and_refusals_of_servers_are_told_to_the_model() {
+    let counts = Counts::new();
+    let client = peer(&counts).build().unwrap();
+    assert_eq!(called(&client, "fail", json!({})).await.unwrap(), "Error: the archive is closed");
+    assert_eq!(called(&client, "refuse", json!({})).await.unwrap(), "Error: `text` is too short");
+    let unknown = called(&client, "nothing", json!({})).await.unwrap();
+    assert!(unknown.starts_with("Error: nothing is not a valid tool, try one of [echo, book_trip"), "{unknown}");
+}
+
+#[tokio::test]
+async fn results_have_bounds_and_pictures() -> Result<()> {
+    let counts = Counts::new();
+    let client = peer(&counts).max_text(1_000).build().unwrap();
+    let long = called(&client, "long", json!({})).await.unwrap();
+    assert!(
+        long.ends_with("[299000 more bytes of this result are left out: ask for less]"),
+        "{}",
+        &long[long.len() - 99..]
+    );
+
+    let context = desk(&client, [Message::call("picture", json!({})), Message::assistant("Done.")]);
+    let out = Helper::compile().invoke(Message::user("Go."), Config::default(), context).await?;
+    let result = out.state().messages.iter().find(|message| message.tool_call_id().is_some()).unwrap();
+    let Body::Tool { content, .. } = &result.body else { panic!("{result:?}") };
+    let parts = [Part::text("a dot"), Part::image_data("image/png", "aGk="), Part::text("{\"dots\":1}")];
+    assert_eq!(*content, Content::parts(parts));
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_environment_is_closed_but_for_what_is_let_through() {
+    let counts = Counts::new();
+    let client = peer(&counts).build().unwrap();
+    assert_eq!(called(&client, "env", json!({})).await.unwrap(), "PEER_COUNTS");
+    let client = peer(&counts).env("TOKEN", "t").pass_env(["PATH", "NO_SUCH_VARIABLE"]).build().unwrap();
+    assert_eq!(called(&client, "env", json!({})).await.unwrap(), "PATH,PEER_COUNTS,TOKEN");
+}
+
+#[tokio::test]
+async fn a_server_that_ends_in_a_call_is_not_asked_again_and_the_next_call_has_a_new_one() {
+    let counts = Counts::new();
+    let client = peer(&counts).build().unwrap();
+    let failed = called(&client, "crash", json!({})).await.unwrap_err().to_string();
+    assert!(failed.contains("the MCP server `peer` ended during `tools/call crash`"), "{failed}");
+    assert!(failed.contains("may have been done or not, and is not repeated"), "{failed}");
+    assert_eq!(called(&client, "echo", json!({"text": "again"})).await.unwrap(), "again");
+    assert_eq!(counts.done(), ["start", "crash -", "start", "echo -"]);
+}
+
+#[tokio::test]
+async fn a_call_that_takes_too_long_is_given_up_and_the_server_is_told() {
+    let counts = Counts::new();
+    let client = peer(&counts).call_timeout(Duration::from_millis(100)).build().unwrap();
+    let failed = called(&client, "slow", json!({})).await.unwrap_err().to_string();
+    assert!(failed.contains("did not answer `tools/call slow` within 100 ms"), "{failed}");
+    counts.wait_for("cancelled").await;
+}
+
+#[tokio::test]
+async fn a_cancelled_run_cancels_the_call() {
+    let counts = Counts::new();
+    let client = peer(&counts).build().unwrap();
+    let call = called(&client, "slow", json!({}));
+    tokio::select! {
+        ended = call => panic!("{ended:?}"),
+        () = counts.wait_for("slow -") => {}
+    }
+    counts.wait_for("cancelled").await;
+}
+
+#[tokio::test]
+async fn the_program_ends_with_the_last_client() {
+    let counts = Counts::new();
+    let client = peer(&counts).build().unwrap();
+    let other = client.clone();
+    client.connect().await.unwrap();
+    drop(client);
+    assert_eq!(called(&other, "echo", json!({"text": "still there"})).await.unwrap(), "still there");
+    drop(other);
+    counts.wait_for("end").await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_started_says_why() {
+    let client = Client::stdio("ghost", "/nowhere/at/all").build().unwrap();
+    let failed = client.connect().await.unwrap_err();
+    assert!(failed.is_transient());
+    assert!(failed.to_string().starts_with("the MCP server `ghost` cannot be reached: "), "{failed}");
+    // One that is no server, with what it said.
+    let client = Client::stdio("shell", "/bin/sh").args(["-c", "echo no such database >&2; exit 1"]).build().unwrap();
+    let failed = client.connect().await.unwrap_err().to_string();
+    assert!(failed.contains("the MCP server `shell` cannot be reached"), "{failed}");
+    // One that is silent.
+    let client = Client::stdio("mute", "/bin/sleep").arg("60").timeout(Duration::from_millis(100)).build().unwrap();
+    let failed = client.connect().await.unwrap_err().to_string();
+    assert!(failed.contains("it was not there within 100 ms"), "{failed}");
+    let mistaken = Client::stdio("x", "y").bearer("z").build().unwrap_err();
+    assert!(matches!(mistaken, McpError::Options { .. }));
+    assert!(mistaken.to_string().contains("`bearer` is of an address, and this server is a program"), "{mistaken}");
+}
+
+#[tokio::test]
+async fn a_list_is_kept_as_long_as_the_server_says() -> Result<()> {
+    let counts = Counts::new();
+    let client = peer(&counts).args(["--ttl", "60000"]).build().unwrap();
+    client.tools().await?;
+    let listed = counts.all().len();
+    client.tools().await?;
+    assert_eq!(counts.all().len(), listed);
+
+    let counts = Counts::new();
+    let client = peer(&counts).build().unwrap();
+    client.tools().await?;
+    let listed = counts.all().len();
+    client.tools().await?;
+    assert_eq!(counts.all().len(), 2 * listed - 1, "it is stale at once");
+    Ok(())
+}
+
+#[tokio::test]
+async fn resources_and_prompts_can_be_read() {
+    let counts = Counts::new();
+    let client = peer(&counts).build().unwrap();
+    let resources = client.resources().await.unwrap();
+    assert_eq!((resources[0].uri.as_str(), resources[0].name.as_str()), ("memo:1", "memo"));
+    assert_eq!(client.read("memo:1").await.unwrap(), Content::from("remember the milk"));
+    let prompts = client.prompts().await.unwrap();
+    assert!(prompts[0].arguments[0].required);
+    let messages = client.prompt("greet", [("who".to_owned(), "Anna".to_owned())]).await.unwrap();
+    assert_eq!(messages[0].text(), "Greet \"Anna\"");
+}
+
+struct Two {
+    base: BaseContext,
+    first: Client,
+    second: Client,
+}
+
+impl AsRef<BaseContext> for Two {
+    fn as_ref(&self) -> &BaseContext {
+        &self.base
+    }
+}
+
+#[tokio::test]
+async fn several_servers_stand_side_by_side() -> Result<()> {
+    let (one, two) = (Counts::new(), Counts::new());
+    let build = AgentBuilder::<BaseState, Two>::new("both");
+    let both = build.toolset(|two| &two.first).toolset(|two: &Two| &two.second).compile()?;
+    let says = |tool: &str| Message::call(tool, json!({"text": tool}));
+    let model = ScriptedModel::new([says("one_echo"), says("two_echo"), Message::assistant("Done.")]);
+    let first = peer(&one).prefix("one_").build().unwrap();
+    let second = peer(&two).prefix("two_").build().unwrap();
+    let context = Two { base: BaseContext::new(model), first: first.clone(), second };
+    let out = both.invoke(Message::user("Go."), Config::default(), context).await?;
+    assert_eq!(answers(&out), ["one_echo", "two_echo"]);
+    assert_eq!(
+        (one.done(), two.done()),
+        (vec!["start".to_owned(), "echo -".to_owned()], vec!["start".to_owned(), "echo -".to_owned()])
+    );
+
+    // Of one name they are an error that names both.
+    let second = peer(&two).prefix("one_").build().unwrap();
+    let context = Two { base: BaseContext::new(ScriptedModel::new([])), first, second };
+    let failed = both.invoke(Message::user("Go."), Config::default(), context).await.unwrap_err().to_string();
+    assert!(
+        failed.contains("the tool `one_echo` of the toolset `peer` has the name of the tool `one_echo`"),
+        "{failed}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn calls_that_need_approval_wait_for_it() -> Result<()> {
+    let counts = Counts::new();
+    let client = peer(&counts).approve(["book.trip", "echo"]).build().unwrap();
+    let helper = Helper::compile().checkpointer(MemorySaver::new());
+    let call = Message::call("echo", json!({"text": "hello"}));
+    let context = || desk(&client, [call.clone(), Message::assistant("Done.")]);
+    let out = helper.invoke(Message::user("Go."), Config::thread("t"), context()).await?;
+    assert!(!out.is_finished());
+    assert_eq!(counts.done(), ["start"]);
+    Ok(())
+}

@@ -1,0 +1,329 @@
+//! Graphs as tools of a server, over HTTP.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use hier_core::agent::{Approval, ApprovalRequest};
+use hier_core::checkpoint::MemorySaver;
+use hier_core::prelude::*;
+use hier_mcp::{Client, McpError, SealKey, Server};
+use hier_mcp_tests::agent::{Helper, answers, desk};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Trip {
+    place: String,
+    booking: String,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Nights {
+    nights: u32,
+}
+
+/// What happened to the server's graphs.
+#[derive(Clone, Debug, Default)]
+struct Office {
+    begun: Arc<AtomicUsize>,
+    booked: Arc<AtomicUsize>,
+    dropped: Arc<AtomicUsize>,
+}
+
+graph! {
+    /// Books a trip.
+    Book<Trip, Office> = Graph { nodes: [begin, book], edges: [START >> begin >> book >> END] }
+}
+
+graph! {
+    /// Waits.
+    Wait<Trip, Office> = Graph { nodes: [wait], edges: [START >> wait >> END] }
+}
+
+async fn begin(run: &Run<Office>) {
+    run.context().begun.fetch_add(1, Ordering::SeqCst);
+}
+
+async fn book(state: &Trip, run: &Run<Office>) -> Result<TripUpdate> {
+    let asked = json!({"key": "nights", "message": format!("How many nights in {}?", state.place)});
+    let Nights { nights } = run.interrupt(&asked).schema().await?;
+    let approve = ApprovalRequest {
+        agent: "office".to_owned(),
+        call: ToolCall { name: "pay".into(), args: json!({}), id: "1".into() },
+    };
+    if !matches!(run.interrupt::<Approval>(&approve).await?, Approval::Approve) {
+        return Ok(Trip::update().booking("none"));
+    }
+    run.context().booked.fetch_add(1, Ordering::SeqCst);
+    Ok(Trip::update().booking(format!("{nights} nights in {}", state.place)))
+}
+
+async fn wait(run: &Run<Office>) -> Result<()> {
+    struct Told(Arc<AtomicUsize>);
+    impl Drop for Told {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    let _told = Told(run.context().dropped.clone());
+    run.context().begun.fetch_add(1, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    Ok(())
+}
+
+/// Serves, and says where.
+async fn serve(server: Server) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(server.serve_on(listener, CancellationToken::new()));
+    format!("http://{address}/mcp")
+}
+
+fn server(office: &Office) -> Server {
+    Server::new().graph("book", Book::compile(), office.clone()).graph("wait", Wait::compile(), office.clone())
+}
+
+/// A request as the protocol has it, written by hand; its answer.
+async fn post(url: &str, method: &str, mut params: Value, capabilities: Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": capabilities,
+    });
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    let name = params["name"].as_str().or_else(|| params["taskId"].as_str()).unwrap_or_default().to_owned();
+    let mut request = reqwest::Client::new()
+        .post(url)
+        .header("accept", "application/json, text/event-stream")
+        .header("mcp-protocol-version", "2026-07-28")
+        .header("mcp-method", method);
+    if !name.is_empty() {
+        request = request.header("mcp-name", name);
+    }
+    let text = request.json(&body).send().await.unwrap().text().await.unwrap();
+    let last =
+        text.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim).rfind(|data| data.starts_with('{'));
+    serde_json::from_str(last.unwrap_or(&text)).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+async fn call(url: &str, params: Value) -> Value {
+    post(url, "tools/call", params, json!({"elicitation": {"form": {}}})).await
+}
+
+#[allow(clippy::needless_pass_by_value)] // what is given is written where it is given
+fn accepted(key: &str, content: Value) -> Value {
+    json!({key: {"action": "accept", "content": content}})
+}
+
+#[tokio::test]
+async fn an_interrupt_is_a_question_and_its_answer_goes_on_once() {
+    let office = Office::default();
+    let url = serve(server(&office)).await;
+    let asked = call(&url, json!({"name": "book", "arguments": {"place": "Rome"}})).await;
+    let first = &asked["result"];
+    assert_eq!(first["resultType"], "input_required", "{asked}");
+    let request = &first["inputRequests"]["nights"];
+    assert_eq!(request["params"]["message"], "How many nights in Rome?");
+    assert_eq!(request["params"]["requestedSchema"]["properties"]["nights"]["type"], "integer");
+    let state = first["requestState"].as_str().unwrap();
+
+    // What is missing or does not fit is asked for again; nothing has changed.
+    for responses in [
+        json!({}),
+        accepted("other", json!({"nights": 1})),
+        accepted("nights", json!({"nights": "many"})),
+        json!({"nights": 3}),
+    ] {
+        let again = call(&url, json!({"name": "book", "inputResponses": responses, "requestState": state})).await;
+        assert_eq!(
+            again["result"]["inputRequests"]["nights"]["params"]["message"], "How many nights in Rome?",
+            "{again}"
+        );
+    }
+
+    let given =
+        json!({"name": "book", "inputResponses": accepted("nights", json!({"nights": 3})), "requestState": state});
+    let second = call(&url, given.clone()).await;
+    let second = &second["result"];
+    let (id, request) = second["inputRequests"].as_object().unwrap().iter().next().unwrap();
+    assert_eq!(request["params"]["message"], "`office` wants to call `pay` with {}");
+    let next = second["requestState"].as_str().unwrap();
+    assert_ne!(next, state);
+
+    // The state that was answered is of no use any more.
+    let replayed = call(&url, given).await;
+    assert!(replayed["error"]["message"].as_str().unwrap().contains("was answered already"), "{replayed}");
+
+    let approval =
+        json!({"name": "book", "inputResponses": accepted(id, json!({"decision": "approve"})), "requestState": next});
+    let done = call(&url, approval.clone()).await;
+    assert_eq!(done["result"]["structuredContent"]["booking"], "3 nights in Rome", "{done}");
+    assert_eq!(done["result"]["resultType"], "complete");
+    let replayed = call(&url, approval).await;
+    assert!(replayed["error"]["message"].as_str().unwrap().contains("was answered already"), "{replayed}");
+    assert_eq!((office.begun.load(Ordering::SeqCst), office.booked.load(Ordering::SeqCst)), (1, 1));
+}
+
+#[tokio::test]
+async fn a_state_that_is_changed_foreign_or_late_is_refused() {
+    let office = Office::default();
+    let url = serve(server(&office)).await;
+    let other = serve(server(&office)).await;
+    let asked = call(&url, json!({"name": "book", "arguments": {"place": "Rome"}})).await;
+    let state = asked["result"]["requestState"].as_str().unwrap();
+    let bring = |tool: &str, state: &str| json!({"name": tool, "inputResponses": accepted("nights", json!({"nights": 3})), "requestState": state});
+    let foreign = "`requestState` is none that this server gave for this tool";
+    for (url, tool, state) in
+        [(&url, "book", format!("{state}x")), (&url, "wait", state.to_owned()), (&other, "book", state.to_owned())]
+    {
+        let refused = call(url, bring(tool, &state)).await;
+        assert_eq!(refused["error"]["message"], foreign, "{refused}");
+        assert_eq!(refused["error"]["code"], -32602);
+    }
+    let late = serve(server(&office).questions_last(Duration::ZERO)).await;
+    let asked = call(&late, json!({"name": "book", "arguments": {"place": "Rome"}})).await;
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    let refused = call(&late, bring("book", asked["result"]["requestState"].as_str().unwrap())).await;
+    assert!(refused["error"]["message"].as_str().unwrap().contains("has expired"), "{refused}");
+}
+
+#[tokio::test]
+async fn another_process_with_the_same_saver_and_key_takes_the_answer() {
+    let (office, saver) = (Office::default(), MemorySaver::new());
+    let one = serve(server(&office).saver(saver.clone()).key(SealKey::new([7; 32]))).await;
+    let two = serve(server(&office).saver(saver).key(SealKey::new([7; 32]))).await;
+    let asked = call(&one, json!({"name": "book", "arguments": {"place": "Rome"}})).await;
+    let state = asked["result"]["requestState"].as_str().unwrap();
+    let given =
+        json!({"name": "book", "inputResponses": accepted("nights", json!({"nights": 3})), "requestState": state});
+    let next = call(&two, given).await;
+    assert_eq!(next["result"]["resultType"], "input_required", "{next}");
+}
+
+#[tokio::test]
+async fn a_client_that_cannot_ask_is_told_what_is_needed() {
+    let url = serve(server(&Office::default())).await;
+    let refused = post(&url, "tools/call", json!({"name": "book", "arguments": {"place": "Rome"}}), json!({})).await;
+    assert_eq!(refused["error"]["code"], -32021, "{refused}");
+}
+
+#[tokio::test]
+async fn a_call_whose_client_is_gone_is_cancelled() {
+    let office = Office::default();
+    let url = serve(server(&office)).await;
+    let calling = call(&url, json!({"name": "wait", "arguments": {}}));
+    let begun = async {
+        while office.begun.load(Ordering::SeqCst) == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        answer = calling => panic!("{answer}"),
+        () = begun => {}
+    }
+    while office.dropped.load(Ordering::SeqCst) == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn long_calls_are_tasks_that_ask_and_are_cancelled() {
+    let office = Office::default();
+    let url = serve(server(&office).long("book").long("wait")).await;
+    let capable = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}, "elicitation": {"form": {}}});
+    let ask = async |method: &str, params: Value| post(&url, method, params, capable.clone()).await;
+    let made = ask("tools/call", json!({"name": "book", "arguments": {"place": "Oslo"}})).await;
+    assert_eq!(made["result"]["resultType"], "task", "{made}");
+    let id = made["result"]["taskId"].clone();
+    let until = async |id: &Value, status: &str| {
+        loop {
+            let task = ask("tasks/get", json!({"taskId": id})).await;
+            if task["result"]["status"] == status {
+                return task["result"].clone();
+            }
+            assert!(task["result"]["status"] == "working" || task["result"]["status"] == "input_required", "{task}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let task = until(&id, "input_required").await;
+    assert_eq!(task["inputRequests"]["nights"]["params"]["message"], "How many nights in Oslo?");
+    ask("tasks/update", json!({"taskId": id, "inputResponses": accepted("nights", json!({"nights": 2}))})).await;
+    let approval = loop {
+        let task = until(&id, "input_required").await;
+        let key = task["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+        if key != "nights" {
+            break key;
+        }
+    };
+    ask("tasks/update", json!({"taskId": id, "inputResponses": accepted(&approval, json!({"decision": "approve"}))}))
+        .await;
+    let task = until(&id, "completed").await;
+    assert_eq!(task["result"]["structuredContent"]["booking"], "2 nights in Oslo");
+
+    let made = ask("tools/call", json!({"name": "wait", "arguments": {}})).await;
+    let id = made["result"]["taskId"].clone();
+    while office.begun.load(Ordering::SeqCst) < 2 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    ask("tasks/cancel", json!({"taskId": id})).await;
+    until(&id, "cancelled").await;
+    assert_eq!(office.dropped.load(Ordering::SeqCst), 1);
+    // Who does not know tasks waits.
+    let asked = call(&url, json!({"name": "book", "arguments": {"place": "Rome"}})).await;
+    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+}
+
+#[tokio::test]
+async fn what_does_not_fit_is_told_and_a_busy_server_says_so() {
+    let office = Office::default();
+    let url = serve(server(&office).max_calls(1)).await;
+    let refused = call(&url, json!({"name": "book", "arguments": {"plaec": "Rome"}})).await;
+    assert_eq!(refused["result"]["isError"], true, "{refused}");
+    assert!(refused["result"]["content"][0]["text"].as_str().unwrap().contains("plaec"), "{refused}");
+    let unknown = call(&url, json!({"name": "nothing"})).await;
+    assert_eq!(unknown["error"]["message"], "Unknown tool: nothing");
+    let waiting = tokio::spawn({
+        let url = url.clone();
+        async move { call(&url, json!({"name": "wait", "arguments": {}})).await }
+    });
+    while office.begun.load(Ordering::SeqCst) == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let busy = call(&url, json!({"name": "book", "arguments": {"place": "Rome"}})).await;
+    assert!(busy["result"]["content"][0]["text"].as_str().unwrap().contains("busy"), "{busy}");
+    waiting.abort();
+}
+
+#[tokio::test]
+async fn only_who_has_the_token_is_let_in_and_an_open_address_needs_one() {
+    let url = serve(server(&Office::default()).bearer("secret")).await;
+    let outside = Client::http("office", &url).build().unwrap();
+    outside.connect().await.unwrap_err();
+    Client::http("office", &url).bearer("secret").build().unwrap().connect().await.unwrap();
+    let stop = CancellationToken::new();
+    let open = server(&Office::default()).serve("0.0.0.0:0", stop.clone()).await.unwrap_err();
+    assert!(open.to_string().contains("can be reached from other machines"), "{open}");
+    let empty = Server::new().serve("127.0.0.1:0", stop).await.unwrap_err();
+    assert!(matches!(empty, McpError::Serve(_)));
+}
+
+#[tokio::test]
+async fn an_agent_of_hier_calls_a_graph_of_hier_and_passes_the_questions_on() -> Result<()> {
+    let office = Office::default();
+    let url = serve(server(&office)).await;
+    let client = Client::http("office", url).only(["book"]).build().unwrap();
+    let helper = Helper::compile().checkpointer(MemorySaver::new());
+    let thread = || Config::thread("t");
+    let context = || desk(&client, [Message::call("book", json!({"place": "Rome"}))]);
+    let out = helper.invoke(Message::user("Go."), thread(), context()).await?;
+    let Outcome::Interrupted(asked) = out else { panic!("nobody was asked") };
+    assert_eq!(asked.questions[0].value["message"], "How many nights in Rome?");
+    assert!(!helper.invoke(Command::resume(json!({"nights": 4})), thread(), context()).await?.is_finished());
+    let done = desk(&client, [Message::assistant("Done.")]);
+    let out = helper.invoke(Command::resume(json!({"decision": "approve"})), thread(), done).await?;
+    let said: Value = serde_json::from_str(&answers(&out)[0]).unwrap();
+    assert_eq!(said["booking"], "4 nights in Rome");
+    assert_eq!((office.begun.load(Ordering::SeqCst), office.booked.load(Ordering::SeqCst)), (1, 1));
+    Ok(())
+}

@@ -1,0 +1,23 @@
+use hier_core::prelude::*;
+
+struct Desk(BaseContext);
+
+impl AsRef<BaseContext> for Desk {
+    fn as_ref(&self) -> &BaseContext {
+        &self.0
+    }
+}
+
+struct Audit;
+
+impl<S: Values> Layer<S, Desk> for Audit {}
+
+graph! {
+    Support<BaseState> = Agent {
+        layers: [Audit],
+    }
+}
+
+fn main() {
+    let _ = Support::compile();
+}

@@ -1,0 +1,30 @@
+use hier_core::agent::layer::{Emails, Guard, Verdict};
+use hier_core::prelude::*;
+
+struct Desk {
+    base: BaseContext,
+    cheap: std::sync::Arc<dyn hier_core::agent::ChatModel>,
+}
+
+impl AsRef<BaseContext> for Desk {
+    fn as_ref(&self) -> &BaseContext {
+        &self.base
+    }
+}
+
+graph! {
+    Support<BaseState, Desk> = Agent {
+        layers: [
+            Limit { model_calls: 50 },
+            Retry { attempts: 2, interval: 10ms },
+            Redact(Emails),
+            Fallback(|desk| &desk.cheap),
+            Guard(|call, _| if call.name.is_empty() { Verdict::Deny("no".into()) } else { Verdict::Allow }),
+            Inherited(Limit { model_calls: 50 }),
+        ],
+    }
+}
+
+fn main() {
+    assert_eq!(Support::compile().layers().len(), 6);
+}

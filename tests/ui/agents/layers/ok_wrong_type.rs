@@ -1,0 +1,11 @@
+use hier_core::prelude::*;
+
+graph! {
+    Support<BaseState> = Agent {
+        layers: [Limit { model_calls: 50 }],
+    }
+}
+
+fn main() {
+    let _ = Support::compile();
+}
