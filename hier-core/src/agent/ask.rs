@@ -138,6 +138,7 @@ impl<'a, C> ModelHandle<'a, C> {
             toolsets: Vec::new(),
             system: None,
             attempts: ATTEMPTS,
+            step: None,
             shape: None,
             answer: PhantomData,
         }
@@ -158,6 +159,8 @@ pub struct Ask<'a, C, T = ChatResponse> {
     toolsets: Vec<&'a dyn Toolset>,
     system: Option<String>,
     attempts: u32,
+    /// The name of the step that each answer is recorded as.
+    step: Option<String>,
     /// Of the answer, if it is of a type.
     shape: Option<Shape>,
     answer: PhantomData<fn() -> T>,
@@ -197,15 +200,49 @@ impl<'a, C, T> Ask<'a, C, T> {
         Self { attempts, ..self }
     }
 
+    /// Makes it a durable step of this name, as [`Run::step`] does with what it runs: each answer of the model is recorded with the
+    /// task before it is returned, and when the task runs again (after a retry, an interrupt, a kill) the same question has the
+    /// recorded answer. The model is not asked again then, nothing is streamed again and nothing counts into the budget.
+    ///
+    /// The key is the name and all that is asked: messages without their ids, tools, options, shape of the answer. Whatever is
+    /// asked differently is asked anew. An answer that does not fit the [`output`](Self::output) is recorded, too; a failure is not.
+    ///
+    /// ```
+    /// # use hier_core::prelude::*;
+    /// # use hier_core::checkpoint::MemorySaver;
+    /// # use hier_testkit::ScriptedModel;
+    /// # #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+    /// # struct Letter { text: String }
+    /// # graph! { Office<Letter, BaseContext> = Graph { nodes: [draft], edges: [START >> draft >> END] } }
+    /// async fn draft(run: &Run<BaseContext>) -> Result<LetterUpdate> {
+    ///     let draft = run.model()?.ask("Write the letter.").step("draft").await?;
+    ///     // The node runs again with the answer of the person, and has the same draft.
+    ///     let send: bool = run.interrupt(&draft.text()).await?;
+    ///     Ok(Letter::update().text(if send { draft.text() } else { String::new() }))
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<()> {
+    /// # let context = BaseContext::new(ScriptedModel::new([Message::assistant("Dear all")]));
+    /// # let office = Office::compile().checkpointer(MemorySaver::new());
+    /// # office.invoke(Letter::update(), Config::thread("t"), context.clone()).await?;
+    /// # let sent = office.invoke(Command::resume(true), Config::thread("t"), context).await?;
+    /// # assert_eq!(sent.state().text, "Dear all");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn step(self, name: impl Into<String>) -> Self {
+        Self { step: Some(name.into()), ..self }
+    }
+
     /// The answer is a value of this type. The model is told its schema; if an answer does not fit, it is told what is wrong with
     /// which field, and asked again. After the last of the [`attempts`](Self::attempts) it is an error, with what it said.
     pub fn output<O: JsonSchema + DeserializeOwned>(self) -> Ask<'a, C, Output<O>> {
-        let Self { run, model, request, toolsets, system, attempts, .. } = self;
+        let Self { run, model, request, toolsets, system, attempts, step, .. } = self;
         // An object, of whatever type the value is: providers take no other shape.
         let shape = Shape::of::<O>();
         let request = request.output(OutputSpec { name: name_of::<O>(), schema: shape.schema().clone() });
         let answer = PhantomData;
-        Ask { run, model, request, toolsets, system, attempts, shape: Some(shape), answer }
+        Ask { run, model, request, toolsets, system, attempts, step, shape: Some(shape), answer }
     }
 }
 
@@ -222,14 +259,33 @@ fn name_of<T>() -> String {
     if name.is_empty() { "answer".to_owned() } else { name }
 }
 
+/// By what a question is known again: all of it but the ids of its messages, which are new whenever a message is made.
+fn key(request: &ChatRequest) -> Result<Value, NodeError> {
+    let mut key = serde_json::to_value(request)
+        .map_err(|error| NodeError::permanent(format!("what the model is asked has no JSON: {error}")))?;
+    for message in key.get_mut("messages").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(fields) = message.as_object_mut() {
+            fields.remove("id");
+        }
+    }
+    Ok(key)
+}
+
 /// What layers see of the state of a node that asks: it has no agent's.
 static NOBODY: LazyLock<BaseState> = LazyLock::new(BaseState::default);
 
 impl<C: AsRef<BaseContext> + Send + Sync + 'static, T> Ask<'_, C, T> {
-    /// Asks once.
+    /// Asks once, or takes what was answered before.
     async fn once(&self, messages: Messages) -> Result<ChatResponse, NodeError> {
         let tools = self.offered().await?;
         let request = ChatRequest { messages, tools, ..self.request.clone() };
+        match &self.step {
+            Some(name) => self.run.step_of(name, &key(&request)?, self.send(request)).await,
+            None => self.send(request).await,
+        }
+    }
+
+    async fn send(&self, request: ChatRequest) -> Result<ChatResponse, NodeError> {
         let caller = Caller::<BaseState, C> {
             run: self.run,
             state: &*NOBODY,

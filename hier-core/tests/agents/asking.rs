@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use hier_core::agent::{Body, Budget, ChatChunk, ChatModel, Effort, ModelError, ModelOptions, Spent, ToolSpec, Usage};
+use hier_core::checkpoint::MemorySaver;
 use hier_core::prelude::*;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
@@ -150,4 +151,33 @@ async fn what_is_said_is_streamed() {
         }
     }
     assert_eq!((text.as_str(), done), (r#"{"steps": ["a b c"]}"#, 1));
+}
+
+graph! {
+    Recorded<Trip, BaseContext> = Graph { nodes: [agree], edges: [START >> agree >> END] }
+}
+
+/// Asks the model for a draft and a plan, then a person; what follows depends on the person.
+async fn agree(state: &Trip, run: &Run<BaseContext>) -> Result<TripUpdate> {
+    let draft = run.model()?.ask(&*state.wish).step("draft").await?;
+    let plan = run.model()?.ask(draft.message.clone()).output::<Plan>().step("plan").await?;
+    let wish: String = run.interrupt(&plan.steps).await?;
+    let other = run.model()?.ask(wish).step("draft").await?;
+    Ok(Trip::update().messages([draft.message, other.message]).steps(plan.steps))
+}
+
+#[tokio::test]
+async fn an_answer_that_is_recorded_is_not_asked_for_again() {
+    let model =
+        ScriptedModel::new([says("a draft"), says("no plan"), says(r#"{"steps": ["pack"]}"#), says("another draft")]);
+    let context = || BaseContext::new(model.clone()).budget(Budget::new().model_calls(4));
+    let graph = Recorded::compile().checkpointer(MemorySaver::new());
+    let asked = graph.invoke(Trip::update().wish("To the sea"), Config::thread("t"), context()).await.unwrap();
+    assert!(!asked.is_finished());
+    assert_eq!(model.requests().len(), 3, "an answer that does not fit is asked for again");
+    let end = graph.invoke(Command::resume("To the hills"), Config::thread("t"), context()).await.unwrap();
+    let said: Vec<_> = end.state().messages.iter().map(Message::text).collect();
+    assert_eq!(said, ["a draft", "another draft"], "another question under the name of the step is asked");
+    assert_eq!(end.state().steps, ["pack"]);
+    assert_eq!(model.requests().len(), 4, "what was answered is not asked again");
 }
