@@ -10,13 +10,16 @@
 #[path = "../../hier-server/tests/http/graphs.rs"]
 mod graphs;
 mod langgraphjs;
+mod paced;
 mod sdk_py;
 mod storage;
 
 use std::error::Error;
 
 use clap::{Parser, ValueEnum};
+use hier_core::prelude::*;
 use hier_server::Server;
+use paced::Paced;
 
 /// Serves the graphs of a suite.
 #[derive(Parser)]
@@ -45,10 +48,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let arguments = Arguments::parse();
     let (runs, store) = storage::open(arguments.db.as_deref()).await?;
     let server = match arguments.suite {
-        Suite::SdkPy => sdk_py::graphs(graphs::server()),
+        Suite::SdkPy => sdk_py::graphs(word_by_word(graphs::server())),
         Suite::Langgraphjs => {
             langgraphjs::graphs(Server::new())?.routes(storage::truncation(runs.clone(), store.clone()))
         }
     };
     Ok(server.storage(runs, store).allow_origins(["*"]).serve(arguments.addr).await?)
+}
+
+/// Adds the graph `paced`: that of `chat`, whose model says a word whenever `POST /internal/say` is called.
+fn word_by_word(server: Server) -> Server {
+    let model = Paced::new(graphs::says_hello());
+    server.routes(model.route()).graph("paced", graphs::Chat::compile_as_root(), BaseContext::new(model))
 }

@@ -41,7 +41,7 @@ export async function served(drive) {
 }
 
 async function answers(url) {
-    for (let tries = 0; tries < 100; tries++) {
+    for (let tries = 0; tries < 900; tries++) {
         const answer = await fetch(`${url}/ok`).catch(() => undefined);
         if (answer?.ok) return;
         await sleep(100);
@@ -55,7 +55,7 @@ export async function drive(parts, ...args) {
         const began = performance.now();
         let timer;
         const late = new Promise((_, reject) => {
-            timer = setTimeout(() => reject(new Error(`${part.name} takes longer than a minute`)), 60_000);
+            timer = setTimeout(() => reject(new Error(`${part.name} takes longer than five minutes`)), 300_000);
         });
         await Promise.race([part(...args), late]);
         clearTimeout(timer);
@@ -64,7 +64,7 @@ export async function drive(parts, ...args) {
 }
 
 /** Waits until a condition holds. */
-export async function until(what, holds, seconds = 20) {
+export async function until(what, holds, seconds = 90) {
     const end = performance.now() + seconds * 1000;
     for (;;) {
         const found = await holds();

@@ -91,18 +91,22 @@ graph! {
     pub(crate) Chat<Talk> = ReactGraph {}
 }
 
-/// A server with all of them.
-pub(crate) fn server() -> Server {
-    let model = ScriptedModel::reacting(|_| {
+/// The model of `Chat`.
+pub(crate) fn says_hello() -> ScriptedModel {
+    ScriptedModel::reacting(|_| {
         let done =
             ToolCall { name: "finish_task".into(), args: json!({ "result": "said hello" }), id: "call-1".into() };
         Message::calls("Hello there friend", [done])
-    });
+    })
+}
+
+/// A server with all of them.
+pub(crate) fn server() -> Server {
     Server::new()
         .graph("two", Two::compile(), ())
         .graph("hitl", Hitl::compile(), ())
         .graph("sub", Sub::compile(), ())
         .graph("slow", Slow::compile(), ())
         .graph("boom", Boom::compile(), ())
-        .graph("chat", Chat::compile_as_root(), BaseContext::new(model))
+        .graph("chat", Chat::compile_as_root(), BaseContext::new(says_hello()))
 }
