@@ -6,8 +6,10 @@
 //! ```
 //!
 //! It needs no key: the model says what a script says, as slowly as a model would. `--db` keeps the threads in a database,
-//! `--token` asks for one, `--also` serves the loop under one more name, `--selftest` starts, stops and ends.
+//! `--token` asks for one, `--also` serves the loop under one more name, `--slower` gives more time to look at what happens,
+//! `--selftest` starts, stops and ends.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use clap::Parser;
@@ -34,6 +36,9 @@ struct Arguments {
     /// One more name for the loop.
     #[arg(long)]
     also: Option<String>,
+    /// All work takes so many times as long.
+    #[arg(long, default_value_t = 1)]
+    slower: u32,
     /// Starts, stops and ends: whether everything fits.
     #[arg(long)]
     selftest: bool,
@@ -94,9 +99,13 @@ graph! {
     }
 }
 
+/// How many times as long all work takes.
+static SLOWER: OnceLock<u32> = OnceLock::new();
+
 /// Work takes its time.
 async fn work(milliseconds: u64) {
-    tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+    let slower = SLOWER.get().copied().unwrap_or(1);
+    tokio::time::sleep(Duration::from_millis(milliseconds) * slower).await;
 }
 
 async fn intake(of: &Return) -> Result<ReturnUpdate> {
@@ -240,7 +249,8 @@ impl ChatModel for Slow {
 
 #[tokio::main]
 async fn main() -> std::result::Result<(), ServerError> {
-    let Arguments { addr, db, token, also, selftest } = Arguments::parse();
+    let Arguments { addr, db, token, also, slower, selftest } = Arguments::parse();
+    SLOWER.get_or_init(|| slower);
     let desk = Desk::compile().erase(|_| Ok(())).with_state_schema::<Return>();
     let counter = || std::sync::Arc::new(Counter::compile().erase(|_| Ok(())).with_state_schema::<Tally>());
     let mut server = Server::new()

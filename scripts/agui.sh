@@ -28,11 +28,13 @@ stop() {
     exit "$status"
 }
 trap stop EXIT
-for _ in $(seq 100); do
+for _ in $(seq 1200); do
     base=$(sed -n 's/^serving on \(http.*\)$/\1/p' "$log/server")
     [ -z "$base" ] || break
+    kill -0 "$pid" 2>/dev/null || break
     sleep 0.1
 done
+[ -n "$base" ] || { echo "the server does not say where it serves" >&2; exit 1; }
 
 # Live: the validator sends an input of its own.
 "$home/py/bin/ag-ui-validate" "$base/agui/chat" --no-color

@@ -52,7 +52,7 @@ free_port() {
 # Waits until a server answers at all, and says what it wrote if it ended instead.
 await() {
     local name=$1 url=$2 server=$3
-    for _ in $(seq 600); do
+    for _ in $(seq 1200); do
         if python3 - "$url" 2>/dev/null <<'PY'
 import sys, urllib.request
 urllib.request.build_opener(urllib.request.ProxyHandler({})).open(sys.argv[1], timeout=2)

@@ -51,7 +51,7 @@ scenario() {
     local part=$1 name=$2
     shift 2
     rm -rf "$results/run"
-    timeout 60 "$node" "$conformance" "$part" --scenario "$name" --spec-version 2026-07-28 --output-dir "$results/run" "$@" \
+    timeout 300 "$node" "$conformance" "$part" --scenario "$name" --spec-version 2026-07-28 --output-dir "$results/run" "$@" \
         >"$results/out" 2>&1 || true
     if passed; then
         printf -- '-- %s %s\n' "$part" "$name"
@@ -62,13 +62,20 @@ scenario() {
     fi
 }
 
-port=$("$tools/python/bin/python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-"$bin/conformance_server" "127.0.0.1:$port" &
-server=$!
-for _ in $(seq 100); do
-    (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null && break
-    sleep 0.1
+# Below the ports that the system gives to connections; another one if this is taken.
+for _ in $(seq 20); do
+    port=$((20000 + RANDOM % 12000))
+    ! (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || continue
+    "$bin/conformance_server" "127.0.0.1:$port" &
+    server=$!
+    for _ in $(seq 1200); do
+        ! (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
+        kill -0 "$server" 2>/dev/null || break
+        sleep 0.1
+    done
+    ! kill -0 "$server" 2>/dev/null || break
 done
+kill -0 "$server" 2>/dev/null || { echo "the server does not start" >&2; exit 1; }
 
 for name in server-stateless tools-list tools-call-simple-text tools-call-image tools-call-audio tools-call-embedded-resource \
     tools-call-mixed-content tools-call-error tools-call-with-progress server-sse-multiple-streams dns-rebinding-protection \

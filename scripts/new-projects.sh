@@ -30,13 +30,21 @@ echo 'What is the weather in Rome?' | cargo run --quiet --offline --package my-a
 "$hier" graph --package my-graph >out && expect 'weigh'
 "$hier" graph --package my-server --format svg >out && expect '<svg'
 
-LISTEN=127.0.0.1:18127 "$target/debug/my-server" >server.log &
-server=$!
-trap 'kill "$server" 2>/dev/null || true; rm -rf "$folder"' EXIT
-for _ in $(seq 100); do
-    curl --silent --fail http://127.0.0.1:18127/ok >/dev/null && break
-    sleep 0.1
+# Below the ports that the system gives to connections; another one if this is taken.
+for _ in $(seq 20); do
+    address=127.0.0.1:$((20000 + RANDOM % 12000))
+    LISTEN=$address "$target/debug/my-server" >server.log 2>&1 &
+    server=$!
+    trap 'kill "$server" 2>/dev/null || true; rm -rf "$folder"' EXIT
+    # What answers at the address is this server as long as it lives: two cannot listen there.
+    for _ in $(seq 1200); do
+        ! curl --silent --fail "http://$address/ok" >/dev/null || break
+        kill -0 "$server" 2>/dev/null || break
+        sleep 0.1
+    done
+    ! kill -0 "$server" 2>/dev/null || break
 done
-curl --silent --fail http://127.0.0.1:18127/runs/wait -H 'content-type: application/json' \
+kill -0 "$server" 2>/dev/null || { cat server.log; echo "new-projects: my-server does not serve" >&2; exit 1; }
+curl --silent --fail "http://$address/runs/wait" -H 'content-type: application/json' \
     -d '{"assistant_id": "assistant", "input": {"messages": [{"role": "user", "content": "What is the weather in Rome?"}]}}' >out
 expect 'It is sunny in Rome.'

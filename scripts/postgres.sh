@@ -43,8 +43,9 @@ free_port() {
 }
 
 start() {
-    local folder=$1
+    local folder=$1 is_new=false
     if [ ! -f "$folder/data/PG_VERSION" ]; then
+        is_new=true
         mkdir -p "$folder"
         [ "$(id -u)" != 0 ] || chown "$user" "$folder"
         as_user "$bin/initdb" -D "$folder/data" -U hier -A trust -E UTF8 --no-locale --no-sync >"$folder/initdb.log" 2>&1 \
@@ -52,12 +53,18 @@ start() {
         free_port >"$folder/port"
     fi
     local port
-    port=$(cat "$folder/port")
-    # After a crash the file with the process id is still there.
-    as_user "$bin/pg_ctl" -D "$folder/data" -l "$folder/server.log" -w -t 60 \
-        -o "-p $port -h 127.0.0.1 -k '' -c max_connections=200" start >/dev/null \
-        || { cat "$folder/server.log" >&2; return 1; }
-    echo "postgres://hier@127.0.0.1:$port/postgres"
+    for _ in 1 2 3 4 5; do
+        port=$(cat "$folder/port")
+        # After a crash the file with the process id is still there.
+        as_user "$bin/pg_ctl" -D "$folder/data" -l "$folder/server.log" -w -t 180 \
+            -o "-p $port -h 127.0.0.1 -k '' -c max_connections=200" start >/dev/null \
+            && { echo "postgres://hier@127.0.0.1:$port/postgres"; return; }
+        # Somebody else took the port between its choice and now: nobody knows this one yet.
+        $is_new || break
+        free_port >"$folder/port"
+    done
+    cat "$folder/server.log" >&2
+    return 1
 }
 
 tls() {
@@ -89,7 +96,7 @@ pool() {
         "pidfile = $folder/pooler.pid" >"$folder/pooler.ini"
     [ "$(id -u)" != 0 ] || chown -R "$user" "$folder"
     as_user "$pooler" -q -d "$folder/pooler.ini" || { cat "$folder/pooler.log" >&2; return 1; }
-    for _ in $(seq 100); do
+    for _ in $(seq 1200); do
         (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null && { echo "postgres://hier@127.0.0.1:$port/postgres"; return; }
         sleep 0.1
     done
@@ -97,7 +104,7 @@ pool() {
     return 1
 }
 
-stop() { as_user "$bin/pg_ctl" -D "$1/data" -m "$2" -w -t 60 stop >/dev/null; }
+stop() { as_user "$bin/pg_ctl" -D "$1/data" -m "$2" -w -t 180 stop >/dev/null; }
 
 case "${1:-}:$#" in
     start:2) start "$(realpath -m "$2")" ;;

@@ -100,7 +100,7 @@ start() {
     for config in "$folder"/*/config.toml; do
         node=$(dirname "$config")
         read -r ingress admin _ <"$node/ports"
-        for _ in $(seq 600); do
+        for _ in $(seq 1800); do
             answers "$ingress" && answers "$admin" && healthy "$admin" && break
             kill -0 "$(cat "$node/pid")" 2>/dev/null || { cat "$node/log" >&2; return 1; }
             sleep 0.1

@@ -53,7 +53,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
             langgraphjs::graphs(Server::new())?.routes(storage::truncation(runs.clone(), store.clone()))
         }
     };
-    Ok(server.storage(runs, store).allow_origins(["*"]).serve(arguments.addr).await?)
+    let running = server.storage(runs, store).allow_origins(["*"]).start(arguments.addr).await?;
+    // The port is the system's choice if the address says 0.
+    println!("serving on http://{}", running.address());
+    Ok(running.until_told().await?)
 }
 
 /// Adds the graph `paced`: that of `chat`, whose model says a word whenever `POST /internal/say` is called.

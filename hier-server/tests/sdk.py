@@ -4,20 +4,14 @@
 """
 
 import asyncio
-import socket
-import subprocess
 import sys
-import time
+from pathlib import Path
 
-import httpx
 from langgraph_sdk import get_client, get_sync_client
 from langgraph_sdk.errors import ConflictError, NotFoundError
 
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+sys.path.insert(0, str(Path(__file__).parent / "clients"))
+from serve import drive, served  # noqa: E402
 
 
 async def names(stream) -> list[str]:
@@ -184,30 +178,6 @@ def synchronous(url: str) -> None:
     assert told == ["metadata", "updates", "updates"], told
 
 
-async def drive(url: str) -> None:
-    client = get_client(url=url)
-    for part in [assistants, threads, runs, streams, store, protocol]:
-        began = time.monotonic()
-        await asyncio.wait_for(part(client), 60)
-        print(f"{part.__name__}: {time.monotonic() - began:.1f} s", flush=True)
-
-
-def main() -> None:
-    port = free_port()
-    url = f"http://127.0.0.1:{port}"
-    server = subprocess.Popen([sys.argv[1], "--addr", f"127.0.0.1:{port}", *sys.argv[2:]])
-    try:
-        for _ in range(100):
-            try:
-                httpx.get(f"{url}/ok", timeout=1).raise_for_status()
-                break
-            except httpx.HTTPError:
-                time.sleep(0.1)
-        asyncio.run(drive(url))
-        synchronous(url)
-    finally:
-        server.terminate()
-        server.wait(20)
-
-
-main()
+with served() as url:
+    asyncio.run(drive([assistants, threads, runs, streams, store, protocol], get_client(url=url)))
+    synchronous(url)

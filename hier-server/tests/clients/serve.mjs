@@ -2,7 +2,6 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { WebSocket } from "ws";
@@ -10,43 +9,39 @@ import { WebSocket } from "ws";
 // Node has one of its own from version 22 on.
 globalThis.WebSocket ??= WebSocket;
 
-async function freePort() {
-    const listener = createServer().listen(0, "127.0.0.1");
-    await once(listener, "listening");
-    const { port } = listener.address();
-    listener.close();
-    await once(listener, "close");
-    return port;
-}
-
 /** Serves with the program named first on the command line, while `drive` is given the address. */
 export async function served(drive) {
-    const port = await freePort();
-    const url = `http://127.0.0.1:${port}`;
     const [program, ...rest] = process.argv.slice(2);
-    const server = spawn(program, ["--addr", `127.0.0.1:${port}`, ...rest], { stdio: "inherit" });
+    const server = spawn(program, ["--addr", "127.0.0.1:0", ...rest], { stdio: ["ignore", "pipe", "inherit"] });
     const ended = once(server, "exit");
     // Whatever happens to this process, the server is not left behind.
     process.once("exit", () => server.kill("SIGKILL"));
     process.once("SIGTERM", () => process.exit(1));
     try {
-        await answers(url);
-        await drive(url);
+        await drive(await address(server));
     } finally {
         server.kill("SIGTERM");
+        // One that hangs is not waited for.
+        const patience = setTimeout(() => server.kill("SIGKILL"), 90_000);
         await ended;
+        clearTimeout(patience);
     }
     // What clients keep open holds nobody up.
     process.exit(0);
 }
 
-async function answers(url) {
-    for (let tries = 0; tries < 900; tries++) {
-        const answer = await fetch(`${url}/ok`).catch(() => undefined);
-        if (answer?.ok) return;
-        await sleep(100);
-    }
-    throw new Error(`no server answers at ${url}`);
+/** Where it serves: it answers once it has said that. */
+function address(server) {
+    return new Promise((resolve, reject) => {
+        let said = "";
+        server.once("error", reject);
+        server.once("exit", (code) => reject(new Error(`the server ended with ${code}: ${said}`)));
+        server.stdout.on("data", (data) => {
+            said += data;
+            const found = said.match(/^serving on (\S+)\n/m);
+            if (found) resolve(found[1]);
+        });
+    });
 }
 
 /** Runs the parts one after the other, each with a bound on its time, and says how long each took. */

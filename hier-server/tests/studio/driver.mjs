@@ -64,11 +64,11 @@ let browser;
 
 // A page of its own, which asks only its own server and says nothing on the console: both end the test.
 export async function open(url, { width = 1360, height = 860, colours = "light", expected = [] } = {}) {
-  browser ??= await chromium.launch({ executablePath: process.env.CHROMIUM, args: FLAGS, headless: true });
+  browser ??= await chromium.launch({ executablePath: process.env.CHROMIUM, args: FLAGS, headless: true, timeout: 180000 });
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: colours, reducedMotion: "reduce" });
   const page = await context.newPage();
   page.wrong = [];
-  page.setDefaultTimeout(20000);
+  page.setDefaultTimeout(90000);
   page.on("request", (request) => {
     const asked = new URL(request.url());
     if (asked.host !== new URL(url).host && asked.protocol !== "data:") page.wrong.push(`asked ${request.url()}`);

@@ -27,6 +27,8 @@ const server = await serve(program, "--addr", "127.0.0.1:0", "--also", "say \"hi
 
 await run({
   async "a run lights its nodes, asks with a form of its schema, and ends"() {
+    // So slow that a node is seen at work on any machine.
+    const server = await serve(program, "--addr", "127.0.0.1:0", "--slower", "10");
     const page = await open(server.url);
     await page.ready();
     await page.picture("empty");
@@ -55,9 +57,11 @@ await run({
     assert.deepEqual(thread.values.notes.slice(-3), ["a person said: file true, ThisWeek", "checked by hand", "filed"]);
     await page.picture("desk-ends");
     await page.done();
+    await server.stop();
   },
 
   async "an agent speaks word by word, its reasoning is folded, its calls have their results"() {
+    const server = await serve(program, "--addr", "127.0.0.1:0", "--slower", "5");
     const page = await open(server.url, { colours: "dark" });
     await page.ready();
     await start(page, "support", () => page.getByLabel("Message", { exact: true }).fill("Where is order 1714?"));
@@ -75,6 +79,7 @@ await run({
     await until(page, "a second turn", () => document.querySelectorAll(".message.human").length === 2);
     await status(page, "idle");
     await page.done();
+    await server.stop();
   },
 
   async "history is a tree: replay, edit, fork, compare"() {
@@ -208,7 +213,7 @@ await run({
     // To the first checkpoint, page by page.
     await page.keyboard.press("h");
     const foot = `${count} checkpoints`;
-    for (const end = Date.now() + 60000; Date.now() < end && await page.locator(".history .foot").textContent() !== foot;) {
+    for (const end = Date.now() + 300000; Date.now() < end && await page.locator(".history .foot").textContent() !== foot;) {
       await page.keyboard.press("End");
       await page.waitForTimeout(60);
     }
@@ -314,11 +319,13 @@ await run({
   },
 
   async "a phone's width"() {
-    const [found] = await server.ask("POST", "/threads/search", { limit: 1, metadata: { graph_id: "desk" } });
+    const thread = await server.thread("desk", { taxpayer: "Ann Aster", documents: DOCUMENTS });
+    const answer = { file: true, speed: "this_week", note: "checked by hand" };
+    await server.ask("POST", `/threads/${thread}/runs/wait`, { assistant_id: "desk", command: { resume: answer } });
     const page = await open(server.url, { width: 390, height: 844 });
     await page.ready();
     await page.picture("phone-threads");
-    await page.goto(`${server.url}#/threads/${found.thread_id}`);
+    await page.goto(`${server.url}#/threads/${thread}`);
     await status(page, "idle");
     await page.picture("phone-thread");
     for (const name of ["Graph", "History"]) {
