@@ -66,18 +66,36 @@ impl<S: Values, C> Caller<'_, S, C> {
         if let Some(mistake) = nesting::mistake(&call).or_else(|| no_object(&call)) {
             return Ok(self.refuses(&call, &mistake));
         }
-        let call = if self.is_bare() {
-            call
-        } else {
-            match check(self.layers, &self.lens, self.site(task), call.clone()).await? {
-                Ok(call) => call,
-                Err(reason) => return Ok(self.refuses(&call, &reason)),
-            }
+        let call = match self.checked(call.clone(), task).await? {
+            Ok(call) => call,
+            Err(reason) => return Ok(self.refuses(&call, &reason)),
         };
-        match self.approved(tool, call.clone(), task).await? {
-            Ok(call) => self.made(tool, &call, task).await,
-            Err(reason) => Ok(self.refuses(&call, &reason)),
+        let approved = match self.approved(tool, call.clone(), task).await? {
+            Ok(approved) => approved,
+            Err(reason) => return Ok(self.refuses(&call, &reason)),
+        };
+        if approved.args == call.args {
+            return self.made(tool, &approved, task).await;
         }
+        // What a person put in place of the arguments is held to the same rules. What the layers make of it, nobody is asked again.
+        let args = approved.args.clone();
+        match self.checked(approved, task).await? {
+            Ok(call) => self.made(tool, &call, task).await,
+            Err(reason) => {
+                Ok(self.refuses(&call, &format!("the operator changed the arguments to {args}, and then: {reason}")))
+            }
+        }
+    }
+
+    /// The call as the layers let it be made, or why it may not be.
+    async fn checked(&self, call: ToolCall, task: &Task<S, C>) -> Result<Result<ToolCall, String>, NodeError>
+    where
+        C: Send + Sync + 'static,
+    {
+        if self.is_bare() {
+            return Ok(Ok(call));
+        }
+        check(self.layers, &self.lens, self.site(task), call).await
     }
 
     /// Whether there are no layers.

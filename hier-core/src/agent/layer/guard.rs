@@ -46,7 +46,8 @@ type Decide<P> = Box<dyn Fn(&ToolCall, &P) -> Verdict + Send + Sync>;
 /// # let _ = Support::compile();
 /// ```
 ///
-/// It runs again when the task is taken up after the approval: it must have no effect.
+/// It runs again when the task is taken up after the approval, and once more if the person changed the arguments: it must have no
+/// effect.
 pub struct Guard<P> {
     decide: Decide<P>,
 }

@@ -20,8 +20,8 @@
 //!
 //! A call goes through the layers that were [inherited](Inherited) from the agents around, the outermost agent's first, then through
 //! the agent's own, in the order of the list; what comes back goes the other way. Before a tool is called, all layers are asked whether
-//! it may be ([`Layer::check`]), in the same order; then a person, if the tool needs approval; then the call is made, through the layers
-//! again ([`Layer::tool_call`]).
+//! it may be ([`Layer::check`]), in the same order; then a person, if the tool needs approval; the layers once more, if the person
+//! changed the arguments; then the call is made, through the layers again ([`Layer::tool_call`]).
 //!
 //! # Pieces
 //!
@@ -167,8 +167,8 @@ pub trait Layer<S: Values, C>: Send + Sync + 'static {
         next.call(call).await
     }
 
-    /// Whether a tool may be called: before a person is asked to approve it. It may run several times for one call, and must have
-    /// no effect. What a person puts in place of the arguments is not checked again.
+    /// Whether a tool may be called: before a person is asked to approve it, and again with the arguments that a person puts in place
+    /// of the model's, of which nobody is asked any more. It may run several times for one call, and must have no effect.
     async fn check(&self, call: &ToolCall, site: CallSite<'_, S, C>) -> Result<Verdict, NodeError>
     where
         C: Send + Sync + 'static,

@@ -58,8 +58,9 @@ async fn a_person_approves_the_revised_call() {
     let desk = desk.checkpointer(MemorySaver::new());
     for (thread, answer, paid) in [
         ("approved", Approval::Approve, "paid 50"),
-        // What a person wants is not checked again.
-        ("edited", Approval::Edit { args: json!({"amount": 70}) }, "paid 70"),
+        ("edited", Approval::Edit { args: json!({"amount": 20}) }, "paid 20"),
+        // What a person wants is held to the same rule.
+        ("too much", Approval::Edit { args: json!({"amount": 70}) }, "paid 50"),
     ] {
         let context = || BaseContext::new(model(90));
         let out = desk.invoke(asked("d"), Config::thread(thread), context()).await.unwrap();
@@ -72,6 +73,25 @@ async fn a_person_approves_the_revised_call() {
         // The model's own call stays as it was.
         assert_eq!(out.state().base.messages.get(1).unwrap().tool_calls()[0].args, json!({"amount": 90}));
     }
+}
+
+#[tokio::test]
+async fn what_a_person_changes_may_be_denied() {
+    let even = |call: &ToolCall, _: &Filing| match call.args["amount"].as_u64() {
+        Some(amount) if amount % 2 == 0 => Verdict::Allow,
+        _ => Verdict::Deny("only even amounts".to_owned()),
+    };
+    let desk = AgentBuilder::<Filing>::new("desk").tool(pay::TOOL).layer(Guard::new(even)).compile().unwrap();
+    let desk = desk.checkpointer(MemorySaver::new());
+    let context = BaseContext::new(model(90));
+    assert!(!desk.invoke(asked("d"), Config::thread("t"), context).await.unwrap().is_finished());
+    let rest = BaseContext::new(ScriptedModel::new([Message::assistant("done")]));
+    let edit = Command::resume(Approval::Edit { args: json!({"amount": 7}) });
+    let out = desk.invoke(edit, Config::thread("t"), rest).await.unwrap();
+    assert!(out.is_finished(), "nobody is asked again");
+    let told = out.state().base.messages.get(2).unwrap().text();
+    assert_eq!(told, "Error: the operator changed the arguments to {\"amount\":7}, and then: only even amounts");
+    assert!(out.state().findings.is_empty());
 }
 
 #[tokio::test]
