@@ -54,7 +54,7 @@ pub enum NodeErrorKind {
     Panic(String),
     /// It, or a function that routes it, took too long.
     Timeout {
-        /// Which of the two bounds it exceeded.
+        /// Which of the bounds it exceeded.
         kind: TimeoutKind,
         /// The bound.
         limit: Duration,
@@ -83,13 +83,30 @@ pub enum NodeErrorKind {
     Saver(SaverError),
 }
 
-/// The two bounds on a node's time.
+/// The bounds on the time of a node, and of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeoutKind {
     /// `timeout`: the attempt as a whole.
     Run,
     /// `idle_timeout`: the time without a sign of life.
     Idle,
+    /// `#[tool(timeout = …)]`: an attempt of a tool.
+    Tool,
+}
+
+impl TimeoutKind {
+    /// Which limit was hit, and where it is set.
+    fn explain(self, limit: Duration, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Run => write!(f, "took longer than {limit:?}, the limit that the node's option `timeout` sets"),
+            Self::Idle => write!(
+                f,
+                "gave no sign of life for {limit:?}, the limit that the node's option `idle_timeout` sets (`run.heartbeat()` is \
+                 a sign)"
+            ),
+            Self::Tool => write!(f, "took longer than {limit:?}, the limit that `#[tool(timeout = …)]` sets"),
+        }
+    }
 }
 
 impl NodeError {
@@ -242,12 +259,7 @@ impl fmt::Display for NodeError {
             NodeErrorKind::Message(text) | NodeErrorKind::Goto(text) => f.write_str(text),
             NodeErrorKind::Source(error) => error.fmt(f),
             NodeErrorKind::Panic(text) => write!(f, "panicked: {text}"),
-            NodeErrorKind::Timeout { kind: TimeoutKind::Run, limit } => {
-                write!(f, "took longer than its timeout, {limit:?}")
-            }
-            NodeErrorKind::Timeout { kind: TimeoutKind::Idle, limit } => {
-                write!(f, "gave no sign of life for its idle timeout, {limit:?} (`run.heartbeat()` is one)")
-            }
+            NodeErrorKind::Timeout { kind, limit } => kind.explain(*limit, f),
             NodeErrorKind::Subgraph(error) => error.fmt(f),
             NodeErrorKind::Tool { tool, error } => write!(f, "tool `{tool}`: {error}"),
             NodeErrorKind::WrongAnswer { reason, .. } => f.write_str(reason),

@@ -55,6 +55,6 @@ async fn bounded<T>(
     attempt: impl Future<Output = Result<T, NodeError>>,
 ) -> Result<T, NodeError> {
     let Some(limit) = limit else { return attempt.await };
-    let late = |_| NodeError::from_kind(NodeErrorKind::Timeout { kind: TimeoutKind::Run, limit }, true);
+    let late = |_| NodeError::from_kind(NodeErrorKind::Timeout { kind: TimeoutKind::Tool, limit }, true);
     tokio::time::timeout(limit, attempt).await.unwrap_or_else(|elapsed| Err(late(elapsed)))
 }
