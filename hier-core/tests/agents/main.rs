@@ -12,6 +12,7 @@ mod operator;
 mod parallel;
 mod speech;
 mod steps;
+mod stored_before;
 mod support;
 mod tool_errors;
 mod tool_nodes;

@@ -286,3 +286,66 @@ async fn a_call_that_waits_for_an_answer_goes_on_whatever_the_catalogue_says_now
     assert_eq!(crm.called(), 1);
     Ok(())
 }
+
+/// A deploy between two runs of a thread: what the last run was told of a tool binds nobody.
+#[tokio::test]
+async fn another_catalogue_in_the_next_run_is_what_counts() -> Result<()> {
+    let saver = MemorySaver::new();
+    let context = |model: &ScriptedModel, tools: &[ToolSpec]| {
+        let desk = desk(model);
+        desk.crm.has(tools.iter().cloned());
+        desk
+    };
+    let before = ScriptedModel::new([call("find", json!({"order": 1})), Message::assistant("Found.")]);
+    let support = Support::compile().checkpointer(saver.clone());
+    let desk = context(&before, &[spec("find", "order")]);
+    assert!(support.invoke(Message::user("Find."), Config::thread("t"), desk).await?.is_finished());
+
+    let after = ScriptedModel::new([call("find", json!({"parcel": 2})), Message::assistant("Found, too.")]);
+    let deployed = Support::compile().checkpointer(saver.clone());
+    let out = deployed
+        .invoke(Message::user("Find."), Config::thread("t"), context(&after, &[spec("find", "parcel")]))
+        .await?;
+    let offered = &after.requests()[0].tools;
+    let find = offered.iter().find(|tool| tool.name == "find").expect("it is offered");
+    assert_eq!(find.parameters["required"], json!(["parcel"]));
+    assert_eq!(answers(&out), ["1: find {\"order\":1}", "1: find {\"parcel\":2}"]);
+
+    // One whose tools are gone: the old calls are part of the conversation, and nothing of them is offered.
+    let without = ScriptedModel::new([Message::assistant("I cannot look.")]);
+    let out = deployed.invoke(Message::user("Again."), Config::thread("t"), context(&without, &[])).await?;
+    assert!(out.is_finished());
+    assert!(!without.requests()[0].tools.iter().any(|tool| tool.name == "find"));
+    assert_eq!(without.requests()[0].messages.iter().filter(|message| message.tool_call_id().is_some()).count(), 2);
+    Ok(())
+}
+
+/// A deploy in the middle of a run, between the model's answer and its calls: the model is told, and calls again.
+#[tokio::test]
+async fn another_catalogue_in_the_middle_of_a_run_is_told_to_the_model() -> Result<()> {
+    let model = ScriptedModel::new([
+        calls([("find", json!({"order": 1})), ("ship", json!({"order": 1}))]),
+        call("find", json!({"parcel": 1})),
+        Message::assistant("Done."),
+    ]);
+    let saver = MemorySaver::new();
+    let stopped = Support::compile().checkpointer(saver.clone());
+    let config = || Config::thread("t");
+    let desk_with = |tools: &[ToolSpec]| {
+        let desk = desk(&model);
+        desk.crm.has(tools.iter().cloned());
+        desk
+    };
+    // As if the process had died there.
+    let stop = config().interrupt_before(["tools"]);
+    let out =
+        stopped.invoke(Message::user("Go."), stop, desk_with(&[spec("find", "order"), spec("ship", "order")])).await?;
+    assert!(!out.is_finished());
+    let deployed = Support::compile().checkpointer(saver);
+    let out = deployed.invoke((), config(), desk_with(&[spec("find", "parcel")])).await?;
+    let said = answers(&out);
+    assert!(said[0].starts_with("Error: not called: `find` takes other arguments now than you were told"), "{said:?}");
+    assert!(said[1].starts_with("Error: ship is not a valid tool"), "{said:?}");
+    assert_eq!(said[2], "1: find {\"parcel\":1}");
+    Ok(())
+}
