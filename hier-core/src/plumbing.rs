@@ -31,7 +31,7 @@ pub use crate::graph::handler::{BoxFuture, Extract, IntoOutput, Nothing};
 pub use crate::graph::site::{Facts, Site, choose, deepest, inbox, needs_reducer, writable};
 pub use crate::graph::{
     Cache, Checkpoints, FitsContext, Graph, GraphInput, GraphOutput, Hooks, Input, NodeDef, NodeResult, Output, Parts,
-    Retry, Routing, Target, Task, Whole,
+    Reads, Retry, Routing, Target, Task, Whole,
 };
 pub use crate::reducer::{IntoTexts, IntoValue, IntoWrite, ReduceError, builtin, reduce};
 pub use crate::state::derived::{

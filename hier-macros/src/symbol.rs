@@ -343,6 +343,14 @@ pub(crate) const TIMEOUT: &str = "timeout";
 pub(crate) const IDLE_TIMEOUT: &str = "idle_timeout";
 /// Option of a node: how long its result is used again.
 pub(crate) const CACHE: &str = "cache";
+/// The struct literal that says what tells inputs apart, beside how long a result is used again.
+pub(crate) const CACHE_POLICY: &str = "Cache";
+/// Of a cache: how long a result is used again.
+pub(crate) const TTL: &str = "ttl";
+/// Of a cache: the function that says what tells two inputs apart.
+pub(crate) const KEY: &str = "key";
+/// The fields of a [`CACHE_POLICY`].
+pub(crate) const CACHE_FIELDS: &[&str] = &[TTL, KEY];
 /// Option of a node: it waits until nothing else is left to run.
 pub(crate) const DEFER: &str = "defer";
 /// Option of a node: who is called when it has failed.

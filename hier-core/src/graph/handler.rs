@@ -11,7 +11,7 @@ pub use futures_core::future::BoxFuture;
 pub use crate::engine::program::{Failure, NodeResult};
 
 use super::Graph;
-use crate::engine::program::{Child, Command, Output, Payload, Run, Task};
+use crate::engine::program::{Child, Command, Output, Payload, Reads, Run, Task};
 use crate::error::{IntoNodeError, NodeError};
 use crate::state::{DynState, DynUpdate, Values};
 
@@ -25,6 +25,9 @@ use crate::state::{DynState, DynUpdate, Values};
 pub trait Extract<'a, S: Values, C>: Sized {
     /// What a Send must carry for this extractor: [`Nothing`], [`Exactly<T>`] or [`Perhaps<T>`].
     type Wants;
+
+    /// What of the task's input it is, by which a `cache` tells results apart.
+    const READS: Reads = Reads::Input;
 
     /// Takes it from the task.
     fn extract(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError>;
@@ -41,6 +44,7 @@ pub struct AnError;
 
 impl<'a, S: Values, C> Extract<'a, S, C> for &'a S {
     type Wants = Nothing;
+    const READS: Reads = Reads::State;
 
     fn extract(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {
         Ok(task.state())
@@ -49,6 +53,7 @@ impl<'a, S: Values, C> Extract<'a, S, C> for &'a S {
 
 impl<'a, S: Values, C> Extract<'a, S, C> for &'a Run<C> {
     type Wants = Nothing;
+    const READS: Reads = Reads::Nothing;
 
     fn extract(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {
         Ok(task.run())
@@ -61,6 +66,7 @@ pub struct Sent<T>(pub T);
 
 impl<'a, S: Values, C, T: Payload> Extract<'a, S, C> for Sent<T> {
     type Wants = Exactly<T>;
+    const READS: Reads = Reads::Sent;
 
     fn extract(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {
         task.sent().map(Sent)
@@ -69,6 +75,7 @@ impl<'a, S: Values, C, T: Payload> Extract<'a, S, C> for Sent<T> {
 
 impl<'a, S: Values, C, T: Payload> Extract<'a, S, C> for Option<Sent<T>> {
     type Wants = Perhaps<T>;
+    const READS: Reads = Reads::Sent;
 
     fn extract(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {
         if task.was_sent() { task.sent().map(|item| Some(Sent(item))) } else { Ok(None) }
@@ -77,6 +84,7 @@ impl<'a, S: Values, C, T: Payload> Extract<'a, S, C> for Option<Sent<T>> {
 
 impl<'a, S: Values, C> Extract<'a, S, C> for Failure {
     type Wants = AnError;
+    const READS: Reads = Reads::Nothing;
 
     fn extract(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {
         task.failure().ok_or_else(|| NodeError::permanent("`Failure` is only there in a handler of `on_error`"))
@@ -102,6 +110,9 @@ pub trait Arguments<'a, S: Values, C>: Sized {
     /// The requirement of all arguments on a Send.
     type Wants;
 
+    /// What they read.
+    const READS: &'static [Reads];
+
     /// Takes them from the task.
     fn take(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError>;
 }
@@ -114,6 +125,7 @@ pub struct SubgraphArgs<'a, S: Values, C, G> {
 
 impl<'a, S: Values, C, G: Graph> Arguments<'a, S, C> for SubgraphArgs<'a, S, C, G> {
     type Wants = Perhaps<G::State>;
+    const READS: &'static [Reads] = &[Reads::Input];
 
     fn take(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {
         Ok(Self { task, graph: PhantomData })
@@ -165,6 +177,7 @@ impl<F: FnOnce() -> R, R> Node<()> for F {
 
 impl<'a, S: Values, C> Arguments<'a, S, C> for () {
     type Wants = Nothing;
+    const READS: &'static [Reads] = &[];
 
     fn take(_task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {
         Ok(())
@@ -188,6 +201,7 @@ macro_rules! arity {
             ($($arg::Wants,)+): Combine,
         {
             type Wants = <($($arg::Wants,)+) as Combine>::All;
+            const READS: &'static [Reads] = &[$($arg::READS),+];
 
             #[inline]
             fn take(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {

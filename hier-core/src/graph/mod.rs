@@ -32,5 +32,7 @@ pub use mail::{Mail, Signal};
 pub use crate::engine::program::Hooks;
 pub use crate::engine::program::{
     Cache, Checkpoints, Child, Command, END, End, Failure, GraphOutput, Input, IntoTarget, JumpTo, NodeDef, NodeResult,
-    Output, Payload, Retry, Routing, START, Start, Target, Task,
+    Output, Payload, Retry, Routing, START, Start, Target, Task, TellsApart,
 };
+#[doc(hidden)]
+pub use crate::engine::program::{InputKey, Reads};

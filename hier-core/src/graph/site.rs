@@ -7,7 +7,7 @@ use hier_spec::{GraphSpec, Nested};
 
 use super::handler::{Arguments, Attach, BoxFuture, Node, NodeFuture, TakesPlain, TakesSent};
 use super::task::boxed;
-use crate::engine::program::{Child, NodeResult, Task};
+use crate::engine::program::{Child, InputKey, NodeResult, Reads, Task, TellsApart};
 use crate::error::NodeError;
 use crate::state::{MayHaveTwoWriters, TakesMail, Values, WritableChannel};
 
@@ -31,6 +31,7 @@ pub struct Facts<S: Values, C> {
     spec: Option<fn() -> &'static GraphSpec>,
     depth: usize,
     asks_model: bool,
+    reads: &'static [Reads],
 }
 
 impl<S: Values, C, F, Args, Out, Wants> fmt::Debug for Spot<'_, S, C, F, Args, Out, Wants> {
@@ -59,8 +60,22 @@ impl<S: Values, C> Site<S, C> {
         F: Node<Args, Out = Out> + Copy,
         Args: Arguments<'a, S, C, Wants = Wants> + Attach<S, C, F>,
     {
-        let facts = Facts { child: Args::child, spec: Args::SPEC, depth: Args::DEPTH, asks_model: Args::ASKS_MODEL };
+        let (child, spec, depth, asks_model, reads) =
+            (Args::child, Args::SPEC, Args::DEPTH, Args::ASKS_MODEL, Args::READS);
+        let facts = Facts { child, spec, depth, asks_model, reads };
         Spot { function, take: Args::take, call: F::call, facts, wants: PhantomData }
+    }
+}
+
+impl<S: Values, C> Site<S, C> {
+    /// What a function says that tells the inputs of a node apart. It takes what a node can take.
+    pub fn key<'a, F, Args>(&self, task: &'a Task<S, C>, function: F) -> Result<InputKey, NodeError>
+    where
+        F: Node<Args>,
+        Args: Arguments<'a, S, C>,
+        F::Out: TellsApart,
+    {
+        function.call(Args::take(task)?).input_key()
     }
 }
 
@@ -111,6 +126,11 @@ impl<S: Values, C> Facts<S, C> {
     /// How many graphs are nested in the node.
     pub const fn depth(&self) -> usize {
         self.depth
+    }
+
+    /// What the node's arguments read.
+    pub const fn reads(&self) -> &'static [Reads] {
+        self.reads
     }
 
     /// Whether the node is a graph that asks a model.

@@ -65,6 +65,12 @@ impl<S: Values, T, K> Channel<S, T, K> {
         self.name
     }
 
+    /// The same, as a part of what a node is given: what is managed is none.
+    #[doc(hidden)]
+    pub const fn input_name(&self) -> Option<&'static str> {
+        Some(self.name)
+    }
+
     /// The channel's value in `state`.
     pub fn get<'a, Whole: Contains<S>>(&self, state: &'a Whole) -> &'a T {
         (self.get)(state.part())
@@ -157,6 +163,11 @@ impl<S: Values, T> ManagedValue<S, T> {
     /// The field's name.
     pub const fn name(&self) -> &'static str {
         self.name
+    }
+
+    #[doc(hidden)]
+    pub const fn input_name(&self) -> Option<&'static str> {
+        None
     }
 
     /// The field's value in `state`.

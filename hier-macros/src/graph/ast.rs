@@ -77,7 +77,7 @@ pub(super) struct Options {
     pub(super) retry: Option<Retry>,
     pub(super) timeout: Option<Length>,
     pub(super) idle_timeout: Option<Length>,
-    pub(super) cache: Option<Length>,
+    pub(super) cache: Option<Cache>,
     pub(super) defer: bool,
     pub(super) on_error: Option<Path>,
     pub(super) writes: Items<Ident>,
@@ -94,6 +94,12 @@ pub(super) enum Retry {
     Times(Expr),
     /// `retry: Retry { … }`: values by the names of their fields.
     Policy(Vec<(Ident, TokenStream)>),
+}
+
+/// How long a node's result is used again, and what tells two inputs apart: a function, unless it is what the node reads.
+pub(super) struct Cache {
+    pub(super) ttl: Length,
+    pub(super) key: Option<Expr>,
 }
 
 /// A duration.

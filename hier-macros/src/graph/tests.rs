@@ -77,6 +77,26 @@ fn several_mistakes_are_reported_at_once() {
 }
 
 #[test]
+fn a_cache_says_how_long_and_may_say_for_which_inputs() {
+    let node = |options: &str| graph(&format!("a {{ {options} }}"), "START >> a >> END");
+    for options in [
+        "cache: 60s",
+        "cache: TTL",
+        "cache: Cache { ttl: 60s }",
+        "cache: hier::graph::Cache { ttl: TTL, key: path::key::<u8> }",
+        "cache: Cache { ttl: 60s, key: |state: &S| state.x, }",
+    ] {
+        expect(&node(options), &[]);
+    }
+    expect(&node("cache: Cache { key: f }"), &["a `Cache` says how long a result is used again"]);
+    expect(&node("cache: Cache {}"), &["a `Cache` says how long a result is used again"]);
+    expect(&node("cache: Cache { ttl: 60s, key_func: f }"), &["`Cache` has no field `key_func`"]);
+    expect(&node("cache: Cache { ttl: 60, key: f }"), &["a duration needs its unit: `60s`"]);
+    let twice = ["the field `ttl` is given twice", "… also here: the field `ttl` is given twice"];
+    expect(&node("cache: Cache { ttl: 60s, ttl: 1s }"), &twice);
+}
+
+#[test]
 fn names_are_resolved() {
     let messages = errors(
         "G<S> = Graph { nodes: [assess { goto: [asess] }, END, compile], edges: [START >> asses >> END >> assess, \

@@ -44,10 +44,22 @@ fn borrowed(view: &View) -> TokenStream {
         let value = quote_spanned!(ty.span()=> #keys.#field.get(#state));
         quote!(#field: { #bind #value },)
     });
+    // Written as in `body`: what is wrong with a field is the same here and there, and is said once.
+    let names = view.fields.iter().map(|(field, _)| quote!(__keys.#field.input_name()));
+    let reads = view.sound.then(|| {
+        quote! {
+            const READS: __hier::Reads = __hier::Reads::Channels(|| {
+                let __keys = <#of as __hier::State>::KEYS;
+                let _ = __keys;
+                ::std::vec![#(#names),*]
+            });
+        }
+    });
     quote! {
         #[automatically_derived]
         impl #impl_generics __hier::Extract<#lifetime, __State, __Context> for #ident #arguments #conditions {
             type Wants = __hier::Nothing;
+            #reads
             #[allow(unreachable_code)]
             fn extract(
                 __task: &#lifetime __hier::Task<__State, __Context>,

@@ -127,7 +127,7 @@ where
     let Some(cache) = node.cache.filter(|_| !task.run.inbox.as_deref().is_some_and(is_own)) else {
         return retried(task, node).await;
     };
-    let key = CacheKey::of(task)?;
+    let (key, of_somebody) = key_of(task, node)?;
     if let Some(done) = task.graph.cache.get(key) {
         return Ok(done);
     }
@@ -135,10 +135,23 @@ where
     let mut noted = task.clone();
     noted.run.personal = Some(personal.clone());
     let done = retried(&noted, node).await?;
-    if !personal.is_used() {
+    if !personal.used_answer() && (of_somebody || !personal.used_surroundings()) {
         task.graph.cache.put(key, cache.ttl, &done);
     }
     Ok(done)
+}
+
+/// The key of a task, and whether it tells people apart: then it was made of the context or the configuration.
+fn key_of<S, C>(task: &Task<S, C>, node: &NodeDef<S, C>) -> Result<(CacheKey, bool), NodeError>
+where
+    S: Values,
+{
+    let Some(key) = &node.cache_key else { return Ok((CacheKey::of(task, node.reads)?, false)) };
+    let personal = Arc::new(Personal::within(task.run.shared.personal.clone()));
+    let mut noted = task.clone();
+    noted.run.personal = Some(personal.clone());
+    let said = key(&noted)?;
+    Ok((CacheKey::said(task, said), personal.used_surroundings()))
 }
 
 async fn handle<S, C>(task: &Task<S, C>, handler: &Body<S, C>, error: NodeError) -> Result<Done<S>, NodeError>

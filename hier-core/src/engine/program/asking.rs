@@ -108,7 +108,7 @@ impl<A: DeserializeOwned, C> Interrupt<'_, A, C> {
         let Some(answer) = answer else {
             return Err(NodeError::from_kind(NodeErrorKind::Interrupt(vec![question]), false));
         };
-        self.run.note_personal();
+        self.run.note_answer();
         let checked = self.check.as_ref().map_or(Ok(()), |check| check(&answer));
         checked.and_then(|()| A::deserialize(&answer).map_err(|error| error.to_string())).map_err(|error| {
             let reason = format!("{answer} is no answer to `{}`: {error}", question.value);

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use serde::Serialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -12,7 +13,51 @@ use crate::error::NodeError;
 use crate::state::{Values, Writes};
 use crate::sync::lock;
 
-/// A node and the hash of all it could have seen.
+/// What one argument of a node is of all that is there when the node starts.
+#[derive(Clone, Copy, Debug)]
+pub enum Reads {
+    /// Nobody knows: what the node was sent, or else the state.
+    Input,
+    /// The state.
+    State,
+    /// The channels of the state with these names; none is what is managed.
+    Channels(fn() -> Vec<Option<&'static str>>),
+    /// What the node was sent.
+    Sent,
+    /// Nothing that results are told apart by.
+    Nothing,
+}
+
+/// What a function says that tells inputs of a node apart.
+pub struct InputKey(pub(crate) u128);
+
+/// What a function for the key of a cache returns.
+#[diagnostic::on_unimplemented(
+    message = "the key of a `cache` cannot be a `{Self}`",
+    label = "returns a `{Self}`",
+    note = "the function is no `async fn`, and returns what tells two inputs apart: anything with `Serialize`, such as a `String` or a \
+            tuple"
+)]
+pub trait TellsApart {
+    /// The key.
+    fn input_key(&self) -> Result<InputKey, NodeError>;
+}
+
+impl<T: Serialize> TellsApart for T {
+    fn input_key(&self) -> Result<InputKey, NodeError> {
+        let value = serde_json::to_value(self);
+        let value =
+            value.map_err(|error| NodeError::permanent(format!("the key of its `cache` is no JSON: {error}")))?;
+        Ok(InputKey(hash(&value)?))
+    }
+}
+
+/// A hash of a value whose objects are sorted by key, as those of `serde_json` are: equal values have equal texts.
+fn hash(value: &Value) -> Result<u128, NodeError> {
+    Ok(xxhash_rust::xxh3::xxh3_128(&serde_json::to_vec(value)?))
+}
+
+/// A node and the hash of all it could have seen, or of what was said to tell its inputs apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CacheKey {
     node: usize,
@@ -20,19 +65,36 @@ pub(crate) struct CacheKey {
 }
 
 impl CacheKey {
-    pub(crate) fn of<S: Values, C>(task: &Task<S, C>) -> Result<Self, NodeError> {
-        let input = match task.sent_json()? {
-            Some(payload) => payload,
-            None => state_json(task)?,
-        };
-        // Objects of `serde_json` are sorted by key, so equal inputs have equal texts.
-        let text = serde_json::to_vec(&(task.was_sent(), input))?;
-        Ok(Self { node: task.run.key.node, input: xxhash_rust::xxh3::xxh3_128(&text) })
+    /// The key of a task whose node reads this, and says nothing else.
+    pub(crate) fn of<S: Values, C>(task: &Task<S, C>, reads: &[Reads]) -> Result<Self, NodeError> {
+        let takes_sent = reads.iter().any(|reads| matches!(reads, Reads::Input | Reads::Sent));
+        let sent = task.sent_json()?.filter(|_| takes_sent);
+        let input = Value::Array(vec![task.was_sent().into(), sent.into(), state_json(task, reads)?]);
+        Ok(Self { node: task.run.key.node, input: hash(&input)? })
+    }
+
+    /// The key of a task whose node says this.
+    pub(crate) fn said<S: Values, C>(task: &Task<S, C>, InputKey(input): InputKey) -> Self {
+        Self { node: task.run.key.node, input }
     }
 }
 
-fn state_json<S: Values, C>(task: &Task<S, C>) -> Result<Value, NodeError> {
-    let values = (0..task.graph.channels.len()).map(|channel| task.state().to_json(channel));
+/// What a node reads of the state.
+fn state_json<S: Values, C>(task: &Task<S, C>, reads: &[Reads]) -> Result<Value, NodeError> {
+    let channels = &task.graph.channels;
+    let (mut all, mut read) = (false, Vec::new());
+    for reads in reads {
+        match reads {
+            Reads::Input => all |= !task.was_sent(),
+            Reads::State => all = true,
+            Reads::Channels(names) => read.extend(names().into_iter().flatten()),
+            Reads::Sent | Reads::Nothing => {}
+        }
+    }
+    // A channel that is not found stands under another name in this graph's state: then all may be read.
+    all |= read.iter().any(|name| !channels.iter().any(|channel| channel.name == *name));
+    let values = channels.iter().enumerate().filter(|(_, channel)| all || read.contains(&&*channel.name));
+    let values = values.map(|(channel, _)| task.state().to_json(channel));
     // A list for each channel, so that a channel without a value differs from one that is null.
     let values = values.map(|value| Ok(Value::Array(value?.into_iter().collect())));
     Ok(Value::Array(values.collect::<Result<_, serde_json::Error>>()?))

@@ -20,6 +20,7 @@ mod steps;
 mod task;
 
 pub use asking::Interrupt;
+pub use cache::{InputKey, Reads, TellsApart};
 pub use child::Child;
 pub use command::{Command, END, End, IntoTarget, JumpTo, Output, START, Start, Target};
 pub use hooks::Hooks;

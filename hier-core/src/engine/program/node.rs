@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use futures_core::future::BoxFuture;
 
-use super::{Child, Output, Task};
+use super::cache::{InputKey, TellsApart};
+use super::{Child, Output, Reads, Task};
 use crate::error::NodeError;
 use crate::state::Values;
 
@@ -27,6 +28,9 @@ pub enum Checkpoints {
 
 /// A node's code.
 pub(crate) type Body<S, C> = Arc<dyn for<'a> Fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>> + Send + Sync>;
+
+/// Says what tells the inputs of a node apart.
+pub(crate) type CacheKeyOf<S, C> = Arc<dyn Fn(&Task<S, C>) -> Result<InputKey, NodeError> + Send + Sync>;
 
 /// How often a failing node is run, and how long is waited between two attempts.
 ///
@@ -87,11 +91,14 @@ impl From<u32> for Retry {
 
 /// How long a node's result is used again for an equal input.
 ///
-/// The key is the node and everything it could have seen: what it was sent, or else every channel with a value that is
-/// neither managed nor untracked. The results live in the memory of the compiled graph, 10,000 at most.
+/// The key is the node and what it reads, as its arguments say: what it was sent, the channels of its views, every channel with a
+/// value if it takes the state. What is managed or untracked is not part of it. Of a node that takes its [`Task`] or is a graph
+/// it is what it was sent, or else the state. Or it is what a function says: [`NodeDef::cache_key`].
 ///
-/// What may be one person's is never kept: a result for which the node, or a graph that it runs, used the context, the
-/// configuration or an answer. Nor are failures.
+/// The results live in the memory of the compiled graph, 10,000 at most.
+///
+/// What may be one person's is not kept: a result for which the node, or a graph that it runs, used an answer; nor, unless a
+/// function that says the key used them too, the context or the configuration. Nor are failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cache {
     /// For how long, from when the result was stored.
@@ -119,6 +126,9 @@ pub struct NodeDef<S: Values, C = ()> {
     pub(crate) timeout: Option<Duration>,
     pub(crate) idle_timeout: Option<Duration>,
     pub(crate) cache: Option<Cache>,
+    /// What tells the node's inputs apart; none: what it reads.
+    pub(crate) cache_key: Option<CacheKeyOf<S, C>>,
+    pub(crate) reads: &'static [Reads],
     pub(crate) on_error: Option<Body<S, C>>,
     pub(crate) checkpoints: Checkpoints,
     /// Whether running the node is just calling its code.
@@ -134,6 +144,8 @@ impl<S: Values, C> Clone for NodeDef<S, C> {
             timeout: self.timeout,
             idle_timeout: self.idle_timeout,
             cache: self.cache,
+            cache_key: self.cache_key.clone(),
+            reads: self.reads,
             on_error: self.on_error.clone(),
             checkpoints: self.checkpoints,
             bare: self.bare,
@@ -149,6 +161,7 @@ impl<S: Values, C> fmt::Debug for NodeDef<S, C> {
             .field("timeout", &self.timeout)
             .field("idle_timeout", &self.idle_timeout)
             .field("cache", &self.cache)
+            .field("cache_key", &self.cache_key.is_some())
             .field("on_error", &self.on_error.is_some())
             .finish_non_exhaustive()
     }
@@ -164,8 +177,8 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
     /// A node with this code, kept as it is.
     pub(crate) fn from_body(body: Body<S, C>, child: Option<Child<S, C>>) -> Self {
         let (retry, timeout, idle_timeout, cache, on_error) = (None, None, None, None, None);
-        let checkpoints = Checkpoints::default();
-        Self { body, child, retry, timeout, idle_timeout, cache, on_error, checkpoints, bare: true }
+        let (cache_key, reads, checkpoints) = (None, &[Reads::Input] as &[_], Checkpoints::default());
+        Self { body, child, retry, timeout, idle_timeout, cache, cache_key, reads, on_error, checkpoints, bare: true }
     }
 
     /// Runs the node again if it fails.
@@ -204,6 +217,52 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
     pub fn cache(mut self, cache: impl Into<Cache>) -> Self {
         self.cache = Some(cache.into());
         self.bare = false;
+        self
+    }
+
+    /// Says what tells two inputs of the node apart, for its [`cache`](Self::cache): two tasks for which the function says equal
+    /// things share a result. It may use the context; then results that used it are kept, too, for those of whom it says the
+    /// same. An error of the function is the node's.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hier_core::prelude::*;
+    /// use hier_core::graph::NodeDef;
+    ///
+    /// #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+    /// struct Case {
+    ///     question: String,
+    ///     asked_at: u64,
+    ///     answer: String,
+    /// }
+    ///
+    /// let answer = NodeDef::<Case>::task(async |task: Task<Case>| {
+    ///     Case::update().answer(format!("about {}", task.state().question))
+    /// });
+    /// let mut graph = GraphBuilder::<Case>::new("desk");
+    /// graph.node("answer", answer.cache(Duration::from_secs(60)).cache_key(|task| task.state().question.to_lowercase()));
+    /// graph.edge(START, "answer").edge("answer", END);
+    /// # graph.compile().unwrap();
+    /// ```
+    #[must_use]
+    pub fn cache_key<K: TellsApart>(mut self, key: impl Fn(&Task<S, C>) -> K + Send + Sync + 'static) -> Self {
+        self.cache_key = Some(Arc::new(move |task| key(task).input_key()));
+        self
+    }
+
+    /// The same, of a node of the macro.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn keyed(mut self, key: for<'a> fn(&'a Task<S, C>) -> Result<InputKey, NodeError>) -> Self {
+        self.cache_key = Some(Arc::new(key));
+        self
+    }
+
+    /// What the node's arguments read. Used by the macro.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn reads(mut self, reads: &'static [Reads]) -> Self {
+        self.reads = reads;
         self
     }
 

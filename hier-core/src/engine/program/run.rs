@@ -72,25 +72,34 @@ pub(crate) struct Shared<C> {
 /// Whether a task has used what may be one person's: the context, the configuration, an answer.
 #[derive(Debug, Default)]
 pub(crate) struct Personal {
-    used: AtomicBool,
+    /// The context or the configuration, which a key of a cache can tell apart.
+    surroundings: AtomicBool,
+    /// An answer, or a signal.
+    answer: AtomicBool,
     /// That of the task around it.
     outer: Option<Arc<Personal>>,
 }
 
 impl Personal {
     pub(crate) fn within(outer: Option<Arc<Personal>>) -> Self {
-        Self { used: AtomicBool::new(false), outer }
+        Self { outer, ..Self::default() }
     }
 
-    fn note(&self) {
-        self.used.store(true, Ordering::Relaxed);
+    fn note(&self, what: fn(&Self) -> &AtomicBool) {
+        what(self).store(true, Ordering::Relaxed);
         if let Some(outer) = &self.outer {
-            outer.note();
+            outer.note(what);
         }
     }
 
-    pub(crate) fn is_used(&self) -> bool {
-        self.used.load(Ordering::Relaxed)
+    /// Whether the context or the configuration was used.
+    pub(crate) fn used_surroundings(&self) -> bool {
+        self.surroundings.load(Ordering::Relaxed)
+    }
+
+    /// Whether an answer was used.
+    pub(crate) fn used_answer(&self) -> bool {
+        self.answer.load(Ordering::Relaxed)
     }
 }
 
@@ -122,22 +131,27 @@ impl<C> Run<C> {
     pub fn context(&self) -> &C {
         // A context without a byte tells nobody from anybody.
         if size_of::<C>() > 0 {
-            self.note_personal();
+            self.note(|personal| &personal.surroundings);
         }
         &self.shared.context
     }
 
     /// The configuration of the run.
     pub fn config(&self) -> &Config {
-        self.note_personal();
+        self.note(|personal| &personal.surroundings);
         &self.shared.config
     }
 
-    /// What may be one person's has been used: the result of the task, and of those around it, is for nobody else.
+    /// An answer has been used: the result of the task, and of those around it, is for nobody else.
+    pub(crate) fn note_answer(&self) {
+        self.note(|personal| &personal.answer);
+    }
+
+    /// What may be one person's has been used.
     #[inline]
-    pub(crate) fn note_personal(&self) {
+    fn note(&self, what: fn(&Personal) -> &AtomicBool) {
         if let Some(personal) = self.personal.as_ref().or(self.shared.personal.as_ref()) {
-            personal.note();
+            personal.note(what);
         }
     }
 

@@ -394,7 +394,7 @@ impl<C> Run<C> {
         let record = StepRecord { key, of: short_name::<T>(), value: letter.value };
         let found = home.steps.put(record, Some(letter.id));
         home.store(&found).await?;
-        self.note_personal();
+        self.note_answer();
         Ok(Some(value))
     }
 

@@ -5,7 +5,7 @@ use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Expr, Ident, Path, Type};
 
-use super::super::ast::{Arm, ArmBody, Decision, Function, Goal, Node, Retry, Shape};
+use super::super::ast::{Arm, ArmBody, Cache, Decision, Function, Goal, Node, Retry, Shape};
 use super::super::model::Model;
 use super::local;
 use crate::symbol;
@@ -109,7 +109,7 @@ fn writes(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStream {
 /// `NodeDef::new(…)` with the node's options.
 fn node(node: &Node, facts: &Ident) -> TokenStream {
     let (call, options) = (call(&node.path), &node.options);
-    let durations = [("timeout", &options.timeout), ("idle_timeout", &options.idle_timeout), ("cache", &options.cache)];
+    let durations = [("timeout", &options.timeout), ("idle_timeout", &options.idle_timeout)];
     let durations = durations.into_iter().filter_map(|(option, value)| {
         let (option, value) = (Ident::new(option, Span::call_site()), value.as_ref()?);
         Some(quote!(.#option(#value)))
@@ -130,8 +130,23 @@ fn node(node: &Node, facts: &Ident) -> TokenStream {
         let call = self::call(handler);
         quote!(.on_error(#call))
     });
+    let cache = options.cache.as_ref().map(|cache| cached(cache, facts));
     let checkpoints = options.checkpoints.as_ref().map(|variant| quote!(.checkpoints(__hier::Checkpoints::#variant)));
-    quote!(__hier::NodeDef::new(#call, #facts.child())#retry #(#durations)* #on_error #checkpoints)
+    quote!(__hier::NodeDef::new(#call, #facts.child())#retry #(#durations)* #cache #on_error #checkpoints)
+}
+
+/// How long the result is used again, and for which inputs.
+fn cached(cache: &Cache, facts: &Ident) -> TokenStream {
+    let Cache { ttl, key } = cache;
+    let Some(key) = key else { return quote!(.cache(#ttl).reads(#facts.reads())) };
+    // What is wrong with the function is shown at its name.
+    let here = match key {
+        Expr::Path(path) => span(&path.path),
+        other => other.span(),
+    };
+    let (site, task) = (site_at(here), local("__task", here));
+    let key = quote_spanned!(here=> .keyed(|#task| #site.key(#task, #key)));
+    quote!(.cache(#ttl) #key)
 }
 
 /// `|task| __HIER_SITE.of(path).call(task)`

@@ -105,7 +105,10 @@ fn option(input: ParseStream<'_>, word: &Ident, options: &mut Options, errors: &
         }
         symbol::TIMEOUT => options.timeout = Some(length(input, word)?),
         symbol::IDLE_TIMEOUT => options.idle_timeout = Some(length(input, word)?),
-        symbol::CACHE => options.cache = Some(length(input, word)?),
+        symbol::CACHE => {
+            colon(input, word, "60s")?;
+            options.cache = Some(value::cache(input, errors)?);
+        }
         symbol::DEFER => {
             options.defer = true;
             if !input.is_empty() && !input.peek(Token![,]) {

@@ -1,11 +1,11 @@
-//! Durations and retry policies.
+//! Durations, retry policies, and how long results are used again.
 
 use quote::ToTokens;
 use syn::parse::ParseStream;
 use syn::parse::discouraged::Speculative;
 use syn::{Expr, Ident, Lit, Path, Result, braced};
 
-use super::super::ast::{Length, Retry};
+use super::super::ast::{Cache, Length, Retry};
 use super::{always, colon, doubled, list, no_such, skip_value};
 use crate::diag::{Errors, unknown};
 use crate::symbol;
@@ -48,15 +48,10 @@ fn scale(digits: &str, times: u32, per: u32) -> Option<(u64, u32)> {
 
 /// `3`, `Retry { attempts: 3, interval: 100ms }`, or an expression.
 pub(super) fn retry(input: ParseStream<'_>, errors: &mut Errors) -> Result<Retry> {
-    let ahead = input.fork();
-    let is_policy = ahead.parse::<Path>().is_ok_and(|path| {
-        path.segments.last().is_some_and(|last| last.ident == symbol::RETRY_POLICY) && ahead.peek(syn::token::Brace)
-    });
-    if !is_policy {
+    if literal(input, symbol::RETRY_POLICY).is_none() {
         let times: Expr = input.parse()?;
         return at_least_one(&times).map(|()| Retry::Times(times));
     }
-    input.advance_to(&ahead);
     let content;
     braced!(content in input);
     let known: Vec<_> = symbol::RETRY_FIELDS.iter().map(|(name, _)| *name).collect();
@@ -79,6 +74,56 @@ pub(super) fn retry(input: ParseStream<'_>, errors: &mut Errors) -> Result<Retry
         Ok((word, value.into_token_stream()))
     });
     Ok(Retry::Policy(fields.found))
+}
+
+/// The path of a struct literal of this name, if one begins here.
+fn literal(input: ParseStream<'_>, name: &str) -> Option<Path> {
+    let ahead = input.fork();
+    let path = ahead.parse::<Path>().ok()?;
+    let is_name = path.segments.last().is_some_and(|last| last.ident == name) && ahead.peek(syn::token::Brace);
+    is_name.then(|| input.advance_to(&ahead))?;
+    Some(path)
+}
+
+/// `60s`, or `Cache { ttl: 60s, key: question }`.
+pub(super) fn cache(input: ParseStream<'_>, errors: &mut Errors) -> Result<Cache> {
+    let Some(path) = literal(input, symbol::CACHE_POLICY) else {
+        return Ok(Cache { ttl: length(input)?, key: None });
+    };
+    let content;
+    braced!(content in input);
+    let (mut ttl, mut key, mut given) = (None, None, Vec::new());
+    let before = errors.len();
+    list(&content, errors, always, |input, errors| {
+        let word: Ident = input.parse()?;
+        doubled("field", &word, &mut given, errors);
+        match &*word.to_string() {
+            symbol::TTL => {
+                colon(input, &word, "60s")?;
+                ttl = Some(length(input)?);
+            }
+            symbol::KEY => {
+                colon(input, &word, "function")?;
+                key = Some(input.parse()?);
+            }
+            _ => {
+                skip_value(input);
+                return Err(syn::Error::new_spanned(&word, no_such("`Cache`", "field", &word, symbol::CACHE_FIELDS)));
+            }
+        }
+        Ok(())
+    });
+    match ttl {
+        Some(ttl) => Ok(Cache { ttl, key }),
+        // What is wrong with it is said.
+        None if errors.len() > before => {
+            Ok(Cache { ttl: Length::Given(syn::parse_quote!(::core::time::Duration::ZERO)), key })
+        }
+        None => Err(syn::Error::new_spanned(
+            path,
+            "a `Cache` says how long a result is used again: `Cache { ttl: 60s, key: function }`",
+        )),
+    }
 }
 
 fn at_least_one(attempts: &Expr) -> Result<()> {
