@@ -319,33 +319,3 @@ async fn another_catalogue_in_the_next_run_is_what_counts() -> Result<()> {
     assert_eq!(without.requests()[0].messages.iter().filter(|message| message.tool_call_id().is_some()).count(), 2);
     Ok(())
 }
-
-/// A deploy in the middle of a run, between the model's answer and its calls: the model is told, and calls again.
-#[tokio::test]
-async fn another_catalogue_in_the_middle_of_a_run_is_told_to_the_model() -> Result<()> {
-    let model = ScriptedModel::new([
-        calls([("find", json!({"order": 1})), ("ship", json!({"order": 1}))]),
-        call("find", json!({"parcel": 1})),
-        Message::assistant("Done."),
-    ]);
-    let saver = MemorySaver::new();
-    let stopped = Support::compile().checkpointer(saver.clone());
-    let config = || Config::thread("t");
-    let desk_with = |tools: &[ToolSpec]| {
-        let desk = desk(&model);
-        desk.crm.has(tools.iter().cloned());
-        desk
-    };
-    // As if the process had died there.
-    let stop = config().interrupt_before(["tools"]);
-    let out =
-        stopped.invoke(Message::user("Go."), stop, desk_with(&[spec("find", "order"), spec("ship", "order")])).await?;
-    assert!(!out.is_finished());
-    let deployed = Support::compile().checkpointer(saver);
-    let out = deployed.invoke((), config(), desk_with(&[spec("find", "parcel")])).await?;
-    let said = answers(&out);
-    assert!(said[0].starts_with("Error: not called: `find` takes other arguments now than you were told"), "{said:?}");
-    assert!(said[1].starts_with("Error: ship is not a valid tool"), "{said:?}");
-    assert_eq!(said[2], "1: find {\"parcel\":1}");
-    Ok(())
-}
