@@ -19,7 +19,7 @@ use crate::rows::Batch;
 
 /// Milliseconds since 1970, up to the next whole one: nobody is woken too early.
 fn due_at(at: SystemTime) -> i64 {
-    millis(at + Duration::from_nanos(999_999))
+    millis(at.checked_add(Duration::from_nanos(999_999)).unwrap_or(at))
 }
 
 fn millis(at: SystemTime) -> i64 {
@@ -32,10 +32,10 @@ fn time(millis: i64) -> SystemTime {
 
 /// A mailbox, in a transaction.
 #[derive(Clone, Copy)]
-struct Mailbox<'a> {
-    session: &'a Session,
-    client: &'a Client,
-    thread: &'a str,
+pub(super) struct Mailbox<'a> {
+    pub(super) session: &'a Session,
+    pub(super) client: &'a Client,
+    pub(super) thread: &'a str,
 }
 
 impl Postgres {
@@ -154,11 +154,19 @@ impl Mailbox<'_> {
     async fn store(self, token: u64, batch: &Batch, also: &Also, commit: Uuid) -> Result<Stored, Fault> {
         let stored = store(self.session, self.client, &Owner::Held(self.thread, token), batch).await?;
         if matches!(stored, Stored::Done) {
-            self.hold().await?;
-            self.take(&also.taken, commit).await?;
-            self.change_due(also.due.as_ref()).await?;
+            self.change(also, commit).await?;
         }
         Ok(stored)
+    }
+
+    /// Changes what a commit says beside its records. `commit` is the same each time it is tried.
+    pub(super) async fn change(self, also: &Also, commit: Uuid) -> Result<(), Fault> {
+        if also.is_empty() {
+            return Ok(());
+        }
+        self.hold().await?;
+        self.take(&also.taken, commit).await?;
+        self.change_due(also.due.as_ref()).await
     }
 
     async fn take(self, letters: &[Uuid], commit: Uuid) -> Result<(), Fault> {

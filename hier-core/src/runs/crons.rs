@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::RunStore;
-use super::document::Document;
+use super::document::{Document, readable};
 use super::error::RunsError;
 use super::query::contains;
 use super::run::{MultitaskStrategy, NewRun, Request, Run};
@@ -239,11 +239,11 @@ impl<'a> Crons<'a> {
         Ok(found)
     }
 
-    /// Those of which a run is due.
+    /// Those of which a run is due. One that cannot be read does not hold up the others: it is told through `tracing`.
     pub async fn due(self, now: SystemTime) -> Result<Vec<Cron>, RunsError> {
-        let mut all = self.search(&CronQuery::default()).await?;
-        all.retain(|cron| cron.is_due(now));
-        Ok(all)
+        let mut due = readable(&self.0.documents(KIND).await?, decode);
+        due.retain(|cron| cron.is_due(now));
+        Ok(due)
     }
 }
 

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use super::error::RunsError;
+
 /// A small JSON value under a name. It is replaced as a whole, and only by whoever has seen its latest revision.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -28,4 +30,16 @@ impl Document {
         self.revision = revision;
         self
     }
+}
+
+/// What these documents hold, as far as it can be read; what cannot is told.
+pub(super) fn readable<T>(documents: &[Document], read: impl Fn(&Document) -> Result<T, RunsError>) -> Vec<T> {
+    let told = |document| match read(document) {
+        Ok(found) => Some(found),
+        Err(error) => {
+            tracing::warn!(%error, "a document is passed over");
+            None
+        }
+    };
+    documents.iter().filter_map(told).collect()
 }

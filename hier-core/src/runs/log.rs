@@ -15,7 +15,7 @@ use super::thread::ThreadIndex;
 use super::{RunStore, overlay};
 use crate::checkpoint::{
     Also, Checkpointer, Claim, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, Posted, Prune, Record, Saved,
-    SaverError, Source, ThreadInfo, slot,
+    SaverError, Source, ThreadInfo, codec, slot,
 };
 use crate::sync::{Mutex, lock};
 
@@ -104,7 +104,8 @@ impl RunLog {
     pub async fn settle(&self, index: Option<ThreadIndex>, end: Option<RunEnd>) -> Result<(), RunsError> {
         let mut held = self.gate.lock().await;
         let events = self.take(false);
-        let settlement = Settlement { records: std::mem::take(&mut *held), events, index, end };
+        let settlement =
+            Settlement { records: std::mem::take(&mut *held), events, index, end, ..Settlement::default() };
         self.store.record(&self.lease, settlement).await.map(|_| ())
     }
 
@@ -153,10 +154,24 @@ fn may_be_last(record: &Record) -> bool {
                 && agenda.waiting.is_empty()
                 && agenda.released.is_empty()
         }
-        Record::Writes { writes, .. } => {
-            writes.writes.iter().any(|write| matches!(write.slot, slot::ERROR | slot::INTERRUPT))
-        }
+        Record::Writes { writes, .. } => writes.writes.iter().any(|write| match write.slot {
+            slot::ERROR => !is_handled(&write.value),
+            slot::INTERRUPT => true,
+            _ => false,
+        }),
     }
+}
+
+/// Whether a task that failed has a handler, which begins once that is stored.
+fn is_handled(failure: &[u8]) -> bool {
+    codec::decode_json(failure).is_ok_and(|failure| failure.get("handled") == Some(&true.into()))
+}
+
+/// Whether a record has an answer. That its question has it stands in a later record of the same commit.
+fn has_answer(record: &Record) -> bool {
+    // The results of steps are far below.
+    let is_answer = |slot: i32| slot <= slot::answer(0) && slot > i32::MIN / 2;
+    matches!(record, Record::Writes { writes, .. } if writes.writes.iter().any(|write| is_answer(write.slot)))
 }
 
 fn is_input(record: &Record) -> bool {
@@ -202,6 +217,9 @@ impl Checkpointer for RunLog {
         if last > 0 && last < records.len() && is_input(&records[last - 1]) {
             last -= 1;
         }
+        if records[..last].iter().any(has_answer) {
+            last = records.len();
+        }
         if self.run.is_none() {
             last = 0;
         }
@@ -222,10 +240,10 @@ impl Checkpointer for RunLog {
             return self.commit(lease, records).await;
         }
         let mut held = self.gate.lock().await;
-        let settlement =
-            Settlement { records: std::mem::take(&mut *held), events: self.take(false), ..Settlement::default() };
-        self.store.record(&self.lease, settlement).await.map_err(saver_error)?;
-        self.store.commit_also(&self.lease, records, also).await
+        let mut now = std::mem::take(&mut *held);
+        now.extend(records);
+        let settlement = Settlement { records: now, also, events: self.take(false), ..Settlement::default() };
+        self.store.record(&self.lease, settlement).await.map(|_| ()).map_err(saver_error)
     }
 
     async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {

@@ -10,7 +10,7 @@ use super::document::Document;
 use super::error::Failure;
 use super::event::NewEvent;
 use super::thread::{NewThread, ThreadIndex};
-use crate::checkpoint::{Lease, Record};
+use crate::checkpoint::{Also, Lease, Record};
 
 /// Where a run is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -336,6 +336,8 @@ impl RunEnd {
 pub struct Settlement {
     /// Checkpoints, and what tasks have done.
     pub records: Vec<Record>,
+    /// What is changed beside the records.
+    pub also: Also,
     /// What is told of it.
     pub events: Vec<NewEvent>,
     /// What the index of threads says from now on.

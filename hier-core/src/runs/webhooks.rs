@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::RunStore;
-use super::document::Document;
+use super::document::{Document, readable};
 use super::error::RunsError;
 use super::run::Run;
 
@@ -68,12 +68,13 @@ impl<'a> Webhooks<'a> {
         self.0.documents(KIND).await?.iter().map(delivery).collect()
     }
 
-    /// Those that may be tried now, the oldest first.
+    /// Those that may be tried now, the oldest first. One that cannot be read does not hold up the others: it is told through
+    /// `tracing`.
     pub async fn due(self, now: SystemTime) -> Result<Vec<Delivery>, RunsError> {
-        let mut all = self.all().await?;
-        all.retain(|delivery| delivery.next <= now);
-        all.sort_by(|a, b| a.created.cmp(&b.created).then_with(|| a.id.cmp(&b.id)));
-        Ok(all)
+        let mut due = readable(&self.0.documents(KIND).await?, delivery);
+        due.retain(|delivery| delivery.next <= now);
+        due.sort_by(|a, b| a.created.cmp(&b.created).then_with(|| a.id.cmp(&b.id)));
+        Ok(due)
     }
 
     /// Claims a delivery for one attempt, and returns it with the run as it ended. Nobody else tries for so long; then it is

@@ -39,7 +39,11 @@ pub(super) async fn is_entered(saver: &dyn Checkpointer, run: &Run) -> Result<bo
     if !run.entered || run.request.checkpoint.is_none() {
         return Ok(run.entered);
     }
-    // A branch has begun once it has a checkpoint of its own.
+    // A branch has begun once it has a checkpoint of its own; what goes on from the newest checkpoint, once something is stored there.
+    let newest = saver.list(ListQuery { limit: Some(1), ..ListQuery::thread(&run.thread) }).await?;
+    if newest.first().map(|newest| newest.checkpoint.id) == run.request.checkpoint {
+        return Ok(true);
+    }
     let filter = [("run_id".to_owned(), Value::from(run.id.to_string()))].into_iter().collect();
     let query = ListQuery { filter, limit: Some(1), ..ListQuery::thread(&run.thread) };
     Ok(!saver.list(query).await?.is_empty())

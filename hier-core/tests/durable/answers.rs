@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use hier_core::NodeErrorKind;
+use hier_core::checkpoint::MemorySaver;
 use hier_core::prelude::*;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
+use super::faulty::Faulty;
 use super::kit::*;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -211,4 +213,32 @@ async fn an_answer_for_whoever_asks_first_reaches_into_graphs() {
             }
         }
     }
+}
+
+/// A process that dies between any two commits leaves the answer with the one question that took it.
+#[tokio::test]
+async fn an_answer_for_whoever_asks_first_is_taken_once_whenever_the_process_dies() {
+    let graph = || {
+        let mut inner = builder();
+        inner.node("one", asks(&["1"])).node("two", asks(&["2"])).edge(START, "one").edge("one", "two");
+        let mut outer = row(&["o"]);
+        outer.subgraph("sub", &compile(inner)).edge("o", "sub").interrupt_before(["sub"]);
+        outer
+    };
+    let mut deaths = 0;
+    for commits in 1.. {
+        let memory = MemorySaver::new();
+        let bench = Bench::on(graph(), memory.clone());
+        assert!(matches!(bench.start(json!({ "x": 1 })).await.unwrap(), Outcome::Stopped(_)));
+        let mut dying = Bench::on(graph(), Faulty::new(&memory, commits));
+        dying.config = dying.config.durability(Durability::Sync);
+        let died = dying.answer("first").await;
+        deaths += usize::from(died.is_err());
+        assert_eq!(asked(bench.go_on().await.unwrap()), ["2"], "it died after {commits} commits");
+        assert_eq!(log(bench.answer("second").await.unwrap()), json!(["o", "first", "second"]));
+        if died.is_ok() {
+            break;
+        }
+    }
+    assert!(deaths > 2, "it died {deaths} times");
 }

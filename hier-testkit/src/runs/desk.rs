@@ -1,7 +1,7 @@
 //! A graph, and workers that run it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use hier_core::CancellationToken;
@@ -22,11 +22,14 @@ use super::{Failure, Subject};
 pub(super) struct Counts {
     pub(super) first: AtomicUsize,
     pub(super) second: AtomicUsize,
+    /// Whether `first` waits for ever.
+    pub(super) first_hangs: AtomicBool,
     /// Whether `second` waits for ever.
-    pub(super) hangs: std::sync::atomic::AtomicBool,
+    pub(super) hangs: AtomicBool,
 }
 
-/// Two nodes that write down their names. What the channel `do` says happens in the second.
+/// Two nodes that write down their names, where messages from outside are written too. What the channel `do` says happens in
+/// the second.
 pub(super) fn desk(counts: &Arc<Counts>) -> Result<CompiledGraph<DynState>, Failure> {
     let schema = Schema::new().reduced("log", Builtin::Append).last("do").last("answer");
     let mut graph: GraphBuilder<DynState> = GraphBuilder::dynamic("desk", schema);
@@ -35,6 +38,9 @@ pub(super) fn desk(counts: &Arc<Counts>) -> Result<CompiledGraph<DynState>, Fail
         let own = own.clone();
         async move {
             own.first.fetch_add(1, Ordering::SeqCst);
+            if own.first_hangs.load(Ordering::SeqCst) {
+                std::future::pending::<()>().await;
+            }
             task.state().update(json!({ "log": ["first"] }))
         }
     });
@@ -46,6 +52,7 @@ pub(super) fn desk(counts: &Arc<Counts>) -> Result<CompiledGraph<DynState>, Fail
     graph.edge(START, "first");
     graph.edge("first", "second");
     graph.edge("second", END);
+    graph.inbox("log");
     graph.compile().map_err(Failure::unexpected)
 }
 
@@ -120,6 +127,14 @@ pub(super) fn doing(thread: &str, what: &str) -> hier_core::runs::NewRun {
 /// Waits until the second node has begun so often.
 pub(super) async fn second_began(counts: &Counts, times: usize) -> Outcome {
     while counts.second.load(Ordering::SeqCst) < times {
+        sleep(Duration::from_millis(2)).await;
+    }
+    Ok(())
+}
+
+/// Waits until the first node has begun so often.
+pub(super) async fn first_began(counts: &Counts, times: usize) -> Outcome {
+    while counts.first.load(Ordering::SeqCst) < times {
         sleep(Duration::from_millis(2)).await;
     }
     Ok(())

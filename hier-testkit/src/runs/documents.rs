@@ -22,6 +22,7 @@ cases!(super::Case, "documents":
     a_cron_that_cannot_be_fired_goes_on_or_is_disabled,
     the_end_of_a_run_is_kept_until_its_webhook_is_told,
     runs_without_an_end_or_a_webhook_tell_nobody,
+    one_that_cannot_be_read_holds_up_nobody,
 );
 
 async fn one_is_replaced_by_who_has_seen_it(store: Subject) -> Outcome {
@@ -222,4 +223,15 @@ async fn runs_without_an_end_or_a_webhook_tell_nobody(store: Subject) -> Outcome
     store.cancel_runs("c", &[cancelled.id], Cancel::Interrupt).await?;
     let told: Vec<_> = webhooks.all().await?.into_iter().map(|told| told.id).collect();
     same("cancelled before it began", &told, &vec![cancelled.id.to_string()])
+}
+
+async fn one_that_cannot_be_read_holds_up_nobody(store: Subject) -> Outcome {
+    for kind in ["cron", "webhook"] {
+        store.put_document(Document::new(kind, "broken", json!(7)), None).await?;
+    }
+    due_cron(&store, |_| {}).await?;
+    let run = store.create_run(with_webhook("t")).await?;
+    store.cancel_runs("t", &[run.id], Cancel::Interrupt).await?;
+    let due = Webhooks::of(&*store).due(SystemTime::now() + Duration::from_secs(60)).await?;
+    same("what is to be told", &due.iter().map(|due| &*due.id).collect::<Vec<_>>(), &vec![&*run.id.to_string()])
 }

@@ -8,12 +8,14 @@ use hier_core::Config;
 use hier_core::checkpoint::{Claim, WhenRunning};
 use hier_core::graph::{DynGraph, DynUpdates};
 use hier_core::runs::{
-    Cancel, EventQuery, Keeps, Request, RunLog, RunStatus, ThreadIndex, ThreadQuery, ThreadStatus, event_mode,
+    Cancel, EventQuery, Keeps, NewRun, NewThread, Request, RunLog, RunStatus, ThreadIndex, ThreadQuery, ThreadStatus,
+    event_mode,
 };
 use serde_json::{Value, json};
 use tokio::time::sleep;
+use uuid::Uuid;
 
-use super::desk::{Counts, LEASE, Working, desk, doing, has_entered, log, second_began};
+use super::desk::{Counts, LEASE, Working, desk, doing, first_began, has_entered, log, second_began};
 use super::kit::{Outcome, SHORT, add, cases, claim_for, ended, events, has_status, is, new, run, same, some, thread};
 use super::{Failure, Subject};
 
@@ -21,6 +23,9 @@ cases!(super::Case, "recovery":
     a_worker_that_stops_hands_its_runs_back,
     a_worker_that_dies_is_replaced,
     an_input_that_was_stored_is_not_given_again,
+    an_answer_that_was_stored_is_not_asked_for_again,
+    an_answer_at_a_checkpoint_is_not_given_again,
+    an_input_that_came_with_messages_is_not_given_again,
     a_poison_run_ends,
     nobody_needs_to_listen,
     a_joined_stream_is_the_stream,
@@ -83,6 +88,76 @@ async fn an_input_that_was_stored_is_not_given_again(store: Subject) -> Outcome 
     let ended = ended(&store, made.id).await?;
     same("the run", &(ended.status, ended.error.clone()), &(RunStatus::Success, None))?;
     same("the log", &log(&ended), &json!(["in", "first", "updated", "answered"]))?;
+    working.stop().await
+}
+
+/// Answers a question with this request, and kills the worker while the node that asked goes on.
+async fn killed_while_answering(store: &Subject, counts: &Arc<Counts>, answer: NewRun) -> Result<Uuid, Failure> {
+    counts.hangs.store(true, Ordering::SeqCst);
+    let began = counts.second.load(Ordering::SeqCst);
+    let dead = Working::start(store, counts, SHORT)?;
+    let made = store.create_run(answer).await?;
+    second_began(counts, began + 1).await?;
+    has_entered(store, made.id).await?;
+    dead.kill().await;
+    counts.hangs.store(false, Ordering::SeqCst);
+    Ok(made.id)
+}
+
+async fn an_answer_that_was_stored_is_not_asked_for_again(store: Subject) -> Outcome {
+    let counts = Arc::<Counts>::default();
+    let working = Working::start(&store, &counts, LEASE)?;
+    ended(&store, store.create_run(doing("t", "ask")).await?.id).await?;
+    working.stop().await?;
+    let mut answer = new("t");
+    answer.request = Request::command(json!({ "resume": "yes" }));
+    let made = killed_while_answering(&store, &counts, answer).await?;
+    let working = Working::start(&store, &counts, LEASE)?;
+    let ended = ended(&store, made).await?;
+    same("the run", &(ended.status, ended.error.clone()), &(RunStatus::Success, None))?;
+    same("the log", &log(&ended), &json!(["in", "first", "answered"]))?;
+    is(&store, "t", ThreadStatus::Idle).await?;
+    working.stop().await
+}
+
+async fn an_answer_at_a_checkpoint_is_not_given_again(store: Subject) -> Outcome {
+    let counts = Arc::<Counts>::default();
+    let working = Working::start(&store, &counts, LEASE)?;
+    ended(&store, store.create_run(doing("t", "ask")).await?.id).await?;
+    working.stop().await?;
+    let asked = some("the checkpoint that asked", store.get("t", "", None).await?)?;
+    let mut answer = new("t");
+    answer.request = Request::command(json!({ "resume": "yes" }));
+    answer.request.checkpoint = Some(asked.checkpoint.id);
+    let made = killed_while_answering(&store, &counts, answer).await?;
+    let working = Working::start(&store, &counts, LEASE)?;
+    let ended = ended(&store, made).await?;
+    same("the run", &(ended.status, ended.error.clone()), &(RunStatus::Success, None))?;
+    same("the log", &log(&ended), &json!(["in", "first", "answered"]))?;
+    working.stop().await
+}
+
+async fn an_input_that_came_with_messages_is_not_given_again(store: Subject) -> Outcome {
+    let counts = Arc::<Counts>::default();
+    let graph = desk(&counts)?.erase(|_| Ok(()));
+    store.create_thread(NewThread::new("t")).await?;
+    let saver = store.clone().as_checkpointer();
+    graph.send(saver, "t", Uuid::new_v4(), None, &json!("sent")).await.map_err(Failure::unexpected)?;
+    counts.first_hangs.store(true, Ordering::SeqCst);
+    let dead = Working::start(&store, &counts, SHORT)?;
+    let made = store.create_run(doing("t", "")).await?;
+    first_began(&counts, 1).await?;
+    // What is stored in the background is stored by then.
+    while store.get("t", "", None).await?.is_none() {
+        sleep(Duration::from_millis(2)).await;
+    }
+    dead.kill().await;
+    counts.first_hangs.store(false, Ordering::SeqCst);
+    let working = Working::start(&store, &counts, LEASE)?;
+    let ended = ended(&store, made.id).await?;
+    same("the run", &(ended.status, ended.error.clone()), &(RunStatus::Success, None))?;
+    same("the log", &log(&ended), &json!(["in", "sent", "first", "second"]))?;
+    same("what waits in the mailbox", &store.mail("t").await?.len(), &0)?;
     working.stop().await
 }
 

@@ -20,6 +20,7 @@ use super::Postgres;
 use super::delete::Change;
 use super::fault::Fault;
 use super::lease::millis;
+use super::mail::Mailbox;
 use super::session::{Session, Transaction, first, retrying};
 use super::store::{Owner, Stored, store};
 use super::text::{claimed_by, escape};
@@ -205,6 +206,8 @@ async fn record(
             }
         }
     }
+    let mailbox = Mailbox { session: tables.session, client: tables.client, thread: &lease.thread };
+    mailbox.change(&settlement.also, op).await?;
     let thread = tables.store(queue, op, now).await?;
     if ends {
         release(tables, lease).await?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use hier_core::async_trait;
-use hier_core::checkpoint::{Also, Checkpointer, Claim, Lease, WhenRunning, check};
+use hier_core::checkpoint::{Checkpointer, Claim, Lease, WhenRunning, check};
 use hier_core::runs::{
     Bell, Cancel, Claimed, Document, EventPage, EventQuery, IfExists, NewRun, NewThread, Queue, Run, RunClaim,
     RunQuery, RunStore, RunsError, Settlement, ThreadPatch, ThreadQuery, ThreadRow,
@@ -136,7 +136,7 @@ fn record(
     if let Err(error) = queue.settle(&mut settlement, now) {
         return Ok(Err(error));
     }
-    store::commit(tables.connection, &lease.thread, lease.token, batch, &Also::default())?;
+    store::commit(tables.connection, &lease.thread, lease.token, batch, &settlement.also)?;
     let thread = tables.store(queue, now)?;
     if ends {
         lease::release(tables.connection, lease)?;

@@ -145,11 +145,7 @@ impl MemorySaver {
     }
 
     /// Commits, and says whether the lease is still good even if there is nothing to store.
-    pub(crate) fn commit_now(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
-        self.commit_also_now(lease, records, &Also::default())
-    }
-
-    fn commit_also_now(&self, lease: &Lease, records: Vec<Record>, also: &Also) -> Result<(), SaverError> {
+    pub(crate) fn commit_also_now(&self, lease: &Lease, records: Vec<Record>, also: &Also) -> Result<(), SaverError> {
         for record in &records {
             check(record)?;
         }
@@ -245,7 +241,7 @@ impl Checkpointer for MemorySaver {
     }
 
     async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
-        self.commit_now(lease, records)
+        self.commit_also_now(lease, records, &Also::default())
     }
 
     async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use crate::checkpoint::{PendingWrite, SaverError, TaskWrites, slot};
 use crate::engine::attempt::stored;
 use crate::engine::attempt::stored::Failed;
-use crate::engine::log::task_log::TaskLog;
+use crate::engine::log::task_log::{Around, TaskLog};
 use crate::engine::program::{Done, Inbox, Run, Task};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::question::Question;
@@ -44,7 +44,7 @@ impl TaskLog {
             }
             _ => self.task(&task.run, writes).await?,
         }
-        self.nobody_elses(&task.run).await
+        Ok(())
     }
 
     /// A task waits for a time or a signal.
@@ -52,16 +52,7 @@ impl TaskLog {
         let Some(checkpoint) = run.base else { return Ok(()) };
         let writes = TaskWrites { checkpoint, task: run.task_id(), path: run.place(), writes };
         let due = asked.iter().filter_map(|question| question.due).min();
-        self.write_due(writes, due).await.map_err(unsaved)
-    }
-
-    /// The answer for whoever asks first has been taken by this task: it is no other's, whatever becomes of the task.
-    async fn nobody_elses<C>(&self, run: &Run<C>) -> Result<(), NodeError> {
-        let inbox = run.inbox.as_ref().filter(|inbox| inbox.taken.get().is_some());
-        let Some(anyone) = inbox.and_then(|inbox| inbox.anyone.as_ref()) else { return Ok(()) };
-        let writes = vec![stored::no_answer_for_anyone()];
-        let writes = TaskWrites { checkpoint: anyone.checkpoint, task: Uuid::nil(), path: "~".into(), writes };
-        self.write_in(&anyone.namespace, writes).await.map_err(unsaved)
+        self.write_due(writes, nobody_elses(run), due).await.map_err(unsaved)
     }
 
     /// A task has failed, and its handler takes over.
@@ -71,15 +62,25 @@ impl TaskLog {
         let asked = inbox.map_or(0, Inbox::answered);
         let mut writes = vec![failed(&Failed { message, handled: true, void, asked })?];
         writes.extend(took(inbox)?);
-        self.task(run, writes).await?;
-        self.nobody_elses(run).await
+        self.task(run, writes).await
     }
 
     async fn task<C>(&self, run: &Run<C>, writes: Vec<PendingWrite>) -> Result<(), NodeError> {
         let Some(checkpoint) = run.base else { return Ok(()) };
         let path = run.place();
-        self.write(TaskWrites { checkpoint, task: run.task_id(), path, writes }).await.map_err(unsaved)
+        let writes = TaskWrites { checkpoint, task: run.task_id(), path, writes };
+        self.write_with(writes, nobody_elses(run)).await.map_err(unsaved)
     }
+}
+
+/// The answer for whoever asks first, if this task has taken it: it is no other's, whatever becomes of the task. It is taken back where
+/// it waits in the commit that stores it with the task, so that nobody ever finds two.
+fn nobody_elses<C>(run: &Run<C>) -> Option<Around> {
+    let inbox = run.inbox.as_ref().filter(|inbox| inbox.taken.get().is_some())?;
+    let anyone = inbox.anyone.as_ref()?;
+    let writes = vec![stored::no_answer_for_anyone()];
+    let writes = TaskWrites { checkpoint: anyone.checkpoint, task: Uuid::nil(), path: "~".into(), writes };
+    Some(Around { namespace: anyone.namespace.clone(), writes })
 }
 
 /// Why a task failed. What it had done before and could not be applied stays void, and a question that was given a wrong

@@ -20,6 +20,18 @@ pub(crate) struct TaskLog {
     kept: Mutex<Option<Kept>>,
 }
 
+/// What belongs to a checkpoint of a graph, this one or one around it.
+pub(crate) struct Around {
+    pub(crate) namespace: Arc<str>,
+    pub(crate) writes: TaskWrites,
+}
+
+impl Around {
+    fn record(self) -> Record {
+        Record::Writes { namespace: self.namespace, writes: self.writes }
+    }
+}
+
 impl TaskLog {
     pub(crate) fn new(committer: Arc<Committer>, namespace: Arc<str>) -> Self {
         Self { committer, namespace, held: Mutex::default(), kept: Mutex::default() }
@@ -63,12 +75,22 @@ impl TaskLog {
         self.committer.commit_now(vec![self.record(writes)]).await
     }
 
-    /// Stores what belongs to a checkpoint in this namespace, of this graph or one around it: that one is stored already.
-    pub(crate) async fn write_in(&self, namespace: &Arc<str>, writes: TaskWrites) -> Result<(), SaverError> {
-        if *namespace == self.namespace {
-            return self.write(writes).await;
+    /// The same, with what belongs to a checkpoint of this graph or of one around it, which is stored already: both in one commit.
+    /// What is kept until the end of the run is stored after what belongs to a graph around this one.
+    pub(crate) async fn write_with(&self, writes: TaskWrites, around: Option<Around>) -> Result<(), SaverError> {
+        let Some(around) = around else { return self.write(writes).await };
+        if !self.holds() {
+            return self.committer.commit(vec![self.record(writes), around.record()]).await;
         }
-        self.committer.commit(vec![Record::Writes { namespace: namespace.clone(), writes }]).await
+        lock(&self.held).push(writes);
+        self.write_around(around).await
+    }
+
+    async fn write_around(&self, around: Around) -> Result<(), SaverError> {
+        if around.namespace == self.namespace {
+            return self.write(around.writes).await;
+        }
+        self.committer.commit(vec![around.record()]).await
     }
 
     /// As [`Self::write_now`], and takes a letter out of the thread's mailbox, if it is still there.
@@ -83,17 +105,22 @@ impl TaskLog {
         self.committer.commit_also(vec![self.record(writes)], Also::taking(taken)).await
     }
 
-    /// Stores that a task waits, and that the thread is due then.
-    pub(crate) async fn write_due(&self, writes: TaskWrites, due: Option<SystemTime>) -> Result<(), SaverError> {
+    /// Stores that a task waits, and that the thread is due then, as [`Self::write_with`].
+    pub(crate) async fn write_due(
+        &self,
+        writes: TaskWrites,
+        around: Option<Around>,
+        due: Option<SystemTime>,
+    ) -> Result<(), SaverError> {
         self.committer.waits();
-        let Some(at) = due else { return self.write(writes).await };
+        let Some(at) = due else { return self.write_with(writes, around).await };
         let due = DueChange::NoLaterThan { at, graph: self.committer.graph.clone() };
         if self.holds() {
-            lock(&self.held).push(writes);
             self.committer.hold(|also| also.due = Some(due));
-            return Ok(());
+            return self.write_with(writes, around).await;
         }
-        self.committer.commit_also(vec![self.record(writes)], Also::due(due)).await
+        let records = [self.record(writes)].into_iter().chain(around.map(Around::record));
+        self.committer.commit_also(records.collect(), Also::due(due)).await
     }
 
     pub(crate) fn record(&self, writes: TaskWrites) -> Record {

@@ -250,7 +250,7 @@ impl RunStore for MemoryRuns {
             let mut queue = tables.queue(&lease.thread)?;
             queue.settle(&mut settlement, now)?;
             self.saver.check_held(lease)?;
-            self.saver.commit_now(lease, settlement.records)?;
+            self.saver.commit_also_now(lease, settlement.records, &settlement.also)?;
             let undone = tables.store(queue, now);
             if ends {
                 Self::let_go(&mut tables, lease);
