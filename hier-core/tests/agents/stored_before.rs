@@ -53,16 +53,16 @@ async fn stored_without(later: &[&str], from: &MemorySaver, thread: &str) -> Mem
     let mut ids: Vec<Uuid> =
         from.list(ListQuery::thread(thread)).await.unwrap().iter().map(|listed| listed.checkpoint.id).collect();
     ids.sort_unstable();
-    let saver = MemorySaver::new();
-    let lease = saver.acquire(thread, Claim::default()).await.unwrap();
+    let copy = MemorySaver::new();
+    let lease = copy.acquire(thread, Claim::default()).await.unwrap();
     let mut before = None;
     for id in ids {
         let saved = from.get(thread, "", Some(id)).await.unwrap().unwrap();
-        saver.commit(&lease, without(later, &saved, before.as_ref())).await.unwrap();
+        copy.commit(&lease, without(later, &saved, before.as_ref())).await.unwrap();
         before = Some(saved);
     }
-    saver.release(&lease).await.unwrap();
-    saver
+    copy.release(&lease).await.unwrap();
+    copy
 }
 
 fn desk(layers: bool) -> CompiledGraph<BaseState, BaseContext> {
