@@ -14,7 +14,7 @@ use crate::support::{Desk, open};
 
 async fn as_user(desk: &Desk, token: &str, method: Method, path: &str, body: Value) -> (u16, Value) {
     let request =
-        desk.client.request(method, format!("{}{path}", desk.base)).bearer_auth(token).timeout(Duration::from_secs(20));
+        desk.client.request(method, format!("{}{path}", desk.base)).bearer_auth(token).timeout(Duration::from_secs(90));
     let response = request.json(&body).send().await.expect("an answer");
     let status = response.status().as_u16();
     (status, serde_json::from_str(&response.text().await.expect("a body")).unwrap_or_default())

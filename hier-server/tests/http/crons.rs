@@ -134,7 +134,7 @@ async fn ended(store: &MemoryRuns, count: usize) -> Vec<hier_core::runs::Run> {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), wait).await.expect("the runs of the cron")
+    tokio::time::timeout(Duration::from_secs(90), wait).await.expect("the runs of the cron")
 }
 
 #[tokio::test]

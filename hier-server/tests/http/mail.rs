@@ -110,7 +110,7 @@ async fn values_once(desk: &Desk, thread: &str, is: impl Fn(&Value) -> bool) -> 
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), wait).await.expect("the thread gets there")
+    tokio::time::timeout(Duration::from_secs(90), wait).await.expect("the thread gets there")
 }
 
 #[tokio::test]

@@ -83,11 +83,11 @@ async fn told_to_stop_it_hands_its_runs_back() {
     let id = process.0.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill").success());
     let stops = tokio::task::spawn_blocking(move || process.0.wait());
-    let status = tokio::time::timeout(Duration::from_secs(10), stops).await.expect("it stops").expect("a thread");
+    let status = tokio::time::timeout(Duration::from_secs(90), stops).await.expect("it stops").expect("a thread");
     assert!(status.expect("a status").success());
     let desk = open(server().database(&database)).await;
     // At once, and not when a lease of thirty seconds has run out.
-    let end = ended(&desk, &thread, &run, Duration::from_secs(15)).await;
+    let end = ended(&desk, &thread, &run, Duration::from_secs(25)).await;
     assert_eq!(end["log"], json!(["pre", "slept"]), "what was done before is not done again");
     let (_, row) = desk.get(&format!("/threads/{thread}/runs/{run}")).await;
     assert_eq!(row["status"], "success");

@@ -33,7 +33,7 @@ impl Line {
     async fn next(&mut self) -> Value {
         loop {
             let next =
-                tokio::time::timeout(Duration::from_secs(20), self.socket.next()).await.expect("a frame in time");
+                tokio::time::timeout(Duration::from_secs(90), self.socket.next()).await.expect("a frame in time");
             if let Message::Text(text) = next.expect("an open connection").expect("a frame") {
                 return serde_json::from_str(&text).expect("JSON");
             }
@@ -161,7 +161,7 @@ async fn a_connection_asks_who_it_is_and_ends_with_the_server() {
     let mut line = Line { socket, events: Vec::new() };
     line.subscribe(json!({ "channels": ["lifecycle"] })).await;
     desk.stop().await;
-    let ended = tokio::time::timeout(Duration::from_secs(20), async {
+    let ended = tokio::time::timeout(Duration::from_secs(90), async {
         while let Some(Ok(message)) = line.socket.next().await {
             if matches!(message, Message::Close(_)) {
                 break;

@@ -29,7 +29,7 @@ impl Desk {
 
     /// A request with a body.
     pub(crate) async fn send(&self, method: Method, path: &str, body: &Value) -> Response {
-        let request = self.client.request(method, format!("{}{path}", self.base)).timeout(Duration::from_secs(20));
+        let request = self.client.request(method, format!("{}{path}", self.base)).timeout(Duration::from_secs(90));
         let request = if body.is_null() { request } else { request.json(body) };
         request.send().await.expect("an answer")
     }
@@ -85,7 +85,7 @@ impl Desk {
                 text.push_str(std::str::from_utf8(&chunk).expect("text"));
             }
         };
-        tokio::time::timeout(Duration::from_secs(20), read).await.expect("the event comes")
+        tokio::time::timeout(Duration::from_secs(90), read).await.expect("the event comes")
     }
 }
 

@@ -10,8 +10,8 @@ use tokio::time::sleep;
 
 use super::Subject;
 use super::kit::{
-    LONG, Outcome, SHORT, add, cases, checkpoint, claim, claim_for, has_status, holds, is, new, run, same, some,
-    superseded,
+    LONG, Outcome, SHORT, add, cases, checkpoint, claim, claim_for, claim_when_due, has_status, holds, is, new, run,
+    same, some, superseded,
 };
 
 cases!(super::Case, "claims":
@@ -31,6 +31,9 @@ cases!(super::Case, "claims":
     a_deleted_thread_refuses_its_worker,
     the_end_is_stored_with_the_last_checkpoint_or_not_at_all,
 );
+
+/// Long enough to look at the store before it is over, also on a machine that has much to do.
+const WHILE: Duration = Duration::from_secs(4);
 
 async fn end(store: &Subject, claimed: &hier_core::runs::Claimed) -> Outcome {
     let end = RunEnd::new(claimed.run.id, RunStatus::Success);
@@ -93,7 +96,7 @@ async fn only_by_who_has_its_graph(store: Subject) -> Outcome {
 
 async fn a_delayed_run_begins_no_earlier(store: Subject) -> Outcome {
     let mut later = new("t");
-    later.after = Duration::from_millis(300);
+    later.after = WHILE;
     let later = store.create_run(later).await?;
     is(&store, "t", ThreadStatus::Busy).await?;
     same("before its time", &claim_for(&store, LONG).await?, &None)?;
@@ -103,8 +106,7 @@ async fn a_delayed_run_begins_no_earlier(store: Subject) -> Outcome {
     same("the one that is due", &first.run.id, &now.id)?;
     end(&store, &first).await?;
     same("still before its time", &claim_for(&store, LONG).await?, &None)?;
-    sleep(Duration::from_millis(350)).await;
-    same("at its time", &claim(&store).await?.run.id, &later.id)
+    same("at its time", &claim_when_due(&store).await?.run.id, &later.id)
 }
 
 /// Aegra 580: the reaper of dead workers' runs started a delayed one early.
@@ -125,10 +127,9 @@ async fn a_delayed_run_is_not_started_by_a_dead_workers_recovery(store: Subject)
 async fn a_dead_workers_run_goes_on_elsewhere(store: Subject) -> Outcome {
     let made = add(&store, "t").await?;
     add(&store, "t").await?;
-    let dead = some("the run", claim_for(&store, SHORT).await?)?;
+    let dead = some("the run", claim_for(&store, WHILE).await?)?;
     same("while the lease runs", &claim_for(&store, LONG).await?, &None)?;
-    sleep(SHORT * 2).await;
-    let again = claim(&store).await?;
+    let again = claim_when_due(&store).await?;
     same("the run", &again.run.id, &made.id)?;
     same("its attempt", &again.run.attempts, &2)?;
     holds("the token is greater", again.lease.token > dead.lease.token)
@@ -136,9 +137,10 @@ async fn a_dead_workers_run_goes_on_elsewhere(store: Subject) -> Outcome {
 
 async fn whoever_renews_keeps_its_run(store: Subject) -> Outcome {
     add(&store, "t").await?;
-    let claimed = some("the run", claim_for(&store, SHORT * 2).await?)?;
-    for _ in 0..8 {
-        sleep(SHORT / 2).await;
+    let claimed = some("the run", claim_for(&store, WHILE).await?)?;
+    // Longer, all in all, than the lease lasts.
+    for _ in 0..6 {
+        sleep(WHILE / 5).await;
         store.renew(&claimed.lease).await?;
         same("another claim", &claim_for(&store, LONG).await?, &None)?;
     }

@@ -68,8 +68,9 @@ pub(super) async fn second(task: &Task<DynState>, counts: &Counts) -> Result<Dyn
             return task.state().update(json!({ "answer": answer, "log": ["answered"] }));
         }
         // A wait that is short goes on in place: a question with a deadline does not.
-        "sleep" => {
-            let soon = SystemTime::now() + Duration::from_millis(300);
+        "sleep" | "sleep longer" => {
+            let time = if what == "sleep" { Duration::from_millis(300) } else { LONGER };
+            let soon = SystemTime::now() + time;
             let _: bool = task.run().interrupt(&"awake?").until(soon, true).await?;
         }
         "wait" => {
@@ -114,6 +115,9 @@ impl Working {
         let _ = self.task.await;
     }
 }
+
+/// How long it sleeps that is told to sleep longer: so long that its worker has stopped before.
+pub(super) const LONGER: Duration = Duration::from_secs(4);
 
 pub(super) const LEASE: Duration = Duration::from_secs(30);
 

@@ -17,7 +17,7 @@ pub(super) use crate::contract::{Outcome, cases, holds, same, some};
 
 /// A lease that does not run out while a case runs.
 pub(super) const LONG: Duration = Duration::from_secs(600);
-/// A lease that runs out soon.
+/// A lease that runs out soon: nothing is looked at before.
 pub(super) const SHORT: Duration = Duration::from_millis(150);
 
 /// A run of the graph `desk` on a thread, which is made if it is not there.
@@ -83,6 +83,16 @@ pub(super) fn superseded<T: Debug>(what: &str, result: &Result<T, RunsError>) ->
     match result {
         Err(RunsError::Saver(SaverError::Superseded { .. })) => Ok(()),
         other => Err(Failure(format!("{what}: {other:?} instead of `Superseded`"))),
+    }
+}
+
+/// Claims a run as soon as there is one to claim: one that is delayed, or whose worker is dead.
+pub(super) async fn claim_when_due(store: &Subject) -> Result<Claimed, Failure> {
+    loop {
+        if let Some(claimed) = claim_for(store, LONG).await? {
+            return Ok(claimed);
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use super::desk::{Counts, LEASE, Working, desk, doing, log};
+use super::desk::{Counts, LEASE, LONGER, Working, desk, doing, log};
 use super::kit::{Outcome, add, cases, ended, holds, is, same, some, thread};
 use super::{Failure, Subject};
 
@@ -120,13 +120,13 @@ async fn a_signal_for_nobody_adds_no_run(store: Subject) -> Outcome {
 async fn a_thread_that_is_busy_is_left_alone(store: Subject) -> Outcome {
     let counts = Arc::new(Counts::default());
     let working = Working::start(&store, &counts, LEASE)?;
-    let first = asleep(&store, "t", "sleep").await?;
+    let first = asleep(&store, "t", "sleep longer").await?;
     working.stop().await?;
     // A run that somebody has added, and that goes on when the time has come.
     let mut own = doing("t", "");
     own.request.input = json!(null);
     let own = store.create_run(own).await?;
-    sleep(Duration::from_millis(400)).await;
+    sleep(LONGER).await;
     let working = Working::start(&store, &counts, LEASE)?;
     let own = ended(&store, own.id).await?;
     same("what it did", &log(&own), &json!(["in", "first", "second"]))?;
