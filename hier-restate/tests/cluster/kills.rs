@@ -142,7 +142,7 @@ impl Workers {
             .spawn()
             .expect("a worker starts");
         self.running[worker] = Some(child);
-        for _ in 0..500 {
+        for _ in 0..9_000 {
             if TcpStream::connect(address).await.is_ok() {
                 self.alive.lock().unwrap().push(address.clone());
                 return;

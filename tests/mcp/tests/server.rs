@@ -268,6 +268,9 @@ async fn long_calls_are_tasks_that_ask_and_are_cancelled() {
     }
     ask("tasks/cancel", json!({"taskId": id})).await;
     until(&id, "cancelled").await;
+    while office.dropped.load(Ordering::SeqCst) == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     assert_eq!(office.dropped.load(Ordering::SeqCst), 1);
     // Who does not know tasks waits.
     let asked = call(&url, json!({"name": "book", "arguments": {"place": "Rome"}})).await;
