@@ -9,15 +9,19 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::checkpoint::{CodecError, MemorySaver, WhenRunning, codec};
+use crate::checkpoint::{CodecError, MemorySaver, Source, WhenRunning, codec};
 use crate::config::{Config, Durability};
+use crate::engine::StreamMode;
 use crate::engine::program::{Answers, Command, Input, Jump};
 use crate::error::RunError;
-use crate::graph::{DynCommand, DynInput};
+use crate::graph::{DynCommand, DynInput, DynSnapshot, DynTask};
+use crate::question::Question;
 use crate::state::{ChannelWrite, Values, Writes};
 pub use crate::turn::{Cut, FanOut, Part, Progress, Spread, Turn};
+use crate::worker::prepare;
 
 /// What of a configuration reaches another machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,6 +43,12 @@ pub struct Settings {
     metadata: Map<String, Value>,
     interrupt_before: Option<Vec<String>>,
     interrupt_after: Option<Vec<String>>,
+    /// What the graph's context is made of ([`RunContext`](crate::graph::RunContext)).
+    #[serde(default)]
+    pub context: Value,
+    /// The configuration's `configurable`, likewise.
+    #[serde(default)]
+    pub configurable: Map<String, Value>,
 }
 
 impl Settings {
@@ -56,7 +66,14 @@ impl Settings {
             metadata: config.metadata.clone(),
             interrupt_before: config.interrupt_before.clone(),
             interrupt_after: config.interrupt_after.clone(),
+            context: Value::Null,
+            configurable: Map::new(),
         }
+    }
+
+    /// The id of the run, if it is one of a server's ([`Config::run_id`]).
+    pub fn run_id(&self) -> Option<Uuid> {
+        Uuid::try_parse(self.metadata.get("run_id")?.as_str()?).ok()
     }
 
     /// The configuration.
@@ -72,6 +89,113 @@ impl Settings {
         config.interrupt_after.clone_from(&self.interrupt_after);
         config
     }
+}
+
+/// A thread at one moment, as it crosses between machines: a [`DynSnapshot`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Shot {
+    /// The channels that have a value, by name.
+    pub values: Value,
+    /// The nodes that run next.
+    pub next: Vec<String>,
+    /// The namespace.
+    pub namespace: String,
+    /// The checkpoint; none if nothing is stored.
+    pub checkpoint: Option<Uuid>,
+    /// The checkpoint that it follows.
+    pub parent: Option<Uuid>,
+    /// The superstep.
+    pub step: i64,
+    /// What made the checkpoint.
+    pub source: Option<Source>,
+    /// What was given with the run's configuration.
+    pub metadata: Map<String, Value>,
+    /// When the checkpoint was made.
+    #[serde(default)]
+    pub created_at: Option<SystemTime>,
+    /// The tasks of the step.
+    #[serde(default)]
+    pub tasks: Vec<ShotTask>,
+    /// What is asked.
+    pub questions: Vec<Question>,
+}
+
+/// A task of an open step, as it crosses: a [`DynTask`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ShotTask {
+    id: Uuid,
+    node: String,
+    send: Option<usize>,
+    result: Option<Value>,
+    error: Option<String>,
+    questions: Vec<Question>,
+    /// The namespace and the checkpoint that address the graph that the node runs.
+    state: Option<(String, Option<Uuid>)>,
+}
+
+impl From<DynSnapshot> for Shot {
+    fn from(snapshot: DynSnapshot) -> Self {
+        let task = |task: DynTask| ShotTask {
+            id: task.id,
+            node: task.node,
+            send: task.send,
+            result: task.result,
+            error: task.error,
+            questions: task.questions,
+            state: task.state.map(|config| (config.namespace, config.checkpoint)),
+        };
+        Self {
+            values: snapshot.values,
+            next: snapshot.next,
+            namespace: snapshot.config.namespace,
+            checkpoint: snapshot.checkpoint,
+            parent: snapshot.parent,
+            step: snapshot.step,
+            source: snapshot.source,
+            metadata: snapshot.metadata,
+            created_at: snapshot.created_at,
+            tasks: snapshot.tasks.into_iter().map(task).collect(),
+            questions: snapshot.questions,
+        }
+    }
+}
+
+impl Shot {
+    /// The thread at that moment.
+    pub fn snapshot(self, thread: &str) -> DynSnapshot {
+        let at = |namespace: String, checkpoint| {
+            let mut config = Config::thread(thread).namespace(namespace);
+            config.checkpoint = checkpoint;
+            config
+        };
+        let task = |task: ShotTask| DynTask {
+            id: task.id,
+            node: task.node,
+            send: task.send,
+            result: task.result,
+            error: task.error,
+            questions: task.questions,
+            state: task.state.map(|(namespace, checkpoint)| at(namespace, checkpoint)),
+        };
+        DynSnapshot {
+            values: self.values,
+            next: self.next,
+            config: at(self.namespace, self.checkpoint),
+            checkpoint: self.checkpoint,
+            parent: self.parent,
+            step: self.step,
+            source: self.source,
+            metadata: self.metadata,
+            created_at: self.created_at,
+            tasks: self.tasks.into_iter().map(task).collect(),
+            questions: self.questions,
+        }
+    }
+}
+
+/// Resolves when a run of this configuration is cancelled.
+pub fn cancellation(config: &Config) -> CancellationToken {
+    config.cancel.clone().unwrap_or_default()
 }
 
 /// Refuses what a run would refuse at once.
@@ -93,6 +217,16 @@ pub fn at(config: Config, now: SystemTime) -> Config {
 /// The name of an error for programs.
 pub fn kind(error: &RunError) -> &'static str {
     crate::worker::drive::kind(error)
+}
+
+/// The stream mode of this name.
+pub fn mode_of(name: &str) -> Option<StreamMode> {
+    prepare::mode_of(name)
+}
+
+/// The names of stream modes.
+pub fn mode_names(modes: &[StreamMode]) -> Vec<String> {
+    prepare::MODES.iter().filter(|(_, mode)| modes.contains(mode)).map(|(name, _)| (*name).to_owned()).collect()
 }
 
 /// A thread as bytes, with all that it needs to go on elsewhere; of its history the latest checkpoints, unless all is wanted.

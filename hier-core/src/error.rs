@@ -216,6 +216,14 @@ pub enum RunError {
         /// The reason, and how to mend it.
         reason: String,
     },
+    /// The run was done by another process, and failed there.
+    #[error("{message}")]
+    Elsewhere {
+        /// The name of the error for programs, as `NodeError`.
+        kind: String,
+        /// What was said there.
+        message: String,
+    },
     /// Tasks had to wait or to be spread over cores, and no tokio runtime was there, or it had been shut down.
     #[error(
         "graph `{graph}` must be run inside a tokio runtime that is not shut down: use `#[tokio::main]` or \

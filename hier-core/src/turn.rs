@@ -83,6 +83,8 @@ struct State {
     /// How many steps of several tasks are running, each around the next.
     wide: usize,
     stored: bool,
+    /// The step that is stored next was done elsewhere, and is only applied here.
+    applies: bool,
     cut: Option<Cut>,
 }
 
@@ -105,7 +107,8 @@ impl Turn {
 
     fn new(goes_on: bool, progress: Progress) -> Self {
         let (fan_out, part, clock, cut) = (None, None, None, None);
-        Self(Mutex::new(State { goes_on, progress, fan_out, part, clock, inside: true, wide: 0, stored: false, cut }))
+        let (inside, wide, stored, applies) = (true, 0, false, false);
+        Self(Mutex::new(State { goes_on, progress, fan_out, part, clock, inside, wide, stored, applies, cut }))
     }
 
     /// Ends before a step that is to be done elsewhere.
@@ -182,22 +185,28 @@ impl Turn {
         *state.progress.stops.entry(name).or_insert(stop)
     }
 
+    /// The step is applied, and none of its tasks runs in this turn: the step after it belongs to the turn, too.
+    pub(crate) fn applies(&self) {
+        lock(&self.0).applies = true;
+    }
+
     /// A superstep was stored. What ran inside it is over.
     pub(crate) fn stored(&self, namespace: &[String]) {
         let mut state = lock(&self.0);
-        state.stored = true;
+        state.stored |= !std::mem::take(&mut state.applies);
         let name = namespace.join("|");
         state.progress.stops.retain(|other, _| *other == name || !is_inside(other, &name));
     }
 
     /// Whether the turn ends before the next step of a graph.
     pub(crate) fn ends(&self, is_child: bool) -> bool {
-        let mut state = lock(&self.0);
-        let ends = state.stored && state.wide == 0 && (state.inside || !is_child);
-        if ends && state.cut.is_none() {
-            state.cut = Some(Cut::Stored);
-        }
-        ends
+        let state = lock(&self.0);
+        state.stored && state.wide == 0 && (state.inside || !is_child)
+    }
+
+    /// The turn ends with what was stored, unless it ends for another reason.
+    pub(crate) fn end(&self) {
+        lock(&self.0).cut.get_or_insert(Cut::Stored);
     }
 
     /// The part of this graph's open step that the turn does, if it is this graph's.

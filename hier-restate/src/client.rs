@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use hier_core::checkpoint::{Letter, ListQuery, Source, codec};
-use hier_core::drive::{self, Settings};
+use hier_core::drive::{self, Settings, Shot};
 use hier_core::graph::{DynInput, DynUpdates};
 use hier_core::{Config, Outcome, Question};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -16,7 +16,7 @@ use uuid::Uuid;
 use crate::error::{Error, Failure};
 use crate::host::millis;
 use crate::thread::Updated;
-use crate::wire::{Begin, Ended, HistoryQuery, Listener, Post, Read, Shot, UpdateState, run_service};
+use crate::wire::{Begin, Ended, HistoryQuery, Listener, Post, Read, UpdateState, run_service};
 
 const IN_PATHS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
@@ -165,7 +165,7 @@ fn told(status: StatusCode, said: &str) -> String {
 }
 
 /// The settings of a configuration, which has to name a thread.
-fn settings_of(config: &Config) -> Result<Settings, Error> {
+pub(crate) fn settings_of(config: &Config) -> Result<Settings, Error> {
     let settings = Settings::of(config);
     if settings.thread.is_empty() {
         return Err(Error::Input("the configuration names no thread: use `Config::thread(id)`".to_owned()));
@@ -184,16 +184,17 @@ impl RemoteGraph {
     ///
     /// The run is the cluster's from when it was accepted: dropping the future ends the waiting, not the run.
     pub async fn invoke(&self, input: DynInput, config: Config) -> Result<Outcome<Value>, Error> {
-        self.begin(input, &config, None).await
+        self.begin(Uuid::new_v4(), input, settings_of(&config)?, None).await
     }
 
+    /// Begins the run of this id and waits for its end; if it has begun, or has ended since yesterday, waits for that one.
     pub(crate) async fn begin(
         &self,
+        run: Uuid,
         input: DynInput,
-        config: &Config,
+        settings: Settings,
         listener: Option<Listener>,
     ) -> Result<Outcome<Value>, Error> {
-        let (settings, run) = (settings_of(config)?, Uuid::new_v4());
         let begin = Begin { run, asked: millis(SystemTime::now()), input, settings, awakeable: None, listener };
         let path = format!("{}/invoke", run_service(&self.name));
         let ended: Ended = self.client.call(&path, &begin, Some(run)).await?;
@@ -203,22 +204,30 @@ impl RemoteGraph {
     /// The state of a thread, or of the checkpoint that the configuration addresses.
     pub async fn state(&self, config: impl Into<Config>) -> Result<Snapshot, Error> {
         let settings = settings_of(&config.into())?;
+        Ok(self.shot(settings).await?.into())
+    }
+
+    pub(crate) async fn shot(&self, settings: Settings) -> Result<Shot, Error> {
         let mut shots = self.read(Read { settings, history: None }).await?;
         shots.pop().ok_or_else(|| Error::Input("the worker has answered without a state".to_owned()))
     }
 
     /// The states of a thread, newest first.
     pub async fn history(&self, config: impl Into<Config>, query: ListQuery) -> Result<Vec<Snapshot>, Error> {
-        let settings = settings_of(&config.into())?;
+        let shots = self.shots(settings_of(&config.into())?, query).await?;
+        Ok(shots.into_iter().map(Snapshot::from).collect())
+    }
+
+    pub(crate) async fn shots(&self, settings: Settings, query: ListQuery) -> Result<Vec<Shot>, Error> {
         let filter = query.filter.into_iter().collect();
         let history = Some(HistoryQuery { limit: query.limit, before: query.before, filter });
         self.read(Read { settings, history }).await
     }
 
-    async fn read(&self, read: Read) -> Result<Vec<Snapshot>, Error> {
+    async fn read(&self, read: Read) -> Result<Vec<Shot>, Error> {
         let path = self.path(&read.settings.thread, "read");
         let shots: Result<Vec<Shot>, Failure> = self.client.call(&path, &read, None).await?;
-        Ok(shots?.into_iter().map(Snapshot::from).collect())
+        Ok(shots?)
     }
 
     /// Changes a thread from outside its runs, and returns the configuration that addresses the new checkpoint.
@@ -266,9 +275,12 @@ impl RemoteGraph {
         let id = id.unwrap_or_else(Uuid::new_v4);
         let value =
             codec::encode(value).map_err(|error| Error::Input(format!("the message cannot be sent: {error}")))?;
-        let post = Post { letter: letter(id, value) };
-        let posted: Result<bool, Failure> =
-            self.client.call(&self.path(thread, "post"), &post, Some(Uuid::new_v4())).await?;
+        self.deliver(thread, letter(id, value)).await
+    }
+
+    pub(crate) async fn deliver(&self, thread: &str, letter: Letter) -> Result<bool, Error> {
+        let path = self.path(thread, "post");
+        let posted: Result<bool, Failure> = self.client.call(&path, &Post { letter }, Some(Uuid::new_v4())).await?;
         Ok(posted?)
     }
 
@@ -285,7 +297,7 @@ impl RemoteGraph {
 
 impl From<Shot> for Snapshot {
     fn from(shot: Shot) -> Self {
-        let Shot { values, next, namespace, checkpoint, parent, step, source, metadata, questions } = shot;
+        let Shot { values, next, namespace, checkpoint, parent, step, source, metadata, questions, .. } = shot;
         Self { values, next, checkpoint, parent, namespace, step, source, metadata, questions }
     }
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hier_core::checkpoint::{Checkpointer, DueQuery, ListQuery, MemorySaver, SaverError, codec};
-use hier_core::drive::{self, Cut, FanOut, Part, Progress, Spread, Turn};
-use hier_core::graph::{DynGraph, DynInput, DynRun, DynSnapshot, RunContext};
+use hier_core::drive::{self, Cut, FanOut, Part, Progress, Shot, Spread, Turn};
+use hier_core::graph::{DynGraph, DynInput, DynRun, RunContext};
 use hier_core::store::Store;
-use hier_core::{Outcome, RunError, StreamMode};
+use hier_core::{Outcome, RunError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ use crate::cache::Cache;
 use crate::error::Failure;
 use crate::log::{ThreadLog, rebuilt, replay};
 use crate::tell::Teller;
-use crate::wire::{At, Ended, Entry, HistoryQuery, Piece, Shot, Source, TaskCall, TaskDone, TaskEnd, UpdateState};
+use crate::wire::{At, Ended, Entry, HistoryQuery, Piece, Source, TaskCall, TaskDone, TaskEnd, UpdateState};
 
 /// Chooses the graph of a thread.
 pub(crate) type Choose = dyn Fn(&str) -> Option<Arc<dyn DynGraph>> + Send + Sync;
@@ -281,14 +281,15 @@ impl Host {
         let mut run = DynRun::new(input, config);
         run.saver = Some(saver);
         run.store.clone_from(&self.store);
-        run.context = RunContext::default();
+        run.context = RunContext::new(settings.context.clone());
+        run.context.configurable.clone_from(&settings.configurable);
         run.context.thread = Some(at.thread.clone());
         let teller = match &piece.listener {
             Some(listener) => Some(Teller::connect(listener, piece.turn, part.as_ref()).await),
             None => None,
         };
         if let (Some(teller), Some(listener)) = (&teller, &piece.listener) {
-            run.modes = listener.modes.iter().filter_map(|mode| mode_of(mode)).collect();
+            run.modes = listener.modes.iter().filter_map(|mode| drive::mode_of(mode)).collect();
             run.tell = Some(teller.tell());
         }
         let ended = graph.run(run).await;
@@ -396,23 +397,9 @@ impl Host {
             }
         };
         Ok(match found {
-            Ok(found) => Ok(found.into_iter().map(shot).collect()),
+            Ok(found) => Ok(found.into_iter().map(Shot::from).collect()),
             Err(error) => Err(self.refused(&error)?),
         })
-    }
-}
-
-fn shot(snapshot: DynSnapshot) -> Shot {
-    Shot {
-        values: snapshot.values,
-        next: snapshot.next,
-        namespace: snapshot.config.checkpoint_namespace().to_owned(),
-        checkpoint: snapshot.checkpoint,
-        parent: snapshot.parent,
-        step: snapshot.step,
-        source: snapshot.source,
-        metadata: snapshot.metadata,
-        questions: snapshot.questions,
     }
 }
 
@@ -446,17 +433,4 @@ impl TaskDone {
 pub(crate) fn millis(time: SystemTime) -> u64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn mode_of(name: &str) -> Option<StreamMode> {
-    Some(match name {
-        "values" => StreamMode::Values,
-        "updates" => StreamMode::Updates,
-        "custom" => StreamMode::Custom,
-        "tasks" => StreamMode::Tasks,
-        "debug" => StreamMode::Debug,
-        "messages" => StreamMode::Messages,
-        "checkpoints" => StreamMode::Checkpoints,
-        _ => return None,
-    })
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use hier_core::drive::Settings;
 use hier_core::graph::DynInput;
 use hier_core::runs::NewEvent;
 use hier_core::{Config, Outcome};
@@ -15,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-use crate::client::RemoteGraph;
+use crate::client::{RemoteGraph, settings_of};
 use crate::error::Error;
 use crate::tell::Line;
 use crate::wire::Listener;
@@ -67,7 +68,7 @@ impl RemoteStream {
             }
             tokio::select! {
                 biased;
-                told = self.told.recv() => return told,
+                Some(told) = self.told.recv() => return Some(told),
                 ended = &mut self.run => {
                     let gone = |error| Error::Input(format!("the call of the run has gone: {error}"));
                     self.ended = Some(ended.unwrap_or_else(|error| Err(gone(error))));
@@ -240,14 +241,32 @@ impl RemoteGraph {
         config: Config,
         modes: impl IntoIterator<Item = impl Into<String>>,
     ) -> RemoteStream {
+        let modes = modes.into_iter().map(Into::into).collect();
+        match settings_of(&config) {
+            Ok(settings) => self.stream_as(Uuid::new_v4(), hub, input, settings, modes),
+            Err(error) => {
+                let (told, run) = (mpsc::unbounded_channel().1, tokio::spawn(async { Err(error) }));
+                RemoteStream { told, run, hub: hub.clone(), token: Uuid::nil(), ended: None }
+            }
+        }
+    }
+
+    /// The same of the run with this id.
+    pub(crate) fn stream_as(
+        &self,
+        run: Uuid,
+        hub: &Hub,
+        input: DynInput,
+        settings: Settings,
+        modes: Vec<String>,
+    ) -> RemoteStream {
         let (sender, told) = mpsc::unbounded_channel();
         let token = Uuid::new_v4();
         let heard = Heard { told: sender, turn: 0, pieces: HashMap::new() };
         lock(&hub.0.runs).insert(token, Arc::new(Mutex::new(heard)));
-        let modes = modes.into_iter().map(Into::into).collect();
         let listener = Listener { address: hub.0.address.clone(), token, modes };
         let graph = self.clone();
-        let run = tokio::spawn(async move { graph.begin(input, &config, Some(listener)).await });
+        let run = tokio::spawn(async move { graph.begin(run, input, settings, Some(listener)).await });
         RemoteStream { told, run, hub: hub.clone(), token, ended: None }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use hier_core::checkpoint::WhenRunning;
-use hier_core::drive::{Part, Progress, Settings, Spread};
+use hier_core::drive::{Part, Progress, Settings, Shot, Spread};
 use hier_core::graph::DynInput;
 use restate_sdk::context::{DurableFuturesUnordered, RequestTarget};
 use restate_sdk::endpoint::ContextInternal;
@@ -15,8 +15,8 @@ use uuid::Uuid;
 use crate::error::Failure;
 use crate::host::{Answer, Done, End, Host, Kept, Work, millis};
 use crate::wire::{
-    At, Begin, Ended, Entry, Listener, Packed, Piece, Post, Read, Shot, Source, TaskCall, TaskDone, TaskEnd,
-    UpdateState, Wake, task_service,
+    At, Begin, Ended, Entry, Listener, Packed, Piece, Post, Read, Source, TaskCall, TaskDone, TaskEnd, UpdateState,
+    Wake, task_service,
 };
 
 const META: &str = "meta";
@@ -228,6 +228,8 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
                     return Ok(());
                 }
                 End::Spread(base, spread) => {
+                    // What is told of one step is told from that of the next by the turn.
+                    going.turn += 1;
                     let piece = going.piece();
                     match self.spread(&spread, base, &piece).await? {
                         Ok(stopped) => {

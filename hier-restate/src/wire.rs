@@ -1,10 +1,10 @@
 //! What crosses between client, Restate and workers. Everything is encoded as checkpoints are.
 
 use bytes::Bytes;
+use hier_core::Outcome;
 use hier_core::checkpoint::{Also, CodecError, Letter, Record, codec};
 use hier_core::drive::{Part, Progress, Settings};
 use hier_core::graph::{DynInput, DynUpdates};
-use hier_core::{Outcome, Question};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -109,20 +109,6 @@ pub(crate) struct HistoryQuery {
     pub(crate) limit: Option<usize>,
     pub(crate) before: Option<Uuid>,
     pub(crate) filter: Map<String, Value>,
-}
-
-/// A thread at one moment.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Shot {
-    pub(crate) values: Value,
-    pub(crate) next: Vec<String>,
-    pub(crate) namespace: String,
-    pub(crate) checkpoint: Option<Uuid>,
-    pub(crate) parent: Option<Uuid>,
-    pub(crate) step: i64,
-    pub(crate) source: Option<hier_core::checkpoint::Source>,
-    pub(crate) metadata: Map<String, Value>,
-    pub(crate) questions: Vec<Question>,
 }
 
 /// What a thread's log is loaded from.

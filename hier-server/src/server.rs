@@ -11,7 +11,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::{Extension, Router};
 use hier_core::CancellationToken;
-use hier_core::graph::{CompiledGraph, DynGraph};
+use hier_core::graph::{CompiledGraph, DynGraph, Runner};
 use hier_core::runs::{Assistants, NewAssistant, RunStore};
 use hier_core::state::Values;
 use hier_core::store::Store;
@@ -64,6 +64,7 @@ pub struct Server {
     webhooks: Webhooks,
     concurrency: usize,
     works: bool,
+    runner: Option<Box<dyn Runner>>,
     studio: Studio,
 }
 
@@ -105,6 +106,7 @@ impl Server {
             webhooks: Webhooks::new(),
             concurrency: 10,
             works: true,
+            runner: None,
             studio: Studio::Beside,
         }
     }
@@ -241,6 +243,14 @@ impl Server {
         self
     }
 
+    /// Hands all runs to somebody else: to a cluster, with `hier_restate::Runner`. This server keeps their rows and their events, and
+    /// waits for their ends; the threads are kept where the runs are. What is claimed here takes a place of
+    /// [`concurrency`](Self::concurrency) until it has ended, so that it says how many runs the cluster is given at once.
+    pub fn runner(mut self, runner: impl Runner) -> Self {
+        self.runner = Some(Box::new(runner));
+        self
+    }
+
     /// Serves no studio: the pages at `/studio`, which are there unless this is said.
     pub fn without_studio(mut self) -> Self {
         self.studio = Studio::Absent;
@@ -265,8 +275,12 @@ impl Server {
             (None, Some(url)) => Database::open(url).await?,
             (None, None) => Database::memory(),
         };
+        let mut graphs = std::mem::take(&mut self.graphs);
+        if let Some(runner) = &self.runner {
+            graphs.iter_mut().for_each(|(name, served)| served.graph = runner.graph(name, served.graph.clone()));
+        }
         let app = Arc::new(App {
-            graphs: std::mem::take(&mut self.graphs),
+            graphs,
             runs: database.runs,
             store: database.store,
             auth: self.auth.clone().unwrap_or_else(|| Arc::new(Open)),

@@ -59,6 +59,6 @@ pub const TABLE: &[Order] = &[
     order("hier_server::wire", "message mode question run row state"),
     order("hier_server::stream", "sse speech translate"),
     order("hier_server::v3", "spoken translate filter events commands socket"),
-    order("hier_restate", "error context wire cache log tell host thread service endpoint client stream"),
+    order("hier_restate", "error context wire cache log tell host thread service endpoint client stream runner"),
     order("hier_cli", "progress threads studio new graph main"),
 ];

@@ -22,7 +22,7 @@ pub use compiled::{Compiled, CompiledGraph, Graph, Parts};
 pub use due::{Driven, DueSweeper, SweepHandle};
 pub use dynamic::{
     DynCommand, DynGraph, DynInput, DynRun, DynSnapshot, DynTask, DynTell, DynUpdates, Erased, GraphSchemas,
-    RunContext, interrupts,
+    RunContext, Runner, interrupts,
 };
 pub use handler::{BoxFuture, Sent, SubgraphArgs};
 pub use input::{GraphInput, Whole};

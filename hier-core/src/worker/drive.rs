@@ -96,6 +96,9 @@ async fn attempt(
         ended = &mut working => return ended_by_itself(ended).map(Some),
         why = stopped => why,
     };
+    if why == Stop::Shutdown && graph.runs_elsewhere() {
+        return Ok(None);
+    }
     // A run that was cancelled returns when its last task is gone. Until then the lease is kept.
     cancel.cancel();
     let ended = tokio::select! {
@@ -140,6 +143,7 @@ fn ended_by_itself(ended: Ended) -> Result<Ending, RunsError> {
                 let place = format!("node `{node}` of graph `{graph}`");
                 Ok(Ending::Failed(Failure::new(error.name(), error.to_string()).at(place)))
             }
+            RunError::Elsewhere { kind, message } => Ok(Ending::Failed(Failure::new(kind.clone(), message.clone()))),
             root => Ok(Ending::Failed(Failure::new(kind(root), error.to_string()))),
         },
     }

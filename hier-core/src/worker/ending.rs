@@ -43,6 +43,12 @@ pub(super) async fn settle(shared: &Shared, run: &Run, log: &RunLog, ending: End
     };
     index.config = Some(run.request.config.clone());
     log.settle(Some(index), Some(end)).await?;
+    if run.temporary
+        && let Some(graph) = shared.graphs.get(&run.graph)
+        && let Err(error) = graph.forget(&run.thread).await
+    {
+        tracing::warn!(thread = run.thread, %error, "a thread that was made for one run is not forgotten where it is kept");
+    }
     if let Some(ended) = &shared.ended
         && let Ok(Some(run)) = shared.store.run(run.id).await
     {

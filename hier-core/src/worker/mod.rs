@@ -39,7 +39,7 @@
 pub(crate) mod drive;
 mod due;
 mod ending;
-mod prepare;
+pub(crate) mod prepare;
 mod watch;
 
 use std::collections::BTreeMap;

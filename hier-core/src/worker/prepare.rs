@@ -118,16 +118,18 @@ fn every(graph: &dyn DynGraph, nodes: &[String]) -> Vec<String> {
     nodes.to_vec()
 }
 
+/// The modes of the engine by name.
+pub(crate) const MODES: [(&str, StreamMode); 7] = [
+    ("values", StreamMode::Values),
+    ("updates", StreamMode::Updates),
+    ("custom", StreamMode::Custom),
+    ("tasks", StreamMode::Tasks),
+    ("debug", StreamMode::Debug),
+    ("messages", StreamMode::Messages),
+    ("checkpoints", StreamMode::Checkpoints),
+];
+
 /// The mode of the engine behind the name of one; names that only a server knows have none.
-fn mode_of(name: &str) -> Option<StreamMode> {
-    Some(match name {
-        "values" => StreamMode::Values,
-        "updates" => StreamMode::Updates,
-        "custom" => StreamMode::Custom,
-        "tasks" => StreamMode::Tasks,
-        "debug" => StreamMode::Debug,
-        "messages" => StreamMode::Messages,
-        "checkpoints" => StreamMode::Checkpoints,
-        _ => return None,
-    })
+pub(crate) fn mode_of(name: &str) -> Option<StreamMode> {
+    MODES.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode)
 }

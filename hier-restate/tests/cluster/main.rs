@@ -4,6 +4,7 @@ mod conformance;
 mod kills;
 mod limits;
 mod runs;
+mod served;
 mod speed;
 mod support;
 mod versions;

@@ -19,7 +19,7 @@ use crate::app::{Caller, matches};
 use crate::auth::{Action, Resource};
 use crate::body::{Body, MaybeBody};
 use crate::error::{ApiError, ApiResult};
-use crate::fault::{refused, saver};
+use crate::fault::{self, refused, saver};
 use crate::wire::message;
 use crate::wire::row::{select, thread};
 
@@ -114,9 +114,19 @@ pub(crate) async fn patch(
     Ok(Json(thread(&caller.app.runs.update_thread(&row.id, patch).await.map_err(refused)?)))
 }
 
+/// Deletes a thread, here and where its graph keeps it. False if there was none.
+async fn remove(caller: &Caller, row: &ThreadRow) -> ApiResult<bool> {
+    let removed = caller.app.runs.remove_thread(&row.id).await.map_err(refused)?;
+    let graph = row.metadata.get("graph_id").and_then(Value::as_str);
+    if let Some(served) = graph.and_then(|name| caller.app.graphs.get(name)) {
+        served.graph.forget(&row.id).await.map_err(|error| fault::graph(&error))?;
+    }
+    Ok(removed)
+}
+
 pub(crate) async fn delete(caller: Caller, Path(id): Path<String>) -> ApiResult<StatusCode> {
     let row = caller.thread(&id, Action::Delete).await?;
-    caller.app.runs.remove_thread(&row.id).await.map_err(refused)?;
+    remove(&caller, &row).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -245,7 +255,7 @@ pub(crate) async fn prune(caller: Caller, Body(body): Body<PruneBody>) -> ApiRes
         let Ok(row) = caller.thread(&thread.to_string(), Action::Delete).await else { continue };
         match body.strategy {
             PruneStrategy::Delete => {
-                pruned += u64::from(caller.app.runs.remove_thread(&row.id).await.map_err(refused)?);
+                pruned += u64::from(remove(&caller, &row).await?);
             }
             PruneStrategy::KeepLatest => {
                 let prune = Prune { threads: Some(vec![row.id]), strategy: Strategy::KeepLatest, older_than: None };

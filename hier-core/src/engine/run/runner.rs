@@ -246,7 +246,11 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         {
             return Some(self.break_at(StopReason::Before(self.next())));
         }
-        if self.turn().is_some_and(|turn| turn.ends(self.is_child())) {
+        if let Some(turn) = self.turn().filter(|turn| turn.ends(self.is_child())) {
+            // What is to be done elsewhere is known already: no turn is needed to find it.
+            if self.resumed.is_some() || !self.hands_out(turn) {
+                turn.end();
+            }
             return Some(End::Stopped(StopReason::Drained(END_OF_TURN.to_owned())));
         }
         self.drained().map(|reason| End::Stopped(StopReason::Drained(reason)))

@@ -81,12 +81,29 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         }
         if let (Some(_), Some(turn)) = (&part, &turn) {
             turn.part_done();
+            if count == 0 {
+                turn.applies();
+            }
         }
         let concluded = self.conclude(results.into_iter().map(|(_, result)| result));
         if let Err(RunError::Reduce { .. } | RunError::Conflict { .. }) = &concluded {
             self.void(&keys, &slots).await?;
         }
         concluded
+    }
+
+    /// Whether the next step, of which nothing has been done, is to be done elsewhere.
+    pub(super) fn hands_out(&self, turn: &Turn) -> bool {
+        if self.journal.is_none() || self.position.single().is_some() {
+            return false;
+        }
+        let step = self.position.step(self.step);
+        // What is wrong with the step is said by the turn that begins it.
+        if self.check_calls(&step).is_err() || !self.spreads(turn, &step.keys().collect::<Vec<_>>(), None) {
+            return false;
+        }
+        self.tell_started(&step);
+        true
     }
 
     /// What is known of the tasks of a step that is taken up again.

@@ -68,6 +68,18 @@ pub trait DynGraph: Send + Sync + 'static {
         vec![self.spec().name.to_string()]
     }
 
+    /// Whether its runs go on elsewhere when this process ends: then one that is dropped is not cancelled, and who runs the graph again
+    /// with the same input and run id waits for the run that is going, or is told how it ended.
+    fn runs_elsewhere(&self) -> bool {
+        false
+    }
+
+    /// Forgets a thread that is kept elsewhere than in the saver, which has forgotten it.
+    async fn forget(&self, thread: &str) -> Result<(), RunError> {
+        let _ = thread;
+        Ok(())
+    }
+
     /// The channel that takes messages from outside its runs, if it has one.
     fn inbox(&self) -> Option<&str> {
         None
@@ -99,6 +111,12 @@ pub trait DynGraph: Send + Sync + 'static {
         let _ = (saver, thread, now, again);
         Ok(false)
     }
+}
+
+/// Hands the runs of graphs to somebody else than this process: to a cluster. `hier-server` takes one, and `hier-restate` has one.
+pub trait Runner: Send + Sync + 'static {
+    /// The graph that stands for this one, and runs elsewhere under this name.
+    fn graph(&self, name: &str, graph: Arc<dyn DynGraph>) -> Arc<dyn DynGraph>;
 }
 
 /// What a graph's types look like: JSON Schemas. None where nothing is known.
