@@ -117,6 +117,13 @@ impl Transaction {
         &self.0
     }
 
+    /// Ends it as if it had not been.
+    pub(crate) async fn undo(self) -> Result<(), Fault> {
+        self.0.batch("rollback").await?;
+        self.0.end();
+        Ok(())
+    }
+
     /// Commits if all went well.
     pub(crate) async fn end<T>(self, result: Result<T, Fault>) -> Result<T, Fault> {
         let ended = self.0.batch(if result.is_ok() { "commit" } else { "rollback" }).await;

@@ -123,32 +123,30 @@ impl Change<'_> {
 
     /// Deletes a thread with everything, and whoever holds it is superseded.
     pub(super) async fn delete_thread(self, thread: &str) -> Result<(), Fault> {
-        let key = self.hold(thread).await?;
-        self.delete_mail(&[escape(thread).into_owned()]).await?;
-        match key {
-            Some(key) => self.delete_keys(&[key]).await,
-            None => Ok(()),
-        }
+        self.delete_threads(&[escape(thread).into_owned()]).await
+    }
+
+    /// Deletes the threads with these names, as they are stored.
+    pub(super) async fn delete_threads(self, names: &[String]) -> Result<(), Fault> {
+        let sql = "select key from {s}.threads where name = any($1) order by name for update";
+        let keys = keys(&self.run(sql, &[(&names, Type::TEXT_ARRAY)]).await?)?;
+        self.delete_mail(names).await?;
+        if keys.is_empty() { Ok(()) } else { self.delete_keys(&keys).await }
     }
 
     /// Forgets what was sent to threads, and when they are due.
     async fn delete_mail(self, threads: &[String]) -> Result<(), Fault> {
-        for sql in ["delete from {s}.mail where thread = any($1)", "delete from {s}.due where thread = any($1)"] {
-            self.run(sql, &[(&threads, Type::TEXT_ARRAY)]).await?;
-        }
-        Ok(())
+        let sql =
+            "with mail as (delete from {s}.mail where thread = any($1)) delete from {s}.due where thread = any($1)";
+        self.run(sql, &[(&threads, Type::TEXT_ARRAY)]).await.map(|_| ())
     }
 
     async fn delete_keys(self, keys: &[i64]) -> Result<(), Fault> {
-        for sql in [
-            "delete from {s}.checkpoints where thread = any($1)",
-            "delete from {s}.pieces where thread = any($1)",
-            "delete from {s}.writes where thread = any($1)",
-            "delete from {s}.threads where key = any($1)",
-        ] {
-            self.run(sql, &[(&keys, Type::INT8_ARRAY)]).await?;
-        }
-        Ok(())
+        let sql = "with checkpoints as (delete from {s}.checkpoints where thread = any($1)),
+                pieces as (delete from {s}.pieces where thread = any($1)),
+                writes as (delete from {s}.writes where thread = any($1))
+            delete from {s}.threads where key = any($1)";
+        self.run(sql, &[(&keys, Type::INT8_ARRAY)]).await.map(|_| ())
     }
 
     /// Deletes the threads whose time has passed, and returns how many those were. Also forgets those that have nothing.

@@ -6,6 +6,7 @@ mod delete;
 pub(crate) mod fault;
 mod lease;
 mod mail;
+mod migrations;
 mod options;
 mod queue;
 mod read;
@@ -69,6 +70,12 @@ struct Inner {
     vault: Vault,
     queue: Arc<Queue>,
     turns: Arc<Turns>,
+    /// Changes of the runs of a thread.
+    changes: Arc<Turns>,
+    /// Threads with their runs as they were last stored.
+    known: runs::known::Known,
+    /// What other processes are to be told.
+    news: runs::tell::News,
     /// Wakes those of this process that wait for a thread.
     released: Notify,
     /// Wakes those of this process that wait for runs and events.
@@ -105,6 +112,9 @@ impl Postgres {
             vault: options.vault.of_a_database(),
             queue,
             turns,
+            changes: Arc::default(),
+            known: runs::known::Known::default(),
+            news: runs::tell::News::default(),
             released: Notify::new(),
             bell: Arc::default(),
             ear: OnceLock::new(),

@@ -15,9 +15,10 @@ use super::address::{Address, Roots, unusable};
 use super::client::Client;
 pub(crate) use super::client::{Parameter, Transaction};
 use super::fault::Fault;
+use super::migrations::MIGRATIONS;
 use super::options::PostgresOptions;
 use super::runs::listen::Line;
-use super::statements::{MIGRATIONS, Statements};
+use super::statements::Statements;
 
 /// At most so much of [`PostgresOptions::retry_for`] is spent on the first connection, where the URL may be wrong.
 const CONNECTING: Duration = Duration::from_secs(5);
@@ -46,8 +47,8 @@ pub(crate) struct Session {
     /// Whether connections keep what they have prepared, as far as is known: behind a pooler that gives each transaction
     /// another one, they do not.
     prepares: AtomicBool,
-    /// Tells the statement that this process prepares from those of others.
-    tag: String,
+    /// Tells what this process prepares and notifies of from what others do.
+    pub(super) tag: String,
     /// The statement that commits, on the condition of the tag.
     commit: String,
 }

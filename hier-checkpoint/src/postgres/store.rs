@@ -13,7 +13,7 @@ use crate::rows::Batch;
 
 /// The rows of a batch, a list for each column.
 #[derive(Default)]
-struct Columns<'a> {
+pub(super) struct Columns<'a> {
     bases: Bases<'a>,
     checkpoints: Checkpoints<'a>,
     pieces: Pieces<'a>,
@@ -57,7 +57,7 @@ struct Writes<'a> {
 }
 
 impl<'a> Columns<'a> {
-    fn of(batch: &'a Batch) -> Self {
+    pub(super) fn of(batch: &'a Batch) -> Self {
         let mut columns = Self::default();
         for row in &batch.bases {
             columns.bases.namespace.push(escape(&row.namespace));
@@ -87,6 +87,31 @@ impl<'a> Columns<'a> {
         }
         columns
     }
+
+    /// What the statements that store them take, in their order.
+    pub(super) fn parameters(&self) -> [Parameter<'_>; 18] {
+        let Self { bases: b, checkpoints: c, pieces: p, writes: w } = self;
+        [
+            (&b.namespace, Type::TEXT_ARRAY),
+            (&b.channel, Type::TEXT_ARRAY),
+            (&b.version, Type::UUID_ARRAY),
+            (&c.namespace, Type::TEXT_ARRAY),
+            (&c.id, Type::UUID_ARRAY),
+            (&c.body, Type::BYTEA_ARRAY),
+            (&p.namespace, Type::TEXT_ARRAY),
+            (&p.channel, Type::TEXT_ARRAY),
+            (&p.version, Type::UUID_ARRAY),
+            (&p.base, Type::UUID_ARRAY),
+            (&p.value, Type::BYTEA_ARRAY),
+            (&w.namespace, Type::TEXT_ARRAY),
+            (&w.checkpoint, Type::UUID_ARRAY),
+            (&w.task, Type::UUID_ARRAY),
+            (&w.slot, Type::INT4_ARRAY),
+            (&w.path, Type::TEXT_ARRAY),
+            (&w.channel, Type::TEXT_ARRAY),
+            (&w.value, Type::BYTEA_ARRAY),
+        ]
+    }
 }
 
 /// Which thread a batch is for.
@@ -114,34 +139,12 @@ pub(super) async fn store(
     batch: &Batch,
 ) -> Result<Stored, Fault> {
     let columns = Columns::of(batch);
-    let Columns { bases: b, checkpoints: c, pieces: p, writes: w } = &columns;
     let (name, token, key) = match owner {
         Owner::Held(name, token) => (Some(escape(name)), i64::try_from(*token).unwrap_or(-1), None),
         Owner::Unclaimed(key) => (None, 0, Some(*key)),
     };
-    let with: [Parameter<'_>; 21] = [
-        (&name, Type::TEXT),
-        (&token, Type::INT8),
-        (&key, Type::INT8),
-        (&b.namespace, Type::TEXT_ARRAY),
-        (&b.channel, Type::TEXT_ARRAY),
-        (&b.version, Type::UUID_ARRAY),
-        (&c.namespace, Type::TEXT_ARRAY),
-        (&c.id, Type::UUID_ARRAY),
-        (&c.body, Type::BYTEA_ARRAY),
-        (&p.namespace, Type::TEXT_ARRAY),
-        (&p.channel, Type::TEXT_ARRAY),
-        (&p.version, Type::UUID_ARRAY),
-        (&p.base, Type::UUID_ARRAY),
-        (&p.value, Type::BYTEA_ARRAY),
-        (&w.namespace, Type::TEXT_ARRAY),
-        (&w.checkpoint, Type::UUID_ARRAY),
-        (&w.task, Type::UUID_ARRAY),
-        (&w.slot, Type::INT4_ARRAY),
-        (&w.path, Type::TEXT_ARRAY),
-        (&w.channel, Type::TEXT_ARRAY),
-        (&w.value, Type::BYTEA_ARRAY),
-    ];
+    let thread: [Parameter<'_>; 3] = [(&name, Type::TEXT), (&token, Type::INT8), (&key, Type::INT8)];
+    let with: Vec<Parameter<'_>> = thread.into_iter().chain(columns.parameters()).collect();
     let rows = if client.is_in_transaction() {
         // Which an attempt that fails would end.
         session.query(client, &session.statements.commit, &with).await?

@@ -111,6 +111,8 @@ struct State {
     holds_answers: AtomicBool,
     held: Notify,
     goes_on: Notify,
+    /// How many statements, or groups of them that were sent as one, the server has done.
+    round_trips: AtomicUsize,
 }
 
 impl Road {
@@ -148,6 +150,11 @@ impl Road {
         self.state.silent_before.store(usize::MAX, Ordering::SeqCst);
     }
 
+    /// How often somebody has asked the server for something and had an answer since this was last asked.
+    pub(crate) fn round_trips(&self) -> usize {
+        self.state.round_trips.swap(0, Ordering::SeqCst)
+    }
+
     /// From now on answers wait.
     pub(crate) fn hold_answers(&self) {
         self.state.holds_answers.store(true, Ordering::SeqCst);
@@ -165,8 +172,31 @@ impl Road {
     }
 }
 
+/// The messages of a server in what it sends, however that is cut.
+#[derive(Default)]
+struct Messages(Vec<u8>);
+
+impl Messages {
+    /// How many of these bytes' messages say that the server is ready for the next statement.
+    fn ready(&mut self, bytes: &[u8]) -> usize {
+        self.0.extend_from_slice(bytes);
+        let (mut at, mut ready) = (0, 0);
+        while let Some(&[kind, a, b, c, d]) = self.0.get(at..at + 5) {
+            let end = at + 1 + u32::from_be_bytes([a, b, c, d]) as usize;
+            if end > self.0.len() {
+                break;
+            }
+            ready += usize::from(kind == b'Z');
+            at = end;
+        }
+        self.0.drain(..at);
+        ready
+    }
+}
+
 async fn carry(mut client: TcpStream, mut server: TcpStream, number: usize, state: Arc<State>) {
     let (mut asks, mut answers) = (vec![0; 65_536], vec![0; 65_536]);
+    let mut messages = Messages::default();
     loop {
         if number < state.silent_before.load(Ordering::SeqCst) {
             // Both ends stay open.
@@ -183,6 +213,7 @@ async fn carry(mut client: TcpStream, mut server: TcpStream, number: usize, stat
                 if length == 0 || state.loses_answer.swap(false, Ordering::SeqCst) {
                     return;
                 }
+                state.round_trips.fetch_add(messages.ready(&answers[..length]), Ordering::SeqCst);
                 let goes_on = state.goes_on.notified();
                 if state.holds_answers.load(Ordering::SeqCst) {
                     state.held.notify_one();

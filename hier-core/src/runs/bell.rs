@@ -11,7 +11,28 @@ use crate::sync::{Mutex, lock};
 #[derive(Debug)]
 pub struct Bell {
     runs: watch::Sender<u64>,
-    threads: Mutex<HashMap<Arc<str>, watch::Sender<u64>>>,
+    threads: Mutex<HashMap<Arc<str>, Thread>>,
+}
+
+/// Who listens to a thread.
+#[derive(Debug)]
+struct Thread {
+    all: watch::Sender<u64>,
+    ends: watch::Sender<u64>,
+}
+
+impl Thread {
+    fn new() -> Self {
+        Self { all: watch::Sender::new(0), ends: watch::Sender::new(0) }
+    }
+
+    fn is_heard(&self) -> bool {
+        self.all.receiver_count() + self.ends.receiver_count() > 0
+    }
+}
+
+fn ring(sender: &watch::Sender<u64>) {
+    sender.send_modify(|rung| *rung = rung.wrapping_add(1));
 }
 
 impl Default for Bell {
@@ -28,26 +49,47 @@ impl Bell {
 
     /// Listens for a change of a thread: its status, its runs, its events.
     pub fn thread(&self, id: &str) -> Listener {
+        self.listen(id, |thread| thread.all.subscribe())
+    }
+
+    /// Listens for the ends of the runs of a thread, and hears little else.
+    pub fn ends(&self, id: &str) -> Listener {
+        self.listen(id, |thread| thread.ends.subscribe())
+    }
+
+    fn listen(&self, id: &str, to: impl FnOnce(&Thread) -> watch::Receiver<u64>) -> Listener {
         let mut threads = lock(&self.threads);
         match threads.get(id) {
-            Some(sender) => Listener(sender.subscribe()),
-            None => Listener(threads.entry(Arc::from(id)).or_insert_with(|| watch::Sender::new(0)).subscribe()),
+            Some(thread) => Listener(to(thread)),
+            None => Listener(to(threads.entry(Arc::from(id)).or_insert_with(Thread::new))),
         }
     }
 
     /// There may be a run to claim.
     pub fn ring_runs(&self) {
-        self.runs.send_modify(|rung| *rung = rung.wrapping_add(1));
+        ring(&self.runs);
     }
 
     /// Something of this thread has changed.
     pub fn ring_thread(&self, id: &str) {
+        self.ring_those(id, |thread| {
+            ring(&thread.all);
+            ring(&thread.ends);
+        });
+    }
+
+    /// Something of this thread has changed, and no run of it has ended.
+    pub fn ring_events(&self, id: &str) {
+        self.ring_those(id, |thread| ring(&thread.all));
+    }
+
+    fn ring_those(&self, id: &str, with: impl FnOnce(&Thread)) {
         let mut threads = lock(&self.threads);
-        if let Some(sender) = threads.get(id) {
-            if sender.receiver_count() == 0 {
-                threads.remove(id);
+        if let Some(thread) = threads.get(id) {
+            if thread.is_heard() {
+                with(thread);
             } else {
-                sender.send_modify(|rung| *rung = rung.wrapping_add(1));
+                threads.remove(id);
             }
         }
     }
@@ -55,9 +97,10 @@ impl Bell {
     /// Anything may have changed: what other processes tell was lost for a while.
     pub fn ring_all(&self) {
         self.ring_runs();
-        lock(&self.threads).retain(|_, sender| {
-            sender.send_modify(|rung| *rung = rung.wrapping_add(1));
-            sender.receiver_count() > 0
+        lock(&self.threads).retain(|_, thread| {
+            ring(&thread.all);
+            ring(&thread.ends);
+            thread.is_heard()
         });
     }
 }

@@ -58,6 +58,11 @@ impl Queue {
         &self.thread
     }
 
+    /// The runs of the thread that have not ended, by their numbers.
+    pub fn live(&self) -> &[Run] {
+        &self.live
+    }
+
     /// The thread, and what is to be stored beside it.
     pub fn changed(mut self) -> (ThreadRow, Change) {
         self.thread.status = if self.live.is_empty() { self.thread.settled } else { ThreadStatus::Busy };

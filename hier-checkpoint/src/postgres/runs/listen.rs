@@ -9,10 +9,12 @@ use hier_core::runs::Bell;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Notification};
+use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls};
 
 use super::super::address::Roots;
-use super::super::text::unescape;
+use super::super::session::Session;
+use super::channel;
+use super::tell::hear as hear_notice;
 
 /// How long to wait before the server is reached again. Meanwhile whoever waits looks now and then.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -36,12 +38,13 @@ impl Drop for Ear {
 
 impl Ear {
     /// Begins to listen, if there is a runtime.
-    pub(super) fn open(line: Arc<Line>, channel: String, bell: Arc<Bell>) -> Option<Self> {
+    pub(super) fn open(line: Arc<Line>, session: &Session, bell: Arc<Bell>) -> Option<Self> {
         let runtime = Handle::try_current().ok()?;
+        let (channel, tag) = (channel(session), session.tag.clone());
         Some(Self(runtime.spawn(async move {
             loop {
                 // A pooler may refuse it: then looking now and then is all there is.
-                let _ = listen(&line, &channel, &bell).await;
+                let _ = listen(&line, (&channel, &tag), &bell).await;
                 tokio::time::sleep(PAUSE).await;
             }
         })))
@@ -49,7 +52,7 @@ impl Ear {
 }
 
 /// Listens until the connection is lost.
-async fn listen(line: &Line, channel: &str, bell: &Bell) -> Result<(), tokio_postgres::Error> {
+async fn listen(line: &Line, channel: (&str, &str), bell: &Bell) -> Result<(), tokio_postgres::Error> {
     #[cfg(feature = "tls")]
     if let Some(roots) = &line.roots {
         // It could be made when the pool was.
@@ -64,7 +67,7 @@ async fn listen(line: &Line, channel: &str, bell: &Bell) -> Result<(), tokio_pos
 async fn hear<S, T>(
     client: Client,
     mut connection: Connection<S, T>,
-    channel: &str,
+    (channel, tag): (&str, &str),
     bell: &Bell,
 ) -> Result<(), tokio_postgres::Error>
 where
@@ -87,21 +90,10 @@ where
             connection.poll_message(context)
         });
         match message.await {
-            Some(Ok(AsyncMessage::Notification(notification))) => ring(&notification, bell),
+            Some(Ok(AsyncMessage::Notification(notification))) => hear_notice(notification.payload(), tag, bell),
             Some(Ok(_)) => {}
             Some(Err(error)) => return Err(error),
             None => return Ok(()),
-        }
-    }
-}
-
-/// A thread has changed; without its name (which was too long) it may be any.
-fn ring(notification: &Notification, bell: &Bell) {
-    match notification.payload() {
-        "" => bell.ring_all(),
-        thread => {
-            bell.ring_thread(&unescape(thread));
-            bell.ring_runs();
         }
     }
 }

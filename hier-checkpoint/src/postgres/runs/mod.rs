@@ -1,17 +1,21 @@
 //! Runs in Postgres, beside the checkpoints.
 
+mod change;
+pub(super) mod known;
 pub(super) mod listen;
+mod store;
 pub(super) mod tables;
+pub(super) mod tell;
 mod upkeep;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use hier_core::async_trait;
-use hier_core::checkpoint::{Checkpointer, Lease, check};
+use hier_core::checkpoint::{Checkpointer, Lease, SaverError, check};
 use hier_core::runs::{
     Bell, Cancel, Claimed, Document, EventPage, EventQuery, IfExists, NewRun, NewThread, Queue, Run, RunClaim,
-    RunQuery, RunStore, RunsError, Settlement, ThreadPatch, ThreadQuery, ThreadRow,
+    RunQuery, RunStatus, RunStore, RunsError, Settlement, ThreadPatch, ThreadQuery, ThreadRow,
 };
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -20,14 +24,15 @@ use super::Postgres;
 use super::delete::Change;
 use super::fault::Fault;
 use super::lease::millis;
-use super::mail::Mailbox;
-use super::session::{Session, Transaction, first, retrying};
-use super::store::{Owner, Stored, store};
-use super::text::{claimed_by, escape};
+use super::session::{Session, Transaction, retrying};
+use super::text::claimed_by;
 use crate::rows::Batch;
 use crate::run_rows::{micros, no_thread, superseded};
+use change::{Answer, Beside, Seen};
 use listen::Ear;
-use tables::{Loaded, Tables};
+use store::{Asked, Changed};
+use tables::Tables;
+use upkeep::EXPIRED;
 
 /// What comes of something that may be refused. A refusal is no fault: nothing was changed before it.
 type Decided<T> = Result<Result<T, RunsError>, Fault>;
@@ -71,164 +76,92 @@ impl Postgres {
         thread: &str,
         work: impl Fn(&mut Queue, SystemTime) -> Result<T, RunsError> + Send + Sync,
     ) -> Result<(Option<T>, ThreadRow), RunsError> {
-        let op = Uuid::new_v4();
-        let changed: Result<(Option<T>, ThreadRow), RunsError> = in_transaction!(self, tables => {
-            let Some(Loaded { mut queue, now, is_done }) = tables.load(thread, op).await? else {
-                return Ok(Err(no_thread(thread)));
-            };
-            if is_done {
-                return Ok(Ok((None, queue.thread().clone())));
-            }
-            match work(&mut queue, now) {
-                Ok(result) => Ok(Ok((Some(result), tables.store(queue, op, now).await?))),
-                Err(error) => Ok(Err(error)),
-            }
-        })?;
-        self.ring(thread);
-        changed
+        let decide = |seen: &Seen| {
+            let mut queue = seen.queue().ok_or_else(|| no_thread(thread))?;
+            let result = work(&mut queue, seen.now)?;
+            Ok(Some((queue, result)))
+        };
+        let changed = self.change(Asked::of(thread), decide).await?;
+        self.ring(thread, true);
+        match changed {
+            Changed::Stored { result, thread, .. } => Ok((Some(result), *thread)),
+            Changed::Before(seen) => seen.thread.map(|(found, _)| (None, found)).ok_or_else(|| no_thread(thread)),
+            Changed::Nothing | Changed::Refused(_) => Err(no_thread(thread)),
+        }
     }
 
-    fn ring(&self, thread: &str) {
-        self.0.bell.ring_thread(thread);
-        self.0.bell.ring_runs();
+    /// Tells who waits that a thread has changed, and whether there may be a run to claim.
+    fn ring(&self, thread: &str, runs: bool) {
+        if runs {
+            self.0.bell.ring_thread(thread);
+            self.0.bell.ring_runs();
+        } else {
+            self.0.bell.ring_events(thread);
+        }
+        self.tell(thread, runs);
     }
 
     /// Deletes the threads whose time has passed.
-    pub(super) async fn sweep_runs(&self) -> Result<u64, hier_core::checkpoint::SaverError> {
-        let expired = look!(self, tables => tables.expired().await)?;
-        for thread in &expired {
-            in_transaction!(self, tables => tables.remove(thread).await)?;
+    pub(super) async fn sweep_runs(&self) -> Result<u64, SaverError> {
+        let mut count = 0;
+        loop {
+            let expired = look!(self, tables => tables.expired().await)?;
+            in_transaction!(self, tables => tables.remove(&expired).await)?;
+            count += expired.len();
+            if expired.len() < EXPIRED {
+                return Ok(count as u64);
+            }
         }
-        Ok(expired.len() as u64)
     }
-}
 
-/// Whether the lease is still held: neither taken over nor released. Until the end of the transaction it stays so.
-async fn is_held(tables: &Tables<'_>, lease: &Lease) -> Result<bool, Fault> {
-    let (name, token) = (escape(&lease.thread), i64::try_from(lease.token).unwrap_or(-1));
-    let sql = "select 1 from {s}.threads where name = $1 and token = $2 and holder is not null for no key update";
-    Ok(!tables.query(sql, &[(&name, Type::TEXT), (&token, Type::INT8)]).await?.is_empty())
-}
-
-async fn release(tables: &Tables<'_>, lease: &Lease) -> Result<(), Fault> {
-    let (name, token) = (escape(&lease.thread), i64::try_from(lease.token).unwrap_or(-1));
-    let release = &tables.session.statements.release;
-    tables.session.query(tables.client, release, &[(&name, Type::TEXT), (&token, Type::INT8)]).await.map(|_| ())
-}
-
-async fn create_run(tables: &Tables<'_>, run: &NewRun, id: Uuid, op: Uuid) -> Decided<Run> {
-    let mut loaded = tables.load(&run.thread, op).await?;
-    if let Some(found) = tables.run(id).await? {
-        let is_mine = loaded.is_some_and(|loaded| loaded.is_done);
-        return Ok(if is_mine { Ok(found) } else { Err(RunsError::Exists { kind: "run", id: id.to_string() }) });
-    }
-    if let Some(document) = &run.document
-        && !tables.hold_document(document).await?
-    {
-        return Ok(Err(RunsError::Stale { kind: document.kind.clone(), id: document.id.clone() }));
-    }
-    if loaded.is_none() {
-        match Queue::thread_for(run, tables.now().await?) {
-            Ok(thread) => tables.make_thread(&thread).await?,
-            Err(error) => return Ok(Err(error)),
+    /// Claims a run of this thread, if that can be done now.
+    async fn claim_of(&self, thread: &str, seen: Option<Seen>, asked: &RunClaim) -> Result<Option<Claimed>, RunsError> {
+        let graphs = asked.graphs.as_deref();
+        let holder = claimed_by(&asked.holder);
+        let decide = |seen: &Seen| {
+            let Some(mut queue) = seen.queue() else { return Ok(None) };
+            Ok(queue.start(graphs, seen.now).map(|run| (queue, run)))
         };
-        loaded = tables.load(&run.thread, op).await?;
+        let beside = Beside { claim: Some((&holder, millis(asked.lasts))), ..Beside::default() };
+        match self.change(Asked { beside, known: seen, ..Asked::of(thread) }, decide).await? {
+            Changed::Stored { result, token, .. } => {
+                Ok(Some(Claimed::new(result, Lease::new(thread, token, asked.lasts))))
+            }
+            Changed::Before(seen) => {
+                // It was claimed, and the answer was lost.
+                let token = look!(self, tables => tables.token_of(thread, &holder).await)?;
+                let running =
+                    seen.thread.and_then(|(_, live)| live.into_iter().find(|run| run.status == RunStatus::Running));
+                Ok(token.zip(running).map(|(token, run)| Claimed::new(run, Lease::new(thread, token, asked.lasts))))
+            }
+            Changed::Nothing | Changed::Refused(_) => Ok(None),
+        }
     }
-    let Some(Loaded { mut queue, now, .. }) = loaded else { return Ok(Err(no_thread(&run.thread))) };
+}
+
+/// Adds a run to what is there.
+fn add(seen: &Seen, run: &NewRun, id: Uuid) -> Result<Option<(Queue, Run)>, RunsError> {
+    if seen.there.is_some() {
+        return Err(RunsError::Exists { kind: "run", id: id.to_string() });
+    }
+    let mut queue = match seen.queue() {
+        Some(queue) => queue,
+        None => Queue::new(Queue::thread_for(run, seen.now)?, Vec::new()),
+    };
     let mut new = run.clone();
     new.id = Some(id);
-    match queue.add(new, tables.next_number().await?, now) {
-        Ok(added) => {
-            if let Some(document) = &run.document {
-                tables.put_document(document, Some(document.revision)).await?;
-            }
-            tables.store(queue, op, now).await?;
-            Ok(Ok(added))
+    let added = queue.add(new, seen.number, seen.now)?;
+    Ok(Some((queue, added)))
+}
+
+fn refused(answer: &Answer, thread: &str, document: Option<&Document>) -> RunsError {
+    match (answer, document) {
+        (Answer::Stale, Some(document)) => RunsError::Stale { kind: document.kind.clone(), id: document.id.clone() },
+        (Answer::Lacks(channel, version), _) => {
+            SaverError::Gone { thread: thread.to_owned(), channel: channel.clone(), version: *version }.into()
         }
-        Err(error) => Ok(Err(error)),
+        _ => superseded(thread),
     }
-}
-
-/// Claims a run of this thread, if that can be done now.
-async fn claim(tables: &Tables<'_>, thread: &str, asked: &RunClaim, op: Uuid) -> Result<Option<Claimed>, Fault> {
-    let graphs = asked.graphs.as_deref();
-    let Some(Loaded { mut queue, now, .. }) = tables.load_if_free(thread, op).await? else { return Ok(None) };
-    if queue.head(graphs, now).is_none() {
-        return Ok(None);
-    }
-    let (name, holder, lasts) = (escape(thread), claimed_by(&asked.holder), millis(asked.lasts));
-    let (lives, take_over) = (None::<i64>, false);
-    let with = [
-        (&name as _, Type::TEXT),
-        (&holder as _, Type::TEXT),
-        (&lasts as _, Type::INT8),
-        (&lives as _, Type::INT8),
-        (&take_over as _, Type::BOOL),
-    ];
-    let claimed = tables.session.query(tables.client, &tables.session.statements.claim, &with).await?;
-    if claimed.is_empty() {
-        return Ok(None);
-    }
-    let token = u64::try_from(first::<i64>(&claimed)?).unwrap_or_default();
-    let Some(run) = queue.start(graphs, now) else { return Ok(None) };
-    tables.store(queue, op, now).await?;
-    Ok(Some(Claimed::new(run, Lease::new(thread, token, asked.lasts))))
-}
-
-async fn record(
-    tables: &Tables<'_>,
-    lease: &Lease,
-    mut settlement: Settlement,
-    batch: &Batch,
-    op: Uuid,
-) -> Decided<u64> {
-    let Some(Loaded { mut queue, now, is_done }) = tables.load(&lease.thread, op).await? else {
-        return Ok(Err(no_thread(&lease.thread)));
-    };
-    if is_done {
-        return Ok(Ok(queue.thread().last_event));
-    }
-    if !is_held(tables, lease).await? {
-        return Ok(Err(superseded(&lease.thread)));
-    }
-    let ends = settlement.end.is_some();
-    if let Err(error) = queue.settle(&mut settlement, now) {
-        return Ok(Err(error));
-    }
-    if !settlement.records.is_empty() {
-        let owner = Owner::Held(&lease.thread, lease.token);
-        match store(tables.session, tables.client, &owner, batch).await? {
-            Stored::Done => {}
-            Stored::NotHeld => return Ok(Err(superseded(&lease.thread))),
-            Stored::Lacks(channel, version) => {
-                let (thread, channel) = (lease.thread.to_string(), channel.to_string());
-                return Ok(Err(hier_core::checkpoint::SaverError::Gone { thread, channel, version }.into()));
-            }
-        }
-    }
-    let mailbox = Mailbox { session: tables.session, client: tables.client, thread: &lease.thread };
-    mailbox.change(&settlement.also, op).await?;
-    let thread = tables.store(queue, op, now).await?;
-    if ends {
-        release(tables, lease).await?;
-    }
-    Ok(Ok(thread.last_event))
-}
-
-async fn hand_back(tables: &Tables<'_>, lease: &Lease, run: Uuid, op: Uuid) -> Decided<()> {
-    let Some(Loaded { mut queue, now, is_done }) = tables.load(&lease.thread, op).await? else {
-        return Ok(Err(no_thread(&lease.thread)));
-    };
-    if is_done {
-        return Ok(Ok(()));
-    }
-    if !is_held(tables, lease).await? {
-        return Ok(Err(superseded(&lease.thread)));
-    }
-    queue.hand_back(run, now);
-    tables.store(queue, op, now).await?;
-    release(tables, lease).await?;
-    Ok(Ok(()))
 }
 
 async fn clone_thread(tables: &Tables<'_>, from: &str, to: &str) -> Decided<ThreadRow> {
@@ -280,10 +213,11 @@ impl RunStore for Postgres {
     }
 
     async fn remove_thread(&self, id: &str) -> Result<bool, RunsError> {
-        let removed = in_transaction!(self, tables => tables.remove(id).await)?;
+        let thread = [id.to_owned()];
+        let removed = in_transaction!(self, tables => tables.remove(&thread).await)?;
         self.0.released.notify_waiters();
-        self.ring(id);
-        Ok(removed)
+        self.ring(id, true);
+        Ok(removed > 0)
     }
 
     async fn clone_thread(&self, from: &str, to: &str) -> Result<ThreadRow, RunsError> {
@@ -292,10 +226,17 @@ impl RunStore for Postgres {
 
     async fn create_run(&self, run: NewRun) -> Result<Run, RunsError> {
         // One id for all attempts, so that it is added once.
-        let (id, op) = (run.id.unwrap_or_else(Uuid::new_v4), Uuid::new_v4());
-        let made = in_transaction!(self, tables => create_run(&tables, &run, id, op).await)?;
-        self.ring(&run.thread);
-        made
+        let id = run.id.unwrap_or_else(Uuid::new_v4);
+        let beside = Beside { document: run.document.as_ref(), ..Beside::default() };
+        let asked = Asked { beside, new: Some(id), ..Asked::of(&run.thread) };
+        let made = self.change(asked, |seen| add(seen, &run, id)).await?;
+        self.ring(&run.thread, true);
+        match made {
+            Changed::Stored { result, .. } => Ok(result),
+            Changed::Before(seen) => seen.there.ok_or_else(|| no_thread(&run.thread)),
+            Changed::Refused(answer) => Err(refused(&answer, &run.thread, run.document.as_ref())),
+            Changed::Nothing => Err(no_thread(&run.thread)),
+        }
     }
 
     async fn run(&self, id: Uuid) -> Result<Option<Run>, RunsError> {
@@ -333,12 +274,13 @@ impl RunStore for Postgres {
     }
 
     async fn claim_run(&self, asked: RunClaim) -> Result<Option<Claimed>, RunsError> {
-        // Looked at first without a transaction: most that look find nothing.
-        for thread in look!(self, tables => tables.ready(asked.graphs.as_deref()).await)? {
-            let op = Uuid::new_v4();
-            let claimed = in_transaction!(self, tables => claim(&tables, &thread, &asked, op).await)?;
+        let found = look!(self, tables => tables.waiting(asked.graphs.as_deref()).await)?;
+        let Some((threads, first)) = found else { return Ok(None) };
+        let mut first = Some(first);
+        for thread in threads {
+            let claimed = self.claim_of(&thread, first.take(), &asked).await?;
             if claimed.is_some() {
-                self.0.bell.ring_thread(&thread);
+                self.ring(&thread, false);
                 return Ok(claimed);
             }
         }
@@ -348,25 +290,48 @@ impl RunStore for Postgres {
     async fn record(&self, lease: &Lease, mut settlement: Settlement) -> Result<u64, RunsError> {
         settlement.records.iter().try_for_each(check)?;
         self.ready().await?;
-        let (op, ends) = (Uuid::new_v4(), settlement.end.is_some());
-        let mut batch = Batch::of(&self.0.vault, &lease.thread, settlement.records.clone())?;
+        let (thread, ends) = (&*lease.thread, settlement.end.is_some());
+        let mut batch = Batch::of(&self.0.vault, thread, settlement.records.clone())?;
         batch.settle();
         // That there are some is all that is asked of them further on.
         settlement.records.truncate(1);
-        let last = in_transaction!(self, tables => record(&tables, lease, settlement.clone(), &batch, op).await)??;
-        self.0.bell.ring_thread(&lease.thread);
+        let decide = |seen: &Seen| {
+            let mut queue = seen.queue().ok_or_else(|| no_thread(thread))?;
+            queue.settle(&mut settlement.clone(), seen.now)?;
+            Ok(Some((queue, ())))
+        };
+        let also = Some(settlement.also.clone()).filter(|also| !also.is_empty());
+        let beside =
+            Beside { lease: Some(lease), ends, records: Some(&batch), also: also.as_ref(), ..Beside::default() };
+        let known = self.0.known.take(thread);
+        let last = match self.change(Asked { beside, known, ..Asked::of(thread) }, decide).await? {
+            Changed::Stored { thread, .. } => thread.last_event,
+            Changed::Before(seen) => seen.thread.map_or(0, |(thread, _)| thread.last_event),
+            Changed::Refused(answer) => return Err(refused(&answer, thread, None)),
+            Changed::Nothing => return Err(superseded(thread)),
+        };
         if ends {
+            self.0.known.take(thread);
             self.0.released.notify_waiters();
-            self.0.bell.ring_runs();
         }
+        self.ring(thread, ends);
         Ok(last)
     }
 
     async fn hand_back(&self, lease: &Lease, run: Uuid) -> Result<(), RunsError> {
-        let op = Uuid::new_v4();
-        in_transaction!(self, tables => hand_back(&tables, lease, run, op).await)??;
+        let thread = &*lease.thread;
+        let decide = |seen: &Seen| {
+            let mut queue = seen.queue().ok_or_else(|| no_thread(thread))?;
+            queue.hand_back(run, seen.now);
+            Ok(Some((queue, ())))
+        };
+        let beside = Beside { lease: Some(lease), ends: true, ..Beside::default() };
+        if let Changed::Refused(answer) = self.change(Asked { beside, ..Asked::of(thread) }, decide).await? {
+            return Err(refused(&answer, thread, None));
+        }
+        self.0.known.take(thread);
         self.0.released.notify_waiters();
-        self.ring(&lease.thread);
+        self.ring(thread, true);
         Ok(())
     }
 
@@ -405,7 +370,7 @@ impl RunStore for Postgres {
     fn bell(&self) -> &Bell {
         let inner = &self.0;
         if inner.ear.get().is_none()
-            && let Some(ear) = Ear::open(inner.session.line.clone(), channel(&inner.session), inner.bell.clone())
+            && let Some(ear) = Ear::open(inner.session.line.clone(), &inner.session, inner.bell.clone())
         {
             // Of two that come at once, one is dropped.
             let _ = inner.ear.set(ear);

@@ -3,7 +3,6 @@
 use hier_core::runs::{Document, ThreadRow};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
-#[cfg(feature = "encryption")]
 use uuid::Uuid;
 
 use super::super::delete;
@@ -13,6 +12,9 @@ use super::tables::{NOW, Tables};
 use crate::run_rows::{DOCUMENTS, THREADS, document_key, integer, number, open, seal};
 #[cfg(feature = "encryption")]
 use crate::run_rows::{EVENTS, RUNS, VALUES, event_key};
+
+/// How many threads are deleted together.
+pub(super) const EXPIRED: usize = 100;
 
 impl Tables<'_> {
     /// The threads that have events from before this time.
@@ -37,8 +39,9 @@ impl Tables<'_> {
             found.gone_events = found.gone_events.max(number(last));
             found.event_bytes = found.event_bytes.saturating_sub(number(bytes));
             let body = seal(self.vault, THREADS, thread, &found)?;
-            let sql = "update {s}.run_threads set body = $2 where name = $1";
-            self.query(sql, &[(&name, Type::TEXT), (&body, Type::BYTEA)]).await?;
+            // Whoever has read it before reads it again.
+            let (sql, op) = ("update {s}.run_threads set body = $2, op = $3 where name = $1", Uuid::new_v4());
+            self.query(sql, &[(&name, Type::TEXT), (&body, Type::BYTEA), (&op, Type::UUID)]).await?;
         }
         Ok(number(count))
     }
@@ -49,21 +52,26 @@ impl Tables<'_> {
         Ok(self.query(sql, &[(&cutoff, Type::INT8)]).await?.len() as u64)
     }
 
-    /// Deletes what the runs know of a thread, and its checkpoints. False if it is none of theirs.
-    pub(super) async fn remove(&self, thread: &str) -> Result<bool, Fault> {
-        let name = escape(thread);
-        let with = [(&name as _, Type::TEXT)];
-        let removed = self.query("delete from {s}.run_threads where name = $1 returning 1", &with).await?;
-        self.query("delete from {s}.runs where thread = $1", &with).await?;
-        self.query("delete from {s}.events where thread = $1", &with).await?;
+    /// Deletes what the runs know of these threads, and their checkpoints. How many were theirs.
+    pub(super) async fn remove(&self, threads: &[String]) -> Result<u64, Fault> {
+        let mut names: Vec<String> = threads.iter().map(|thread| escape(thread).into_owned()).collect();
+        // Always in the same order, so that two who delete do not wait for each other.
+        names.sort_unstable();
+        let with = [(&names as _, Type::TEXT_ARRAY)];
+        self.query("select 1 from {s}.run_threads where name = any($1) order by name for update", &with).await?;
+        let removed = self.query("delete from {s}.run_threads where name = any($1) returning 1", &with).await?;
+        let sql = "with gone as (delete from {s}.runs where thread = any($1))
+            delete from {s}.events where thread = any($1)";
+        self.query(sql, &with).await?;
         let change = delete::Change { session: self.session, client: self.client, vault: self.vault };
-        change.delete_thread(thread).await?;
-        Ok(!removed.is_empty())
+        change.delete_threads(&names).await?;
+        Ok(removed.len() as u64)
     }
 
-    /// The threads whose time has passed.
+    /// The threads whose time has passed; of many, some.
     pub(super) async fn expired(&self) -> Result<Vec<String>, Fault> {
-        let rows = self.query(&format!("select name from {{s}}.run_threads where expires < {NOW}"), &[]).await?;
+        let sql = format!("select name from {{s}}.run_threads where expires < {NOW} limit {EXPIRED}");
+        let rows = self.query(&sql, &[]).await?;
         rows.iter().map(|row| Ok(unescape(row.try_get(0)?).to_string())).collect()
     }
 
@@ -78,14 +86,6 @@ impl Tables<'_> {
             Ok(Document::new(kind, &*id, value).revision(number(row.try_get(1)?)))
         };
         rows.iter().map(read).collect()
-    }
-
-    /// Whether this revision of a document is the latest; until the end of the transaction nobody else changes it.
-    pub(super) async fn hold_document(&self, document: &Document) -> Result<bool, Fault> {
-        let (kind, id, revision) = (escape(&document.kind), escape(&document.id), integer(document.revision));
-        let sql = "select 1 from {s}.documents where kind = $1 and id = $2 and revision = $3 for update";
-        let with = [(&kind as _, Type::TEXT), (&id as _, Type::TEXT), (&revision as _, Type::INT8)];
-        Ok(!self.query(sql, &with).await?.is_empty())
     }
 
     pub(super) async fn put_document(&self, document: &Document, replaces: Option<u64>) -> Result<bool, Fault> {

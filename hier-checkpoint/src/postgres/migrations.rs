@@ -1,0 +1,357 @@
+//! The tables and the functions of the database, as they came about.
+
+/// Each brings the tables to the next version; `{s}` is the schema.
+pub(super) const MIGRATIONS: &[&str] = &[
+    r#"
+    create sequence {s}.tokens;
+    create table {s}.threads (
+        key bigint generated always as identity primary key,
+        name text collate "C" not null unique,
+        token bigint not null,
+        holder text,
+        leased_until timestamptz,
+        time_to_live bigint,
+        expires timestamptz
+    );
+    create index threads_expire on {s}.threads (expires) where expires is not null;
+    create table {s}.checkpoints (
+        thread bigint not null,
+        namespace text collate "C" not null,
+        id uuid not null,
+        body bytea not null,
+        primary key (thread, namespace, id)
+    );
+    create table {s}.pieces (
+        thread bigint not null,
+        namespace text collate "C" not null,
+        channel text collate "C" not null,
+        version uuid not null,
+        base uuid,
+        value bytea not null,
+        primary key (thread, namespace, channel, version)
+    );
+    create table {s}.writes (
+        thread bigint not null,
+        namespace text collate "C" not null,
+        checkpoint uuid not null,
+        task uuid not null,
+        slot integer not null,
+        path text not null,
+        channel text not null,
+        value bytea not null,
+        primary key (thread, namespace, checkpoint, task, slot)
+    );
+
+    -- Stores rows for whoever holds the thread, and says whether that is so. With a key instead of a name: for a thread that
+    -- has never been claimed. A function, since its statements are planned once for a connection, whoever uses it.
+    create function {s}.commit(
+        my_name text, my_token bigint, my_key bigint,
+        c_namespace text[], c_id uuid[], c_body bytea[],
+        p_namespace text[], p_channel text[], p_version uuid[], p_base uuid[], p_value bytea[],
+        w_namespace text[], w_checkpoint uuid[], w_task uuid[], w_slot int4[], w_path text[], w_channel text[],
+        w_value bytea[]
+    ) returns boolean language plpgsql as $$
+    declare
+        lives bigint;
+    begin
+        if my_name is not null then
+            -- A claim waits for this commit, and this commit looks again if it had to wait for a claim.
+            select key, time_to_live into my_key, lives from {s}.threads
+            where name = my_name and token = my_token for no key update;
+            if not found then
+                return false;
+            end if;
+        end if;
+        if cardinality(c_id) > 0 then
+            insert into {s}.checkpoints (thread, namespace, id, body)
+            select my_key, r.* from unnest(c_namespace, c_id, c_body) r
+            on conflict (thread, namespace, id) do update set body = excluded.body;
+        end if;
+        if cardinality(p_version) > 0 then
+            insert into {s}.pieces (thread, namespace, channel, version, base, value)
+            select my_key, r.* from unnest(p_namespace, p_channel, p_version, p_base, p_value) r
+            on conflict (thread, namespace, channel, version)
+            do update set base = excluded.base, value = excluded.value;
+        end if;
+        if cardinality(w_slot) > 0 then
+            insert into {s}.writes as old (thread, namespace, checkpoint, task, slot, path, channel, value)
+            select my_key, r.*
+            from unnest(w_namespace, w_checkpoint, w_task, w_slot, w_path, w_channel, w_value) r
+            on conflict (thread, namespace, checkpoint, task, slot)
+            do update set path = excluded.path, channel = excluded.channel, value = excluded.value where old.slot < 0;
+        end if;
+        if lives is not null then
+            update {s}.threads set expires = clock_timestamp() + lives * interval '1 millisecond' where key = my_key;
+        end if;
+        return true;
+    end $$;
+
+    -- The parts of the chains that lead to these versions of these channels, those that were added last first. Chains lead
+    -- backwards; one that does not was not written by us. The limits make each step a search by the whole key.
+    create function {s}.chains(my_key bigint, my_namespace text, channels text[], versions uuid[])
+    returns table (place bigint, version uuid, base uuid, value bytea) language plpgsql stable as $$
+    begin
+        return query
+        with recursive chain as (
+            select r.place, 0 as depth, r.channel, p.version, p.base, p.value
+            from unnest(channels, versions) with ordinality r (channel, version, place)
+            cross join lateral (
+                select * from {s}.pieces where pieces.thread = my_key and pieces.namespace = my_namespace
+                    and pieces.channel = r.channel and pieces.version = r.version limit 1) p
+            union all
+            select chain.place, chain.depth + 1, chain.channel, p.version, p.base, p.value
+            from chain cross join lateral (
+                select * from {s}.pieces where pieces.thread = my_key and pieces.namespace = my_namespace
+                    and pieces.channel = chain.channel and pieces.version = chain.base limit 1) p
+            where chain.base < chain.version
+        )
+        select chain.place, chain.version, chain.base, chain.value from chain order by chain.place, chain.depth;
+    end $$;
+"#,
+    "
+    -- Which database this is, so that what is encrypted cannot be moved to another with the same key.
+    create table {s}.identity (id uuid not null);
+    insert into {s}.identity values (md5(random()::text || clock_timestamp()::text)::uuid);
+
+    -- As `commit`, if the values are there that the rows build on. Nothing if the thread is not held, an empty list if all is
+    -- stored, else the channel and the version of a value that is missing.
+    create function {s}.store(
+        my_name text, my_token bigint, my_key bigint,
+        b_namespace text[], b_channel text[], b_version uuid[],
+        c_namespace text[], c_id uuid[], c_body bytea[],
+        p_namespace text[], p_channel text[], p_version uuid[], p_base uuid[], p_value bytea[],
+        w_namespace text[], w_checkpoint uuid[], w_task uuid[], w_slot int4[], w_path text[], w_channel text[],
+        w_value bytea[]
+    ) returns text[] language plpgsql as $$
+    declare
+        found_key bigint := my_key;
+        missing text[];
+    begin
+        if cardinality(b_version) > 0 then
+            if my_name is not null then
+                -- Until the end nobody deletes anything of the thread.
+                select key into found_key from {s}.threads where name = my_name and token = my_token for no key update;
+                if not found then
+                    return null;
+                end if;
+            end if;
+            select array[r.channel, r.version::text] into missing
+            from unnest(b_namespace, b_channel, b_version) r (namespace, channel, version)
+            where not exists (
+                select 1 from {s}.pieces p where p.thread = found_key and p.namespace = r.namespace
+                    and p.channel = r.channel and p.version = r.version)
+            limit 1;
+            if found then
+                return missing;
+            end if;
+        end if;
+        if {s}.commit(my_name, my_token, my_key, c_namespace, c_id, c_body, p_namespace, p_channel, p_version, p_base,
+            p_value, w_namespace, w_checkpoint, w_task, w_slot, w_path, w_channel, w_value)
+        then
+            return '{}';
+        end if;
+        return null;
+    end $$;
+",
+    r#"
+    -- The index of threads, and from when on a worker may look at each. Times are microseconds since 1970. `op` is the last
+    -- change: one whose answer was lost is made again, and has to know itself.
+    create table {s}.run_threads (
+        name text collate "C" primary key,
+        ready bigint,
+        graph text,
+        expires bigint,
+        op uuid,
+        body bytea not null,
+        vals bytea
+    );
+    create index run_threads_ready on {s}.run_threads (ready) where ready is not null;
+    create sequence {s}.run_numbers;
+    create table {s}.runs (
+        id uuid primary key,
+        thread text collate "C" not null,
+        number bigint not null,
+        status text not null,
+        ended bigint,
+        body bytea not null
+    );
+    create index runs_of_threads on {s}.runs (thread, number);
+    create index runs_by_number on {s}.runs (number);
+    create index runs_live on {s}.runs (thread) where ended is null;
+    create index runs_ended on {s}.runs (ended) where ended is not null;
+    create table {s}.events (
+        thread text collate "C" not null,
+        number bigint not null,
+        at bigint not null,
+        run uuid,
+        bytes bigint not null,
+        body bytea not null,
+        primary key (thread, number)
+    );
+    create index events_by_age on {s}.events (at);
+    create table {s}.documents (
+        kind text collate "C" not null,
+        id text collate "C" not null,
+        revision bigint not null,
+        body bytea not null,
+        primary key (kind, id)
+    );
+"#,
+    r#"
+    -- What was sent to threads, by their names: a thread need not exist yet. Of what was taken the id is kept, and which commit took it.
+    create table {s}.mail (
+        number bigint generated always as identity primary key,
+        thread text collate "C" not null,
+        id uuid not null,
+        signal text,
+        value bytea not null,
+        size bigint not null,
+        taken uuid,
+        unique (thread, id)
+    );
+    create index mail_waiting on {s}.mail (thread, number) where taken is null;
+    -- When somebody has to look at a thread next, in milliseconds since 1970.
+    create table {s}.due (
+        thread text collate "C" primary key,
+        graph text collate "C" not null,
+        at bigint not null
+    );
+    create index due_at on {s}.due (graph, at, thread);
+"#,
+    "
+    -- Claims a thread, and says by which token. Nothing if somebody else holds it and the claim is not to take it over. A thread has no
+    -- time to expire at before its first commit.
+    create function {s}.claim(my_name text, my_holder text, my_lasts bigint, my_lives bigint, takes_over boolean)
+    returns bigint language plpgsql as $$
+    declare
+        claimed bigint;
+    begin
+        insert into {s}.threads as old (name, token, holder, leased_until, time_to_live)
+        values (my_name, nextval('{s}.tokens'), my_holder, clock_timestamp() + my_lasts * interval '1 millisecond', my_lives)
+        on conflict (name) do update set token = nextval('{s}.tokens'), holder = excluded.holder,
+            leased_until = clock_timestamp() + my_lasts * interval '1 millisecond', time_to_live = excluded.time_to_live,
+            expires = case when exists (select 1 from {s}.checkpoints where thread = old.key)
+                then clock_timestamp() + my_lives * interval '1 millisecond' end
+        where takes_over or old.holder is null or old.holder = excluded.holder or old.leased_until <= clock_timestamp()
+        returning token into claimed;
+        return claimed;
+    end $$;
+
+    -- What a change of a thread's runs begins with, as it was at one moment: the thread, its runs that have not ended, a number and
+    -- whatever there is under the id of a new run, if one is asked for. Nobody is kept from changing the thread meanwhile.
+    create function {s}.runs_of(
+        my_name text, my_run uuid,
+        out body bytea, out op uuid, out now bigint, out ids uuid[], out bodies bytea[], out number bigint, out there bytea
+    ) language plpgsql as $$
+    begin
+        select t.body, t.op, l.ids, l.bodies, n.body into body, op, ids, bodies, there
+        from (select 1) one
+        left join {s}.run_threads t on t.name = my_name
+        left join lateral (
+            select array_agg(r.id order by r.number) as ids, array_agg(r.body order by r.number) as bodies
+            from {s}.runs r where r.thread = my_name and r.ended is null) l on true
+        left join {s}.runs n on n.id = my_run;
+        if my_run is not null then
+            number := nextval('{s}.run_numbers');
+        end if;
+        now := (extract(epoch from clock_timestamp()) * 1000000)::bigint;
+    end $$;
+
+    -- The threads that a worker with these graphs may look at, those that have waited longest first.
+    create function {s}.waiting(graphs text[]) returns text[] language plpgsql as $$
+    begin
+        return array(
+            select r.name from {s}.run_threads r
+            where r.ready <= (extract(epoch from clock_timestamp()) * 1000000)::bigint
+                and (graphs is null or r.graph = any(graphs))
+                and not exists (select 1 from {s}.threads t where t.name = r.name and t.holder is not null
+                    and t.leased_until > clock_timestamp())
+            order by r.ready, r.name limit 100);
+    end $$;
+
+    -- Stores a change of a thread's runs with everything beside it, if nobody has changed them since they were read (then `op` was
+    -- `seen`). Says `changed` if somebody has; `stale` if the document that it depends on was changed; `superseded` if the thread is not
+    -- held with this token, `taken` if it cannot be claimed; `lacks`, channel and version if a value is missing that the records build on:
+    -- nothing has happened then. Else `done`, and the token of the claim if one was asked for.
+    create function {s}.change_runs(
+        my_name text, seen uuid, is_new boolean, my_op uuid, my_ready bigint, my_graph text, my_expires bigint, my_body bytea,
+        my_vals bytea, my_token bigint, ends boolean, my_holder text, my_lasts bigint,
+        k_kind text, k_id text, k_revision bigint, k_body bytea,
+        r_id uuid[], r_number bigint[], r_status text[], r_ended bigint[], r_body bytea[], r_gone uuid[],
+        e_at bigint, e_number bigint[], e_run uuid[], e_bytes bigint[], e_body bytea[],
+        d_kind text[], d_id text[], d_body bytea[],
+        b_namespace text[], b_channel text[], b_version uuid[],
+        c_namespace text[], c_id uuid[], c_body bytea[],
+        p_namespace text[], p_channel text[], p_version uuid[], p_base uuid[], p_value bytea[],
+        w_namespace text[], w_checkpoint uuid[], w_task uuid[], w_slot int4[], w_path text[], w_channel text[],
+        w_value bytea[]
+    ) returns text[] language plpgsql as $$
+    declare
+        claimed bigint;
+        missing text[];
+    begin
+        if k_kind is not null then
+            perform 1 from {s}.documents where kind = k_kind and id = k_id and revision = k_revision for update;
+            if not found then
+                return '{stale}';
+            end if;
+        end if;
+        if is_new then
+            insert into {s}.run_threads (name, op, body) values (my_name, my_op, my_body) on conflict do nothing;
+        else
+            perform 1 from {s}.run_threads where name = my_name and op is not distinct from seen for update;
+        end if;
+        if not found then
+            return '{changed}';
+        end if;
+        if my_token is not null then
+            perform 1 from {s}.threads where name = my_name and token = my_token and holder is not null for no key update;
+            if not found then
+                return '{superseded}';
+            end if;
+        end if;
+        if my_holder is not null then
+            claimed := {s}.claim(my_name, my_holder, my_lasts, null, false);
+            if claimed is null then
+                return '{taken}';
+            end if;
+        end if;
+        if cardinality(c_id) + cardinality(p_version) + cardinality(w_slot) > 0 then
+            missing := {s}.store(my_name, my_token, null, b_namespace, b_channel, b_version, c_namespace, c_id, c_body,
+                p_namespace, p_channel, p_version, p_base, p_value, w_namespace, w_checkpoint, w_task, w_slot, w_path,
+                w_channel, w_value);
+            if missing is null then
+                return '{superseded}';
+            elsif cardinality(missing) > 0 then
+                return array['lacks'] || missing;
+            end if;
+        end if;
+        if k_kind is not null then
+            update {s}.documents set revision = revision + 1, body = k_body where kind = k_kind and id = k_id;
+        end if;
+        if cardinality(d_id) > 0 then
+            insert into {s}.documents (kind, id, revision, body)
+            select r.kind, r.id, 1, r.body from unnest(d_kind, d_id, d_body) r (kind, id, body) on conflict do nothing;
+        end if;
+        if cardinality(r_id) > 0 then
+            insert into {s}.runs (id, thread, number, status, ended, body)
+            select r.id, my_name, r.number, r.status, r.ended, r.body
+            from unnest(r_id, r_number, r_status, r_ended, r_body) r (id, number, status, ended, body)
+            on conflict (id) do update set status = excluded.status, ended = excluded.ended, body = excluded.body;
+        end if;
+        if cardinality(r_gone) > 0 then
+            delete from {s}.runs where id = any(r_gone);
+        end if;
+        if cardinality(e_number) > 0 then
+            insert into {s}.events (thread, at, number, run, bytes, body)
+            select my_name, e_at, r.* from unnest(e_number, e_run, e_bytes, e_body) r;
+        end if;
+        update {s}.run_threads set ready = my_ready, graph = my_graph, expires = my_expires, op = my_op, body = my_body,
+            vals = coalesce(my_vals, vals) where name = my_name;
+        if ends then
+            update {s}.threads set holder = null, leased_until = null where name = my_name and token = my_token;
+        end if;
+        return array['done', claimed::text];
+    end $$;
+",
+];

@@ -1,0 +1,148 @@
+//! How often a run asks the Postgres server for something. Each time costs a round trip, and most of them a plan.
+//!
+//! Needs a server: `scripts/postgres.sh with cargo test -p hier-checkpoint --features postgres`.
+#![cfg(feature = "postgres")]
+
+mod kit;
+
+use std::time::Duration;
+
+use hier_checkpoint::Postgres;
+use hier_core::checkpoint::Checkpointer;
+use hier_core::runs::{
+    Claimed, EventQuery, NewEvent, NewRun, Request, RunClaim, RunEnd, RunQuery, RunStatus, RunStore, Settlement,
+    ThreadIndex, ThreadStatus,
+};
+use kit::server::{Road, server};
+use serde_json::json;
+
+const ROUNDS: usize = 20;
+
+/// How many round trips each part of a run takes, in all rounds.
+#[derive(Debug, Default)]
+struct Count {
+    create: usize,
+    claim: usize,
+    renew: usize,
+    steps: usize,
+    end: usize,
+    read: usize,
+}
+
+async fn run(store: &Postgres, road: &Road, thread: &str, steps: usize, count: &mut Count) {
+    let new = NewRun::new(thread, "desk", Request::input(json!({ "n": 1 }))).create_thread();
+    let made = store.create_run(new).await.expect("a run");
+    count.create += road.round_trips();
+    let claim = RunClaim::new("worker", Duration::from_secs(60), ["desk"]);
+    let Claimed { run, lease, .. } = store.claim_run(claim).await.expect("the server").expect("the run");
+    assert_eq!(run.id, made.id);
+    count.claim += road.round_trips();
+    store.renew(&lease).await.expect("held");
+    count.renew += road.round_trips();
+    let mut last = None;
+    for number in 0..steps {
+        let (checkpoint, record) = kit::next(last.as_ref(), &[(0, number > 0, vec![7])], 1);
+        let mut settlement = Settlement::records(vec![record]);
+        settlement.events = vec![NewEvent::new(run.id, "values", json!({ "n": number }))];
+        store.record(&lease, settlement).await.expect("stored");
+        last = Some(checkpoint);
+    }
+    count.steps += road.round_trips();
+    let index = ThreadIndex::new(ThreadStatus::Idle).values(json!({ "n": steps }));
+    let end = RunEnd::new(run.id, RunStatus::Success).output(json!({ "n": steps }));
+    store.record(&lease, Settlement::default().index(index).end(end)).await.expect("ended");
+    count.end += road.round_trips();
+    let ended = store.run(run.id).await.expect("the server").expect("the run");
+    assert_eq!(ended.status, RunStatus::Success);
+    count.read += road.round_trips();
+}
+
+/// The most that a run of three steps may take: two to be added and two to be claimed (what is there, and what becomes of it), one each
+/// for the lease, a step, the end and whoever reads it, and once for each change other processes are told.
+const MOST: usize = 2 + 2 + 1 + 3 + 1 + 1 + 6;
+
+/// A run of three steps, on a new thread each.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_takes_few_round_trips() {
+    let Some(url) = server() else { return };
+    let road = Road::to(&url).await;
+    let store = Postgres::options().schema("round_trips").connect(&road.url).await.expect("the server");
+    store.migrate().await.expect("tables");
+    // It learns what it asks once.
+    run(&store, &road, "warm", 3, &mut Count::default()).await;
+    let mut count = Count::default();
+    for round in 0..ROUNDS {
+        run(&store, &road, &format!("t{round}"), 3, &mut count).await;
+    }
+    let Count { create, claim, renew, steps, end, read } = &count;
+    let all = create + claim + renew + steps + end + read;
+    println!("round trips of {ROUNDS} runs of 3 steps: {all}, {count:?}");
+    assert!(all <= ROUNDS * MOST, "{all} round trips of {ROUNDS} runs: {count:?}");
+}
+
+/// The connection is lost after the server has stored something: what is tried again is stored once.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_stored_before_its_answer_was_lost_is_stored_once() {
+    let Some(url) = server() else { return };
+    let road = Road::to(&url).await;
+    let store = Postgres::options().schema("lost_answers").connect(&road.url).await.expect("the server");
+    store.migrate().await.expect("tables");
+    for round in 0..5 {
+        let thread = format!("t{round}");
+        let new = || NewRun::new(&*thread, "desk", Request::default()).create_thread();
+        let made = store.create_run(new()).await.expect("a run");
+        road.lose_one_answer();
+        store.create_run(new()).await.expect("another run");
+        assert_eq!(store.runs(RunQuery::thread(&*thread)).await.expect("runs").len(), 2);
+        road.lose_one_answer();
+        let claim = RunClaim::new("worker", Duration::from_secs(60), ["desk"]);
+        let Claimed { run, lease, .. } = store.claim_run(claim).await.expect("the server").expect("the run");
+        assert_eq!((run.id, run.attempts), (made.id, 1));
+        for number in 0..3 {
+            road.lose_one_answer();
+            let told = NewEvent::new(run.id, "values", json!({ "n": number }));
+            store.record(&lease, Settlement::events(vec![told])).await.expect("stored");
+        }
+        road.lose_one_answer();
+        let end = RunEnd::new(run.id, RunStatus::Success);
+        store.record(&lease, Settlement::default().end(end)).await.expect("ended");
+        let page = store.events(EventQuery::after(&*thread, 0)).await.expect("events");
+        let modes: Vec<_> = page.events.iter().map(|row| (row.number, &*row.event.mode)).collect();
+        assert_eq!(modes, [(1, "start"), (2, "values"), (3, "values"), (4, "values"), (5, "end")]);
+        // The other one is not in the way of the next round.
+        store.remove_thread(&thread).await.expect("removed");
+    }
+}
+
+/// None of the changes of a thread gets lost that processes make at once, and its runs are done in order.
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_of_two_processes_are_all_kept() {
+    let Some(url) = server() else { return };
+    let open = || Postgres::options().schema("two_processes").connect(&url);
+    let (one, two) = (open().await.expect("the server"), open().await.expect("the server"));
+    one.migrate().await.expect("tables");
+    let mut adding = tokio::task::JoinSet::new();
+    for store in [one.clone(), two.clone()] {
+        for _ in 0..20 {
+            let store = store.clone();
+            adding.spawn(async move {
+                let new = NewRun::new("t", "desk", Request::default()).create_thread();
+                store.create_run(new).await.expect("a run").id
+            });
+        }
+    }
+    let made = adding.join_all().await;
+    let mut query = RunQuery::thread("t");
+    query.limit = usize::MAX;
+    let mut listed: Vec<_> = one.runs(query).await.expect("runs").into_iter().map(|run| run.id).collect();
+    assert_eq!(listed.len(), made.len());
+    listed.reverse();
+    for (store, id) in [&one, &two].into_iter().cycle().zip(listed) {
+        let claim = RunClaim::new("worker", Duration::from_secs(60), ["desk"]);
+        let Claimed { run, lease, .. } = store.claim_run(claim).await.expect("the server").expect("the run");
+        assert_eq!(run.id, id, "first in, first out");
+        store.record(&lease, Settlement::default().end(RunEnd::new(id, RunStatus::Success))).await.expect("ended");
+    }
+    let thread = one.thread("t").await.expect("the server").expect("the thread");
+    assert_eq!((thread.status, thread.last_event), (ThreadStatus::Idle, 80));
+}
