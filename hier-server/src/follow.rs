@@ -75,7 +75,7 @@ impl Follow {
 
 /// The run once it has ended; none if it was deleted.
 pub(crate) async fn ended(app: &App, thread: &str, run: Uuid) -> ApiResult<Option<Run>> {
-    let mut listener = app.runs.bell().thread(thread);
+    let mut listener = app.runs.bell().ends(thread);
     loop {
         match app.runs.run(run).await.map_err(refused)? {
             None => return Ok(None),

@@ -63,6 +63,8 @@ routes! {
         get "/threads/{thread_id}/history" states::history_get, "The states of the thread, newest first.";
         post "/threads/{thread_id}/history" states::history, "The states of the thread, newest first.";
         post "/threads/{thread_id}/signals/{name}" mail::signal, "Sends a signal to whoever waits for it on the thread.";
+        get "/threads/{thread_id}/mail" mail::list, "What waits on the thread to be read: signals and messages.";
+        delete "/threads/{thread_id}/mail/{letter_id}" mail::discard, "Takes a signal or a message away that nobody has read.";
         get "/threads/{thread_id}/stream" streams::thread, "What happens on the thread, as server-sent events.";
     }
     "Events" {

@@ -1,11 +1,13 @@
-//! What is sent to a thread from outside its runs: signals, and messages for the inbox of its graph.
+//! What is sent to a thread from outside its runs: signals, and messages for the inbox of its graph. What nobody has read yet is
+//! listed, and can be taken away.
 
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::Path;
+use axum::http::StatusCode;
 use hier_core::RunError;
-use hier_core::checkpoint::Checkpointer;
+use hier_core::checkpoint::{self, Checkpointer, Claim, WhenRunning, codec};
 use hier_core::graph::{DynGraph, DynInput};
 use hier_core::runs::{MultitaskStrategy, NewRun, Request, Run, RunQuery};
 use serde::Deserialize;
@@ -14,7 +16,7 @@ use uuid::Uuid;
 
 use crate::app::Caller;
 use crate::auth::Action;
-use crate::body::MaybeBody;
+use crate::body::{MaybeBody, id};
 use crate::error::{ApiError, ApiResult};
 use crate::fault::{self, refused};
 use crate::wire::message;
@@ -53,6 +55,34 @@ pub(crate) async fn signal(
     let sent = graph.send(saver(&caller), &row.id, id, Some(&name), &body.value).await;
     let is_new = sent.map_err(|error| fault::graph(&error))?;
     Ok(Json(json!({ "signal_id": id, "is_new": is_new })))
+}
+
+/// What waits in the mailbox of a thread, in the order in which it came.
+pub(crate) async fn list(caller: Caller, Path(thread): Path<String>) -> ApiResult<Json<Vec<Value>>> {
+    let row = caller.thread(&thread, Action::Read).await?;
+    let waiting = caller.app.runs.mail(&row.id).await.map_err(|error| fault::saver(&error))?;
+    let shown = waiting.iter().map(|posted| {
+        let letter = &posted.letter;
+        // Null if it is none that this program can read.
+        let value: Value = codec::decode(&letter.value).unwrap_or_default();
+        json!({ "id": letter.id, "signal": letter.signal.as_deref(), "value": value })
+    });
+    Ok(Json(shown.collect()))
+}
+
+/// Takes something out of the mailbox of a thread: what no node can read would be in the way of whatever comes after it.
+pub(crate) async fn discard(caller: Caller, Path((thread, letter)): Path<(String, String)>) -> ApiResult<StatusCode> {
+    let row = caller.thread(&thread, Action::Update).await?;
+    let letter = id("letter", &letter)?;
+    let claim = Claim { holder: "hier-server".to_owned(), when_running: WhenRunning::Reject, ..Claim::default() };
+    let discarded = checkpoint::discard(&*caller.app.runs, &row.id, claim, letter).await;
+    if discarded.map_err(|error| fault::saver(&error))? {
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    Err(ApiError::not_found(format!(
+        "there is nothing with the id {letter} in the mailbox of thread {}: `GET /threads/{{thread_id}}/mail` lists it",
+        row.id
+    )))
 }
 
 fn saver(caller: &Caller) -> Arc<dyn Checkpointer> {

@@ -136,6 +136,55 @@ async fn a_signal_and_a_deadline_let_a_thread_go_on() {
     desk.stop().await;
 }
 
+/// A signal of another type than the node wants: until it is taken away, it is in the way of the right one.
+#[tokio::test]
+async fn what_cannot_be_read_is_listed_and_discarded() {
+    let desk = shop().await;
+    let thread = desk.thread().await;
+    let body = json!({ "assistant_id": "shop", "input": { "seconds": 0.0 } });
+    desk.post(&format!("/threads/{thread}/runs/wait"), body).await;
+    let (mail, signals) = (format!("/threads/{thread}/mail"), format!("/threads/{thread}/signals/paid"));
+    assert_eq!(desk.get(&mail).await, (200, json!([])));
+    let wrong = json!({ "value": { "amount": 17 }, "id": "0a61d4f1-7b6c-4f38-a1cf-6f5a1a4bb6b5" });
+    assert_eq!(desk.post(&signals, wrong.clone()).await.0, 200);
+    values_once(&desk, &thread, |row| row["status"] == "error").await;
+    let waits = json!([{ "id": wrong["id"], "signal": "paid", "value": { "amount": 17 } }]);
+    assert_eq!(desk.get(&mail).await, (200, waits), "nobody has read it");
+
+    let delete = async |path: String| desk.ask(reqwest::Method::DELETE, &path, Value::Null).await;
+    let (status, error) = delete(format!("{mail}/01a1ffc6-2dbe-7557-b3d9-35769b960c3e")).await;
+    assert!(status == 404 && error["detail"].as_str().unwrap_or_default().contains("/mail` lists it"), "{error}");
+    let (status, error) = delete(format!("{mail}/first")).await;
+    assert!(status == 422 && error["detail"].as_str().unwrap_or_default().contains("letter"), "{error}");
+    let one = format!("{mail}/{}", wrong["id"].as_str().expect("an id"));
+    assert_eq!(delete(one.clone()).await.0, 204);
+    assert_eq!(delete(one).await.0, 404, "it is gone");
+    assert_eq!(desk.get(&mail).await, (200, json!([])));
+
+    desk.post(&signals, json!({ "value": "r-17" })).await;
+    desk.post(&format!("/threads/{thread}/runs/wait"), json!({ "assistant_id": "shop", "input": null })).await;
+    assert_eq!(desk.get(&format!("/threads/{thread}/state")).await.1["values"]["notes"][0], "r-17");
+    assert_eq!(desk.get("/threads/01a1ffc6-2dbe-7557-b3d9-35769b960c3e/mail").await.0, 404);
+    desk.stop().await;
+}
+
+/// A run that is running may be about to read it.
+#[tokio::test]
+async fn nothing_is_taken_away_from_a_run() {
+    let desk = shop().await;
+    let thread = desk.thread().await;
+    let run = begun(&desk, &thread, 600.0).await;
+    desk.post(&format!("/threads/{thread}/runs"), injected(&json!({ "notes": ["x"] }))).await;
+    let (mail, path) = (format!("/threads/{thread}/mail"), format!("/threads/{thread}/runs/{run}/cancel?wait=1"));
+    let (_, waits) = desk.get(&mail).await;
+    assert_eq!((&waits[0]["signal"], &waits[0]["value"]), (&Value::Null, &json!(["x"])));
+    let one = format!("{mail}/{}", waits[0]["id"].as_str().expect("an id"));
+    assert_eq!(desk.ask(reqwest::Method::DELETE, &one, Value::Null).await.0, 409);
+    desk.post(&path, json!({})).await;
+    assert_eq!(desk.ask(reqwest::Method::DELETE, &one, Value::Null).await.0, 204);
+    desk.stop().await;
+}
+
 async fn begun(desk: &Desk, thread: &str, seconds: f64) -> String {
     let body = json!({ "assistant_id": "listener", "input": { "seconds": seconds } });
     let (_, run) = desk.post(&format!("/threads/{thread}/runs"), body).await;
