@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::ending::{self, Ending};
-use super::watch::{self, Stop};
+use super::watch::{self, Heartbeat, Stop};
 use super::{Shared, prepare};
 use crate::checkpoint::SaverError;
 use crate::config::Durability;
@@ -83,11 +83,12 @@ async fn attempt(
     prepared.saver = Some(log.clone());
     prepared.store.clone_from(&shared.memory);
     prepared.tell = (!prepared.modes.is_empty()).then_some(tell);
+    let heartbeat = Heartbeat::begin(shared, log.lease()).await;
     let working = panics::caught(graph.run(prepared));
     tokio::pin!(working);
     let stopped = async {
         tokio::select! {
-            stop = watch::stopped(shared, run, log.lease(), prepare::limit(&run.request), stop) => stop,
+            stop = watch::stopped(shared, run, &heartbeat, prepare::limit(&run.request), stop) => stop,
             () = watch::flush(shared, log) => Stop::Lost,
         }
     };
@@ -104,7 +105,7 @@ async fn attempt(
     let ended = tokio::select! {
         biased;
         ended = &mut working => ended,
-        () = watch::lost(shared, log.lease()) => return Err(lost(log)),
+        () = heartbeat.lost() => return Err(lost(log)),
     };
     // It may have ended before it was told.
     match (ended_by_itself(ended)?, why) {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::Shared;
 use crate::checkpoint::{Lease, SaverError};
@@ -26,7 +27,7 @@ pub(super) enum Stop {
 pub(super) async fn stopped(
     shared: &Shared,
     run: &Run,
-    lease: &Lease,
+    heartbeat: &Heartbeat,
     limit: Duration,
     stop: &CancellationToken,
 ) -> Stop {
@@ -38,23 +39,46 @@ pub(super) async fn stopped(
     };
     tokio::select! {
         biased;
-        () = lost(shared, lease) => Stop::Lost,
+        () = heartbeat.lost() => Stop::Lost,
         action = cancelled(shared, run) => Stop::Cancelled(action),
         () = in_time => Stop::Timeout,
         () = stop.cancelled() => Stop::Shutdown,
     }
 }
 
-/// Keeps the lease; resolves once it is lost.
-pub(super) async fn lost(shared: &Shared, lease: &Lease) {
-    loop {
-        sleep(shared.lasts / 3).await;
-        match shared.store.renew(lease).await {
-            Ok(()) => {}
-            Err(SaverError::Superseded { .. }) => return,
-            // It runs for another while; the next commit tells.
-            Err(error) => tracing::warn!(thread = %lease.thread, %error, "failed to renew the lease of a run's thread"),
-        }
+/// Keeps the lease of a run until it is dropped. In a task of its own: a run may do so much at a time, and wait for so little, that
+/// nothing beside it gets its turn.
+pub(super) struct Heartbeat {
+    lost: CancellationToken,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl Heartbeat {
+    pub(super) async fn begin(shared: &Shared, lease: &Lease) -> Self {
+        let (store, lasts, lease, lost) = (shared.store.clone(), shared.lasts, lease.clone(), CancellationToken::new());
+        let told = lost.clone();
+        let beating = async move {
+            loop {
+                sleep(lasts / 3).await;
+                match store.renew(&lease).await {
+                    Ok(()) => {}
+                    Err(SaverError::Superseded { .. }) => return told.cancel(),
+                    // It runs for another while; the next commit tells.
+                    Err(error) => {
+                        tracing::warn!(thread = %lease.thread, %error, "failed to renew the lease of a run's thread");
+                    }
+                }
+            }
+        };
+        let heartbeat = Self { lost, _task: AbortOnDropHandle::new(tokio::spawn(beating)) };
+        // What was spawned last waits for this thread, and no other takes it: it has to begin before the run does.
+        tokio::task::yield_now().await;
+        heartbeat
+    }
+
+    /// Resolves once the lease is lost.
+    pub(super) async fn lost(&self) {
+        self.lost.cancelled().await;
     }
 }
 
@@ -62,13 +86,13 @@ pub(super) async fn lost(shared: &Shared, lease: &Lease) {
 async fn cancelled(shared: &Shared, run: &Run) -> Cancel {
     let mut bell = shared.store.bell().thread(&run.thread);
     loop {
+        // Each commit of the run itself rings too: no more often than so. A short run has ended by then.
+        sleep(shared.flush).await;
         match shared.store.run(run.id).await {
             Ok(Some(Run { cancel: Some(action), .. })) => return action,
             Ok(_) => {}
             Err(error) => tracing::warn!(run = %run.id, %error, "cannot see whether a run was cancelled"),
         }
-        // Each commit of the run itself rings too: no more often than so.
-        sleep(shared.flush).await;
         let _ = timeout(shared.poll, bell.rung()).await;
     }
 }
