@@ -1,8 +1,11 @@
 //! Items that macro-generated code uses. Not public API, and exempt from semver.
 
+pub mod words;
+
 pub use std::borrow::Cow;
 pub use std::sync::Arc;
 
+pub use ::{core, std};
 pub use hier_spec::agent::AgentKind;
 pub use hier_spec::{
     ArmSpec, ArmTarget, EdgeSpec, Goto, GraphSpec, Nested, NodeSpec, Source, Target as SpecTarget, Text,

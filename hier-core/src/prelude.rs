@@ -1,6 +1,8 @@
 //! Everything a program needs: `use hier_core::prelude::*;`
 
-pub use hier_macros::{State, View, graph, tool};
+#[doc = include_str!("prelude/graph.md")]
+pub use hier_macros::graph;
+pub use hier_macros::{State, View, tool};
 // The derive of `JsonSchema` names its crate by this name.
 pub use schemars::{self, JsonSchema};
 pub use serde::{Deserialize, Serialize};

@@ -1,28 +1,34 @@
-//! The errors of one macro call: collected while going on, reported all at once.
+//! The errors of one macro call: collected while going on, reported all at once; and the words that were read, for editors.
 
 use std::fmt::Display;
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
 
+use crate::words::Words;
+
 /// The errors found so far, in the order of their report.
 #[derive(Default)]
-pub(crate) struct Errors(Vec<syn::Error>);
+pub(crate) struct Errors {
+    found: Vec<syn::Error>,
+    /// What was read so far.
+    pub(crate) words: Words,
+}
 
 impl Errors {
     /// An error at all of these tokens.
     pub(crate) fn push(&mut self, tokens: impl ToTokens, message: impl Display) {
-        self.0.push(syn::Error::new_spanned(tokens, message));
+        self.found.push(syn::Error::new_spanned(tokens, message));
     }
 
     /// An error at this place.
     pub(crate) fn at(&mut self, span: Span, message: impl Display) {
-        self.0.push(syn::Error::new(span, message));
+        self.found.push(syn::Error::new(span, message));
     }
 
     /// An error that a parser made; it may consist of several.
     pub(crate) fn combine(&mut self, error: syn::Error) {
-        self.0.push(error);
+        self.found.push(error);
     }
 
     /// The value of a result; its error is kept for the report.
@@ -32,17 +38,17 @@ impl Errors {
 
     /// The number of errors so far.
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.found.len()
     }
 
     /// Whether nothing is wrong.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.found.is_empty()
     }
 
     /// The report: one `compile_error!` for each error, at its tokens.
     pub(crate) fn into_tokens(self) -> TokenStream {
-        self.0.iter().map(syn::Error::to_compile_error).collect()
+        self.found.iter().map(syn::Error::to_compile_error).collect()
     }
 }
 

@@ -6,6 +6,8 @@ use proc_macro::TokenStream;
 
 mod crate_path;
 mod diag;
+#[cfg(test)]
+mod grammar;
 mod graph;
 #[cfg(test)]
 mod mutated;
@@ -17,6 +19,7 @@ mod symbol;
 mod testing;
 mod tool;
 mod view;
+mod words;
 
 /// Derives a state: channel table, typed keys, update type. See `hier_core::state::State`.
 #[proc_macro_derive(State, attributes(state, reducer, channel))]
@@ -30,7 +33,8 @@ pub fn derive_view(input: TokenStream) -> TokenStream {
     view::derive(input.into(), &Hier::find()).into()
 }
 
-/// Declares a graph. See `hier_core::graph`.
+// Its page is `graph.md` of the prelude of hier-core, where the examples can be compiled.
+#[allow(missing_docs)]
 #[proc_macro]
 pub fn graph(input: TokenStream) -> TokenStream {
     graph::expand(input.into(), &Hier::find()).into()

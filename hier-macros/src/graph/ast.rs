@@ -2,8 +2,9 @@
 
 use super::agent::ast::{Agent, Membership};
 use super::text::the_state;
+use crate::symbol;
 use proc_macro2::{Span, TokenStream};
-use quote::{ToTokens, quote_spanned};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::{Attribute, Expr, ExprClosure, Ident, LitStr, Pat, Path, Type, Visibility};
 
 /// `/// docs`, `pub Review<Filing, Desk>`.
@@ -170,6 +171,51 @@ impl Decision {
             arm.guard.as_ref().and_then(the_state).or(sent)
         };
         chooses.or_else(|| self.arms.iter().find_map(in_arm))
+    }
+}
+
+impl Decision {
+    /// The route as plain Rust over a `__state`, for editors. Its nodes are noted on their own.
+    pub(super) fn outline(&self) -> TokenStream {
+        let chosen = match &self.function {
+            Function::Path(path) => quote!(#path(__state)),
+            Function::Closure(closure) => quote!(__hier::choose(__state, #closure)),
+            Function::Expression(expression) => quote!(#expression),
+        };
+        let arms = self
+            .arms
+            .iter()
+            .map(|arm| (&arm.pattern, arm.guard.as_ref().map(|guard| quote!(if #guard)), arm.outline()));
+        let code = match self.shape {
+            Shape::Match => {
+                let arms = arms.map(|(pattern, guard, body)| quote!(#pattern #guard => { #body }));
+                quote!(match #chosen { #(#arms)* _ => {} })
+            }
+            Shape::If => {
+                let mut bodies = arms.map(|(.., body)| body);
+                let (yes, no) = (bodies.next(), bodies.next());
+                quote!(if #chosen { #yes } else { #no })
+            }
+            Shape::For => {
+                let arms = arms.map(|(pattern, _, body)| quote!(for #pattern in #chosen.clone() { #body }));
+                quote!(#(#arms)*)
+            }
+        };
+        // The word itself, so that going to its definition leads nowhere else.
+        let state = self.mentions_state().unwrap_or_else(|| Ident::new(symbol::STATE_VALUE, Span::call_site()));
+        quote!({ let #state = __state; #code })
+    }
+}
+
+impl Arm {
+    fn outline(&self) -> TokenStream {
+        match &self.body {
+            ArmBody::Decide(inner) => inner.outline(),
+            ArmBody::Go(goals) => {
+                let items = goals.iter().filter_map(|goal| goal.item.as_ref());
+                quote!(#(let _ = #items;)*)
+            }
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! calls.
 
 pub(super) mod code;
-mod mentions;
+mod outline;
 mod spec;
 mod tools;
 
@@ -12,22 +12,30 @@ use syn::{Ident, Type};
 
 use super::agent;
 use super::model::Model;
+use crate::words::Words;
 
 /// The whole expansion. Without a state there is only the type.
-pub(super) fn expand(model: &Model, doubtful: &[Ident]) -> TokenStream {
+pub(super) fn expand(model: &Model, doubtful: &[Ident], words: &Words) -> TokenStream {
     let (attributes, visibility, name) = (&model.head.attributes, &model.head.visibility, &model.head.name);
     let rest = model.head.state.as_ref().map(|state| {
         let (hier, targets) = (&model.hier, targets(model, state));
         let (graph, fits_context) = (graph(model, state, doubtful), fits_context(model));
-        let mentions = mentions::mentions(model);
+        // First: where a word stands several times, editors complete the first.
+        let outline = outline::outline(model, state, words);
         quote! {
+            #[cfg(rust_analyzer)]
+            const _: () = {
+                use #hier as __hier;
+                #outline
+                #fits_context
+            };
             #targets
-            #[allow(clippy::all, clippy::pedantic, unexpected_cfgs)]
+            #[cfg(not(rust_analyzer))]
+            #[allow(clippy::all, clippy::pedantic)]
             const _: () = {
                 use #hier as __hier;
                 #graph
                 #fits_context
-                #mentions
             };
         }
     });
@@ -63,8 +71,6 @@ fn graph(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStream {
     let (name, context) = (&model.head.name, context(model));
     let graph = &*model.spec.name;
     let spec = spec::spec(model);
-    let input = model.input.as_ref().map_or_else(|| quote!(__hier::Whole), |view| quote!(#view));
-    let output = model.output.as_ref().unwrap_or(state);
     let site = code::site();
     let Code { items, depth, asks_model, methods } = match &model.agent {
         Some(asking) => agent_code(model, asking, state, &context),
@@ -76,13 +82,7 @@ fn graph(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStream {
     let hooks = agent::expand::hooks(&model.member, state, &context);
     let inbox = agent::expand::inbox(&model.member, state);
     let membership = agent::expand::membership(name, &model.member, state);
-    // Each is shown where it is written: a private type in a public graph is refused there.
-    let types = [quote!(State = #state), quote!(Context = #context), quote!(Input = #input), quote!(Output = #output)];
-    let types = types.into_iter().map(|ty| {
-        let here = ty.clone().into_iter().last().map_or_else(Span::call_site, |token| token.span());
-        quote_spanned!(here=> type #ty;)
-    });
-    let types: TokenStream = types.collect();
+    let types = types(model, state);
     quote! {
         const #site: __hier::Site<#state, #context> = __hier::Site::new();
         #items
@@ -98,6 +98,19 @@ fn graph(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStream {
         }
         #membership
     }
+}
+
+/// The types of an `impl Graph`. Each is shown where it is written: a private type in a public graph is refused there.
+fn types(model: &Model, state: &Type) -> TokenStream {
+    let context = context(model);
+    let input = model.input.as_ref().map_or_else(|| quote!(__hier::Whole), |view| quote!(#view));
+    let output = model.output.as_ref().unwrap_or(state);
+    let types = [quote!(State = #state), quote!(Context = #context), quote!(Input = #input), quote!(Output = #output)];
+    let types = types.into_iter().map(|ty| {
+        let here = ty.clone().into_iter().last().map_or_else(Span::call_site, |token| token.span());
+        quote_spanned!(here=> type #ty;)
+    });
+    types.collect()
 }
 
 /// The differences between the kinds.

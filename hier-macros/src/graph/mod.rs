@@ -27,7 +27,7 @@ pub(crate) fn expand(input: TokenStream, hier: &Hier) -> TokenStream {
         let mut model = model::model(ast, hier, &mut errors);
         let doubtful = check::check(&model, &mut errors);
         agent::check::check(&model.head.name, model.agent.as_mut(), &model.member, &mut errors);
-        output = expand::expand(&model, &doubtful);
+        output = expand::expand(&model, &doubtful, &errors.words);
     }
     output.extend(errors.into_tokens());
     output

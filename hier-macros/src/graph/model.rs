@@ -34,8 +34,6 @@ pub(super) struct Model {
     pub(super) member: Membership,
     /// Of the kinds that ask a model.
     pub(super) agent: Option<Agent>,
-    /// Each place that names a node, with the node.
-    pub(super) mentions: Vec<(usize, Ident)>,
     sites: Vec<(Site, Span)>,
     /// Whether an edge or a node is missing because of a mistake that is reported already.
     pub(super) holes: bool,
@@ -70,7 +68,6 @@ pub(super) fn model(ast: Ast, hier: &Hier, errors: &mut Errors) -> Model {
         output,
         member,
         agent,
-        mentions: Vec::new(),
         sites: Vec::new(),
         holes,
     };
@@ -209,9 +206,6 @@ impl Model {
     /// The node of this name; that there is none will be reported.
     fn known(&mut self, name: &Ident, names: &mut Names<'_>) -> Option<usize> {
         let node = self.index(name);
-        if let Some(node) = node.filter(|node| *node < self.nodes.len()) {
-            self.mentions.push((node, name.clone()));
-        }
         if node.is_none() {
             self.holes = true;
             if let Some((_, count)) = names.unknown.iter_mut().find(|(other, _)| other == name) {

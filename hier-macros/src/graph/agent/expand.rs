@@ -39,7 +39,7 @@ pub(in super::super) fn items(model: &Model, agent: &Agent, state: &Type, contex
             policy(attachment.policy.as_ref(), state, Some(path)),
         );
         quote_spanned! {here=>
-            const #given: ::core::option::Option<__hier::PolicySpec> = #policy;
+            const #given: __hier::core::option::Option<__hier::PolicySpec> = #policy;
             const #constant: __hier::Member<#state, #context> = #site.member::<#path>(#given);
         }
     });
@@ -110,7 +110,7 @@ fn stages(model: &Model, agent: &Agent) -> TokenStream {
         let message = format!(
             "`{name}` asks a model, itself or in a graph within it, and a front or back stage must not: make it a subagent"
         );
-        quote_spanned!(span(&attachment.path)=> const _: () = ::core::assert!(!#constant.asks_model(), #message);)
+        quote_spanned!(span(&attachment.path)=> const _: () = __hier::core::assert!(!#constant.asks_model(), #message);)
     });
     checks.collect()
 }
@@ -139,15 +139,15 @@ fn policies(model: &Model, agent: &Agent, state: &Type) -> TokenStream {
         let table = quote!(<#state as __hier::State>::CHANNELS);
         let parallel = (agent.parallel && number < agent.subagents.len()).then(|| {
             quote_spanned! {here=>
-                ::core::assert!(#constant.has_policy(), #several);
-                ::core::assert!(#constant.merges_reduced(&#table), #plain);
+                __hier::core::assert!(#constant.has_policy(), #several);
+                __hier::core::assert!(#constant.merges_reduced(&#table), #plain);
             }
         });
         quote_spanned! {here=>
             const _: () = {
-                ::core::assert!(!#constant.merges_and_discards(), #both);
-                ::core::assert!(#constant.fits(&#table), #lacks);
-                ::core::assert!(#constant.may_share(&#table), #none);
+                __hier::core::assert!(!#constant.merges_and_discards(), #both);
+                __hier::core::assert!(#constant.fits(&#table), #lacks);
+                __hier::core::assert!(#constant.may_share(&#table), #none);
                 #parallel
             };
         }
@@ -178,11 +178,11 @@ fn names(model: &Model, agent: &Agent) -> TokenStream {
                 "models cannot call the subagent `{last}` by its name: 1 to 64 ASCII letters, digits, `_` and `-`; change its \
                  `name: \"…\"`"
             );
-            quote_spanned!(span(path)=> const _: () = ::core::assert!(__hier::is_callable(#name), #message);)
+            quote_spanned!(span(path)=> const _: () = __hier::core::assert!(__hier::is_callable(#name), #message);)
         });
         quote_spanned! {span(path)=>
-            const _: () = ::core::assert!(__HIER_DOUBLED != #place, #doubled);
-            const _: () = ::core::assert!(!__hier::is_reserved(#of, #name, #is_node), #reserved);
+            const _: () = __hier::core::assert!(__HIER_DOUBLED != #place, #doubled);
+            const _: () = __hier::core::assert!(!__hier::is_reserved(#of, #name, #is_node), #reserved);
             #called
         }
     });
@@ -251,10 +251,10 @@ fn builder(model: &Model, agent: &Agent, state: &Type, context: &TokenStream) ->
 /// states; without, in this one.
 fn policy(policy: Option<&Policy>, state: &Type, inner: Option<&Path>) -> TokenStream {
     let here = inner.map_or_else(Span::call_site, span);
-    let Some(policy) = policy else { return quote_spanned!(here=> ::core::option::Option::None) };
+    let Some(policy) = policy else { return quote_spanned!(here=> __hier::core::option::Option::None) };
     let option = |field: &str, value: &Option<Expr>| {
         let (field, value) = (Ident::new(field, Span::call_site()), value.as_ref()?);
-        Some(quote!(#field: ::core::option::Option::Some(#value),))
+        Some(quote!(#field: __hier::core::option::Option::Some(#value),))
     };
     let fields = |option: &str, channels: &Option<Vec<Ident>>| {
         let (option, channels) = (Ident::new(option, Span::call_site()), channels.as_ref()?);
@@ -270,9 +270,9 @@ fn policy(policy: Option<&Policy>, state: &Type, inner: Option<&Path>) -> TokenS
             quote_spanned!(channel.span()=> __hier::crosses(#outer, #inner))
         });
         Some(quote! {
-            #option: ::core::option::Option::Some(__hier::FieldsSpec {
+            #option: __hier::core::option::Option::Some(__hier::FieldsSpec {
                 written: &[#(#written),*],
-                names: || ::std::vec![#(#names),*],
+                names: || __hier::std::vec![#(#names),*],
             }),
         })
     };
@@ -286,7 +286,7 @@ fn policy(policy: Option<&Policy>, state: &Type, inner: Option<&Path>) -> TokenS
     ];
     let given = given.into_iter().flatten();
     quote_spanned! {here=>
-        ::core::option::Option::Some(__hier::PolicySpec {
+        __hier::core::option::Option::Some(__hier::PolicySpec {
             #(#given)*
             ..__hier::PolicySpec::NONE
         })
@@ -316,7 +316,7 @@ pub(in super::super) fn inbox(member: &Membership, state: &Type) -> Option<Token
     let channel = member.inbox.as_ref()?;
     Some(quote_spanned! {channel.span()=>
         fn inbox() -> ::core::option::Option<::std::string::String> {
-            ::core::option::Option::Some(__hier::inbox(&<#state as __hier::State>::channels().#channel))
+            __hier::core::option::Option::Some(__hier::inbox(&<#state as __hier::State>::channels().#channel))
         }
     })
 }
@@ -327,7 +327,7 @@ pub(in super::super) fn membership(name: &Ident, member: &Membership, state: &Ty
     let args = member.args.as_ref().map(|args| {
         quote_spanned! {args.span()=>
             fn args() -> ::core::option::Option<__hier::ArgsSpec> {
-                ::core::option::Option::Some(__hier::ArgsSpec::of::<#args>())
+                __hier::core::option::Option::Some(__hier::ArgsSpec::of::<#args>())
             }
         }
     });

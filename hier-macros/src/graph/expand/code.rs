@@ -56,7 +56,7 @@ pub(super) fn items(model: &Model, state: &Type, context: &TokenStream) -> Token
         let has_graph = declared.options.checkpoints.as_ref().map(|checkpoints| {
             let name = &declared.name;
             let message = format!("`{name}` runs no graph, so it has no checkpoints of its own: remove `checkpoints`");
-            quote_spanned!(checkpoints.span()=> const _: () = ::core::assert!(#facts.depth() > 0, #message);)
+            quote_spanned!(checkpoints.span()=> const _: () = __hier::core::assert!(#facts.depth() > 0, #message);)
         });
         // A graph that contains itself by way of another is a cycle of these, which is shown at the node.
         let facts = quote_spanned! {span(&declared.path)=>
@@ -216,7 +216,7 @@ fn choice(decision: &Decision) -> TokenStream {
 fn own(expression: &Expr) -> TokenStream {
     if is_field(expression) {
         let here = expression.span();
-        return quote_spanned!(here=> ::core::clone::Clone::clone(&#expression));
+        return quote_spanned!(here=> __hier::core::clone::Clone::clone(&#expression));
     }
     expression.to_token_stream()
 }

@@ -39,12 +39,12 @@ fn graph(
         .map_or_else(|| quote!(::core::default::Default::default()), |(_, errors)| quote!(#errors));
     let sets = toolsets.iter().map(|choose| quote_spanned!(choose.span()=> __hier::toolset_of::<#context, _>(#choose)));
     // A state without a conversation is shown at the node.
-    let parts = quote_spanned!(ident.span()=> __hier::tool_parts(#name, #agent, ::std::vec![#(#made),*], ::std::vec![#(#sets),*], #errors));
+    let parts = quote_spanned!(ident.span()=> __hier::tool_parts(#name, #agent, __hier::std::vec![#(#made),*], __hier::std::vec![#(#sets),*], #errors));
     let last = tools.len();
     let doubled = tools.iter().enumerate().map(|(place, path)| {
         let tool = path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
         let message = format!("the tool `{tool}` has the name of another tool of this node: rename one");
-        quote_spanned!(code::span(path)=> const _: () = ::core::assert!(#ident::DOUBLED != #place, #message);)
+        quote_spanned!(code::span(path)=> const _: () = __hier::core::assert!(#ident::DOUBLED != #place, #message);)
     });
     quote! {
         #[derive(::core::clone::Clone, ::core::marker::Copy, ::core::fmt::Debug)]

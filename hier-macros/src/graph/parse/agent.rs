@@ -4,13 +4,14 @@ use hier_spec::agent::AgentKind;
 use syn::parse::ParseStream;
 use syn::parse::discouraged::Speculative;
 use syn::spanned::Spanned;
-use syn::{Expr, ExprClosure, Ident, Lit, LitBool, LitStr, Path, Result, Token, Type, braced};
+use syn::{Expr, ExprClosure, Ident, Lit, LitBool, LitStr, Path, Result, Token, braced};
 
 use super::super::agent::ast::{Agent, Attachment, Options, Policy, Tool, parted};
 use super::super::ast::{Body, Items};
 use super::{always, bracket, colon, doubled, list, name, no_such, skip_value};
 use crate::diag::Errors;
 use crate::symbol;
+use crate::words::Words;
 
 /// An agent of this kind without fields yet; none for kinds that ask no model.
 pub(super) fn kind(kind: &str) -> Option<Agent> {
@@ -27,10 +28,10 @@ pub(super) fn kind(kind: &str) -> Option<Agent> {
 pub(super) fn field(input: ParseStream<'_>, word: &Ident, body: &mut Body, errors: &mut Errors) -> Result<()> {
     match &*word.to_string() {
         symbol::POLICY => body.member.policy = Some(policy(input, errors)?),
-        symbol::ARGS => body.member.args = Some(input.parse::<Type>()?),
-        symbol::ON_ENTRY => body.member.on_entry = Some(input.parse()?),
-        symbol::ON_EXIT => body.member.on_exit = Some(input.parse()?),
-        symbol::INBOX => body.member.inbox = Some(name(input, "expected a channel")?),
+        symbol::ARGS => body.member.args = Some(super::ty(input, errors)?),
+        symbol::ON_ENTRY => body.member.on_entry = Some(super::value(input, errors)?),
+        symbol::ON_EXIT => body.member.on_exit = Some(super::value(input, errors)?),
+        symbol::INBOX => body.member.inbox = Some(channel(input, errors)?),
         _ => {
             if let Some(agent) = &mut body.agent {
                 return agent_field(input, word, agent, errors);
@@ -42,21 +43,23 @@ pub(super) fn field(input: ParseStream<'_>, word: &Ident, body: &mut Body, error
 
 fn agent_field(input: ParseStream<'_>, word: &Ident, agent: &mut Agent, errors: &mut Errors) -> Result<()> {
     match &*word.to_string() {
-        symbol::SYSTEM => agent.system = Some(input.parse()?),
-        symbol::MODEL => agent.model = Some(model(input)?),
+        symbol::SYSTEM => agent.system = Some(set(input, word, errors)?),
+        symbol::MODEL => agent.model = Some(model(input, word, errors)?),
         symbol::OPTIONS => agent.options = Some(model_options(input, errors)?),
         symbol::LAYERS => agent.layers = bracket(input, "a list of layers", errors, super::layers::layer)?.found,
-        symbol::ANSWER => agent.answer = Some(answer(input)?),
-        symbol::ANSWER_ATTEMPTS => agent.attempts = Some(at_least_one(input, "an agent", symbol::ANSWER_ATTEMPTS)?),
-        symbol::REASONING => agent.reasoning = Some(input.parse()?),
+        symbol::ANSWER => agent.answer = Some(answer(input, errors)?),
+        symbol::ANSWER_ATTEMPTS => {
+            agent.attempts = Some(at_least_one(input, "an agent", symbol::ANSWER_ATTEMPTS, errors)?)
+        }
+        symbol::REASONING => agent.reasoning = Some(set(input, word, errors)?),
         symbol::TOOLS => {
-            let tools = bracket(input, "a list of tools", errors, |input, _| tool(input))?.found;
+            let tools = bracket(input, "a list of tools", errors, tool)?.found;
             (agent.tools, agent.toolsets) = parted(tools);
         }
-        symbol::TOOL_ERRORS => agent.tool_errors = Some(input.parse()?),
-        symbol::MAX_ITERATIONS => agent.max_iterations = Some(iterations(input, "an agent")?),
-        symbol::REPORTS_TO_SUPERVISOR => agent.reports = Some(input.parse()?),
-        symbol::REPORT_INTO => agent.report_into = Some(name(input, "expected a channel")?),
+        symbol::TOOL_ERRORS => agent.tool_errors = Some(set(input, word, errors)?),
+        symbol::MAX_ITERATIONS => agent.max_iterations = Some(iterations(input, "an agent", errors)?),
+        symbol::REPORTS_TO_SUPERVISOR => agent.reports = Some(set(input, word, errors)?),
+        symbol::REPORT_INTO => agent.report_into = Some(channel(input, errors)?),
         symbol::FRONT => agent.front = attachments(input, "a list of stages", errors)?,
         symbol::BACK => agent.back = attachments(input, "a list of stages", errors)?,
         symbol::SUBAGENTS => agent.subagents = attachments(input, "a list of subagents", errors)?,
@@ -65,28 +68,41 @@ fn agent_field(input: ParseStream<'_>, word: &Ident, agent: &mut Agent, errors: 
             let error = "`parallel_subagents` is `true` or `false`";
             agent.parallel = input.parse::<LitBool>().map_err(|at| syn::Error::new(at.span(), error))?.value;
         }
-        symbol::TODO_CHECK => agent.todo_check = Some(input.parse()?),
-        symbol::TODO_REFUSAL => agent.todo_refusal = Some(input.parse()?),
+        symbol::TODO_CHECK => agent.todo_check = Some(set(input, word, errors)?),
+        symbol::TODO_REFUSAL => agent.todo_refusal = Some(set(input, word, errors)?),
         _ => {}
     }
     Ok(())
 }
 
+/// An expression that the method of an agent's builder of this name takes.
+fn set(input: ParseStream<'_>, word: &Ident, errors: &mut Errors) -> Result<Expr> {
+    let value = input.parse()?;
+    errors.words.set(&word.to_string(), &value);
+    Ok(value)
+}
+
+/// A channel of the state.
+fn channel(input: ParseStream<'_>, errors: &mut Errors) -> Result<Ident> {
+    name(input, "expected a channel", Words::channel, errors)
+}
+
 /// What chooses the model of the context.
-fn model(input: ParseStream<'_>) -> Result<Expr> {
+fn model(input: ParseStream<'_>, word: &Ident, errors: &mut Errors) -> Result<Expr> {
     if input.peek(LitStr) {
         return Err(input.error("`model` chooses a model of the context: `model: |context| &context.smart`"));
     }
-    input.parse()
+    set(input, word, errors)
 }
 
 /// The channel of the answer.
-fn answer(input: ParseStream<'_>) -> Result<Ident> {
+fn answer(input: ParseStream<'_>, errors: &mut Errors) -> Result<Ident> {
     let expected = "`answer` is a channel of the state, which takes the answer: `answer: verdict`";
     if !input.peek(Ident) {
         return Err(input.error(expected));
     }
     let channel: Ident = input.parse()?;
+    errors.words.channel(&channel);
     if channel.to_string().starts_with(char::is_uppercase) {
         return Err(syn::Error::new_spanned(&channel, format!("{expected}; its type says what an answer is")));
     }
@@ -99,13 +115,15 @@ fn model_options(input: ParseStream<'_>, errors: &mut Errors) -> Result<Options>
     let path = ahead.parse::<Path>().ok().filter(|path| {
         path.segments.last().is_some_and(|last| last.ident == symbol::MODEL_OPTIONS) && ahead.peek(syn::token::Brace)
     });
-    let Some(path) = path else { return input.parse().map(Options::Given) };
+    let Some(path) = path else { return super::value(input, errors).map(Options::Given) };
     input.advance_to(&ahead);
     let content;
     braced!(content in input);
     let mut given = Vec::new();
+    let braces = errors.words.braces(symbol::MODEL_OPTIONS);
     let fields = list(&content, errors, always, |input, errors| {
         let word: Ident = input.parse()?;
+        errors.words.field(braces, &word);
         doubled("option", &word, &mut given, errors);
         if !symbol::MODEL_OPTION_FIELDS.contains(&&*word.to_string()) {
             skip_value(input);
@@ -113,13 +131,13 @@ fn model_options(input: ParseStream<'_>, errors: &mut Errors) -> Result<Options>
             return Err(syn::Error::new_spanned(&word, no_such("`ModelOptions`", "option", &word, known)));
         }
         colon(input, &word, "…")?;
-        Ok((word, input.parse()?))
+        Ok((word, super::value(input, errors)?))
     });
     Ok(Options::Fields(path.span(), fields.found))
 }
 
 /// The path of a tool, or what chooses a toolset, with an advice for what is often tried instead.
-pub(super) fn tool(input: ParseStream<'_>) -> Result<Tool> {
+pub(super) fn tool(input: ParseStream<'_>, errors: &mut Errors) -> Result<Tool> {
     if input.peek(Token![|]) || input.peek(Token![move]) {
         let choose: ExprClosure = input.parse()?;
         if choose.inputs.len() != 1 {
@@ -137,6 +155,7 @@ pub(super) fn tool(input: ParseStream<'_>) -> Result<Tool> {
     if input.peek(syn::token::Paren) {
         return Err(input.error("a tool is named, not called: remove the parentheses"));
     }
+    errors.words.value(&path);
     Ok(Tool::Named(path))
 }
 
@@ -149,6 +168,7 @@ fn attachment(input: ParseStream<'_>, errors: &mut Errors) -> Result<Attachment>
     let path: Path = input
         .parse()
         .map_err(|error| syn::Error::new(error.span(), "expected a graph: the path of a type made by `graph!`"))?;
+    errors.words.ty(&path);
     let policy = if input.peek(syn::token::Brace) { Some(options(input, errors)?) } else { None };
     Ok(Attachment { path, policy })
 }
@@ -157,6 +177,7 @@ fn attachment(input: ParseStream<'_>, errors: &mut Errors) -> Result<Attachment>
 fn policy(input: ParseStream<'_>, errors: &mut Errors) -> Result<Policy> {
     let shape = "a policy is written as `Policy { merge_fields: […], … }`";
     let word: Ident = input.parse().map_err(|error| syn::Error::new(error.span(), shape))?;
+    errors.words.one_of("policy", &word);
     if !symbol::POLICIES.contains(&&*word.to_string()) || !input.peek(syn::token::Brace) {
         return Err(syn::Error::new_spanned(word, shape));
     }
@@ -168,8 +189,10 @@ fn options(input: ParseStream<'_>, errors: &mut Errors) -> Result<Policy> {
     braced!(content in input);
     let mut policy = Policy::default();
     let mut given = Vec::new();
+    let braces = errors.words.braces("Policy");
     list(&content, errors, always, |input, errors| {
         let word: Ident = input.call(syn::ext::IdentExt::parse_any)?;
+        errors.words.field(braces, &word);
         doubled("option", &word, &mut given, errors);
         option(input, &word, &mut policy, errors)
     });
@@ -190,10 +213,10 @@ fn option(input: ParseStream<'_>, word: &Ident, policy: &mut Policy, errors: &mu
     };
     colon(input, word, example)?;
     match text {
-        symbol::CLEAR_MESSAGES => policy.clear_messages = Some(input.parse()?),
-        symbol::PRESERVE_CHAT => policy.preserve_chat = Some(input.parse()?),
-        symbol::RESET_ITERATION => policy.reset_iteration = Some(input.parse()?),
-        symbol::MAX_ITERATIONS => policy.max_iterations = Some(iterations(input, "a subagent")?),
+        symbol::CLEAR_MESSAGES => policy.clear_messages = Some(super::value(input, errors)?),
+        symbol::PRESERVE_CHAT => policy.preserve_chat = Some(super::value(input, errors)?),
+        symbol::RESET_ITERATION => policy.reset_iteration = Some(super::value(input, errors)?),
+        symbol::MAX_ITERATIONS => policy.max_iterations = Some(iterations(input, "a subagent", errors)?),
         symbol::MERGE_FIELDS => policy.merge_fields = Some(channels(input, errors)?),
         _ => policy.discard_fields = Some(channels(input, errors)?),
     }
@@ -202,8 +225,7 @@ fn option(input: ParseStream<'_>, word: &Ident, policy: &mut Policy, errors: &mu
 
 /// `[artifact, findings]`, each once.
 fn channels(input: ParseStream<'_>, errors: &mut Errors) -> Result<Vec<Ident>> {
-    let Items { found, .. } =
-        bracket(input, "a list of channels", errors, |input, _| name(input, "expected a channel"))?;
+    let Items { found, .. } = bracket(input, "a list of channels", errors, channel)?;
     let mut given = Vec::new();
     for channel in &found {
         doubled("channel", channel, &mut given, errors);
@@ -212,13 +234,13 @@ fn channels(input: ParseStream<'_>, errors: &mut Errors) -> Result<Vec<Ident>> {
 }
 
 /// A number of iterations.
-fn iterations(input: ParseStream<'_>, of: &str) -> Result<Expr> {
-    at_least_one(input, of, symbol::MAX_ITERATIONS)
+fn iterations(input: ParseStream<'_>, of: &str, errors: &mut Errors) -> Result<Expr> {
+    at_least_one(input, of, symbol::MAX_ITERATIONS, errors)
 }
 
 /// A number that is not 0.
-fn at_least_one(input: ParseStream<'_>, of: &str, option: &str) -> Result<Expr> {
-    let number: Expr = input.parse()?;
+fn at_least_one(input: ParseStream<'_>, of: &str, option: &str, errors: &mut Errors) -> Result<Expr> {
+    let number: Expr = super::value(input, errors)?;
     if let Expr::Lit(literal) = &number
         && let Lit::Int(digits) = &literal.lit
         && digits.base10_digits() == "0"

@@ -8,6 +8,7 @@ use super::super::ast::{Arm, ArmBody, Chain, Decision, Function, Goal, Link, Sha
 use super::super::text::the_state;
 use super::{always, list, name};
 use crate::diag::Errors;
+use crate::words::Words;
 
 /// One item of `edges`.
 pub(super) fn chain(input: ParseStream<'_>, errors: &mut Errors) -> Result<Chain> {
@@ -24,29 +25,31 @@ pub(super) fn chain(input: ParseStream<'_>, errors: &mut Errors) -> Result<Chain
 
 fn link(input: ParseStream<'_>, errors: &mut Errors) -> Result<Link> {
     if let Some(shape) = decides(input) {
-        return decision(input, shape, errors).map(Link::Choice);
+        let decision = decision(input, shape, errors)?;
+        errors.words.statement(decision.outline());
+        return Ok(Link::Choice(decision));
     }
     if input.peek(syn::token::Bracket) {
         let content;
         let bracket = bracketed!(content in input);
-        let nodes = list(&content, errors, always, |input, _| plain_name(input));
+        let nodes = list(&content, errors, always, plain_name);
         if nodes.found.is_empty() && !nodes.broken {
             return Err(syn::Error::new(bracket.span.join(), "an empty list leads nowhere: name nodes in it, or END"));
         }
         return Ok(Link::Many(nodes.found, bracket.span.open()));
     }
-    plain_name(input).map(Link::One)
+    plain_name(input, errors).map(Link::One)
 }
 
 /// A node that is named and not sent anything.
-fn plain_name(input: ParseStream<'_>) -> Result<Ident> {
+fn plain_name(input: ParseStream<'_>, errors: &mut Errors) -> Result<Ident> {
     if input.peek(syn::token::Bracket) {
         return Err(input.error("a list of nodes holds names, no other lists"));
     }
     if decides(input).is_some() {
         return Err(input.error("a list holds nodes only: give the route an edge of its own, `a >> match …`"));
     }
-    let name = name(input, "expected a node, `[…]`, `match`, `if` or `for`")?;
+    let name = name(input, "expected a node, `[…]`, `match`, `if` or `for`", Words::node, errors)?;
     if input.peek(syn::token::Paren) {
         let message = format!("an edge sends nothing: write `{name}`, or `a >> for item in items {{ {name}(item) }}`");
         return Err(input.error(message));
@@ -77,13 +80,22 @@ fn by_match(input: ParseStream<'_>, errors: &mut Errors) -> Result<Decision> {
     let span = input.parse::<Token![match]>()?.span;
     let function = function(input, Shape::Match)?;
     let content;
+    if !input.peek(syn::token::Brace) {
+        // What chooses is written, and no more yet.
+        errors.combine(input.error("expected curly braces"));
+        return Ok(Decision { span, shape: Shape::Match, function, arms: Vec::new(), broken: true });
+    }
     braced!(content in input);
     let arms = list(
         &content,
         errors,
         |(_, needs_comma): &(Arm, bool)| *needs_comma,
         |input, errors| {
-            let pattern = Some(Pat::parse_multi_with_leading_vert(input)?);
+            let pattern = Pat::parse_multi_with_leading_vert(input)?;
+            if !(input.peek(Token![=>]) || input.peek(Token![if])) {
+                errors.words.pattern(&pattern);
+            }
+            let pattern = Some(pattern);
             let guard = match input.parse::<Option<Token![if]>>()? {
                 Some(_) => Some(input.parse::<Expr>()?),
                 None => None,
@@ -215,13 +227,13 @@ fn arm(input: ParseStream<'_>, errors: &mut Errors) -> Result<ArmBody> {
     let goals = if input.peek(syn::token::Bracket) {
         let content;
         let bracket = bracketed!(content in input);
-        let goals = list(&content, errors, always, |input, _| goal(input));
+        let goals = list(&content, errors, always, goal);
         if goals.found.is_empty() && !goals.broken {
             return Err(syn::Error::new(bracket.span.join(), "an empty list leads nowhere: write `END`"));
         }
         goals.found
     } else {
-        vec![goal(input)?]
+        vec![goal(input, errors)?]
     };
     if input.peek(Token![>>]) {
         return Err(input.error("an arm leads to its targets and no further: give the next edge a line of its own"));
@@ -230,8 +242,9 @@ fn arm(input: ParseStream<'_>, errors: &mut Errors) -> Result<ArmBody> {
 }
 
 /// `node`, `END`, or `node(item)`.
-fn goal(input: ParseStream<'_>) -> Result<Goal> {
-    let name = name(input, "expected a target: a node, END, a list of them, or another `match`, `if` or `for`")?;
+fn goal(input: ParseStream<'_>, errors: &mut Errors) -> Result<Goal> {
+    let expected = "expected a target: a node, END, a list of them, or another `match`, `if` or `for`";
+    let name = name(input, expected, Words::node, errors)?;
     if !input.peek(syn::token::Paren) {
         return Ok(Goal { name, item: None });
     }

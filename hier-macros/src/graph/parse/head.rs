@@ -66,6 +66,7 @@ fn ty(input: ParseStream<'_>) -> Result<Type> {
 fn kind(input: ParseStream<'_>, errors: &mut Errors) -> Result<Body> {
     input.parse::<Token![=]>().map_err(|error| syn::Error::new(error.span(), SHAPE))?;
     let kind: Ident = input.parse().map_err(|error| syn::Error::new(error.span(), SHAPE))?;
+    errors.words.one_of("kinds", &kind);
     let name = kind.to_string();
     let known = hier_spec::nearest(&name, symbol::KINDS.iter().copied());
     if !symbol::KINDS.contains(&&*name) {

@@ -6,7 +6,7 @@ use syn::parse::{ParseStream, Parser};
 use syn::{Expr, ExprCall, ExprMethodCall, ExprStruct, Ident, Lit, Member, Path, Result};
 
 use super::super::agent::ast::Layer;
-use super::{doubled, no_such, value};
+use super::{doubled, duration, no_such};
 use crate::diag::Errors;
 use crate::symbol::{self, LayerForm};
 
@@ -73,7 +73,7 @@ fn with_fields(literal: ExprStruct, errors: &mut Errors) -> Result<Layer> {
                 let timed = symbol::RETRY_FIELDS.iter().any(|(name, timed)| field == name && *timed);
                 let tokens = value.to_token_stream();
                 if timed {
-                    return Ok((field, value::length.parse2(tokens)?.into_token_stream()));
+                    return Ok((field, duration::length.parse2(tokens)?.into_token_stream()));
                 }
                 if field == symbol::ATTEMPTS && is_zero(&value) {
                     let message = "a model is asked at least once: `1` is no retry, `3` is two retries";

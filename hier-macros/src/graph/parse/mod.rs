@@ -2,23 +2,25 @@
 //! of a call are reported at once and everything else of the graph is there.
 
 mod agent;
+mod duration;
 mod edge;
 mod head;
 mod layers;
 mod node;
-mod value;
 
-pub(crate) use value::length;
+pub(crate) use duration::length;
 
 use proc_macro2::{TokenStream, TokenTree};
+use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::parse::discouraged::Speculative;
-use syn::parse::{ParseStream, Parser};
+use syn::parse::{Parse, ParseStream, Parser};
 use syn::{Ident, LitStr, Path, Result, Token, Type, bracketed};
 
 use super::ast::{Ast, Body, Items};
 use crate::diag::Errors;
 use crate::symbol;
+use crate::words::Words;
 
 /// Parses a call of `graph!`. None only if not even the graph's name could be found.
 pub(super) fn parse(input: TokenStream, errors: &mut Errors) -> Option<Ast> {
@@ -32,14 +34,16 @@ pub(super) fn parse(input: TokenStream, errors: &mut Errors) -> Option<Ast> {
 }
 
 /// The fields of a graph of this kind.
-fn body(input: ParseStream<'_>, kind: &str, errors: &mut Errors) -> Body {
+fn body(input: ParseStream<'_>, kind: &'static str, errors: &mut Errors) -> Body {
     let known = symbol::fields(kind);
+    let braces = errors.words.braces(kind);
     let agent = agent::kind(kind);
     let mut body = Body { agent, ..Body::default() };
     let mut given = Vec::new();
     let mut shapeless = false;
     let fields = list(input, errors, always, |input, errors| {
         let word: Ident = input.call(Ident::parse_any)?;
+        errors.words.field(braces, &word);
         doubled("field", &word, &mut given, errors);
         if !known.contains(&&*word.to_string()) {
             skip_value(input);
@@ -66,10 +70,10 @@ fn field(input: ParseStream<'_>, word: &Ident, body: &mut Body, errors: &mut Err
         symbol::NODES => body.nodes = bracket(input, "a list of nodes", errors, node::node)?,
         symbol::EDGES => body.edges = bracket(input, "a list of edges", errors, edge::chain)?,
         symbol::COMPUTE => body.compute = Some(node::node(input, errors)?),
-        symbol::INPUT => body.input = Some(input.parse::<Type>()?),
-        symbol::OUTPUT => body.output = Some(input.parse::<Type>()?),
-        symbol::INTERRUPT_BEFORE => body.before = names(input, "a list of nodes", errors)?,
-        symbol::INTERRUPT_AFTER => body.after = names(input, "a list of nodes", errors)?,
+        symbol::INPUT => body.input = Some(ty(input, errors)?),
+        symbol::OUTPUT => body.output = Some(ty(input, errors)?),
+        symbol::INTERRUPT_BEFORE => body.before = names(input, "a list of nodes", Words::node, errors)?,
+        symbol::INTERRUPT_AFTER => body.after = names(input, "a list of nodes", Words::node, errors)?,
         symbol::NAME => body.name = Some(input.parse::<LitStr>()?),
         symbol::DESCRIPTION => body.description = Some(input.parse::<LitStr>()?),
         symbol::CRATE => body.home = Some(input.call(Path::parse_mod_style)?),
@@ -78,17 +82,37 @@ fn field(input: ParseStream<'_>, word: &Ident, body: &mut Body, errors: &mut Err
     Ok(())
 }
 
-/// `[a, b]`, each a plain name.
-fn names(input: ParseStream<'_>, what: &str, errors: &mut Errors) -> Result<Items<Ident>> {
-    bracket(input, what, errors, |input, _| name(input, "expected a name"))
+/// `[a, b]`, each a plain name of a node or a channel.
+fn names(
+    input: ParseStream<'_>,
+    what: &str,
+    note: fn(&mut Words, &Ident),
+    errors: &mut Errors,
+) -> Result<Items<Ident>> {
+    bracket(input, what, errors, |input, errors| name(input, "expected a name", note, errors))
 }
 
-/// The name of a node, START or END.
-fn name(input: ParseStream<'_>, expected: &str) -> Result<Ident> {
+/// A type.
+fn ty(input: ParseStream<'_>, errors: &mut Errors) -> Result<Type> {
+    let ty = input.parse()?;
+    errors.words.ty(&ty);
+    Ok(ty)
+}
+
+/// An expression, or the path of a function.
+fn value<T: Parse + ToTokens>(input: ParseStream<'_>, errors: &mut Errors) -> Result<T> {
+    let value = input.parse()?;
+    errors.words.value(&value);
+    Ok(value)
+}
+
+/// The name of a node or a channel, START or END.
+fn name(input: ParseStream<'_>, expected: &str, note: fn(&mut Words, &Ident), errors: &mut Errors) -> Result<Ident> {
     if !input.peek(Ident) {
         return Err(input.error(expected));
     }
     let name: Ident = input.parse()?;
+    note(&mut errors.words, &name);
     if input.peek(Token![::]) {
         let message = "a node is named by its name alone here, not by a path";
         return Err(syn::Error::new_spanned(name, message));

@@ -5,10 +5,11 @@ use syn::parse::ParseStream;
 use syn::{ExprClosure, Ident, Path, PathArguments, Result, Token, braced};
 
 use super::super::agent::ast::parted;
-use super::super::ast::{Node, Options};
-use super::{always, bracket, colon, doubled, list, names, no_such, skip_value, value};
+use super::super::ast::{Length, Node, Options};
+use super::{always, bracket, colon, doubled, duration, list, names, no_such, skip_value};
 use crate::diag::Errors;
 use crate::symbol;
+use crate::words::Words;
 
 /// One node with its options.
 pub(super) fn node(input: ParseStream<'_>, errors: &mut Errors) -> Result<Node> {
@@ -21,7 +22,7 @@ pub(super) fn node(input: ParseStream<'_>, errors: &mut Errors) -> Result<Node> 
     };
     let (path, tools) = match tools(input, errors)? {
         Some((path, tools)) => (path, Some(tools)),
-        None => (path(input)?, None),
+        None => (path(input, errors)?, None),
     };
     let last = path.segments.last().map(|segment| segment.ident.clone());
     let Some(name) = name.or(last) else { return Err(input.error("expected a node")) };
@@ -48,7 +49,7 @@ fn tools(input: ParseStream<'_>, errors: &mut Errors) -> Result<Option<(Path, To
         );
         return Err(syn::Error::new_spanned(word, message));
     }
-    let found = bracket(input, "the tools that are called", errors, |input, _| super::agent::tool(input))?;
+    let found = bracket(input, "the tools that are called", errors, super::agent::tool)?;
     if found.found.is_empty() && !found.broken {
         return Err(syn::Error::new_spanned(
             &word,
@@ -59,7 +60,7 @@ fn tools(input: ParseStream<'_>, errors: &mut Errors) -> Result<Option<(Path, To
 }
 
 /// The path of a function or graph, with an advice for what is often tried instead.
-fn path(input: ParseStream<'_>) -> Result<Path> {
+fn path(input: ParseStream<'_>, errors: &mut Errors) -> Result<Path> {
     if input.peek(syn::LitStr) {
         return Err(
             input.error("a node is the path of a function, without quotes; another name is given as `name = path`")
@@ -81,7 +82,9 @@ fn path(input: ParseStream<'_>) -> Result<Path> {
             "a node is named, not called: remove the parentheses; what it needs beside the state it finds in the context, `&Run<Desk>`",
         ));
     }
-    as_value(path)
+    let path = as_value(path)?;
+    errors.words.value(&path);
+    Ok(path)
 }
 
 fn options(input: ParseStream<'_>, errors: &mut Errors) -> Result<Options> {
@@ -89,8 +92,10 @@ fn options(input: ParseStream<'_>, errors: &mut Errors) -> Result<Options> {
     braced!(content in input);
     let mut options = Options::default();
     let mut given = Vec::new();
+    let braces = errors.words.braces("Node");
     list(&content, errors, always, |input, errors| {
         let word = input.call(Ident::parse_any)?;
+        errors.words.field(braces, &word);
         doubled("option", &word, &mut given, errors);
         option(input, &word, &mut options, errors)
     });
@@ -101,13 +106,13 @@ fn option(input: ParseStream<'_>, word: &Ident, options: &mut Options, errors: &
     match &*word.to_string() {
         symbol::RETRY => {
             colon(input, word, "3")?;
-            options.retry = Some(value::retry(input, errors)?);
+            options.retry = Some(duration::retry(input, errors)?);
         }
-        symbol::TIMEOUT => options.timeout = Some(length(input, word)?),
-        symbol::IDLE_TIMEOUT => options.idle_timeout = Some(length(input, word)?),
+        symbol::TIMEOUT => options.timeout = Some(length(input, word, errors)?),
+        symbol::IDLE_TIMEOUT => options.idle_timeout = Some(length(input, word, errors)?),
         symbol::CACHE => {
             colon(input, word, "60s")?;
-            options.cache = Some(value::cache(input, errors)?);
+            options.cache = Some(duration::cache(input, errors)?);
         }
         symbol::DEFER => {
             options.defer = true;
@@ -119,23 +124,23 @@ fn option(input: ParseStream<'_>, word: &Ident, options: &mut Options, errors: &
         }
         symbol::ON_ERROR => {
             colon(input, word, "handler")?;
-            options.on_error = Some(path(input)?);
+            options.on_error = Some(path(input, errors)?);
         }
         symbol::WRITES => {
             colon(input, word, "[channel]")?;
-            options.writes = names(input, "a list of channels", errors)?;
+            options.writes = names(input, "a list of channels", Words::channel, errors)?;
         }
         symbol::GOTO => {
             colon(input, word, "[node, END]")?;
-            options.goto = names(input, "a list of nodes", errors)?;
+            options.goto = names(input, "a list of nodes", Words::node, errors)?;
         }
         symbol::TOOL_ERRORS => {
             colon(input, word, "ToolErrors::Tell")?;
-            options.tool_errors = Some((word.clone(), input.parse()?));
+            options.tool_errors = Some((word.clone(), super::value(input, errors)?));
         }
         symbol::CHECKPOINTS => {
             colon(input, word, "per_thread")?;
-            options.checkpoints = checkpoints(input)?;
+            options.checkpoints = checkpoints(input, errors)?;
         }
         _ => {
             skip_value(input);
@@ -145,8 +150,9 @@ fn option(input: ParseStream<'_>, word: &Ident, options: &mut Options, errors: &
     Ok(())
 }
 
-fn checkpoints(input: ParseStream<'_>) -> Result<Option<Ident>> {
+fn checkpoints(input: ParseStream<'_>, errors: &mut Errors) -> Result<Option<Ident>> {
     let word = input.call(Ident::parse_any)?;
+    errors.words.one_of("checkpoints", &word);
     let known = symbol::CHECKPOINTS_VALUES;
     if let Some((_, variant)) = known.iter().find(|(name, _)| word == name) {
         return Ok(Some(Ident::new(variant, word.span())));
@@ -156,9 +162,11 @@ fn checkpoints(input: ParseStream<'_>) -> Result<Option<Ident>> {
     Err(syn::Error::new_spanned(&word, format!("`checkpoints` cannot be `{text}`{tail}")))
 }
 
-fn length(input: ParseStream<'_>, word: &Ident) -> Result<super::super::ast::Length> {
+fn length(input: ParseStream<'_>, word: &Ident, errors: &mut Errors) -> Result<Length> {
     colon(input, word, "5s")?;
-    value::length(input)
+    let length = duration::length(input)?;
+    errors.words.value(&length);
+    Ok(length)
 }
 
 /// The path as an expression, which needs `::` before `<…>`: what is generated must be parsed, whatever was written.

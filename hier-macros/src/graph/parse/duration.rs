@@ -49,15 +49,17 @@ fn scale(digits: &str, times: u32, per: u32) -> Option<(u64, u32)> {
 /// `3`, `Retry { attempts: 3, interval: 100ms }`, or an expression.
 pub(super) fn retry(input: ParseStream<'_>, errors: &mut Errors) -> Result<Retry> {
     if literal(input, symbol::RETRY_POLICY).is_none() {
-        let times: Expr = input.parse()?;
+        let times: Expr = super::value(input, errors)?;
         return at_least_one(&times).map(|()| Retry::Times(times));
     }
     let content;
     braced!(content in input);
     let known: Vec<_> = symbol::RETRY_FIELDS.iter().map(|(name, _)| *name).collect();
     let mut given = Vec::new();
+    let braces = errors.words.braces(symbol::RETRY_POLICY);
     let fields = list(&content, errors, always, |input, errors| {
         let word: Ident = input.parse()?;
+        errors.words.field(braces, &word);
         doubled("field", &word, &mut given, errors);
         let Some((_, timed)) = symbol::RETRY_FIELDS.iter().find(|(name, _)| word == name) else {
             skip_value(input);
@@ -67,7 +69,7 @@ pub(super) fn retry(input: ParseStream<'_>, errors: &mut Errors) -> Result<Retry
         if *timed {
             return Ok((word, length(input)?.into_token_stream()));
         }
-        let value: Expr = input.parse()?;
+        let value: Expr = super::value(input, errors)?;
         if word == symbol::ATTEMPTS {
             at_least_one(&value)?;
         }
@@ -94,8 +96,10 @@ pub(super) fn cache(input: ParseStream<'_>, errors: &mut Errors) -> Result<Cache
     braced!(content in input);
     let (mut ttl, mut key, mut given) = (None, None, Vec::new());
     let before = errors.len();
+    let braces = errors.words.braces(symbol::CACHE_POLICY);
     list(&content, errors, always, |input, errors| {
         let word: Ident = input.parse()?;
+        errors.words.field(braces, &word);
         doubled("field", &word, &mut given, errors);
         match &*word.to_string() {
             symbol::TTL => {
@@ -104,7 +108,7 @@ pub(super) fn cache(input: ParseStream<'_>, errors: &mut Errors) -> Result<Cache
             }
             symbol::KEY => {
                 colon(input, &word, "function")?;
-                key = Some(input.parse()?);
+                key = Some(super::value(input, errors)?);
             }
             _ => {
                 skip_value(input);

@@ -1,0 +1,113 @@
+//! Each word that the parser knows is in the grammar that users read, and in what editors complete.
+
+use crate::symbol;
+
+/// A file of hier-core, beside which this crate is developed.
+fn core(path: &str) -> String {
+    let path = format!("{}/../hier-core/src/{path}", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The lists of words, with the struct in which editors find them.
+fn lists() -> Vec<(&'static str, Vec<&'static str>)> {
+    let kinds = symbol::KINDS.iter().map(|kind| (*kind, symbol::fields(kind)));
+    let retry = symbol::RETRY_FIELDS.iter().map(|(field, _)| *field).collect();
+    let others = [
+        ("Node", symbol::NODE_OPTIONS.to_vec()),
+        ("Policy", symbol::POLICY_OPTIONS.to_vec()),
+        (symbol::MODEL_OPTIONS, symbol::MODEL_OPTION_FIELDS.to_vec()),
+        (symbol::RETRY_POLICY, retry),
+    ];
+    kinds.chain(others).collect()
+}
+
+/// Whether the text has the word by itself.
+fn has(text: &str, word: &str) -> bool {
+    text.split(|letter: char| !letter.is_alphanumeric() && letter != '_').any(|other| other == word)
+}
+
+#[test]
+fn the_grammar_names_every_word() {
+    let grammar = core("prelude/graph.md");
+    for (list, words) in lists() {
+        // The options of a node stand under their heading, and so on: a word may be in several lists.
+        let part = match list {
+            "Node" => section(&grammar, "Options of a node"),
+            "Policy" => section(&grammar, "Options of a policy"),
+            symbol::MODEL_OPTIONS => section(&grammar, "Options of a model"),
+            symbol::RETRY_POLICY => section(&grammar, "Options of a node"),
+            _ => section(&grammar, "Kinds and their fields"),
+        };
+        assert!(symbol::KINDS.iter().all(|kind| *kind != list) || has(part, list), "no `{list}`");
+        for word in words {
+            assert!(has(part, word), "the grammar does not name `{word}` of {list}");
+        }
+    }
+    for (layer, _) in symbol::READY_LAYERS {
+        assert!(has(section(&grammar, "Layers"), layer), "the grammar does not name the layer `{layer}`");
+    }
+    for (value, _) in symbol::CHECKPOINTS_VALUES {
+        assert!(has(section(&grammar, "Options of a node"), value), "the grammar does not name `{value}`");
+    }
+    for (unit, ..) in symbol::UNITS {
+        assert!(grammar.contains(&format!("{unit} |")), "the grammar does not name the unit `{unit}`");
+    }
+}
+
+/// What stands under a heading.
+fn section<'a>(text: &'a str, heading: &str) -> &'a str {
+    let (_, rest) = text.split_once(&format!("# {heading}\n")).unwrap_or_else(|| panic!("no heading {heading}"));
+    rest.split("\n# ").next().unwrap_or(rest)
+}
+
+#[test]
+fn editors_know_every_word_and_no_other() {
+    let file = syn::parse_file(&core("plumbing/words.rs")).expect("a file");
+    for (list, expected) in lists() {
+        let mut found = words(&file, list);
+        let mut expected: Vec<_> = expected.into_iter().filter(|word| *word != symbol::CRATE).collect();
+        found.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(found, expected, "the words of {list}");
+    }
+}
+
+/// The words of one call of `words!`, with those that its form adds.
+fn words(file: &syn::File, name: &str) -> Vec<String> {
+    let calls = file.items.iter().filter_map(|item| match item {
+        syn::Item::Macro(call) => Some(call.mac.tokens.to_string()),
+        _ => None,
+    });
+    let calls: Vec<String> = calls.collect();
+    let definition = calls.iter().find(|text| text.contains("$ name : ident")).expect("the macro");
+    let call = calls.iter().find(|text| has(text.split('{').next().unwrap_or_default(), name)).expect("the call");
+    let form = call.split('{').next().unwrap_or_default();
+    let mut words = fields(call);
+    // What a form adds stands behind `$($own)*` in the macro's definition, or before it.
+    let added = |form: &str| {
+        let (_, rest) = definition.split_once(&format!("{form} $ name : ident")).expect("the form");
+        let (_, body) = rest.split_once("=>").expect("its body");
+        fields(body.split("} ;").next().unwrap_or(body))
+    };
+    if has(form, "graph") || has(form, "agent") {
+        words.extend(added("graph"));
+    }
+    if has(form, "agent") {
+        words.extend(added("agent"));
+    }
+    words
+}
+
+/// The words that a comma follows, and that stand after a doc comment.
+fn fields(text: &str) -> Vec<String> {
+    text.split(']')
+        .skip(1)
+        .filter_map(|piece| {
+            let word = piece.split(',').next()?.trim();
+            let is_word = piece.contains(',')
+                && !word.is_empty()
+                && word.chars().all(|letter| letter.is_alphanumeric() || letter == '_');
+            is_word.then(|| word.to_owned())
+        })
+        .collect()
+}
