@@ -49,7 +49,7 @@ fn agent_field(input: ParseStream<'_>, word: &Ident, agent: &mut Agent, errors: 
         symbol::LAYERS => agent.layers = bracket(input, "a list of layers", errors, super::layers::layer)?.found,
         symbol::ANSWER => agent.answer = Some(answer(input, errors)?),
         symbol::ANSWER_ATTEMPTS => {
-            agent.attempts = Some(at_least_one(input, "an agent", symbol::ANSWER_ATTEMPTS, errors)?)
+            agent.attempts = Some(at_least_one(input, "an agent", symbol::ANSWER_ATTEMPTS, errors)?);
         }
         symbol::REASONING => agent.reasoning = Some(set(input, word, errors)?),
         symbol::TOOLS => {
