@@ -101,9 +101,6 @@ if $all; then
     step "spelling, the book, each feature by itself"
     ./scripts/hygiene.sh
 
-    step "what editors make of graph!"
-    ./scripts/editors.sh
-
     step "new projects"
     ./scripts/new-projects.sh
 

@@ -23,20 +23,22 @@ pub(super) fn expand(model: &Model, doubtful: &[Ident], words: &Words) -> TokenS
         // First: where a word stands several times, editors complete the first.
         let outline = outline::outline(model, state, words);
         quote! {
-            #[cfg(rust_analyzer)]
+            #[allow(clippy::all, clippy::pedantic, unexpected_cfgs)]
             const _: () = {
-                use #hier as __hier;
-                #outline
-                #fits_context
+                #[cfg(rust_analyzer)]
+                const _: () = {
+                    use #hier as __hier;
+                    #outline
+                    #fits_context
+                };
+                #[cfg(not(rust_analyzer))]
+                const _: () = {
+                    use #hier as __hier;
+                    #graph
+                    #fits_context
+                };
             };
             #targets
-            #[cfg(not(rust_analyzer))]
-            #[allow(clippy::all, clippy::pedantic)]
-            const _: () = {
-                use #hier as __hier;
-                #graph
-                #fits_context
-            };
         }
     });
     quote! {
