@@ -17,6 +17,7 @@ fn lists() -> Vec<(&'static str, Vec<&'static str>)> {
         ("Policy", symbol::POLICY_OPTIONS.to_vec()),
         (symbol::MODEL_OPTIONS, symbol::MODEL_OPTION_FIELDS.to_vec()),
         (symbol::RETRY_POLICY, retry),
+        (symbol::CACHE_POLICY, symbol::CACHE_FIELDS.to_vec()),
     ];
     kinds.chain(others).collect()
 }
@@ -35,7 +36,7 @@ fn the_grammar_names_every_word() {
             "Node" => section(&grammar, "Options of a node"),
             "Policy" => section(&grammar, "Options of a policy"),
             symbol::MODEL_OPTIONS => section(&grammar, "Options of a model"),
-            symbol::RETRY_POLICY => section(&grammar, "Options of a node"),
+            symbol::RETRY_POLICY | symbol::CACHE_POLICY => section(&grammar, "Options of a node"),
             _ => section(&grammar, "Kinds and their fields"),
         };
         assert!(symbol::KINDS.iter().all(|kind| *kind != list) || has(part, list), "no `{list}`");

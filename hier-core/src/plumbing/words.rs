@@ -211,6 +211,16 @@ words! {
     }
 }
 
+words! {
+    /// How long and for which input a result is used again.
+    Cache {
+        /// How long a result is used again.
+        ttl,
+        /// The function that says what two equal inputs have in common.
+        key,
+    }
+}
+
 /// The kinds of graphs.
 pub mod kinds {
     pub use super::{Agent, Graph, ReactGraph, SimpleGraph, TodoGraph};
