@@ -142,7 +142,7 @@ async fn run(Arguments { db, case, command }: Arguments) -> Result<()> {
                 open.first().map(|question| question.id.clone()).ok_or_else(|| NodeError::new("nothing is asked"))?
             };
             // A process that was killed holds its threads until their leases run out: that is waited for.
-            let config = config.when_running(WhenRunning::Wait(Duration::from_secs(60)));
+            let config = config.when_running(WhenRunning::Wait(Duration::from_mins(1)));
             // By its id: the answer is for this question and no other, however often it is given.
             let outcome = graph.invoke(Command::answers([(id, decision)]), config, ()).await?;
             outcome.state().log.iter().for_each(|line| println!("{line}"));

@@ -46,7 +46,7 @@ async fn flaky(run: &Run) -> Result<ReportUpdate> {
 }
 
 async fn slow() -> ReportUpdate {
-    sleep(Duration::from_secs(3600)).await;
+    sleep(Duration::from_hours(1)).await;
     log("slow    is back after an hour")
 }
 
@@ -56,7 +56,7 @@ async fn silent(run: &Run) -> ReportUpdate {
         sleep(Duration::from_millis(25)).await;
         run.heartbeat();
     }
-    sleep(Duration::from_secs(3600)).await;
+    sleep(Duration::from_hours(1)).await;
     log("silent  is back after an hour")
 }
 

@@ -14,8 +14,8 @@ use hier_core::checkpoint::MemorySaver;
 use hier_core::graph::Signal;
 use hier_core::prelude::*;
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+const DAY: Duration = Duration::from_hours(24);
+const WEEK: Duration = Duration::from_hours(168);
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Order {

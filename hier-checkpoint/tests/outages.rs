@@ -14,7 +14,7 @@ use kit::server::{Road, server};
 use tokio::time::{Instant, timeout};
 
 /// More than any of these calls may take, on a machine with other work.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 fn reject() -> Claim {
     Claim { when_running: WhenRunning::Reject, ..Claim::default() }
@@ -62,7 +62,7 @@ async fn connections_that_fall_silent_are_replaced() {
     let Some(url) = server() else { return };
     let road = Road::to(&url).await;
     let options = Postgres::options().schema("replaced").connections(2);
-    let saver = options.statement_timeout(Duration::from_secs(60)).connect(&road.url).await.expect("the server");
+    let saver = options.statement_timeout(Duration::from_mins(1)).connect(&road.url).await.expect("the server");
     saver.migrate().await.expect("tables");
     let claim = Claim { lasts: Duration::from_secs(6), ..Claim::default() };
     let lease = saver.acquire("t", claim).await.expect("the thread");

@@ -17,7 +17,7 @@ const PLACE: &str = "HIER_TEST_PLACE";
 /// How long its claim lasts, in milliseconds.
 const LASTS: &str = "HIER_TEST_LASTS";
 /// Longer than any test.
-const LONG: Duration = Duration::from_secs(600);
+const LONG: Duration = Duration::from_mins(10);
 
 async fn open(place: &str) -> Arc<dyn Checkpointer> {
     #[cfg(feature = "postgres")]

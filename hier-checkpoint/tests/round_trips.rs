@@ -33,7 +33,7 @@ async fn run(store: &Postgres, road: &Road, thread: &str, steps: usize, count: &
     let new = NewRun::new(thread, "desk", Request::input(json!({ "n": 1 }))).create_thread();
     let made = store.create_run(new).await.expect("a run");
     count.create += road.round_trips();
-    let claim = RunClaim::new("worker", Duration::from_secs(60), ["desk"]);
+    let claim = RunClaim::new("worker", Duration::from_mins(1), ["desk"]);
     let Claimed { run, lease, .. } = store.claim_run(claim).await.expect("the server").expect("the run");
     assert_eq!(run.id, made.id);
     count.claim += road.round_trips();
@@ -95,7 +95,7 @@ async fn what_was_stored_before_its_answer_was_lost_is_stored_once() {
         store.create_run(new()).await.expect("another run");
         assert_eq!(store.runs(RunQuery::thread(&*thread)).await.expect("runs").len(), 2);
         road.lose_one_answer();
-        let claim = RunClaim::new("worker", Duration::from_secs(60), ["desk"]);
+        let claim = RunClaim::new("worker", Duration::from_mins(1), ["desk"]);
         let Claimed { run, lease, .. } = store.claim_run(claim).await.expect("the server").expect("the run");
         assert_eq!((run.id, run.attempts), (made.id, 1));
         for number in 0..3 {
@@ -138,7 +138,7 @@ async fn changes_of_two_processes_are_all_kept() {
     assert_eq!(listed.len(), made.len());
     listed.reverse();
     for (store, id) in [&one, &two].into_iter().cycle().zip(listed) {
-        let claim = RunClaim::new("worker", Duration::from_secs(60), ["desk"]);
+        let claim = RunClaim::new("worker", Duration::from_mins(1), ["desk"]);
         let Claimed { run, lease, .. } = store.claim_run(claim).await.expect("the server").expect("the run");
         assert_eq!(run.id, id, "first in, first out");
         store.record(&lease, Settlement::default().end(RunEnd::new(id, RunStatus::Success))).await.expect("ended");

@@ -70,6 +70,7 @@ pub struct FanOut {
 /// A turn of a run. The engine asks it where the run stops.
 pub struct Turn(Mutex<State>);
 
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of one turn, each read by itself")]
 struct State {
     goes_on: bool,
     progress: Progress,

@@ -536,7 +536,7 @@ mod keys {
     async fn a_node_of_a_builder_has_a_key_too() {
         RUNS.set(0);
         let code = NodeDef::task(async |task: Task<Trace>| says(format!("x{} run{}", task.state().x, hit())));
-        let code = code.cache(Duration::from_secs(60)).cache_key(|task| task.state().x % 2);
+        let code = code.cache(Duration::from_mins(1)).cache_key(|task| task.state().x % 2);
         let mut graph = GraphBuilder::<Trace>::new("keyed");
         graph.node("costly", code).edge(START, "costly").edge("costly", END);
         let graph = graph.compile().unwrap();
@@ -553,7 +553,7 @@ mod keys {
         let code = NodeDef::task(async |_: Task<Trace>| says("never"));
         let pairs = |_: &Task<Trace>| std::collections::HashMap::from([((1, 2), 3)]);
         let mut graph = GraphBuilder::<Trace>::new("keyed");
-        graph.node("costly", code.cache(Duration::from_secs(60)).cache_key(pairs));
+        graph.node("costly", code.cache(Duration::from_mins(1)).cache_key(pairs));
         graph.edge(START, "costly").edge("costly", END);
         let failed = graph.compile().unwrap().invoke(Trace::update(), Config::default(), ()).await.unwrap_err();
         assert!(failed.to_string().contains("the key of its `cache` is no JSON"), "{failed}");

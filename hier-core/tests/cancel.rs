@@ -63,7 +63,7 @@ impl Room {
                 self.changed.notified().await;
             }
         };
-        let minute = Duration::from_secs(60);
+        let minute = Duration::from_mins(1);
         tokio::time::timeout(minute, reached).await.unwrap_or_else(|_| panic!("{} alive, not {count}", self.count()));
     }
 }
@@ -154,7 +154,7 @@ mod by_token {
 
     async fn computes(run: &Run<Desk>) -> TraceUpdate {
         let _guest = Guest::new(run.context());
-        let deadline = std::time::Instant::now() + Duration::from_secs(60);
+        let deadline = std::time::Instant::now() + Duration::from_mins(1);
         while !run.is_cancelled() {
             assert!(std::time::Instant::now() < deadline, "was never told of the cancellation");
             std::thread::yield_now();

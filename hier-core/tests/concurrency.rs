@@ -42,7 +42,7 @@ impl Gauge {
     /// Keeps the thread until `count` tasks are here at the same time.
     fn meet(&self, count: usize) {
         let arrived = self.total.fetch_add(1, Ordering::SeqCst);
-        let deadline = std::time::Instant::now() + Duration::from_secs(60);
+        let deadline = std::time::Instant::now() + Duration::from_mins(1);
         while self.total.load(Ordering::SeqCst) < count {
             assert!(std::time::Instant::now() < deadline, "task {arrived} was left alone on its thread");
             std::thread::yield_now();

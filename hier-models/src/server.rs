@@ -15,7 +15,7 @@ use crate::secret::Secrets;
 use crate::transport::{self, Destination};
 
 /// How long an answer may take, unless set: long ones of slow models take minutes.
-const ANSWER: Duration = Duration::from_secs(600);
+const ANSWER: Duration = Duration::from_mins(10);
 
 /// A model of a server.
 #[derive(Clone)]

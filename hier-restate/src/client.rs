@@ -21,7 +21,7 @@ use crate::wire::{Begin, Ended, HistoryQuery, Listener, Post, Read, UpdateState,
 const IN_PATHS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// How long calls are tried again while Restate cannot be reached, unless told otherwise.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A client of the graphs on a cluster. Cheap to clone.
 #[derive(Clone, Debug)]

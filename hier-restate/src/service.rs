@@ -22,9 +22,9 @@ use crate::wire::{
 };
 
 /// A node may take as long as it takes: Restate would otherwise cut off what makes no entry in its journal.
-const LONG: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+const LONG: Duration = Duration::from_hours(168);
 /// How long the end of a run can be asked for again.
-const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
+const RETENTION: Duration = Duration::from_hours(24);
 
 /// The object of a thread.
 struct Object(Arc<Host>);

@@ -234,6 +234,7 @@ impl RemoteGraph {
     /// Workers send them straight to the hub. An event is handed over once, also if the work that told it is done again and tells the
     /// same; where it tells something else (tokens of a model), [`Told::Lost`] says so, and what the second try tells comes after it.
     /// The run is the cluster's: dropping the stream does not end it.
+    #[expect(clippy::needless_pass_by_value, reason = "as a compiled graph takes it")]
     pub fn stream(
         &self,
         hub: &Hub,

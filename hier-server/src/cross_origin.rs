@@ -42,7 +42,7 @@ pub(crate) fn layer(origins: &[String]) -> Result<Option<CorsLayer>, ServerError
         .allow_methods(methods)
         .allow_headers(AllowHeaders::mirror_request())
         .expose_headers(EXPOSED)
-        .max_age(Duration::from_secs(600));
+        .max_age(Duration::from_mins(10));
     Ok(Some(layer))
 }
 

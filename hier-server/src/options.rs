@@ -26,7 +26,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             body: 16 << 20,
-            time: Duration::from_secs(60),
+            time: Duration::from_mins(1),
             requests: 20_000,
             rate: 1_000,
             rate_is_given: false,

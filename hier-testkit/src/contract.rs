@@ -9,7 +9,7 @@ use futures_core::future::BoxFuture;
 use futures_util::FutureExt;
 
 /// How long a case may take before it counts as hanging.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// A violation of the contract.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -23,11 +23,11 @@ use super::statements::Statements;
 /// At most so much of [`PostgresOptions::retry_for`] is spent on the first connection, where the URL may be wrong.
 const CONNECTING: Duration = Duration::from_secs(5);
 /// The longest time that the system accepts.
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const DAY: Duration = Duration::from_hours(24);
 /// After so long without a word a connection is asked whether it is still there.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 /// The default of the driver.
-const NO_IDLE: Duration = Duration::from_secs(2 * 60 * 60);
+const NO_IDLE: Duration = Duration::from_hours(2);
 const FIRST_WAIT: Duration = Duration::from_millis(20);
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 

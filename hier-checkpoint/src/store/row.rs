@@ -56,7 +56,7 @@ pub(super) fn micros(time: Duration) -> i64 {
 
 /// A time to live in microseconds; none if it is for ever: longer than a hundred years.
 pub(super) fn lives(time: Option<Duration>) -> Option<i64> {
-    const MOST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+    const MOST: Duration = Duration::from_hours(876_000);
     time.filter(|time| *time < MOST).map(micros)
 }
 

@@ -153,7 +153,7 @@ pub fn is_per_call(namespace: &str) -> bool {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let saver = MemorySaver::default();
-/// let sweeper = sweep_every(saver.clone(), Duration::from_secs(60));
+/// let sweeper = sweep_every(saver.clone(), Duration::from_mins(1));
 /// // … serve …
 /// drop(sweeper);
 /// # }

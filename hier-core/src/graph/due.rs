@@ -20,7 +20,7 @@ const CONCURRENCY: usize = 8;
 /// How many threads are looked at in one go.
 const LIMIT: usize = 256;
 /// When a thread is looked at again that could not be driven.
-const AGAIN: Duration = Duration::from_secs(60);
+const AGAIN: Duration = Duration::from_mins(1);
 
 type ContextOf<C> = Arc<dyn Fn(&str) -> C + Send + Sync>;
 
@@ -75,7 +75,7 @@ where
     /// # use hier_core::checkpoint::MemorySaver;
     /// # #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
     /// # struct Case { reminded: bool }
-    /// const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+    /// const WEEK: Duration = Duration::from_hours(168);
     ///
     /// async fn remind(run: &Run) -> Result<CaseUpdate> {
     ///     run.sleep(WEEK).await?;

@@ -13,7 +13,7 @@ use super::thread::{NewThread, ThreadPatch, ThreadRow, ThreadStatus};
 use super::webhooks;
 
 /// How long the thread of a temporary run is kept for those who have not read yet how it ended.
-const LINGERS: std::time::Duration = std::time::Duration::from_secs(60);
+const LINGERS: std::time::Duration = std::time::Duration::from_mins(1);
 
 /// A thread with its runs that have not ended. A store loads it under a lock, lets something happen to it, and stores what has
 /// [changed](Queue::changed).

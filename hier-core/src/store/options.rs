@@ -13,7 +13,7 @@ use super::index::{Embedder, Indexing, paths_of};
 /// use std::time::Duration;
 /// use hier_core::store::{MemoryStore, StoreOptions};
 ///
-/// let week = Duration::from_secs(7 * 24 * 60 * 60);
+/// let week = Duration::from_hours(168);
 /// let store = MemoryStore::new(StoreOptions::default().time_to_live(week));
 /// ```
 #[derive(Clone)]

@@ -15,9 +15,9 @@ use crate::runs::{MultitaskStrategy, NewRun, Request, Run, RunQuery, RunStatus, 
 /// How many threads are looked at in one go.
 const LIMIT: usize = 256;
 /// When a thread is looked at again whose run did not get on. It is twice as long each time.
-const AGAIN: Duration = Duration::from_secs(60);
+const AGAIN: Duration = Duration::from_mins(1);
 /// The longest that it is put off.
-const LONGEST: Duration = Duration::from_secs(24 * 3_600);
+const LONGEST: Duration = Duration::from_hours(24);
 /// The metadata of such a run.
 const WOKEN: &str = "woken";
 

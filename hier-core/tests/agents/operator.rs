@@ -90,7 +90,7 @@ async fn answered(answer: Approval) -> (Filing, Vec<String>) {
     let desk = Desk::compile_as_root().checkpointer(MemorySaver::new());
     let context = || BaseContext::new(model.clone());
     let config = || Config::thread("case");
-    let Outcome::Interrupted(asked) = desk.invoke(Filing::update(), config(), context()).await.unwrap() else {
+    let Outcome::Interrupted(asked) = Box::pin(desk.invoke(Filing::update(), config(), context())).await.unwrap() else {
         panic!("nobody was asked")
     };
     assert_eq!(asked.questions.len(), 1);
@@ -130,7 +130,8 @@ async fn ask(said: Message) -> (CompiledGraph<Filing, BaseContext>, ScriptedMode
     let deep = [call("front", json!({"task": "x"})), call("back", json!({"task": "y"})), said];
     let model = ScriptedModel::new(deep.into_iter().chain([report("known"), report("known"), finish("done")]));
     let office = Office::compile_as_root().checkpointer(MemorySaver::new());
-    let out = office.invoke(Filing::update(), Config::thread("case"), BaseContext::new(model.clone())).await.unwrap();
+    let first = office.invoke(Filing::update(), Config::thread("case"), BaseContext::new(model.clone()));
+    let out = Box::pin(first).await.unwrap();
     let Outcome::Interrupted(asked) = out else { panic!("nobody was asked") };
     (office, model, asked)
 }

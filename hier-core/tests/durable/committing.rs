@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout};
 use super::hooked::{Call, Hooked};
 use super::kit::*;
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 const MEGABYTE: usize = 1 << 20;
 
 /// A loop that writes a megabyte in each of so many steps.
@@ -130,7 +130,7 @@ async fn a_node_that_keeps_its_thread_keeps_its_lease() {
     let busy = does(move |_| {
         let begin = std::time::Instant::now();
         while renewals.load(Ordering::SeqCst) < 2 {
-            assert!(begin.elapsed() < Duration::from_secs(60), "the lease was not renewed meanwhile");
+            assert!(begin.elapsed() < Duration::from_mins(1), "the lease was not renewed meanwhile");
             std::thread::yield_now();
         }
         Ok(json!({ "log": ["busy"] }))
@@ -239,6 +239,6 @@ fn a_runtime_that_has_ended_ends_in_an_error() {
         let run = graph.invoke(graph.update(json!({})).unwrap(), Config::default(), Tally::default());
         told.send(handle.block_on(run).map(|_| ())).unwrap();
     });
-    let ended = ended.recv_timeout(Duration::from_secs(60)).expect("the run ends");
+    let ended = ended.recv_timeout(Duration::from_mins(1)).expect("the run ends");
     assert!(matches!(ended, Err(RunError::NoRuntime { .. })), "{ended:?}");
 }

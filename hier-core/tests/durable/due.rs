@@ -12,8 +12,8 @@ use tokio::time::Instant;
 use crate::kit::Tally;
 
 const SECOND: Duration = Duration::from_secs(1);
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+const DAY: Duration = Duration::from_hours(24);
+const WEEK: Duration = Duration::from_hours(168);
 
 #[derive(State, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Case {
@@ -89,12 +89,12 @@ async fn a_sweeper_in_the_background_wakes_who_is_due() {
     asked(graph.invoke(Case::update(), config(), tally.clone()).await.unwrap());
     let to_each = tally.clone();
     let sweeper = graph.sweeper(move |_| to_each.clone()).clock(move || start + clock.elapsed());
-    let handle = sweeper.every(Duration::from_secs(60));
-    tokio::time::sleep(WEEK.saturating_sub(Duration::from_secs(60))).await;
+    let handle = sweeper.every(Duration::from_mins(1));
+    tokio::time::sleep(WEEK.saturating_sub(Duration::from_mins(1))).await;
     assert_eq!(tally.of("woken"), 0);
-    tokio::time::sleep(Duration::from_secs(180)).await;
+    tokio::time::sleep(Duration::from_mins(3)).await;
     assert_eq!(tally.of("woken"), 1);
-    tokio::time::sleep(DAY + Duration::from_secs(180)).await;
+    tokio::time::sleep(DAY + Duration::from_mins(3)).await;
     assert!(graph.state(config()).await.unwrap().next.is_empty());
     drop(handle);
 }

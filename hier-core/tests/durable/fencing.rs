@@ -102,7 +102,7 @@ async fn a_run_may_wait_for_another() {
     let bench = Bench::new(graph);
     let second = async {
         gate.reached.notified().await;
-        let config = bench.config.clone().when_running(WhenRunning::Wait(Duration::from_secs(60)));
+        let config = bench.config.clone().when_running(WhenRunning::Wait(Duration::from_mins(1)));
         let (end, ()) = tokio::join!(bench.go_on_with(config), async { gate.open.notify_one() });
         end
     };

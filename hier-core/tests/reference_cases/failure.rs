@@ -98,7 +98,7 @@ async fn d48_a_result_is_used_again_for_an_equal_input() {
         async move { update }
     });
     let mut graph = marks(&[]);
-    graph.node("c", node.cache(Duration::from_secs(60))).edge(START, "c");
+    graph.node("c", node.cache(Duration::from_mins(1))).edge(START, "c");
     let graph = compile(graph);
     let mut updates: Vec<Value> = Vec::new();
     for x in [1, 1, 2] {

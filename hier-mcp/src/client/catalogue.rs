@@ -18,7 +18,7 @@ use crate::error::McpError;
 const LONGEST: usize = 64;
 
 /// How long a list is kept at most, whatever the server says.
-const LONGEST_KEPT: Duration = Duration::from_secs(60 * 60);
+const LONGEST_KEPT: Duration = Duration::from_hours(1);
 
 /// The name by which a model can call a tool: letters, digits, `_` and `-`.
 pub(crate) fn callable(name: &str) -> String {

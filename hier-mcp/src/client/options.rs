@@ -70,7 +70,7 @@ impl Default for Options {
             approve: None,
             approve_all: false,
             timeout: Duration::from_secs(30),
-            call_timeout: Duration::from_secs(5 * 60),
+            call_timeout: Duration::from_mins(5),
             max_text: 128 * 1024,
             max_media: 5 * 1024 * 1024,
             max_message: 16 * 1024 * 1024,

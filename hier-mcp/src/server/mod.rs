@@ -99,7 +99,7 @@ impl Server {
             graphs: BTreeMap::new(),
             saver: Arc::new(MemorySaver::new()),
             key: None,
-            lasts: Duration::from_secs(24 * 60 * 60),
+            lasts: Duration::from_hours(24),
             calls: 100,
             name: "hier".to_owned(),
             bearer: None,

@@ -83,7 +83,7 @@ impl SealKey {
 mod tests {
     use super::*;
 
-    const HOUR: Duration = Duration::from_secs(60 * 60);
+    const HOUR: Duration = Duration::from_hours(1);
 
     #[test]
     fn only_what_was_sealed_for_the_tool_is_opened_and_only_in_time() {

@@ -227,7 +227,7 @@ async fn survive(nodes: usize, what: &[&str]) {
     let log = folder.path().join("log");
     let mut workers = Workers::start(2, &log).await;
     register(&server.admin, &format!("http://{}", workers.front)).await.expect("the workers are registered");
-    let graph = Client::new(&server.ingress).patience(Duration::from_secs(120)).graph("tree");
+    let graph = Client::new(&server.ingress).patience(Duration::from_mins(2)).graph("tree");
     let (mut killed, mut ended) = (0, 0);
     // What was stored at a moment, and how long the log was then.
     let mut known: Vec<(usize, String, i64)> = Vec::new();

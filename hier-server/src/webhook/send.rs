@@ -21,7 +21,7 @@ const EVERY: Duration = Duration::from_secs(1);
 /// How long one attempt may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// For how long nobody else tries what one has claimed: longer than an attempt takes.
-const CLAIM: Duration = Duration::from_secs(60);
+const CLAIM: Duration = Duration::from_mins(1);
 /// How many are told at once.
 const AT_ONCE: usize = 32;
 /// How long it waits after each attempt that failed. After the last it gives up.

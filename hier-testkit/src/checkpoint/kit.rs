@@ -39,7 +39,7 @@ pub(super) fn new_id_at(time: SystemTime) -> Uuid {
     Uuid::new_v6(Timestamp::from_gregorian_time(ticks, 0), &[1, 2, 3, 4, 5, 6])
 }
 
-pub(super) const LONG_AGO: Duration = Duration::from_secs(60 * 60 * 24 * 365);
+pub(super) const LONG_AGO: Duration = Duration::from_hours(8760);
 
 /// A series of checkpoints in a namespace, each after the one before.
 #[derive(Clone)]

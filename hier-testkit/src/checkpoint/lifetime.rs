@@ -21,7 +21,7 @@ async fn claim_for(saver: &Subject, thread: &str, time_to_live: Option<Duration>
     saver.acquire(thread, Claim { time_to_live, ..Claim::default() }).await
 }
 
-const HOUR: Duration = Duration::from_secs(3_600);
+const HOUR: Duration = Duration::from_hours(1);
 
 async fn a_thread_whose_time_has_passed_is_swept(saver: Subject) -> Outcome {
     same("an empty saver", &saver.sweep().await?, &0)?;

@@ -113,7 +113,7 @@ async fn a_delayed_run_begins_no_earlier(store: Subject) -> Outcome {
 async fn a_delayed_run_is_not_started_by_a_dead_workers_recovery(store: Subject) -> Outcome {
     let dead = add(&store, "t").await?;
     let mut later = new("t");
-    later.after = Duration::from_secs(600);
+    later.after = Duration::from_mins(10);
     let later = store.create_run(later).await?;
     some("the run", claim_for(&store, SHORT).await?)?;
     sleep(SHORT * 2).await;

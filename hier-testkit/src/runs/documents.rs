@@ -92,7 +92,7 @@ async fn due_cron(store: &Subject, change: impl FnOnce(&mut Cron)) -> Result<(Cr
     change(&mut cron.cron);
     Crons::of(&**store).create(cron).await?;
     let due = Crons::of(&**store).due(now).await?;
-    Ok((some("the cron", due.into_iter().next())?, now + Duration::from_secs(60)))
+    Ok((some("the cron", due.into_iter().next())?, now + Duration::from_mins(1)))
 }
 
 async fn of_several_that_fire_a_cron_one_adds_its_run(store: Subject) -> Outcome {
@@ -146,7 +146,7 @@ async fn a_run_is_added_with_the_latest_document_or_not_at_all(store: Subject) -
 }
 
 async fn runs_of_a_cron_that_were_missed_are_one(store: Subject) -> Outcome {
-    let long_ago = SystemTime::now() - Duration::from_secs(86_400);
+    let long_ago = SystemTime::now() - Duration::from_hours(24);
     let (cron, next) = due_cron(&store, |cron| cron.next = Some(long_ago)).await?;
     let run = Crons::of(&*store).fire(&cron, SystemTime::now(), Some(next)).await?;
     same("its id", &some("the run", run)?.id, &cron.run_id(long_ago))?;
@@ -189,7 +189,7 @@ async fn the_end_of_a_run_is_kept_until_its_webhook_is_told(store: Subject) -> O
     store.record(&claimed.lease, Settlement::default().end(end)).await?;
     // The thread of a run may be gone before its end is told.
     store.remove_thread("t").await?;
-    let (now, lasts) = (SystemTime::now(), Duration::from_secs(60));
+    let (now, lasts) = (SystemTime::now(), Duration::from_mins(1));
     let due = webhooks.due(now).await?;
     same(
         "what is to be told",
@@ -232,6 +232,6 @@ async fn one_that_cannot_be_read_holds_up_nobody(store: Subject) -> Outcome {
     due_cron(&store, |_| {}).await?;
     let run = store.create_run(with_webhook("t")).await?;
     store.cancel_runs("t", &[run.id], Cancel::Interrupt).await?;
-    let due = Webhooks::of(&*store).due(SystemTime::now() + Duration::from_secs(60)).await?;
+    let due = Webhooks::of(&*store).due(SystemTime::now() + Duration::from_mins(1)).await?;
     same("what is to be told", &due.iter().map(|due| &*due.id).collect::<Vec<_>>(), &vec![&*run.id.to_string()])
 }

@@ -117,7 +117,7 @@ async fn old_ones_are_pruned_and_it_is_said(store: Subject) -> Outcome {
     let old = add(&store, "t").await?;
     let lease = claim(&store).await?.lease;
     store.record(&lease, Settlement::default().end(RunEnd::new(old.id, RunStatus::Success))).await?;
-    same("what is young", &store.prune_runs(Duration::from_secs(600)).await?, &(0, 0))?;
+    same("what is young", &store.prune_runs(Duration::from_mins(10)).await?, &(0, 0))?;
     sleep(Duration::from_millis(60)).await;
     let young = add(&store, "t").await?;
     same("what is old", &store.prune_runs(Duration::from_millis(50)).await?, &(2, 1))?;

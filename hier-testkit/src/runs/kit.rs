@@ -16,7 +16,7 @@ use super::{Failure, Subject};
 pub(super) use crate::contract::{Outcome, cases, holds, same, some};
 
 /// A lease that does not run out while a case runs.
-pub(super) const LONG: Duration = Duration::from_secs(600);
+pub(super) const LONG: Duration = Duration::from_mins(10);
 /// A lease that runs out soon: nothing is looked at before.
 pub(super) const SHORT: Duration = Duration::from_millis(150);
 

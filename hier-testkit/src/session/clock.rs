@@ -16,8 +16,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 ///
 /// let clock = Clock::new();
 /// let before = clock.now();
-/// clock.advance(Duration::from_secs(24 * 60 * 60));
-/// assert!(clock.now() >= before + Duration::from_secs(24 * 60 * 60));
+/// clock.advance(Duration::from_hours(24));
+/// assert!(clock.now() >= before + Duration::from_hours(24));
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Clock {

@@ -22,7 +22,7 @@ cases! { super::Case, "lifetime", options;
 async fn items_live_as_long_as_the_store_is_configured(store: Subject) -> Outcome {
     store.put(["a"], "k", &json!({})).await?;
     same("an item without a time of its own", &store.get(["a"], "k").await?, &None)?;
-    store.put_for(["a"], "k", &json!({}), Duration::from_secs(3600)).await?;
+    store.put_for(["a"], "k", &json!({}), Duration::from_hours(1)).await?;
     some("an item with a time of its own", store.get(["a"], "k").await?).map(|_| ())
 }
 

@@ -35,7 +35,7 @@ async fn what_has_expired_is_gone_at_once(store: Subject) -> Outcome {
 async fn a_sweep_counts_what_it_deletes(store: Subject) -> Outcome {
     store.put_for(["a"], "gone", &json!({}), Duration::ZERO).await?;
     store.put_for(["b"], "gone", &json!({}), Duration::ZERO).await?;
-    store.put_for(["a"], "later", &json!({}), Duration::from_secs(3600)).await?;
+    store.put_for(["a"], "later", &json!({}), Duration::from_hours(1)).await?;
     store.put(["a"], "never", &json!({})).await?;
     same("what the first sweep deletes", &store.sweep().await?, &2)?;
     same("what the second sweep deletes", &store.sweep().await?, &0)?;
@@ -72,7 +72,7 @@ async fn searching_starts_the_time_anew(store: Subject) -> Outcome {
 }
 
 async fn putting_again_replaces_the_time(store: Subject) -> Outcome {
-    store.put_for(["a"], "k", &json!({}), Duration::from_secs(3600)).await?;
+    store.put_for(["a"], "k", &json!({}), Duration::from_hours(1)).await?;
     store.put_for(["a"], "k", &json!({}), Duration::ZERO).await?;
     same("a time that has become short", &store.get(["a"], "k").await?, &None)?;
     store.put_for(["a"], "k", &json!({}), SHORT).await?;

@@ -15,7 +15,7 @@ struct Case {
     log: Vec<String>,
 }
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const DAY: Duration = Duration::from_hours(24);
 
 graph! {
     Review<Case> = Graph {

@@ -68,7 +68,7 @@ async fn wait(run: &Run<Office>) -> Result<()> {
     }
     let _told = Told(run.context().dropped.clone());
     run.context().begun.fetch_add(1, Ordering::SeqCst);
-    tokio::time::sleep(Duration::from_secs(600)).await;
+    tokio::time::sleep(Duration::from_mins(10)).await;
     Ok(())
 }
 

@@ -15,7 +15,7 @@ use super::place::{Place, open};
 use super::victim::{self, CrashTree, Tree};
 
 /// How long a whole thread may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A thread, and what is known of it.
 pub(crate) struct Thread<'a> {

@@ -104,7 +104,7 @@ where
     match &node.on_error {
         Some(handler) if !error.is_signal() => {
             if let Some(log) = &task.run.shared.log {
-                log.handled(&task.run, &error).await?;
+                Box::pin(log.handled(&task.run, &error)).await?;
             }
             if let Some(inbox) = &task.run.inbox {
                 // The answers that there are were given to the node.

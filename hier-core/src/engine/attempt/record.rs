@@ -52,7 +52,7 @@ impl TaskLog {
         let Some(checkpoint) = run.base else { return Ok(()) };
         let writes = TaskWrites { checkpoint, task: run.task_id(), path: run.place(), writes };
         let due = asked.iter().filter_map(|question| question.due).min();
-        self.write_due(writes, nobody_elses(run), due).await.map_err(unsaved)
+        Box::pin(self.write_due(writes, nobody_elses(run), due)).await.map_err(unsaved)
     }
 
     /// A task has failed, and its handler takes over.

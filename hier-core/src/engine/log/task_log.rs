@@ -78,15 +78,18 @@ impl TaskLog {
     /// The same, with what belongs to a checkpoint of this graph or of one around it, which is stored already: both in one commit.
     /// What is kept until the end of the run is stored after what belongs to a graph around this one.
     pub(crate) async fn write_with(&self, writes: TaskWrites, around: Option<Around>) -> Result<(), SaverError> {
-        let Some(around) = around else { return self.write(writes).await };
+        match around {
+            None => self.write(writes).await,
+            // Boxed, since few tasks need it and all would hold its room.
+            Some(around) => Box::pin(self.write_both(writes, around)).await,
+        }
+    }
+
+    async fn write_both(&self, writes: TaskWrites, around: Around) -> Result<(), SaverError> {
         if !self.holds() {
             return self.committer.commit(vec![self.record(writes), around.record()]).await;
         }
         lock(&self.held).push(writes);
-        self.write_around(around).await
-    }
-
-    async fn write_around(&self, around: Around) -> Result<(), SaverError> {
         if around.namespace == self.namespace {
             return self.write(around.writes).await;
         }

@@ -47,7 +47,7 @@ impl<'a, A, C> Interrupt<'a, A, C> {
     /// # use std::time::{Duration, SystemTime};
     /// # use hier_core::prelude::*;
     /// async fn approve(run: &Run) -> Result<bool> {
-    ///     let end_of_day = SystemTime::now() + Duration::from_secs(8 * 60 * 60);
+    ///     let end_of_day = SystemTime::now() + Duration::from_hours(8);
     ///     run.interrupt(&"May it be sent?").until(end_of_day, false).await
     /// }
     /// # let _ = approve;

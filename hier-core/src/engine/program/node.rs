@@ -240,7 +240,7 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
     ///     Case::update().answer(format!("about {}", task.state().question))
     /// });
     /// let mut graph = GraphBuilder::<Case>::new("desk");
-    /// graph.node("answer", answer.cache(Duration::from_secs(60)).cache_key(|task| task.state().question.to_lowercase()));
+    /// graph.node("answer", answer.cache(Duration::from_mins(1)).cache_key(|task| task.state().question.to_lowercase()));
     /// graph.edge(START, "answer").edge("answer", END);
     /// # graph.compile().unwrap();
     /// ```

@@ -65,7 +65,7 @@ async fn an_answer_a_week_later_goes_on_and_null_declines() -> Result<()> {
     // The server is gone meanwhile, and the clock has gone on.
     client.close().await;
     tokio::time::pause();
-    tokio::time::advance(std::time::Duration::from_secs(7 * 24 * 60 * 60)).await;
+    tokio::time::advance(std::time::Duration::from_hours(168)).await;
     tokio::time::resume();
     let context = || desk(&client, [Message::assistant("Done.")]);
     assert!(!helper.invoke(Command::resume(json!({"place": "Rome"})), thread(), context()).await?.is_finished());
