@@ -277,7 +277,9 @@ impl Server {
         };
         let mut graphs = std::mem::take(&mut self.graphs);
         if let Some(runner) = &self.runner {
-            graphs.iter_mut().for_each(|(name, served)| served.graph = runner.graph(name, served.graph.clone()));
+            for (name, served) in &mut graphs {
+                served.graph = runner.graph(name, served.graph.clone());
+            }
         }
         let app = Arc::new(App {
             graphs,

@@ -90,7 +90,8 @@ async fn answered(answer: Approval) -> (Filing, Vec<String>) {
     let desk = Desk::compile_as_root().checkpointer(MemorySaver::new());
     let context = || BaseContext::new(model.clone());
     let config = || Config::thread("case");
-    let Outcome::Interrupted(asked) = Box::pin(desk.invoke(Filing::update(), config(), context())).await.unwrap() else {
+    let Outcome::Interrupted(asked) = Box::pin(desk.invoke(Filing::update(), config(), context())).await.unwrap()
+    else {
         panic!("nobody was asked")
     };
     assert_eq!(asked.questions.len(), 1);

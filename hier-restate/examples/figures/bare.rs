@@ -51,6 +51,6 @@ pub(crate) struct BareTask;
 impl BareTask {
     #[handler]
     async fn run(&self, ctx: Context<'_>, item: u64) -> Result<u64, TerminalError> {
-        Ok(ctx.run(|| async move { Ok(item) }).name("task").await?)
+        ctx.run(|| async move { Ok(item) }).name("task").await
     }
 }

@@ -7,6 +7,8 @@
 //! Workers and client are this process; the server is the one that the script starts. Prints a table,
 //! and a model of what runs cost. On a loaded machine only the ratios mean something.
 
+#![allow(clippy::cast_precision_loss, reason = "counts of figures are small")]
+
 mod bare;
 mod model;
 mod site;
