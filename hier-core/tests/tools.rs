@@ -313,5 +313,8 @@ async fn a_tool_is_tried_again_and_bounded() {
     assert_eq!(TRIES.load(Ordering::Relaxed), 3);
     assert_eq!(call(stubborn::TOOL, json!({})).await.unwrap_err().to_string(), "no");
     assert_eq!(STUBBORN.load(Ordering::Relaxed), 1, "a permanent error is not tried again");
-    assert_eq!(call(slow::TOOL, json!({})).await.unwrap_err().to_string(), "took longer than 20ms, the limit that `#[tool(timeout = …)]` sets");
+    assert_eq!(
+        call(slow::TOOL, json!({})).await.unwrap_err().to_string(),
+        "took longer than 20ms, the limit that `#[tool(timeout = …)]` sets"
+    );
 }
