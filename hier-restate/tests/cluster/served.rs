@@ -209,7 +209,7 @@ async fn a_server_hands_its_runs_to_the_cluster() {
     let history = desk.ask(&running, &path("history"), json!({ "limit": 100 })).await;
     assert_eq!(
         history.as_array().map(Vec::len),
-        Some(desk.remote.history(&*thread, Default::default()).await.unwrap().len())
+        Some(desk.remote.history(&*thread, hier_core::checkpoint::ListQuery::default()).await.unwrap().len())
     );
     // An update, and a run that fails.
     desk.ask(&running, &path("state"), json!({ "values": { "answer": "no" }, "as_node": "ask" })).await;
