@@ -212,11 +212,12 @@ fn write_from(model: &Model, names: &Names) -> TokenStream {
         let read = if channel.is_reduced() { quote!(load_write) } else { quote!(load_value) };
         let ty = &channel.ty;
         let read = quote_spanned!(ty.span()=> __hier::#read::<#ty>);
-        quote!(#index => #read(__overwrite, __bytes).map(#write::#variant),)
+        quote!(#index => ::core::result::Result::Ok(#write::#variant(#read(__overwrite, __bytes)?)),)
     });
     let inner = if let Some(Flattened { field, .. }) = &model.flattened {
         let variant = variant(field);
-        quote!(__hier::Values::write_from(&self.#field, __channel - #own, __overwrite, __bytes).map(#write::#variant))
+        let read = quote!(__hier::Values::write_from(&self.#field, __channel - #own, __overwrite, __bytes)?);
+        quote!(::core::result::Result::Ok(#write::#variant(#read)))
     } else {
         quote!(::core::result::Result::Err(__hier::no_channel(__channel)))
     };
