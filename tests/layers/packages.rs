@@ -197,6 +197,28 @@ fn no_dependency_needs_a_newer_compiler_than_we_say() {
     assert!(newer.is_empty(), "`rust-version` is {stated}; these need a newer compiler: {newer:?}");
 }
 
+/// What a requirement takes at the least.
+fn least(requirement: &str) -> &str {
+    requirement.trim_start_matches(['^', '=', '~', '>'])
+}
+
+#[test]
+fn what_is_required_at_the_least_is_what_is_tested() {
+    let packages = packages();
+    let locked: BTreeSet<(&str, &str)> = packages
+        .iter()
+        .map(|it| (text(it, "name"), text(it, "version").split('+').next().unwrap_or_default()))
+        .collect();
+    let ours = packages.iter().filter(|it| it["source"].is_null());
+    let required = ours.flat_map(|it| it["dependencies"].as_array().into_iter().flatten());
+    let untested: BTreeSet<_> = required
+        .filter(|it| it["path"].is_null())
+        .map(|it| (text(it, "name"), least(text(it, "req"))))
+        .filter(|required| !locked.contains(required))
+        .collect();
+    assert!(untested.is_empty(), "Cargo.lock has other versions; write those that it has into Cargo.toml: {untested:?}");
+}
+
 #[test]
 fn one_version_for_all_that_is_given_out_and_the_changelog_has_it() {
     let packages = packages();
