@@ -216,7 +216,10 @@ fn what_is_required_at_the_least_is_what_is_tested() {
         .map(|it| (text(it, "name"), least(text(it, "req"))))
         .filter(|required| !locked.contains(required))
         .collect();
-    assert!(untested.is_empty(), "Cargo.lock has other versions; write those that it has into Cargo.toml: {untested:?}");
+    assert!(
+        untested.is_empty(),
+        "Cargo.lock has other versions; write those that it has into Cargo.toml: {untested:?}"
+    );
 }
 
 #[test]
