@@ -48,6 +48,8 @@ mod sqlite;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod store;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod unreadable;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod vault;
 
 #[cfg(all(feature = "encryption", any(feature = "sqlite", feature = "postgres")))]

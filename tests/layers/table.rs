@@ -37,7 +37,10 @@ pub const TABLE: &[Order] = &[
         "nesting schema words options model compact state tool toolsets layer call ask stuck failed operator calls tool_node react hierarchy builder",
     ),
     order("hier_core::engine", "log stream program attempt step pool durable run thread"),
-    order("hier_checkpoint", "key place cipher compression vault rows run_rows retention lease sqlite postgres store"),
+    order(
+        "hier_checkpoint",
+        "key place cipher compression vault rows run_rows retention lease unreadable sqlite postgres store",
+    ),
     order("hier_testkit", "contract checkpoint store runs model session replay conformance main"),
     order("hier_testkit::session", "clock operator trace check record self"),
     order("hier_testkit::replay", "report turn compare self"),

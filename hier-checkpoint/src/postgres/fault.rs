@@ -84,6 +84,16 @@ impl Fault {
         })
     }
 
+    /// The same of rows of this thread: it is damaged, and not the database.
+    pub(crate) fn of_thread(self, thread: &str) -> Self {
+        match self {
+            Self::Saver(error @ SaverError::Unusable { .. }) => {
+                SaverError::Damaged { thread: thread.to_owned(), reason: error.to_string() }.into()
+            }
+            other => other,
+        }
+    }
+
     /// The error for the caller; `place` is the database, without the password.
     pub(crate) fn tell(self, place: &str) -> SaverError {
         match self {

@@ -354,4 +354,19 @@ pub(super) const MIGRATIONS: &[&str] = &[
         return array['done', claimed::text];
     end $$;
 ",
+    "
+    -- Without those that whoever asks passes over.
+    drop function {s}.waiting(text[]);
+    create function {s}.waiting(graphs text[], without text[]) returns text[] language plpgsql as $$
+    begin
+        return array(
+            select r.name from {s}.run_threads r
+            where r.ready <= (extract(epoch from clock_timestamp()) * 1000000)::bigint
+                and (graphs is null or r.graph = any(graphs))
+                and r.name <> all(without)
+                and not exists (select 1 from {s}.threads t where t.name = r.name and t.holder is not null
+                    and t.leased_until > clock_timestamp())
+            order by r.ready, r.name limit 100);
+    end $$;
+",
 ];

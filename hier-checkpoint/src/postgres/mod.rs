@@ -33,6 +33,7 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 
 use crate::retention::Unread;
+use crate::unreadable::Unreadable;
 use crate::vault::Vault;
 use delete::{Change, History};
 pub use options::PostgresOptions;
@@ -82,6 +83,8 @@ struct Inner {
     bell: Arc<Bell>,
     /// Hears what other processes change, once somebody waits for it.
     ear: OnceLock<runs::listen::Ear>,
+    /// Rows of runs that are passed over.
+    unreadable: Unreadable,
 }
 
 impl Postgres {
@@ -118,6 +121,7 @@ impl Postgres {
             released: Notify::new(),
             bell: Arc::default(),
             ear: OnceLock::new(),
+            unreadable: Unreadable::default(),
         })))
     }
 
@@ -206,7 +210,8 @@ impl Postgres {
         }
         retrying!(session, client => {
             let transaction = Transaction::begin(client).await?;
-            let tables = runs::tables::Tables { session, client: transaction.client(), vault };
+            let client = transaction.client();
+            let tables = runs::tables::Tables { session, client, vault, unreadable: &self.0.unreadable };
             let sealed = tables.reencrypt().await;
             transaction.end(sealed).await
         })?;

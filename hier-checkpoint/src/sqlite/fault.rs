@@ -23,6 +23,16 @@ impl From<SaverError> for Fault {
 }
 
 impl Fault {
+    /// The same of rows of this thread: it is damaged, and not the file.
+    pub(crate) fn of_thread(self, thread: &str) -> Self {
+        let reason = match &self {
+            Self::Saver(error @ SaverError::Unusable { .. }) => error.to_string(),
+            Self::Sql(error) if is_foreign_value(error) => format!("a column holds what hier never writes ({error})"),
+            _ => return self,
+        };
+        SaverError::Damaged { thread: thread.to_owned(), reason }.into()
+    }
+
     /// The error for the caller; `place` is the file.
     pub(crate) fn tell(self, place: &str) -> SaverError {
         match self {

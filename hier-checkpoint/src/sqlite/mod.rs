@@ -31,6 +31,7 @@ use uuid::Uuid;
 use crate::lease::{Claimed, wait_for};
 use crate::retention::Unread;
 use crate::rows::Batch;
+use crate::unreadable::Unreadable;
 use crate::vault::Vault;
 use fault::Fault;
 use log::Log;
@@ -67,6 +68,8 @@ struct Inner {
     released: Notify,
     /// Wakes those of this process that wait for runs and events.
     bell: Bell,
+    /// Rows of runs that are passed over.
+    unreadable: Arc<Unreadable>,
 }
 
 struct Readers {
@@ -104,7 +107,8 @@ impl Sqlite {
                 .await?;
         vault.set_database(writer.submit(Work::Short, schema::identity).await?);
         let readers = path.map(|path| Readers { path, busy_timeout, idle: Mutex::default() });
-        Ok(Self(Arc::new(Inner { place, vault, writer, readers, released: Notify::new(), bell: Bell::default() })))
+        let (released, bell, unreadable) = (Notify::new(), Bell::default(), Arc::default());
+        Ok(Self(Arc::new(Inner { place, vault, writer, readers, released, bell, unreadable })))
     }
 
     /// Waits until all that was committed is done and, if this is the last clone, until the file is closed.

@@ -3,7 +3,7 @@
 
 use std::time::SystemTime;
 
-use hier_core::checkpoint::{Also, Deletion, Lease};
+use hier_core::checkpoint::{Also, Deletion, Lease, SaverError};
 use hier_core::runs::{Change, Document, Queue, Run, ThreadRow};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -35,6 +35,9 @@ pub(in super::super) struct Seen {
     /// The run that is there already under the id of the new one.
     pub(super) there: Option<Run>,
 }
+
+/// The threads that wait, and the first as it was read.
+pub(super) type Waiting = (Vec<String>, Result<Seen, SaverError>);
 
 /// What is stored together with what becomes of the runs.
 #[derive(Clone, Copy, Default)]
@@ -97,6 +100,7 @@ struct DocumentColumns {
 
 impl Tables<'_> {
     /// A thread with its runs that have not ended, and what a new run needs if one is to be added under this id.
+    /// [`SaverError::Damaged`] if rows of the thread cannot be read.
     pub(super) async fn see(&self, thread: &str, new: Option<Uuid>) -> Result<Seen, Fault> {
         let name = escape(thread);
         let sql = "select * from {s}.runs_of($1, $2)";
@@ -107,21 +111,31 @@ impl Tables<'_> {
         }
     }
 
-    /// The threads that a worker with these graphs may look at, those that have waited longest first; the first as it is.
-    pub(super) async fn waiting(&self, graphs: Option<&[String]>) -> Result<Option<(Vec<String>, Seen)>, Fault> {
+    /// The threads that a worker with these graphs may look at, those that have waited longest first; the first as it is. Not those
+    /// that are passed over.
+    pub(super) async fn waiting(&self, graphs: Option<&[String]>) -> Result<Option<Waiting>, Fault> {
+        let passed_over = self.unreadable.threads();
+        let without: Vec<_> = passed_over.iter().map(|thread| escape(thread)).collect();
         let graphs: Option<Vec<_>> = graphs.map(|graphs| graphs.iter().map(|graph| escape(graph)).collect());
-        let sql = "select w.names, r.* from {s}.waiting($1) w (names), {s}.runs_of(w.names[1], null) r
+        let sql = "select w.names, r.* from {s}.waiting($1, $2) w (names), {s}.runs_of(w.names[1], null) r
             where cardinality(w.names) > 0";
-        let rows = self.query(sql, &[(&graphs, Type::TEXT_ARRAY)]).await?;
+        let rows = self.query(sql, &[(&graphs, Type::TEXT_ARRAY), (&without, Type::TEXT_ARRAY)]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let names: Vec<String> = row.try_get(0)?;
         let names: Vec<String> = names.iter().map(|name| unescape(name).to_string()).collect();
-        let seen = self.seen(names.first().map_or("", |name| name), None, row, 1)?;
-        Ok(Some((names, seen)))
+        let first = match self.seen(names.first().map_or("", |name| name), None, row, 1) {
+            Err(Fault::Saver(error)) => Err(error),
+            read => Ok(read?),
+        };
+        Ok(Some((names, first)))
     }
 
     /// From this column on.
     fn seen(&self, thread: &str, new: Option<Uuid>, row: &Row, column: usize) -> Result<Seen, Fault> {
+        self.read_seen(thread, new, row, column).map_err(|fault| fault.of_thread(thread))
+    }
+
+    fn read_seen(&self, thread: &str, new: Option<Uuid>, row: &Row, column: usize) -> Result<Seen, Fault> {
         let body: Option<Vec<u8>> = row.try_get(column)?;
         let (ids, bodies): (Option<Vec<Uuid>>, Option<Vec<Vec<u8>>>) =
             (row.try_get(column + 3)?, row.try_get(column + 4)?);

@@ -45,11 +45,11 @@ pub(super) fn channel(session: &Session) -> String {
 /// Does something with the tables of the runs in a transaction, and again if the server cannot be reached.
 macro_rules! in_transaction {
     ($this:expr, $tables:ident => $work:expr) => {{
-        let (session, vault) = (&$this.0.session, &$this.0.vault);
+        let (session, vault, unreadable) = (&$this.0.session, &$this.0.vault, &$this.0.unreadable);
         $this.ready().await?;
         retrying!(session, client => {
             let transaction = Transaction::begin(client).await?;
-            let $tables = Tables { session, client: transaction.client(), vault };
+            let $tables = Tables { session, client: transaction.client(), vault, unreadable };
             let changed: Result<_, Fault> = async { $work }.await;
             transaction.end(changed).await
         })
@@ -59,10 +59,10 @@ macro_rules! in_transaction {
 /// Reads, and again if the server cannot be reached.
 macro_rules! look {
     ($this:expr, $tables:ident => $work:expr) => {{
-        let (session, vault) = (&$this.0.session, &$this.0.vault);
+        let (session, vault, unreadable) = (&$this.0.session, &$this.0.vault, &$this.0.unreadable);
         $this.ready().await?;
         retrying!(session, client => {
-            let $tables = Tables { session, client: &client, vault };
+            let $tables = Tables { session, client: &client, vault, unreadable };
             $work
         })
     }};
@@ -274,17 +274,33 @@ impl RunStore for Postgres {
     }
 
     async fn claim_run(&self, asked: RunClaim) -> Result<Option<Claimed>, RunsError> {
-        let found = look!(self, tables => tables.waiting(asked.graphs.as_deref()).await)?;
-        let Some((threads, first)) = found else { return Ok(None) };
-        let mut first = Some(first);
-        for thread in threads {
-            let claimed = self.claim_of(&thread, first.take(), &asked).await?;
-            if claimed.is_some() {
-                self.ring(&thread, false);
-                return Ok(claimed);
+        loop {
+            let found = look!(self, tables => tables.waiting(asked.graphs.as_deref()).await)?;
+            let Some((threads, first)) = found else { return Ok(None) };
+            let (mut first, mut passes) = (Some(first), false);
+            for thread in threads {
+                let claimed = match first.take().transpose() {
+                    Ok(seen) => self.claim_of(&thread, seen, &asked).await,
+                    Err(error) => Err(error.into()),
+                };
+                match claimed {
+                    Ok(None) => {}
+                    Ok(claimed) => {
+                        self.ring(&thread, false);
+                        return Ok(claimed);
+                    }
+                    Err(RunsError::Saver(error @ SaverError::Damaged { .. })) => {
+                        self.0.unreadable.pass_over(&thread, error)?;
+                        passes = true;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            // In the place of those that are passed over are now those that come after them.
+            if !passes {
+                return Ok(None);
             }
         }
-        Ok(None)
     }
 
     async fn record(&self, lease: &Lease, mut settlement: Settlement) -> Result<u64, RunsError> {
@@ -344,17 +360,22 @@ impl RunStore for Postgres {
         let cutoff = now.checked_sub(older_than).map_or(0, micros);
         let mut events = 0;
         for thread in look!(self, tables => tables.with_old_events(cutoff).await)? {
-            events += in_transaction!(self, tables => tables.prune_events(&thread, cutoff).await)?;
+            match in_transaction!(self, tables => tables.prune_events(&thread, cutoff).await) {
+                Ok(count) => events += count,
+                // What its row says of its events cannot be set right: they stay.
+                Err(error @ SaverError::Damaged { .. }) => self.0.unreadable.tell(&error),
+                Err(error) => return Err(error.into()),
+            }
         }
         Ok((events, in_transaction!(self, tables => tables.prune_runs(cutoff).await)?))
     }
 
     async fn document(&self, kind: &str, id: &str) -> Result<Option<Document>, RunsError> {
-        Ok(look!(self, tables => tables.documents(kind, Some(id)).await)?.pop())
+        Ok(look!(self, tables => tables.document(kind, id).await)?)
     }
 
     async fn documents(&self, kind: &str) -> Result<Vec<Document>, RunsError> {
-        Ok(look!(self, tables => tables.documents(kind, None).await)?)
+        Ok(look!(self, tables => tables.documents(kind).await)?)
     }
 
     async fn put_document(&self, document: Document, replaces: Option<u64>) -> Result<bool, RunsError> {

@@ -83,12 +83,12 @@ impl Postgres {
         is_long: bool,
         decide: &(impl Fn(&Seen) -> Result<Option<(Queue, T)>, RunsError> + Send + Sync),
     ) -> Result<Attempt<T>, SaverError> {
-        let (session, vault) = (&self.0.session, &self.0.vault);
+        let (session, vault, unreadable) = (&self.0.session, &self.0.vault, &self.0.unreadable);
         let thread = asked.thread;
         retrying!(session, client => {
             if is_long {
                 let transaction = Transaction::begin(client).await?;
-                let tables = Tables { session, client: transaction.client(), vault };
+                let tables = Tables { session, client: transaction.client(), vault, unreadable };
                 let attempt = async {
                     tables.hold(thread).await?;
                     let seen = tables.see(thread, asked.new).await?;
@@ -100,7 +100,7 @@ impl Postgres {
                     Err(fault) => transaction.end(Err(fault)).await,
                 }
             } else {
-                let tables = Tables { session, client: &client, vault };
+                let tables = Tables { session, client: &client, vault, unreadable };
                 let seen = match asked.known.take() {
                     Some(seen) => seen,
                     None => tables.see(thread, asked.new).await?,

@@ -2,8 +2,8 @@
 
 use std::time::SystemTime;
 
+use hier_core::checkpoint::SaverError;
 use hier_core::runs::{EventPage, EventQuery, EventRow, Run, RunQuery, ThreadQuery, ThreadRow};
-use serde_json::Value;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -13,6 +13,7 @@ use super::super::fault::Fault;
 use super::super::session::{Session, first};
 use super::super::text::{escape, unescape};
 use crate::run_rows::{EVENTS, RUNS, THREADS, VALUES, event_key, expires, integer, number, open, seal, time, trim};
+use crate::unreadable::Unreadable;
 use crate::vault::Vault;
 
 /// How many runs are read at once where most may be wanted by nobody.
@@ -24,6 +25,7 @@ pub(in super::super) struct Tables<'a> {
     pub(in super::super) session: &'a Session,
     pub(in super::super) client: &'a Client,
     pub(in super::super) vault: &'a Vault,
+    pub(in super::super) unreadable: &'a Unreadable,
 }
 
 pub(super) const NOW: &str = "(extract(epoch from clock_timestamp()) * 1000000)::bigint";
@@ -50,17 +52,14 @@ impl Tables<'_> {
         Ok(Some(thread))
     }
 
-    fn read_runs(&self, rows: &[Row]) -> Result<Vec<Run>, Fault> {
-        let read = |row: &Row| {
-            let id: Uuid = row.try_get(0)?;
-            Ok(open(self.vault, RUNS, &id.to_string(), row.try_get(1)?)?)
-        };
-        rows.iter().map(read).collect()
+    fn read_run(&self, row: &Row) -> Result<Result<Run, SaverError>, Fault> {
+        let id: Uuid = row.try_get(0)?;
+        Ok(open(self.vault, RUNS, &id.to_string(), row.try_get(1)?))
     }
 
     pub(super) async fn run(&self, id: Uuid) -> Result<Option<Run>, Fault> {
         let rows = self.query("select id, body from {s}.runs where id = $1", &[(&id, Type::UUID)]).await?;
-        Ok(self.read_runs(&rows)?.pop())
+        Ok(rows.first().map(|row| self.read_run(row)).transpose()?.transpose()?)
     }
 
     pub(super) async fn runs(&self, query: &RunQuery) -> Result<Vec<Run>, Fault> {
@@ -72,7 +71,11 @@ impl Tables<'_> {
             let rows = self.query(sql, &[(&name, Type::TEXT), (&below, Type::INT8), (&PAGE, Type::INT8)]).await?;
             let Some(last) = rows.last() else { return Ok(found) };
             below = last.try_get(2)?;
-            for run in self.read_runs(&rows)?.into_iter().filter(|run| query.wants(run)) {
+            for row in &rows {
+                let run = self.read_run(row)?;
+                // Who asks for those of a thread is told; who asks for those of all has the others.
+                let run = if query.thread.is_some() { Some(run?) } else { self.unreadable.told(run) };
+                let Some(run) = run.filter(|run| query.wants(run)) else { continue };
                 if found.len() == query.limit {
                     return Ok(found);
                 }
@@ -127,9 +130,13 @@ impl Tables<'_> {
         let mut threads = Vec::new();
         for row in self.query(sql, &[(&ids, Type::TEXT_ARRAY), (&early, Type::BOOL)]).await? {
             let id = unescape(row.try_get(0)?);
-            let mut thread: ThreadRow = open(self.vault, THREADS, &id, row.try_get(1)?)?;
-            let values: Option<Vec<u8>> = row.try_get(2)?;
-            thread.values = values.map(|stored| open(self.vault, VALUES, &id, stored)).transpose()?;
+            let (body, values): (Vec<u8>, Option<Vec<u8>>) = (row.try_get(1)?, row.try_get(2)?);
+            let Some(mut thread) = self.unreadable.told(open::<ThreadRow>(self.vault, THREADS, &id, body)) else {
+                continue;
+            };
+            if early && !self.has_values(&mut thread, values) {
+                continue;
+            }
             if query.wants(&thread) {
                 threads.push(thread);
             }
@@ -137,17 +144,21 @@ impl Tables<'_> {
         let mut page = query.page(threads);
         if query.with_values && !early {
             for thread in &mut page {
-                thread.values = self.values(&thread.id).await?;
+                let name = escape(&thread.id).into_owned();
+                let sql = "select vals from {s}.run_threads where name = $1";
+                let rows = self.query(sql, &[(&name, Type::TEXT)]).await?;
+                let stored: Option<Vec<u8>> = rows.first().map(|row| row.try_get(0)).transpose()?.flatten();
+                self.has_values(thread, stored);
             }
         }
         Ok(page)
     }
 
-    async fn values(&self, id: &str) -> Result<Option<Value>, Fault> {
-        let name = escape(id);
-        let rows = self.query("select vals from {s}.run_threads where name = $1", &[(&name, Type::TEXT)]).await?;
-        let stored: Option<Vec<u8>> = rows.first().map(|row| row.try_get(0)).transpose()?.flatten();
-        Ok(stored.map(|stored| open(self.vault, VALUES, id, stored)).transpose()?)
+    /// Gives a thread its values. False if they cannot be read.
+    fn has_values(&self, thread: &mut ThreadRow, stored: Option<Vec<u8>>) -> bool {
+        let Some(stored) = stored else { return true };
+        thread.values = self.unreadable.told(open(self.vault, VALUES, &thread.id, stored));
+        thread.values.is_some()
     }
 
     pub(super) async fn events(&self, query: &EventQuery) -> Result<Option<EventPage>, Fault> {

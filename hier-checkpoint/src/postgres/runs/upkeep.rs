@@ -1,5 +1,6 @@
 //! What is done with the tables of the runs beside running: pruning, deleting, documents, another key.
 
+use hier_core::checkpoint::SaverError;
 use hier_core::runs::{Document, ThreadRow};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -35,7 +36,8 @@ impl Tables<'_> {
         let Some(gone) = gone.first() else { return Ok(0) };
         let (count, last, bytes): (i64, i64, i64) = (gone.try_get(0)?, gone.try_get(1)?, gone.try_get(2)?);
         if let Some(row) = held.first().filter(|_| count > 0) {
-            let mut found: ThreadRow = open(self.vault, THREADS, thread, row.try_get(0)?)?;
+            let found = open(self.vault, THREADS, thread, row.try_get(0)?);
+            let mut found: ThreadRow = found.map_err(|error| Fault::from(error).of_thread(thread))?;
             found.gone_events = found.gone_events.max(number(last));
             found.event_bytes = found.event_bytes.saturating_sub(number(bytes));
             let body = seal(self.vault, THREADS, thread, &found)?;
@@ -75,15 +77,25 @@ impl Tables<'_> {
         rows.iter().map(|row| Ok(unescape(row.try_get(0)?).to_string())).collect()
     }
 
-    pub(super) async fn documents(&self, kind: &str, id: Option<&str>) -> Result<Vec<Document>, Fault> {
+    pub(super) async fn document(&self, kind: &str, id: &str) -> Result<Option<Document>, Fault> {
+        Ok(self.read_documents(kind, Some(id)).await?.pop().transpose()?)
+    }
+
+    /// All documents of a kind that can be read.
+    pub(super) async fn documents(&self, kind: &str) -> Result<Vec<Document>, Fault> {
+        let found = self.read_documents(kind, None).await?;
+        Ok(found.into_iter().filter_map(|document| self.unreadable.told(document)).collect())
+    }
+
+    async fn read_documents(&self, kind: &str, id: Option<&str>) -> Result<Vec<Result<Document, SaverError>>, Fault> {
         let (own_kind, own_id) = (escape(kind), id.map(escape));
         let sql = "select id, revision, body from {s}.documents
             where kind = $1 and ($2::text is null or id = $2) order by id";
         let rows = self.query(sql, &[(&own_kind, Type::TEXT), (&own_id, Type::TEXT)]).await?;
         let read = |row: &Row| {
-            let id = unescape(row.try_get(0)?);
-            let value = open(self.vault, DOCUMENTS, &document_key(kind, &id), row.try_get(2)?)?;
-            Ok(Document::new(kind, &*id, value).revision(number(row.try_get(1)?)))
+            let (id, revision) = (unescape(row.try_get(0)?), number(row.try_get(1)?));
+            let value = open(self.vault, DOCUMENTS, &document_key(kind, &id), row.try_get(2)?);
+            Ok(value.map(|value| Document::new(kind, &*id, value).revision(revision)))
         };
         rows.iter().map(read).collect()
     }

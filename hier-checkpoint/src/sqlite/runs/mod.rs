@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use hier_core::async_trait;
-use hier_core::checkpoint::{Checkpointer, Claim, Lease, WhenRunning, check};
+use hier_core::checkpoint::{Checkpointer, Claim, Lease, SaverError, WhenRunning, check};
 use hier_core::runs::{
     Bell, Cancel, Claimed, Document, EventPage, EventQuery, IfExists, NewRun, NewThread, Queue, Run, RunClaim,
     RunQuery, RunStore, RunsError, Settlement, ThreadPatch, ThreadQuery, ThreadRow,
@@ -30,8 +30,10 @@ impl Sqlite {
         &self,
         work: impl FnOnce(Tables<'_>, SystemTime) -> Decided<T> + Send + 'static,
     ) -> Result<T, RunsError> {
-        let vault = self.0.vault.clone();
-        let run = move |connection: &Connection| work(Tables { connection, vault: &vault }, SystemTime::now());
+        let (vault, unreadable) = (self.0.vault.clone(), self.0.unreadable.clone());
+        let run = move |connection: &Connection| {
+            work(Tables { connection, vault: &vault, unreadable: &unreadable }, SystemTime::now())
+        };
         self.0.writer.submit(Work::Short, run).await?
     }
 
@@ -65,8 +67,8 @@ impl Sqlite {
         &self,
         work: impl FnOnce(Tables<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, RunsError> {
-        let vault = self.0.vault.clone();
-        Ok(self.read(move |connection| work(Tables { connection, vault: &vault })).await?)
+        let (vault, unreadable) = (self.0.vault.clone(), self.0.unreadable.clone());
+        Ok(self.read(move |connection| work(Tables { connection, vault: &vault, unreadable: &unreadable })).await?)
     }
 }
 
@@ -107,18 +109,38 @@ fn create_run(tables: Tables<'_>, run: NewRun, now: SystemTime) -> Decided<Run> 
 
 fn claim(tables: Tables<'_>, claim: &RunClaim, now: SystemTime) -> Decided<Option<Claimed>> {
     let graphs = claim.graphs.as_deref();
-    for thread in tables.ready(graphs, now)? {
-        let Some(mut queue) = tables.queue(&thread)?.filter(|queue| queue.head(graphs, now).is_some()) else {
-            continue;
-        };
-        let (holder, lasts) = (claim.holder.clone(), claim.lasts);
-        let asked = Claim { holder, lasts, when_running: WhenRunning::Reject, ..Claim::default() };
-        let Ok(lease) = lease::claim(tables.connection, &thread, &asked)? else { continue };
-        let Some(run) = queue.start(graphs, now) else { continue };
-        tables.store(queue, now)?;
-        return Ok(Ok(Some(Claimed::new(run, lease))));
+    loop {
+        let mut passes = false;
+        for thread in tables.ready(graphs, now)? {
+            match claim_of(tables, &thread, claim, now) {
+                Ok(None) => {}
+                Ok(claimed) => return Ok(Ok(claimed)),
+                Err(Fault::Saver(error @ SaverError::Damaged { .. })) => {
+                    tables.unreadable.pass_over(&thread, error)?;
+                    passes = true;
+                }
+                Err(fault) => return Err(fault),
+            }
+        }
+        // In the place of those that are passed over are now those that come after them.
+        if !passes {
+            return Ok(Ok(None));
+        }
     }
-    Ok(Ok(None))
+}
+
+/// Claims a run of this thread, if that can be done now. Nothing has changed if its rows cannot be read.
+fn claim_of(tables: Tables<'_>, thread: &str, claim: &RunClaim, now: SystemTime) -> Result<Option<Claimed>, Fault> {
+    let graphs = claim.graphs.as_deref();
+    let Some(mut queue) = tables.queue(thread)?.filter(|queue| queue.head(graphs, now).is_some()) else {
+        return Ok(None);
+    };
+    let (holder, lasts) = (claim.holder.clone(), claim.lasts);
+    let asked = Claim { holder, lasts, when_running: WhenRunning::Reject, ..Claim::default() };
+    let Ok(lease) = lease::claim(tables.connection, thread, &asked)? else { return Ok(None) };
+    let Some(run) = queue.start(graphs, now) else { return Ok(None) };
+    tables.store(queue, now)?;
+    Ok(Some(Claimed::new(run, lease)))
 }
 
 fn record(
@@ -301,12 +323,12 @@ impl RunStore for Sqlite {
 
     async fn document(&self, kind: &str, id: &str) -> Result<Option<Document>, RunsError> {
         let (kind, id) = (kind.to_owned(), id.to_owned());
-        self.look(move |tables| Ok(tables.documents(&kind, Some(&id))?.pop())).await
+        self.look(move |tables| tables.document(&kind, &id)).await
     }
 
     async fn documents(&self, kind: &str) -> Result<Vec<Document>, RunsError> {
         let kind = kind.to_owned();
-        self.look(move |tables| tables.documents(&kind, None)).await
+        self.look(move |tables| tables.documents(&kind)).await
     }
 
     async fn put_document(&self, document: Document, replaces: Option<u64>) -> Result<bool, RunsError> {

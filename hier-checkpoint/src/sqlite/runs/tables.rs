@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use hier_core::checkpoint::Deletion;
+use hier_core::checkpoint::{Deletion, SaverError};
 use hier_core::runs::{
     Change, Document, EventPage, EventQuery, EventRow, NewEvent, Queue, Run, RunQuery, ThreadQuery, ThreadRow,
 };
@@ -18,6 +18,7 @@ use crate::run_rows::{
     DOCUMENTS, EVENTS, RUNS, THREADS, VALUES, document_key, event_key, expires, integer, micros, number, open, seal,
     time, trim,
 };
+use crate::unreadable::Unreadable;
 use crate::vault::Vault;
 
 /// The tables of the runs.
@@ -25,6 +26,7 @@ use crate::vault::Vault;
 pub(super) struct Tables<'a> {
     pub(super) connection: &'a Connection,
     pub(super) vault: &'a Vault,
+    pub(super) unreadable: &'a Unreadable,
 }
 
 impl Tables<'_> {
@@ -47,8 +49,13 @@ impl Tables<'_> {
         Ok(found.map(|stored| open(self.vault, VALUES, id, stored)).transpose()?)
     }
 
-    /// A thread with its runs that have not ended.
+    /// A thread with its runs that have not ended; [`SaverError::Damaged`] if their rows
+    /// cannot be read.
     pub(super) fn queue(&self, thread: &str) -> Result<Option<Queue>, Fault> {
+        self.read_queue(thread).map_err(|fault| fault.of_thread(thread))
+    }
+
+    fn read_queue(&self, thread: &str) -> Result<Option<Queue>, Fault> {
         let Some(row) = self.thread(thread, false)? else { return Ok(None) };
         let sql = "select id, body from runs where thread = ? and ended is null order by number";
         Ok(Some(Queue::new(row, self.read_runs(sql, params![thread])?)))
@@ -80,10 +87,10 @@ impl Tables<'_> {
             if found.len() == query.limit {
                 break;
             }
-            let run: Run = open(self.vault, RUNS, &uuid_at(row, 0)?.to_string(), row.get(1)?)?;
-            if !query.wants(&run) {
-                continue;
-            }
+            let run = open::<Run>(self.vault, RUNS, &uuid_at(row, 0)?.to_string(), row.get(1)?);
+            // Who asks for those of a thread is told; who asks for those of all has the others.
+            let run = if query.thread.is_some() { Some(run?) } else { self.unreadable.told(run) };
+            let Some(run) = run.filter(|run| query.wants(run)) else { continue };
             if passed < query.offset {
                 passed += 1;
             } else {
@@ -203,9 +210,10 @@ impl Tables<'_> {
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
                 let id: String = row.get(0)?;
-                let mut thread: ThreadRow = open(self.vault, THREADS, &id, row.get(1)?)?;
-                if early {
-                    thread.values = self.values(&id)?;
+                let read = open::<ThreadRow>(self.vault, THREADS, &id, row.get(1)?);
+                let Some(mut thread) = self.unreadable.told(read) else { continue };
+                if early && !self.has_values(&mut thread)? {
+                    continue;
                 }
                 if query.wants(&thread) {
                     threads.push(thread);
@@ -215,22 +223,37 @@ impl Tables<'_> {
         let mut page = query.page(threads);
         if query.with_values && !early {
             for thread in &mut page {
-                thread.values = self.values(&thread.id)?;
+                self.has_values(thread)?;
             }
         }
         Ok(page)
     }
 
-    /// The threads that a worker with these graphs may look at, those that have waited longest first.
+    /// Gives a thread its values. False if they cannot be read.
+    fn has_values(&self, thread: &mut ThreadRow) -> Result<bool, Fault> {
+        match self.values(&thread.id) {
+            Ok(values) => thread.values = values,
+            Err(Fault::Saver(error)) => {
+                self.unreadable.tell(&error);
+                return Ok(false);
+            }
+            Err(fault) => return Err(fault),
+        }
+        Ok(true)
+    }
+
+    /// The threads that a worker with these graphs may look at, those that have waited longest first. Not those that are passed over.
     pub(super) fn ready(&self, graphs: Option<&[String]>, now: SystemTime) -> Result<Vec<String>, Fault> {
         let graphs = graphs.map(|graphs| Value::from(graphs.to_vec()).to_string());
+        let without = Value::from(self.unreadable.threads()).to_string();
         let sql = "select name from run_threads
             where ready <= ?1 and (?2 is null or graph in (select value from json_each(?2)))
+            and name not in (select value from json_each(?4))
             and not exists (select 1 from threads where threads.name = run_threads.name and holder is not null
                 and leased_until > ?3 and leased_until <= ?3 + coalesce(lasts, leased_until))
             order by ready, name limit 100";
         let mut statement = self.connection.prepare_cached(sql)?;
-        let rows = statement.query_map(params![micros(now), graphs, now_millis()], |row| row.get(0))?;
+        let rows = statement.query_map(params![micros(now), graphs, now_millis(), without], |row| row.get(0))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
@@ -265,11 +288,19 @@ impl Tables<'_> {
         };
         let mut events = 0;
         for (name, last, count, bytes) in old {
+            // What its row says of its events cannot be set right: they stay.
+            let thread = match self.thread(&name, false).map_err(|fault| fault.of_thread(&name)) {
+                Err(Fault::Saver(error @ SaverError::Damaged { .. })) => {
+                    self.unreadable.tell(&error);
+                    continue;
+                }
+                read => read?,
+            };
             events += number(count);
             self.connection
                 .prepare_cached("delete from events where thread = ? and number <= ? and at < ?")?
                 .execute(params![name, last, micros(cutoff)])?;
-            if let Some(mut thread) = self.thread(&name, false)? {
+            if let Some(mut thread) = thread {
                 thread.gone_events = thread.gone_events.max(number(last));
                 thread.event_bytes = thread.event_bytes.saturating_sub(number(bytes));
                 let body = seal(self.vault, THREADS, &name, &thread)?;
@@ -281,16 +312,33 @@ impl Tables<'_> {
         Ok((events, runs as u64))
     }
 
-    pub(super) fn documents(&self, kind: &str, id: Option<&str>) -> Result<Vec<Document>, Fault> {
-        let sql = "select id, revision, body from documents where kind = ?1 and (?2 is null or id = ?2) order by id";
+    pub(super) fn document(&self, kind: &str, id: &str) -> Result<Option<Document>, Fault> {
+        let sql = "select id, revision, body from documents where kind = ? and id = ?";
+        let found = self.read_documents(kind, sql, params![kind, id])?.pop();
+        Ok(found.transpose()?)
+    }
+
+    /// All documents of a kind that can be read.
+    pub(super) fn documents(&self, kind: &str) -> Result<Vec<Document>, Fault> {
+        let sql = "select id, revision, body from documents where kind = ? order by id";
+        let found = self.read_documents(kind, sql, params![kind])?;
+        Ok(found.into_iter().filter_map(|document| self.unreadable.told(document)).collect())
+    }
+
+    fn read_documents(
+        &self,
+        kind: &str,
+        sql: &str,
+        params: impl rusqlite::Params,
+    ) -> Result<Vec<Result<Document, SaverError>>, Fault> {
         let mut statement = self.connection.prepare_cached(sql)?;
-        let rows = statement.query_map(params![kind, id], |row| {
+        let rows = statement.query_map(params, |row| {
             Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get::<_, Vec<u8>>(2)?))
         })?;
         rows.map(|row| {
             let (id, revision, body) = row?;
-            let value = open(self.vault, DOCUMENTS, &document_key(kind, &id), body)?;
-            Ok(Document::new(kind, id, value).revision(number(revision)))
+            let value = open(self.vault, DOCUMENTS, &document_key(kind, &id), body);
+            Ok(value.map(|value| Document::new(kind, id, value).revision(number(revision))))
         })
         .collect()
     }
