@@ -288,7 +288,7 @@ async fn waited(caller: Caller, thread: Option<String>, body: RunCreate) -> ApiR
     let run = add(&caller, thread.as_deref(), body, Follower::End).await?;
     let leaves = Leaves::as_said(&run);
     let mut response = streams::until_end(&caller, &run, leaves);
-    located(&mut response, &run, thread.is_some(), Some("join"));
+    located(&mut response, &run, true, Some("join"));
     Ok(response)
 }
 
@@ -369,7 +369,9 @@ pub(crate) async fn join(
 ) -> ApiResult<Response> {
     let run = caller.run(&thread, &run, Action::Read).await?;
     let leaves = if query.flag("cancel_on_disconnect")? { Leaves::Cancel } else { Leaves::Continue };
-    Ok(streams::until_end(&caller, &run, leaves))
+    let mut response = streams::until_end(&caller, &run, leaves);
+    located(&mut response, &run, true, Some("join"));
+    Ok(response)
 }
 
 fn action(query: &Query) -> ApiResult<Cancel> {

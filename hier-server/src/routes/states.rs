@@ -284,7 +284,8 @@ async fn changed(
     index.interrupts = hier_core::graph::interrupts(&snapshot.questions);
     let row = caller.app.runs.thread(thread).await.map_err(refused)?;
     let about = row.map(|row| row.metadata).unwrap_or_default();
-    log.push(NewEvent::new(None, "state_update", json!({ "state": state::state(thread, &snapshot, &about) })));
+    let told = state::state(thread, &snapshot, &about);
+    log.push(NewEvent::new(None, "state_update", json!({ "state": told, "thread_id": thread })));
     log.settle(Some(index), None).await.map_err(refused)?;
     Ok(at.checkpoint_id())
 }

@@ -120,9 +120,9 @@ impl Place {
         format!("{}-{}", self.0, self.1)
     }
 
-    /// `-1` is the start. None for what no stream has ever sent.
+    /// `-1` is the start, as `0` is, which comes before every number. None for what no stream has ever sent.
     fn parse(text: &str) -> Option<Self> {
-        if text == "-1" {
+        if matches!(text, "-1" | "0") {
             return Some(Self::START);
         }
         let (number, part) = text.split_once('-')?;
@@ -303,7 +303,9 @@ pub(crate) async fn join(
         }
         other => other,
     };
-    Ok(run_stream(&caller, &run, modes, since, leaves))
+    let mut response = run_stream(&caller, &run, modes, since, leaves);
+    located(&mut response, &run, true, Some("stream"));
+    Ok(response)
 }
 
 /// What a client is told of a thread.

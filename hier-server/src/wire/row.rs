@@ -21,6 +21,9 @@ pub(crate) fn thread(row: &ThreadRow) -> Value {
         "config": config(&row.config),
         "values": values,
     });
+    if row.metadata.contains_key("assistant_id") && row.config.is_empty() {
+        object["config"] = json!({ "configurable": {} });
+    }
     if row.values.is_some() || row.error.is_some() || !row.interrupts.is_empty() {
         object["error"] = json!(row.error);
         object["interrupts"] = interrupts(&row.interrupts);
@@ -46,6 +49,21 @@ fn config(of: &Map<String, Value>) -> Value {
     Value::Object(config)
 }
 
+/// The configuration of a run, with its addresses where clients look for them.
+fn addressed(row: &Run) -> Value {
+    let mut configured = config(&row.request.config);
+    let addresses = json!({
+        "run_id": row.id, "thread_id": row.thread, "graph_id": row.graph, "assistant_id": row.assistant,
+    });
+    if let (Some(fields), Value::Object(addresses)) = (configured.as_object_mut(), addresses) {
+        let configurable = fields.entry("configurable").or_insert_with(|| json!({}));
+        if let Some(configurable) = configurable.as_object_mut() {
+            configurable.extend(addresses);
+        }
+    }
+    configured
+}
+
 /// A run. What it was asked for stands in `kwargs`, without who asked for it.
 pub(crate) fn run(row: &Run) -> Value {
     let request = &row.request;
@@ -62,8 +80,8 @@ pub(crate) fn run(row: &Run) -> Value {
         "kwargs": {
             "input": input,
             "command": request.command,
-            "config": config(&request.config),
-            "context": request.context,
+            "config": addressed(row),
+            "context": if request.context.is_null() { json!({}) } else { request.context.clone() },
             "stream_mode": extra("stream_mode"),
             "interrupt_before": request.interrupt_before,
             "interrupt_after": request.interrupt_after,

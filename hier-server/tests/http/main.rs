@@ -9,6 +9,7 @@ mod graphs;
 mod mail;
 mod processes;
 mod protocol;
+mod recorded;
 mod runs;
 mod socket;
 mod store;

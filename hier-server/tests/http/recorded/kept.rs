@@ -1,0 +1,81 @@
+//! The differences that stay, with their reasons. `docs/server.md` lists those that a client can notice.
+
+/// The exchanges by the beginnings of their names (all: none), the ends of paths (all: none), and why.
+const KEPT: &[(&[&str], &[&str], &str)] = &[
+    (&["001", "002"], &["/services"], "there are no other services"),
+    (&["004"], &["/content-type", "body"], "a preflight has no body"),
+    (&["007", "301"], &["_id", "/name"], "graphs are listed as they were registered, not as their ids sort"),
+    (
+        &["011", "021", "024", "105", "106", "107", "217", "373"],
+        &["/detail", "/message", "body"],
+        "texts say what is wrong with which field",
+    ),
+    (&["123", "501", "503"], &["/message"], "texts say how to mend it"),
+    (&["019"], &["/id", "/data", "/type"], "END is drawn last"),
+    (&["026"], &["/updated_at"], "versions say when they were made"),
+    (&["045"], &["/checkpoint_ns"], "an address is always whole"),
+    (&["046", "048"], &[], "`before` is taken in each form that clients write"),
+    (&[], &["/run_attempt", "/config/metadata"], "what the reference's server adds for its own use"),
+    (&["112", "113", "486"], &["/metadata/graph_id"], "said from the beginning"),
+    (&[], &["/tasks/0/result"], "what a task wrote is stored once: in the next checkpoint"),
+    (
+        &["042", "064", "068", "080", "082", "098", "102", "125", "128"],
+        &["/tasks"],
+        "tasks are made when their step begins",
+    ),
+    (&[], &["/values/n"], "channels have the defaults of their types from the beginning"),
+    (
+        &[],
+        &["data/interrupts", "/payload/interrupts"],
+        "a task that begins has no questions, as the JavaScript server says",
+    ),
+    (&["066", "086", "100"], &[], "`events` are made of what the engine tells: LangChain's runnables are not there"),
+    (
+        &["074", "076", "078", "080", "082", "381", "382"],
+        &["/log", "/log/0", "/log/1"],
+        "a subgraph returns its own updates, not its whole state",
+    ),
+    (&["080", "082"], &["/checkpoint_map", "/parents/"], "a subgraph's checkpoint is found by its namespace"),
+    (&["111"], &["/location"], "the path of the thread, where the stream is"),
+    (
+        &["115", "116", "117", "120", "121", "501"],
+        &["/error", "/place"],
+        "the type of the error is hier's, and the place is told",
+    ),
+    (
+        &["144", "498", "499"],
+        &["/log", "/n"],
+        "`goto` leaves open questions behind: the node runs, and its writes count",
+    ),
+    (&["201"], &["/configurable", "/error", "/interrupts", "/values"], "a copy is told whole"),
+    (&["302", "304", "305"], &[], "schemas are made of Rust's types"),
+    (&["320"], &[], "which run it is, is told in all modes"),
+    (&["360"], &[], "`select` counts"),
+    (&["365", "367"], &[], "what is asked is told as `value`, too, and the values before the question, none after it"),
+    (&["374", "375", "377", "379"], &[], "commands that the reference does not know"),
+    (&["381"], &[], "a graph within begins when its first event is there"),
+    (&["385"], &[], "a message is told as everywhere else"),
+    (&["533"], &["/assistant_id"], "the state says whose it is, as everywhere else"),
+    (&["486"], &[], "the run says what was asked for it"),
+    (&["092", "094"], &[], "ids of pieces, and the end of a message"),
+];
+
+/// Which of them were met.
+#[derive(Debug, Default)]
+pub(crate) struct Kept(std::collections::HashSet<usize>);
+
+impl Kept {
+    /// Whether a difference is known.
+    pub(crate) fn knows(&mut self, exchange: &str, path: &str) -> bool {
+        let begins = |names: &[&str]| names.is_empty() || names.iter().any(|name| exchange.starts_with(name));
+        let ends = |paths: &[&str]| paths.is_empty() || paths.iter().any(|end| path.ends_with(end));
+        let found = KEPT.iter().position(|(names, paths, _)| begins(names) && ends(paths));
+        self.0.extend(found);
+        found.is_some()
+    }
+
+    /// The reasons that no difference had.
+    pub(crate) fn unused(&self) -> Vec<&'static str> {
+        KEPT.iter().enumerate().filter(|(at, _)| !self.0.contains(at)).map(|(_, (.., why))| *why).collect()
+    }
+}

@@ -1,0 +1,167 @@
+//! The server answers as LangGraph's own did, when `tests/recorded/exchanges.jsonl` was recorded: requests in their order with the
+//! status, the headers that matter and the body or the events. In the recording, ids are names in braces, so that it is
+//! also checked that the same thing keeps its id.
+
+mod compare;
+mod graphs;
+mod kept;
+
+use std::time::Duration;
+
+use compare::Names;
+use kept::Kept;
+use reqwest::{Method, Response};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::support::{Desk, Told, open, parse};
+
+/// What was sent, and answered.
+#[derive(Debug, Deserialize)]
+struct Exchange {
+    name: String,
+    method: String,
+    path: String,
+    #[serde(default)]
+    headers: serde_json::Map<String, Value>,
+    body: Option<Value>,
+    /// A body that is no JSON.
+    raw: Option<String>,
+    answer: Answer,
+}
+
+#[derive(Debug, Deserialize)]
+struct Answer {
+    status: u16,
+    headers: serde_json::Map<String, Value>,
+    body: Option<Value>,
+    events: Option<Vec<Value>>,
+}
+
+fn exchanges() -> Vec<Exchange> {
+    let lines = include_str!("../../recorded/exchanges.jsonl").lines();
+    lines.map(|line| serde_json::from_str(line).expect("an exchange")).collect()
+}
+
+impl Exchange {
+    async fn send(&self, desk: &Desk, names: &mut Names) -> Response {
+        let method = Method::from_bytes(self.method.as_bytes()).expect("a method");
+        let mut request = desk.client.request(method, format!("{}{}", desk.base, names.fill(&self.path)));
+        for (name, value) in &self.headers {
+            request = request.header(name, names.fill(value.as_str().expect("a text")));
+        }
+        if let Some(body) = &self.body {
+            request = request.json(&names.fill_in(body));
+        } else if let Some(raw) = &self.raw {
+            request = request.body(raw.clone());
+        }
+        request.send().await.expect("an answer")
+    }
+
+    /// Whether the stream stays open after what was recorded.
+    fn is_endless(&self) -> bool {
+        self.path.ends_with("/stream/events") || self.follows_thread()
+    }
+
+    /// Whether it follows all that happens to a thread: that was recorded when it ended, after what it tells.
+    fn follows_thread(&self) -> bool {
+        self.method == "GET" && self.path.split('/').nth(3).is_some_and(|part| part.starts_with("stream"))
+    }
+}
+
+fn as_json(told: &Told) -> Value {
+    let mut event = json!({ "event": told.event, "data": told.data });
+    if let Some(id) = &told.id {
+        event["id"] = id.as_str().into();
+    }
+    event
+}
+
+/// The events of a stream: all, or as far as it was recorded.
+async fn events(desk: &Desk, exchange: &Exchange, recorded: &[Value], mut response: Response) -> Vec<Value> {
+    if !exchange.is_endless() {
+        return parse(&response.text().await.expect("a body")).iter().map(as_json).collect();
+    }
+    let kinds: Vec<_> = recorded.iter().map(|event| event["event"].clone()).collect();
+    let counted = |name: &Value| *name == "lifecycle" || !kinds.contains(&"lifecycle".into());
+    let all = kinds.iter().filter(|name| counted(name)).count();
+    if all == 0 {
+        return Vec::new();
+    }
+    // The second protocol is told until each graph has begun and ended as often as in the recording.
+    let is_whole = |told: &[Told]| told.iter().filter(|told| counted(&told.event.as_str().into())).count() >= all;
+    let told = desk.until(&mut response, &mut String::new(), is_whole).await;
+    // What is told besides is said in `docs/server.md`.
+    told.iter().map(as_json).filter(|event| kinds.contains(&event["event"])).collect()
+}
+
+/// In what the answer to a request differs from the recorded one.
+async fn differences(desk: &Desk, exchange: &Exchange, response: Response, names: &mut Names) -> Vec<(String, String)> {
+    let mut differ = Vec::new();
+    names.compare(&exchange.answer.status.into(), &response.status().as_u16().into(), "status", &mut differ);
+    for (name, want) in &exchange.answer.headers {
+        let have = response.headers().get(name).and_then(|value| value.to_str().ok()).map(Value::from);
+        names.compare(want, &have.unwrap_or_default(), &format!("headers/{name}"), &mut differ);
+    }
+    if let Some(recorded) = &exchange.answer.events {
+        let (mut recorded, mut told) = (recorded.clone(), events(desk, exchange, recorded, response).await);
+        // Of one moment the modes are told in an order of ours; each mode has its events in the order of the recording.
+        if exchange
+            .body
+            .as_ref()
+            .is_some_and(|body| body["stream_mode"].as_array().is_some_and(|modes| modes.len() > 3))
+        {
+            for events in [&mut recorded, &mut told] {
+                events.sort_by_key(|event| event["event"].to_string());
+            }
+        }
+        names.compare(&json!(recorded), &json!(told), "events", &mut differ);
+    } else {
+        let text = response.text().await.expect("a body");
+        let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
+        let is_json = exchange.answer.headers.contains_key("content-type");
+        let none = if is_json { Value::Null } else { "".into() };
+        let recorded = exchange.answer.body.clone().unwrap_or(none);
+        names.compare(&recorded, &body, "body", &mut differ);
+    }
+    differ
+}
+
+/// How long an answer may take on a loaded machine.
+const LONGEST: Duration = Duration::from_secs(10);
+
+#[tokio::test]
+async fn answers_are_those_of_the_reference() {
+    let desk = open(graphs::server()).await;
+    let mut names = Names::default();
+    let (mut differ, mut kept) = (Vec::new(), Kept::default());
+    let exchanges = exchanges();
+    // Whoever follows a thread began before what happens to it.
+    let mut followed = None;
+    for (number, exchange) in exchanges.iter().enumerate() {
+        let upcoming = exchanges.iter().skip(number).take(3).find(|next| next.follows_thread());
+        if followed.is_none()
+            && let Some(upcoming) = upcoming
+            && exchange.body.as_ref().is_some_and(|body| body.get("input").is_some())
+        {
+            followed = Some(upcoming.send(&desk, &mut names).await);
+        }
+        let told = async {
+            let response = match followed.take_if(|_| exchange.follows_thread()) {
+                Some(response) => response,
+                None => exchange.send(&desk, &mut names).await,
+            };
+            differences(&desk, exchange, response, &mut names).await
+        };
+        let told = tokio::time::timeout(LONGEST, told).await;
+        let here = told.unwrap_or_else(|_| vec![("answer".to_owned(), "does not come".to_owned())]);
+        for (path, what) in here {
+            if !kept.knows(&exchange.name, &path) {
+                differ.push(format!("{} {path}: {what}", exchange.name));
+            }
+        }
+    }
+    desk.stop().await;
+    assert!(differ.is_empty(), "{} differences:\n{}", differ.len(), differ.join("\n"));
+    assert_eq!(kept.unused(), Vec::<&str>::new(), "these differences are gone: delete them here and in docs/server.md");
+}
