@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use hier_checkpoint::Postgres;
 use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, SaverError, WhenRunning};
+use hier_core::runs::{EventQuery, NewEvent, NewRun, Request, RunClaim, RunStore, Settlement};
 use kit::server::{Road, server};
 use tokio::time::{Instant, timeout};
 
@@ -140,6 +141,54 @@ async fn a_claim_that_is_dropped_before_its_answer_is_undone() {
     road.let_answers_go();
     let wait = Claim { when_running: WhenRunning::Wait(Duration::from_secs(20)), ..Claim::default() };
     other.acquire("t", wait).await.expect("the thread, before the lease has run out");
+}
+
+/// The server has stored a change of a thread's runs, somebody else has changed the thread since, and the answer is lost: it is not made
+/// again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_runs_whose_answer_was_lost_is_made_once() {
+    let Some(url) = server() else { return };
+    let road = Road::to(&url).await;
+    let open = |url: String| async move {
+        let store =
+            Postgres::options().schema("made_once_only").connections(1).connect(&url).await.expect("the server");
+        store.migrate().await.expect("tables");
+        store
+    };
+    let (here, there) = (open(road.url.clone()).await, open(url).await);
+    let run = |thread: &str| NewRun::new(thread, "desk", Request::default()).create_thread();
+    for (number, deletes) in [false, true].into_iter().enumerate() {
+        let thread = format!("t{number}");
+        here.create_run(run(&thread)).await.expect("a run");
+        let claim = RunClaim::new("desk 1", Duration::from_mins(5), ["desk".to_owned()]);
+        let claimed = here.claim_run(claim).await.expect("the server").expect("the run");
+        let told = || NewEvent::new(Some(claimed.run.id), "custom", serde_json::json!("once"));
+        let seen = async || {
+            let page = there.events(EventQuery::after(&*thread, 0)).await.expect("its events");
+            page.events.iter().filter(|row| row.event.mode == "custom").count()
+        };
+        road.hold_answers();
+        let recording = here.record(&claimed.lease, Settlement::events(vec![told()]));
+        let between = async {
+            // What other processes are told of goes the same way.
+            loop {
+                road.answer_is_held().await;
+                if seen().await > 0 {
+                    break;
+                }
+                road.let_answers_go();
+                road.hold_answers();
+            }
+            if deletes {
+                assert!(there.remove_thread(&thread).await.expect("it is deleted"));
+            }
+            there.create_run(run(&thread)).await.expect("another run");
+            road.lose_the_held_answer();
+        };
+        let (recorded, ()) = timeout(LONG, async { tokio::join!(recording, between) }).await.expect("an end");
+        recorded.expect("it was stored");
+        assert_eq!(seen().await, usize::from(!deletes), "{thread}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

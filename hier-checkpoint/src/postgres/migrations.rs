@@ -369,4 +369,25 @@ pub(super) const MIGRATIONS: &[&str] = &[
             order by r.ready, r.name limit 100);
     end $$;
 ",
+    "
+    -- The changes of runs that were the last of their thread until another process changed it, or deleted it: whoever has lost the
+    -- answer finds its change here. What a process does itself after a change it does after its answer. Kept for a day.
+    create table {s}.run_changes (op uuid primary key, at timestamptz not null default clock_timestamp());
+    create index run_changes_by_age on {s}.run_changes (at);
+    create function {s}.keep_change() returns trigger language plpgsql as $$
+    begin
+        insert into {s}.run_changes (op) values (old.op) on conflict do nothing;
+        -- A few for each that comes.
+        delete from {s}.run_changes where op in (
+            select op from {s}.run_changes where at < clock_timestamp() - interval '1 day'
+            order by at limit 4 for update skip locked);
+        return null;
+    end $$;
+    -- The first eight bytes say whose change it is.
+    create trigger run_changed after update of op on {s}.run_threads for each row
+        when (old.op is not null and left(old.op::text, 18) is distinct from left(new.op::text, 18))
+        execute function {s}.keep_change();
+    create trigger run_removed after delete on {s}.run_threads for each row
+        when (old.op is not null) execute function {s}.keep_change();
+",
 ];

@@ -49,6 +49,8 @@ pub(crate) struct Session {
     prepares: AtomicBool,
     /// Tells what this process prepares and notifies of from what others do.
     pub(super) tag: String,
+    /// What the ids of this process's changes of runs begin with.
+    changer: u64,
     /// The statement that commits, on the condition of the tag.
     commit: String,
 }
@@ -105,9 +107,11 @@ impl Session {
         let ready = AtomicBool::new(false);
         let retry_for = options.retry_for.min(CONNECTING);
         let prepares = AtomicBool::new(true);
-        let tag = Uuid::new_v4().simple().to_string();
+        let tag = Uuid::new_v4();
+        let (changer, tag) = (tag.as_u64_pair().0, tag.simple().to_string());
         let commit = format!("{} where $22 = '{tag}'", statements.commit);
-        let mut session = Self { place, statements, line, pool, limit, retry_for, ready, prepares, tag, commit };
+        let mut session =
+            Self { place, statements, line, pool, limit, retry_for, ready, prepares, tag, changer, commit };
         let version = retrying!(&session, client => session.version(&client).await)?;
         session.ready = AtomicBool::new(version == Some(MIGRATIONS.len()));
         session.retry_for = options.retry_for;
@@ -217,6 +221,11 @@ impl Session {
     /// Runs a statement in one round trip. Nothing is left behind in the connection: a pooler may give it to somebody else.
     pub(crate) async fn query(&self, client: &Client, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
         client.query(sql, with).await
+    }
+
+    /// The id of a change of runs: new, and this process's.
+    pub(super) fn new_change(&self) -> Uuid {
+        Uuid::from_u64_pair(self.changer, Uuid::new_v4().as_u64_pair().1)
     }
 
     fn unusable(&self, reason: &str) -> SaverError {

@@ -109,6 +109,7 @@ struct State {
     silent_before: AtomicUsize,
     connections: AtomicUsize,
     holds_answers: AtomicBool,
+    loses_held: AtomicBool,
     held: Notify,
     goes_on: Notify,
     /// How many statements, or groups of them that were sent as one, the server has done.
@@ -165,6 +166,12 @@ impl Road {
         self.state.held.notified().await;
     }
 
+    /// The answer that waits does not arrive, and its connection is closed. Others arrive again.
+    pub(crate) fn lose_the_held_answer(&self) {
+        self.state.loses_held.store(true, Ordering::SeqCst);
+        self.let_answers_go();
+    }
+
     /// Answers arrive again, first those that waited.
     pub(crate) fn let_answers_go(&self) {
         self.state.holds_answers.store(false, Ordering::SeqCst);
@@ -218,6 +225,9 @@ async fn carry(mut client: TcpStream, mut server: TcpStream, number: usize, stat
                 if state.holds_answers.load(Ordering::SeqCst) {
                     state.held.notify_one();
                     goes_on.await;
+                    if state.loses_held.swap(false, Ordering::SeqCst) {
+                        return;
+                    }
                 }
                 // Who asked may be gone.
                 if client.write_all(&answers[..length]).await.is_err() { return }

@@ -1,13 +1,16 @@
 //! Reads a thread's runs, lets a caller decide, and stores that; again if somebody else has changed them meanwhile.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use hier_core::checkpoint::SaverError;
 use hier_core::runs::{Queue, RunsError, ThreadRow};
+use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::super::Postgres;
 use super::super::fault::Fault;
 use super::super::mail::Mailbox;
-use super::super::session::{Transaction, retrying};
+use super::super::session::{Session, Transaction, retrying};
 use super::change::{Answer, Beside, Seen};
 use super::tables::Tables;
 
@@ -42,6 +45,28 @@ pub(super) enum Changed<T> {
     Refused(Answer),
 }
 
+/// A change, however often it is tried.
+struct Op {
+    id: Uuid,
+    /// Whether it was sent to the server: what came of that may not be known.
+    sent: AtomicBool,
+}
+
+impl Op {
+    fn new(session: &Session) -> Self {
+        Self { id: session.new_change(), sent: AtomicBool::new(false) }
+    }
+
+    /// Whether it was stored by an attempt of which the answer was lost. Others may have changed the thread since.
+    async fn is_stored(&self, tables: Tables<'_>, seen: &Seen) -> Result<bool, Fault> {
+        if !self.sent.load(Ordering::Relaxed) || seen.op == Some(self.id) {
+            return Ok(seen.op == Some(self.id));
+        }
+        let found = tables.query("select 1 from {s}.run_changes where op = $1", &[(&self.id, Type::UUID)]).await?;
+        Ok(!found.is_empty())
+    }
+}
+
 /// One attempt.
 enum Attempt<T> {
     Ended(Changed<T>),
@@ -64,10 +89,10 @@ impl Postgres {
         // Those of this process one after the other: each begins with what the one before it has left.
         let _turn = self.0.changes.take(asked.thread).await;
         // One for all attempts, so that it is stored once.
-        let (op, mut rounds, mut is_long) = (Uuid::new_v4(), 0, false);
+        let (op, mut rounds, mut is_long) = (Op::new(&self.0.session), 0, false);
         loop {
             is_long |= rounds > PATIENCE;
-            match self.attempt(&mut asked, op, is_long, &decide).await? {
+            match self.attempt(&mut asked, &op, is_long, &decide).await? {
                 Attempt::Ended(changed) => return Ok(changed),
                 Attempt::Failed(error) => return Err(error),
                 Attempt::IsLong => is_long = true,
@@ -79,7 +104,7 @@ impl Postgres {
     async fn attempt<T: Send>(
         &self,
         asked: &mut Asked<'_>,
-        op: Uuid,
+        op: &Op,
         is_long: bool,
         decide: &(impl Fn(&Seen) -> Result<Option<(Queue, T)>, RunsError> + Send + Sync),
     ) -> Result<Attempt<T>, SaverError> {
@@ -115,10 +140,10 @@ impl Postgres {
         tables: Tables<'_>,
         asked: &Asked<'_>,
         seen: Seen,
-        (op, is_held): (Uuid, bool),
+        (op, is_held): (&Op, bool),
         decide: &(impl Fn(&Seen) -> Result<Option<(Queue, T)>, RunsError> + Send + Sync),
     ) -> Result<Attempt<T>, Fault> {
-        if seen.op == Some(op) {
+        if op.is_stored(tables, &seen).await? {
             return Ok(Attempt::Ended(Changed::Before(Box::new(seen))));
         }
         let (queue, result) = match decide(&seen) {
@@ -137,11 +162,17 @@ impl Postgres {
         if change.is_crowded {
             tables.trim(&mut thread).await?;
         }
-        match tables.put(&seen, op, (&thread, &change), asked.beside).await? {
+        let was_sent = op.sent.swap(true, Ordering::Relaxed);
+        let answer = tables.put(&seen, op.id, (&thread, &change), asked.beside).await?;
+        if !matches!(answer, Answer::Done(_)) {
+            // This attempt has stored nothing, that is known.
+            op.sent.store(was_sent, Ordering::Relaxed);
+        }
+        match answer {
             Answer::Done(token) => {
                 if let Some(also) = asked.beside.also {
                     let mailbox = Mailbox { session: tables.session, client: tables.client, thread: asked.thread };
-                    mailbox.change(also, op).await?;
+                    mailbox.change(also, op.id).await?;
                 }
                 if !change.undone.is_empty() {
                     // Also what was stored with this.
@@ -150,7 +181,7 @@ impl Postgres {
                 if goes_on {
                     let mut next = thread.clone();
                     next.values = None;
-                    let next = Seen { thread: Some((next, live)), op: Some(op), there: None, ..seen };
+                    let next = Seen { thread: Some((next, live)), op: Some(op.id), there: None, ..seen };
                     self.0.known.keep(asked.thread, next);
                 }
                 Ok(Attempt::Ended(Changed::Stored { result, thread: Box::new(thread), token }))
