@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hier_core::CancellationToken;
+use hier_core::checkpoint::{Checkpointer, Letter, codec};
 use hier_core::prelude::*;
-use hier_core::runs::{MemoryRuns, NewRun, Request, RunStatus, RunStore};
+use hier_core::runs::{MemoryRuns, NewRun, Request, RunQuery, RunStatus, RunStore};
 use hier_core::worker::Worker;
 use serde_json::json;
+use uuid::Uuid;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Count {
@@ -56,4 +58,46 @@ async fn a_run_that_never_waits_keeps_its_lease() {
     for worker in working {
         worker.await.expect("it stops");
     }
+}
+
+/// Waits for a signal.
+async fn listen(run: &Run) -> Result<CountUpdate> {
+    Ok(Count::update().n(run.signal("go").await?))
+}
+
+graph! { Listening<Count> = Graph { nodes: [listen], edges: [START >> listen >> END] } }
+
+/// Threads that are due and have no row, as those that a program runs by itself: more than are looked at in one go. They stay in the list,
+/// and kept the one that can go on from being looked at.
+#[tokio::test]
+async fn threads_that_cannot_go_on_do_not_keep_the_others_waiting() {
+    let store = Arc::new(MemoryRuns::new());
+    let stop = CancellationToken::new();
+    let worker = Worker::new(store.clone()).graph("listening", Listening::compile().erase(|_| Ok(())));
+    let new = NewRun::new("t", "listening", Request::input(json!({ "n": 0 }))).create_thread();
+    let first = store.create_run(new).await.expect("a run").id;
+    let signal = |number: u128| Letter::signal(Uuid::from_u128(number), "go", codec::encode(&7_u64).expect("a number"));
+    for number in 0..1_100 {
+        store.post(&format!("elsewhere {number}"), Listening::NAME, signal(number)).await.expect("a letter");
+    }
+    let mut changes = store.bell().thread("t");
+    let working = tokio::spawn(worker.poll(Duration::from_millis(10)).run_until(stop.clone()));
+    while store.run(first).await.expect("the store").expect("the run").status.is_live() {
+        let _ = tokio::time::timeout(Duration::from_secs(1), changes.rung()).await;
+    }
+    store.post("t", Listening::NAME, signal(1)).await.expect("a letter");
+    let woken = async {
+        loop {
+            let ended = store.runs(RunQuery::thread("t")).await.expect("the store");
+            if ended.iter().any(|run| run.id != first && run.status == RunStatus::Success) {
+                break;
+            }
+            let _ = tokio::time::timeout(Duration::from_millis(50), changes.rung()).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), woken)
+        .await
+        .expect("the thread for which the signal has come goes on");
+    stop.cancel();
+    working.await.expect("it stops");
 }

@@ -73,11 +73,19 @@ impl Postgres {
         self.ready().await?;
         let graphs: Vec<_> = query.graphs.iter().map(|graph| escape(graph)).collect();
         let (by, limit) = (millis(query.by), i64::try_from(query.limit).unwrap_or(i64::MAX));
+        let (since, last) = query.after.as_ref().map(|last| (millis(last.at), escape(&last.thread))).unzip();
         let sql = session.statements.with_schema(
-            "select thread, at from {s}.due where graph = any($1) and at <= $2 order by at, thread limit $3",
+            "select thread, at from {s}.due where graph = any($1) and at <= $2
+                and ($4::bigint is null or (at, thread) > ($4, $5)) order by at, thread limit $3",
         );
         retrying!(session, client => {
-            let with: [Parameter<'_>; 3] = [(&graphs, Type::TEXT_ARRAY), (&by, Type::INT8), (&limit, Type::INT8)];
+            let with: [Parameter<'_>; 5] = [
+                (&graphs, Type::TEXT_ARRAY),
+                (&by, Type::INT8),
+                (&limit, Type::INT8),
+                (&since, Type::INT8),
+                (&last, Type::TEXT),
+            ];
             let rows = session.query(&client, &sql, &with).await?;
             let read = |row: &Row| Ok(DueThread::new(unescape(row.try_get(0)?), time(row.try_get(1)?)));
             rows.iter().map(read).collect::<Result<Vec<_>, Fault>>()

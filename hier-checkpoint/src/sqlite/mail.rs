@@ -101,11 +101,17 @@ pub(super) fn due(connection: &Connection, query: &DueQuery) -> Result<Vec<DueTh
     let by = millis(query.by.duration_since(UNIX_EPOCH).unwrap_or_default());
     let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
     let mut found = Vec::new();
-    let mut statement = connection
-        .prepare_cached("select thread, at from due where graph = ? and at <= ? order by at, thread limit ?")?;
+    let after = query.after.as_ref();
+    let since = after.map(|last| millis(last.at.duration_since(UNIX_EPOCH).unwrap_or_default()));
+    let last = after.map(|last| &*last.thread);
+    let mut statement = connection.prepare_cached(
+        "select thread, at from due where graph = ?1 and at <= ?2 and (?4 is null or (at, thread) > (?4, ?5))
+        order by at, thread limit ?3",
+    )?;
     for graph in &query.graphs {
         let read = |row: &rusqlite::Row<'_>| Ok(DueThread::new(row.get::<_, String>(0)?, time(row.get(1)?)));
-        found.extend(statement.query_map(params![graph, by, limit], read)?.collect::<Result<Vec<_>, _>>()?);
+        found
+            .extend(statement.query_map(params![graph, by, limit, since, last], read)?.collect::<Result<Vec<_>, _>>()?);
     }
     found.sort_by(|a, b| (a.at, &a.thread).cmp(&(b.at, &b.thread)));
     found.truncate(query.limit);

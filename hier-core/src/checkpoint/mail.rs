@@ -144,12 +144,21 @@ pub struct DueQuery {
     pub graphs: Vec<String>,
     /// At most so many.
     pub limit: usize,
+    /// Those that come after this one in the order of the list: by time, then by name. From the first on if none.
+    pub after: Option<DueThread>,
 }
 
 impl DueQuery {
     /// Threads of these graphs that are due at this time, at most so many.
     pub fn new(by: SystemTime, graphs: Vec<String>, limit: usize) -> Self {
-        Self { by, graphs, limit }
+        Self { by, graphs, limit, after: None }
+    }
+
+    /// The same after this thread: the next page of a list that ended with it.
+    #[must_use]
+    pub fn after(mut self, last: Option<DueThread>) -> Self {
+        self.after = last;
+        self
     }
 }
 

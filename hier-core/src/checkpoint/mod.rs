@@ -130,7 +130,8 @@ pub trait Checkpointer: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// The threads that are due, longest first, found by an index.
+    /// The threads that are due, longest first, found by an index; those that are due since the same time by their names. Whoever
+    /// goes through many asks page by page ([`DueQuery::after`]).
     async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
         let _ = query;
         Ok(Vec::new())

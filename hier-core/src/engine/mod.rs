@@ -34,6 +34,7 @@ pub use thread::snapshot::{StateSnapshot, TaskSnapshot};
 pub use thread::update::StateUpdate;
 
 pub(crate) use durable::due::{postpone, settle, waiting};
+pub(crate) use log::saver::Saver;
 pub(crate) use run::start::{claim, run, stream};
 pub(crate) use run::subgraph::open_child;
 pub(crate) use stream::emitter::{Emitter, EventSink};

@@ -11,6 +11,7 @@ use super::input::GraphInput;
 use crate::channel::ChannelSpec;
 use crate::checkpoint::Checkpointer;
 use crate::config::Config;
+use crate::engine::Saver;
 use crate::engine::program::{
     Attachments, GraphOutput, Hooks, NodeCache, NodeDef, Plan, Program, RouteFn, Routing, SpecRef,
 };
@@ -247,7 +248,7 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
     /// keeps.
     #[must_use]
     pub fn checkpointer(mut self, saver: impl Checkpointer) -> Self {
-        self.attached.saver = Some(Arc::new(saver));
+        self.attached.saver = Some(Saver::new(Arc::new(saver)));
         self
     }
 

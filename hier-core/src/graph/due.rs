@@ -8,8 +8,9 @@ use futures_util::StreamExt;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::CompiledGraph;
-use crate::checkpoint::{Checkpointer, DueQuery, SaverError, WhenRunning};
+use crate::checkpoint::{DueQuery, SaverError, WhenRunning};
 use crate::config::Config;
+use crate::engine::Saver;
 use crate::engine::program::{GraphOutput, Input, Program};
 use crate::engine::{self, Outcome};
 use crate::error::RunError;
@@ -17,7 +18,7 @@ use crate::state::Values;
 
 /// How many threads are driven at once, unless said otherwise.
 const CONCURRENCY: usize = 8;
-/// How many threads are looked at in one go.
+/// How many threads are read at once, and driven in one go.
 const LIMIT: usize = 256;
 /// When a thread is looked at again that could not be driven.
 const AGAIN: Duration = Duration::from_mins(1);
@@ -137,15 +138,28 @@ where
         self
     }
 
-    /// Drives the threads that are due at this time, those first that have been for longest, and returns what came of each. Threads that
-    /// somebody else runs are left to them. Dropping the future cancels the runs.
+    /// Drives the threads that are due at this time, those first that have been for longest, and returns what came of each: of many,
+    /// some. Threads that somebody else runs are left to them, and do not keep the others from being driven. Dropping the future cancels
+    /// the runs.
     pub async fn drive_due(&self, now: SystemTime) -> Result<Vec<Driven<O>>, RunError> {
         let (saver, program) = (self.graph.saver("drive")?, &self.graph.inner);
-        let due = saver.due(DueQuery::new(now, names(program), LIMIT)).await;
-        let due = due.map_err(|error| RunError::Saver { graph: program.plan.graph().to_owned(), error })?;
-        let work = due.into_iter().map(|due| self.drive(due.thread, now));
-        let driven = futures_util::stream::iter(work).buffered(self.concurrency).collect::<Vec<_>>().await;
-        Ok(driven.into_iter().flatten().collect())
+        let (mut driven, mut last) = (Vec::new(), None);
+        while driven.len() < LIMIT {
+            let page = saver.due(DueQuery::new(now, names(program), LIMIT).after(last.clone())).await;
+            let page = page.map_err(|error| RunError::Saver { graph: program.plan.graph().to_owned(), error })?;
+            // A saver that gives the same page again has no other.
+            let is_last = page.len() < LIMIT || page.last() == last.as_ref();
+            last = page.last().cloned();
+            let work = page.into_iter().map(|due| self.drive(due.thread, now));
+            let mut work = futures_util::stream::iter(work).buffered(self.concurrency);
+            while let Some(ended) = work.next().await {
+                driven.extend(ended);
+            }
+            if is_last {
+                break;
+            }
+        }
+        Ok(driven)
     }
 
     /// Drives what is due in the background, again and again after `every`, until the handle is dropped. What fails is told through
@@ -225,7 +239,7 @@ pub(super) fn names<S: Values, C>(program: &Program<S, C>) -> Vec<String> {
 /// right.
 pub(super) async fn is_due<S: Values, C>(
     program: &Program<S, C>,
-    saver: &Arc<dyn Checkpointer>,
+    saver: &Saver,
     config: &Config,
     again: Option<SystemTime>,
 ) -> Result<bool, RunError> {
@@ -242,7 +256,7 @@ pub(super) async fn is_due<S: Values, C>(
 /// Says under the lease when the thread is due, or when it is to be looked at again.
 async fn settle<S: Values, C>(
     program: &Program<S, C>,
-    saver: &Arc<dyn Checkpointer>,
+    saver: &Saver,
     config: &Config,
     again: Option<SystemTime>,
 ) -> Result<(), RunError> {

@@ -7,7 +7,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::CompiledGraph;
-use crate::checkpoint::{self, CodecError, Letter, Posted, WhenRunning, codec};
+use crate::checkpoint::{CodecError, Letter, Posted, WhenRunning, codec};
 use crate::config::Config;
 use crate::engine::program::GraphOutput;
 use crate::error::RunError;
@@ -164,7 +164,7 @@ where
         let (saver, config) = (self.saver("discard mail of")?, thread.into());
         let graph = || self.inner.plan.graph().to_owned();
         let thread = config.thread_id().ok_or_else(|| RunError::NoThread { graph: graph() })?;
-        let discarded = checkpoint::discard(&**saver, thread, config.claim(WhenRunning::Reject), id).await;
+        let discarded = saver.discard(thread, config.claim(WhenRunning::Reject), id).await;
         discarded.map_err(|error| RunError::Saver { graph: graph(), error })
     }
 }

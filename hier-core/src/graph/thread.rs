@@ -1,10 +1,9 @@
 //! Methods that read a thread, and change it.
 
-use std::sync::Arc;
-
 use super::CompiledGraph;
-use crate::checkpoint::{Checkpointer, ListQuery, WhenRunning};
+use crate::checkpoint::{ListQuery, WhenRunning};
 use crate::config::Config;
+use crate::engine::Saver;
 use crate::engine::program::GraphOutput;
 use crate::engine::{self, StateSnapshot, StateUpdate};
 use crate::error::RunError;
@@ -16,7 +15,7 @@ where
     C: Send + Sync + 'static,
     O: GraphOutput<S>,
 {
-    pub(super) fn saver(&self, what: &'static str) -> Result<&Arc<dyn Checkpointer>, RunError> {
+    pub(super) fn saver(&self, what: &'static str) -> Result<&Saver, RunError> {
         let missing = || RunError::NoCheckpointer { graph: self.inner.plan.graph().to_owned(), what };
         self.attached.saver.as_ref().ok_or_else(missing)
     }

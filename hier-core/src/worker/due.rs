@@ -12,8 +12,10 @@ use crate::checkpoint::{DueQuery, DueThread};
 use crate::graph::DynGraph;
 use crate::runs::{MultitaskStrategy, NewRun, Request, Run, RunQuery, RunStatus, RunsError, ThreadStatus};
 
-/// How many threads are looked at in one go.
+/// How many threads are read at once.
 const LIMIT: usize = 256;
+/// How many such pages are looked at in one go.
+const PAGES: usize = 4;
 /// When a thread is looked at again whose run did not get on. It is twice as long each time.
 const AGAIN: Duration = Duration::from_mins(1);
 /// The longest that it is put off.
@@ -24,8 +26,9 @@ const WOKEN: &str = "woken";
 /// Looks for threads that are due until the token is cancelled. Any number of workers may: the id of a run follows from its thread and
 /// the time, so that one of them adds it.
 pub(super) async fn run_until(shared: Arc<Shared>, stop: CancellationToken) {
+    let mut round = Round::default();
     loop {
-        if let Err(error) = look(&shared).await {
+        if let Err(error) = look(&shared, &mut round).await {
             tracing::warn!(%error, "cannot look for threads that are due; trying again later");
         }
         if stop.run_until_cancelled(tokio::time::sleep(shared.poll)).await.is_none() {
@@ -34,13 +37,29 @@ pub(super) async fn run_until(shared: Arc<Shared>, stop: CancellationToken) {
     }
 }
 
-async fn look(shared: &Shared) -> Result<(), RunsError> {
+/// A way through all threads that are due, from the longest due on, a part at a time: those that cannot go on now stay in the list, and
+/// must not keep the others from being looked at. After the last it begins again.
+#[derive(Debug, Default)]
+struct Round {
+    /// The last that was looked at.
+    last: Option<DueThread>,
+}
+
+/// Looks at the next part of them.
+async fn look(shared: &Shared, round: &mut Round) -> Result<(), RunsError> {
     let now = SystemTime::now();
-    let graphs = shared.graphs.values().flat_map(|graph| graph.names()).collect();
-    for due in shared.store.due(DueQuery::new(now, graphs, LIMIT)).await? {
-        if let Err(error) = wake(shared, &due, now).await {
-            tracing::warn!(thread = %due.thread, %error, "a thread that is due cannot go on; trying again later");
+    let graphs: Vec<String> = shared.graphs.values().flat_map(|graph| graph.names()).collect();
+    for _ in 0..PAGES {
+        let page = shared.store.due(DueQuery::new(now, graphs.clone(), LIMIT).after(round.last.take())).await?;
+        for due in &page {
+            if let Err(error) = wake(shared, due, now).await {
+                tracing::warn!(thread = %due.thread, %error, "a thread that is due cannot go on; trying again later");
+            }
         }
+        if page.len() < LIMIT {
+            break;
+        }
+        round.last = page.into_iter().next_back();
     }
     Ok(())
 }

@@ -308,6 +308,22 @@ async fn who_is_due_no_more_is_not_run() {
     assert_eq!((due(&saver, Sleeper::NAME, later).await.len(), tally.of("woken")), (0, 0));
 }
 
+/// More threads than are read at once are held by somebody else, and have been due for longer.
+#[tokio::test]
+async fn threads_that_others_run_do_not_keep_one_from_being_driven() {
+    let (saver, tally) = (MemorySaver::new(), Tally::default());
+    let graph = Sleeper::compile().checkpointer(saver.clone());
+    for number in 0..600 {
+        let thread = format!("theirs {number}");
+        saver.acquire(&thread, Claim::default()).await.unwrap();
+        graph.send(thread, Signal::new("go", &1)).await.unwrap();
+    }
+    asked(graph.invoke(Case::update(), config(), tally.clone()).await.unwrap());
+    let sweeper = graph.sweeper(move |_| tally.clone());
+    let driven = sweeper.drive_due(SystemTime::now() + WEEK + SECOND).await.unwrap();
+    assert_eq!(driven.iter().map(|driven| &*driven.thread).collect::<Vec<_>>(), ["t"]);
+}
+
 /// A saver of before there were timers.
 #[derive(Clone, Default)]
 struct Plain(MemorySaver);

@@ -20,6 +20,7 @@ mod laws;
 mod modes;
 mod nested;
 mod own_parts;
+mod panicking;
 mod pending;
 mod positions;
 mod properties;

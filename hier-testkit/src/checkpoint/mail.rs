@@ -37,6 +37,7 @@ mail_cases!(
     pruning_leaves_the_mailbox,
     sweeping_leaves_the_mailbox_of_a_thread_without_a_history,
     threads_are_due_by_time_and_graph,
+    who_is_due_is_listed_page_by_page,
     no_later_than_keeps_the_earlier,
     exactly_replaces_unless_a_signal_came,
     a_signal_makes_a_thread_due_and_a_message_does_not,
@@ -226,6 +227,27 @@ async fn threads_are_due_by_time_and_graph(saver: Subject) -> Outcome {
     let two = saver.due(DueQuery::new(at(9), vec!["g".to_owned(), "h".to_owned()], 2)).await?;
     let two: Vec<_> = two.into_iter().map(|due| (due.thread.to_string(), due.at)).collect();
     same("two of them", &two, &vec![("c".to_owned(), at(1)), ("b".to_owned(), at(2))])
+}
+
+async fn who_is_due_is_listed_page_by_page(saver: Subject) -> Outcome {
+    // Some since the same time, of two graphs, with names that sort otherwise in other languages.
+    let threads = [("é", 1, "g"), ("a", 1, "h"), ("B", 1, "g"), ("c'\\", 2, "g"), ("a2", 3, "h"), ("later", 9, "g")];
+    for (thread, seconds, graph) in threads {
+        let lease = claim(&saver, thread).await?;
+        let change = DueChange::Exactly { at: Some(at(seconds)), graph: graph.into(), seen: 0 };
+        saver.commit_also(&lease, Vec::new(), Also::due(change)).await?;
+    }
+    let graphs = vec!["g".to_owned(), "h".to_owned()];
+    let (mut found, mut last) = (Vec::new(), None);
+    for _ in 0..threads.len() {
+        let page = saver.due(DueQuery::new(at(5), graphs.clone(), 2).after(last.clone())).await?;
+        last = page.last().cloned();
+        found.extend(page.into_iter().map(|due| due.thread.to_string()));
+        if last.is_none() {
+            break;
+        }
+    }
+    same("all pages", &found, &["B", "a", "é", "c'\\", "a2"].map(str::to_owned).to_vec())
 }
 
 async fn no_later_than_keeps_the_earlier(saver: Subject) -> Outcome {

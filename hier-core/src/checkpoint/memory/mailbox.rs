@@ -1,6 +1,7 @@
 //! The mailboxes of threads in memory, and when threads are due.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -85,7 +86,12 @@ impl Mail {
 
     /// The threads that are due, longest first.
     pub(super) fn due(&self, query: &DueQuery) -> Vec<DueThread> {
-        let of_graph = |graph: &String| self.due.get(graph.as_str()).into_iter().flatten().take(query.limit);
+        let after = query.after.clone().map(|last| (last.at, last.thread));
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let of_graph = |graph: &String| {
+            let all = self.due.get(graph.as_str()).map(|all| all.range((from.clone(), Bound::Unbounded)));
+            all.into_iter().flatten().take(query.limit)
+        };
         let due = query.graphs.iter().flat_map(of_graph).filter(|(at, _)| *at <= query.by);
         let mut found: Vec<_> = due.map(|(at, thread)| DueThread::new(thread.clone(), *at)).collect();
         found.sort_by(|a, b| (a.at, &a.thread).cmp(&(b.at, &b.thread)));

@@ -2,15 +2,14 @@
 //!
 //! All of it is checked again under the lease, where it counts.
 
-use std::sync::Arc;
-
-use crate::checkpoint::{Checkpointer, ListQuery, Saved};
+use crate::checkpoint::{ListQuery, Saved};
 use crate::config::Config;
 use crate::engine::attempt::resolve;
 use crate::engine::durable::answer;
 use crate::engine::durable::answer::Asked;
 use crate::engine::durable::load::Reader;
 use crate::engine::durable::pending::Pending;
+use crate::engine::log::saver::Saver;
 use crate::engine::program::{Answers, Input, Program};
 use crate::engine::step::Breakpoints;
 use crate::error::RunError;
@@ -19,7 +18,7 @@ use crate::state::Values;
 /// Refuses what a run cannot begin with.
 pub(crate) async fn check_input<S, C>(
     graph: &Program<S, C>,
-    saver: &Arc<dyn Checkpointer>,
+    saver: &Saver,
     config: &Config,
     input: &Input<S>,
 ) -> Result<(), RunError>
@@ -47,11 +46,7 @@ where
 }
 
 /// Whether anything is stored; an error if the checkpoint that is addressed is not.
-async fn exists<S: Values, C>(
-    reader: &Reader<'_, S, C>,
-    saver: &Arc<dyn Checkpointer>,
-    config: &Config,
-) -> Result<bool, RunError> {
+async fn exists<S: Values, C>(reader: &Reader<'_, S, C>, saver: &Saver, config: &Config) -> Result<bool, RunError> {
     if config.checkpoint.is_some() {
         return Ok(stored(reader, saver, config).await?.is_some());
     }
@@ -62,7 +57,7 @@ async fn exists<S: Values, C>(
 /// The checkpoint that is addressed, or the latest; an error if the one that is addressed is not there.
 async fn stored<S: Values, C>(
     reader: &Reader<'_, S, C>,
-    saver: &Arc<dyn Checkpointer>,
+    saver: &Saver,
     config: &Config,
 ) -> Result<Option<Saved>, RunError> {
     let found = saver.get(reader.thread, "", config.checkpoint).await.map_err(|error| reader.failed(error))?;
@@ -76,7 +71,7 @@ async fn stored<S: Values, C>(
 
 async fn check_answers<S: Values, C>(
     reader: Reader<'_, S, C>,
-    saver: &Arc<dyn Checkpointer>,
+    saver: &Saver,
     config: &Config,
     answers: &Answers,
 ) -> Result<(), RunError> {

@@ -4,10 +4,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::checkpoint::{Also, Checkpointer, CodecError, DueChange, Posted, SaverError, TaskWrites, slot};
+use crate::checkpoint::{Also, CodecError, DueChange, Posted, SaverError, TaskWrites, slot};
 use crate::engine::attempt::stored::{INTERRUPT, answer, entry};
 use crate::engine::durable::pending::{Pending, asked};
 use crate::engine::log::committer::Committer;
+use crate::engine::log::saver::Saver;
 use crate::error::NodeError;
 use crate::question::{Question, QuestionKind};
 
@@ -101,7 +102,7 @@ impl Pending {
 
 /// What a thread waits for.
 pub(crate) async fn waiting(
-    saver: &Arc<dyn Checkpointer>,
+    saver: &Saver,
     thread: &str,
     renamed: &[(String, String)],
     now: SystemTime,

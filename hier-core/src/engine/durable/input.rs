@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::checkpoint::{Chain, Checkpointer, CodecError, Piece, Record, Saved, SaverError, delta};
+use crate::checkpoint::{Chain, CodecError, Piece, Record, Saved, SaverError, delta};
 use crate::engine::durable::journal::START;
+use crate::engine::log::saver::Saver;
 
 /// The byte in front of the id of the checkpoint that has the value.
 const REFERENCE: u8 = 254;
@@ -54,7 +55,7 @@ fn is(channels: &[Arc<str>], channel: usize, name: &str) -> bool {
 
 /// Puts back what an input refers to.
 pub(in crate::engine) async fn complete(
-    saver: &Arc<dyn Checkpointer>,
+    saver: &Saver,
     thread: &str,
     namespace: &str,
     found: &mut Saved,

@@ -4,14 +4,13 @@
 //! ([`Agenda::kept`](crate::checkpoint::Agenda::kept)); what a call has done since then, in the step that is open, has the id
 //! of the task that called.
 
-use std::sync::Arc;
-
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::checkpoint::{Checkpoint, Checkpointer, Kept, ListQuery, SaverError};
+use crate::checkpoint::{Checkpoint, Kept, ListQuery, SaverError};
 use crate::engine::durable::level::{stored_level, within};
 use crate::engine::durable::pending::Pending;
+use crate::engine::log::saver::Saver;
 use crate::engine::log::task_log::TaskLog;
 use crate::engine::program::{Checkpoints, Program, TaskKey};
 use crate::state::Values;
@@ -22,14 +21,14 @@ pub(in crate::engine) const CALL: &str = "__call__";
 /// A graph of a thread.
 pub(in crate::engine) struct Place<'a, S: Values, C> {
     pub(in crate::engine) graph: &'a Program<S, C>,
-    pub(in crate::engine) saver: &'a Arc<dyn Checkpointer>,
+    pub(in crate::engine) saver: &'a Saver,
     pub(in crate::engine) thread: &'a str,
     pub(in crate::engine) namespace: &'a [String],
 }
 
 /// The newest checkpoint of a namespace: of a call, if one is said, and older than another.
 pub(in crate::engine) async fn newest(
-    saver: &Arc<dyn Checkpointer>,
+    saver: &Saver,
     thread: &str,
     namespace: &str,
     call: Option<String>,
@@ -43,7 +42,7 @@ pub(in crate::engine) async fn newest(
 
 /// The checkpoint from which a run of a subgraph goes on, and the newest of its namespace.
 pub(in crate::engine) async fn of_subgraph(
-    saver: &Arc<dyn Checkpointer>,
+    saver: &Saver,
     outer: &TaskLog,
     thread: &str,
     (namespace, level): (&str, &str),

@@ -1,10 +1,9 @@
 //! Under which name the checkpoints of a node's graph are found: the node's, or one that it had before.
 
-use std::sync::Arc;
-
 use uuid::Uuid;
 
-use crate::checkpoint::{Checkpointer, SaverError};
+use crate::checkpoint::SaverError;
+use crate::engine::log::saver::Saver;
 use crate::engine::program::{Checkpoints, Program, Task};
 use crate::error::RunError;
 use crate::state::Values;
@@ -54,7 +53,7 @@ pub(in crate::engine) fn within(outer: &[String], level: &str) -> String {
 /// That part for a task of which something may be stored.
 pub(in crate::engine) async fn stored_level<S: Values, C>(
     graph: &Program<S, C>,
-    saver: &Arc<dyn Checkpointer>,
+    saver: &Saver,
     thread: &str,
     outer: &[String],
     node: usize,

@@ -9,9 +9,9 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use crate::checkpoint::{Also, Checkpointer, Lease, Posted, Record, SaverError};
+use super::saver::Saver;
+use crate::checkpoint::{Also, Lease, Posted, Record, SaverError};
 use crate::config::Durability;
-use crate::panics;
 use crate::sync::lock;
 
 /// How many bytes may wait in the background before the run waits for them. One commit has at most as many, unless one
@@ -24,7 +24,7 @@ const GROUP: usize = 4096;
 
 /// The saver of a run, and the lease under which it writes. All graphs of the run's tree share it.
 pub(crate) struct Committer {
-    pub(crate) saver: Arc<dyn Checkpointer>,
+    pub(crate) saver: Saver,
     pub(crate) lease: Lease,
     pub(crate) durability: Durability,
     /// The graph of the run.
@@ -57,7 +57,7 @@ enum Job {
 }
 
 impl Committer {
-    pub(crate) fn new(saver: Arc<dyn Checkpointer>, lease: Lease, durability: Durability, graph: &str) -> Self {
+    pub(crate) fn new(saver: Saver, lease: Lease, durability: Durability, graph: &str) -> Self {
         Self {
             saver,
             lease,
@@ -82,18 +82,18 @@ impl Committer {
         {
             return self.enqueue(records, &runtime).await;
         }
-        guarded(async { self.saver.commit(&self.lease, records).await }).await
+        self.saver.commit(&self.lease, records).await
     }
 
     /// Stores these records and changes what stands beside them, whatever the run's durability.
     pub(crate) async fn commit_also(&self, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
         self.flush().await?;
-        guarded(async { self.saver.commit_also(&self.lease, records, also).await }).await
+        self.saver.commit_also(&self.lease, records, also).await
     }
 
     /// The letters that wait for the thread, but for those that this run takes when it ends.
     pub(crate) async fn mail(&self) -> Result<Vec<Posted>, SaverError> {
-        let mut waiting = guarded(async { self.saver.mail(&self.lease.thread).await }).await?;
+        let mut waiting = self.saver.mail(&self.lease.thread).await?;
         let held = lock(&self.held);
         waiting.retain(|posted| !held.taken.contains(&posted.letter.id));
         Ok(waiting)
@@ -122,7 +122,7 @@ impl Committer {
     /// Stores these records, and comes back when they are stored, whatever the run's durability.
     pub(crate) async fn commit_now(&self, records: Vec<Record>) -> Result<(), SaverError> {
         self.flush().await?;
-        guarded(async { self.saver.commit(&self.lease, records).await }).await
+        self.saver.commit(&self.lease, records).await
     }
 
     async fn enqueue(&self, records: Vec<Record>, runtime: &Handle) -> Result<(), SaverError> {
@@ -166,7 +166,7 @@ impl Committer {
     /// Releases the thread's lease, once nothing is being written any more.
     pub(crate) async fn release(&self) {
         let writer = lock(&self.writer).take();
-        release(writer, &*self.saver, &self.lease).await;
+        release(writer, &self.saver, &self.lease).await;
         self.released.store(true, Ordering::Release);
     }
 }
@@ -178,7 +178,7 @@ impl Drop for Committer {
             return;
         }
         let (saver, lease, writer) = (self.saver.clone(), self.lease.clone(), lock(&self.writer).take());
-        let mut work = Box::pin(async move { release(writer, &*saver, &lease).await });
+        let mut work = Box::pin(async move { release(writer, &saver, &lease).await });
         if work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending()
             && let Ok(runtime) = Handle::try_current()
         {
@@ -191,7 +191,7 @@ impl Drop for Committer {
 /// waits may want to close it.
 async fn write(
     mut queue: mpsc::UnboundedReceiver<Job>,
-    saver: Arc<dyn Checkpointer>,
+    saver: Saver,
     lease: Lease,
     failure: Arc<OnceLock<SaverError>>,
 ) {
@@ -208,7 +208,7 @@ async fn write(
             }
         }
         if !records.is_empty()
-            && let Err(error) = guarded(async { saver.commit(&lease, records).await }).await
+            && let Err(error) = saver.commit(&lease, records).await
         {
             // Nobody else sets it.
             let _ = failure.set(error);
@@ -222,34 +222,29 @@ async fn write(
 }
 
 /// Releases a lease once its writer has ended.
-async fn release(writer: Option<Writer>, saver: &dyn Checkpointer, lease: &Lease) {
+async fn release(writer: Option<Writer>, saver: &Saver, lease: &Lease) {
     if let Some(Writer { jobs, task }) = writer {
         drop(jobs);
         // It fails only if the runtime is shut down: then nothing is written any more either.
         let _ = task.await;
     }
-    if let Err(error) = guarded(async { saver.release(lease).await }).await {
+    if let Err(error) = saver.release(lease).await {
         tracing::warn!(thread = %lease.thread, %error, "failed to release the thread's lease");
     }
 }
 
 /// Keeps a lease from running out, for ever; returns what went wrong.
-pub(crate) async fn keep_alive(saver: Arc<dyn Checkpointer>, lease: Lease) -> SaverError {
+pub(crate) async fn keep_alive(saver: Saver, lease: Lease) -> SaverError {
     let pause = (lease.lasts / 3).max(Duration::from_millis(10));
     loop {
         tokio::time::sleep(pause).await;
-        match guarded(async { saver.renew(&lease).await }).await {
+        match saver.renew(&lease).await {
             Ok(()) => {}
             Err(error @ SaverError::Superseded { .. }) => return error,
             // The lease runs for another while; the next commit tells.
             Err(error) => tracing::warn!(thread = %lease.thread, %error, "failed to renew the thread's lease"),
         }
     }
-}
-
-/// Runs a call of the saver; its panics become errors.
-async fn guarded<T>(work: impl Future<Output = Result<T, SaverError>>) -> Result<T, SaverError> {
-    panics::caught(work).await.unwrap_or_else(|payload| Err(SaverError::Panicked { message: panics::text(&*payload) }))
 }
 
 /// The approximate size of a record, in bytes.

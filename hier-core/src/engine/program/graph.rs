@@ -7,7 +7,8 @@ use hier_spec::GraphSpec;
 
 use super::{Child, Hooks, NodeCache, NodeDef, Plan, Routing, SendArg};
 use crate::channel::ChannelSpec;
-use crate::checkpoint::{Checkpointer, CodecError, SendRecord, codec};
+use crate::checkpoint::{CodecError, SendRecord, codec};
+use crate::engine::log::saver::Saver;
 use crate::error::NodeError;
 use crate::state::Values;
 use crate::store::Store;
@@ -36,7 +37,7 @@ impl Deref for SpecRef {
 /// The saver, store and cache of a compiled graph.
 #[derive(Clone, Default)]
 pub(crate) struct Attachments {
-    pub(crate) saver: Option<Arc<dyn Checkpointer>>,
+    pub(crate) saver: Option<Saver>,
     pub(crate) store: Option<Arc<dyn Store>>,
 }
 

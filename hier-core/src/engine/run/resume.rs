@@ -202,8 +202,7 @@ async fn store_now<S: Values, C: Send + Sync + 'static>(
     records: Vec<Record>,
 ) -> Result<(), RunError> {
     let Some(journal) = &runner.journal else { return Ok(()) };
-    let committer = &journal.log.committer;
-    committer.saver.commit(&committer.lease, records).await.map_err(|error| journal.saver(error))
+    journal.log.committer.commit_now(records).await.map_err(|error| journal.saver(error))
 }
 
 /// What a caller gave that is no task's, to be stored beside the checkpoint, which stays as it is: a command, and an answer

@@ -8,11 +8,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tracing::{Instrument, Span};
 
-use crate::checkpoint::{Checkpointer, SaverError, WhenRunning};
+use crate::checkpoint::{SaverError, WhenRunning};
 use crate::config::Config;
 use crate::engine::durable::{check, due};
 use crate::engine::log::committer;
 use crate::engine::log::committer::Committer;
+use crate::engine::log::saver::Saver;
 use crate::engine::log::task_log::TaskLog;
 use crate::engine::program::{Attachments, GraphOutput, Input, Program, Scope, Shared};
 use crate::engine::run::resume;
@@ -119,7 +120,7 @@ where
 /// Checks what the thread is given, and claims it.
 async fn admit<S, C>(
     graph: &Program<S, C>,
-    saver: &Arc<dyn Checkpointer>,
+    saver: &Saver,
     config: &Config,
     input: &Input<S>,
 ) -> Result<Arc<Committer>, RunError>
@@ -138,7 +139,7 @@ where
 
 /// Claims the thread that the configuration names.
 pub(crate) async fn claim(
-    saver: &Arc<dyn Checkpointer>,
+    saver: &Saver,
     config: &Config,
     unless_said: WhenRunning,
     graph: &str,

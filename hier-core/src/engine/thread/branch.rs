@@ -8,6 +8,7 @@ use crate::checkpoint::{Checkpointer, Lease, Piece, Record, SaverError, Source, 
 use crate::engine::durable::input;
 use crate::engine::durable::journal::{Clock, START};
 use crate::engine::durable::kept::newest;
+use crate::engine::log::saver::Saver;
 
 /// Makes a copy of a checkpoint of the root graph the latest one of the thread: it has the same values, the same is to run next, and
 /// an input or a command's update that waits there waits in the copy. What tasks of the step had done and answers are not part of it:
@@ -20,7 +21,7 @@ pub async fn branch_off(
     lease: &Lease,
     checkpoint: Uuid,
 ) -> Result<Option<Uuid>, SaverError> {
-    let thread = &*lease.thread;
+    let (saver, thread) = (&Saver::new(saver.clone()), &*lease.thread);
     let Some(mut found) = saver.get(thread, "", Some(checkpoint)).await? else { return Ok(None) };
     // The copy has the input for itself: the one that it is a copy of may only refer to it.
     input::complete(saver, thread, "", &mut found).await?;

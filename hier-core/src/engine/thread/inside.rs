@@ -1,15 +1,12 @@
 //! What an update of a graph inside another changes beside it: the graphs around it go on from it, and what it had asked is
 //! asked no more.
 
-use std::sync::Arc;
-
-use crate::checkpoint::{
-    Checkpoint, Checkpointer, CodecError, ListQuery, Record, SaverError, TaskWrites, is_per_call, slot,
-};
+use crate::checkpoint::{Checkpoint, CodecError, ListQuery, Record, SaverError, TaskWrites, is_per_call, slot};
 use crate::engine::attempt::stored;
 use crate::engine::durable::kept::newest;
 use crate::engine::durable::level::{levels, within};
 use crate::engine::durable::pending::Pending;
+use crate::engine::log::saver::Saver;
 use crate::error::NodeError;
 
 /// A graph inside others, as the thread is now.
@@ -35,11 +32,7 @@ impl From<SaverError> for Refused {
 
 impl Line {
     /// The line of the history on which the thread is, down to this namespace.
-    pub(in crate::engine) async fn of(
-        saver: &Arc<dyn Checkpointer>,
-        thread: &str,
-        namespace: &str,
-    ) -> Result<Self, SaverError> {
+    pub(in crate::engine) async fn of(saver: &Saver, thread: &str, namespace: &str) -> Result<Self, SaverError> {
         let parts = levels(namespace);
         let mut line = Self { outer: Vec::new(), own: newest(saver, thread, "", None, None).await? };
         for (depth, level) in parts.iter().enumerate() {
@@ -54,7 +47,7 @@ impl Line {
     /// What is stored with a new checkpoint of the namespace, which belongs to the call that these are the parents of.
     pub(in crate::engine) async fn follow(
         &self,
-        saver: &Arc<dyn Checkpointer>,
+        saver: &Saver,
         thread: &str,
         namespace: &str,
         made: &Checkpoint,
@@ -83,7 +76,7 @@ impl Line {
 
 /// The checkpoint of a graph inside another: of the call that is open, or the one that the other keeps.
 async fn inside(
-    saver: &Arc<dyn Checkpointer>,
+    saver: &Saver,
     thread: &str,
     (around, outer): (&str, Option<&Checkpoint>),
     level: &str,

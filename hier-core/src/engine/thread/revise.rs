@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::checkpoint::{Checkpoint, Checkpointer, CodecError, Kept, Record, Saved, SaverError, Source};
+use crate::checkpoint::{Checkpoint, CodecError, Kept, Record, Saved, SaverError, Source};
 use crate::config::Config;
 use crate::engine::attempt::resolve;
 use crate::engine::attempt::route::{safely, with_routes};
@@ -14,6 +14,7 @@ use crate::engine::durable::level::levels;
 use crate::engine::durable::load::{Known, Loaded, Reader, load};
 use crate::engine::durable::pending::Pending;
 use crate::engine::log::committer::Committer;
+use crate::engine::log::saver::Saver;
 use crate::engine::log::task_log::TaskLog;
 use crate::engine::program::{By, Command, Done, Plan, Program, TaskKey};
 use crate::engine::step::{Applied, Last, Position, Returns};
@@ -46,7 +47,7 @@ where
 /// Refuses updates that cannot be made.
 pub(crate) async fn check_updates<S, C>(
     graph: &Program<S, C>,
-    saver: &Arc<dyn Checkpointer>,
+    saver: &Saver,
     config: &Config,
     supersteps: &[Vec<StateUpdate<S>>],
 ) -> Result<(), RunError>
@@ -61,7 +62,7 @@ where
 /// Refuses updates that cannot be made. Of those after the first superstep only the names are known before it is made.
 pub(in crate::engine) async fn check<S, C>(
     reader: Reader<'_, S, C>,
-    saver: &Arc<dyn Checkpointer>,
+    saver: &Saver,
     config: &Config,
     supersteps: &[Vec<StateUpdate<S>>],
 ) -> Result<(), RunError>
@@ -138,14 +139,14 @@ where
         let around = line.follow(saver, &committer.lease.thread, namespace, checkpoint).await;
         records.extend(around.map_err(|refused| refused.told(&Reader { graph, thread: &committer.lease.thread }))?);
     }
-    committer.saver.commit(&committer.lease, records).await.map_err(fail)?;
+    committer.commit_now(records).await.map_err(fail)?;
     Ok(journal.base.unwrap_or_default())
 }
 
 /// Reads the thread that the configuration addresses.
 async fn read<'a, S, C>(
     reader: Reader<'a, S, C>,
-    saver: &Arc<dyn Checkpointer>,
+    saver: &Saver,
     config: &Config,
 ) -> Result<(Revision<'a, S, C>, Known), RunError>
 where
@@ -167,7 +168,7 @@ where
 
 async fn open<'a, S, C>(
     reader: Reader<'a, S, C>,
-    saver: &Arc<dyn Checkpointer>,
+    saver: &Saver,
     newest: Option<Uuid>,
     found: Option<Saved>,
     is_child: bool,
@@ -199,7 +200,7 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
     /// What the graph's subgraphs keep; what calls of the open step have done is part of it, unless it is in the past.
     async fn kept(
         &self,
-        saver: &Arc<dyn Checkpointer>,
+        saver: &Saver,
         namespace: &[String],
         known: &Known,
         copies: bool,

@@ -1,15 +1,15 @@
 //! Reads threads: the state as it is, and as it was.
 
-use std::sync::Arc;
 use std::time::SystemTime;
 
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::checkpoint::{Checkpointer, CodecError, ListQuery, Saved, SaverError, Source};
+use crate::checkpoint::{CodecError, ListQuery, Saved, SaverError, Source};
 use crate::config::Config;
 use crate::engine::durable::level::{levels, stored_level, within};
 use crate::engine::durable::load::{Loaded, Reader, load};
+use crate::engine::log::saver::Saver;
 use crate::engine::program::{Done, Program};
 use crate::engine::step::Applied;
 use crate::engine::thread::inside::Line;
@@ -75,7 +75,7 @@ pub struct TaskSnapshot<S: Values> {
 /// The state of a thread.
 pub(crate) async fn snapshot<S, C>(
     graph: &Program<S, C>,
-    saver: &Arc<dyn Checkpointer>,
+    saver: &Saver,
     config: &Config,
 ) -> Result<StateSnapshot<S>, RunError>
 where
@@ -107,7 +107,7 @@ where
 
 /// The checkpoint that the configuration addresses; else the one that the thread, or the graph inside it, is at now.
 pub(in crate::engine) async fn addressed(
-    saver: &Arc<dyn Checkpointer>,
+    saver: &Saver,
     thread: &str,
     config: &Config,
 ) -> Result<Option<Saved>, SaverError> {
@@ -124,7 +124,7 @@ pub(in crate::engine) async fn addressed(
 /// The states of a thread, newest first.
 pub(crate) async fn history<S, C>(
     graph: &Program<S, C>,
-    saver: &Arc<dyn Checkpointer>,
+    saver: &Saver,
     config: &Config,
     query: ListQuery,
 ) -> Result<Vec<StateSnapshot<S>>, RunError>
@@ -159,7 +159,7 @@ fn place<'a, S: Values, C>(
 /// What the graphs around a subgraph have stored of the channels that it shares with them and has not written itself.
 pub(in crate::engine) async fn inherited<S, C>(
     graph: &Program<S, C>,
-    saver: &Arc<dyn Checkpointer>,
+    saver: &Saver,
     thread: &str,
     found: &mut Saved,
 ) -> Result<(), RunError>
@@ -189,7 +189,7 @@ where
 
 async fn shown<S, C>(
     graph: &Program<S, C>,
-    saver: &Arc<dyn Checkpointer>,
+    saver: &Saver,
     config: &Config,
     mut found: Saved,
     live: bool,

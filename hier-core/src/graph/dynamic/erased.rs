@@ -13,6 +13,7 @@ use super::decode::Decoder;
 use super::{DynGraph, DynInput, DynRun, DynSnapshot, DynTask, DynTell, DynUpdates, GraphSchemas, RunContext};
 use crate::checkpoint::{Checkpointer, Letter, ListQuery, WhenRunning, codec};
 use crate::config::Config;
+use crate::engine::Saver;
 use crate::engine::program::{Attachments, Program};
 use crate::engine::{
     self, Emitter, Event, Interrupted, Outcome, Ring, StateSnapshot, StateUpdate, Stopped, TaskSnapshot, state_json,
@@ -190,7 +191,7 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
         let context = (self.context)(&run.context)
             .map_err(|error| RunError::Config(format!("the context of graph `{}` cannot be made: {error}", graph())))?;
         let attached = Attachments {
-            saver: run.saver.or_else(|| self.attached.saver.clone()),
+            saver: run.saver.map(Saver::new).or_else(|| self.attached.saver.clone()),
             store: run.store.or_else(|| self.attached.store.clone()),
         };
         let emitter = run.tell.map(|tell| {
@@ -211,7 +212,7 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
     }
 
     async fn state(&self, saver: Arc<dyn Checkpointer>, config: Config) -> Result<DynSnapshot, RunError> {
-        self.shown(engine::snapshot(&self.program, &saver, &config).await?)
+        self.shown(engine::snapshot(&self.program, &Saver::new(saver), &config).await?)
     }
 
     async fn history(
@@ -220,7 +221,7 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
         config: Config,
         query: ListQuery,
     ) -> Result<Vec<DynSnapshot>, RunError> {
-        let found = engine::history(&self.program, &saver, &config, query).await?;
+        let found = engine::history(&self.program, &Saver::new(saver), &config, query).await?;
         found.into_iter().map(|snapshot| self.shown(snapshot)).collect()
     }
 
@@ -232,6 +233,7 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
     ) -> Result<Config, RunError> {
         let typed = |updates: &Vec<DynUpdates>| updates.iter().map(|update| self.update(update)).collect();
         let supersteps: Vec<Vec<StateUpdate<S>>> = supersteps.iter().map(typed).collect::<Result<_, _>>()?;
+        let saver = Saver::new(saver);
         engine::check_updates(&self.program, &saver, &config, &supersteps).await?;
         let committer = engine::claim(&saver, &config, WhenRunning::Reject, self.program.plan.graph()).await?;
         let revised = engine::revise(&self.program, &committer, &config, supersteps).await;
@@ -262,7 +264,7 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
             Some(name) => Letter::signal(id, name, value),
             None => Letter::message(id, self.program.fit(value).map_err(refused)?),
         };
-        let posted = saver.post(thread, graph, letter).await;
+        let posted = Saver::new(saver).post(thread, graph, letter).await;
         posted.map_err(|error| RunError::Saver { graph: graph.to_owned(), error })
     }
 
@@ -274,7 +276,7 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
         again: Option<SystemTime>,
     ) -> Result<bool, RunError> {
         let config = Config::thread(thread).at(now);
-        due::is_due(&self.program, &saver, &config, again).await
+        due::is_due(&self.program, &Saver::new(saver), &config, again).await
     }
 }
 

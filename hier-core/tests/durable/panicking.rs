@@ -1,0 +1,153 @@
+//! A saver that panics, in whatever it is called for: the call ends in an error that says so.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use hier_core::checkpoint::{
+    Also, Checkpointer, Claim, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, MemorySaver, Posted, Prune,
+    Record, Saved, SaverError, ThreadInfo,
+};
+use hier_core::graph::Signal;
+use hier_core::prelude::*;
+use uuid::Uuid;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Case {
+    text: String,
+}
+
+async fn ask(run: &Run) -> Result<CaseUpdate> {
+    let text: String = run.interrupt(&"go on?").await?;
+    Ok(Case::update().text(text))
+}
+
+async fn listen(run: &Run) -> Result<CaseUpdate> {
+    let text: String = run.signal("go").await?;
+    Ok(Case::update().text(text))
+}
+
+graph! { Desk<Case> = Graph { nodes: [ask, listen], edges: [START >> ask >> listen >> END] } }
+
+/// Panics in one of its methods, once it is told to.
+#[derive(Clone, Default)]
+struct Panicking {
+    memory: MemorySaver,
+    method: Arc<Mutex<Option<&'static str>>>,
+}
+
+impl Panicking {
+    fn in_method(&self, method: &str) {
+        let is_armed = *self.method.lock().expect("nobody panics here") == Some(method);
+        assert!(!is_armed, "boom in {method}");
+    }
+}
+
+#[hier_core::async_trait]
+impl Checkpointer for Panicking {
+    async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
+        self.in_method("acquire");
+        self.memory.acquire(thread, claim).await
+    }
+    async fn renew(&self, lease: &Lease) -> Result<(), SaverError> {
+        self.memory.renew(lease).await
+    }
+    async fn release(&self, lease: &Lease) -> Result<(), SaverError> {
+        self.memory.release(lease).await
+    }
+    async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
+        self.in_method("commit");
+        self.memory.commit(lease, records).await
+    }
+    async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
+        self.in_method("commit_also");
+        self.memory.commit_also(lease, records, also).await
+    }
+    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
+        self.in_method("post");
+        self.memory.post(thread, graph, letter).await
+    }
+    async fn mail(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
+        self.in_method("mail");
+        self.memory.mail(thread).await
+    }
+    async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
+        self.in_method("due");
+        self.memory.due(query).await
+    }
+    async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
+        self.in_method("get");
+        self.memory.get(thread, namespace, id).await
+    }
+    async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
+        self.in_method("list");
+        self.memory.list(query).await
+    }
+    async fn threads(&self, limit: Option<usize>) -> Result<Vec<ThreadInfo>, SaverError> {
+        self.memory.threads(limit).await
+    }
+    async fn delete_thread(&self, thread: &str) -> Result<(), SaverError> {
+        self.memory.delete_thread(thread).await
+    }
+    async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError> {
+        self.memory.copy_thread(from, to).await
+    }
+    async fn delete_for_runs(&self, runs: &[String]) -> Result<(), SaverError> {
+        self.memory.delete_for_runs(runs).await
+    }
+    async fn prune(&self, prune: Prune) -> Result<u64, SaverError> {
+        self.memory.prune(prune).await
+    }
+    async fn sweep(&self) -> Result<u64, SaverError> {
+        self.memory.sweep().await
+    }
+}
+
+/// Does this with a thread that waits for an answer, or for a signal that has come.
+async fn doing(what: &str, saver: &Panicking, method: &'static str) -> Result<(), RunError> {
+    let graph = Desk::compile().checkpointer(saver.clone());
+    let config = || Config::thread("t");
+    drop(graph.invoke(Case::update(), config(), ()).await.expect("it asks"));
+    if what == "drive" {
+        drop(graph.invoke(Command::resume("yes"), config(), ()).await.expect("it waits for a signal"));
+    }
+    graph.send("t", Signal::new("go", &"text")).await.expect("a letter");
+    let letter = graph.waiting("t").await.expect("the mail")[0].letter.id;
+    *saver.method.lock().expect("nobody panics here") = Some(method);
+    match what {
+        "begin" => graph.invoke(Case::update(), Config::thread("new"), ()).await.map(|_| ()),
+        "answer" => graph.invoke(Command::resume("yes"), config(), ()).await.map(|_| ()),
+        "update" => graph.update_state(config(), StateUpdate::update(Case::update().text("x"))).await.map(|_| ()),
+        "state" => graph.state(config()).await.map(|_| ()),
+        "history" => graph.states(config()).await.map(|_| ()),
+        "send" => graph.send("t", Signal::new("go", &"more")).await.map(|_| ()),
+        "mail" => graph.waiting("t").await.map(|_| ()),
+        "discard" => graph.discard("t", letter).await.map(|_| ()),
+        _ => {
+            let now = SystemTime::now() + Duration::from_secs(1);
+            let driven = graph.sweeper(|_| ()).drive_due(now).await?;
+            driven.into_iter().next().expect("it is due").outcome.map(|_| ())
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_panic_of_the_saver_is_an_error_that_says_so() {
+    let calls = [
+        ("begin", ["acquire", "get", "commit"].as_slice()),
+        ("answer", &["acquire", "get", "commit"]),
+        ("update", &["acquire", "get", "list", "commit"]),
+        ("state", &["get"]),
+        ("history", &["list", "get"]),
+        ("send", &["post"]),
+        ("mail", &["mail"]),
+        ("discard", &["mail", "acquire", "commit_also"]),
+        ("drive", &["due", "mail", "get", "acquire", "commit", "commit_also"]),
+    ];
+    for (what, methods) in calls {
+        for method in methods {
+            let error = doing(what, &Panicking::default(), method).await.expect_err("the saver panics");
+            let is_told = matches!(error.root(), RunError::Saver { error: SaverError::Panicked { .. }, .. });
+            assert!(is_told && error.to_string().contains(&format!("boom in {method}")), "{what}, {method}: {error}");
+        }
+    }
+}
