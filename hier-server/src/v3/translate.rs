@@ -51,6 +51,19 @@ struct Known {
     children: HashSet<Vec<String>>,
     /// Calls of tools that have begun.
     calls: HashMap<String, String>,
+    /// Graphs within that have ended, in that order, which is told once the step around them is stored: who learns of the end
+    /// reads the state.
+    ended: Vec<Ended>,
+}
+
+/// The end of a graph within.
+#[derive(Debug)]
+struct Ended {
+    /// The graph.
+    namespace: Vec<String>,
+    graph: String,
+    event: &'static str,
+    more: Value,
 }
 
 /// Translates a thread's log, in the order of its events.
@@ -134,6 +147,10 @@ impl Translator {
                     "source": data.pointer("/metadata/source"),
                 });
                 telling.tell("checkpoints", &event.namespace, told);
+                // The last checkpoint of a graph is stored with its end.
+                if data.get("next").and_then(Value::as_array).is_some_and(|next| !next.is_empty()) {
+                    known.tell_ends(Some(&event.namespace), &mut telling);
+                }
             }
             _ => {}
         }
@@ -207,14 +224,30 @@ impl Known {
                 _ => ("completed", Value::Null),
             };
             if self.children.remove(&child) {
-                let node = node.to_owned();
-                telling.lifecycle(&child, event, &node, more);
+                self.ended.push(Ended { namespace: child, graph: node.to_owned(), event, more });
             }
         }
         telling.tell("tasks", namespace, data);
     }
 
+    /// Tells which graphs directly within this one have ended, and those within them; all, if none is named.
+    fn tell_ends(&mut self, around: Option<&[String]>, telling: &mut Telling<'_>) {
+        let is_within =
+            |ended: &Ended, around: &[String]| ended.namespace.split_last().is_some_and(|(_, of)| of == around);
+        let told = self.ended.iter().filter(|ended| around.is_none_or(|around| is_within(ended, around)));
+        let told: Vec<Vec<String>> = told.map(|ended| ended.namespace.clone()).collect();
+        let is_told = |ended: &Ended| told.iter().any(|told| ended.namespace.starts_with(told));
+        // What is within another ended before it.
+        let (told, rest) = std::mem::take(&mut self.ended).into_iter().partition(is_told);
+        self.ended = rest;
+        let told: Vec<Ended> = told;
+        for Ended { namespace, graph, event, more } in told {
+            telling.lifecycle(&namespace, event, &graph, more);
+        }
+    }
+
     fn end(&mut self, ended: Option<&Run>, data: &Value, telling: &mut Telling<'_>) {
+        self.tell_ends(None, telling);
         let graph = self.graph.clone();
         let mut is_asking = false;
         for asked in ended.into_iter().flat_map(questions) {

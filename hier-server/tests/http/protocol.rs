@@ -1,9 +1,11 @@
 //! The second protocol.
 
+use hier_core::prelude::*;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Desk, Told, desk};
+use crate::graphs::{Inner, Line, Sub};
+use crate::support::{Desk, Told, desk, open};
 
 const THREAD: &str = "48d6f4e1-ea21-4b3c-901c-f6ebfd376bdc";
 
@@ -100,6 +102,38 @@ async fn graphs_within_begin_and_end() {
         events(&desk, json!({ "channels": ["lifecycle", "values"], "namespaces": [[]], "depth": 0 }), "completed", 1)
             .await;
     assert!(root.iter().all(|told| told.data["params"]["namespace"] == json!([])));
+    desk.stop().await;
+}
+
+graph! {
+    /// Two graphs one after the other, the second with another inside.
+    Nested<Line> = Graph { nodes: [first = Inner, second = Sub], edges: [START >> first >> second >> END] }
+}
+
+#[tokio::test]
+async fn the_end_of_a_graph_within_is_told_once_its_step_is_stored() {
+    let desk = open(crate::graphs::server().graph("nested", Nested::compile(), ())).await;
+    command(&desk, "run.start", json!({ "assistant_id": "nested", "input": { "n": 1.0 } })).await;
+    let told = events(&desk, json!({ "channels": all() }), "completed", 1).await;
+    let place = |fits: &dyn Fn(&Value) -> bool| told.iter().position(|told| fits(&told.data)).expect("it is told");
+    let ends = |node: &str| {
+        place(&|told| {
+            let params = &told["params"];
+            params["data"]["event"] == "completed"
+                && params["data"]["graph_name"] == node
+                && params["namespace"] != json!([])
+        })
+    };
+    let stored = |step: i64| {
+        place(&|told| {
+            told["method"] == "checkpoints"
+                && told["params"]["namespace"] == json!([])
+                && told["params"]["data"]["step"] == step
+        })
+    };
+    assert!(stored(1) < ends("first") && ends("first") < stored(2), "with the step around it, not with the next");
+    assert!(ends("child") < ends("second"), "what is inside ends first");
+    assert!(stored(2) < ends("second"), "the last with the run");
     desk.stop().await;
 }
 
