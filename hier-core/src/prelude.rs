@@ -12,8 +12,8 @@ pub use crate::agent::Compact;
 pub use crate::agent::layer::{Fallback, Inherited, Layer, Limit, Redact};
 pub use crate::agent::tools;
 pub use crate::agent::{
-    AgentEnd, BaseContext, BaseState, BaseStateSetters, Effort, Message, Messages, ModelOptions, NamedTool, RunModel,
-    ToolCall, ToolCallId,
+    AgentEnd, Approval, ApprovalRequest, BaseContext, BaseState, BaseStateSetters, Effort, Message, Messages,
+    ModelOptions, NamedTool, RunModel, ToolCall, ToolCallId, ToolErrors,
 };
 pub use crate::checkpoint::{MemorySaver, WhenRunning};
 pub use crate::graph::{

@@ -9,6 +9,7 @@ use futures_core::Stream;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::error::Category;
 
 use crate::agent::options::ModelOptions;
 use crate::message::{ChatChunk, ChatResponse, Messages};
@@ -116,10 +117,19 @@ pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let inner = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
     let inner = inner.map_or(text, |inner| inner.strip_prefix("json").unwrap_or(inner));
     let mut deserializer = serde_json::Deserializer::from_str(inner);
-    let value = serde_path_to_error::deserialize(&mut deserializer)
-        .map_err(|error| format!("`{}`: {}", error.path(), error.inner()))?;
+    let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| misfit(&error))?;
     deserializer.end().map_err(|error| format!("there is more than one value: {error}"))?;
     Ok(value)
+}
+
+/// What does not fit of a model's JSON, and where.
+fn misfit(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
+    let (path, inner) = (error.path().to_string(), error.inner());
+    match (inner.classify(), &*path) {
+        (Category::Syntax | Category::Eof, _) => format!("it is no JSON: {inner}"),
+        (_, ".") => inner.to_string(),
+        _ => format!("`{path}`: {inner}"),
+    }
 }
 
 /// The longest piece of what a model said that an error shows, in characters.

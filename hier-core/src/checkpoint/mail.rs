@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{Checkpointer, Claim, SaverError};
+use super::{Checkpointer, Claim, CodecError, SaverError, codec};
 
 /// How many bytes may wait in the mailbox of one thread: [`SaverError::MailboxFull`](super::SaverError::MailboxFull) beyond.
 pub const MAILBOX_BYTES: usize = 16 << 20;
@@ -36,6 +37,11 @@ impl Letter {
     /// A signal.
     pub fn signal(id: Uuid, name: impl Into<Arc<str>>, value: Vec<u8>) -> Self {
         Self { id, signal: Some(name.into()), value }
+    }
+
+    /// The value: of a signal what was sent, of a message what the inbox takes. As a [`serde_json::Value`], whatever it is.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, CodecError> {
+        codec::decode(&self.value)
     }
 
     /// What it takes of the mailbox.

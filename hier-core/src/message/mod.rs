@@ -84,6 +84,26 @@ pub struct ToolCall {
     pub id: String,
 }
 
+impl ToolCall {
+    /// A call of a tool, with a fresh id.
+    ///
+    /// ```
+    /// # use hier_core::agent::{Message, ToolCall};
+    /// # use serde_json::json;
+    /// let both = [ToolCall::new("order", json!({ "number": 17 })), ToolCall::new("order", json!({ "number": 18 }))];
+    /// assert_eq!(Message::calls("I look both up.", both).tool_calls().len(), 2);
+    /// ```
+    pub fn new(name: impl Into<String>, args: Value) -> Self {
+        Self { name: name.into(), args, id: format!("call_{}", fresh_id().simple()) }
+    }
+
+    /// The same call with this id.
+    #[must_use]
+    pub fn with_id(self, id: impl Into<String>) -> Self {
+        Self { id: id.into(), ..self }
+    }
+}
+
 /// Whether a tool call succeeded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -124,11 +144,10 @@ impl Message {
     /// assert_eq!(message.tool_calls()[0].name, "lookup_rate");
     /// ```
     pub fn call(name: impl Into<String>, args: Value) -> Self {
-        let id = format!("call_{}", fresh_id().simple());
-        Self::calls("", [ToolCall { name: name.into(), args, id }])
+        Self::calls("", [ToolCall::new(name, args)])
     }
 
-    /// A message of the model that calls tools.
+    /// A message of the model that calls tools: `Message::calls("", [ToolCall::new("order", json!({ "number": 17 })), …])`.
     pub fn calls(content: impl Into<Content>, calls: impl IntoIterator<Item = ToolCall>) -> Self {
         let calls = calls.into_iter().collect();
         Self::new(Body::Assistant { content: content.into(), calls, usage: None, reasoning: Vec::new() })

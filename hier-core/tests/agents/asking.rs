@@ -129,6 +129,21 @@ async fn a_budget_that_is_used_up_is_an_error() {
 }
 
 #[tokio::test]
+async fn an_answer_that_does_not_fit_is_shown() {
+    let said = |text: &'static str| async move {
+        planned(&ScriptedModel::reacting(move |_| says(text))).await.unwrap_err().to_string()
+    };
+    let error = said("no plan").await;
+    assert!(error.contains("it is no JSON: expected ident at line 1 column 2; it said `no plan`"), "{error}");
+    let error = said(r#"{"steps": ["#).await;
+    assert!(error.contains("it is no JSON: EOF"), "{error}");
+    let error = said(r#"{"steps": [7]}"#).await;
+    assert!(error.contains("`steps[0]`: invalid type: integer `7`, expected a string"), "{error}");
+    let error = said("{}").await;
+    assert!(error.contains("cannot be used: missing field `steps`"), "{error}");
+}
+
+#[tokio::test]
 async fn a_failing_model_is_a_failing_node() {
     let refuse = |_: &_| Err(ModelError::Refused { model: "m".to_owned(), reason: "no key".to_owned() });
     let error = planned(&ScriptedModel::try_reacting(refuse)).await.unwrap_err();

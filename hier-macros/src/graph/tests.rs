@@ -249,7 +249,7 @@ fn everything_of_an_agent_that_answers_is_understood() {
             tools: [lookup, refund],
             layers: [
                 Compact { at: 0.8 },
-                Compact,
+                Inherited(Compact),
                 Fallback(|desk| &desk.cheap),
                 Limit { model_calls: 50 },
                 Redact(emails),
@@ -347,6 +347,15 @@ fn layers_that_are_not_whole_are_reported_with_how_they_are_written() {
         ],
     );
     expect(&layers("[\"Limit\"]"), &["a layer is a value"]);
+    expect(
+        &layers(
+            "[Compact { at: 0.7 }, Inherited(Compact), Inherited(Limit { tokens: 1 }), Compact { at: 0.9 }.to(0.1)]",
+        ),
+        &[
+            "`Compact` is given twice, and one of them would do nothing: keep one",
+            "… also here: `Compact` is given twice",
+        ],
+    );
     expect(&layers("[PIIMiddleware(\"email\")]"), &["`PIIMiddleware` is written as `Redact(Emails)` here"]);
     expect(
         &errors("G<S> = SimpleGraph { compute: f, layers: [] }"),

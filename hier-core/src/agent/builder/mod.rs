@@ -10,7 +10,7 @@ use hier_spec::agent::{AgentKind, AgentShape};
 
 use crate::agent::hierarchy::child::{Role, Supervisor};
 use crate::agent::hierarchy::subagent::Subagent;
-use crate::agent::layer::{Heirs, Layer, Listed};
+use crate::agent::layer::{Heirs, Layer, Listed, mistake_of};
 use crate::agent::model::ChatModel;
 use crate::agent::options::ModelOptions;
 use crate::agent::react::{
@@ -202,7 +202,20 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// A tool that the model can call.
+    /// A tool that the model can call: of a function with `#[tool]` its [`TOOL`](crate::agent::NamedTool::TOOL).
+    ///
+    /// ```
+    /// # use hier_core::agent::AgentBuilder;
+    /// # use hier_core::prelude::*;
+    /// /// What was paid for an order.
+    /// #[tool]
+    /// async fn order(number: u32) -> String {
+    ///     format!("{number}: 30 euros")
+    /// }
+    ///
+    /// let agent = AgentBuilder::<BaseState>::new("support").tool(order::TOOL);
+    /// # let _ = agent;
+    /// ```
     pub fn tool(self, tool: impl Tool<S, C>) -> Self {
         self.shared_tool(Arc::new(tool))
     }
@@ -436,6 +449,7 @@ where
         if self.agent.attempts == 0 {
             mistakes.push("an agent with `attempts` 0 could give no answer: give it at least 1".to_owned());
         }
+        mistakes.extend(mistake_of(&self.agent.layers));
         let tools = self.agent.tools.iter().map(|tool| ("tool", tool.spec().name));
         let subagents = self.subagents.iter().map(|subagent| ("subagent", subagent.name.to_string()));
         let reserved =

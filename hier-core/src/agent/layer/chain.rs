@@ -15,6 +15,11 @@ pub(in crate::agent) trait ModelEnd<S: Values, C>: Send + Sync {
     async fn call(&self, call: ModelCall<'_, S, C>) -> Result<ModelReply<S>, NodeError>
     where
         C: Send + Sync + 'static;
+
+    /// Whether a layer behind it [compacts](super::Layer::compacts).
+    fn compacts(&self) -> bool {
+        false
+    }
 }
 
 /// What comes after a layer: the layers inside of it, then the model. A copy is the same.
@@ -38,6 +43,11 @@ impl<S: Values, C> fmt::Debug for NextModel<'_, S, C> {
 }
 
 impl<S: Values, C: Send + Sync + 'static> NextModel<'_, S, C> {
+    /// Whether one of the layers that come [compacts](super::Layer::compacts).
+    pub fn compacts(&self) -> bool {
+        self.layers.iter().any(|listed| listed.layer.compacts()) || self.end.compacts()
+    }
+
     /// Passes the call on. It may be passed on again, in the state in which it then is.
     ///
     /// Cancel safety: dropped before its end, the call is dropped, as a model's is.

@@ -40,6 +40,10 @@ where
         Self::mistake(self)
     }
 
+    fn compacts(&self) -> bool {
+        true
+    }
+
     async fn model_call(
         &self,
         call: ModelCall<'_, S, C>,
@@ -48,8 +52,8 @@ where
         if let Some(mistake) = Self::mistake(self) {
             return Err(NodeError::permanent(mistake));
         }
-        // What is sent instead has to be stored.
-        if !call.site.is_stored {
+        // What is sent instead has to be stored, and there is one record of it.
+        if !call.site.is_stored || next.compacts() {
             return next.call(call).await;
         }
         let Some(talk) = Talk::of(&call) else { return next.call(call).await };

@@ -256,6 +256,10 @@ impl<S: Values, C: Send + Sync + 'static> ModelEnd<BaseState, ()> for Own<'_, Ne
         let ModelReply { reply, writes, .. } = self.next.call(call.at(self.site)).await?;
         Ok(ModelReply { carried: Some(Box::new(writes)), ..ModelReply::of(reply) })
     }
+
+    fn compacts(&self) -> bool {
+        self.next.compacts()
+    }
 }
 
 #[async_trait]
@@ -283,6 +287,10 @@ struct Back<'a, N> {
 impl<C: Send + Sync + 'static> Layer<BaseState, ()> for InContext<C> {
     fn name(&self) -> Cow<'static, str> {
         self.layer.name()
+    }
+
+    fn compacts(&self) -> bool {
+        self.layer.compacts()
     }
 
     async fn model_call(
@@ -317,6 +325,10 @@ impl<C: Send + Sync + 'static> Layer<BaseState, ()> for InContext<C> {
 impl<C: Send + Sync + 'static> ModelEnd<BaseState, C> for Back<'_, NextModel<'_, BaseState, ()>> {
     async fn call(&self, call: ModelCall<'_, BaseState, C>) -> Result<ModelReply<BaseState>, NodeError> {
         self.next.call(call.at(self.site)).await
+    }
+
+    fn compacts(&self) -> bool {
+        self.next.compacts()
     }
 }
 

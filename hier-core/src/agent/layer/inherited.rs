@@ -52,6 +52,10 @@ where
         Layer::<S, C>::mistake(&*self.0)
     }
 
+    fn compacts(&self) -> bool {
+        Layer::<S, C>::compacts(&*self.0)
+    }
+
     async fn model_call(
         &self,
         call: ModelCall<'_, S, C>,

@@ -47,6 +47,22 @@ impl<S: Values, C: 'static> Listed<S, C> {
     }
 }
 
+/// What is wrong with a list of layers: two that would both say what is sent of a conversation, to the same agents.
+pub(in crate::agent) fn mistake<S: Values, C: 'static>(layers: &[Listed<S, C>]) -> Option<String> {
+    let compacting = |are_inherited: bool| {
+        layers
+            .iter()
+            .filter(move |listed| listed.layer.compacts() && listed.layer.inherited().is_some() == are_inherited)
+    };
+    let (first, second) = [false, true].into_iter().find_map(|are_inherited| {
+        let mut found = compacting(are_inherited).map(Listed::name);
+        found.next().zip(found.next())
+    })?;
+    Some(format!(
+        "the layers `{first}` and `{second}` both say which part of the conversation is sent: keep one of them"
+    ))
+}
+
 /// The writes of layers and those of the node around them as one, if no channel without a reducer is written twice.
 pub(in crate::agent) fn united<S: Values>(
     signed: Signed<S>,

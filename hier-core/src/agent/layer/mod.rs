@@ -79,7 +79,7 @@ pub use tool::{NextTool, Said, ToolReply, ToolUse};
 pub(in crate::agent) use call::{Offer, Voice};
 pub(in crate::agent) use chain::ModelEnd;
 pub(in crate::agent) use heirs::{Above, Heirs, Lens, around_model, around_tool, check, site};
-pub(in crate::agent) use listed::{Listed, united};
+pub(in crate::agent) use listed::{Listed, mistake as mistake_of, united};
 pub(in crate::agent) use pieces::Line;
 pub(in crate::agent) use tool::ToolEnd;
 
@@ -157,6 +157,13 @@ pub trait Layer<S: Values, C>: Send + Sync + 'static {
     /// What is wrong with how the layer was made, if something is: [`AgentBuilder`](crate::agent::AgentBuilder) refuses it.
     fn mistake(&self) -> Option<String> {
         None
+    }
+
+    /// Whether the layer says which part of the conversation is sent, as [`Compact`](crate::agent::Compact) does. Of several that a
+    /// call goes through the innermost does so, and those around it, such as inherited ones, let the call pass:
+    /// [`NextModel::compacts`].
+    fn compacts(&self) -> bool {
+        false
     }
 
     /// Around a call of a model.

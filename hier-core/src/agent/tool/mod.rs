@@ -82,7 +82,8 @@ use crate::state::Values;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no tool for agents over `{S}` with the context `{C}`",
     label = "no tool for agents over `{S}` with the context `{C}`",
-    note = "a tool's `&Run<…>` must be of the agent's context, and the agent's state must contain what the tool reads"
+    note = "a tool's `&Run<…>` must be of the agent's context, and the agent's state must contain what the tool reads",
+    note = "of a function `lookup` with `#[tool]` above it, the tool is `lookup::TOOL`"
 )]
 #[async_trait]
 pub trait Tool<S: Values, C>: Send + Sync + 'static {

@@ -100,7 +100,9 @@ impl<S: Values, C> Program<S, C> {
         // A list of one item: the byte of the codec, that of the list, the item.
         let list = value.iter().take(1).chain(&[0x91]).chain(value.iter().skip(1)).copied().collect::<Vec<u8>>();
         let name = &self.channels[inbox].name;
-        takes(&list).map_err(|_| format!("the inbox `{name}` does not take it: {error}"))?;
+        takes(&list).map_err(|item| {
+            format!("the inbox `{name}` does not take it, as its value ({error}) or as one item of it ({item})")
+        })?;
         Ok(list)
     }
 

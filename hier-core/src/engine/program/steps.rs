@@ -384,6 +384,9 @@ impl<C> Run<C> {
         };
         let letter = letter.letter;
         let value = codec::decode(&letter.value).map_err(|error| {
+            // In terms of the value, not of the bytes.
+            let sent = codec::decode_json(&letter.value).ok().and_then(|sent| serde_json::from_value::<T>(sent).err());
+            let error = sent.map_or_else(|| error.to_string(), |sent| sent.to_string());
             let (node, of) = (self.node(), type_name::<T>());
             let (thread, id) = (&home.log.committer.lease.thread, letter.id);
             NodeError::permanent(format!(

@@ -1,5 +1,6 @@
 //! Layers around the calls of models and tools.
 
+mod compacting;
 mod inherited;
 mod limits;
 mod models;

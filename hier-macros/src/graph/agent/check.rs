@@ -3,12 +3,13 @@
 //! 1. [`merged_or_discarded`]: no channel is both merged and discarded.
 //! 2. [`not_itself`]: no agent contains itself.
 //! 3. [`once`]: no subagent stands twice among the subagents of one agent.
+//! 4. [`one_compact`]: one layer says which part of the conversation is sent.
 //!
 //! What needs the types is left to the compiler: see [`expand`](super::expand).
 
 use syn::{Ident, Path};
 
-use super::ast::{Agent, Membership, Policy};
+use super::ast::{Agent, Layer, Membership, Policy};
 use super::shape::members;
 use crate::diag::Errors;
 
@@ -26,6 +27,7 @@ pub(in super::super) fn check(name: &Ident, agent: Option<&mut Agent>, member: &
         not_itself(name, &attachment.path, errors);
     }
     once(agent, errors);
+    one_compact(&agent.layers, errors);
     agent.flawed = errors.len() > before;
 }
 
@@ -60,5 +62,29 @@ fn once(agent: &Agent, errors: &mut Errors) {
             errors.push(path, format!("the subagent `{name}` is given twice: the model could not tell them apart"));
             errors.push(&first.path, format!("… also here: the subagent `{name}` is given twice"));
         }
+    }
+}
+
+/// Of two that say which part of the conversation is sent, one would do nothing. One that is inherited may stand beside the agent's own.
+fn one_compact(layers: &[Layer], errors: &mut Errors) {
+    let found = layers.iter().filter_map(|layer| match layer {
+        Layer::Wrapper(_, inner) => Some((true, compact_of(inner)?)),
+        layer => Some((false, compact_of(layer)?)),
+    });
+    let found: Vec<(bool, &Path)> = found.collect();
+    for (place, (is_inherited, path)) in found.iter().enumerate() {
+        if let Some((_, first)) = found[..place].iter().find(|(other, _)| other == is_inherited) {
+            errors.push(path, "`Compact` is given twice, and one of them would do nothing: keep one");
+            errors.push(first, "… also here: `Compact` is given twice");
+        }
+    }
+}
+
+/// The path of a `Compact`.
+fn compact_of(layer: &Layer) -> Option<&Path> {
+    match layer {
+        Layer::Fields(path, _) => path.segments.last().is_some_and(|last| last.ident == "Compact").then_some(path),
+        Layer::Method(receiver, _) => compact_of(receiver),
+        _ => None,
     }
 }
