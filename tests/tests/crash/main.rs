@@ -3,7 +3,9 @@
 //!
 //! On Postgres, if `HIER_TEST_POSTGRES` is set (to anything: these tests start a server of their own, since they kill it).
 
+mod agents;
 mod books;
+mod desk;
 mod place;
 mod steps;
 mod target;
