@@ -34,4 +34,6 @@ pub(crate) fn expand(input: TokenStream, hier: &Hier) -> TokenStream {
 }
 
 #[cfg(test)]
+mod round;
+#[cfg(test)]
 mod tests;

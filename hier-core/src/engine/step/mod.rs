@@ -7,6 +7,8 @@ mod frontier;
 mod ledger;
 mod position;
 mod returns;
+#[cfg(test)]
+mod simulation;
 mod tasks;
 #[cfg(test)]
 mod tests;

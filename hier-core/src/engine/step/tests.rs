@@ -16,7 +16,7 @@ use crate::error::RunError;
 use crate::reducer::json::Builtin;
 use crate::state::{DynState, Schema, Update, Values, Writes};
 
-type Graph = Program<DynState, ()>;
+pub(super) type Graph = Program<DynState, ()>;
 /// What a route does: looks at the log, says where to go.
 type Choice = fn(&[Value], usize) -> (Vec<usize>, Vec<usize>);
 
@@ -24,7 +24,6 @@ type Choice = fn(&[Value], usize) -> (Vec<usize>, Vec<usize>);
 fn graph(names: &[&'static str], edges: Vec<EdgeSpec>, deferred: &[&str], choose: Choice) -> Graph {
     let node = |name: &&'static str| NodeSpec { defer: deferred.contains(name), ..NodeSpec::new(name) };
     let count = names.len();
-    let routes = edges.iter().filter(|edge| matches!(edge, EdgeSpec::Route { .. })).count();
     let spec = GraphSpec {
         name: "by_hand".into(),
         doc: Text::default(),
@@ -33,7 +32,7 @@ fn graph(names: &[&'static str], edges: Vec<EdgeSpec>, deferred: &[&str], choose
         interrupt_before: Vec::new().into(),
         interrupt_after: Vec::new().into(),
     };
-    let route = |number: usize| -> RouteFn<DynState> {
+    program(spec, |number| {
         Arc::new(move |state: &DynState, routing: &mut crate::engine::program::Routing| {
             let log = state.get("log").and_then(Value::as_array).cloned().unwrap_or_default();
             let (go, sends) = choose(&log, number + count);
@@ -45,7 +44,12 @@ fn graph(names: &[&'static str], edges: Vec<EdgeSpec>, deferred: &[&str], choose
             }
             Ok(())
         })
-    };
+    })
+}
+
+/// A graph over the same channels, without nodes' functions: what they do is handed over by hand.
+pub(super) fn program(spec: GraphSpec, route: impl Fn(usize) -> RouteFn<DynState>) -> Graph {
+    let routes = spec.edges.iter().filter(|edge| matches!(edge, EdgeSpec::Route { .. })).count();
     let schema = Arc::new(Schema::new().reduced("log", Builtin::Append).last("last").ephemeral("hint"));
     Graph {
         plan: Arc::new(Plan::new(&spec)),

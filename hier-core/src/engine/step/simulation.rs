@@ -1,0 +1,193 @@
+//! Random graphs, judged by the rules and by the engine's own position, which is led through every choice that the graph's routes,
+//! Sends and commands could make. A model in hier-spec judges more graphs in the same time; this one cannot differ from what runs.
+//!
+//! `HIER_GRAPHS` says how many graphs (1,000 unless given), `HIER_SEED` where to begin.
+
+#[path = "../../../../hier-spec/tests/choices/mod.rs"]
+#[allow(clippy::duplicate_mod, reason = "hier-spec has the graphs and what is asked of them")]
+mod choices;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use choices::{Seen, Set, bit, hold};
+use hier_spec::{ArmTarget, EdgeSpec, Goto, GraphSpec, Source, Target};
+
+use super::tests::{Graph, program};
+use super::{Applied, Position};
+use crate::checkpoint::{Agenda, SendRecord, codec};
+use crate::engine::program::{Destinations, Done, SendArg};
+use crate::state::{DynState, Writes};
+
+/// More than this is not looked at.
+const MOST: usize = 400;
+/// Nor more ways on from one place.
+const WAYS: usize = 300;
+
+/// What a task chooses: where it goes, and where it sends two items each.
+type Way = Vec<ArmTarget>;
+
+/// A graph that is explored: what is stored of a position is where a run stands.
+struct Explored<'a> {
+    spec: &'a GraphSpec,
+    graph: Graph,
+}
+
+impl<'a> Explored<'a> {
+    fn new(spec: &'a GraphSpec) -> Self {
+        let graph =
+            program(spec.clone(), |_| Arc::new(|_: &DynState, _: &mut _| unreachable!("routes are taken by hand")));
+        Self { spec, graph }
+    }
+
+    /// The ways of which a source takes one, for each of its routes and its command.
+    fn choices(&self, from: Source) -> Vec<Vec<Way>> {
+        let routes = self.spec.edges.iter().filter_map(|edge| match edge {
+            EdgeSpec::Route { from: other, arms, .. } if *other == from => Some(arms),
+            _ => None,
+        });
+        let mut choices: Vec<Vec<Way>> = Vec::new();
+        for arms in routes {
+            let mut ways: Vec<Way> = arms.iter().map(|arm| arm.to.to_vec()).collect();
+            // There may be nothing to send.
+            if ways.iter().flatten().all(|to| matches!(to, ArmTarget::Send(_))) {
+                ways.push(Vec::new());
+            }
+            choices.push(ways);
+        }
+        if let Source::Node(node) = from
+            && let Goto::Only(targets) = &self.spec.nodes[node].goto
+            && let Some(to) = targets.first()
+        {
+            let mut ways = vec![Vec::new(), vec![ArmTarget::Go(*to)]];
+            if let Target::Node(node) = to {
+                ways.push(vec![ArmTarget::Send(*node)]);
+            }
+            choices.push(ways);
+        }
+        choices
+    }
+
+    /// Everything that a source can choose. None if that is too much.
+    fn ways(&self, from: Source) -> Option<BTreeSet<Way>> {
+        let mut all = BTreeSet::from([Way::new()]);
+        for ways in self.choices(from) {
+            all = all.iter().flat_map(|before| ways.iter().map(|way| [before.as_slice(), way].concat())).collect();
+            if all.len() > WAYS {
+                return None;
+            }
+        }
+        Some(all)
+    }
+
+    /// What a task did that chose this way.
+    fn done(&self, from: Source, pushed: bool, way: &Way) -> Applied<DynState> {
+        let plan = &self.graph.plan;
+        let mut destinations = Destinations::default();
+        for to in way {
+            match to {
+                ArmTarget::Go(Target::Node(node)) => destinations.go.push(plan.rank(*node)),
+                ArmTarget::Go(Target::End) => {}
+                ArmTarget::Send(node) => {
+                    (0..2).for_each(|item| destinations.sends.push(plan.rank(*node), SendArg::new(item)));
+                }
+            }
+        }
+        let node = match from {
+            Source::Start => None,
+            Source::Node(node) => Some(plan.rank(node)),
+        };
+        let done = Done { destinations: Some(Box::new(destinations)), ..Done::input(Writes::default()) };
+        Applied { node, pushed, done }
+    }
+
+    /// Where a run can stand after a step of these tasks. None if that is too much.
+    fn after(&self, agenda: &Agenda, tasks: &[(Source, bool)], fired: &mut BTreeSet<usize>) -> Option<Vec<Agenda>> {
+        let mut combined: Vec<Vec<Way>> = vec![Vec::new()];
+        for (from, _) in tasks {
+            let ways = self.ways(*from)?;
+            combined = combined
+                .iter()
+                .flat_map(|before| ways.iter().map(move |way| [before.as_slice(), std::slice::from_ref(way)].concat()))
+                .collect();
+            if combined.len() > WAYS {
+                return None;
+            }
+        }
+        let next = combined.iter().map(|chosen| {
+            let mut position = Position::restore(&self.graph, agenda, false).expect("its own nodes and joins");
+            let tasks = tasks.iter().zip(chosen);
+            let mut done = tasks.map(|((from, pushed), way)| self.done(*from, *pushed, way)).collect();
+            position.apply(&self.graph, &mut (self.graph.initial)(), &mut done).expect("nothing is written");
+            self.stand(&position, fired)
+        });
+        Some(next.collect())
+    }
+
+    /// Where a run stands: what is stored of it, without who ran last. Two tasks of a node can choose two ways; more add nothing.
+    fn stand(&self, position: &Position<DynState>, fired: &mut BTreeSet<usize>) -> Agenda {
+        let mut agenda = position.agenda(&self.graph).expect("numbers can be encoded");
+        agenda.last = Agenda::default().last;
+        agenda.tied.clear();
+        agenda.sends.sort_by(|a: &SendRecord, b| (&a.node, &a.payload).cmp(&(&b.node, &b.payload)));
+        agenda.sends.dedup();
+        for (edge, join) in self.spec.edges.iter().enumerate() {
+            let EdgeSpec::Join { from, to: Target::Node(to) } = join else { continue };
+            let names: BTreeSet<&str> = from.iter().map(|node| &*self.spec.nodes[*node].name).collect();
+            let target = format!(":{}", self.spec.nodes[*to].name);
+            let is_full = |record: &&crate::checkpoint::JoinRecord| {
+                record.join.ends_with(&target)
+                    && record.seen.iter().map(|name| &**name).collect::<BTreeSet<_>>() == names
+            };
+            if agenda.joins.iter().any(|record| is_full(&record)) {
+                fired.insert(edge);
+            }
+        }
+        agenda
+    }
+
+    /// The tasks of the next step: each a node, and whether it was sent something.
+    fn tasks(&self, agenda: &Agenda) -> Vec<(Source, bool)> {
+        let node = |name: &str| Source::Node(self.spec.node(name).expect("a node of the graph"));
+        let position = Position::restore(&self.graph, agenda, false).expect("its own nodes and joins");
+        let tasks: Vec<_> = position.tasks(1).collect();
+        tasks.into_iter().map(|key| (node(self.graph.plan.name(key.node)), key.send.is_some())).collect()
+    }
+
+    /// Everything that can happen. None if that is too much.
+    fn explore(&self) -> Option<Seen> {
+        let mut seen = Seen::default();
+        let mut numbers: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
+        let mut found: Vec<Agenda> = Vec::new();
+        let mut number = |agenda: Agenda, found: &mut Vec<Agenda>| {
+            let key = codec::encode(&agenda).expect("it can be encoded");
+            *numbers.entry(key).or_insert_with(|| {
+                found.push(agenda);
+                found.len() - 1
+            })
+        };
+        for agenda in self.after(&Agenda::default(), &[(Source::Start, false)], &mut seen.fired)? {
+            number(agenda, &mut found);
+        }
+        while seen.places.len() < found.len() {
+            if found.len() > MOST {
+                return None;
+            }
+            let agenda = found[seen.places.len()].clone();
+            let tasks = self.tasks(&agenda);
+            let running = tasks.iter().fold(0, |running: Set, (from, _)| match from {
+                Source::Node(node) => running | bit(*node),
+                Source::Start => running,
+            });
+            let next = if tasks.is_empty() { Vec::new() } else { self.after(&agenda, &tasks, &mut seen.fired)? };
+            let next: BTreeSet<usize> = next.into_iter().map(|agenda| number(agenda, &mut found)).collect();
+            seen.places.push((running, next.into_iter().collect()));
+        }
+        Some(seen)
+    }
+}
+
+#[test]
+fn what_the_rules_say_is_so_in_the_engine_whatever_is_chosen() {
+    hold(1_000, |spec| Explored::new(spec).explore());
+}

@@ -1,0 +1,99 @@
+//! Random graphs, written down as calls: the macro has to understand each as the graph that it is, and to find in it what the rules
+//! find.
+
+#[path = "../../../hier-spec/tests/choices/mod.rs"]
+#[allow(dead_code, reason = "only the graphs are of use here")]
+mod choices;
+
+use std::fmt::Write as _;
+
+use choices::{Numbers, graph};
+use hier_spec::{ArmSpec, ArmTarget, EdgeSpec, Goto, GraphSpec, Source, Target, check};
+
+use super::{model, parse};
+use crate::crate_path::Hier;
+use crate::diag::Errors;
+
+fn source(from: Source) -> String {
+    match from {
+        Source::Start => "START".to_owned(),
+        Source::Node(node) => format!("n{node}"),
+    }
+}
+
+fn target(to: Target) -> String {
+    match to {
+        Target::End => "END".to_owned(),
+        Target::Node(node) => format!("n{node}"),
+    }
+}
+
+/// The arms of a route, as they are written behind its source.
+fn arms(label: &str, arms: &[ArmSpec]) -> String {
+    if let [ArmSpec { to, .. }] = arms
+        && let [ArmTarget::Send(node)] = &**to
+    {
+        return format!("for item in {label} {{ n{node}(item) }}");
+    }
+    let mut text = format!("match {label} {{ ");
+    for arm in arms {
+        let to: Vec<_> = arm.to.iter().map(|to| target(to.target())).collect();
+        let _ = write!(text, "{} => [{}], ", arm.label, to.join(", "));
+    }
+    text + "}"
+}
+
+fn edge(edge: &EdgeSpec) -> String {
+    match edge {
+        EdgeSpec::Plain { from, to } => format!("{} >> {}", source(*from), target(*to)),
+        EdgeSpec::Join { from, to } => {
+            let from: Vec<_> = from.iter().map(|node| source(Source::Node(*node))).collect();
+            format!("[{}] >> {}", from.join(", "), target(*to))
+        }
+        EdgeSpec::Route { from, label, arms: all } => format!("{} >> {}", source(*from), arms(label, all)),
+    }
+}
+
+/// The call that declares a graph.
+fn call(spec: &GraphSpec) -> String {
+    let nodes = spec.nodes.iter().map(|node| {
+        let mut options = Vec::new();
+        if node.defer {
+            options.push("defer".to_owned());
+        }
+        if let Goto::Only(to) = &node.goto
+            && !to.is_empty()
+        {
+            options.push(format!("goto: [{}]", to.iter().map(|to| target(*to)).collect::<Vec<_>>().join(", ")));
+        }
+        if !node.writes.is_empty() {
+            options.push(format!("writes: [{}]", node.writes.join(", ")));
+        }
+        format!("{} {{ {} }}", node.name, options.join(", "))
+    });
+    let nodes: Vec<_> = nodes.collect();
+    let edges: Vec<_> = spec.edges.iter().map(edge).collect();
+    format!("G<S> = Graph {{ nodes: [{}], edges: [{}] }}", nodes.join(", "), edges.join(", "))
+}
+
+/// What there is to a graph, and what the rules find in it.
+fn told(spec: &GraphSpec) -> Vec<String> {
+    let nodes = spec.nodes.iter().map(|node| format!("{} {} {:?} {:?}", node.name, node.defer, node.goto, node.writes));
+    let edges = spec.edges.iter().map(edge);
+    let findings = check(spec).into_iter().map(|finding| format!("{:?} {:?}", finding.rule, finding.message));
+    nodes.chain(edges).chain(findings).collect()
+}
+
+#[test]
+fn a_graph_that_is_written_down_is_understood_as_what_it_is() {
+    let mut random = Numbers(1);
+    for _ in 0..2_000 {
+        let spec = graph(&mut random);
+        let call = call(&spec);
+        let mut errors = Errors::default();
+        let ast = parse::parse(call.parse().expect("tokens"), &mut errors).expect("a graph");
+        let model = model::model(ast, &Hier::known("hier_core"), &mut errors);
+        assert_eq!(told(&model.spec), told(&spec), "{call}");
+        assert!(errors.into_tokens().is_empty(), "{call}");
+    }
+}
