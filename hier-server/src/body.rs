@@ -4,7 +4,9 @@ use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use serde::de::DeserializeOwned;
+use serde::Deserializer;
+use serde::de::value::{MapDeserializer, SeqDeserializer};
+use serde::de::{DeserializeOwned, IntoDeserializer, Visitor};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -49,9 +51,78 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> ApiResult<T> {
     from_value(value)
 }
 
+/// JSON in which an object is an object: serde would also take its fields as a list, in the order of their declaration.
+struct Strict(Value);
+
+impl IntoDeserializer<'_, serde_json::Error> for Strict {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
+impl<'de> Deserializer<'de> for Strict {
+    type Error = serde_json::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
+        match self.0 {
+            Value::Array(items) => {
+                let mut items = SeqDeserializer::new(items.into_iter().map(Strict));
+                let value = visitor.visit_seq(&mut items)?;
+                items.end().map(|()| value)
+            }
+            Value::Object(fields) => {
+                let mut fields = MapDeserializer::new(fields.into_iter().map(|(name, value)| (name, Strict(value))));
+                let value = visitor.visit_map(&mut fields)?;
+                fields.end().map(|()| value)
+            }
+            other => other.deserialize_any(visitor),
+        }
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Self::Error> {
+        if self.0.is_array() {
+            return Err(serde::de::Error::custom("a list, where an object is expected"));
+        }
+        self.deserialize_any(visitor)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
+        if self.0.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Self::Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Self::Error> {
+        self.0.deserialize_enum(name, variants, visitor)
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple tuple_struct
+        map identifier ignored_any
+    }
+}
+
 /// A value of this type, or a text that names the field that is wrong.
 pub(crate) fn from_value<T: DeserializeOwned>(value: Value) -> ApiResult<T> {
-    serde_path_to_error::deserialize(value).map_err(|error| {
+    serde_path_to_error::deserialize(Strict(value)).map_err(|error| {
         let path = error.path().to_string();
         let error = error.into_inner();
         ApiError::invalid(if path == "." { error.to_string() } else { format!("`{path}`: {error}") })

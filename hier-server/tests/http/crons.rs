@@ -114,7 +114,7 @@ async fn what_is_wrong_with_a_cron_is_named() {
 }
 
 /// Makes the crons due now, as if their time had come.
-async fn hurry(store: &MemoryRuns) {
+pub(crate) async fn hurry(store: &dyn RunStore) {
     let crons = Crons::of(store);
     for mut cron in crons.search(&hier_core::runs::CronQuery::default()).await.expect("crons") {
         cron.next = Some(SystemTime::now());

@@ -3,6 +3,7 @@
 mod access;
 mod agui;
 mod assistants;
+mod attacks;
 mod crons;
 mod databases;
 mod graphs;

@@ -2,10 +2,16 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use hier_checkpoint::Sqlite;
+use hier_core::runs::{CronQuery, Crons, RunQuery, RunStatus, RunStore};
+use hier_server::Webhooks;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
+use crate::crons::hurry;
 use crate::graphs::server;
 use crate::support::{Desk, open};
 
@@ -16,7 +22,8 @@ const DATABASE: &str = "HIER_TEST_SERVES";
 #[ignore = "a program that other tests start"]
 async fn serves() {
     let Ok(database) = std::env::var(DATABASE) else { return };
-    let running = server().database(database).start("127.0.0.1:0").await.expect("the server starts");
+    let webhooks = Webhooks::new().allow_private();
+    let running = server().database(database).webhooks(webhooks).start("127.0.0.1:0").await.expect("the server starts");
     println!("\nserving on http://{}", running.address());
     running.until_told().await.expect("the server stops");
 }
@@ -92,4 +99,108 @@ async fn told_to_stop_it_hands_its_runs_back() {
     let (_, row) = desk.get(&format!("/threads/{thread}/runs/{run}")).await;
     assert_eq!(row["status"], "success");
     desk.stop().await;
+}
+
+/// How long anything may take on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Waits until a look says so.
+async fn until<T>(what: &str, look: impl AsyncFn() -> Option<T>) -> T {
+    let wait = async {
+        loop {
+            if let Some(found) = look().await {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("{what} does not happen"))
+}
+
+async fn send(base: &str, path: &str, body: Value) -> Value {
+    let sent = reqwest::Client::new().post(format!("{base}{path}")).json(&body).send().await.expect("an answer");
+    assert_eq!(sent.status().as_u16(), 200);
+    sent.json().await.expect("JSON")
+}
+
+/// The times differ at which a server is killed around the time of its cron: before it looks, while it adds the run, and after.
+#[tokio::test]
+async fn a_cron_is_fired_once_for_each_of_its_times_whoever_is_killed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("desk.db");
+    let database = format!("sqlite:{}", file.display());
+    let (mut process, base) = start(&database);
+    let thread = send(&base, "/threads", json!({})).await["thread_id"].as_str().expect("an id").to_owned();
+    let cron = json!({ "assistant_id": "two", "schedule": "0 0 1 1 *", "input": { "n": 1 } });
+    send(&base, &format!("/threads/{thread}/runs/crons"), cron).await;
+    let store = Sqlite::open(&file).await.expect("the database");
+    let is_fired = async || {
+        let crons = Crons::of(&store).search(&CronQuery::default()).await.expect("crons");
+        crons.iter().all(|cron| cron.next.is_some_and(|next| next > SystemTime::now())).then_some(())
+    };
+    let runs = async || store.runs(RunQuery::thread(thread.clone())).await.expect("runs");
+    let times: [u64; 4] = [0, 350, 700, 1_050];
+    for (number, after) in times.into_iter().enumerate() {
+        hurry(&store).await;
+        tokio::time::sleep(Duration::from_millis(after)).await;
+        process.0.kill().expect("it is killed");
+        process.0.wait().expect("it is gone");
+        process = start(&database).0;
+        until("the time of the cron", is_fired).await;
+        let all = runs().await;
+        assert_eq!(all.len(), number + 1, "once for each time: {all:?}");
+        assert!(all.iter().all(|run| run.metadata.contains_key("cron_id")));
+    }
+    until("the end of a run of the cron", async || {
+        runs().await.iter().any(|run| run.status == RunStatus::Success).then_some(())
+    })
+    .await;
+}
+
+/// A request to the receiver of a webhook, which was not answered yet: the id of the delivery, and the body.
+async fn called(listener: &TcpListener) -> (tokio::net::TcpStream, String, Value) {
+    let (mut socket, _) =
+        tokio::time::timeout(PATIENCE, listener.accept()).await.expect("a call").expect("a connection");
+    let mut text = String::new();
+    loop {
+        let mut part = [0; 4096];
+        let read = socket.read(&mut part).await.expect("a part of the request");
+        assert_ne!(read, 0, "the request is whole");
+        text.push_str(std::str::from_utf8(&part[..read]).expect("text"));
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        if let Ok(body) = serde_json::from_str(body) {
+            let id = head.lines().find_map(|line| line.to_lowercase().strip_prefix("webhook-id: ").map(str::to_owned));
+            return (socket, id.expect("an id"), body);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_webhook_is_told_again_with_its_id_after_its_server_was_killed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("desk.db");
+    let database = format!("sqlite:{}", file.display());
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let hook = format!("http://{}/hook", listener.local_addr().expect("an address"));
+    let (mut process, base) = start(&database);
+    let body = json!({ "assistant_id": "two", "input": { "n": 1 }, "webhook": hook });
+    let run = send(&base, "/runs", body).await["run_id"].as_str().expect("an id").to_owned();
+    let (socket, id, first) = called(&listener).await;
+    assert_eq!((&first["run_id"], &first["status"]), (&json!(run), &json!("success")), "told after the end");
+    // It dies while the receiver thinks: nobody knows whether the receiver has done what it was told to do.
+    process.0.kill().expect("it is killed");
+    process.0.wait().expect("it is gone");
+    drop(socket);
+    let store = Sqlite::open(&file).await.expect("the database");
+    let webhooks = hier_core::runs::Webhooks::of(&store);
+    let kept = webhooks.all().await.expect("webhooks");
+    assert_eq!(kept.len(), 1, "it is still to be told: {kept:?}");
+    // The dead server's claim of it ends.
+    webhooks.again(&kept[0], SystemTime::now()).await.expect("a change");
+    let (_process, _) = start(&database);
+    let (mut socket, again, second) = called(&listener).await;
+    assert_eq!(again, id, "a receiver can tell that it was told before");
+    assert_eq!((&second["run_id"], &second["values"]), (&first["run_id"], &first["values"]));
+    socket.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.expect("an answer");
+    until("the end of the webhook", async || webhooks.all().await.expect("webhooks").is_empty().then_some(())).await;
 }
