@@ -22,7 +22,7 @@ mod error;
 mod event;
 mod log;
 mod memory;
-mod overlay;
+pub(crate) mod overlay;
 mod query;
 mod queue;
 mod run;

@@ -25,7 +25,7 @@ pub(super) fn is_readable(held: &[Record]) -> bool {
 }
 
 /// What is read over these records; `None` if it needs something that only the store can put together.
-pub(super) async fn get(
+pub(crate) async fn get(
     store: &dyn Checkpointer,
     held: &[Record],
     thread: &str,
@@ -62,7 +62,7 @@ pub(super) async fn get(
 }
 
 /// What is listed over these records, which are of this thread.
-pub(super) async fn list(
+pub(crate) async fn list(
     store: &dyn Checkpointer,
     held: &[Record],
     thread: &Arc<str>,

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hier_core::async_trait;
 use hier_core::checkpoint::{
-    Checkpointer, Claim, Lease, ListQuery, Listed, MemorySaver, Prune, Record, Saved, SaverError, ThreadInfo,
+    Also, Checkpointer, Claim, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, MemorySaver, Posted, Prune,
+    Record, Saved, SaverError, ThreadInfo,
 };
 use uuid::Uuid;
 
@@ -45,6 +46,27 @@ impl Checkpointer for Faulty {
         }
         let error = SaverError::database("storing", std::io::Error::other("the process has died"));
         Err(error)
+    }
+
+    async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
+        let alive = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
+        if alive {
+            self.records.lock().expect("no test panics here").extend(records.iter().cloned());
+            return self.memory.commit_also(lease, records, also).await;
+        }
+        Err(SaverError::database("storing", std::io::Error::other("the process has died")))
+    }
+
+    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
+        self.memory.post(thread, graph, letter).await
+    }
+
+    async fn mail(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
+        self.memory.mail(thread).await
+    }
+
+    async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
+        self.memory.due(query).await
     }
 
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {

@@ -17,6 +17,7 @@ mod interrupts;
 mod kept;
 mod kit;
 mod laws;
+mod letters;
 mod modes;
 mod nested;
 mod own_parts;

@@ -1,7 +1,7 @@
 //! What is pending is data like any other: what tasks have written, inputs, commands' updates and what subgraphs hand back
 //! are brought up to date with the values, or refused.
 
-use hier_core::checkpoint::MemorySaver;
+use hier_core::checkpoint::{Checkpointer, Claim, MemorySaver, PendingWrite, Record};
 use hier_core::prelude::*;
 use serde_json::{Map, Value};
 
@@ -216,4 +216,40 @@ async fn what_cannot_be_brought_up_to_date_is_refused() {
     refused(after.invoke(Command::resume("yes"), thread(), ()).await, &words);
     // And the program that began it does.
     assert!(before.invoke(Command::resume("yes"), thread(), ()).await.unwrap().is_finished());
+}
+
+/// What stands in a database is input from outside: a slot that no program of hier writes.
+#[tokio::test]
+async fn a_slot_behind_all_others_is_refused() {
+    #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+    struct Case {
+        text: String,
+    }
+    async fn ask(run: &Run) -> Result<CaseUpdate> {
+        let text: String = run.interrupt(&"what?").await?;
+        Ok(Case::update().text(text))
+    }
+    async fn beside() -> CaseUpdate {
+        Case::update()
+    }
+    graph! { Desk<Case> = Graph { nodes: [ask, beside], edges: [START >> [ask, beside] >> END] } }
+
+    for is_callers in [false, true] {
+        let saver = MemorySaver::new();
+        let graph = Desk::compile().checkpointer(saver.clone());
+        drop(graph.invoke(Case::update(), Config::thread("t"), ()).await.expect("it asks"));
+        let stored = saver.get("t", "", None).await.expect("memory does not fail").expect("a checkpoint");
+        let mut writes = stored.writes.into_iter().find(|writes| &*writes.path != "~").expect("the tasks' writes");
+        writes.writes = vec![PendingWrite { slot: i32::MAX, channel: "text".into(), value: Vec::new() }];
+        if is_callers {
+            (writes.task, writes.path) = (uuid::Uuid::nil(), "~".into());
+        }
+        let lease = saver.acquire("t", Claim::default()).await.expect("the thread");
+        let record = Record::Writes { namespace: "".into(), writes };
+        saver.commit(&lease, vec![record]).await.expect("a commit");
+        saver.release(&lease).await.expect("a release");
+        let command = Command::resume("answer").with_update(Case::update().text("x"));
+        let error = graph.invoke(command, Config::thread("t"), ()).await.expect_err("it is damaged");
+        assert!(error.to_string().contains("has written slot 2147483647, which no program of hier does"), "{error}");
+    }
 }

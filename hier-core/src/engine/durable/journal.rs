@@ -55,7 +55,15 @@ struct Buffered {
     tails: Vec<(usize, Vec<u8>)>,
 }
 
+impl Drop for Journal {
+    /// A call that was cut off has stored nothing, and takes no letter.
+    fn drop(&mut self) {
+        self.log.forget();
+    }
+}
+
 /// Makes ids that grow.
+#[derive(Clone)]
 pub(in crate::engine) struct Clock {
     /// Units of 100 ns since October 1582, as in UUIDs.
     ticks: u64,
@@ -110,7 +118,7 @@ pub(crate) struct StepMetadata {
 impl Journal {
     /// In this turn, if it is part of one.
     pub(crate) fn of_turn(mut self, turn: Option<&Turn>) -> Self {
-        self.clock = self.clock.of_turn(turn, &self.log.namespace);
+        self.clock = self.clock.clone().of_turn(turn, &self.log.namespace);
         self
     }
 

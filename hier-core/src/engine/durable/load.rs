@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::checkpoint::{Checkpoint, CodecError, PendingWrite, Saved, SaverError, codec, slot};
+use crate::checkpoint::{Checkpoint, CodecError, PendingWrite, Saved, SaverError, TaskWrites, codec, slot};
 use crate::engine::attempt::stored::{RESUME, ROUTING, RoutingRecord};
 use crate::engine::durable::delta::{Size, load_chain};
 use crate::engine::durable::journal::{RETURNED, START};
@@ -78,6 +78,7 @@ pub(crate) fn load<S: Values, C>(
     let graph = reader.graph;
     let Saved { checkpoint, values, writes } = saved;
     check_graph(reader, &checkpoint)?;
+    check_slots(reader, &writes)?;
     let (mut known, mut held) =
         (Known { base: Some(checkpoint.id), before: checkpoint.parent, newest, versions: Vec::new() }, Vec::new());
     let (mut start, mut returned) = (None, (Vec::new(), 0));
@@ -147,6 +148,18 @@ fn check_graph<S: Values, C>(reader: &Reader<'_, S, C>, checkpoint: &Checkpoint)
         return Ok(());
     }
     Err(reader.unfit(format!("it is a thread of graph `{stored}`: use another thread id, or run that graph")))
+}
+
+/// Slots are counted on from those that are stored.
+fn check_slots<S: Values, C>(reader: &Reader<'_, S, C>, writes: &[TaskWrites]) -> Result<(), RunError> {
+    let slots = writes.iter().flat_map(|task| &task.writes).map(|write| write.slot);
+    match slots.max().filter(|slot| *slot > i32::MAX / 2) {
+        None => Ok(()),
+        Some(slot) => Err(reader.unfit(format!(
+            "a task has written slot {slot}, which no program of hier does: what is stored is damaged; restore a backup, or go on from an \
+             earlier checkpoint"
+        ))),
+    }
 }
 
 fn gone<S: Values>(name: &str) -> String {

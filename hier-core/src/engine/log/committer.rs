@@ -9,6 +9,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
+use super::deferred::Deferred;
 use super::saver::Saver;
 use crate::checkpoint::{Also, Lease, Posted, Record, SaverError};
 use crate::config::Durability;
@@ -33,6 +34,8 @@ pub(crate) struct Committer {
     pub(crate) mailbox: tokio::sync::Mutex<()>,
     /// What is changed beside the records at the end of the run, if nothing is stored before.
     held: Mutex<Also>,
+    /// What graphs inside keep for then.
+    pub(super) deferred: Arc<Deferred>,
     waits: AtomicBool,
     /// Stores in the background, once something has been stored so.
     writer: Mutex<Option<Writer>>,
@@ -58,13 +61,15 @@ enum Job {
 
 impl Committer {
     pub(crate) fn new(saver: Saver, lease: Lease, durability: Durability, graph: &str) -> Self {
+        let deferred = Arc::<Deferred>::default();
         Self {
-            saver,
+            saver: if durability == Durability::Exit { saver.over(deferred.clone()) } else { saver },
             lease,
             durability,
             graph: graph.into(),
             mailbox: tokio::sync::Mutex::default(),
             held: Mutex::default(),
+            deferred,
             waits: AtomicBool::new(false),
             writer: Mutex::default(),
             room: Arc::new(Semaphore::new(ROOM as usize)),
@@ -94,8 +99,7 @@ impl Committer {
     /// The letters that wait for the thread, but for those that this run takes when it ends.
     pub(crate) async fn mail(&self) -> Result<Vec<Posted>, SaverError> {
         let mut waiting = self.saver.mail(&self.lease.thread).await?;
-        let held = lock(&self.held);
-        waiting.retain(|posted| !held.taken.contains(&posted.letter.id));
+        waiting.retain(|posted| !self.deferred.is_reserved(posted.letter.id));
         Ok(waiting)
     }
 

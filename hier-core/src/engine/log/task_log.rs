@@ -6,12 +6,14 @@ use std::time::SystemTime;
 use uuid::Uuid;
 
 use super::committer::Committer;
+use super::deferred::LogId;
 use crate::checkpoint::{Also, DueChange, Kept, Record, SaverError, TaskWrites};
 use crate::config::Durability;
 use crate::sync::lock;
 
 /// The log of the tasks of one graph of a durable run.
 pub(crate) struct TaskLog {
+    id: LogId,
     pub(crate) committer: Arc<Committer>,
     pub(crate) namespace: Arc<str>,
     /// The records that are stored when the run ends, if nothing is stored before.
@@ -34,7 +36,7 @@ impl Around {
 
 impl TaskLog {
     pub(crate) fn new(committer: Arc<Committer>, namespace: Arc<str>) -> Self {
-        Self { committer, namespace, held: Mutex::default(), kept: Mutex::default() }
+        Self { id: committer.deferred.new_log(), committer, namespace, held: Mutex::default(), kept: Mutex::default() }
     }
 
     /// Whether records are kept until the run ends.
@@ -100,7 +102,7 @@ impl TaskLog {
     pub(crate) async fn write_taking(&self, writes: TaskWrites, letter: Uuid) -> Result<(), SaverError> {
         if self.holds() {
             lock(&self.held).push(writes);
-            self.committer.hold(|also| also.taken.push(letter));
+            self.reserve(letter);
             return Ok(());
         }
         let is_there = self.committer.mail().await?.iter().any(|posted| posted.letter.id == letter);
@@ -128,6 +130,33 @@ impl TaskLog {
 
     pub(crate) fn record(&self, writes: TaskWrites) -> Record {
         Record::Writes { namespace: self.namespace.clone(), writes }
+    }
+
+    /// What is stored of this graph at the end of the run takes a letter.
+    pub(crate) fn reserve(&self, letter: Uuid) {
+        self.committer.deferred.reserve(self.id, letter);
+    }
+
+    /// Whether what this graph stores waits for the end of the run, since letters are taken with it.
+    pub(crate) fn is_deferred(&self) -> bool {
+        self.holds() && self.committer.deferred.waits(self.id)
+    }
+
+    /// Leaves these records, and what graphs inside have left, to the graph around this one.
+    pub(crate) fn hand_up(&self, outer: &Self, records: Vec<Record>) {
+        self.committer.deferred.hand_up(self.id, outer.id, records);
+    }
+
+    /// Forgets what was neither stored nor left to the graph around this one: the letters stay where they are.
+    pub(crate) fn forget(&self) {
+        if self.holds() {
+            self.committer.deferred.forget(self.id);
+        }
+    }
+
+    /// Takes what graphs inside have left, and the letters that are taken with it.
+    pub(crate) fn take_deferred(&self) -> (Vec<Record>, Vec<Uuid>) {
+        self.committer.deferred.take(self.id)
     }
 
     /// Takes the records that were kept for the end of the run.

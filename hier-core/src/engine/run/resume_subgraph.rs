@@ -154,7 +154,8 @@ where
     }
 }
 
-/// Ends a subgraph. With durability `exit` only what is still needed is stored.
+/// Ends a subgraph. With durability `exit` only what is still needed is stored: of a call that is complete nothing, unless it took
+/// letters, whose effect must not be lost if the step cannot be applied.
 pub(crate) async fn close_child<S, C, T, D>(
     runner: &mut Runner<T, D>,
     task: &Task<S, C>,
@@ -167,5 +168,6 @@ where
     D: Send + Sync + 'static,
 {
     let finished = matches!(end, Ok(End::Finished | End::Parent(..)));
-    if keeps(task) || !finished { runner.store_held().await } else { Ok(()) }
+    let took = runner.journal.as_ref().is_some_and(|journal| journal.log.is_deferred());
+    if keeps(task) || !finished || took { runner.store_call(task.run.shared.log.as_deref()).await } else { Ok(()) }
 }

@@ -8,6 +8,7 @@ use crate::checkpoint::{Also, CodecError, Record, Source, TaskWrites};
 use crate::engine::attempt::record::failed;
 use crate::engine::attempt::stored::Failed;
 use crate::engine::durable::journal::StepMetadata;
+use crate::engine::log::task_log::TaskLog;
 use crate::engine::program::{Task, TaskKey};
 use crate::engine::run::runner::{End, Runner, TaskResult};
 use crate::engine::step::Returns;
@@ -81,7 +82,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         taken: Vec<Uuid>,
     ) -> Result<(), RunError> {
         match &self.journal {
-            Some(journal) if journal.log.holds() => journal.log.committer.hold(|also| also.taken.extend(taken)),
+            Some(journal) if journal.log.holds() => taken.into_iter().for_each(|letter| journal.log.reserve(letter)),
             _ => return self.commit_taking(records, Also::taking(taken)).await,
         }
         Ok(())
@@ -114,15 +115,27 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         journal.log.committer.commit_also(records, also).await.map_err(|error| journal.saver(error))
     }
 
-    /// Stores what was kept for the end of the run.
+    /// Stores what was kept for the end of the run, and what graphs inside have left to it.
     pub(in crate::engine) async fn store_held(&mut self) -> Result<(), RunError> {
-        let is_child = self.is_child();
+        let Some(journal) = &mut self.journal else { return Ok(()) };
+        let graph = self.task.graph.clone();
+        let own = journal.take_held(|| (graph.initial)())?;
+        let (mut records, taken) = journal.log.take_deferred();
+        records.extend(own);
+        let also = Also { taken, ..journal.log.committer.take_held() };
+        self.commit_taking(records, also).await
+    }
+
+    /// Stores what a graph inside kept for the end of its call; or leaves it to the graph around it, if letters are taken with it.
+    pub(in crate::engine) async fn store_call(&mut self, outer: Option<&TaskLog>) -> Result<(), RunError> {
         let Some(journal) = &mut self.journal else { return Ok(()) };
         let graph = self.task.graph.clone();
         let records = journal.take_held(|| (graph.initial)())?;
-        // What stands beside the records is changed with the last of them: the root's.
-        let also = if is_child { Also::default() } else { journal.log.committer.take_held() };
-        self.commit_taking(records, also).await
+        match outer.filter(|_| journal.log.is_deferred()) {
+            Some(outer) => journal.log.hand_up(outer, records),
+            None => return self.commit(records).await,
+        }
+        Ok(())
     }
 
     /// What tasks have done, in slots below these, cannot be applied: it counts as not done.

@@ -1,0 +1,110 @@
+//! With durability `exit`: what graphs inside have taken out of the mailbox, with their records, until the run ends. A letter is taken in
+//! the commit that stores its effect, and that is the one of the graph around all.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use uuid::Uuid;
+
+use crate::checkpoint::{PendingWrite, Record, Saved, TaskWrites};
+use crate::sync::lock;
+
+/// Which log something is stored with.
+pub(crate) type LogId = u64;
+
+/// What waits for the end of the run. What is some log's is dropped with the log, unless it was handed to the one around it.
+#[derive(Default)]
+pub(crate) struct Deferred {
+    last: AtomicU64,
+    held: Mutex<Held>,
+}
+
+#[derive(Default)]
+struct Held {
+    records: Vec<(LogId, Record)>,
+    letters: Vec<(LogId, Uuid)>,
+}
+
+impl Deferred {
+    /// The id of a new log.
+    pub(crate) fn new_log(&self) -> LogId {
+        self.last.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// What this log stores takes a letter.
+    pub(crate) fn reserve(&self, log: LogId, letter: Uuid) {
+        lock(&self.held).letters.push((log, letter));
+    }
+
+    /// Whether a letter is taken at the end of the run.
+    pub(crate) fn is_reserved(&self, letter: Uuid) -> bool {
+        lock(&self.held).letters.iter().any(|(_, reserved)| *reserved == letter)
+    }
+
+    /// Whether what this log stores waits for the end of the run: it takes letters, or follows what does.
+    pub(crate) fn waits(&self, log: LogId) -> bool {
+        let held = lock(&self.held);
+        !held.records.is_empty() || held.letters.iter().any(|(of, _)| *of == log)
+    }
+
+    /// Hands what is this log's to the one around it, with these records.
+    pub(crate) fn hand_up(&self, log: LogId, outer: LogId, records: Vec<Record>) {
+        let mut held = lock(&self.held);
+        let Held { records: all, letters } = &mut *held;
+        let own = all.iter_mut().map(|(of, _)| of).chain(letters.iter_mut().map(|(of, _)| of));
+        own.filter(|of| **of == log).for_each(|of| *of = outer);
+        all.extend(records.into_iter().map(|record| (outer, record)));
+    }
+
+    /// Forgets what is this log's: its letters stay where they are.
+    pub(crate) fn forget(&self, log: LogId) {
+        let mut held = lock(&self.held);
+        held.records.retain(|(of, _)| *of != log);
+        held.letters.retain(|(of, _)| *of != log);
+    }
+
+    /// Takes what is this log's.
+    pub(crate) fn take(&self, log: LogId) -> (Vec<Record>, Vec<Uuid>) {
+        let mut held = lock(&self.held);
+        let records = held.records.extract_if(.., |(of, _)| *of == log).map(|(_, record)| record).collect();
+        (records, held.letters.extract_if(.., |(of, _)| *of == log).map(|(_, letter)| letter).collect())
+    }
+
+    /// The records that wait, of this namespace or of all.
+    pub(crate) fn records(&self, namespace: Option<&str>) -> Vec<Record> {
+        let is_wanted = |record: &&Record| namespace.is_none_or(|namespace| namespace == namespace_of(record));
+        lock(&self.held).records.iter().map(|(_, record)| record).filter(is_wanted).cloned().collect()
+    }
+}
+
+fn namespace_of(record: &Record) -> &str {
+    match record {
+        Record::Checkpoint { namespace, .. } | Record::Writes { namespace, .. } => namespace,
+    }
+}
+
+/// Adds what tasks did at a checkpoint to what is stored of it, as a saver would.
+pub(super) fn add_writes(saved: &mut Saved, held: &[Record]) {
+    for record in held {
+        let Record::Writes { writes, .. } = record else { continue };
+        if writes.checkpoint != saved.checkpoint.id {
+            continue;
+        }
+        let place = saved.writes.iter().position(|old| old.task == writes.task);
+        let place = place.unwrap_or_else(|| {
+            saved.writes.push(TaskWrites { writes: Vec::new(), ..writes.clone() });
+            saved.writes.len() - 1
+        });
+        writes.writes.iter().for_each(|write| put(&mut saved.writes[place].writes, write));
+    }
+    saved.writes.sort_by(|a, b| (&a.path, a.task).cmp(&(&b.path, b.task)));
+}
+
+/// In the order of slots; one from 0 on is written once.
+fn put(writes: &mut Vec<PendingWrite>, write: &PendingWrite) {
+    match writes.binary_search_by_key(&write.slot, |old| old.slot) {
+        Ok(place) if write.slot < 0 => writes[place] = write.clone(),
+        Ok(_) => {}
+        Err(place) => writes.insert(place, write.clone()),
+    }
+}
