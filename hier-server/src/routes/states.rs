@@ -88,7 +88,8 @@ async fn read(caller: &Caller, thread: &ThreadRow, address: &Address, subgraphs:
         for (task, of) in told["tasks"].as_array_mut().into_iter().flatten().zip(&snapshot.tasks) {
             let Some(below) = &of.state else { continue };
             let namespace = below.checkpoint_namespace();
-            task["state"] = super::nested::read(&saver(caller), thread, namespace, None, &metadata(thread)).await?;
+            let at = below.checkpoint_id();
+            task["state"] = super::nested::read(&saver(caller), thread, namespace, at, &metadata(thread)).await?;
             task["checkpoint"] = Value::Null;
         }
     }
@@ -196,7 +197,9 @@ async fn listed(caller: &Caller, thread: &str, body: HistoryBody) -> ApiResult<V
     query.filter = body.metadata.unwrap_or_default();
     let config = address.config(&thread.id);
     if !address.namespace.is_empty() {
-        return super::nested::history(&saver(caller), &thread, &address.namespace, query, &metadata(&thread)).await;
+        let about = metadata(&thread);
+        let told = super::nested::history(&saver(caller), &thread, &address.namespace, query, &about).await?;
+        return Ok(told.into_iter().map(|told| select(told, body.select.as_deref())).collect());
     }
     let found = served.graph.history(saver(caller), config, query).await.map_err(|error| fault::graph(&error))?;
     let about = metadata(&thread);

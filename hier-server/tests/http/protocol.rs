@@ -62,6 +62,24 @@ async fn a_run_is_told_from_its_beginning_to_its_end() {
     desk.stop().await;
 }
 
+/// Aegra 353, 435: the clients of the second protocol could not connect, since a stream needed a run, and a run a thread.
+#[tokio::test]
+async fn a_stream_begins_before_its_thread_and_goes_on_over_its_runs() {
+    let desk = desk().await;
+    let path = format!("/threads/{THREAD}/stream/events");
+    let mut open = desk.send(Method::POST, &path, &json!({ "channels": ["values", "lifecycle"] })).await;
+    let mut text = String::new();
+    let is_end = |told: &&Told| told.data["params"]["data"]["event"] == "completed";
+    for run in 1..=2 {
+        command(&desk, "run.start", json!({ "assistant_id": "two", "input": { "n": 1.0 } })).await;
+        let told = desk.until(&mut open, &mut text, |told| told.iter().filter(is_end).count() == run).await;
+        let numbers: Vec<u64> = told.iter().map(|told| told.data["seq"].as_u64().expect("a number")).collect();
+        assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
+        assert_eq!(data(&told, "values").last().expect("values")["n"], json!(4.0));
+    }
+    desk.stop().await;
+}
+
 #[tokio::test]
 async fn a_question_is_answered_on_the_same_stream() {
     let desk = desk().await;

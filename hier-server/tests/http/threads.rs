@@ -1,9 +1,10 @@
 //! Threads and their states.
 
+use hier_core::prelude::*;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::graphs::server;
+use crate::graphs::{Hitl, Line, server};
 use crate::support::{desk, open};
 
 #[tokio::test]
@@ -130,4 +131,50 @@ async fn a_database_outlives_its_server() {
     let elsewhere = server().database("mysql://root:secret@db").start("127.0.0.1:0").await;
     let error = elsewhere.expect_err("no such database").to_string();
     assert!(error.contains("mysql") && !error.contains("secret"), "{error}");
+}
+
+graph! {
+    /// A graph that asks, in another.
+    Around<Line> = Graph { nodes: [child = Hitl], edges: [START >> child >> END] }
+}
+
+#[tokio::test]
+async fn the_states_of_graphs_within_are_read() {
+    let desk = open(server().graph("around", Around::compile(), ())).await;
+    let thread = desk.thread().await;
+    let path = format!("/threads/{thread}");
+    desk.post(&format!("{path}/runs/wait"), json!({ "assistant_id": "around", "input": { "n": 1 } })).await;
+    let (_, plain) = desk.get(&format!("{path}/state")).await;
+    let place = plain["tasks"][0]["checkpoint"].clone();
+    assert!(
+        plain["tasks"][0]["state"].is_null()
+            && place["checkpoint_ns"].as_str().is_some_and(|ns| ns.starts_with("child:"))
+    );
+    let (_, whole) = desk.get(&format!("{path}/state?subgraphs=true")).await;
+    let within = &whole["tasks"][0]["state"];
+    assert_eq!((&within["values"], &within["next"]), (&json!({ "n": 2.0, "log": ["a"] }), &json!(["ask"])));
+    assert_eq!(within["tasks"][0]["interrupts"][0]["id"], whole["interrupts"][0]["id"], "it is the one that asks");
+    // By the address of the task, and as a list.
+    let (_, at) = desk.post(&format!("{path}/state/checkpoint"), json!({ "checkpoint": place })).await;
+    assert_eq!(&at, within);
+    let (_, listed) = desk.post(&format!("{path}/history"), json!({ "checkpoint": place, "limit": 10 })).await;
+    let steps: Vec<_> =
+        listed.as_array().expect("states").iter().map(|state| state["metadata"]["step"].as_i64()).collect();
+    assert_eq!(steps, [Some(1), Some(0), Some(-1)], "the newest first");
+    assert_eq!(&listed[0], within);
+    let body = json!({ "checkpoint": place, "limit": 1, "select": ["next"] });
+    assert_eq!(desk.post(&format!("{path}/history"), body).await.1, json!([{ "next": ["ask"] }]));
+    // Once the question is answered, the past still shows what was asked.
+    let answer = json!({ "assistant_id": "around", "command": { "resume": "yes" } });
+    desk.post(&format!("{path}/runs/wait"), answer).await;
+    let asked = whole["checkpoint_id"].as_str().expect("an id");
+    let (_, past) = desk.get(&format!("{path}/state/{asked}?subgraphs=true")).await;
+    assert_eq!((&past["next"], &past["values"]), (&whole["next"], &whole["values"]));
+    let (status, refused) =
+        desk.post(&format!("{path}/state"), json!({ "values": { "n": 9 }, "checkpoint": place })).await;
+    assert!(
+        status == 422 && refused["detail"].as_str().is_some_and(|text| text.contains("checkpoint_ns")),
+        "{refused}"
+    );
+    desk.stop().await;
 }
