@@ -264,6 +264,22 @@ mod timeouts {
         assert_eq!((kind, limit), (TimeoutKind::Idle, 3 * SECOND));
     }
 
+    /// The error says what, where, which limit, and where that is set.
+    #[tokio::test(start_paused = true)]
+    async fn an_expired_limit_is_told_with_the_option_that_sets_it() {
+        let run = Run5::compile().invoke(Trace::update(), Config::default(), Desk::new()).await.unwrap_err();
+        assert_eq!(
+            run.to_string(),
+            "node `hangs` of graph `run5` failed: took longer than 5s, the limit that the node's option `timeout` sets"
+        );
+        let idle = Idles::compile().invoke(Trace::update(), Config::default(), Desk::new()).await.unwrap_err();
+        assert_eq!(
+            idle.to_string(),
+            "node `idles` of graph `idles` failed: gave no sign of life for 3s, the limit that the node's option `idle_timeout` sets \
+             (`run.heartbeat()` is a sign)"
+        );
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_timeout_of_any_length_is_one() {
         let out = Patient::compile().invoke(Trace::update(), Config::default(), Desk::new()).await.unwrap();

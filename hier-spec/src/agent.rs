@@ -1,7 +1,7 @@
 //! The shape of the graph that an agent is: which nodes there are beside its subagents and stages, and how they lead to
 //! each other. The macro and the run-time builder make their graphs of it.
 
-use crate::{EdgeSpec, Goto, GraphSpec, NodeSpec, Source, Target};
+use crate::{EdgeSpec, Goto, GraphSpec, NodeSpec, Source, Target, Text};
 
 /// Instructs the model.
 pub const SYSTEM: &str = "system";
@@ -100,6 +100,14 @@ impl AgentKind {
         }
     }
 
+    /// The node that asks the model.
+    pub const fn model_node(self) -> &'static str {
+        match self {
+            Self::Agent => MODEL,
+            Self::React | Self::Todo => REASONING,
+        }
+    }
+
     /// The node that makes a call of a tool.
     pub const fn tool_node(self) -> &'static str {
         match self {
@@ -120,6 +128,8 @@ pub struct AgentShape {
     pub front: Vec<NodeSpec>,
     /// The graphs that run after it has ended, in order.
     pub back: Vec<NodeSpec>,
+    /// The names of the layers around its calls of models and tools, from the outermost on.
+    pub layers: Vec<Text>,
 }
 
 /// The nodes of an agent as its edges need them.
@@ -143,6 +153,11 @@ impl AgentShape {
         let back = front + self.front.len();
         let ranges = Ranges { front, back, end: back + self.back.len() };
         let mut nodes: Vec<NodeSpec> = kind.nodes().iter().copied().map(NodeSpec::new).collect();
+        let calls = [kind.model_node(), kind.tool_node()];
+        nodes
+            .iter_mut()
+            .filter(|node| calls.contains(&&*node.name))
+            .for_each(|node| node.layers = self.layers.clone().into());
         nodes.extend(self.subagents.into_iter().chain(self.front).chain(self.back));
         let edges = match kind {
             AgentKind::Agent => converse(&ranges, &mut nodes),
@@ -234,11 +249,14 @@ mod tests {
                 subagents: named("sub", subagents),
                 front: named("front", stages),
                 back: named("back", stages),
+                layers: vec!["Limit".into()],
             };
             let first = shape.first();
             let spec = GraphSpec { name: "agent".into(), ..shape.spec() };
             assert_eq!(check(&spec), [], "{spec:?}");
             assert_eq!(spec.node("sub0").unwrap_or(first), first);
+            let layered = spec.nodes.iter().filter(|node| !node.layers.is_empty()).map(|node| &*node.name);
+            assert_eq!(layered.collect::<Vec<_>>(), [kind.model_node(), kind.tool_node()]);
         }
     }
 }

@@ -35,7 +35,15 @@ impl NodeSpec {
         nested: Option<Nested>,
     ) -> Self {
         let (goto, writes) = (Goto::Only(Cow::Borrowed(goto)), Cow::Borrowed(writes));
-        Self { name: Cow::Borrowed(name), defer, goto, writes, nested, per_thread: false }
+        let layers = Cow::Borrowed(&[] as &[Text]);
+        Self { name: Cow::Borrowed(name), defer, goto, writes, nested, per_thread: false, layers }
+    }
+
+    /// A node of an agent, around whose calls these layers are; its commands may choose `goto` only.
+    pub const fn layered(name: &'static str, goto: &'static [Target], layers: &'static [Text]) -> Self {
+        let (goto, layers) = (Goto::Only(Cow::Borrowed(goto)), Cow::Borrowed(layers));
+        let writes = Cow::Borrowed(&[] as &[Text]);
+        Self { name: Cow::Borrowed(name), defer: false, goto, writes, nested: None, per_thread: false, layers }
     }
 }
 

@@ -60,6 +60,8 @@ pub struct NodeSpec {
     pub nested: Option<Nested>,
     /// Whether that graph keeps its state for the whole thread, so that its calls cannot run side by side.
     pub per_thread: bool,
+    /// The names of the layers around the calls that the node makes, from the outermost on. Of an agent's own nodes.
+    pub layers: List<Text>,
 }
 
 impl NodeSpec {
@@ -72,6 +74,7 @@ impl NodeSpec {
             writes: Cow::Borrowed(&[]),
             nested: None,
             per_thread: false,
+            layers: Cow::Borrowed(&[]),
         }
     }
 }

@@ -156,6 +156,7 @@ impl Model {
             writes: Cow::Owned(writes.iter().map(|channel| Cow::Owned(channel.unraw().to_string())).collect()),
             nested: None,
             per_thread: node.options.checkpoints.as_ref().is_some_and(|variant| variant == symbol::PER_THREAD),
+            layers: Cow::Borrowed(&[]),
         });
         self.plain.push(None);
         self.nodes.push(node);

@@ -41,8 +41,8 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> Options {
 fn option(word: &Ident, input: ParseStream<'_>, options: &mut Options) -> syn::Result<()> {
     let text = word.to_string();
     match text.as_str() {
-        symbol::NEEDS_APPROVAL => options.needs_approval = true,
-        symbol::STEP => options.step = true,
+        symbol::NEEDS_APPROVAL => options.needs_approval = alone(word, input)?,
+        symbol::STEP => options.step = alone(word, input)?,
         symbol::NAME => options.name = Some(value::<LitStr>(input)?),
         symbol::DESCRIPTION => options.description = Some(value::<LitStr>(input)?),
         symbol::TIMEOUT => {
@@ -57,6 +57,14 @@ fn option(word: &Ident, input: ParseStream<'_>, options: &mut Options) -> syn::R
         _ => return Err(syn::Error::new_spanned(word, unknown("option of `#[tool]`", &text, symbol::TOOL_OPTIONS))),
     }
     Ok(())
+}
+
+/// That an option that is a word has no value behind it.
+fn alone(word: &Ident, input: ParseStream<'_>) -> syn::Result<bool> {
+    if input.is_empty() || input.peek(Token![,]) {
+        return Ok(true);
+    }
+    Err(input.error(format!("`{word}` takes no value: write it alone")))
 }
 
 fn value<T: syn::parse::Parse>(input: ParseStream<'_>) -> syn::Result<T> {

@@ -437,6 +437,7 @@ where
             subagents: nodes(&self.subagents),
             front: nodes(&self.front),
             back: nodes(&self.back),
+            layers: self.agent.layers.iter().map(|layer| layer.name().into()).collect(),
         }
     }
 

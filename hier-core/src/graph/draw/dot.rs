@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::model::{Edge, Node, Picture, remark};
+use super::model::{Edge, Node, Note, Picture, remark};
 
 /// The style of the whole, in the colours of the Mermaid drawing.
 const STYLE: &str = "    node [shape=box, style=\"rounded,filled\", fillcolor=\"#f2f0ff\", fontname=\"Helvetica\"];\n    \
@@ -46,8 +46,8 @@ fn draw_edge(picture: &Picture, edge: &Edge, text: &mut String) {
     let _ = writeln!(text, "    {from} -> {to}{style};");
 }
 
-fn with_notes(name: &str, notes: &[(&str, &str)]) -> String {
-    let lines: Vec<String> = notes.iter().map(|note| format!("\n{}", remark(*note))).collect();
+fn with_notes(name: &str, notes: &[Note]) -> String {
+    let lines: Vec<String> = notes.iter().map(|note| format!("\n{}", remark(note))).collect();
     format!("{name}{}", lines.concat())
 }
 

@@ -95,7 +95,8 @@ impl Pen<'_> {
             label = format!("<p>{label}</p>"); // else it would be read as Markdown
         }
         if !node.notes.is_empty() {
-            let notes: Vec<String> = node.notes.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+            let notes: Vec<String> =
+                node.notes.iter().map(|(key, value)| format!("{key} = {}", escape(value))).collect();
             label = format!("{label}<hr/><small><em>{}</em></small>", notes.join("\n"));
         }
         let id = id(&node.path);

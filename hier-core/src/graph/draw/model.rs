@@ -1,8 +1,12 @@
 //! The model of a drawing: a graph and the graphs inside it, as one list of nodes, edges and frames.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use hier_spec::{END, EdgeSpec, Goto, GraphSpec, NodeSpec, START, Source, Target};
+
+/// An option of a node, as `(key, value)`.
+pub(super) type Note = (&'static str, Cow<'static, str>);
 
 /// A node of the drawing.
 #[derive(Debug)]
@@ -14,7 +18,7 @@ pub(super) struct Node {
     /// The innermost frame around it.
     pub(super) frame: Option<usize>,
     /// Its options, as `(key, value)`.
-    pub(super) notes: Vec<(&'static str, &'static str)>,
+    pub(super) notes: Vec<Note>,
     /// Whether it runs a graph that is not opened.
     pub(super) closed: bool,
     kept: bool,
@@ -37,8 +41,8 @@ impl Node {
 }
 
 /// The label of a node option.
-pub(super) fn remark((key, value): (&str, &str)) -> String {
-    match key {
+pub(super) fn remark((key, value): &Note) -> String {
+    match *key {
         "defer" => "deferred".to_owned(),
         key => format!("{} {value}", key.trim_start_matches('_')),
     }
@@ -63,7 +67,7 @@ pub(super) struct Frame {
     /// The innermost frame around it.
     pub(super) parent: Option<usize>,
     /// The options of the node that runs the graph.
-    pub(super) notes: Vec<(&'static str, &'static str)>,
+    pub(super) notes: Vec<Note>,
 }
 
 /// A graph, ready to be drawn. A frame comes after the frames around it.
@@ -143,12 +147,7 @@ fn add_graph(picture: &mut Picture, spec: &GraphSpec, frame: Option<usize>, open
     (start, end)
 }
 
-fn add_node(
-    picture: &mut Picture,
-    name: &str,
-    frame: Option<usize>,
-    notes: Vec<(&'static str, &'static str)>,
-) -> usize {
+fn add_node(picture: &mut Picture, name: &str, frame: Option<usize>, notes: Vec<Note>) -> usize {
     let path = inside(picture, frame, name);
     picture.nodes.push(Node { name: name.to_owned(), path, frame, notes, closed: false, kept: true });
     picture.nodes.len() - 1
@@ -225,16 +224,20 @@ fn compact(mut picture: Picture) -> Picture {
     picture
 }
 
-fn notes(spec: &GraphSpec, index: usize, node: &NodeSpec) -> Vec<(&'static str, &'static str)> {
+fn notes(spec: &GraphSpec, index: usize, node: &NodeSpec) -> Vec<Note> {
     let mut notes = Vec::new();
     if node.defer {
-        notes.push(("defer", "True")); // as the reference writes it
+        notes.push(("defer", "True".into())); // as the reference writes it
     }
     match (spec.interrupt_before.contains(&index), spec.interrupt_after.contains(&index)) {
-        (true, true) => notes.push(("__interrupt", "before,after")),
-        (true, false) => notes.push(("__interrupt", "before")),
-        (false, true) => notes.push(("__interrupt", "after")),
+        (true, true) => notes.push(("__interrupt", "before,after".into())),
+        (true, false) => notes.push(("__interrupt", "before".into())),
+        (false, true) => notes.push(("__interrupt", "after".into())),
         (false, false) => {}
+    }
+    if !node.layers.is_empty() {
+        // A call goes through them from the first to the last.
+        notes.push(("layers", node.layers.join(", ").into()));
     }
     notes
 }

@@ -38,7 +38,7 @@ fn whole_name(node: &Node) -> String {
 }
 
 fn label(node: &Node, name: &str) -> String {
-    let notes: Vec<String> = node.notes.iter().map(|note| format!("\n{}", remark(*note))).collect();
+    let notes: Vec<String> = node.notes.iter().map(|note| format!("\n{}", folded(&remark(note), WIDTH))).collect();
     format!("{}{}", folded(name, WIDTH), notes.concat())
 }
 
@@ -91,7 +91,7 @@ fn write(picture: &Picture, name: &str, labels: &[String], plane: &Plane, frames
     for (frame, area) in picture.frames.iter().zip(frames) {
         open(&mut svg, "frame", &frame.path);
         rect(&mut svg, *area, FRAME, 6., title(&frame.name));
-        let notes: Vec<String> = frame.notes.iter().map(|note| format!(", {}", remark(*note))).collect();
+        let notes: Vec<String> = frame.notes.iter().map(|note| format!(", {}", remark(note))).collect();
         // There is room for one line.
         let name = folded(&frame.name, WIDTH);
         let name = format!("{}{}", name.lines().next().unwrap_or_default(), notes.concat());

@@ -184,3 +184,56 @@ async fn two_writers_of_a_plain_channel_are_refused() {
     let error = written([Writer(|| Filing::update().iteration_number(9))]).await.unwrap_err().to_string();
     assert!(error.contains("the agent itself both write `iteration_number`"), "{error}");
 }
+
+/// A layer whose name is that of its type.
+struct Tone;
+
+impl Tone {
+    fn friendly() -> Self {
+        Self
+    }
+}
+
+impl<S: Values, C: Send + Sync + 'static> Layer<S, C> for Tone {}
+
+graph! {
+    Drawn<Filing> = Agent {
+        tools: [rate],
+        layers: [Limit { model_calls: 5 }, Inherited(Retry { attempts: 2 }), Redact(Emails).mark("…"), Tone::friendly(), Tone],
+    }
+}
+
+graph! {
+    Around<Filing> = ReactGraph { subagents: [Drawn {}], layers: [Limit { tokens: 9 }] }
+}
+
+/// What is drawn of the declaration is what is there at run time, whether the macro or a builder made it.
+#[test]
+fn drawings_name_the_layers_in_their_order() {
+    let names = ["Limit", "Inherited(Retry)", "Redact", "Tone", "Tone"];
+    assert_eq!(Drawn::compile().layers(), names);
+    let built = AgentBuilder::<Filing>::new("drawn").tool(rate::TOOL);
+    let built =
+        built.layer(Limit::new().model_calls(5)).layer(Inherited::new(Retry::default())).layer(Redact::new(Emails));
+    let built = built.layer(Tone).layer(Tone).compile().unwrap();
+    assert_eq!((Drawn::mermaid(), Drawn::dot(), Drawn::svg()), (built.mermaid(), built.dot(), built.svg()));
+
+    let list = "Limit, Inherited(Retry), Redact, Tone, Tone";
+    let label = |node: &str| {
+        format!(
+            "\t{node}({node}<hr/><small><em>layers = {}</em></small>)\n",
+            list.replace('(', "#40;").replace(')', "#41;")
+        )
+    };
+    let mermaid = Drawn::mermaid();
+    assert!(mermaid.contains(&label("model")) && mermaid.contains(&label("tools")), "{mermaid}");
+    let dot = Drawn::dot();
+    assert!(dot.contains(&format!(r#""model" [label="model\nlayers {list}"]"#)), "{dot}");
+    let svg = Drawn::svg();
+    assert!(svg.contains("layers Limit,") && svg.contains("Inherited(Retry),"), "{svg}");
+
+    let around = Around::mermaid();
+    assert!(around.contains("(reasoning<hr/><small><em>layers = Limit</em></small>)"), "{around}");
+    assert!(around.contains("layers = Limit, Inherited#40;Retry#41;"), "{around}");
+    assert_eq!(around.matches("layers = ").count(), 4, "two nodes of each agent make calls: {around}");
+}

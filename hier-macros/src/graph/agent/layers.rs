@@ -2,6 +2,7 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Expr, Path, PathArguments};
 
@@ -16,6 +17,36 @@ pub(super) fn span(layer: &Layer) -> Span {
         }
         Layer::Method(receiver, _) => span(receiver),
         Layer::Given(expression) => expression.span(),
+    }
+}
+
+/// The name for drawings: that of its type, as far as the text tells it.
+pub(super) fn name(layer: &Layer) -> String {
+    match layer {
+        Layer::Fields(path, _) | Layer::Literal(path, _) | Layer::Made(path, ..) => type_of(path),
+        Layer::Wrapper(path, inner) => format!("{}({})", type_of(path), name(inner)),
+        Layer::Method(receiver, _) => name(receiver),
+        Layer::Given(expression) => made_by(expression).map_or_else(|| "a layer".to_owned(), type_of),
+    }
+}
+
+/// The type that a path names, or of which it names something: of `Tone::new` it is `Tone`. Of what is no type's, its own name.
+fn type_of(path: &Path) -> String {
+    let names: Vec<String> = path.segments.iter().map(|segment| segment.ident.unraw().to_string()).collect();
+    let is_type =
+        |name: &&String| name.chars().next().is_some_and(char::is_uppercase) && name.chars().any(char::is_lowercase);
+    names.iter().rfind(is_type).or(names.last()).cloned().unwrap_or_default()
+}
+
+/// The path that an expression begins with.
+fn made_by(expression: &Expr) -> Option<&Path> {
+    match expression {
+        Expr::Path(path) => Some(&path.path),
+        Expr::Struct(literal) => Some(&literal.path),
+        Expr::Call(call) => made_by(&call.func),
+        Expr::MethodCall(call) => made_by(&call.receiver),
+        Expr::Paren(inner) => made_by(&inner.expr),
+        _ => None,
     }
 }
 

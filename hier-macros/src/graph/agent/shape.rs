@@ -6,6 +6,7 @@ use quote::ToTokens;
 use syn::ext::IdentExt;
 
 use super::ast::{Agent, Attachment};
+use super::layers;
 use crate::graph::text::snake_case;
 
 /// The graph with its nodes and edges. The names of its members are guesses, which the code replaces: only the compiler
@@ -17,7 +18,8 @@ pub(in super::super) fn shape(agent: &Agent) -> GraphSpec {
         members.iter().map(node).collect()
     };
     let (subagents, front, back) = (nodes(&agent.subagents), nodes(&agent.front), nodes(&agent.back));
-    AgentShape { kind: agent.kind, subagents, front, back }.spec()
+    let layers = agent.layers.iter().map(|layer| layers::name(layer).into()).collect();
+    AgentShape { kind: agent.kind, subagents, front, back, layers }.spec()
 }
 
 /// The graph's name as far as it can be told from its path; with a number, if it stands here before.

@@ -70,6 +70,10 @@ fn agent_node(model: &Model, asking: &agent::ast::Agent, index: usize, spec: &No
         return if known { agent::expand::node(asking, number, name) } else { quote!(__hier::NodeSpec::new(#name)) };
     }
     let goto = goto(spec);
+    if !spec.layers.is_empty() {
+        let layers = spec.layers.iter().map(|layer| &**layer);
+        return quote!(__hier::NodeSpec::layered(#name, #goto, const { &[#(__hier::Text::Borrowed(#layers)),*] }));
+    }
     quote! {
         __hier::NodeSpec::declared(#name, false, #goto, const { &[] }, ::core::option::Option::None)
     }

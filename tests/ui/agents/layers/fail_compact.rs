@@ -1,0 +1,17 @@
+//! One layer says which part of the conversation is sent, and how is said with its fields.
+
+use hier_core::prelude::*;
+
+graph! {
+    Support<BaseState> = Agent {
+        layers: [Compact { at: 0.8 }, Limit { model_calls: 50 }, Compact { at: 0.5 }],
+    }
+}
+
+graph! {
+    Forms<BaseState> = Agent {
+        layers: [Compact(0.8), Compact { at: 0.8, at: 0.9 }, SummarizationMiddleware(4000)],
+    }
+}
+
+fn main() {}

@@ -1,0 +1,11 @@
+use hier_core::prelude::*;
+
+graph! {
+    Support<BaseState> = Agent {
+        layers: [Inherited(Compact { at: 0.5 }), Limit { model_calls: 50 }, Compact],
+    }
+}
+
+fn main() {
+    assert_eq!(Support::compile().layers(), ["Inherited(Compact)", "Limit", "Compact"]);
+}

@@ -1,0 +1,20 @@
+//! A builder takes tools, not functions: of one with `#[tool]` its `TOOL`.
+
+use hier_core::agent::AgentBuilder;
+use hier_core::prelude::*;
+
+/// Looks something up.
+#[tool]
+async fn lookup(word: String) -> String {
+    word
+}
+
+/// Has no `#[tool]`.
+async fn forgotten(word: String) -> String {
+    word
+}
+
+fn main() {
+    let _ = AgentBuilder::<BaseState>::new("support").tool(lookup);
+    let _ = AgentBuilder::<BaseState>::new("support").tool(forgotten);
+}
