@@ -117,3 +117,30 @@ async fn a_file_without_mailboxes_gets_them() {
     saver.commit_also(&lease, Vec::new(), taken).await.expect("the lease of before is good");
     assert_eq!(saver.mail("t").await.expect("it can be read"), Vec::new());
 }
+
+/// A worker's commit is stored in two parts, the second with the run's end. If the first is refused, nothing is stored.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_follows_a_refused_part_of_a_commit_is_not_stored() {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use hier_core::checkpoint::{Record, SaverError};
+    use hier_core::runs::{Keeps, NewRun, Request, RunClaim, RunEnd, RunLog, RunStatus, RunStore};
+
+    let store = Arc::new(Sqlite::in_memory().await.expect("a store"));
+    store.create_run(NewRun::new("t", "desk", Request::default()).create_thread()).await.expect("a run");
+    let claim = RunClaim::new("desk 1", Duration::from_mins(1), ["desk".to_owned()]);
+    let claimed = store.claim_run(claim).await.expect("a store").expect("the run");
+    let log = RunLog::new(store.clone(), claimed.lease.clone(), Some(claimed.run.id), Keeps::AsTheyCome);
+    // A graph inside builds on what is not there; the last checkpoint of the root does not.
+    let (gone, _) = kit::next(None, &[(0, false, b"gone".to_vec())], 2);
+    let (_, mut inside) = kit::next(Some(&gone), &[(1, false, b"value".to_vec())], 2);
+    if let Record::Checkpoint { namespace, .. } = &mut inside {
+        *namespace = "inside".into();
+    }
+    let (_, last) = kit::next(None, &[(0, false, b"value".to_vec())], 1);
+    let refused = log.commit(&claimed.lease, vec![inside, last]).await.expect_err("it builds on what is gone");
+    assert!(matches!(refused, SaverError::Gone { .. }), "{refused:?}");
+    log.settle(None, Some(RunEnd::new(claimed.run.id, RunStatus::Error))).await.expect("its end");
+    assert_eq!(store.get("t", "", None).await.expect("a store"), None);
+}

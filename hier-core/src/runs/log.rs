@@ -231,7 +231,12 @@ impl Checkpointer for RunLog {
         let mut now = std::mem::replace(&mut *held, waiting);
         now.append(&mut records);
         let settlement = Settlement { records: now, events: self.take(false), ..Settlement::default() };
-        self.store.record(&self.lease, settlement).await.map(|_| ()).map_err(saver_error)
+        let stored = self.store.record(&self.lease, settlement).await.map(|_| ()).map_err(saver_error);
+        if stored.is_err() {
+            // What follows a part that was refused is not stored with the run's end either.
+            held.clear();
+        }
+        stored
     }
 
     /// What is changed beside the records is not held back, and neither are these: they follow what is.
