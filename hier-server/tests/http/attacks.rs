@@ -303,3 +303,52 @@ async fn whatever_a_second_run_does_and_whoever_deletes_nothing_is_stuck() {
     assert_eq!(desk.post(&runs, slow("enqueue")).await.0, 404);
     desk.stop().await;
 }
+
+#[tokio::test]
+async fn commands_and_other_faces_break_nothing_either() {
+    const RUN: &[&str] =
+        &["assistant_id", "input", "config", "metadata", "multitaskStrategy", "command", "stream_mode"];
+    let (_folder, desk, [thread, ..]) = filed().await;
+    let run = json!({ "assistant_id": "two", "input": { "n": 1 } });
+    let answer = json!({ "interrupt_id": "x", "namespace": [], "response": 1 });
+    let commands = [
+        ("run.start", run, RUN),
+        ("input.respond", answer, &["interrupt_id", "namespace", "response", "responses", "update", "goto", "config"]),
+        ("input.inject", json!({ "message": {} }), &["message", "namespace"]),
+        ("state.get", json!({}), &["namespace"]),
+        ("state.listCheckpoints", json!({}), &["namespace", "limit", "before"]),
+        ("state.fork", json!({ "checkpoint_id": NOBODY }), &["checkpoint_id", "input", "config"]),
+        ("agent.getTree", json!({}), &["run_id"]),
+        ("subscription.subscribe", json!({ "channels": ["values"] }), &["channels", "namespaces", "depth", "since"]),
+    ];
+    let mut wrong = Vec::new();
+    for (method, params, fields) in commands {
+        for (field, value) in fields.iter().flat_map(|field| values().into_iter().map(move |value| (field, value))) {
+            let mut params = params.clone();
+            params[*field] = value.clone();
+            let command = json!({ "id": 1, "method": method, "params": params });
+            let (status, told) = desk.post(&format!("/threads/{thread}/commands"), command).await;
+            let is_answer = told["type"] == "success" || (told["type"] == "error" && told["message"].is_string());
+            if status != 200 || !is_answer || told["message"].as_str().is_some_and(|text| text.starts_with("500")) {
+                wrong.push(format!("{method} `{field}`: {value}: {status} {told}"));
+            }
+        }
+    }
+    let agui = json!({
+        "threadId": "t", "runId": "r", "messages": [], "state": {}, "tools": [], "context": [], "forwardedProps": {},
+    });
+    let fields = ["threadId", "runId", "messages", "state", "tools", "context", "forwardedProps", "resume"];
+    for (field, value) in fields.iter().flat_map(|field| values().into_iter().map(move |value| (field, value))) {
+        let mut body = agui.clone();
+        // Each is a thread of its own: a run of another that goes on would be in the way.
+        body["threadId"] = json!(format!("{field} {value}"));
+        body[*field] = value.clone();
+        let (status, text) = refusal(&desk, Method::POST, "/agui/two", &body).await;
+        if !(status == 200 || (400..500).contains(&status) && !text.is_empty()) {
+            wrong.push(format!("agui `{field}`: {value}: {status} {text}"));
+        }
+    }
+    assert_eq!(desk.get("/ok").await.0, 200);
+    desk.stop().await;
+    assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
+}
