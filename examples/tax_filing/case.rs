@@ -22,8 +22,10 @@ type Case = CompiledGraph<TaxCase, Desk>;
 /// Runs a case to its end, from where it is.
 pub(crate) async fn run(case: Case, config: Config, desk: Desk, durable: bool, view: &mut View) -> Result<End> {
     let open = if durable { Some(case.state(config.clone()).await?) } else { None };
+    // Tasks that are done and only have to be applied, as after a kill, are no end.
+    let is_open = open.as_ref().is_some_and(|open| !open.next.is_empty() || !open.tasks.is_empty());
     if let Some(open) = &open {
-        if let (Some(filing), true) = (&open.values.artifact.filing, open.next.is_empty()) {
+        if let (Some(filing), false) = (&open.values.artifact.filing, is_open) {
             return Ok(End::Filed(filing.clone()));
         }
         view.expect(open.values.artifact.positions());
@@ -31,8 +33,7 @@ pub(crate) async fn run(case: Case, config: Config, desk: Desk, durable: bool, v
     }
     let modes: &[StreamMode] = if view.is_shown() { &[StreamMode::Updates] } else { &[] };
     let config = config.stream_subgraphs(true);
-    let is_begun = open.is_some_and(|open| !open.next.is_empty());
-    let mut events = if is_begun {
+    let mut events = if is_open {
         case.stream((), config, desk, modes.iter().copied())
     } else {
         case.stream(TaxCase::update(), config, desk, modes.iter().copied())
