@@ -8,8 +8,8 @@ mod choices;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use choices::{Seen, Set, bit, hold};
-use hier_spec::{ArmTarget, EdgeSpec, Goto, GraphSpec, Source, Target};
+use choices::{Seen, Set, bit, choices, hold};
+use hier_spec::{ArmTarget, EdgeSpec, GraphSpec, Source, Target};
 
 /// Where a run stands between two steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -101,34 +101,6 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// What a source may choose: for each of its routes, and its command, the ways of which it takes one.
-    fn choices(&self, from: Source) -> Vec<Vec<Vec<ArmTarget>>> {
-        let mut choices = Vec::new();
-        for edge in self.spec.edges.iter() {
-            if let EdgeSpec::Route { from: other, arms, .. } = edge
-                && *other == from
-            {
-                let mut ways: Vec<Vec<ArmTarget>> = arms.iter().map(|arm| arm.to.to_vec()).collect();
-                // There may be nothing to send.
-                if ways.iter().flatten().all(|to| matches!(to, ArmTarget::Send(_))) {
-                    ways.push(Vec::new());
-                }
-                choices.push(ways);
-            }
-        }
-        if let Source::Node(node) = from
-            && let Goto::Only(targets) = &self.spec.nodes[node].goto
-            && let Some(to) = targets.first()
-        {
-            let mut ways = vec![Vec::new(), vec![ArmTarget::Go(*to)]];
-            if let Target::Node(node) = to {
-                ways.push(vec![ArmTarget::Send(*node)]);
-            }
-            choices.push(ways);
-        }
-        choices
-    }
-
     /// Every stand after a step of these sources. None if they are too many.
     fn after(
         &self,
@@ -146,7 +118,7 @@ impl<'a> Model<'a> {
             self.follow(&mut base, *source, fired);
         }
         let mut stands = BTreeSet::from([base]);
-        for ways in ran.iter().flat_map(|source| self.choices(*source)) {
+        for ways in ran.iter().flat_map(|source| choices(self.spec, *source)) {
             let mut next = BTreeSet::new();
             for stand in &stands {
                 for way in &ways {

@@ -84,6 +84,37 @@ pub(crate) fn graph(random: &mut Numbers) -> GraphSpec {
     }
 }
 
+/// Where a source goes on, if it chooses so.
+pub(crate) type Way = Vec<ArmTarget>;
+
+/// What a source may choose: for each of its routes, and its command, the ways of which it takes one.
+pub(crate) fn choices(spec: &GraphSpec, from: Source) -> Vec<Vec<Way>> {
+    let mut choices = Vec::new();
+    for edge in spec.edges.iter() {
+        if let EdgeSpec::Route { from: other, arms, .. } = edge
+            && *other == from
+        {
+            let mut ways: Vec<Way> = arms.iter().map(|arm| arm.to.to_vec()).collect();
+            // There may be nothing to send.
+            if ways.iter().flatten().all(|to| matches!(to, ArmTarget::Send(_))) {
+                ways.push(Vec::new());
+            }
+            choices.push(ways);
+        }
+    }
+    if let Source::Node(node) = from
+        && let Goto::Only(targets) = &spec.nodes[node].goto
+        && let Some(to) = targets.first()
+    {
+        let mut ways = vec![Vec::new(), vec![ArmTarget::Go(*to)]];
+        if let Target::Node(node) = to {
+            ways.push(vec![ArmTarget::Send(*node)]);
+        }
+        choices.push(ways);
+    }
+    choices
+}
+
 /// A set of nodes, one bit each.
 pub(crate) type Set = u8;
 

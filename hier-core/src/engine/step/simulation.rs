@@ -10,8 +10,8 @@ mod choices;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use choices::{Seen, Set, bit, hold};
-use hier_spec::{ArmTarget, EdgeSpec, Goto, GraphSpec, Source, Target};
+use choices::{Seen, Set, Way, bit, choices, hold};
+use hier_spec::{ArmTarget, EdgeSpec, GraphSpec, Source, Target};
 
 use super::tests::{Graph, program};
 use super::{Applied, Position};
@@ -23,9 +23,6 @@ use crate::state::{DynState, Writes};
 const MOST: usize = 400;
 /// Nor more ways on from one place.
 const WAYS: usize = 300;
-
-/// What a task chooses: where it goes, and where it sends two items each.
-type Way = Vec<ArmTarget>;
 
 /// A graph that is explored: what is stored of a position is where a run stands.
 struct Explored<'a> {
@@ -40,38 +37,10 @@ impl<'a> Explored<'a> {
         Self { spec, graph }
     }
 
-    /// The ways of which a source takes one, for each of its routes and its command.
-    fn choices(&self, from: Source) -> Vec<Vec<Way>> {
-        let routes = self.spec.edges.iter().filter_map(|edge| match edge {
-            EdgeSpec::Route { from: other, arms, .. } if *other == from => Some(arms),
-            _ => None,
-        });
-        let mut choices: Vec<Vec<Way>> = Vec::new();
-        for arms in routes {
-            let mut ways: Vec<Way> = arms.iter().map(|arm| arm.to.to_vec()).collect();
-            // There may be nothing to send.
-            if ways.iter().flatten().all(|to| matches!(to, ArmTarget::Send(_))) {
-                ways.push(Vec::new());
-            }
-            choices.push(ways);
-        }
-        if let Source::Node(node) = from
-            && let Goto::Only(targets) = &self.spec.nodes[node].goto
-            && let Some(to) = targets.first()
-        {
-            let mut ways = vec![Vec::new(), vec![ArmTarget::Go(*to)]];
-            if let Target::Node(node) = to {
-                ways.push(vec![ArmTarget::Send(*node)]);
-            }
-            choices.push(ways);
-        }
-        choices
-    }
-
     /// Everything that a source can choose. None if that is too much.
     fn ways(&self, from: Source) -> Option<BTreeSet<Way>> {
         let mut all = BTreeSet::from([Way::new()]);
-        for ways in self.choices(from) {
+        for ways in choices(self.spec, from) {
             all = all.iter().flat_map(|before| ways.iter().map(|way| [before.as_slice(), way].concat())).collect();
             if all.len() > WAYS {
                 return None;
@@ -80,7 +49,7 @@ impl<'a> Explored<'a> {
         Some(all)
     }
 
-    /// What a task did that chose this way.
+    /// What a task did that chose this way. What it sends, it sends twice: each item may go another way.
     fn done(&self, from: Source, pushed: bool, way: &Way) -> Applied<DynState> {
         let plan = &self.graph.plan;
         let mut destinations = Destinations::default();
