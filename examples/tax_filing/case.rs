@@ -22,8 +22,7 @@ type Case = CompiledGraph<TaxCase, Desk>;
 /// Runs a case to its end, from where it is.
 pub(crate) async fn run(case: Case, config: Config, desk: Desk, durable: bool, view: &mut View) -> Result<End> {
     let open = if durable { Some(case.state(config.clone()).await?) } else { None };
-    // Tasks that are done and only have to be applied, as after a kill, are no end.
-    let is_open = open.as_ref().is_some_and(|open| !open.next.is_empty() || !open.tasks.is_empty());
+    let is_open = open.as_ref().is_some_and(|open| !open.is_finished());
     if let Some(open) = &open {
         if let (Some(filing), false) = (&open.values.artifact.filing, is_open) {
             return Ok(End::Filed(filing.clone()));

@@ -6,7 +6,11 @@ use std::time::Duration;
 use hier_core::CancellationToken;
 use hier_core::checkpoint::{Checkpointer, Letter, codec};
 use hier_core::prelude::*;
-use hier_core::runs::{MemoryRuns, NewRun, Request, RunQuery, RunStatus, RunStore};
+use hier_core::graph::{DynGraph, DynInput, DynRun};
+use hier_core::runs::{
+    Cancel, Keeps, MemoryRuns, NewRun, Request, Run as RunRow, RunClaim, RunLog, RunQuery, RunStatus, RunStore,
+    ThreadStatus,
+};
 use hier_core::worker::Worker;
 use serde_json::json;
 use uuid::Uuid;
@@ -98,6 +102,61 @@ async fn threads_that_cannot_go_on_do_not_keep_the_others_waiting() {
     tokio::time::timeout(Duration::from_mins(1), woken)
         .await
         .expect("the thread for which the signal has come goes on");
+    stop.cancel();
+    working.await.expect("it stops");
+}
+
+/// The run, once it has ended.
+async fn ended(store: &MemoryRuns, run: Uuid) -> RunRow {
+    let mut changes = store.bell().thread("t");
+    loop {
+        let row = store.run(run).await.expect("the store").expect("the run");
+        if !row.status.is_live() {
+            return row;
+        }
+        let _ = tokio::time::timeout(Duration::from_millis(50), changes.rung()).await;
+    }
+}
+
+async fn left() -> PairUpdate {
+    Pair::update().left(true)
+}
+
+async fn right() -> PairUpdate {
+    Pair::update().right(true)
+}
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Pair {
+    left: bool,
+    right: bool,
+}
+
+graph! { Both<Pair> = Graph { nodes: [left, right], edges: [START >> left >> END, START >> right >> END] } }
+
+/// A worker dies when all tasks of a step are done and none is applied, so that nothing is to run next; then the run is cancelled. The
+/// thread was told to be idle, though it has not come to its end.
+#[tokio::test]
+async fn a_thread_whose_tasks_are_done_and_not_applied_is_not_idle() {
+    let store = Arc::new(MemoryRuns::new());
+    let both = Both::compile().erase(|_| Ok(()));
+    let run = store.create_run(NewRun::new("t", "both", Request::default()).create_thread()).await.expect("a run").id;
+    let claim = RunClaim::new("one that dies", Duration::from_millis(100), ["both"]);
+    let claimed = store.claim_run(claim).await.expect("the store").expect("the run");
+    let mut dying = DynRun::new(DynInput::New(json!({})), Config::thread("t").durability(Durability::Sync));
+    // What may be the last checkpoint waits in the log, which is never settled.
+    dying.saver = Some(Arc::new(RunLog::new(store.clone(), claimed.lease, Some(run), Keeps::WithCommits)));
+    assert!(both.run(dying).await.expect("it runs").is_finished());
+    let open = both.state(store.clone(), Config::thread("t")).await.expect("the state");
+    assert_eq!((open.next.len(), open.tasks.len(), open.is_finished()), (0, 2, false));
+
+    store.cancel_runs("t", &[run], Cancel::Interrupt).await.expect("the store");
+    let stop = CancellationToken::new();
+    let worker = Worker::new(store.clone()).graph("both", both).poll(Duration::from_millis(10));
+    let working = tokio::spawn(worker.run_until(stop.clone()));
+    assert_eq!(ended(&store, run).await.status, RunStatus::Interrupted);
+    let thread = store.thread("t").await.expect("the store").expect("the thread");
+    assert_eq!((thread.status, thread.values), (ThreadStatus::Interrupted, Some(json!({ "left": true, "right": true }))));
     stop.cancel();
     working.await.expect("it stops");
 }

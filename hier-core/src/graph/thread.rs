@@ -36,7 +36,7 @@ where
     /// let review = Review::compile().checkpointer(MemorySaver::default());
     /// review.invoke(Filing::update().accepted(true), Config::thread("case-17"), ()).await?;
     /// let state = review.state(Config::thread("case-17")).await?;
-    /// assert!(state.values.accepted && state.next.is_empty());
+    /// assert!(state.values.accepted && state.is_finished());
     /// # Ok(())
     /// # }
     /// ```

@@ -85,7 +85,7 @@ fn question_json(question: &Question) -> Value {
 async fn left(shared: &Shared, run: &Run, status: ThreadStatus, error: Option<Failure>) -> ThreadIndex {
     let mut index = match snapshot(shared, run, Config::thread(&run.thread)).await {
         Some(snapshot) => {
-            let waits = status == ThreadStatus::Idle && !snapshot.next.is_empty();
+            let waits = status == ThreadStatus::Idle && !snapshot.is_finished();
             let mut index = ThreadIndex::new(if waits { ThreadStatus::Interrupted } else { status });
             index.interrupts = interrupts(&snapshot.questions);
             index.values = snapshot.checkpoint.map(|_| snapshot.values);
@@ -106,7 +106,7 @@ async fn before(shared: &Shared, run: &Run) -> ThreadIndex {
     if let Some(earlier) = listed.iter().find(|listed| !is_own(&listed.checkpoint.metadata)) {
         let config = Config::thread(&run.thread).checkpoint(earlier.checkpoint.id);
         if let Some(snapshot) = snapshot(shared, run, config).await {
-            let waits = !snapshot.next.is_empty();
+            let waits = !snapshot.is_finished();
             index = ThreadIndex::new(if waits { ThreadStatus::Interrupted } else { ThreadStatus::Idle });
             index.interrupts = interrupts(&snapshot.questions);
             index.values = Some(snapshot.values);

@@ -1,9 +1,10 @@
 //! Reading threads: live and as a record, and their history with its filters.
 
-use hier_core::checkpoint::{ListQuery, Source};
+use hier_core::checkpoint::{ListQuery, MemorySaver, Source};
 use hier_core::prelude::*;
 use serde_json::json;
 
+use super::faulty::Faulty;
 use super::kit::*;
 
 #[tokio::test]
@@ -61,6 +62,36 @@ async fn a_snapshot_says_all_of_its_checkpoint() {
     assert_eq!(at.config.checkpoint_id(), at.checkpoint);
     let same = bench.graph.state(at.config.clone()).await.unwrap();
     assert_eq!((same.checkpoint, same.values.to_value()), (at.checkpoint, at.values.to_value()));
+}
+
+/// After a kill all tasks of a step may be done that only have to be applied: nothing is to run, and it is no end.
+#[tokio::test]
+async fn a_step_that_is_done_and_not_applied_is_no_end() {
+    let pair = || {
+        let mut graph = marks(&["a", "b"]);
+        graph.edge(START, "a").edge(START, "b");
+        graph
+    };
+    // The last commit that comes through is that of what the two have written.
+    let mut commits = 0;
+    let bench = loop {
+        commits += 1;
+        let memory = MemorySaver::new();
+        let mut dying = Bench::on(pair(), Faulty::new(&memory, commits));
+        dying.config = dying.config.durability(Durability::Sync);
+        dying.start(json!({ "x": 0 })).await.expect_err("the process dies");
+        let bench = Bench::on(pair(), memory);
+        if bench.state().await.tasks.iter().filter(|task| task.result.is_some()).count() == 2 {
+            break bench;
+        }
+    };
+    let open = bench.state().await;
+    assert_eq!((open.next.len(), open.tasks.len(), open.is_finished()), (0, 2, false));
+    assert!(bench.history().await.iter().all(|record| !record.is_finished()));
+    assert_eq!(log(bench.go_on().await.unwrap()), json!(["a", "b"]));
+    assert!(bench.tally.all() == json!({}) && bench.state().await.is_finished());
+    let unknown = bench.graph.state(Config::thread("unknown")).await.unwrap();
+    assert!(unknown.is_finished());
 }
 
 /// The live view of Sends: those that are left.

@@ -281,7 +281,7 @@ async fn changed(
     let bad = |error: RunError| fault::graph(&error);
     let at = served.graph.update_state(saver.clone(), config, supersteps).await.map_err(bad)?;
     let snapshot = served.graph.state(saver, Config::thread(thread)).await.map_err(bad)?;
-    let waits = !snapshot.next.is_empty();
+    let waits = !snapshot.is_finished();
     let mut index = ThreadIndex::new(if waits { ThreadStatus::Interrupted } else { ThreadStatus::Idle });
     index.values = Some(snapshot.values.clone());
     index.interrupts = hier_core::graph::interrupts(&snapshot.questions);

@@ -162,8 +162,7 @@ fn run() {
         loop {
             let now = graph.state(config.clone()).await.expect("the thread can be read");
             let turns = now.values.base.messages.iter().filter(|message| message.text().starts_with("turn ")).count();
-            // Tasks that are done and only have to be applied are no end.
-            let out = match (now.next.is_empty() && now.tasks.is_empty(), turns) {
+            let out = match (now.is_finished(), turns) {
                 (false, _) => graph.invoke((), config.clone(), site.clone()).await,
                 (true, TURNS) => break,
                 (true, turns) => {

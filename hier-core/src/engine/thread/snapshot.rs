@@ -28,7 +28,8 @@ pub struct StateSnapshot<S: Values> {
     /// The state.
     pub values: S,
     /// The nodes that run next, one entry a task. Empty if the thread has nothing left to do; in the live view also if all
-    /// tasks of the open step are done and only have to be applied (then [`tasks`](Self::tasks) has them).
+    /// tasks of the open step are done and only have to be applied (then [`tasks`](Self::tasks) has them): whether the thread
+    /// is at its end is told by [`is_finished`](Self::is_finished).
     pub next: Vec<String>,
     /// Addresses this checkpoint; the thread as such if nothing is stored.
     pub config: Config,
@@ -48,6 +49,17 @@ pub struct StateSnapshot<S: Values> {
     pub tasks: Vec<TaskSnapshot<S>>,
     /// What is asked: in the live view what is open, in a record what was asked last.
     pub questions: Vec<Question>,
+}
+
+impl<S: Values> StateSnapshot<S> {
+    /// Whether nothing is left to do: no node runs next, and no task of the open step has to be applied. So it is for a thread
+    /// of which nothing is stored.
+    ///
+    /// An empty [`next`](Self::next) alone does not say it: a process that is killed after all tasks of a step leaves
+    /// them done and not applied, and a run with `()` goes on with them.
+    pub fn is_finished(&self) -> bool {
+        self.next.is_empty() && self.tasks.is_empty()
+    }
 }
 
 /// A task of an open step.

@@ -232,7 +232,7 @@ impl DynUpdates {
 pub struct DynSnapshot {
     /// The channels that have a value, by name.
     pub values: Value,
-    /// The nodes that run next.
+    /// The nodes that run next. Whether anything is left to do is told by [`is_finished`](Self::is_finished).
     pub next: Vec<String>,
     /// Addresses this checkpoint.
     pub config: Config,
@@ -252,6 +252,13 @@ pub struct DynSnapshot {
     pub tasks: Vec<DynTask>,
     /// What is asked.
     pub questions: Vec<Question>,
+}
+
+impl DynSnapshot {
+    /// Whether nothing is left to do, as [`StateSnapshot::is_finished`](crate::StateSnapshot::is_finished) says.
+    pub fn is_finished(&self) -> bool {
+        self.next.is_empty() && self.tasks.is_empty()
+    }
 }
 
 /// A task of an open step.
