@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use hier_core::CancellationToken;
 use hier_core::checkpoint::{Checkpointer, Letter, codec};
-use hier_core::prelude::*;
 use hier_core::graph::{DynGraph, DynInput, DynRun};
+use hier_core::prelude::*;
 use hier_core::runs::{
     Cancel, Keeps, MemoryRuns, NewRun, Request, Run as RunRow, RunClaim, RunLog, RunQuery, RunStatus, RunStore,
     ThreadStatus,
@@ -156,7 +156,10 @@ async fn a_thread_whose_tasks_are_done_and_not_applied_is_not_idle() {
     let working = tokio::spawn(worker.run_until(stop.clone()));
     assert_eq!(ended(&store, run).await.status, RunStatus::Interrupted);
     let thread = store.thread("t").await.expect("the store").expect("the thread");
-    assert_eq!((thread.status, thread.values), (ThreadStatus::Interrupted, Some(json!({ "left": true, "right": true }))));
+    assert_eq!(
+        (thread.status, thread.values),
+        (ThreadStatus::Interrupted, Some(json!({ "left": true, "right": true })))
+    );
     stop.cancel();
     working.await.expect("it stops");
 }
