@@ -4,6 +4,7 @@
 //! What the saver noted is what the piece did; with it the next piece goes on, on whatever machine. [`dump`], [`load`] and [`apart`]
 //! bring a [`MemorySaver`] from one to the other.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -104,6 +105,9 @@ pub struct Shot {
     pub checkpoint: Option<Uuid>,
     /// The checkpoint that it follows.
     pub parent: Option<Uuid>,
+    /// In which step of each graph around it the checkpoint was made.
+    #[serde(default)]
+    pub parents: BTreeMap<String, Uuid>,
     /// The superstep.
     pub step: i64,
     /// What made the checkpoint.
@@ -150,6 +154,7 @@ impl From<DynSnapshot> for Shot {
             namespace: snapshot.config.namespace,
             checkpoint: snapshot.checkpoint,
             parent: snapshot.parent,
+            parents: snapshot.parents,
             step: snapshot.step,
             source: snapshot.source,
             metadata: snapshot.metadata,
@@ -183,6 +188,7 @@ impl Shot {
             config: at(self.namespace, self.checkpoint),
             checkpoint: self.checkpoint,
             parent: self.parent,
+            parents: self.parents,
             step: self.step,
             source: self.source,
             metadata: self.metadata,

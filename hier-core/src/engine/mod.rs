@@ -42,3 +42,4 @@ pub(crate) use stream::event::state_json;
 pub(crate) use stream::ring::Ring;
 pub(crate) use thread::revise::{check_updates, revise};
 pub(crate) use thread::snapshot::{history, snapshot};
+pub(crate) use thread::untyped::{addressed, update_at};

@@ -266,9 +266,7 @@ impl Checkpointer for RunLog {
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
         if self.run.is_none() {
             let held = self.gate.lock().await;
-            if overlay::is_readable(&held)
-                && let Some(found) = overlay::get(&*self.as_saver(), &held, thread, namespace, id).await?
-            {
+            if let Some(found) = overlay::get(&*self.as_saver(), &held, thread, namespace, id).await? {
                 return Ok(found);
             }
         }
@@ -279,9 +277,7 @@ impl Checkpointer for RunLog {
     async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
         if self.run.is_none() {
             let held = self.gate.lock().await;
-            if overlay::is_readable(&held) {
-                return overlay::list(&*self.as_saver(), &held, &self.lease.thread, query).await;
-            }
+            return overlay::list(&*self.as_saver(), &held, &self.lease.thread, query).await;
         }
         self.store_held().await?;
         self.store.list(query).await

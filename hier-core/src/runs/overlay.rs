@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::checkpoint::{Chain, Checkpoint, Checkpointer, ListQuery, Listed, Piece, Record, Saved, SaverError};
+use crate::checkpoint::{
+    Chain, Checkpoint, Checkpointer, ListQuery, Listed, PendingWrite, Piece, Record, Saved, SaverError, TaskWrites,
+};
 
 /// The latest checkpoint of a namespace among these records, or the one with this id.
 fn find<'a>(held: &'a [Record], namespace: &str, id: Option<Uuid>) -> Option<(&'a Checkpoint, &'a [Piece])> {
@@ -19,13 +21,23 @@ fn find<'a>(held: &'a [Record], namespace: &str, id: Option<Uuid>) -> Option<(&'
     })
 }
 
-/// Whether these records are only checkpoints: then what is read over them can be put together.
-pub(super) fn is_readable(held: &[Record]) -> bool {
-    held.iter().all(|record| matches!(record, Record::Checkpoint { .. }))
-}
-
 /// What is read over these records; `None` if it needs something that only the store can put together.
 pub(crate) async fn get(
+    store: &dyn Checkpointer,
+    held: &[Record],
+    thread: &str,
+    namespace: &str,
+    id: Option<Uuid>,
+) -> Result<Option<Option<Saved>>, SaverError> {
+    let mut found = checkpoint(store, held, thread, namespace, id).await?;
+    if let Some(Some(saved)) = &mut found {
+        add_writes(saved, namespace, held);
+    }
+    Ok(found)
+}
+
+/// The same without what these records have of its tasks.
+async fn checkpoint(
     store: &dyn Checkpointer,
     held: &[Record],
     thread: &str,
@@ -35,9 +47,15 @@ pub(crate) async fn get(
     let Some((checkpoint, pieces)) = find(held, namespace, id) else {
         return store.get(thread, namespace, id).await.map(Some);
     };
+    if pieces.is_empty()
+        && let Some(stored) = store.get(thread, namespace, Some(checkpoint.id)).await?
+    {
+        // It was there before: what it says is changed, and no value.
+        return Ok(Some(Some(Saved { checkpoint: checkpoint.clone(), ..stored })));
+    }
     let parent = match checkpoint.parent {
         Some(parent) if find(held, namespace, Some(parent)).is_some() => {
-            Box::pin(get(store, held, thread, namespace, Some(parent))).await?.flatten()
+            Box::pin(self::checkpoint(store, held, thread, namespace, Some(parent))).await?.flatten()
         }
         Some(parent) => store.get(thread, namespace, Some(parent)).await?,
         None => None,
@@ -61,6 +79,32 @@ pub(crate) async fn get(
     Ok(Some(Some(Saved::new(checkpoint.clone(), values, Vec::new()))))
 }
 
+/// Adds what tasks did at a checkpoint to what is stored of it, as a saver would.
+fn add_writes(saved: &mut Saved, namespace: &str, held: &[Record]) {
+    for record in held {
+        let Record::Writes { namespace: of, writes } = record else { continue };
+        if **of != *namespace || writes.checkpoint != saved.checkpoint.id {
+            continue;
+        }
+        let place = saved.writes.iter().position(|old| old.task == writes.task);
+        let place = place.unwrap_or_else(|| {
+            saved.writes.push(TaskWrites { writes: Vec::new(), ..writes.clone() });
+            saved.writes.len() - 1
+        });
+        writes.writes.iter().for_each(|write| put(&mut saved.writes[place].writes, write));
+    }
+    saved.writes.sort_by(|a, b| (&a.path, a.task).cmp(&(&b.path, b.task)));
+}
+
+/// In the order of slots; one from 0 on is written once.
+fn put(writes: &mut Vec<PendingWrite>, write: &PendingWrite) {
+    match writes.binary_search_by_key(&write.slot, |old| old.slot) {
+        Ok(place) if write.slot < 0 => writes[place] = write.clone(),
+        Ok(_) => {}
+        Err(place) => writes.insert(place, write.clone()),
+    }
+}
+
 /// What is listed over these records, which are of this thread.
 pub(crate) async fn list(
     store: &dyn Checkpointer,
@@ -74,6 +118,7 @@ pub(crate) async fn list(
         let is_there = query.thread.as_ref().is_none_or(|wanted| **wanted == **thread)
             && query.namespace.as_ref().is_none_or(|wanted| **wanted == **namespace);
         if is_there && query.wants(checkpoint) {
+            listed.retain(|listed| listed.checkpoint.id != checkpoint.id || listed.namespace != *namespace);
             listed.push(Listed::new(thread.clone(), namespace.clone(), (**checkpoint).clone()));
         }
     }

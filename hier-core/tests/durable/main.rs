@@ -35,5 +35,6 @@ mod steps;
 mod streaming;
 mod subgraphs;
 mod travel;
+mod untyped;
 mod updates;
 mod versions;

@@ -3,7 +3,6 @@
 pub(crate) mod assistants;
 pub(crate) mod crons;
 pub(crate) mod mail;
-pub(crate) mod nested;
 pub(crate) mod page;
 pub(crate) mod runs;
 pub(crate) mod states;

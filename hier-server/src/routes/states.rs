@@ -73,23 +73,30 @@ impl Address {
 }
 
 async fn read(caller: &Caller, thread: &ThreadRow, address: &Address, subgraphs: bool) -> ApiResult<Value> {
-    let Some(served) = graph_of(caller, thread)? else { return Ok(state::empty()) };
-    if !address.namespace.is_empty() {
-        return super::nested::read(&saver(caller), thread, &address.namespace, address.checkpoint, &metadata(thread))
-            .await;
+    match graph_of(caller, thread)? {
+        Some(served) => shown(caller, served, thread, address.config(&thread.id), subgraphs).await,
+        None => Ok(state::empty()),
     }
-    let snapshot = served.graph.state(saver(caller), address.config(&thread.id)).await;
-    let snapshot = snapshot.map_err(|error| fault::graph(&error))?;
-    if address.checkpoint.is_some() && snapshot.checkpoint.is_none() {
+}
+
+/// The state of a graph of the thread; with those of the graphs that its tasks run, if they are wanted.
+async fn shown(
+    caller: &Caller,
+    served: &Served,
+    thread: &ThreadRow,
+    config: Config,
+    subgraphs: bool,
+) -> ApiResult<Value> {
+    let wanted = config.checkpoint_id();
+    let snapshot = served.graph.state(saver(caller), config).await.map_err(|error| fault::graph(&error))?;
+    if wanted.is_some() && snapshot.checkpoint.is_none() {
         return Err(ApiError::not_found(format!("Thread with ID {} has no such checkpoint", thread.id)));
     }
     let mut told = state::state(&thread.id, &snapshot, &metadata(thread));
     if subgraphs {
         for (task, of) in told["tasks"].as_array_mut().into_iter().flatten().zip(&snapshot.tasks) {
-            let Some(below) = &of.state else { continue };
-            let namespace = below.checkpoint_namespace();
-            let at = below.checkpoint_id();
-            task["state"] = super::nested::read(&saver(caller), thread, namespace, at, &metadata(thread)).await?;
+            let Some(below) = of.state.clone() else { continue };
+            task["state"] = Box::pin(shown(caller, served, thread, below, true)).await?;
             task["checkpoint"] = Value::Null;
         }
     }
@@ -196,11 +203,6 @@ async fn listed(caller: &Caller, thread: &str, body: HistoryBody) -> ApiResult<V
     (query.limit, query.before) = (Some(page.limit), before);
     query.filter = body.metadata.unwrap_or_default();
     let config = address.config(&thread.id);
-    if !address.namespace.is_empty() {
-        let about = metadata(&thread);
-        let told = super::nested::history(&saver(caller), &thread, &address.namespace, query, &about).await?;
-        return Ok(told.into_iter().map(|told| select(told, body.select.as_deref())).collect());
-    }
     let found = served.graph.history(saver(caller), config, query).await.map_err(|error| fault::graph(&error))?;
     let about = metadata(&thread);
     let told = found.iter().map(|snapshot| state::state(&thread.id, snapshot, &about));
@@ -231,11 +233,9 @@ pub(crate) async fn update(
     let served = graph_of(&caller, &thread)?.ok_or_else(missing)?;
     let mut address = Address::parse("checkpoint", body.checkpoint.as_ref())?;
     address.checkpoint = address.checkpoint.or(body.checkpoint_id);
-    if !address.namespace.is_empty() {
-        let root = "`checkpoint.checkpoint_ns`: only the state of the outermost graph can be changed";
-        return Err(ApiError::invalid(root));
-    }
+    // The nodes of a graph inside are known to that graph, which names those that it does not have.
     if let Some(node) = &body.as_node
+        && address.namespace.is_empty()
         && !node.starts_with("__")
         && served.graph.spec().node(node).is_none()
     {

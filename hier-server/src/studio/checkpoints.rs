@@ -11,7 +11,6 @@ use crate::auth::Action;
 use crate::body::{Query, id};
 use crate::error::{ApiError, ApiResult};
 use crate::fault::saver;
-use crate::routes::nested::{next, place};
 use crate::time::iso;
 use crate::wire::message;
 
@@ -131,4 +130,25 @@ fn task(of: &TaskWrites, agenda: &Agenda) -> Value {
         "questions": open.map(question).collect::<Vec<_>>(),
         "writes": writes,
     })
+}
+
+/// The nodes that run next, one entry a task.
+fn next(agenda: &Agenda) -> Vec<&str> {
+    let start = agenda.start.then_some("__start__");
+    let sends = agenda.sends.iter().map(|send| &*send.node);
+    start.into_iter().chain(sends).chain(agenda.ready.iter().map(|node| &**node)).collect()
+}
+
+/// The node of a task, and its place as clients read it: `~__pregel_pull, node`, or `~__pregel_push, number, …`.
+fn place(path: &str, agenda: &Agenda) -> (String, Value) {
+    let mut parts = path.splitn(3, ", ");
+    match (parts.next(), parts.next()) {
+        (Some("~__pregel_pull"), Some(node)) => (node.to_owned(), json!(["__pregel_pull", node])),
+        (Some("~__pregel_push"), Some(number)) => {
+            let number: usize = number.parse().unwrap_or_default();
+            let node = agenda.sends.get(number).map(|send| send.node.to_string()).unwrap_or_default();
+            (node, json!(["__pregel_push", number, false]))
+        }
+        _ => (path.to_owned(), json!([path])),
+    }
 }

@@ -37,7 +37,7 @@ pub(crate) fn state(thread: &str, snapshot: &DynSnapshot, metadata: &Map<String,
     told.extend(snapshot.metadata.clone());
     told.insert("source".into(), json!(snapshot.source.map(source)));
     told.insert("step".into(), snapshot.step.into());
-    told.insert("parents".into(), json!({}));
+    told.insert("parents".into(), json!(snapshot.parents));
     told.insert("thread_id".into(), thread.into());
     json!({
         "values": values,

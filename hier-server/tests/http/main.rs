@@ -7,6 +7,7 @@ mod attacks;
 mod crons;
 mod databases;
 mod graphs;
+mod inside;
 mod mail;
 mod processes;
 mod protocol;

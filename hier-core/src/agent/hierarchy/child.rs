@@ -15,7 +15,7 @@ use crate::agent::state::turn::{AgentEnd, AgentTurn};
 use crate::agent::words;
 use crate::channel::ChannelSpec;
 use crate::engine::open_child;
-use crate::engine::program::{Attached, Subgraph};
+use crate::engine::program::{Attached, Subgraph, Untyped};
 use crate::graph::{NodeResult, Task};
 use crate::message::{Message, ToolCall};
 use crate::state::{ChannelWrite, Contains, State, Values, Write, Writes};
@@ -143,6 +143,10 @@ where
 
     fn asks_model(&self) -> bool {
         self.attached.graph.asks_model()
+    }
+
+    fn untyped(&self) -> &dyn Untyped {
+        &*self.attached.graph
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use uuid::Uuid;
 
-use crate::checkpoint::{PendingWrite, Record, Saved, TaskWrites};
+use crate::checkpoint::Record;
 use crate::sync::lock;
 
 /// Which log something is stored with.
@@ -80,31 +80,5 @@ impl Deferred {
 fn namespace_of(record: &Record) -> &str {
     match record {
         Record::Checkpoint { namespace, .. } | Record::Writes { namespace, .. } => namespace,
-    }
-}
-
-/// Adds what tasks did at a checkpoint to what is stored of it, as a saver would.
-pub(super) fn add_writes(saved: &mut Saved, held: &[Record]) {
-    for record in held {
-        let Record::Writes { writes, .. } = record else { continue };
-        if writes.checkpoint != saved.checkpoint.id {
-            continue;
-        }
-        let place = saved.writes.iter().position(|old| old.task == writes.task);
-        let place = place.unwrap_or_else(|| {
-            saved.writes.push(TaskWrites { writes: Vec::new(), ..writes.clone() });
-            saved.writes.len() - 1
-        });
-        writes.writes.iter().for_each(|write| put(&mut saved.writes[place].writes, write));
-    }
-    saved.writes.sort_by(|a, b| (&a.path, a.task).cmp(&(&b.path, b.task)));
-}
-
-/// In the order of slots; one from 0 on is written once.
-fn put(writes: &mut Vec<PendingWrite>, write: &PendingWrite) {
-    match writes.binary_search_by_key(&write.slot, |old| old.slot) {
-        Ok(place) if write.slot < 0 => writes[place] = write.clone(),
-        Ok(_) => {}
-        Err(place) => writes.insert(place, write.clone()),
     }
 }

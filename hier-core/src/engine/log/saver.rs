@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::deferred::{Deferred, add_writes};
+use super::deferred::Deferred;
 use crate::checkpoint::{
     self, Also, Checkpointer, Claim, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, Posted, Record, Saved,
     SaverError,
@@ -61,16 +61,10 @@ impl Saver {
             return guarded(async { self.saver.get(thread, namespace, id).await }).await;
         }
         let read = overlay::get(&*self.saver, &held, thread, namespace, id);
-        let Some(mut found) = Box::pin(guarded(read)).await? else {
-            return Err(SaverError::Damaged {
-                thread: thread.to_owned(),
-                reason: "what a graph inside builds on was deleted while it ran".to_owned(),
-            });
-        };
-        if let Some(saved) = &mut found {
-            add_writes(saved, &held);
-        }
-        Ok(found)
+        Box::pin(guarded(read)).await?.ok_or_else(|| SaverError::Damaged {
+            thread: thread.to_owned(),
+            reason: "what a graph inside builds on was deleted while it ran".to_owned(),
+        })
     }
 
     /// Of the thread whose run it is.

@@ -6,7 +6,7 @@ use futures_core::future::BoxFuture;
 
 use serde_json::Value;
 
-use super::{LEVELS, NodeResult, Program, SendArg, Task, apart};
+use super::{LEVELS, NodeResult, Program, SendArg, Task, Untyped, apart};
 use crate::state::Values;
 
 /// A graph that can be run as a node of a graph over `S`.
@@ -15,6 +15,9 @@ pub(crate) trait Subgraph<S: Values, C>: Send + Sync {
 
     /// Whether it asks a model, itself or in a graph within it.
     fn asks_model(&self) -> bool;
+
+    /// The graph, for those who read and change its threads from outside.
+    fn untyped(&self) -> &dyn Untyped;
 
     /// Whether what is sent to it is the state that it starts with.
     fn takes_state(&self) -> bool {
@@ -49,6 +52,10 @@ impl<S: Values, C> Child<S, C> {
 
     pub(crate) fn asks_model(&self) -> bool {
         self.0.asks_model()
+    }
+
+    pub(crate) fn untyped(&self) -> &dyn Untyped {
+        self.0.untyped()
     }
 
     pub(crate) fn takes_state(&self) -> bool {

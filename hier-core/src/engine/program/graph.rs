@@ -9,7 +9,7 @@ use super::{Child, Hooks, NodeCache, NodeDef, Plan, Routing, SendArg};
 use crate::channel::ChannelSpec;
 use crate::checkpoint::{CodecError, SendRecord, codec};
 use crate::engine::log::saver::Saver;
-use crate::error::NodeError;
+use crate::error::{NodeError, RunError};
 use crate::state::Values;
 use crate::store::Store;
 
@@ -86,6 +86,12 @@ impl<S: Values, C> Program<S, C> {
     /// Whether it asks a model, itself or in a graph within it.
     pub(crate) fn asks_model(&self) -> bool {
         self.is_agent || self.nodes.iter().filter_map(|node| node.child.as_ref()).any(Child::asks_model)
+    }
+
+    /// Its state cannot be shown.
+    pub(crate) fn no_json(&self, error: &serde_json::Error) -> RunError {
+        let reason = format!("it is no JSON: {error}");
+        RunError::Encode { graph: self.plan.graph().to_owned(), what: "the state".to_owned(), reason }
     }
 
     /// A message as the inbox takes it: as it is, or as one item of a list.

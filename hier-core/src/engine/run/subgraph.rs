@@ -10,7 +10,7 @@ use crate::channel::ChannelSpec;
 use crate::checkpoint::codec;
 use crate::engine::durable::level;
 use crate::engine::log::task_log::TaskLog;
-use crate::engine::program::{Attached, Checkpoints, NodeResult, Output, Program, SendArg, Subgraph, Task};
+use crate::engine::program::{Attached, Checkpoints, NodeResult, Output, Program, SendArg, Subgraph, Task, Untyped};
 use crate::engine::run::resume_subgraph;
 use crate::engine::run::runner::{End, Runner};
 use crate::engine::run::start::shared;
@@ -36,6 +36,10 @@ where
 
     fn asks_model(&self) -> bool {
         self.graph.asks_model()
+    }
+
+    fn untyped(&self) -> &dyn Untyped {
+        &*self.graph
     }
 
     fn takes_state(&self) -> bool {

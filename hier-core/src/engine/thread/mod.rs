@@ -4,4 +4,5 @@ pub(in crate::engine) mod branch;
 pub(in crate::engine) mod inside;
 pub(in crate::engine) mod revise;
 pub(in crate::engine) mod snapshot;
+pub(in crate::engine) mod untyped;
 pub(in crate::engine) mod update;

@@ -27,7 +27,7 @@ use crate::state::Values;
 
 /// Makes updates, each list as one superstep, and returns the configuration that addresses the last checkpoint.
 pub(crate) async fn revise<S, C>(
-    graph: &Arc<Program<S, C>>,
+    graph: &Program<S, C>,
     committer: &Arc<Committer>,
     config: &Config,
     supersteps: Vec<Vec<StateUpdate<S>>>,
@@ -102,7 +102,7 @@ struct Revision<'a, S: Values, C> {
 
 /// One superstep from outside.
 async fn superstep<S, C>(
-    graph: &Arc<Program<S, C>>,
+    graph: &Program<S, C>,
     committer: &Arc<Committer>,
     config: &Config,
     updates: Vec<StateUpdate<S>>,

@@ -1,5 +1,6 @@
 //! Reads threads: the state as it is, and as it was.
 
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use serde_json::{Map, Value};
@@ -37,6 +38,8 @@ pub struct StateSnapshot<S: Values> {
     pub checkpoint: Option<Uuid>,
     /// The checkpoint that it follows.
     pub parent: Option<Uuid>,
+    /// Of a graph inside others: in which step of each of them it was made, as their checkpoints by their namespaces.
+    pub parents: BTreeMap<String, Uuid>,
     /// The superstep: −1 for the first input.
     pub step: i64,
     /// The kind of event that made the checkpoint.
@@ -106,6 +109,7 @@ where
             config: config.clone(),
             checkpoint: None,
             parent: None,
+            parents: BTreeMap::new(),
             step: -2,
             source: None,
             metadata: Map::new(),
@@ -273,6 +277,7 @@ fn view<S: Values, C>(
         config: config.clone().checkpoint(checkpoint.id),
         checkpoint: Some(checkpoint.id),
         parent: checkpoint.parent,
+        parents: (*checkpoint.parents).clone(),
         step: checkpoint.step,
         source: Some(checkpoint.source),
         metadata: (*checkpoint.metadata).clone(),

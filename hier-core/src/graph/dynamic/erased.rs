@@ -9,19 +9,16 @@ use hier_spec::GraphSpec;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::decode::Decoder;
-use super::{DynGraph, DynInput, DynRun, DynSnapshot, DynTask, DynTell, DynUpdates, GraphSchemas, RunContext};
-use crate::checkpoint::{Checkpointer, Letter, ListQuery, WhenRunning, codec};
+use super::{DynGraph, DynInput, DynRun, DynSnapshot, DynTell, DynUpdates, GraphSchemas, RunContext};
+use crate::checkpoint::{Checkpointer, Letter, ListQuery, codec};
 use crate::config::Config;
 use crate::engine::Saver;
-use crate::engine::program::{Attachments, Program};
-use crate::engine::{
-    self, Emitter, Event, Interrupted, Outcome, Ring, StateSnapshot, StateUpdate, Stopped, TaskSnapshot, state_json,
-};
+use crate::engine::program::{Attachments, Decoder, Program};
+use crate::engine::{self, Emitter, Event, Interrupted, Outcome, Ring, Stopped, state_json};
 use crate::error::{NodeError, RunError};
 use crate::graph::{CompiledGraph, due};
 use crate::runs::NewEvent;
-use crate::state::{Update, Values};
+use crate::state::Values;
 
 type MakeContext<C> = dyn Fn(&RunContext) -> Result<C, NodeError> + Send + Sync;
 
@@ -107,52 +104,6 @@ impl<S: Values, C> Erased<S, C> {
     fn decoder(&self) -> Decoder<'_, S, C> {
         Decoder { graph: &self.program }
     }
-
-    fn is_json(&self, error: &serde_json::Error) -> RunError {
-        RunError::Encode {
-            graph: self.program.plan.graph().to_owned(),
-            what: "the state".to_owned(),
-            reason: format!("it is no JSON: {error}"),
-        }
-    }
-
-    fn shown(&self, snapshot: StateSnapshot<S>) -> Result<DynSnapshot, RunError> {
-        let no_json = |error| self.is_json(&error);
-        Ok(DynSnapshot {
-            values: state_json(&snapshot.values).map_err(no_json)?,
-            next: snapshot.next,
-            config: snapshot.config,
-            checkpoint: snapshot.checkpoint,
-            parent: snapshot.parent,
-            step: snapshot.step,
-            source: snapshot.source,
-            metadata: snapshot.metadata,
-            created_at: snapshot.created_at,
-            tasks: snapshot.tasks.into_iter().map(task).collect::<Result<_, _>>().map_err(no_json)?,
-            questions: snapshot.questions,
-        })
-    }
-
-    fn update(&self, update: &DynUpdates) -> Result<StateUpdate<S>, RunError> {
-        let command = match &update.command {
-            Some(command) => self.decoder().command(command)?,
-            None => crate::graph::Command {
-                writes: self.decoder().writes("values", &update.values)?,
-                ..crate::graph::Command::default()
-            },
-        };
-        let update_of = StateUpdate::command(command);
-        Ok(match &update.as_node {
-            Some(node) => update_of.as_node(node),
-            None => update_of,
-        })
-    }
-}
-
-fn task<S: Values>(task: TaskSnapshot<S>) -> Result<DynTask, serde_json::Error> {
-    let TaskSnapshot { id, node, send, result, error, questions, state } = task;
-    let result = result.map(|result| result.writes().to_json()).transpose()?;
-    Ok(DynTask { id, node, send, result, error, questions, state })
 }
 
 /// An event of a typed graph as one of the log.
@@ -201,7 +152,7 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
         });
         let (config, context) = (Arc::new(run.config), Arc::new(context));
         let ended = engine::run(self.program.clone(), attached, input, config, context, emitter).await?;
-        let state = state_json(ended.state()).map_err(|error| self.is_json(&error))?;
+        let state = state_json(ended.state()).map_err(|error| self.program.no_json(&error))?;
         Ok(match ended {
             Outcome::Finished(_) => Outcome::Finished(state),
             Outcome::Interrupted(Interrupted { questions, resumable, .. }) => {
@@ -212,7 +163,7 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
     }
 
     async fn state(&self, saver: Arc<dyn Checkpointer>, config: Config) -> Result<DynSnapshot, RunError> {
-        self.shown(engine::snapshot(&self.program, &Saver::new(saver), &config).await?)
+        engine::addressed(&*self.program, &config)?.state(&Saver::new(saver), &config).await
     }
 
     async fn history(
@@ -221,8 +172,7 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
         config: Config,
         query: ListQuery,
     ) -> Result<Vec<DynSnapshot>, RunError> {
-        let found = engine::history(&self.program, &Saver::new(saver), &config, query).await?;
-        found.into_iter().map(|snapshot| self.shown(snapshot)).collect()
+        engine::addressed(&*self.program, &config)?.history(&Saver::new(saver), &config, query).await
     }
 
     async fn update_state(
@@ -231,14 +181,7 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
         config: Config,
         supersteps: Vec<Vec<DynUpdates>>,
     ) -> Result<Config, RunError> {
-        let typed = |updates: &Vec<DynUpdates>| updates.iter().map(|update| self.update(update)).collect();
-        let supersteps: Vec<Vec<StateUpdate<S>>> = supersteps.iter().map(typed).collect::<Result<_, _>>()?;
-        let saver = Saver::new(saver);
-        engine::check_updates(&self.program, &saver, &config, &supersteps).await?;
-        let committer = engine::claim(&saver, &config, WhenRunning::Reject, self.program.plan.graph()).await?;
-        let revised = engine::revise(&self.program, &committer, &config, supersteps).await;
-        committer.release().await;
-        revised
+        engine::update_at(&*self.program, &Saver::new(saver), &config, &supersteps).await
     }
 
     fn names(&self) -> Vec<String> {

@@ -1,6 +1,5 @@
 //! Graphs of any state behind one type: JSON in, JSON out. What a server and a worker hold.
 
-mod decode;
 mod erased;
 
 use std::sync::Arc;
@@ -12,11 +11,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-pub use decode::DynCommand;
 pub use erased::Erased;
 
-use crate::checkpoint::{Checkpointer, ListQuery, Source};
+use crate::checkpoint::{Checkpointer, ListQuery};
 use crate::config::Config;
+pub use crate::engine::program::{DynCommand, DynInput, DynSnapshot, DynTask, DynUpdates};
 use crate::engine::{Outcome, StreamMode};
 use crate::error::RunError;
 use crate::question::Question;
@@ -43,10 +42,11 @@ pub trait DynGraph: Send + Sync + 'static {
     /// names. Dropping the future cancels the run.
     async fn run(&self, run: DynRun) -> Result<Outcome<Value>, RunError>;
 
-    /// The state of a thread, as [`state`](super::CompiledGraph::state) gives it.
+    /// The state of a thread, as [`state`](super::CompiledGraph::state) gives it; with a namespace
+    /// ([`DynTask::state`] has it), that of a graph inside this one. One that no graph inside has is an error.
     async fn state(&self, saver: Arc<dyn Checkpointer>, config: Config) -> Result<DynSnapshot, RunError>;
 
-    /// The states of a thread, newest first.
+    /// The states of a thread, or of a graph inside, newest first.
     async fn history(
         &self,
         saver: Arc<dyn Checkpointer>,
@@ -55,7 +55,9 @@ pub trait DynGraph: Send + Sync + 'static {
     ) -> Result<Vec<DynSnapshot>, RunError>;
 
     /// Changes a thread from outside, each list as one superstep, and returns the configuration that addresses the last
-    /// checkpoint.
+    /// checkpoint. With a namespace the state of a graph inside is changed, as
+    /// [`update_state`](super::CompiledGraph::update_state) of that graph would: by its own channels and nodes. What it had asked
+    /// is withdrawn. A call of which nothing is stored is refused, and so is a graph that has no checkpoints.
     async fn update_state(
         &self,
         saver: Arc<dyn Checkpointer>,
@@ -154,17 +156,6 @@ impl RunContext {
     }
 }
 
-/// What a run starts with.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum DynInput {
-    /// A new input: an object of channel names, or a list of pairs of a name and a value.
-    New(Value),
-    /// Nothing: the thread goes on where it was.
-    Continue,
-    /// An answer, an update, where to go.
-    Command(DynCommand),
-}
-
 /// A run that is to be done.
 #[derive(Clone)]
 #[non_exhaustive]
@@ -197,88 +188,6 @@ impl std::fmt::Debug for DynRun {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("DynRun").field("input", &self.input).field("config", &self.config).finish_non_exhaustive()
     }
-}
-
-/// An update of a thread from outside.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct DynUpdates {
-    /// What is written: an object of channel names, a list of pairs, or null.
-    pub values: Value,
-    /// As which node; as the one that ran last if none. `__start__`, `__end__`, `__input__` and `__copy__` mean what they mean
-    /// for [`StateUpdate::as_node`](crate::StateUpdate::as_node).
-    pub as_node: Option<String>,
-    /// A command, instead of the values: `{"update": …, "goto": …}`.
-    pub command: Option<DynCommand>,
-}
-
-impl DynUpdates {
-    /// An update as the node that ran last.
-    pub fn values(values: Value) -> Self {
-        Self { values, ..Self::default() }
-    }
-
-    /// The same as this node.
-    #[must_use]
-    pub fn as_node(mut self, node: impl Into<String>) -> Self {
-        self.as_node = Some(node.into());
-        self
-    }
-}
-
-/// A thread at one moment: a [`StateSnapshot`](crate::StateSnapshot) whose values are JSON.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct DynSnapshot {
-    /// The channels that have a value, by name.
-    pub values: Value,
-    /// The nodes that run next. Whether anything is left to do is told by [`is_finished`](Self::is_finished).
-    pub next: Vec<String>,
-    /// Addresses this checkpoint.
-    pub config: Config,
-    /// The checkpoint; none if nothing is stored.
-    pub checkpoint: Option<Uuid>,
-    /// The checkpoint that it follows.
-    pub parent: Option<Uuid>,
-    /// The superstep.
-    pub step: i64,
-    /// What made the checkpoint.
-    pub source: Option<Source>,
-    /// What was given with the run's configuration.
-    pub metadata: Map<String, Value>,
-    /// When the checkpoint was made.
-    pub created_at: Option<SystemTime>,
-    /// The tasks of the step.
-    pub tasks: Vec<DynTask>,
-    /// What is asked.
-    pub questions: Vec<Question>,
-}
-
-impl DynSnapshot {
-    /// Whether nothing is left to do, as [`StateSnapshot::is_finished`](crate::StateSnapshot::is_finished) says.
-    pub fn is_finished(&self) -> bool {
-        self.next.is_empty() && self.tasks.is_empty()
-    }
-}
-
-/// A task of an open step.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct DynTask {
-    /// The id.
-    pub id: Uuid,
-    /// The node.
-    pub node: String,
-    /// The number of the Send that started it; none if an edge did.
-    pub send: Option<usize>,
-    /// What it wrote, if it is done.
-    pub result: Option<Value>,
-    /// Why it failed, if it did.
-    pub error: Option<String>,
-    /// What it asks, or asked.
-    pub questions: Vec<Question>,
-    /// Addresses the checkpoints of the graph that the node runs, if it is one.
-    pub state: Option<Config>,
 }
 
 /// What is asked, for the index of threads: for each task of the root graph, by its id, its questions, and those of the graphs

@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::DynInput;
+use super::untyped::DynInput;
+use super::{Answers, Command, Input, Jump, Program, SendArg};
 use crate::channel::ChannelSpec;
 use crate::checkpoint::codec;
-use crate::engine::program::{Answers, Command, Input, Jump, Program, SendArg};
 use crate::error::RunError;
 use crate::state::{Values, Writes};
 
@@ -71,12 +71,12 @@ fn kind(value: &Value) -> &'static str {
 }
 
 /// Reads what comes from outside, for one graph.
-pub(super) struct Decoder<'a, S: Values, C> {
-    pub(super) graph: &'a Program<S, C>,
+pub(crate) struct Decoder<'a, S: Values, C> {
+    pub(crate) graph: &'a Program<S, C>,
 }
 
 impl<S: Values, C> Decoder<'_, S, C> {
-    pub(super) fn input(&self, input: &DynInput) -> Result<Input<S>, RunError> {
+    pub(crate) fn input(&self, input: &DynInput) -> Result<Input<S>, RunError> {
         Ok(match input {
             DynInput::New(values) => Input::New(self.writes("input", values)?),
             DynInput::Continue => Input::Continue,
@@ -84,7 +84,7 @@ impl<S: Values, C> Decoder<'_, S, C> {
         })
     }
 
-    pub(super) fn command(&self, command: &DynCommand) -> Result<Command<S>, RunError> {
+    pub(crate) fn command(&self, command: &DynCommand) -> Result<Command<S>, RunError> {
         let writes = self.writes("update", &command.update)?;
         let jumps = command.goto.iter().map(|(node, sent)| self.jump(node, sent.as_ref())).collect::<Result<_, _>>()?;
         Ok(Command { writes, jumps, answers: command.resume.as_ref().map(answers), ..Command::default() })
@@ -103,7 +103,7 @@ impl<S: Values, C> Decoder<'_, S, C> {
     }
 
     /// Writes of channels, from an object or a list of pairs. What is wrong names the field.
-    pub(super) fn writes(&self, field: &str, values: &Value) -> Result<Writes<S>, RunError> {
+    pub(crate) fn writes(&self, field: &str, values: &Value) -> Result<Writes<S>, RunError> {
         let mut writes = Writes::new();
         match values {
             Value::Null => {}

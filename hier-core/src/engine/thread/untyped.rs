@@ -1,0 +1,186 @@
+//! Reads and changes threads without the types of their graphs, those of graphs inside others too.
+
+use futures_core::future::BoxFuture;
+use serde_json::Error as JsonError;
+use uuid::Uuid;
+
+use crate::checkpoint::{ListQuery, WhenRunning};
+use crate::config::Config;
+use crate::engine::durable::kept::newest;
+use crate::engine::durable::level::{levels, within};
+use crate::engine::log::saver::Saver;
+use crate::engine::program::{
+    Checkpoints, Child, Command, Decoder, DynSnapshot, DynTask, DynUpdates, Program, Untyped,
+};
+use crate::engine::run::start::claim;
+use crate::engine::stream::event::state_json;
+use crate::engine::thread::revise::{check_updates, revise};
+use crate::engine::thread::snapshot::{self, StateSnapshot, TaskSnapshot};
+use crate::engine::thread::update::StateUpdate;
+use crate::error::RunError;
+use crate::state::{Update, Values};
+
+/// The graph that the namespace of the configuration is of, in the outermost one.
+pub(crate) fn addressed<'a>(root: &'a dyn Untyped, config: &Config) -> Result<&'a dyn Untyped, RunError> {
+    levels(&config.namespace).iter().try_fold(root, |outer, level| inside(outer, level, config).map(|(graph, _)| graph))
+}
+
+/// Changes the state of the graph that the namespace of the configuration is of.
+pub(crate) async fn update_at(
+    root: &dyn Untyped,
+    saver: &Saver,
+    config: &Config,
+    supersteps: &[Vec<DynUpdates>],
+) -> Result<Config, RunError> {
+    let graph = addressed(root, config)?;
+    check_call(root, saver, config).await?;
+    graph.update(saver, config, supersteps).await
+}
+
+/// The name of the node that a part of a namespace stands for.
+fn node_of(level: &str) -> &str {
+    match level.rsplit_once(':') {
+        Some((node, task)) if Uuid::try_parse(task).is_ok() => node,
+        _ => level,
+    }
+}
+
+fn inside<'a>(
+    outer: &'a dyn Untyped,
+    level: &str,
+    config: &Config,
+) -> Result<(&'a dyn Untyped, Checkpoints), RunError> {
+    let node = node_of(level);
+    outer.inside(node).ok_or_else(|| {
+        let inner = outer.inner();
+        let tail = hier_spec::did_you_mean(node, inner.iter().map(String::as_str));
+        RunError::Config(format!(
+            "namespace `{}`: graph `{}` has no node `{node}` that is a graph{tail}; the tasks in the state of the graph around it \
+             say where the states of their graphs are",
+            config.namespace,
+            outer.name()
+        ))
+    })
+}
+
+/// Refuses to change a call of which nothing is stored: nobody would ever read it. A graph that keeps its state for the whole thread
+/// may be changed before its first call.
+async fn check_call(root: &dyn Untyped, saver: &Saver, config: &Config) -> Result<(), RunError> {
+    let (mut outer, mut above) = (root, Vec::new());
+    for level in levels(&config.namespace) {
+        let (graph, checkpoints) = inside(outer, &level, config)?;
+        let refused = |reason: String| RunError::Update { graph: graph.name().to_owned(), reason };
+        let node = node_of(&level);
+        if checkpoints == Checkpoints::None {
+            return Err(refused(format!(
+                "node `{node}` of graph `{}` keeps no checkpoints of it (`checkpoints: none`): let it have some (`per_call`, \
+                 `per_thread`)",
+                outer.name()
+            )));
+        }
+        let namespace = within(&above, &level);
+        if checkpoints == Checkpoints::PerCall || node != level {
+            let thread = config.thread_id().unwrap_or_default();
+            let found = newest(saver, thread, &namespace, None, None).await;
+            let found = found.map_err(|error| RunError::Saver { graph: graph.name().to_owned(), error })?;
+            found.ok_or_else(|| {
+                refused(format!(
+                    "thread `{thread}` has no call of it with the namespace `{namespace}`: the tasks in the state of graph `{}` \
+                     say which there are",
+                    outer.name()
+                ))
+            })?;
+        }
+        above.push(level);
+        outer = graph;
+    }
+    Ok(())
+}
+
+impl<S: Values, C: Send + Sync + 'static> Untyped for Program<S, C> {
+    fn name(&self) -> &str {
+        self.plan.graph()
+    }
+
+    fn inner(&self) -> Vec<String> {
+        let nodes = self.nodes.iter().enumerate().filter(|(_, node)| node.child.is_some());
+        nodes.map(|(node, _)| self.plan.name(node).to_owned()).collect()
+    }
+
+    fn inside(&self, node: &str) -> Option<(&dyn Untyped, Checkpoints)> {
+        let node = self.node(node).ok()?;
+        self.child(node).map(|child| (Child::untyped(child), self.nodes[node].checkpoints))
+    }
+
+    fn state<'a>(&'a self, saver: &'a Saver, config: &'a Config) -> BoxFuture<'a, Result<DynSnapshot, RunError>> {
+        Box::pin(async { shown(self, snapshot::snapshot(self, saver, config).await?) })
+    }
+
+    fn history<'a>(
+        &'a self,
+        saver: &'a Saver,
+        config: &'a Config,
+        query: ListQuery,
+    ) -> BoxFuture<'a, Result<Vec<DynSnapshot>, RunError>> {
+        Box::pin(async {
+            let found = snapshot::history(self, saver, config, query).await?;
+            found.into_iter().map(|snapshot| shown(self, snapshot)).collect()
+        })
+    }
+
+    fn update<'a>(
+        &'a self,
+        saver: &'a Saver,
+        config: &'a Config,
+        supersteps: &'a [Vec<DynUpdates>],
+    ) -> BoxFuture<'a, Result<Config, RunError>> {
+        Box::pin(async {
+            let typed = |updates: &Vec<DynUpdates>| updates.iter().map(|update| decoded(self, update)).collect();
+            let supersteps = supersteps.iter().map(typed).collect::<Result<Vec<Vec<_>>, _>>()?;
+            check_updates(self, saver, config, &supersteps).await?;
+            let committer = claim(saver, config, WhenRunning::Reject, self.plan.graph()).await?;
+            let revised = revise(self, &committer, config, supersteps).await;
+            committer.release().await;
+            revised
+        })
+    }
+}
+
+/// An update from outside, of the types of its graph.
+fn decoded<S: Values, C>(graph: &Program<S, C>, update: &DynUpdates) -> Result<StateUpdate<S>, RunError> {
+    let decoder = Decoder { graph };
+    let command = match &update.command {
+        Some(command) => decoder.command(command)?,
+        None => Command { writes: decoder.writes("values", &update.values)?, ..Command::default() },
+    };
+    let typed = StateUpdate::command(command);
+    Ok(match &update.as_node {
+        Some(node) => typed.as_node(node),
+        None => typed,
+    })
+}
+
+/// A thread without its types.
+fn shown<S: Values, C>(graph: &Program<S, C>, snapshot: StateSnapshot<S>) -> Result<DynSnapshot, RunError> {
+    let no_json = |error: JsonError| graph.no_json(&error);
+    Ok(DynSnapshot {
+        values: state_json(&snapshot.values).map_err(no_json)?,
+        next: snapshot.next,
+        config: snapshot.config,
+        checkpoint: snapshot.checkpoint,
+        parent: snapshot.parent,
+        parents: snapshot.parents,
+        step: snapshot.step,
+        source: snapshot.source,
+        metadata: snapshot.metadata,
+        created_at: snapshot.created_at,
+        tasks: snapshot.tasks.into_iter().map(task).collect::<Result<_, _>>().map_err(no_json)?,
+        questions: snapshot.questions,
+    })
+}
+
+fn task<S: Values>(task: TaskSnapshot<S>) -> Result<DynTask, JsonError> {
+    let TaskSnapshot { id, node, send, result, error, questions, state } = task;
+    let result = result.map(|result| result.writes().to_json()).transpose()?;
+    Ok(DynTask { id, node, send, result, error, questions, state })
+}

@@ -1,0 +1,268 @@
+//! Graphs inside others, read and changed by those who do not know their types: what a server does.
+
+use std::sync::Arc;
+
+use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, MemorySaver, SaverError, Source, WhenRunning};
+use hier_core::graph::{DynGraph, DynInput, DynRun, DynSnapshot, DynUpdates};
+use hier_core::prelude::*;
+use hier_core::runs::{Keeps, MemoryRuns, NewThread, RunLog, RunStore};
+use serde_json::{Value, json};
+
+use super::kit::questions;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Case {
+    #[reducer(append)]
+    log: Vec<String>,
+}
+
+/// What the graph inside has for itself, and the log of the one around it.
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Draft {
+    text: String,
+    #[reducer(append)]
+    log: Vec<String>,
+}
+
+async fn write(draft: &Draft) -> DraftUpdate {
+    Draft::update().text(format!("{}a letter", draft.text))
+}
+
+async fn review(draft: &Draft, run: &Run) -> Result<DraftUpdate> {
+    let answer: String = run.interrupt(&draft.text).await?;
+    Ok(Draft::update().log([format!("{answer}: {}", draft.text)]))
+}
+
+graph! { Drafting<Draft> = Graph { nodes: [write, review], edges: [START >> write >> review >> END] } }
+
+graph! { Office<Case> = Graph { nodes: [Drafting], edges: [START >> Drafting >> END] } }
+
+graph! { Keeping<Case> = Graph { nodes: [Drafting { checkpoints: per_thread }], edges: [START >> Drafting >> END] } }
+
+graph! { Forgetting<Case> = Graph { nodes: [Drafting { checkpoints: none }], edges: [START >> Drafting >> END] } }
+
+// An office in a house.
+graph! { House<Case> = Graph { nodes: [Office], edges: [START >> Office >> END] } }
+
+/// A graph without its types, and a thread of it.
+struct Desk<K: ?Sized = MemorySaver> {
+    graph: Box<dyn DynGraph>,
+    saver: Arc<K>,
+}
+
+impl Desk {
+    fn new<S: Values>(graph: &CompiledGraph<S, (), impl Sized, impl Sized>) -> Self {
+        Self { graph: Box::new(graph.erase(|_| Ok(()))), saver: Arc::new(MemorySaver::new()) }
+    }
+}
+
+impl<K: Checkpointer> Desk<K> {
+    async fn run(&self, input: DynInput) -> Outcome<Value> {
+        let mut run = DynRun::new(input, Config::thread("t"));
+        run.saver = Some(self.saver.clone());
+        self.graph.run(run).await.expect("it runs")
+    }
+
+    /// Begins, and returns what is asked.
+    async fn start(&self) -> Value {
+        self.asks(DynInput::New(json!({}))).await
+    }
+
+    async fn asks(&self, input: DynInput) -> Value {
+        questions(self.run(input).await).remove(0).value
+    }
+
+    async fn answer(&self, answer: &str) -> Value {
+        let answer = hier_core::graph::DynCommand::from_json(&json!({ "resume": answer })).expect("an answer");
+        self.run(DynInput::Command(answer)).await.into_state()["log"].clone()
+    }
+
+    async fn state(&self, config: Config) -> DynSnapshot {
+        self.graph.state(self.saver.clone(), config).await.expect("it is read")
+    }
+
+    /// Where the graph is that the only task of this place runs.
+    async fn below(&self, config: Config) -> Config {
+        self.state(config).await.tasks.remove(0).state.expect("the task runs a graph")
+    }
+
+    async fn update(&self, config: Config, update: DynUpdates) -> Result<Config, RunError> {
+        self.graph.update_state(self.saver.clone(), config, vec![vec![update]]).await
+    }
+
+    async fn refused(&self, config: Config, update: DynUpdates) -> String {
+        self.update(config, update).await.expect_err("it is refused").to_string()
+    }
+}
+
+fn text(text: &str) -> DynUpdates {
+    DynUpdates::values(json!({ "text": text }))
+}
+
+#[tokio::test]
+async fn a_call_that_asks_is_changed_and_asks_again() {
+    let desk = Desk::new(&Office::compile());
+    assert_eq!(desk.start().await, "a letter");
+    let place = desk.below(Config::thread("t")).await;
+    let inside = desk.state(place.clone()).await;
+    assert_eq!(
+        (&inside.values, &*inside.next),
+        (&json!({ "text": "a letter", "log": [] }), &["review".to_owned()][..])
+    );
+    assert_eq!(inside.parents.keys().collect::<Vec<_>>(), [""]);
+
+    let made = desk.update(place.clone(), text("a card")).await.unwrap();
+    assert_eq!(made.checkpoint_namespace(), place.checkpoint_namespace());
+    let changed = desk.state(place.clone()).await;
+    assert_eq!((changed.checkpoint, changed.source), (made.checkpoint_id(), Some(Source::Update)));
+    assert_eq!((&changed.values["text"], &*changed.next), (&json!("a card"), &["review".to_owned()][..]));
+    let root = desk.state(Config::thread("t")).await;
+    assert!(
+        root.questions.is_empty() && !root.is_finished(),
+        "what was asked of the letter is asked no more: {root:?}"
+    );
+    let past = desk.graph.history(desk.saver.clone(), place, ListQuery::default()).await.unwrap();
+    assert_eq!(past.iter().map(|at| at.step).collect::<Vec<_>>(), [2, 1, 0, -1]);
+
+    assert_eq!(desk.asks(DynInput::Continue).await, "a card");
+    assert_eq!(desk.answer("sent").await, json!(["sent: a card"]));
+}
+
+#[tokio::test]
+async fn a_call_is_changed_as_it_was() {
+    let desk = Desk::new(&Office::compile());
+    desk.start().await;
+    let place = desk.below(Config::thread("t")).await;
+    let past = desk.graph.history(desk.saver.clone(), place.clone(), ListQuery::default()).await.unwrap();
+    let before = past.into_iter().find(|at| *at.next == ["write".to_owned()]).expect("a state");
+    let fork = desk.update(before.config.clone(), text("by hand").as_node("write")).await.unwrap();
+    let now = desk.state(place.clone()).await;
+    assert_eq!((now.checkpoint, now.parent), (fork.checkpoint_id(), before.checkpoint));
+    assert_eq!(desk.asks(DynInput::Continue).await, "by hand");
+    // As START: its nodes run again.
+    desk.update(place, text("not ").as_node("__start__")).await.unwrap();
+    assert_eq!(desk.asks(DynInput::Continue).await, "not a letter");
+}
+
+#[tokio::test]
+async fn graphs_within_graphs_are_reached() {
+    let desk = Desk::new(&House::compile());
+    desk.start().await;
+    let place = desk.below(desk.below(Config::thread("t")).await).await;
+    assert_eq!(place.checkpoint_namespace().matches('|').count(), 1);
+    desk.update(place, text("a card")).await.unwrap();
+    assert_eq!(desk.asks(DynInput::Continue).await, "a card");
+    assert_eq!(desk.answer("sent").await, json!(["sent: a card"]));
+}
+
+/// What a graph keeps is changed between its calls, and before the first.
+#[tokio::test]
+async fn what_is_kept_is_changed() {
+    let desk = Desk::new(&Keeping::compile());
+    let place = Config::thread("t").namespace("Drafting");
+    desk.update(place.clone(), text("first ")).await.unwrap();
+    assert_eq!(desk.start().await, "first a letter");
+    assert_eq!(desk.answer("yes").await, json!(["yes: first a letter"]));
+    desk.update(place, text("second ")).await.unwrap();
+    assert_eq!(desk.start().await, "second a letter");
+}
+
+#[tokio::test]
+async fn what_cannot_be_changed_is_refused_and_nothing_is() {
+    let desk = Desk::new(&Office::compile());
+    desk.start().await;
+    let place = desk.below(Config::thread("t")).await;
+    let all = async || desk.saver.list(ListQuery::thread("t")).await.unwrap();
+    let before = all().await;
+    let at = |namespace: &str| Config::thread("t").namespace(namespace);
+    let unknown = place.checkpoint_namespace().replace("Drafting", "Draftig");
+    let error = desk.refused(at(&unknown), text("x")).await;
+    assert!(error.contains("graph `office`") && error.contains("did you mean `Drafting`"), "{error}");
+    let error = desk.graph.state(desk.saver.clone(), at(&unknown)).await.unwrap_err().to_string();
+    assert!(error.contains("did you mean `Drafting`"), "{error}");
+    let error = desk.refused(at(&format!("{}|deeper", place.checkpoint_namespace())), text("x")).await;
+    assert!(error.contains("graph `drafting` has no node `deeper` that is a graph"), "{error}");
+    let other = format!("Drafting:{}", uuid::Uuid::nil());
+    let error = desk.refused(at(&other), text("x")).await;
+    assert!(error.contains(&other) && error.contains("no call"), "{error}");
+    let error = desk.refused(at("Drafting"), text("x")).await;
+    assert!(error.contains("no call"), "{error}");
+    let error = desk.refused(place.clone(), DynUpdates::values(json!({ "txt": "x" }))).await;
+    assert!(
+        error.contains("graph `drafting`") && error.contains("`values.txt`") && error.contains("`text`"),
+        "{error}"
+    );
+    let error = desk.refused(place.clone(), DynUpdates::values(json!({ "text": 1 }))).await;
+    assert!(error.contains("`values.text` does not fit"), "{error}");
+    let error = desk.refused(place.clone(), text("x").as_node("Drafting")).await;
+    assert!(error.contains("graph `drafting`") && error.contains("`Drafting` is no node"), "{error}");
+    let error = desk.refused(place.clone().checkpoint(uuid::Uuid::nil()), text("x")).await;
+    assert!(error.contains("has no checkpoint"), "{error}");
+    assert_eq!(all().await, before);
+
+    let lease = desk.saver.acquire("t", Claim { holder: "a run".to_owned(), ..Claim::default() }).await.unwrap();
+    let busy = desk.update(place.clone(), text("x")).await.unwrap_err();
+    assert!(matches!(&busy, RunError::Saver { error: SaverError::Busy { .. }, .. }), "{busy}");
+    desk.saver.release(&lease).await.unwrap();
+    let forgetting = Desk::new(&Forgetting::compile());
+    forgetting.start().await;
+    let error = forgetting.refused(at(place.checkpoint_namespace()), text("x")).await;
+    assert!(error.contains("keeps no checkpoints") && error.contains("per_call"), "{error}");
+}
+
+/// As a server changes a state: nothing is stored before what the index says of it is, and what is read meanwhile is as if it were.
+#[tokio::test]
+async fn a_change_inside_is_stored_with_what_the_index_says() {
+    for graph in [&Office::compile().erase(|_| Ok(())) as &dyn DynGraph, &Keeping::compile().erase(|_| Ok(()))] {
+        let store = Arc::new(MemoryRuns::new());
+        store.create_thread(NewThread::new("t")).await.unwrap();
+        let mut run = DynRun::new(DynInput::New(json!({})), Config::thread("t"));
+        run.saver = Some(store.clone());
+        questions(graph.run(run).await.expect("it runs"));
+        let root = || Config::thread("t");
+        let before = graph.state(store.clone(), root()).await.unwrap();
+        let place = before.tasks[0].state.clone().unwrap();
+        let claim = Claim { when_running: WhenRunning::Reject, ..Claim::default() };
+        let lease = store.acquire("t", claim).await.unwrap();
+        let log = Arc::new(RunLog::new(store.clone(), lease, None, Keeps::WithCommits));
+        let twice = vec![vec![text("a card")], vec![text("a poem")]];
+        graph.update_state(log.clone(), place.clone(), twice).await.unwrap();
+        let told = async |saver: Arc<dyn Checkpointer>| {
+            let (root, inside) =
+                (graph.state(saver.clone(), root()).await, graph.state(saver.clone(), place.clone()).await);
+            let past = graph.history(saver, place.clone(), ListQuery::default()).await.unwrap().len();
+            (root.unwrap().questions.len(), inside.unwrap().values["text"].clone(), past)
+        };
+        assert_eq!(told(store.clone()).await, (1, json!("a letter"), 3));
+        assert_eq!(told(log.clone()).await, (0, json!("a poem"), 5));
+        assert_eq!(told(store.clone()).await, (1, json!("a letter"), 3), "it is only read");
+        log.settle(None, None).await.unwrap();
+        assert_eq!(told(store.clone()).await, (0, json!("a poem"), 5));
+    }
+}
+
+/// Between two calls the checkpoint of the graph around says what the next one goes on from.
+#[tokio::test]
+async fn a_change_between_calls_is_stored_with_what_the_index_says() {
+    let desk = Desk { graph: Box::new(Keeping::compile().erase(|_| Ok(()))), saver: Arc::new(MemoryRuns::new()) };
+    desk.saver.create_thread(NewThread::new("t")).await.unwrap();
+    desk.start().await;
+    desk.answer("yes").await;
+    let root = Config::thread("t");
+    let before = desk.state(root.clone()).await;
+    let lease = desk.saver.acquire("t", Claim::default()).await.unwrap();
+    let log = Arc::new(RunLog::new(desk.saver.clone(), lease, None, Keeps::WithCommits));
+    let place = root.clone().namespace("Drafting");
+    desk.graph.update_state(log.clone(), place.clone(), vec![vec![text("second ")]]).await.unwrap();
+    let meanwhile = desk.graph.state(log.clone(), root.clone()).await.unwrap();
+    assert_eq!((meanwhile.checkpoint, &meanwhile.values), (before.checkpoint, &before.values));
+    assert!(meanwhile.is_finished());
+    let listed = log.list(ListQuery { namespace: Some(String::new()), ..ListQuery::thread("t") }).await.unwrap();
+    let stored = desk.saver.list(ListQuery { namespace: Some(String::new()), ..ListQuery::thread("t") }).await.unwrap();
+    assert_eq!(listed.len(), stored.len(), "what is changed is there once");
+    assert_ne!(listed[0].checkpoint.agenda.kept, stored[0].checkpoint.agenda.kept);
+    assert_eq!(desk.state(place).await.values["text"], "a letter");
+    log.settle(None, None).await.unwrap();
+    desk.saver.release(log.lease()).await.unwrap();
+    assert_eq!(desk.start().await, "second a letter");
+}
