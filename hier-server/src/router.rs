@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::agui;
 use crate::app::App;
 use crate::openapi::{self, Described};
-use crate::routes::{assistants, crons, mail, runs, states, store, streams, system, threads};
+use crate::routes::{assistants, batch, crons, mail, runs, states, store, streams, system, threads};
 use crate::v3::{commands, events, socket};
 
 macro_rules! routes {
@@ -85,7 +85,7 @@ routes! {
         post "/runs" runs::create_stateless, "Starts a run on a thread of its own.";
         post "/runs/stream" streams::stream_stateless, "Starts such a run and tells what happens.";
         post "/runs/wait" runs::wait_stateless, "Starts such a run and waits for its end.";
-        post "/runs/batch" runs::batch, "Starts several such runs.";
+        post "/runs/batch" batch::create, "Starts several such runs, or none.";
         post "/runs/cancel" runs::cancel_many, "Cancels runs of a thread, or all with a status.";
     }
     "AG-UI" {

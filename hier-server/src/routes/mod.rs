@@ -1,6 +1,7 @@
 //! The resources, each with its handlers.
 
 pub(crate) mod assistants;
+pub(crate) mod batch;
 pub(crate) mod crons;
 pub(crate) mod mail;
 pub(crate) mod page;

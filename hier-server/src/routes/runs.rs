@@ -54,10 +54,15 @@ fn kept(body: &RunCreate, modes: &[Mode], temporary: bool, follower: Follower) -
 
 /// Adds a run to a thread, or to one of its own.
 pub(crate) async fn add(caller: &Caller, thread: Option<&str>, body: RunCreate, follower: Follower) -> ApiResult<Run> {
+    let (kept, temporary) = kept_of(thread, &body, follower);
+    add_keeping(caller, thread, body, kept, temporary).await
+}
+
+/// What is kept of a run, and whether its thread is deleted with its end.
+pub(super) fn kept_of(thread: Option<&str>, body: &RunCreate, follower: Follower) -> (Kept, bool) {
     let modes = body.stream_mode.clone().unwrap_or_else(|| vec![Mode::Values]);
     let temporary = thread.is_none() && body.on_completion.unwrap_or_default() == OnCompletion::Delete;
-    let kept = kept(&body, &modes, temporary, follower);
-    add_keeping(caller, thread, body, kept, temporary).await
+    (kept(body, &modes, temporary, follower), temporary)
 }
 
 /// A run that a client asks for, checked.
@@ -100,7 +105,25 @@ pub(crate) async fn add_keeping(
     kept: Kept,
     temporary: bool,
 ) -> ApiResult<Run> {
-    let Wanted { assistant, request, strategy, filter } = wanted_keeping(caller, &body, kept).await?;
+    let new = checked(caller, thread, &body, kept, temporary).await?;
+    if body.multitask_strategy == Some(Multitask::Inject)
+        && thread.is_some()
+        && let Some(run) = mail::inject(caller, &new.thread, &new.request).await?
+    {
+        return Ok(run);
+    }
+    caller.app.runs.create_run(new).await.map_err(refused)
+}
+
+/// A run that may be added as it is.
+pub(super) async fn checked(
+    caller: &Caller,
+    thread: Option<&str>,
+    body: &RunCreate,
+    kept: Kept,
+    temporary: bool,
+) -> ApiResult<NewRun> {
+    let Wanted { assistant, request, strategy, filter } = wanted_keeping(caller, body, kept).await?;
     let thread_id = match thread {
         Some(thread) => id("thread", thread)?.to_string(),
         None => Uuid::now_v7().to_string(),
@@ -119,15 +142,9 @@ pub(crate) async fn add_keeping(
             return Err(ApiError::not_found("Thread or assistant not found."));
         }
     }
-    if body.multitask_strategy == Some(Multitask::Inject)
-        && thread.is_some()
-        && let Some(run) = mail::inject(caller, &thread_id, &new.request).await?
-    {
-        return Ok(run);
-    }
     new.id = Some(body.run_id.unwrap_or_else(Uuid::now_v7));
     new.assistant = Some(assistant.id.clone());
-    new.metadata = metadata(&body, &assistant.id, &assistant.graph, &assistant.metadata);
+    new.metadata = metadata(body, &assistant.id, &assistant.graph, &assistant.metadata);
     new.multitask_strategy = strategy;
     new.on_disconnect = match body.on_disconnect.unwrap_or_default() {
         OnDisconnect::Continue => Disconnect::Continue,
@@ -135,7 +152,7 @@ pub(crate) async fn add_keeping(
     };
     new.after = body.delay().map_err(ApiError::invalid)?;
     new.temporary = temporary;
-    caller.app.runs.create_run(new).await.map_err(refused)
+    Ok(new)
 }
 
 /// Names in a configuration that address a checkpoint.
@@ -302,24 +319,6 @@ pub(crate) async fn wait(
 
 pub(crate) async fn wait_stateless(caller: Caller, Body(body): Body<RunCreate>) -> ApiResult<Response> {
     waited(caller, None, body).await
-}
-
-pub(crate) async fn batch(caller: Caller, Body(bodies): Body<Vec<RunCreate>>) -> ApiResult<Json<Vec<Value>>> {
-    if bodies.len() > caller.app.limits.page {
-        return Err(ApiError::invalid(format!(
-            "a batch has at most {} runs, and this {}",
-            caller.app.limits.page,
-            bodies.len()
-        )));
-    }
-    let mut made = Vec::with_capacity(bodies.len());
-    for (number, body) in bodies.into_iter().enumerate() {
-        let run = add(&caller, None, body, Follower::Nobody).await;
-        let run =
-            run.map_err(|error| ApiError::new(error.status, format!("run {number} of the batch: {}", error.detail)))?;
-        made.push(run_json(&run));
-    }
-    Ok(Json(made))
 }
 
 pub(crate) async fn list(caller: Caller, Path(thread): Path<String>, query: Query) -> ApiResult<Json<Vec<Value>>> {

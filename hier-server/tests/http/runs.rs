@@ -1,11 +1,16 @@
 //! Runs: waited for, listed, cancelled, queued.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
+use hier_core::runs::{MemoryRuns, Run, RunQuery, RunStore};
+use hier_core::store::MemoryStore;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Desk, desk};
+use crate::graphs::server;
+use crate::support::{Desk, desk, open};
 
 async fn status_of(desk: &Desk, thread: &str, run: &Value) -> String {
     let (status, run) = desk.get(&format!("/threads/{thread}/runs/{}", run["run_id"].as_str().unwrap())).await;
@@ -150,6 +155,37 @@ async fn runs_without_a_thread() {
     let (status, error) = desk.post("/runs/batch", json!([body, { "assistant_id": "nope" }])).await;
     assert!(status == 422 && error["detail"].as_str().unwrap().starts_with("run 1 of the batch: "), "{error}");
     assert_eq!(desk.post("/threads/count", json!({})).await.1, json!(0), "their threads are nobody's");
+    desk.stop().await;
+}
+
+/// What is wrong with one run of a batch adds none of them, wherever it stands.
+#[tokio::test]
+async fn a_batch_is_added_whole_or_not_at_all() {
+    let store = Arc::new(MemoryRuns::new());
+    let desk = open(server().storage(store.clone(), Arc::new(MemoryStore::default())).without_worker()).await;
+    let body = json!({ "assistant_id": "two", "input": { "n": 1.0 } });
+    for wrong in [
+        json!({ "assistant_id": "nope" }),
+        json!({ "assistant_id": "two", "input": { "m": 1 } }),
+        json!({ "assistant_id": "two", "after_seconds": -1 }),
+        json!({ "assistant_id": "two", "checkpoint": { "checkpoint_id": "x" } }),
+        json!({ "assistant_id": "two", "webhook": "http://169.254.169.254/x" }),
+    ] {
+        for place in 0..3 {
+            let mut batch = vec![body.clone(); 2];
+            batch.insert(place, wrong.clone());
+            let (status, error) = desk.post("/runs/batch", batch.into()).await;
+            let detail = error["detail"].as_str().unwrap_or_default();
+            assert!(status == 422 && detail.starts_with(&format!("run {place} of the batch: ")), "{error}");
+            assert!(detail.ends_with("no run of the batch was added"), "{error}");
+        }
+    }
+    assert!(store.runs(RunQuery::default()).await.unwrap().is_empty());
+    let (status, made) = desk.post("/runs/batch", json!([body, body])).await;
+    let ids = |runs: &[Run]| runs.iter().map(|run| run.id.to_string()).collect::<BTreeSet<_>>();
+    let told: BTreeSet<_> = made.as_array().unwrap().iter().filter_map(|run| run["run_id"].as_str()).collect();
+    assert_eq!(status, 200, "{made}");
+    assert!(ids(&store.runs(RunQuery::default()).await.unwrap()).iter().map(String::as_str).eq(told));
     desk.stop().await;
 }
 
