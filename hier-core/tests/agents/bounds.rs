@@ -279,6 +279,25 @@ async fn what_is_not_on_the_list_is_not_completed() {
 }
 
 #[test]
+fn agents_with_names_that_no_node_can_have_are_refused() {
+    use hier_core::agent::AgentBuilder;
+    for (name, mistake) in [
+        ("", "a graph needs a name, and this one is empty: give it one"),
+        (" \n", "a graph needs a name, and this one is empty: give it one"),
+        ("a|b", "the graph name `a|b` is reserved: `|` separates names; leave it out"),
+        ("a/b", "the graph name `a/b` is reserved: `/` separates names; leave it out"),
+        ("END", "the node name `END` is reserved: START and END are part of every graph; choose another"),
+        ("__desk", "the node name `__desk` is reserved: choose one that does not start with `__`"),
+    ] {
+        let kinds = [AgentBuilder::<BaseState>::new(name), AgentBuilder::react(name), AgentBuilder::todo(name)];
+        for agent in kinds {
+            assert_eq!(agent.compile().unwrap_err().mistakes, [mistake], "{name:?}");
+        }
+        assert_eq!(AgentBuilder::<BaseState>::react(name).compile_as_root().unwrap_err().mistakes, [mistake]);
+    }
+}
+
+#[test]
 fn names_that_models_cannot_call_are_refused() {
     use hier_core::agent::{AgentBuilder, Subagent};
     for name in ["my worker", "prüfer", "a.b", &"a".repeat(65)] {

@@ -1,16 +1,16 @@
 //! Builds agents at run time, with the checks of the macro as errors.
 
+mod check;
 mod dynamic;
+mod parts;
 
 use std::fmt;
 use std::sync::Arc;
 
-use hier_spec::GraphSpec;
-use hier_spec::agent::{AgentKind, AgentShape};
+use hier_spec::agent::AgentKind;
 
-use crate::agent::hierarchy::child::{Role, Supervisor};
 use crate::agent::hierarchy::subagent::Subagent;
-use crate::agent::layer::{Heirs, Layer, Listed, mistake_of};
+use crate::agent::layer::{Layer, Listed};
 use crate::agent::model::ChatModel;
 use crate::agent::options::ModelOptions;
 use crate::agent::react::{
@@ -24,10 +24,10 @@ use crate::agent::tool::set::Toolset;
 use crate::agent::toolsets::{Toolsets, toolset_of};
 use crate::agent::words;
 use crate::channel::ChannelSpec;
-use crate::engine::program::{Enter, Hooks, SpecRef};
-use crate::error::BuildError;
-use crate::graph::{CompiledGraph, Parts};
 use crate::state::{Contains, State, Values, WritableChannel, Writes};
+
+#[doc(hidden)]
+pub use parts::agent;
 
 /// Builds an agent at run time: the same as `Agent { … }`, `ReactGraph { … }` and `TodoGraph { … }` in `graph!`, with errors
 /// instead of compile errors.
@@ -389,186 +389,6 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
     pub fn back(mut self, stage: Subagent<S, C>) -> Self {
         self.back.push(stage);
         self
-    }
-}
-
-impl<S, C> AgentBuilder<S, C>
-where
-    S: Values + Contains<BaseState>,
-    C: AgentContext + Send + Sync + 'static,
-{
-    /// The agent, ready to run by itself or to be a subagent, or everything that is wrong with it.
-    pub fn compile(self) -> Result<CompiledGraph<S, C>, BuildError> {
-        self.build(true)
-    }
-
-    /// The agent as the root of a hierarchy: one that reports has nobody to report to, and ends with `finish_task`. An `Agent`
-    /// ends as it always does.
-    pub fn compile_as_root(self) -> Result<CompiledGraph<S, C>, BuildError> {
-        self.build(false)
-    }
-
-    fn build(mut self, reports: bool) -> Result<CompiledGraph<S, C>, BuildError> {
-        self.agent.reports = self.reports.unwrap_or(reports);
-        let graph = self.agent.name.to_string();
-        let mistakes = self.mistakes();
-        if !mistakes.is_empty() {
-            return Err(BuildError { graph, mistakes });
-        }
-        let mut names = self.agent.kind.nodes().iter().map(|name| (*name).to_owned()).collect();
-        let mut place = |stages: &mut [Subagent<S, C>]| {
-            for stage in stages {
-                stage.node.name = unused(&stage.name, &mut names).into();
-            }
-        };
-        place(&mut self.subagents);
-        place(&mut self.front);
-        place(&mut self.back);
-        let shape = self.shape();
-        let spec = GraphSpec { name: graph.into(), doc: self.description.into(), ..shape.spec() };
-        let parts = self.agent.parts(SpecRef::Owned(Arc::new(spec)), [self.subagents, self.front, self.back]);
-        Ok(CompiledGraph::new(parts, self.initial, self.channels))
-    }
-
-    fn shape(&self) -> AgentShape {
-        let nodes = |stages: &[Subagent<S, C>]| stages.iter().map(|stage| stage.node.clone()).collect();
-        AgentShape {
-            kind: self.agent.kind,
-            subagents: nodes(&self.subagents),
-            front: nodes(&self.front),
-            back: nodes(&self.back),
-            layers: self.agent.layers.iter().map(|layer| layer.name().into()).collect(),
-        }
-    }
-
-    /// Everything that is wrong.
-    fn mistakes(&self) -> Vec<String> {
-        let mut mistakes = self.mistakes.clone();
-        if self.agent.max_iterations == 0 {
-            mistakes.push("an agent with `max_iterations` 0 can do nothing: give it at least 1".to_owned());
-        }
-        if self.agent.attempts == 0 {
-            mistakes.push("an agent with `attempts` 0 could give no answer: give it at least 1".to_owned());
-        }
-        mistakes.extend(mistake_of(&self.agent.layers));
-        let tools = self.agent.tools.iter().map(|tool| ("tool", tool.spec().name));
-        let subagents = self.subagents.iter().map(|subagent| ("subagent", subagent.name.to_string()));
-        let reserved =
-            |what: &'static str, names: &'static [&str]| names.iter().map(move |name| (what, (*name).to_owned()));
-        let kind = self.agent.kind;
-        let mut known: Vec<(&str, String)> = reserved("built-in tool", kind.reserved_tools()).collect();
-        known.extend(reserved("node of every agent", kind.reserved_nodes()));
-        for (kind, name) in tools.chain(subagents) {
-            mistakes.extend(hier_spec::names::callable(kind, &name));
-            // Only a subagent is a node.
-            let other =
-                known.iter().find(|(what, other)| *other == name && (kind == "subagent" || !what.starts_with("node")));
-            if let Some((what, _)) = other {
-                mistakes.push(format!("the {kind} `{name}` has the name of a {what}: rename one"));
-            }
-            known.push((kind, name));
-        }
-        for subagent in self.subagents.iter().filter(|_| self.agent.parallel) {
-            let name = &subagent.name;
-            let Some(policy) = &subagent.policy else {
-                mistakes.push(format!(
-                    "subagents that run side by side each need a policy of their own: give `{name}` one"
-                ));
-                continue;
-            };
-            let plain =
-                |field: &&str| self.channels.iter().any(|spec| spec.name == **field && spec.kind.single_writer());
-            mistakes.extend(policy.merged().filter(plain).map(|field| {
-                format!(
-                    "the channel `{field}`, which `{name}` gives back, has no reducer, and several subagents may write it at \
-                     once: give it one, or do not let them run side by side"
-                )
-            }));
-        }
-        for stage in self.front.iter().chain(&self.back).filter(|stage| stage.asks_model) {
-            mistakes.push(format!(
-                "`{}` asks a model, itself or in a graph within it, and a front or back stage must not: make it a subagent",
-                stage.name
-            ));
-        }
-        let outer: Vec<&str> = self.channels.iter().map(|channel| &*channel.name).collect();
-        for stage in self.subagents.iter().chain(&self.front).chain(&self.back) {
-            let inner: Vec<&str> = stage.channels.iter().map(|channel| &*channel.name).collect();
-            let found = stage.policy.iter().flat_map(|policy| policy.mistakes(&outer, &inner));
-            mistakes.extend(found.map(|mistake| format!("subagent `{}`: {mistake}", stage.name)));
-        }
-        mistakes
-    }
-}
-
-/// The name, with a number if it is used already.
-fn unused(name: &str, names: &mut Vec<String>) -> String {
-    let numbered = (2..).map(|number| format!("{name}_{number}"));
-    let free = std::iter::once(name.to_owned()).chain(numbered).find(|name| !names.contains(name));
-    let free = free.unwrap_or_else(|| name.to_owned());
-    names.push(free.clone());
-    free
-}
-
-/// The code of an agent that the macro has checked.
-#[doc(hidden)]
-pub fn agent<S, C>(
-    kind: AgentKind,
-    spec: &'static GraphSpec,
-    root: bool,
-    tell: fn(AgentBuilder<S, C>) -> AgentBuilder<S, C>,
-) -> Parts<S, C>
-where
-    S: State + Contains<BaseState>,
-    C: AgentContext + Send + Sync + 'static,
-{
-    let name = spec.name.as_ref();
-    let mut builder = tell(AgentBuilder::typed(kind, name));
-    builder.agent.reports = builder.reports.unwrap_or(!root);
-    builder.agent.parts(SpecRef::Static(spec), [builder.subagents, builder.front, builder.back])
-}
-
-impl<S, C> Agent<S, C>
-where
-    S: Values + Contains<BaseState>,
-    C: AgentContext + Send + Sync + 'static,
-{
-    /// The agent's graph: its own nodes, then those of its subagents and stages, in the order of the spec.
-    pub(crate) fn parts(mut self, spec: SpecRef, [subagents, front, back]: [Vec<Subagent<S, C>>; 3]) -> Parts<S, C> {
-        let first = spec.nodes.len() - subagents.len() - front.len() - back.len();
-        let nodes = spec.nodes[first..].iter();
-        self.subagents = nodes.zip(&subagents).map(|(node, subagent)| subagent.card(&node.name)).collect();
-        let exit = spec.nodes.get(spec.nodes.len() - back.len());
-        self.exit = exit.map(|stage| stage.name.as_ref().into());
-        self.index();
-        let keeps_count = self.converses();
-        let heirs: Vec<_> = self.layers.iter().filter_map(Listed::inherited).collect();
-        self.passes_on = !heirs.is_empty();
-        let layers = self.layers.iter().map(Listed::name).collect();
-        let agent = Arc::new(self);
-        let mut code = agent.nodes();
-        let names = subagents.iter().map(|subagent| subagent.name.clone()).collect();
-        let supervisor = Supervisor { subagents: names, keeps_count };
-        code.extend(subagents.into_iter().map(|subagent| subagent.node(Role::Tool(supervisor.clone()))));
-        code.extend(front.into_iter().chain(back).map(|stage| stage.node(Role::Stage)));
-        let scope = (!heirs.is_empty()).then(|| -> Enter<C> {
-            Arc::new(move |outer, context| {
-                let outer = outer.and_then(|outer| outer.downcast_ref());
-                Arc::new(Heirs::extended(outer, &heirs, context))
-            })
-        });
-        let prepare = Some(Arc::new(move |state: &S| agent.prepare(state)) as Arc<_>);
-        let hooks = Hooks { layers, scope, prepare, ..Hooks::default() };
-        Parts {
-            spec,
-            nodes: code,
-            routes: Vec::new(),
-            hooks,
-            is_agent: true,
-            is_part: false,
-            lenient: false,
-            inbox: None,
-        }
     }
 }
 
