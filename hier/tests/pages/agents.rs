@@ -1,0 +1,274 @@
+//! The code of `docs/agents.md`.
+
+use std::sync::Arc;
+
+use hier::agent::layer::{Emails, ModelCall, ModelReply, NextModel};
+use hier::agent::{AgentBuilder, ChatModel, ChatRequest, ChatResponse, ToolAnswer, ToolSpec, Toolset};
+use hier::async_trait;
+use hier::prelude::*;
+
+async fn first() -> Result<()> {
+    use hier::prelude::*;
+
+    graph! {
+        /// Answers customers.
+        pub Support<BaseState> = Agent {
+            system: "You answer customers of the shop.",
+            tools: [weather],
+        }
+    }
+
+    /// The weather of a city, today.
+    #[tool]
+    async fn weather(city: String) -> String {
+        format!("sunny in {city}")
+    }
+
+    let context = BaseContext::new(Model::parse("anthropic:claude-sonnet-4-5")?);
+    let out =
+        Support::compile().invoke(Message::user("What is the weather in Rome?"), Config::default(), context).await?;
+    println!("{}", out.state().current_agent_report);
+    Ok(())
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Verdict {
+    accepted: bool,
+}
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Chat {
+    #[state(flatten)]
+    base: BaseState,
+    mood: String,
+    #[reducer(append)]
+    findings: Vec<String>,
+    verdict: Option<Verdict>,
+}
+
+pub struct Desk {
+    base: BaseContext,
+    smart: Arc<dyn ChatModel>,
+    cheap: Arc<dyn ChatModel>,
+    crm: Arc<Crm>,
+}
+
+impl AsRef<BaseContext> for Desk {
+    fn as_ref(&self) -> &BaseContext {
+        &self.base
+    }
+}
+
+pub struct Crm;
+
+#[async_trait]
+impl Toolset for Crm {
+    fn name(&self) -> &str {
+        "crm"
+    }
+
+    async fn tools(&self) -> Result<Arc<[ToolSpec]>> {
+        Ok([].into())
+    }
+
+    async fn call(&self, call: &ToolCall, _: &Run) -> Result<ToolAnswer> {
+        Ok(ToolAnswer::Refused(call.name.clone()))
+    }
+}
+
+/// Looks an order up.
+#[tool]
+async fn lookup(order: u32) -> String {
+    format!("{order}: 30 euros")
+}
+
+/// Pays an order back.
+#[tool(needs_approval)]
+async fn refund(order: u32) -> String {
+    format!("{order} is paid back")
+}
+
+graph! {
+    /// Finds out.
+    Researcher<Chat, Desk> = Agent { system: "You find out." }
+}
+
+mod one {
+    use super::*;
+
+    graph! {
+        /// Answers customers.
+        pub Support<Chat, Desk> = Agent {
+            system: |state: &Chat| format!("You answer customers. Be {}.", state.mood),   // or a text
+            model: |desk| &desk.smart,                          // unless given: the context's model
+            options: ModelOptions { temperature: 0.2, reasoning: Effort::Low },  // what is left out is left to the model
+            tools: [lookup, refund],
+            subagents: [Researcher { merge_fields: [findings] }],
+            answer: verdict,                                    // a channel of the state; unless given: ends with text
+            max_iterations: 20,
+        }
+    }
+}
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Review {
+    #[state(flatten)]
+    base: BaseState,
+    kind: String,
+    verdict: Option<Verdict>,
+}
+
+fn built() -> Result<()> {
+    let judge = AgentBuilder::<Review>::new("judge")
+        .system(|state: &Review| format!("You judge the {}.", state.kind))
+        .tool(lookup::TOOL)
+        .answer(&Review::channels().verdict)
+        .layer(Limit::new().model_calls(50))
+        .compile()?;
+    Ok(())
+}
+
+mod hierarchy {
+    use super::*;
+
+    #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+    pub struct Artifact;
+
+    #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+    pub struct Finding;
+
+    graph! {
+        Normalise<Filing> = Graph { nodes: [normalise], edges: [START >> normalise >> END] }
+    }
+
+    async fn normalise() {}
+
+    graph! {
+        /// Extracts.
+        Extractor<Filing> = ReactGraph { system: "You extract." }
+    }
+
+    graph! {
+        /// Matches.
+        Matcher<Filing> = ReactGraph { system: "You match." }
+    }
+
+    #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+    pub struct Filing {
+        #[state(flatten)]
+        base: BaseState, // messages, todo_list, progress, current_agent_report, …
+        artifact: Option<Artifact>,
+        #[reducer(append)]
+        findings: Vec<Finding>,
+    }
+
+    graph! {
+        /// Files a tax return from raw documents.
+        pub Desk<Filing> = ReactGraph {
+            system: "You run the filing desk.",
+            tools: [lookup_rate],
+            front: [Normalise],
+            subagents: [
+                Extractor { merge_fields: [artifact, findings], max_iterations: 8 },
+                Matcher { merge_fields: [artifact] },
+            ],
+        }
+    }
+
+    /// Looks up a rate.
+    #[tool]
+    async fn lookup_rate(
+        /// The tax year.
+        year: u16,
+        run: &Run<BaseContext>, // injected: the model never sees it
+    ) -> Result<String> {
+        run.emit(format!("looks up {year}"));
+        Ok("7 %".to_owned())
+    }
+
+    async fn run() -> Result<()> {
+        let context = BaseContext::new(Model::parse("anthropic:claude-sonnet-4-5")?);
+        let out = Desk::compile_as_root()
+            .invoke(Message::user("File the return of case 17."), Config::default(), context)
+            .await?;
+        Ok(())
+    }
+}
+
+mod toolsets {
+    use super::*;
+
+    graph! {
+        Support<Chat, Desk> = Agent { tools: [lookup, refund, |desk| &desk.crm] }
+    }
+}
+
+mod nodes {
+    use super::*;
+
+    #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+    struct Chat {
+        #[reducer(messages)]
+        messages: Messages,
+    }
+
+    graph! {
+        Support<Chat, Desk> = Graph {
+            nodes: [think, act = tools![lookup, refund]],
+            edges: [START >> think >> if wants_tools { act } else { END }, act >> think],
+        }
+    }
+
+    async fn think(state: &Chat, run: &Run<Desk>) -> Result<ChatUpdate> {
+        let question = run.model()?.ask(&state.messages).system("You help customers.");
+        Ok(Chat::update().messages(question.tools(tools![lookup, refund]).await?.message))
+    }
+}
+
+mod layers {
+    use super::*;
+
+    graph! {
+        Support<Chat, Desk> = Agent {
+            layers: [Fallback(|desk| &desk.cheap), Limit { model_calls: 50 }, Redact(Emails)],
+        }
+    }
+}
+
+/// What was answered before.
+struct Answers;
+
+impl Answers {
+    fn find(&self, _: &ChatRequest) -> Option<ChatResponse> {
+        None
+    }
+
+    fn keep(&self, _: ChatRequest, _: Option<&ChatResponse>) {}
+}
+
+/// Answers from a cache.
+struct Cached(Answers);
+
+#[async_trait]
+impl<S: Values, C: Send + Sync + 'static> Layer<S, C> for Cached {
+    async fn model_call(&self, call: ModelCall<'_, S, C>, next: NextModel<'_, S, C>) -> Result<ModelReply<S>> {
+        if let Some(known) = self.0.find(&call.request) {
+            return Ok(ModelReply::answer(known));
+        }
+        let request = call.request.clone();
+        let reply = next.call(call).await?;
+        self.0.keep(request, reply.response());
+        Ok(reply)
+    }
+}
+
+mod long {
+    use super::*;
+
+    graph! {
+        pub Support<Chat, Desk> = Agent {
+            system: "You answer customers.",
+            layers: [Compact { at: 0.8, by: |desk| &desk.cheap }, Fallback(|desk| &desk.cheap)],
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The code of `docs/durability.md`.
+
+use std::time::{Duration, SystemTime};
+
+use hier::checkpoint::SaverError;
+use hier::prelude::*;
+use serde_json::{Map, Value, json};
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+#[state(version = 3, migrate = [from_v1, from_v2])]
+struct Filing {
+    title: String,
+    year: u16,
+}
+
+fn from_v1(stored: &mut Map<String, Value>) -> Result<()> {
+    stored.insert("year".to_owned(), json!(2025)); // came with version 2
+    Ok(())
+}
+
+fn from_v2(stored: &mut Map<String, Value>) -> Result<()> {
+    let title = stored.remove("name").ok_or("version 2 had a `name`")?;
+    stored.insert("title".to_owned(), title);
+    Ok(())
+}
+
+graph! {
+    Review<Filing> = Graph { nodes: [assess], edges: [START >> assess >> END] }
+}
+
+async fn assess() {}
+
+async fn first() -> Result<()> {
+    let review = Review::compile().checkpointer(Sqlite::open("review.db").await?);
+    let outcome = review.invoke(Filing::update().title("2026"), Config::thread("case-17"), ()).await?;
+    Ok(())
+}
+
+async fn options(key: &str, url: &str) -> Result<()> {
+    let saver = Postgres::options().schema("desk").compress().encrypt(&Key::from_hex(key)?).connect(url).await?;
+    saver.migrate().await?; // makes the tables, or brings them up to date; several processes may call it at once
+    Ok(())
+}
+
+async fn going_on(review: CompiledGraph<Filing>) -> Result<()> {
+    let outcome = review.invoke((), Config::thread("case-17"), ()).await?;
+    Ok(())
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+struct Order {
+    links: Vec<String>,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+struct Receipt {
+    number: u32,
+}
+
+struct Bank;
+
+impl Bank {
+    async fn charge(&self, order: &Order) -> Result<Receipt> {
+        Ok(Receipt { number: 7 })
+    }
+}
+
+async fn fetch(url: &String) -> Result<String> {
+    Ok(url.clone())
+}
+
+async fn steps(run: &Run, bank: Bank, order: Order) -> Result<Vec<String>> {
+    let mut pages = Vec::new();
+    let receipt = run.step("charge", async || bank.charge(&order).await).await?;
+    for url in &order.links {
+        pages.push(run.step_for("page", url, async |url| fetch(url).await).await?);
+    }
+    Ok(pages)
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Decision {
+    Yes,
+    No,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Question {
+    pay: f64,
+}
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Invoice {
+    amount: f64,
+    decision: Option<Decision>,
+}
+
+async fn ask(state: &Invoice, run: &Run) -> Result<InvoiceUpdate> {
+    let decision: Decision = run.interrupt(&Question { pay: state.amount }).await?;
+    Ok(Invoice::update().decision(decision))
+}
+
+async fn by_id(graph: CompiledGraph<Invoice>, config: Config, id: &str) -> Result<()> {
+    let outcome = graph.invoke(Command::answers([(id, Decision::Yes)]), config, ()).await?; // by id
+    Ok(())
+}
+
+async fn plain(graph: CompiledGraph<Invoice>, config: Config) -> Result<()> {
+    let outcome = graph.invoke(Command::resume(Decision::Yes), config, ()).await?; // the only question
+    Ok(())
+}
+
+const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+async fn timers(run: &Run, question: Question, evening: SystemTime) -> Result<()> {
+    run.sleep(WEEK).await?; // or `sleep_until(time)`
+    let ok = run.interrupt(&question).until(evening, false).await?; // a default for a question that nobody answers
+    let receipt: Receipt = run.signal("paid").await?;
+    Ok(())
+}
+
+async fn signals(graph: CompiledGraph<Invoice>, receipt: Receipt) -> Result<()> {
+    graph.send("order-7", Signal::new("paid", &receipt)).await?; // now, before, or a week later, from any process
+    Ok(())
+}
+
+struct Desk;
+
+impl Desk {
+    fn new() -> Self {
+        Self
+    }
+}
+
+fn sweeps(graph: CompiledGraph<Invoice, Desk>) {
+    let _sweeper = graph.sweeper(|_thread| Desk::new()).every(Duration::from_secs(5)); // in each process that may do it
+}
+
+mod inbox {
+    use super::*;
+
+    type Chat = BaseState;
+
+    graph! {
+        Support<Chat> = Agent { system: "You answer customers.", inbox: messages }
+    }
+
+    async fn tell() -> Result<()> {
+        let graph = Support::compile().checkpointer(MemorySaver::new());
+        graph.send("case-17", "The customer called again.").await?; // what the channel takes, or one item of it
+        Ok(())
+    }
+}
+
+async fn back(graph: CompiledGraph<Filing>) -> Result<()> {
+    let now = graph.state(Config::thread("case-17")).await?;
+    let past = graph.states(Config::thread("case-17")).await?; // newest first; `history` takes a `checkpoint::ListQuery` beside
+    Ok(())
+}
+
+struct MySaver;
+
+impl MySaver {
+    async fn open(_: &str) -> Result<MemorySaver, SaverError> {
+        Ok(MemorySaver::new())
+    }
+}
+
+#[tokio::test]
+async fn it_keeps_the_contract() {
+    let report = hier::testing::checkpoint::run(async || MySaver::open(":new:").await).await; // a new, empty one for each case
+    assert!(report.passed(), "{report}");
+}

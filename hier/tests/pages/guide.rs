@@ -1,0 +1,59 @@
+//! The code of `docs/guide.md`.
+
+use hier::prelude::*;
+use hier::store::SqliteStore;
+use serde_json::json;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing {
+    title: String,
+}
+
+graph! {
+    Review<Filing> = Graph { nodes: [assess], edges: [START >> assess >> END] }
+}
+
+async fn assess() {}
+
+async fn running(token: CancellationToken, input: FilingUpdate, context: ()) -> Result<()> {
+    let graph = Review::compile();
+    let config = Config::thread("case-17").recursion_limit(50).max_concurrency(8).cancel(token);
+    let outcome = graph.invoke(input, config, context).await?;
+    Ok(())
+}
+
+mod memory {
+    use super::*;
+
+    #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+    struct Visit {
+        user: String,
+        is_known: bool,
+        alike: usize,
+    }
+
+    #[derive(Serialize, Deserialize)]
+    struct Taste {
+        likes: Vec<String>,
+        stars: u8,
+    }
+
+    graph! {
+        Greet<Visit> = Graph { nodes: [greet], edges: [START >> greet >> END] }
+    }
+
+    use hier::store::{Search, StoreExt};
+
+    async fn greet(state: &Visit, run: &Run) -> Result<VisitUpdate> {
+        let store = run.store()?;
+        let tastes: Option<Taste> = store.get_as(["users", &state.user], "tastes").await?;
+        store.put(["users", &state.user], "tastes", &Taste { likes: vec!["figs".into()], stars: 5 }).await?;
+        let others = store.search(Search::below(["users"]).filter("stars", json!({ "$gte": 4 })).limit(5)).await?;
+        Ok(Visit::update().is_known(tastes.is_some()).alike(others.len()))
+    }
+
+    async fn stored() -> Result<()> {
+        let graph = Greet::compile().store(SqliteStore::open("desk.db").await?);
+        Ok(())
+    }
+}

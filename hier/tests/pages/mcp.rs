@@ -1,0 +1,69 @@
+//! The code of `docs/mcp.md`.
+
+use hier::mcp::{Client, Server};
+use hier::prelude::*;
+
+struct Desk {
+    base: BaseContext,
+    crm: Client,
+    docs: Client,
+}
+
+impl AsRef<BaseContext> for Desk {
+    fn as_ref(&self) -> &BaseContext {
+        &self.base
+    }
+}
+
+/// Looks an order up.
+#[tool]
+async fn lookup(order: u32) -> String {
+    format!("{order}: 30 euros")
+}
+
+fn clients(token: &str) -> Result<()> {
+    type Chat = BaseState;
+
+    let crm = Client::stdio("crm", "/usr/local/bin/crm-server")
+        .env("CRM_TOKEN", token)
+        .prefix("crm_")
+        .approve(["refund"])
+        .build()?;
+    let docs = Client::http("docs", "https://docs.example.com/mcp").bearer(token).build()?;
+
+    graph! {
+        Support<Chat, Desk> = Agent { tools: [lookup, |desk| &desk.crm, |desk| &desk.docs] }
+    }
+    Ok(())
+}
+
+mod server {
+    use super::*;
+
+    #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+    struct Filing {
+        title: String,
+    }
+
+    graph! {
+        Desk<Filing> = Graph { nodes: [file], edges: [START >> file >> END] }
+    }
+
+    async fn file() {}
+
+    async fn serve(context: (), token: &str, stop: CancellationToken) -> Result<()> {
+        Server::new().graph("desk", Desk::compile(), context).serve_stdio().await?;
+        Server::new()
+            .graph("desk", Desk::compile(), context)
+            .bearer(token)
+            .hosts(["mcp.example.com"])
+            .serve("0.0.0.0:8080", stop)
+            .await?;
+        Ok(())
+    }
+
+    fn router(context: (), stop: CancellationToken) -> Result<()> {
+        let router = Server::new().graph("desk", Desk::compile(), context).router(stop)?; // part of another server, at /mcp
+        Ok(())
+    }
+}

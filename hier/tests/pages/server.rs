@@ -1,0 +1,55 @@
+//! The code of `docs/server.md`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hier::prelude::*;
+use hier::runs::{EventQuery, NewRun, Request, RunStore};
+use hier::worker::Worker;
+use serde_json::json;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing {
+    title: String,
+}
+
+graph! {
+    Support<BaseState> = Agent { system: "You answer customers." }
+}
+
+async fn serve(context: BaseContext, token: &str) -> Result<()> {
+    use hier::server::auth::{Tokens, User};
+
+    hier::server::Server::new()
+        .graph("support", Support::compile(), context) // a value, or a function of the request
+        .database("postgres://…") // or sqlite:FILE; without: in memory
+        .auth(Tokens::new([(token, User::new("alice"))])) // without: only this machine is served, unless told
+        .serve("127.0.0.1:8123")
+        .await?;
+    Ok(())
+}
+
+graph! {
+    Review<Filing> = Graph { nodes: [assess], edges: [START >> assess >> END] }
+}
+
+async fn assess() {}
+
+async fn work(stop: CancellationToken) -> Result<()> {
+    let store = Arc::new(Sqlite::open("desk.db").await?);
+    let worker = Worker::new(store.clone()).graph("review", Review::compile().erase(|_| Ok(())));
+    let working = tokio::spawn(worker.run_until(stop.clone()));
+    let run = store
+        .create_run(NewRun::new("case-17", "review", Request::input(json!({ "title": "…" }))).create_thread())
+        .await?;
+    Ok(())
+}
+
+async fn follow(store: Arc<Sqlite>, last: u64) -> Result<()> {
+    let mut changes = store.bell().thread("case-17");
+    loop {
+        let page = store.events(EventQuery::after("case-17", last)).await?;
+        // … page.events; page.gone says up to where the log was shortened …
+        let _ = tokio::time::timeout(Duration::from_secs(5), changes.rung()).await;
+    }
+}
