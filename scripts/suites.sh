@@ -31,7 +31,6 @@ assistants > create read update delete
 assistants > delete assistant and threads
 subgraphs > get subgraphs
 subgraphs > human in the loop - no modification
-subgraphs > human in the loop - modification
 continue after interrupt must have checkpoint present
 dynamic graph
 generative ui
