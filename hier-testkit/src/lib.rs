@@ -6,16 +6,21 @@
 //! * [`Replay`] runs what a saver has stored again, with the code of today, and says what has changed.
 //! * [`conformance`]: holds the engine to recorded scenarios; the command `hier-conformance` is made of it.
 
+#[cfg(feature = "suites")]
 pub mod checkpoint;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+#[cfg(feature = "suites")]
 mod contract;
 mod model;
 mod replay;
+#[cfg(feature = "suites")]
 pub mod runs;
 mod session;
+#[cfg(feature = "suites")]
 pub mod store;
 
+#[cfg(feature = "suites")]
 pub use contract::{Failure, Report};
 pub use model::{RecordedModel, ScriptedModel};
 pub use replay::{Change, Replay, ReplayReport, ReplayedTurn, StoredTurn};
