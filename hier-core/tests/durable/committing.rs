@@ -242,3 +242,55 @@ fn a_runtime_that_has_ended_ends_in_an_error() {
     let ended = ended.recv_timeout(Duration::from_mins(1)).expect("the run ends");
     assert!(matches!(ended, Err(RunError::NoRuntime { .. })), "{ended:?}");
 }
+
+const NODES: [&str; 10] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
+
+/// A row of nodes in the background, in which this commit waits for the gate, and then perhaps fails.
+fn held(number: usize, gate: &Arc<Semaphore>, fails: bool) -> Bench<Hooked> {
+    let (gate, commits) = (gate.clone(), AtomicUsize::new(0));
+    let hook = move |call| {
+        let is_held = matches!(call, Call::Commit(_)) && commits.fetch_add(1, Ordering::SeqCst) == number;
+        let gate = gate.clone();
+        async move {
+            if !is_held {
+                return Ok(());
+            }
+            let _open = gate.acquire().await;
+            if fails { Err(SaverError::database("the disk", std::io::Error::other("it is full"))) } else { Ok(()) }
+        }
+    };
+    let mut bench = Bench::on(row(&NODES), Hooked::new(hook));
+    bench.config = bench.config.durability(Durability::Async);
+    bench
+}
+
+/// Whichever commit of a run has to wait: the run goes on meanwhile, and what follows is stored after it, or not at all.
+#[tokio::test]
+async fn a_commit_that_waits_is_ended_in_the_background() {
+    // The first are tried in place; then what waits is stored as one commit.
+    for (number, fails) in (0..9).flat_map(|number| [(number, false), (number, true)]) {
+        let gate = Arc::new(Semaphore::new(0));
+        let bench = held(number, &gate, fails);
+        let observer = async {
+            // Nothing is stored meanwhile: whatever is going to happen has happened.
+            for _ in 0..1000 {
+                tokio::task::yield_now().await;
+            }
+            let (last, stored) = (bench.tally.of("j"), bench.history().await.len());
+            gate.add_permits(1);
+            (last, stored)
+        };
+        let (ended, (last, stored)) = tokio::join!(bench.start(json!({})), observer);
+        assert_eq!(last, 1, "the run goes on while commit {number} waits");
+        assert!((number..NODES.len() + 2).contains(&stored), "{stored} checkpoints before commit {number}");
+        let kept = log_of(&bench.state().await);
+        if fails {
+            let error = ended.unwrap_err().to_string();
+            assert!(error.contains("it is full"), "commit {number}: {error}");
+            assert_eq!(bench.history().await.len(), stored, "nothing is stored after commit {number}");
+        } else {
+            assert_eq!(log(ended.unwrap()), json!(NODES), "commit {number}");
+            assert_eq!(kept, json!(NODES), "commit {number}");
+        }
+    }
+}

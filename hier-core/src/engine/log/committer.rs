@@ -1,10 +1,11 @@
 //! Commits records to the saver: at once, or in the background.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::task::{Context, Waker};
-use std::time::Duration;
+use std::task::{Context, Poll, Waker};
 
+use futures_core::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -22,6 +23,9 @@ const ROOM: u32 = 32 << 20;
 const OVERHEAD: usize = 256;
 /// How many jobs are stored as one commit at most.
 const GROUP: usize = 4096;
+/// How many commits of a run are tried in place before they go to the background: waking a task and being woken by it takes longer
+/// than a saver in this process needs for a short commit, and a short run has no more. A long one stores many steps as one commit there.
+const IN_PLACE: usize = 8;
 
 /// The saver of a run, and the lease under which it writes. All graphs of the run's tree share it.
 pub(crate) struct Committer {
@@ -39,6 +43,8 @@ pub(crate) struct Committer {
     waits: AtomicBool,
     /// Stores in the background, once something has been stored so.
     writer: Mutex<Option<Writer>>,
+    /// How many commits were tried in place.
+    tried: AtomicUsize,
     /// The bytes that may still wait in the background.
     room: Arc<Semaphore>,
     /// The first error of the background writer.
@@ -52,7 +58,12 @@ struct Writer {
     task: JoinHandle<()>,
 }
 
+/// A commit that was begun.
+type Begun = BoxFuture<'static, Result<(), SaverError>>;
+
 enum Job {
+    /// Goes on with this commit.
+    Finish(Begun, OwnedSemaphorePermit),
     /// Stores these records. What they take of the room is given back when they are stored, or dropped.
     Store(Vec<Record>, OwnedSemaphorePermit),
     /// Acknowledges that everything queued before has been stored.
@@ -72,6 +83,7 @@ impl Committer {
             deferred,
             waits: AtomicBool::new(false),
             writer: Mutex::default(),
+            tried: AtomicUsize::new(0),
             room: Arc::new(Semaphore::new(ROOM as usize)),
             failure: Arc::default(),
             released: AtomicBool::new(false),
@@ -136,7 +148,22 @@ impl Committer {
         let bytes = records.iter().map(size).sum::<usize>();
         let bytes = u32::try_from(bytes).unwrap_or(ROOM).min(ROOM);
         let room = self.room.clone().acquire_many_owned(bytes).await.map_err(|_| self.failed())?;
-        self.jobs(runtime).send(Job::Store(records, room)).map_err(|_| self.failed())
+        let job = if self.is_in_place() {
+            let (saver, lease) = (self.saver.clone(), self.lease.clone());
+            let mut begun: Begun = Box::pin(async move { saver.commit(&lease, records).await });
+            if let Poll::Ready(stored) = poll_fn(|cx| Poll::Ready(begun.as_mut().poll(cx))).await {
+                return stored;
+            }
+            Job::Finish(begun, room)
+        } else {
+            Job::Store(records, room)
+        };
+        self.jobs(runtime).send(job).map_err(|_| self.failed())
+    }
+
+    /// Whether the next commit is tried in place: nothing goes on in the background, and few were tried before.
+    fn is_in_place(&self) -> bool {
+        lock(&self.writer).is_none() && self.tried.fetch_add(1, Ordering::Relaxed) < IN_PLACE
     }
 
     /// The queue of the writer, which is started if there is none yet.
@@ -201,9 +228,14 @@ async fn write(
 ) {
     let mut jobs = Vec::new();
     while queue.recv_many(&mut jobs, GROUP).await > 0 {
-        let (mut records, mut rooms, mut waiting) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut begun, mut records) = (Vec::new(), Vec::new());
+        let (mut rooms, mut waiting) = (Vec::new(), Vec::new());
         for job in jobs.drain(..) {
             match job {
+                Job::Finish(commit, room) => {
+                    begun.push(commit);
+                    rooms.push(room);
+                }
                 Job::Store(mut more, room) => {
                     records.append(&mut more);
                     rooms.push(room);
@@ -211,9 +243,7 @@ async fn write(
                 Job::Flush(told) => waiting.push(told),
             }
         }
-        if !records.is_empty()
-            && let Err(error) = saver.commit(&lease, records).await
-        {
+        if let Err(error) = store(begun, records, &saver, &lease).await {
             // Nobody else sets it.
             let _ = failure.set(error);
             return;
@@ -225,6 +255,14 @@ async fn write(
     }
 }
 
+/// Ends these commits, then stores these records: what was begun in place was given before what is queued, or beside it.
+async fn store(begun: Vec<Begun>, records: Vec<Record>, saver: &Saver, lease: &Lease) -> Result<(), SaverError> {
+    for commit in begun {
+        commit.await?;
+    }
+    if records.is_empty() { Ok(()) } else { saver.commit(lease, records).await }
+}
+
 /// Releases a lease once its writer has ended.
 async fn release(writer: Option<Writer>, saver: &Saver, lease: &Lease) {
     if let Some(Writer { jobs, task }) = writer {
@@ -234,20 +272,6 @@ async fn release(writer: Option<Writer>, saver: &Saver, lease: &Lease) {
     }
     if let Err(error) = saver.release(lease).await {
         tracing::warn!(thread = %lease.thread, %error, "failed to release the thread's lease");
-    }
-}
-
-/// Keeps a lease from running out, for ever; returns what went wrong.
-pub(crate) async fn keep_alive(saver: Saver, lease: Lease) -> SaverError {
-    let pause = (lease.lasts / 3).max(Duration::from_millis(10));
-    loop {
-        tokio::time::sleep(pause).await;
-        match saver.renew(&lease).await {
-            Ok(()) => {}
-            Err(error @ SaverError::Superseded { .. }) => return error,
-            // The lease runs for another while; the next commit tells.
-            Err(error) => tracing::warn!(thread = %lease.thread, %error, "failed to renew the thread's lease"),
-        }
     }
 }
 

@@ -2,5 +2,6 @@
 
 pub(in crate::engine) mod committer;
 pub(in crate::engine) mod deferred;
+pub(in crate::engine) mod renewal;
 pub(in crate::engine) mod saver;
 pub(in crate::engine) mod task_log;

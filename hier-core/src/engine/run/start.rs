@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+use tokio_util::task::TaskTracker;
 use tracing::{Instrument, Span};
 
-use crate::checkpoint::{SaverError, WhenRunning};
+use crate::checkpoint::WhenRunning;
 use crate::config::Config;
 use crate::engine::durable::{check, due};
-use crate::engine::log::committer;
 use crate::engine::log::committer::Committer;
+use crate::engine::log::renewal::Renewal;
 use crate::engine::log::saver::Saver;
 use crate::engine::log::task_log::TaskLog;
 use crate::engine::program::{Attachments, GraphOutput, Input, Program, Scope, Shared};
@@ -55,7 +55,10 @@ where
         }
         None => None,
     };
-    let mut renewal = committer.as_deref().and_then(renewal);
+    let mut renewal = match committer.as_deref() {
+        Some(committer) => Box::pin(Renewal::start(committer)).await,
+        None => None,
+    };
     shared.log = committer.clone().map(|committer| Arc::new(TaskLog::new(committer, "".into())));
     shared.store = attached.store;
     let mut runner = Runner::new(graph, state, shared, emitter, false);
@@ -158,17 +161,10 @@ fn has_timers() -> bool {
     std::panic::catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok()
 }
 
-/// Keeps the lease, in a task of its own: also while a node keeps its thread.
-fn renewal(committer: &Committer) -> Option<AbortOnDropHandle<SaverError>> {
-    let runtime = Handle::try_current().ok().filter(|_| committer.saver.leases_expire())?;
-    let renewal = committer::keep_alive(committer.saver.clone(), committer.lease.clone());
-    Some(AbortOnDropHandle::new(runtime.spawn(renewal)))
-}
-
 /// Ends the work if somebody else has taken the thread, or nobody can keep the lease any more.
 async fn until_lost<T>(
     graph: &str,
-    renewal: Option<&mut AbortOnDropHandle<SaverError>>,
+    renewal: Option<&mut Renewal>,
     work: impl Future<Output = Result<T, RunError>>,
 ) -> Result<T, RunError> {
     let Some(renewal) = renewal else { return work.await };
@@ -176,7 +172,7 @@ async fn until_lost<T>(
     tokio::select! {
         biased;
         ended = work => ended,
-        lost = renewal => Err(match lost {
+        lost = renewal.lost() => Err(match lost {
             Ok(error) => RunError::Saver { graph: graph(), error },
             Err(_) => RunError::NoRuntime { graph: graph() },
         }),
@@ -187,7 +183,7 @@ async fn until_lost<T>(
 async fn close<S, C>(
     runner: &mut Runner<S, C>,
     committer: &Committer,
-    renewal: Option<AbortOnDropHandle<SaverError>>,
+    renewal: Option<Renewal>,
     ended: Result<End, RunError>,
 ) -> Result<End, RunError>
 where
@@ -196,10 +192,8 @@ where
 {
     let stored = runner.store_held().await;
     let flushed = committer.flush().await.map_err(|error| RunError::Saver { graph: runner.graph_name(), error });
-    if let Some(renewal) = renewal.filter(|renewal| !renewal.is_finished()) {
-        // Until it is gone it holds the saver.
-        renewal.abort();
-        let _ = renewal.await;
+    if let Some(renewal) = renewal {
+        renewal.end().await;
     }
     if committer.has_waited() {
         // If this fails the thread is due as before, and whoever looks finds out: too often, and never too seldom.
