@@ -40,14 +40,20 @@ pub enum Error {
     /// The name is none that a package can have.
     #[error("`{0}` is no name of a package: use letters, digits, `_` and `-`, and begin with a letter")]
     Name(String),
+    /// The name is one that the project's own code needs for something else.
+    #[error("no package can be called `{0}` here: its name would hide a crate or a word of Rust; choose another")]
+    Hides(String),
     /// Something is there already.
     #[error("`{0}` is there already and is not empty: give another folder")]
     Taken(PathBuf),
+    /// A file is there.
+    #[error("`{0}` is a file: give a folder, which may be empty or not be there")]
+    File(PathBuf),
     /// The folder of `--path` is no checkout.
     #[error("`{0}` is no checkout of hier: it has no `hier/Cargo.toml`")]
     NoCheckout(PathBuf),
     /// A file could not be written.
-    #[error("`{0}`: {1}")]
+    #[error("cannot write `{0}`: {1}: give a folder that you may write to")]
     Write(PathBuf, io::Error),
 }
 
@@ -95,20 +101,19 @@ impl Kind {
 /// Makes the project, and says on `out` what to do next.
 pub fn run(arguments: &New, out: &mut dyn Write) -> Result<(), Error> {
     let New { folder, kind, path, git } = arguments;
-    let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let fits = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
-    if !name.starts_with(|letter: char| letter.is_ascii_alphabetic()) || !name.chars().all(fits) || name == "hier" {
-        return Err(Error::Name(name));
-    }
+    let name = name(folder)?;
     let source = match (path, git) {
         (Some(path), _) => format!("path = {:?}", checkout(path)?.display().to_string()),
         (None, Some(git)) => format!("git = {git:?}"),
         (None, None) => format!("version = {:?}", env!("CARGO_PKG_VERSION")),
     };
-    if folder.read_dir().is_ok_and(|mut entries| entries.next().is_some()) || folder.is_file() {
+    if folder.is_file() {
+        return Err(Error::File(folder.clone()));
+    }
+    if folder.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(Error::Taken(folder.clone()));
     }
-    write(folder, "Cargo.toml", &manifest(&name, *kind, &source))?;
+    write(folder, "Cargo.toml", &(manifest(&name, *kind, &source) + apart(folder)))?;
     write(folder, ".gitignore", IGNORED)?;
     for (place, text) in kind.files() {
         let text = text.replace("{{name}}", &name).replace("{{crate}}", &name.replace('-', "_"));
@@ -116,6 +121,72 @@ pub fn run(arguments: &New, out: &mut dyn Write) -> Result<(), Error> {
     }
     let told = writeln!(out, "made `{}`: go there, then `cargo run`, `cargo test`, `hier graph`", folder.display());
     told.map_err(|error| Error::Write(folder.clone(), error))
+}
+
+/// Names that are taken where the project is compiled: by the crates that it uses, and by the language.
+const HIDDEN: &[&str] = &[
+    "alloc",
+    "as",
+    "async",
+    "await",
+    "break",
+    "const",
+    "continue",
+    "core",
+    "crate",
+    "dyn",
+    "else",
+    "enum",
+    "extern",
+    "false",
+    "fn",
+    "for",
+    "gen",
+    "hier",
+    "if",
+    "impl",
+    "in",
+    "let",
+    "loop",
+    "match",
+    "mod",
+    "move",
+    "mut",
+    "proc-macro",
+    "pub",
+    "ref",
+    "return",
+    "self",
+    "serde",
+    "serde-json",
+    "static",
+    "std",
+    "struct",
+    "super",
+    "test",
+    "tokio",
+    "trait",
+    "true",
+    "type",
+    "unsafe",
+    "use",
+    "where",
+    "while",
+    "yield",
+];
+
+/// The name of the project in this folder, also of `.`.
+fn name(folder: &Path) -> Result<String, Error> {
+    let whole = if folder.file_name().is_some() { None } else { folder.canonicalize().ok() };
+    let name = whole.as_deref().unwrap_or(folder).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
+    if !name.starts_with(|letter: char| letter.is_ascii_alphabetic()) || !name.chars().all(fits) {
+        return Err(Error::Name(name));
+    }
+    if HIDDEN.contains(&&*name.replace('_', "-")) {
+        return Err(Error::Hides(name));
+    }
+    Ok(name)
 }
 
 /// The folder of the crate `hier` in a checkout.
@@ -152,6 +223,19 @@ hier = {{ {source}, default-features = false, features = ["testing"] }}
 debug = "line-tables-only"
 "#
     )
+}
+
+/// What keeps a project within the folder of a workspace out of it: Cargo would take it for a member that is not listed.
+fn apart(folder: &Path) -> &'static str {
+    let begins = |line: &str| line.trim_start().starts_with("[workspace");
+    let is_workspace =
+        |above: &Path| fs::read_to_string(above.join("Cargo.toml")).is_ok_and(|text| text.lines().any(begins));
+    match std::path::absolute(folder) {
+        Ok(whole) if whole.ancestors().skip(1).any(is_workspace) => {
+            "\n# It stands in the folder of a workspace: a member would be listed there, and have no line like this.\n[workspace]\n"
+        }
+        _ => "",
+    }
 }
 
 fn write(folder: &Path, place: &str, text: &str) -> Result<(), Error> {

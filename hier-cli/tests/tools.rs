@@ -69,7 +69,11 @@ fn a_project_that_cannot_be_made_is_refused_and_nothing_is_written() {
     for (arguments, message) in [
         (&["new", "9lives"][..], "error: `9lives` is no name of a package"),
         (&["new", "sub/two words"], "error: `two words` is no name of a package"),
-        (&["new", "hier"], "error: `hier` is no name of a package"),
+        (&["new", "hier"], "error: no package can be called `hier` here"),
+        (&["new", "serde_json"], "error: no package can be called `serde_json` here"),
+        (&["new", "fn"], "error: no package can be called `fn` here"),
+        (&["new", "taken/notes"], "error: `taken/notes` is a file: give a folder"),
+        (&["new", "taken/notes/x"], "error: cannot write `taken/notes/x/Cargo.toml`: "),
         (&["new", "taken"], "error: `taken` is there already and is not empty"),
         (&["new", "x", "--path", "taken"], "error: `taken` is no checkout of hier"),
     ] {
@@ -80,6 +84,34 @@ fn a_project_that_cannot_be_made_is_refused_and_nothing_is_written() {
     let left: Vec<_> = folder.path().read_dir().expect("the folder").flatten().map(|entry| entry.file_name()).collect();
     assert_eq!(left, ["taken"]);
     assert_eq!(fs::read_dir(folder.path().join("taken")).expect("the folder").count(), 1);
+}
+
+#[test]
+fn a_project_is_made_in_an_empty_folder_also_in_the_one_where_one_stands() {
+    let folder = TempDir::new().expect("a folder");
+    let own = folder.path().join("my-desk");
+    fs::create_dir(&own).expect("a folder");
+    let made = hier(&own, &["new", "."]);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let manifest = fs::read_to_string(own.join("Cargo.toml")).expect("the manifest");
+    assert!(manifest.contains("name = \"my-desk\""), "{manifest}");
+    let again = hier(&own, &["new", "."]);
+    assert!(again.status.code() == Some(2) && text(&again.stderr).contains("is not empty"), "{}", text(&again.stderr));
+    fs::create_dir(folder.path().join("empty")).expect("a folder");
+    assert!(hier(folder.path(), &["new", "empty"]).status.success());
+}
+
+#[test]
+fn a_project_in_the_folder_of_a_workspace_is_none_of_its_members() {
+    let folder = TempDir::new().expect("a folder");
+    let manifest = |name: &str| {
+        assert!(hier(folder.path(), &["new", name]).status.success(), "{name}");
+        fs::read_to_string(folder.path().join(name).join("Cargo.toml")).expect("the manifest")
+    };
+    assert!(!manifest("alone").contains("[workspace]"));
+    fs::write(folder.path().join("Cargo.toml"), "[workspace]\nmembers = []\n").expect("the workspace");
+    assert!(manifest("within").ends_with("\n[workspace]\n"));
+    assert!(manifest("deep/within").ends_with("\n[workspace]\n"));
 }
 
 /// A package without dependencies, whose program is this.

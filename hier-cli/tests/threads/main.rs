@@ -1,7 +1,8 @@
 //! The commands for threads as their users see them, on files that graphs have written.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+mod changes;
+mod studio;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -200,61 +201,6 @@ async fn a_history_leads_to_each_of_its_states() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fork_goes_on_by_itself() {
-    let desk = Desk::new().await;
-    assert_eq!(desk.hier(&["fork", "case-17", "copy"]).status.code(), Some(0));
-    assert_eq!(desk.ids("copy").await, desk.ids("case-17").await);
-    desk.run("copy", hier_core::graph::Command::resume(false)).await;
-    assert_eq!(desk.json(&["state", "copy"])["values"]["approved"], false);
-    assert_eq!(desk.json(&["state", "case-17"])["next"], json!(["ask"]));
-    let again = desk.hier(&["fork", "case-17", "copy"]);
-    assert!(again.status.code() == Some(2) && err(&again).contains("--replace"), "{}", err(&again));
-    assert_eq!(desk.json(&["state", "copy"])["values"]["approved"], false);
-    assert_eq!(desk.hier(&["fork", "case-17", "copy", "--replace"]).status.code(), Some(0));
-    assert_eq!(desk.json(&["state", "copy"])["next"], json!(["ask"]));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_fork_from_a_checkpoint_runs_again_what_followed() {
-    let desk = Desk::new().await;
-    let history = desk.json(&["history", "case-17"]);
-    let after_check = history.as_array().and_then(|all| all.iter().find(|it| it["step"] == 1)).expect("step 1");
-    let id = after_check["checkpoint"].as_str().expect("an id");
-    let forked = desk.json(&["fork", "case-17", "copy", "--checkpoint", id]);
-    let state = desk.json(&["state", "copy"]);
-    assert_eq!(state["checkpoint"], forked["checkpoint"]);
-    assert_eq!((&state["source"], &state["parent"], &state["step"]), (&json!("fork"), &json!(id), &json!(2)));
-    assert_eq!((&state["next"], &state["tasks"]), (&json!(["count", "count"]), &json!([])));
-    desk.run("copy", ()).await;
-    let state = desk.json(&["state", "copy"]);
-    assert_eq!(state["next"], json!(["ask"]));
-    assert_eq!(state["values"]["log"].as_array().map(Vec::len), Some(3));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn pruning_keeps_what_it_was_told_to() {
-    let desk = Desk::new().await;
-    desk.run("other", Case::update()).await;
-    let (before, other) = (desk.ids("case-17").await, desk.ids("other").await);
-    let young = desk.json(&["prune", "case-17", "--delete", "--older-than", "7d"]);
-    assert_eq!(young, json!({ "deleted": 0 }));
-    let output = desk.hier(&["prune", "case-17", "--keep", "2"]);
-    assert_eq!(out(&output), format!("deleted {} checkpoints\n", before.len() - 2));
-    assert_eq!(desk.ids("case-17").await, before[..2]);
-    assert_eq!(desk.ids("other").await, other);
-    assert_eq!(desk.json(&["state", "case-17"])["values"]["log"].as_array().map(Vec::len), Some(3));
-    assert_eq!(desk.json(&["prune", "--keep-latest"])["deleted"], json!(other.len()));
-    let all = desk.hier(&["prune", "--delete"]);
-    assert!(all.status.code() == Some(2) && err(&all).contains("--all"), "{}", err(&all));
-    assert_eq!(desk.ids("other").await.len(), 1);
-    assert_eq!(desk.json(&["prune", "--delete", "--all"]), json!({ "deleted": 2 }));
-    let none = desk.hier(&["threads"]);
-    assert_eq!((none.status.code(), err(&none).as_str()), (Some(1), "error: there are no threads\n"));
-    assert_eq!(desk.hier(&["prune"]).status.code(), Some(2));
-    assert_eq!(desk.hier(&["prune", "--keep", "1", "--delete"]).status.code(), Some(2));
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn wrong_names_get_the_nearest_one() {
     let desk = Desk::new().await;
     for command in [
@@ -376,76 +322,4 @@ fn a_machine_that_believes_nobody_says_how_a_server_can_be_believed() {
     assert_eq!(output.status.code(), Some(2), "{told}");
     assert!(told.contains("Postgres `desk` at 127.0.0.1:1") && told.contains("`sslrootcert=FILE`"), "{told}");
     assert!(told.contains("install `ca-certificates`") && !told.contains("sesame"), "{told}");
-}
-
-/// The body of an answer over HTTP 1.0: as a whole, and then the connection is closed.
-fn asked(address: &str, request: &str, body: &str) -> Value {
-    let mut stream = TcpStream::connect(address).expect("the studio listens");
-    let length = body.len();
-    write!(
-        stream,
-        "{request} HTTP/1.0\r\nhost: {address}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
-    )
-    .expect("a request");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
-    let (head, body) = answer.split_once("\r\n\r\n").expect("a body");
-    assert!(head.starts_with("HTTP/1.0 200"), "{answer}");
-    serde_json::from_str(body).expect("JSON")
-}
-
-/// Threads of a program that has a saver and no server: their names are no UUIDs, and no index knows them.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_studio_opens_on_a_database_alone() {
-    let desk = Desk::new().await;
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hier"));
-    command.args(["studio", "--addr", "127.0.0.1:0", "--db"]).arg(desk.path()).stdout(Stdio::piped());
-    let mut studio = command.spawn().expect("the command starts");
-    let mut line = String::new();
-    BufReader::new(studio.stdout.take().expect("its output")).read_line(&mut line).expect("a line");
-    let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next()).expect("an address").to_owned();
-    let threads = "/studio/api/threads";
-    let list = asked(&address, &format!("GET {threads}?q=CASE"), "");
-    assert_eq!((&list["total"], &list["threads"][0]["status"]), (&json!(1), &json!("interrupted")));
-    let latest = asked(&address, &format!("GET {threads}/case-17/checkpoints/latest"), "");
-    assert_eq!((&latest["values"]["amount"], &latest["graph"]), (&json!(12.5), &json!("approval")));
-    assert_eq!(latest["tasks"][0]["questions"][0]["value"], json!({ "pay": 12.5 }));
-    let all = asked(&address, &format!("GET {threads}/case-17/checkpoints"), "");
-    let fork = json!({ "checkpoint": all["checkpoints"][1]["id"] }).to_string();
-    let copy = asked(&address, &format!("POST {threads}/case-17/fork"), &fork);
-    let copy = copy["thread_id"].as_str().expect("a name");
-    assert!(copy.starts_with("case-17 "), "{copy}");
-    assert_eq!(desk.ids(copy).await.len(), desk.ids("case-17").await.len() + 1);
-    let pruned = asked(&address, &format!("POST {threads}/case-17/prune"), &json!({ "keep": 1 }).to_string());
-    assert!(pruned["pruned"].as_u64().is_some_and(|count| count > 0), "{pruned}");
-    assert_eq!(desk.ids("case-17").await.len(), 1);
-    studio.kill().expect("it ends");
-    studio.wait().expect("it has ended");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_studio_is_for_this_machine_unless_told() {
-    let desk = Desk::new().await;
-    let refused = desk.hier(&["studio", "--addr", "0.0.0.0:0"]);
-    assert_eq!(refused.status.code(), Some(2));
-    assert!(err(&refused).contains("--open-to-all"), "{}", err(&refused));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn mail_that_no_run_can_take_is_discarded() {
-    use hier_core::graph::{Mail, Signal};
-
-    let desk = Desk::new().await;
-    let graph = Approval::compile().checkpointer(desk.saver.clone());
-    let id = uuid::Uuid::from_u128(7);
-    graph.send("case-17", Mail::from(Signal::new("paid", &17)).id(id)).await.expect("it is sent");
-    assert_eq!(desk.json(&["mail", "case-17"]), json!([{ "id": id, "signal": "paid", "value": 17 }]));
-    let text = out(&desk.hier(&["mail", "case-17"]));
-    assert_eq!(text, format!("{id}  signal `paid`  17\n"));
-    let wrong = desk.hier(&["discard", "case-17", &uuid::Uuid::from_u128(8).to_string()]);
-    assert!(err(&wrong).contains("`hier mail` lists it"), "{}", err(&wrong));
-    assert_eq!(out(&desk.hier(&["discard", "case-17", &id.to_string()])), format!("discarded `{id}` of `case-17`\n"));
-    let empty = desk.hier(&["mail", "case-17"]);
-    assert!(err(&empty).contains("nothing waits in the mailbox of `case-17`"), "{}", err(&empty));
-    assert_eq!(desk.json(&["mail", "case-17"]), json!([]));
 }

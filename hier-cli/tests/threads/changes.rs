@@ -1,0 +1,77 @@
+//! What changes a database: copies of threads, pruning, mail that is thrown away.
+
+use super::*;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_goes_on_by_itself() {
+    let desk = Desk::new().await;
+    assert_eq!(desk.hier(&["fork", "case-17", "copy"]).status.code(), Some(0));
+    assert_eq!(desk.ids("copy").await, desk.ids("case-17").await);
+    desk.run("copy", hier_core::graph::Command::resume(false)).await;
+    assert_eq!(desk.json(&["state", "copy"])["values"]["approved"], false);
+    assert_eq!(desk.json(&["state", "case-17"])["next"], json!(["ask"]));
+    let again = desk.hier(&["fork", "case-17", "copy"]);
+    assert!(again.status.code() == Some(2) && err(&again).contains("--replace"), "{}", err(&again));
+    assert_eq!(desk.json(&["state", "copy"])["values"]["approved"], false);
+    assert_eq!(desk.hier(&["fork", "case-17", "copy", "--replace"]).status.code(), Some(0));
+    assert_eq!(desk.json(&["state", "copy"])["next"], json!(["ask"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_from_a_checkpoint_runs_again_what_followed() {
+    let desk = Desk::new().await;
+    let history = desk.json(&["history", "case-17"]);
+    let after_check = history.as_array().and_then(|all| all.iter().find(|it| it["step"] == 1)).expect("step 1");
+    let id = after_check["checkpoint"].as_str().expect("an id");
+    let forked = desk.json(&["fork", "case-17", "copy", "--checkpoint", id]);
+    let state = desk.json(&["state", "copy"]);
+    assert_eq!(state["checkpoint"], forked["checkpoint"]);
+    assert_eq!((&state["source"], &state["parent"], &state["step"]), (&json!("fork"), &json!(id), &json!(2)));
+    assert_eq!((&state["next"], &state["tasks"]), (&json!(["count", "count"]), &json!([])));
+    desk.run("copy", ()).await;
+    let state = desk.json(&["state", "copy"]);
+    assert_eq!(state["next"], json!(["ask"]));
+    assert_eq!(state["values"]["log"].as_array().map(Vec::len), Some(3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pruning_keeps_what_it_was_told_to() {
+    let desk = Desk::new().await;
+    desk.run("other", Case::update()).await;
+    let (before, other) = (desk.ids("case-17").await, desk.ids("other").await);
+    let young = desk.json(&["prune", "case-17", "--delete", "--older-than", "7d"]);
+    assert_eq!(young, json!({ "deleted": 0 }));
+    let output = desk.hier(&["prune", "case-17", "--keep", "2"]);
+    assert_eq!(out(&output), format!("deleted {} checkpoints\n", before.len() - 2));
+    assert_eq!(desk.ids("case-17").await, before[..2]);
+    assert_eq!(desk.ids("other").await, other);
+    assert_eq!(desk.json(&["state", "case-17"])["values"]["log"].as_array().map(Vec::len), Some(3));
+    assert_eq!(desk.json(&["prune", "--keep-latest"])["deleted"], json!(other.len()));
+    let all = desk.hier(&["prune", "--delete"]);
+    assert!(all.status.code() == Some(2) && err(&all).contains("--all"), "{}", err(&all));
+    assert_eq!(desk.ids("other").await.len(), 1);
+    assert_eq!(desk.json(&["prune", "--delete", "--all"]), json!({ "deleted": 2 }));
+    let none = desk.hier(&["threads"]);
+    assert_eq!((none.status.code(), err(&none).as_str()), (Some(1), "error: there are no threads\n"));
+    assert_eq!(desk.hier(&["prune"]).status.code(), Some(2));
+    assert_eq!(desk.hier(&["prune", "--keep", "1", "--delete"]).status.code(), Some(2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mail_that_no_run_can_take_is_discarded() {
+    use hier_core::graph::{Mail, Signal};
+
+    let desk = Desk::new().await;
+    let graph = Approval::compile().checkpointer(desk.saver.clone());
+    let id = uuid::Uuid::from_u128(7);
+    graph.send("case-17", Mail::from(Signal::new("paid", &17)).id(id)).await.expect("it is sent");
+    assert_eq!(desk.json(&["mail", "case-17"]), json!([{ "id": id, "signal": "paid", "value": 17 }]));
+    let text = out(&desk.hier(&["mail", "case-17"]));
+    assert_eq!(text, format!("{id}  signal `paid`  17\n"));
+    let wrong = desk.hier(&["discard", "case-17", &uuid::Uuid::from_u128(8).to_string()]);
+    assert!(err(&wrong).contains("`hier mail` lists it"), "{}", err(&wrong));
+    assert_eq!(out(&desk.hier(&["discard", "case-17", &id.to_string()])), format!("discarded `{id}` of `case-17`\n"));
+    let empty = desk.hier(&["mail", "case-17"]);
+    assert!(err(&empty).contains("nothing waits in the mailbox of `case-17`"), "{}", err(&empty));
+    assert_eq!(desk.json(&["mail", "case-17"]), json!([]));
+}
