@@ -4,6 +4,7 @@
 //! * [`ScriptedModel`] and [`RecordedModel`]: models that say what a script or a recording says, without a network.
 //! * [`Session`] drives a graph in a test, with a [`FakeOperator`] and a [`Clock`], and returns a [`Trace`] of what it did.
 //! * [`Replay`] runs what a saver has stored again, with the code of today, and says what has changed.
+//! * [`SaverLayer`] and [`RunsLayer`]: savers and stores around others, of which only what a test wants to see is written.
 //! * [`conformance`]: holds the engine to recorded scenarios; the command `hier-conformance` is made of it.
 
 #[cfg(feature = "suites")]
@@ -12,6 +13,8 @@ pub mod checkpoint;
 pub mod conformance;
 #[cfg(feature = "suites")]
 mod contract;
+#[cfg(feature = "suites")]
+mod layered;
 mod model;
 mod replay;
 #[cfg(feature = "suites")]
@@ -22,6 +25,8 @@ pub mod store;
 
 #[cfg(feature = "suites")]
 pub use contract::{Failure, Report};
+#[cfg(feature = "suites")]
+pub use layered::{Layered, RunsLayer, SaverLayer};
 pub use model::{RecordedModel, ScriptedModel};
 pub use replay::{Change, Replay, ReplayReport, ReplayedTurn, StoredTurn};
 pub use session::{Clock, FakeOperator, Session, Trace, TracedAnswer, TracedCall, TracedTask};

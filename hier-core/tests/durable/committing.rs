@@ -9,6 +9,7 @@ use std::time::Duration;
 use hier_core::checkpoint::{Checkpointer, Claim, SaverError, WhenRunning};
 use hier_core::graph::Place;
 use hier_core::prelude::*;
+use hier_testkit::Layered;
 use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
@@ -125,7 +126,7 @@ async fn a_node_that_keeps_its_thread_keeps_its_lease() {
         count.fetch_add(usize::from(call == Call::Renew), Ordering::SeqCst);
         std::future::ready(Ok(()))
     });
-    saver.lasts = Duration::from_millis(30);
+    saver.0.lasts = Duration::from_millis(30);
     let mut graph = builder();
     let busy = does(move |_| {
         let begin = std::time::Instant::now();
@@ -246,7 +247,7 @@ fn a_runtime_that_has_ended_ends_in_an_error() {
 const NODES: [&str; 10] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
 
 /// A row of nodes in the background, in which this commit waits for the gate, and then perhaps fails.
-fn held(number: usize, gate: &Arc<Semaphore>, fails: bool) -> Bench<Hooked> {
+fn held(number: usize, gate: &Arc<Semaphore>, fails: bool) -> Bench<Layered<Hooked>> {
     let (gate, commits) = (gate.clone(), AtomicUsize::new(0));
     let hook = move |call| {
         let is_held = matches!(call, Call::Commit(_)) && commits.fetch_add(1, Ordering::SeqCst) == number;

@@ -2,10 +2,8 @@
 
 use futures_util::future::BoxFuture;
 use hier_core::async_trait;
-use hier_core::checkpoint::{
-    Checkpointer, Claim, Lease, ListQuery, Listed, MemorySaver, Prune, Record, Saved, SaverError, ThreadInfo,
-};
-use uuid::Uuid;
+use hier_core::checkpoint::{Checkpointer, Claim, Lease, MemorySaver, Record, SaverError};
+use hier_testkit::{Layered, SaverLayer};
 
 /// A call of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,17 +26,25 @@ pub(crate) struct Hooked {
 }
 
 impl Hooked {
-    pub(crate) fn new<F>(hook: impl Fn(Call) -> F + Send + Sync + 'static) -> Self
+    pub(crate) fn new<F>(hook: impl Fn(Call) -> F + Send + Sync + 'static) -> Layered<Self>
     where
         F: Future<Output = Result<(), SaverError>> + Send + 'static,
     {
         let hook: Hook = Box::new(move |call| Box::pin(hook(call)));
-        Self { memory: MemorySaver::new(), lasts: Claim::default().lasts, hook }
+        Layered(Self { memory: MemorySaver::new(), lasts: Claim::default().lasts, hook })
     }
 }
 
 #[async_trait]
-impl Checkpointer for Hooked {
+impl SaverLayer for Hooked {
+    fn saver(&self) -> &dyn Checkpointer {
+        &self.memory
+    }
+
+    fn leases_expire(&self) -> bool {
+        true
+    }
+
     async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
         (self.hook)(Call::Acquire).await?;
         let mut lease = self.memory.acquire(thread, claim).await?;
@@ -63,41 +69,5 @@ impl Checkpointer for Hooked {
         });
         (self.hook)(Call::Commit(bytes.sum())).await?;
         self.memory.commit(lease, records).await
-    }
-
-    async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
-        self.memory.get(thread, namespace, id).await
-    }
-
-    async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
-        self.memory.list(query).await
-    }
-
-    async fn threads(&self, limit: Option<usize>) -> Result<Vec<ThreadInfo>, SaverError> {
-        self.memory.threads(limit).await
-    }
-
-    async fn delete_thread(&self, thread: &str) -> Result<(), SaverError> {
-        self.memory.delete_thread(thread).await
-    }
-
-    async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError> {
-        self.memory.copy_thread(from, to).await
-    }
-
-    async fn delete_for_runs(&self, runs: &[String]) -> Result<(), SaverError> {
-        self.memory.delete_for_runs(runs).await
-    }
-
-    async fn prune(&self, prune: Prune) -> Result<u64, SaverError> {
-        self.memory.prune(prune).await
-    }
-
-    async fn sweep(&self) -> Result<u64, SaverError> {
-        self.memory.sweep().await
-    }
-
-    fn leases_expire(&self) -> bool {
-        true
     }
 }

@@ -3,6 +3,7 @@
 use hier_core::checkpoint::{Checkpointer, MemorySaver, Record};
 use hier_core::prelude::*;
 use hier_core::state::Builtin;
+use hier_testkit::Layered;
 use serde_json::{Value, json};
 
 use super::faulty::Faulty;
@@ -20,7 +21,7 @@ fn stored(saver: &Faulty, wanted: &str) -> usize {
     bytes.sum()
 }
 
-fn bench(builder: Builder) -> Bench<Faulty> {
+fn bench(builder: Builder) -> Bench<Layered<Faulty>> {
     Bench::on(builder, Faulty::new(&MemorySaver::new(), usize::MAX))
 }
 
