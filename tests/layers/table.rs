@@ -41,7 +41,7 @@ pub const TABLE: &[Order] = &[
         "hier_checkpoint",
         "key place cipher compression vault rows run_rows retention lease unreadable sqlite postgres store",
     ),
-    order("hier_testkit", "contract checkpoint store runs model session replay conformance main"),
+    order("hier_testkit", "contract layered checkpoint store runs model session replay conformance main"),
     order("hier_testkit::session", "clock operator trace check record self"),
     order("hier_testkit::replay", "report turn compare self"),
     order(

@@ -1,5 +1,6 @@
 //! What reaches a thread from outside its runs, and when a thread is due: messages, signals, timers.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -8,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{Checkpointer, Claim, CodecError, SaverError, codec};
+use crate::panics;
 
 /// How many bytes may wait in the mailbox of one thread: [`SaverError::MailboxFull`](super::SaverError::MailboxFull) beyond.
 pub const MAILBOX_BYTES: usize = 16 << 20;
@@ -68,6 +70,9 @@ impl Posted {
 }
 
 /// Takes a letter out of the mailbox of a thread that nobody runs, without anybody reading it; false if it is not there.
+///
+/// The thread is claimed for it, and free again at the end, also if the saver fails or panics in between. If the future is dropped, the
+/// letter is taken or not, and the thread may stay claimed until the lease runs out.
 pub async fn discard(
     saver: &(impl Checkpointer + ?Sized),
     thread: &str,
@@ -80,13 +85,16 @@ pub async fn discard(
     }
     let lease = saver.acquire(thread, claim).await?;
     // A run may have taken it until now; from now on none can.
-    let taken = match saver.mail(thread).await {
-        Ok(letters) if is_there(&letters) => {
-            saver.commit_also(&lease, Vec::new(), Also::taking(vec![id])).await.map(|()| true)
+    let taking = async {
+        if !is_there(&saver.mail(thread).await?) {
+            return Ok(false);
         }
-        other => other.map(|_| false),
+        saver.commit_also(&lease, Vec::new(), Also::taking(vec![id])).await.map(|()| true)
     };
-    let released = saver.release(&lease).await;
+    // Whatever becomes of it, the thread is free again.
+    let told = |payload: Box<dyn Any + Send>| SaverError::Panicked { message: panics::text(&*payload) };
+    let taken = panics::caught(taking).await.map_err(told).flatten();
+    let released = panics::caught(saver.release(&lease)).await.map_err(told).flatten();
     taken.and_then(|taken| released.map(|()| taken))
 }
 

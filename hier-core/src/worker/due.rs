@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::Shared;
 use crate::checkpoint::{DueQuery, DueThread};
 use crate::graph::DynGraph;
+use crate::panics;
 use crate::runs::{MultitaskStrategy, NewRun, Request, Run, RunQuery, RunStatus, RunsError, ThreadStatus};
 
 /// How many threads are read at once.
@@ -52,8 +53,19 @@ async fn look(shared: &Shared, round: &mut Round) -> Result<(), RunsError> {
     for _ in 0..PAGES {
         let page = shared.store.due(DueQuery::new(now, graphs.clone(), LIMIT).after(round.last.take())).await?;
         for due in &page {
-            if let Err(error) = wake(shared, due, now).await {
-                tracing::warn!(thread = %due.thread, %error, "a thread that is due cannot go on; trying again later");
+            match panics::caught(wake(shared, due, now)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => {
+                    tracing::warn!(thread = %due.thread, %error, "a thread that is due cannot go on; trying again later");
+                }
+                Err(payload) => {
+                    let message = panics::text(&*payload);
+                    tracing::error!(
+                        thread = %due.thread,
+                        message,
+                        "the graph of a thread that is due panicked while it was looked at; trying again later: mend the panic"
+                    );
+                }
             }
         }
         if page.len() < LIMIT {

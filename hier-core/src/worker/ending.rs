@@ -7,6 +7,7 @@ use crate::checkpoint::ListQuery;
 use crate::config::Config;
 use crate::engine::Outcome;
 use crate::graph::{DynSnapshot, interrupts};
+use crate::panics;
 use crate::question::Question;
 use crate::runs::{Cancel, Failure, Run, RunEnd, RunLog, RunStatus, RunsError, ThreadIndex, ThreadStatus};
 
@@ -51,8 +52,10 @@ pub(super) async fn settle(shared: &Shared, run: &Run, log: &RunLog, ending: End
     }
     if let Some(ended) = &shared.ended
         && let Ok(Some(run)) = shared.store.run(run.id).await
+        && let Err(payload) = panics::catch(|| ended(&run))
     {
-        ended(&run);
+        let message = panics::text(&*payload);
+        tracing::error!(run = %run.id, message, "what `Worker::on_end` was given panicked; the run has ended: mend the panic");
     }
     Ok(())
 }
@@ -119,10 +122,19 @@ async fn before(shared: &Shared, run: &Run) -> ThreadIndex {
 /// A thread as it is stored. What cannot be read is left as the index has it.
 async fn snapshot(shared: &Shared, run: &Run, config: Config) -> Option<DynSnapshot> {
     let graph = shared.graphs.get(&run.graph)?;
-    match graph.state(shared.store.clone().as_checkpointer(), config).await {
-        Ok(snapshot) => Some(snapshot),
-        Err(error) => {
+    match panics::caught(graph.state(shared.store.clone().as_checkpointer(), config)).await {
+        Ok(Ok(snapshot)) => Some(snapshot),
+        Ok(Err(error)) => {
             tracing::warn!(thread = run.thread, %error, "the thread of a run that ended cannot be read");
+            None
+        }
+        Err(payload) => {
+            let message = panics::text(&*payload);
+            tracing::error!(
+                thread = run.thread,
+                message,
+                "reading the thread of a run that ended panicked; the run is ended without its values: mend how the state is read"
+            );
             None
         }
     }

@@ -39,6 +39,7 @@
 pub(crate) mod drive;
 mod due;
 mod ending;
+mod guarded;
 pub(crate) mod prepare;
 mod watch;
 
@@ -53,6 +54,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use crate::graph::DynGraph;
+use crate::panics;
 use crate::runs::{Claimed, Run, RunClaim, RunStore};
 use crate::store::Store;
 
@@ -84,7 +86,7 @@ impl Worker {
     /// A worker that does ten runs at once, and has no graphs yet.
     pub fn new(store: Arc<dyn RunStore>) -> Self {
         Self(Shared {
-            store,
+            store: Arc::new(guarded::Guarded::new(store)),
             graphs: BTreeMap::new(),
             memory: None,
             lasts: Duration::from_secs(30),
@@ -161,6 +163,7 @@ impl Worker {
     /// Works until the token is cancelled: then it hands the runs that it is doing back to the store, and returns. Dropping the
     /// future leaves them to other workers, once their leases have run out.
     pub async fn run_until(self, stop: CancellationToken) {
+        panics::note_places();
         let shared = Arc::new(self.0);
         let (room, runs) = (Arc::new(Semaphore::new(shared.concurrency)), TaskTracker::new());
         // If this is dropped, so are the runs.

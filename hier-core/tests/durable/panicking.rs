@@ -4,11 +4,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use hier_core::checkpoint::{
-    Also, Checkpointer, Claim, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, MemorySaver, Posted, Prune,
-    Record, Saved, SaverError, ThreadInfo,
+    Also, Checkpointer, Claim, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, MemorySaver, Posted, Record,
+    Saved, SaverError,
 };
 use hier_core::graph::Signal;
 use hier_core::prelude::*;
+use hier_testkit::{Layered, SaverLayer};
 use uuid::Uuid;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -43,16 +44,13 @@ impl Panicking {
 }
 
 #[hier_core::async_trait]
-impl Checkpointer for Panicking {
+impl SaverLayer for Panicking {
+    fn saver(&self) -> &dyn Checkpointer {
+        &self.memory
+    }
     async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
         self.in_method("acquire");
         self.memory.acquire(thread, claim).await
-    }
-    async fn renew(&self, lease: &Lease) -> Result<(), SaverError> {
-        self.memory.renew(lease).await
-    }
-    async fn release(&self, lease: &Lease) -> Result<(), SaverError> {
-        self.memory.release(lease).await
     }
     async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
         self.in_method("commit");
@@ -82,28 +80,10 @@ impl Checkpointer for Panicking {
         self.in_method("list");
         self.memory.list(query).await
     }
-    async fn threads(&self, limit: Option<usize>) -> Result<Vec<ThreadInfo>, SaverError> {
-        self.memory.threads(limit).await
-    }
-    async fn delete_thread(&self, thread: &str) -> Result<(), SaverError> {
-        self.memory.delete_thread(thread).await
-    }
-    async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError> {
-        self.memory.copy_thread(from, to).await
-    }
-    async fn delete_for_runs(&self, runs: &[String]) -> Result<(), SaverError> {
-        self.memory.delete_for_runs(runs).await
-    }
-    async fn prune(&self, prune: Prune) -> Result<u64, SaverError> {
-        self.memory.prune(prune).await
-    }
-    async fn sweep(&self) -> Result<u64, SaverError> {
-        self.memory.sweep().await
-    }
 }
 
 /// Does this with a thread that waits for an answer, or for a signal that has come.
-async fn doing(what: &str, saver: &Panicking, method: &'static str) -> Result<(), RunError> {
+async fn doing(what: &str, saver: &Layered<Panicking>, method: &'static str) -> Result<(), RunError> {
     let graph = Desk::compile().checkpointer(saver.clone());
     let config = || Config::thread("t");
     drop(graph.invoke(Case::update(), config(), ()).await.expect("it asks"));
@@ -145,9 +125,24 @@ async fn a_panic_of_the_saver_is_an_error_that_says_so() {
     ];
     for (what, methods) in calls {
         for method in methods {
-            let error = doing(what, &Panicking::default(), method).await.expect_err("the saver panics");
+            let error = doing(what, &Layered::default(), method).await.expect_err("the saver panics");
             let is_told = matches!(error.root(), RunError::Saver { error: SaverError::Panicked { .. }, .. });
             assert!(is_told && error.to_string().contains(&format!("boom in {method}")), "{what}, {method}: {error}");
         }
     }
+}
+
+/// The thread stayed claimed, so that nobody could run it until the lease had run out: in memory never.
+#[tokio::test]
+async fn a_thread_is_free_after_a_panic_while_a_letter_is_discarded() {
+    let saver = Layered(Panicking::default());
+    let graph = Desk::compile().checkpointer(saver.clone());
+    drop(graph.invoke(Case::update(), Config::thread("t"), ()).await.expect("it asks"));
+    graph.send("t", Signal::new("go", &"text")).await.expect("a letter");
+    let letter = graph.waiting("t").await.expect("the mail")[0].letter.id;
+    *saver.method.lock().expect("nobody panics here") = Some("commit_also");
+    let error = graph.discard("t", letter).await.expect_err("the saver panics");
+    assert!(error.to_string().contains("boom in commit_also"), "{error}");
+    *saver.method.lock().expect("nobody panics here") = None;
+    assert!(graph.discard("t", letter).await.expect("the thread is free"));
 }
