@@ -1,0 +1,154 @@
+//! What a thread stores grows with what changed, and not with the steps times the state; after a run the engine keeps nothing of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use hier_core::checkpoint::{Also, Checkpointer, Lease, MemorySaver, Record, SaverError};
+use hier_core::graph::CompiledGraph;
+use hier_core::prelude::*;
+use hier_core::state::Builtin;
+use hier_testkit::{Layered, SaverLayer};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+/// Counts what is stored.
+#[derive(Default)]
+struct Counting {
+    memory: MemorySaver,
+    /// Whether commits are made in the background, as of a saver that others can see too.
+    in_background: bool,
+    bytes: AtomicUsize,
+    rows: AtomicUsize,
+}
+
+impl Counting {
+    fn count(&self, records: &[Record]) {
+        for record in records {
+            let (rows, bytes) = match record {
+                Record::Checkpoint { checkpoint, pieces, .. } => {
+                    let sent = checkpoint.agenda.sends.iter().map(|send| send.payload.len()).sum::<usize>();
+                    (1 + pieces.len(), sent + pieces.iter().map(|piece| piece.bytes.len()).sum::<usize>())
+                }
+                Record::Writes { writes, .. } => {
+                    (writes.writes.len(), writes.writes.iter().map(|write| write.value.len()).sum())
+                }
+            };
+            self.rows.fetch_add(rows, Ordering::Relaxed);
+            self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+#[hier_core::async_trait]
+impl SaverLayer for Counting {
+    fn saver(&self) -> &dyn Checkpointer {
+        &self.memory
+    }
+
+    fn leases_expire(&self) -> bool {
+        self.in_background
+    }
+
+    async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
+        self.count(&records);
+        self.memory.commit(lease, records).await
+    }
+
+    async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
+        self.count(&records);
+        self.memory.commit_also(lease, records, also).await
+    }
+}
+
+/// What a step writes: to a channel of which kind, and how much.
+type Change = (&'static str, usize);
+
+fn written(step: usize, (channel, size): Change) -> Value {
+    let text = "x".repeat(size);
+    match channel {
+        "last" => json!(text),
+        "map" => json!({ format!("{step}"): text }),
+        "by_id" => json!([{ "id": step, "text": text }]),
+        _ => json!([text]),
+    }
+}
+
+fn wide(step: usize) -> bool {
+    (step + 1).is_multiple_of(4)
+}
+
+/// One node a step; in each fourth two, so that tasks write for themselves.
+fn graph(changes: &[Change]) -> CompiledGraph<DynState, Arc<()>> {
+    let schema = Schema::new().last("still").last("last").last("step");
+    let schema = schema.reduced("list", Builtin::Append).reduced("map", Builtin::Extend);
+    let schema = schema.reduced("by_id", Builtin::ById).reduced("beside", Builtin::Append);
+    let mut graph: GraphBuilder<DynState, Arc<()>> = GraphBuilder::dynamic("grows", schema);
+    let (changes, count) = (changes.to_vec(), changes.len());
+    let at = |state: &DynState| {
+        let step = state.get("step").and_then(Value::as_u64);
+        step.and_then(|step| usize::try_from(step).ok()).unwrap_or_default()
+    };
+    graph.node("change", move |task: Task<DynState, Arc<()>>| {
+        let step = at(task.state());
+        let change = changes[step];
+        async move { task.state().update(json!({ change.0: written(step, change), "step": step + 1 })) }
+    });
+    graph
+        .node("beside", |task: Task<DynState, Arc<()>>| async move { task.state().update(json!({ "beside": ["y"] })) });
+    graph.edge(START, "change").edge("beside", END);
+    let places = [
+        ("one", vec![hier_core::graph::Place::from("change")]),
+        ("two", vec!["change".into(), "beside".into()]),
+        ("end", vec![END.into()]),
+    ];
+    graph.route("change", "more", places, move |state: &DynState| match at(state) {
+        step if step >= count => "end",
+        step if wide(step) => "two",
+        _ => "one",
+    });
+    graph.compile().expect("a graph")
+}
+
+/// A state that stays as it is, and that is much larger than what changes.
+const STILL: usize = 100_000;
+
+/// Runs it, and returns how many bytes and rows were stored.
+async fn stored(changes: &[Change], durability: Durability, in_background: bool) -> (usize, usize) {
+    let (saver, context) = (Arc::new(Layered(Counting { in_background, ..Counting::default() })), Arc::new(()));
+    let graph = graph(changes).checkpointer(saver.clone());
+    let held = (Arc::strong_count(&saver), Arc::strong_count(&context));
+    let input = graph.update(json!({ "still": "s".repeat(STILL) })).expect("an input");
+    let config = Config::thread("t").durability(durability).recursion_limit(changes.len() + 2);
+    let end = graph.invoke(input, config, context.clone()).await.expect("it ends");
+    assert!(end.is_finished(), "{end:?}");
+    drop(end);
+    let after = (Arc::strong_count(&saver), Arc::strong_count(&context));
+    assert_eq!(after, held, "the engine keeps something of a run that has ended");
+    (saver.bytes.load(Ordering::Relaxed), saver.rows.load(Ordering::Relaxed))
+}
+
+fn changes() -> impl Strategy<Value = Vec<Change>> {
+    let channel = prop::sample::select(vec!["last", "list", "map", "by_id"]);
+    prop::collection::vec((channel, 0..1_000_usize), 20..60)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// What was added is stored as the write of its task, as what was added, and as part of a whole now and then.
+    #[test]
+    fn what_is_stored_grows_with_what_changed(changes in changes()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let changed: usize = changes.iter().map(|(_, size)| size).sum();
+        for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
+            for in_background in [false, true] {
+                let (bytes, rows) = runtime.block_on(stored(&changes, durability, in_background));
+                // The input is stored as what was given, and as the value.
+                let most = 2 * STILL + 4 * changed + 100 * changes.len() + 1_000;
+                prop_assert!(bytes <= most, "{durability:?}: {bytes} bytes of at most {most} for {changed} bytes that changed");
+                let most = 8 * (changes.len() + 2);
+                prop_assert!(rows <= most, "{durability:?}: {rows} rows of at most {most} in {} steps", changes.len());
+            }
+        }
+    }
+}
