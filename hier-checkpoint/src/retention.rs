@@ -64,5 +64,56 @@ impl Unread {
     }
 }
 
-/// How many threads are named at most.
+/// How many threads, or rows, are named at most.
 const MOST_NAMES: usize = 10;
+
+/// Rows of the runs that could not be read while the others were sealed anew.
+#[cfg(feature = "encryption")]
+#[derive(Debug, Default)]
+pub(crate) struct UnreadRows {
+    /// What is wrong with the first.
+    first: Option<(String, String)>,
+    count: usize,
+    /// Some of those after it.
+    others: Vec<String>,
+}
+
+#[cfg(feature = "encryption")]
+impl UnreadRows {
+    /// What was read; nothing of a row that cannot be, which `told` is told of. Every other error ends the work.
+    pub(crate) fn pass<T>(
+        &mut self,
+        read: Result<T, SaverError>,
+        told: impl FnOnce(&SaverError),
+    ) -> Result<Option<T>, SaverError> {
+        let error = match read {
+            Ok(read) => return Ok(Some(read)),
+            Err(error) => error,
+        };
+        let SaverError::Unusable { place, reason } = &error else { return Err(error) };
+        told(&error);
+        self.count += 1;
+        match &self.first {
+            None => self.first = Some((place.clone(), reason.clone())),
+            Some(_) if self.others.len() < MOST_NAMES => self.others.push(place.clone()),
+            Some(_) => {}
+        }
+        Ok(None)
+    }
+
+    /// Says at the end what was passed over, of threads and of these.
+    pub(crate) fn report(self, threads: Unread) -> Result<(), SaverError> {
+        let Some((place, mut reason)) = self.first else { return threads.report() };
+        if self.count > 1 {
+            let (count, names) = (self.count - 1, self.others.join(", "));
+            reason = format!("{reason}; {count} more rows cannot be read either: {names}");
+        }
+        match threads.report() {
+            Err(SaverError::Damaged { thread, reason: of_thread }) => {
+                Err(SaverError::Damaged { thread, reason: format!("{of_thread}; and {place}: {reason}") })
+            }
+            Err(error) => Err(error),
+            Ok(()) => Err(SaverError::Unusable { place, reason: format!("{reason} (the other rows were done)") }),
+        }
+    }
+}

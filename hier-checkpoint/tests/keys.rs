@@ -4,9 +4,14 @@
 mod kit;
 
 use std::path::Path;
+use std::time::Duration;
 
 use hier_checkpoint::{Key, Sqlite, SqliteOptions};
 use hier_core::checkpoint::{Checkpoint, Checkpointer, Claim, ListQuery, Prune, SaverError};
+use hier_core::runs::{
+    Document, EventQuery, NewEvent, NewRun, Request, RunClaim, RunEnd, RunStatus, RunStore, Settlement, ThreadIndex,
+    ThreadStatus,
+};
 use rusqlite::Connection;
 
 fn key(number: u8) -> Key {
@@ -134,6 +139,71 @@ async fn goes_on<S: Checkpointer>(open: impl AsyncFn(u8) -> S, reencrypt: impl A
     assert_eq!(own.list(ListQuery::thread("b")).await.expect("a list").len(), 1);
     told(own.delete_for_runs(&["run".to_owned()]).await.map(|()| 0));
     told(reencrypt(&own).await);
+}
+
+/// Rows of the runs of another key stay as they are; those of the old key are sealed with the new one.
+async fn goes_past_rows<S: RunStore>(
+    open: impl AsyncFn(u8, Option<u8>) -> S,
+    reencrypt: impl AsyncFn(&S) -> Result<u64, SaverError>,
+) {
+    let (foreign, old) = (open(1, None).await, open(2, None).await);
+    let mut runs = Vec::new();
+    for (store, name) in [(&foreign, "theirs"), (&old, "ours")] {
+        let run = NewRun::new(name, "desk", Request::default()).create_thread();
+        runs.push(store.create_run(run).await.expect("a run").id);
+        let note = Document::new("note", name, serde_json::json!({ "n": 1 }));
+        assert!(store.put_document(note, None).await.expect("a document"));
+    }
+    let claim = RunClaim::new("desk 1", Duration::from_mins(1), ["desk".to_owned()]);
+    let claimed = old.claim_run(claim).await.expect("what can be read").expect("the run");
+    let index = ThreadIndex::new(ThreadStatus::Idle).values(serde_json::json!({ "n": 1 }));
+    let event = NewEvent::new(Some(claimed.run.id), "custom", serde_json::json!(1));
+    let settlement = Settlement::events(vec![event]).index(index).end(RunEnd::new(claimed.run.id, RunStatus::Success));
+    old.record(&claimed.lease, settlement).await.expect("its end");
+
+    let both = open(3, Some(2)).await;
+    for _ in 0..2 {
+        let error = reencrypt(&both).await.expect_err("what could not be read").to_string();
+        for part in ["row `theirs` of `run_threads`", "2 more rows cannot be read", "the other rows were done"] {
+            assert!(error.contains(part), "{error}");
+        }
+    }
+    let new = open(3, None).await;
+    let thread = new.thread("ours").await.expect("what can be read").expect("the thread");
+    assert_eq!(thread.values, Some(serde_json::json!({ "n": 1 })));
+    assert!(new.run(runs[1]).await.expect("what can be read").is_some());
+    assert!(new.document("note", "ours").await.expect("what can be read").is_some());
+    assert!(!new.events(EventQuery::after("ours", 0)).await.expect("what can be read").events.is_empty());
+    old.thread("ours").await.expect_err("it is sealed with the new key");
+    // What was passed over is as it was.
+    assert!(foreign.thread("theirs").await.expect("what can be read").is_some());
+    assert!(foreign.run(runs[0]).await.expect("what can be read").is_some());
+}
+
+#[tokio::test]
+async fn a_row_that_cannot_be_read_does_not_keep_a_key_from_being_replaced() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("desk.db");
+    let open = async |write: u8, read: Option<u8>| {
+        let options = read.map_or(with(write), |read| with(write).decrypt_with(&key(read)));
+        options.open(&path).await.expect("the file")
+    };
+    goes_past_rows(open, Sqlite::reencrypt).await;
+}
+
+#[cfg(feature = "postgres")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_that_cannot_be_read_does_not_keep_a_key_of_a_server_from_being_replaced() {
+    use hier_checkpoint::Postgres;
+    let Some(url) = kit::server::server() else { return };
+    let open = async |write: u8, read: Option<u8>| {
+        let options = Postgres::options().schema("goes_past_rows").encrypt(&key(write));
+        let options = read.map_or(options.clone(), |read| options.decrypt_with(&key(read)));
+        let saver = options.connect(&url).await.expect("the server");
+        saver.migrate().await.expect("tables");
+        saver
+    };
+    goes_past_rows(open, Postgres::reencrypt).await;
 }
 
 /// The same thread, checkpoint and key, in another database.

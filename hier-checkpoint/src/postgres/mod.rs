@@ -194,7 +194,8 @@ impl Postgres {
     }
 
     /// Stores everything anew, encrypted with the key of [`PostgresOptions::encrypt`], and returns how many threads that were.
-    /// Those that cannot be read are passed over, and named at the end. Can be done while the database is in use, and again.
+    /// Those that cannot be read are passed over, as rows of the runs, and named at the end. Can be done while the database is in use,
+    /// and again.
     #[cfg(feature = "encryption")]
     pub async fn reencrypt(&self) -> Result<u64, SaverError> {
         let (session, vault) = (&self.0.session, &self.0.vault);
@@ -208,14 +209,14 @@ impl Postgres {
             });
             done += unread.pass(sealed)?;
         }
-        retrying!(session, client => {
+        let rows = retrying!(session, client => {
             let transaction = Transaction::begin(client).await?;
             let client = transaction.client();
             let tables = runs::tables::Tables { session, client, vault, unreadable: &self.0.unreadable };
             let sealed = tables.reencrypt().await;
             transaction.end(sealed).await
         })?;
-        unread.report().map(|()| done)
+        rows.report(unread).map(|()| done)
     }
 
     /// Fails unless the tables are there.

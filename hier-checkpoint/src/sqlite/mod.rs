@@ -212,7 +212,7 @@ impl Sqlite {
     }
 
     /// Stores everything anew, encrypted with the key of [`SqliteOptions::encrypt`], and returns how many threads that were. Those
-    /// that cannot be read are passed over, and named at the end. Can be done while the file is in use, and again.
+    /// that cannot be read are passed over, as rows of the runs, and named at the end. Can be done while the file is in use, and again.
     #[cfg(feature = "encryption")]
     pub async fn reencrypt(&self) -> Result<u64, SaverError> {
         let (mut done, mut unread) = (0, Unread::default());
@@ -221,9 +221,10 @@ impl Sqlite {
             let work = move |connection: &Connection| delete::reencrypt(connection, &vault, &thread).map(|()| 1);
             done += unread.pass(self.0.writer.submit(Work::Alone, work).await)?;
         }
-        let vault = self.0.vault.clone();
-        self.0.writer.submit(Work::Alone, move |connection| runs::tables::reencrypt(connection, &vault)).await?;
-        unread.report().map(|()| done)
+        let (vault, unreadable) = (self.0.vault.clone(), self.0.unreadable.clone());
+        let work = move |connection: &Connection| runs::tables::reencrypt(connection, &vault, &unreadable);
+        let rows = self.0.writer.submit(Work::Alone, work).await?;
+        rows.report(unread).map(|()| done)
     }
 
     /// In a transaction for each thread, so that those who write do not wait long.
