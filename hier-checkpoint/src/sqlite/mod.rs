@@ -11,6 +11,7 @@ mod read;
 mod runs;
 pub(crate) mod schema;
 mod store;
+mod sync;
 mod writer;
 
 use std::fmt;

@@ -3,10 +3,12 @@
 //! A commit takes tens of microseconds, and waking a thread as long again, twice. So a caller that finds nobody writing does
 //! it itself, together with what others have queued meanwhile. What may take long (deleting, waiting for another process or
 //! for the disk, writing the log back) is left to the thread, since it would keep the caller's other tasks waiting.
+//!
+//! Locks and threads are named by `super::sync`, so that `tests/interleavings` can run this file under a scheduler that tries
+//! many interleavings.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
-use std::thread::JoinHandle;
+use std::sync::{Arc, PoisonError, TryLockError, Weak};
 use std::time::Duration;
 
 use hier_core::checkpoint::SaverError;
@@ -17,6 +19,7 @@ use super::fault::Fault;
 pub(super) use super::job::Work;
 use super::job::{Job, Ran, Reply};
 use super::log::Log;
+use super::sync::{Builder, Condvar, JoinHandle, Mutex, MutexGuard};
 
 /// How many calls share a transaction at most.
 const MOST: usize = 1_000;
@@ -89,7 +92,7 @@ impl Writer {
             }
             Err(fault) => drop(opened.send(Err(fault.tell(&own.place)))),
         };
-        let thread = std::thread::Builder::new().name("hier-sqlite".to_owned()).spawn(run);
+        let thread = Builder::new().name("hier-sqlite".to_owned()).spawn(run);
         let thread = thread.map_err(|error| SaverError::database("the thread that writes cannot start", error))?;
         let writer = Self { shared, thread: Some(thread) };
         is_open.await.map_err(|_| given_up(&place))??;
@@ -174,15 +177,6 @@ impl Drop for Call {
     }
 }
 
-/// Whether there may be more to do.
-#[derive(PartialEq, Eq)]
-enum Did {
-    /// Everything that it may do.
-    All,
-    /// Another process is writing.
-    Busy,
-}
-
 impl Shared {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
@@ -244,16 +238,17 @@ impl Shared {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return,
         };
-        let did = connection.as_ref().map(|connection| self.write(connection, false));
+        let Some(open) = &*connection else { return self.refuse_all() };
+        self.write(open, false);
         drop(connection);
-        let Some(did) = did else { return self.refuse_all() };
-        if did == Did::Busy || self.log.is_long() || !self.queue().jobs.is_empty() {
+        // What came meanwhile, is not short, or could not be written since another process is writing.
+        if self.log.is_long() || !self.queue().jobs.is_empty() {
             self.wake();
         }
     }
 
     /// Writes what is queued; if it is not the thread, only what is short.
-    fn write(&self, connection: &Connection, is_thread: bool) -> Did {
+    fn write(&self, connection: &Connection, is_thread: bool) {
         let patience = if is_thread { self.manner.busy_timeout } else { Duration::ZERO };
         // Cannot fail in practice: it only stores the timeout.
         let _ = connection.busy_timeout(patience);
@@ -261,18 +256,18 @@ impl Shared {
             let next = self.queue().jobs.front().map(|job| job.work);
             match next {
                 Some(work) if is_thread || work.is_short() => {}
-                _ => return Did::All,
+                _ => return,
             }
             if let Err(error) = begin(connection) {
                 if !is_thread && error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) {
-                    return Did::Busy;
+                    return;
                 }
                 self.refuse(self.tell(error));
                 continue;
             }
             self.transaction(connection, is_thread);
             if !is_thread {
-                return Did::All;
+                return;
             }
         }
     }

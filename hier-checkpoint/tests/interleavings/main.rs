@@ -1,0 +1,17 @@
+//! The writer of a SQLite file under a scheduler that tries many interleavings: the source of the saver itself, with locks
+//! and threads of `shuttle`. What SQLite does is no part of an interleaving: a statement is one step.
+
+#![cfg(feature = "sqlite")]
+
+mod sqlite {
+    mod cases;
+    #[allow(dead_code)] // the saver uses more of it than the writer does
+    #[path = "../../../src/sqlite/fault.rs"]
+    pub(crate) mod fault;
+    #[path = "../../../src/sqlite/job.rs"]
+    mod job;
+    mod log;
+    mod sync;
+    #[path = "../../../src/sqlite/writer.rs"]
+    mod writer;
+}
