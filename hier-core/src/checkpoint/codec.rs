@@ -48,21 +48,19 @@ pub fn encode_into<T: Serialize + ?Sized>(value: &T, bytes: &mut Vec<u8>) -> Res
     if bytes.len() - start <= DEPTH {
         return Ok(());
     }
-    codec_shape::check(&bytes[start..], DEPTH)
+    codec_shape::check(&bytes[start..], DEPTH).map(drop)
 }
 
 /// The value that these bytes are.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
     match bytes.split_first() {
         Some((&(NAMED | NAMED_OVERWRITE), rest)) => {
-            codec_shape::check(rest, DEPTH)?;
-            let mut deserializer = rmp_serde::Deserializer::new(rest);
-            let value = T::deserialize(&mut deserializer).map_err(|error| CodecError(error.to_string()))?;
-            if deserializer.get_ref().is_empty() {
-                Ok(value)
-            } else {
-                Err(CodecError("there is something behind the value".to_owned()))
+            if codec_shape::check(rest, DEPTH)? < rest.len() {
+                return Err(CodecError("there is something behind the value".to_owned()));
             }
+            // Texts are read where they are, and copied once.
+            let mut deserializer = rmp_serde::Deserializer::from_read_ref(rest);
+            T::deserialize(&mut deserializer).map_err(|error| CodecError(error.to_string()))
         }
         Some((other, _)) => Err(CodecError(format!("the codec {other} is not known to this version of hier"))),
         None => Err(CodecError("there are no bytes".to_owned())),

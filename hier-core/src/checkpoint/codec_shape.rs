@@ -3,8 +3,8 @@
 
 use super::error::CodecError;
 
-/// Checks that everything the bytes announce is there, and that nothing is nested deeper than this.
-pub(super) fn check(bytes: &[u8], depth: usize) -> Result<(), CodecError> {
+/// Checks that everything the bytes announce is there, and that nothing is nested deeper than this. Returns how many bytes the value has.
+pub(super) fn check(bytes: &[u8], depth: usize) -> Result<usize, CodecError> {
     let mut rest = Rest(bytes);
     // How many values are still to come, in each of the collections that have begun.
     let mut open: Vec<u64> = Vec::new();
@@ -31,7 +31,7 @@ pub(super) fn check(bytes: &[u8], depth: usize) -> Result<(), CodecError> {
             }
         }
     }
-    Ok(())
+    Ok(bytes.len() - rest.0.len())
 }
 
 fn cut() -> CodecError {
