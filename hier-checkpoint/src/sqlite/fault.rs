@@ -8,6 +8,8 @@ use rusqlite::ErrorCode;
 pub(crate) enum Fault {
     Sql(rusqlite::Error),
     Saver(SaverError),
+    /// There is more to be read than was allowed at once.
+    Long,
 }
 
 impl From<rusqlite::Error> for Fault {
@@ -38,6 +40,17 @@ impl Fault {
         match self {
             Self::Saver(error) => error,
             Self::Sql(error) => tell(error, place),
+            // Whoever allows so much only reads the rest another way.
+            Self::Long => SaverError::Invalid(format!("{place} has more of this than is read at once")),
+        }
+    }
+
+    /// Whether the same can be read another way: it is long, or another process is in the way at this moment.
+    pub(super) fn is_passing(&self) -> bool {
+        match self {
+            Self::Long => true,
+            Self::Sql(error) => error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy),
+            Self::Saver(_) => false,
         }
     }
 }

@@ -149,6 +149,19 @@ impl Sqlite {
         reading.await.map_err(|error| SaverError::database(&self.0.place, error))?
     }
 
+    /// A checkpoint that is short, if it can be read at once.
+    fn get_now(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Option<Result<Option<Saved>, SaverError>> {
+        let found = self.0.writer.read_now(|connection| {
+            let _state = connection.unchecked_transaction()?;
+            let space = read::Space::find(connection, &self.0.vault, thread, namespace)?;
+            space.map_or(Ok(None), |space| space.within(SHORT_BYTES).saved(id))
+        })?;
+        match found {
+            Err(fault) if fault.is_passing() => None,
+            found => Some(found.map_err(|fault| fault.tell(&self.0.place))),
+        }
+    }
+
     fn read_blocking<T>(&self, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, SaverError> {
         let Some(readers) = &self.0.readers else { return Err(SaverError::Invalid("there is no file".to_owned())) };
         let run = || {
@@ -308,6 +321,9 @@ impl Checkpointer for Sqlite {
     }
 
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
+        if let Some(found) = self.get_now(thread, namespace, id) {
+            return found;
+        }
         let (vault, thread, namespace) = (self.0.vault.clone(), thread.to_owned(), namespace.to_owned());
         self.read(move |connection| {
             let space = read::Space::find(connection, &vault, &thread, &namespace)?;

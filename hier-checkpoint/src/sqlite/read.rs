@@ -1,5 +1,6 @@
 //! Reading checkpoints, lists of them, and threads.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use hier_core::checkpoint::{Chain, Checkpoint, ListQuery, Listed, Saved, SaverError, ThreadInfo};
@@ -12,6 +13,38 @@ use super::lease::{now, time};
 use crate::rows::{PieceRow, WriteRow, by_task, open_body};
 use crate::vault::Vault;
 
+/// What is read beside every row, in bytes: a row without a value costs as well.
+const ROW: i64 = 256;
+
+/// How many bytes may still be read.
+pub(super) struct Budget(Cell<i64>);
+
+impl Budget {
+    const NONE: i64 = i64::MAX;
+
+    /// For a column whose value is null where more than [`left`](Self::left) is stored.
+    fn get(&self, row: &rusqlite::Row<'_>, column: usize) -> Result<Option<Vec<u8>>, rusqlite::Error> {
+        if self.left() == Self::NONE { row.get(column).map(Some) } else { row.get(column) }
+    }
+
+    fn left(&self) -> i64 {
+        self.0.get()
+    }
+
+    /// A value that was read; [`Fault::Long`] if it was too long to be.
+    fn take(&self, value: Option<Vec<u8>>) -> Result<Vec<u8>, Fault> {
+        let value = value.ok_or(Fault::Long)?;
+        if self.left() != Self::NONE {
+            let left = self.left() - ROW - i64::try_from(value.len()).unwrap_or(Self::NONE);
+            if left < 0 {
+                return Err(Fault::Long);
+            }
+            self.0.set(left);
+        }
+        Ok(value)
+    }
+}
+
 /// A namespace of a thread.
 pub(super) struct Space<'a> {
     pub(super) connection: &'a Connection,
@@ -19,6 +52,7 @@ pub(super) struct Space<'a> {
     pub(super) thread: &'a str,
     pub(super) namespace: Arc<str>,
     pub(super) key: i64,
+    budget: Budget,
 }
 
 impl<'a> Space<'a> {
@@ -31,7 +65,18 @@ impl<'a> Space<'a> {
         let sql = "select spaces.key from threads join spaces on spaces.thread = threads.key
             where threads.name = ? and spaces.name = ?";
         let key = connection.prepare_cached(sql)?.query_row(params![thread, namespace], |row| row.get(0)).optional()?;
-        Ok(key.map(|key| Self { connection, vault, thread, namespace: namespace.into(), key }))
+        Ok(key.map(|key| Self::new(connection, vault, thread, namespace.into(), key)))
+    }
+
+    fn new(connection: &'a Connection, vault: &'a Vault, thread: &'a str, namespace: Arc<str>, key: i64) -> Self {
+        Self { connection, vault, thread, namespace, key, budget: Budget(Cell::new(Budget::NONE)) }
+    }
+
+    /// From here on a checkpoint is read only if it and all that belongs to it has no more than about so many bytes, as they are stored;
+    /// [`Fault::Long`] otherwise.
+    pub(super) fn within(self, bytes: usize) -> Self {
+        self.budget.0.set(i64::try_from(bytes).unwrap_or(Budget::NONE));
+        self
     }
 
     /// All namespaces of a thread.
@@ -40,25 +85,22 @@ impl<'a> Space<'a> {
             where threads.name = ? order by spaces.name";
         let mut statement = connection.prepare_cached(sql)?;
         let rows = statement.query_map([thread], |row| Ok((row.get::<_, Arc<str>>(0)?, row.get(1)?)))?;
-        rows.map(|row| row.map(|(namespace, key)| Self { connection, vault, thread, namespace, key }))
+        rows.map(|row| row.map(|(namespace, key)| Self::new(connection, vault, thread, namespace, key)))
             .collect::<Result<_, _>>()
             .map_err(Fault::from)
     }
 
     pub(super) fn checkpoint(&self, id: Option<Uuid>) -> Result<Option<Checkpoint>, Fault> {
-        let read = |row: &rusqlite::Row<'_>| Ok((uuid_at(row, 0)?, row.get::<_, Vec<u8>>(1)?));
+        let read = |row: &rusqlite::Row<'_>| Ok((uuid_at(row, 0)?, self.budget.get(row, 1)?));
+        let one = "select id, case when length(body) <= ?2 then body end from checkpoints where space = ?1 and id = ?3";
+        let newest = "select id, case when length(body) <= ?2 then body end from checkpoints where space = ?1 order by id desc limit 1";
+        let left = self.budget.left();
         let found = match id {
-            Some(id) => self
-                .connection
-                .prepare_cached("select id, body from checkpoints where space = ? and id = ?")?
-                .query_row(params![self.key, id.as_bytes()], read),
-            None => self
-                .connection
-                .prepare_cached("select id, body from checkpoints where space = ? order by id desc limit 1")?
-                .query_row([self.key], read),
+            Some(id) => self.connection.prepare_cached(one)?.query_row(params![self.key, left, id.as_bytes()], read),
+            None => self.connection.prepare_cached(newest)?.query_row(params![self.key, left], read),
         };
         let Some((id, body)) = found.optional()? else { return Ok(None) };
-        Ok(Some(open_body(self.vault, self.thread, &self.namespace, id, body)?))
+        Ok(Some(open_body(self.vault, self.thread, &self.namespace, id, self.budget.take(body)?)?))
     }
 
     /// Newest first.
@@ -105,38 +147,44 @@ impl<'a> Space<'a> {
     }
 
     fn piece(&self, channel: &Arc<str>, version: Uuid) -> Result<Option<PieceRow>, Fault> {
-        let sql = "select base, value from pieces where space = ? and channel = ? and version = ?";
-        let read = |row: &rusqlite::Row<'_>| {
-            let (namespace, channel) = (self.namespace.clone(), channel.clone());
-            Ok(PieceRow { namespace, channel, version, base: optional_uuid_at(row, 0)?, value: row.get(1)? })
-        };
+        let sql = "select base, case when length(value) <= ?4 then value end from pieces
+            where space = ?1 and channel = ?2 and version = ?3";
+        let read = |row: &rusqlite::Row<'_>| Ok((optional_uuid_at(row, 0)?, self.budget.get(row, 1)?));
         let mut statement = self.connection.prepare_cached(sql)?;
-        let found = statement.query_row(params![self.key, &**channel, version.as_bytes()], read).optional()?;
-        Ok(found.map(|piece| piece.open(self.vault, self.thread)).transpose()?)
+        let key = params![self.key, &**channel, version.as_bytes(), self.budget.left()];
+        let Some((base, value)) = statement.query_row(key, read).optional()? else { return Ok(None) };
+        let (namespace, channel, value) = (self.namespace.clone(), channel.clone(), self.budget.take(value)?);
+        Ok(Some(PieceRow { namespace, channel, version, base, value }.open(self.vault, self.thread)?))
     }
 
     /// Opened, of one checkpoint or of all.
     pub(super) fn writes(&self, checkpoint: Option<Uuid>) -> Result<Vec<WriteRow>, Fault> {
-        let sql = "select checkpoint, task, slot, path, channel, value from writes where space = ?1";
+        let sql =
+            "select checkpoint, task, slot, path, channel, case when length(value) <= ?2 then value end from writes
+            where space = ?1";
         let one =
-            "select checkpoint, task, slot, path, channel, value from writes where space = ?1 and checkpoint = ?2";
-        let read = |row: &rusqlite::Row<'_>| {
-            Ok(WriteRow {
+            "select checkpoint, task, slot, path, channel, case when length(value) <= ?2 then value end from writes
+            where space = ?1 and checkpoint = ?3";
+        let mut statement = self.connection.prepare_cached(if checkpoint.is_some() { one } else { sql })?;
+        let left = self.budget.left();
+        let mut rows = match checkpoint {
+            Some(id) => statement.query(params![self.key, left, id.as_bytes()])?,
+            None => statement.query(params![self.key, left])?,
+        };
+        let mut writes = Vec::new();
+        while let Some(row) = rows.next()? {
+            let write = WriteRow {
                 namespace: self.namespace.clone(),
                 checkpoint: uuid_at(row, 0)?,
                 task: uuid_at(row, 1)?,
                 slot: row.get(2)?,
                 path: row.get(3)?,
                 channel: row.get(4)?,
-                value: row.get(5)?,
-            })
-        };
-        let mut statement = self.connection.prepare_cached(if checkpoint.is_some() { one } else { sql })?;
-        let rows = match checkpoint {
-            Some(id) => statement.query_map(params![self.key, id.as_bytes()], read)?,
-            None => statement.query_map([self.key], read)?,
-        };
-        rows.map(|row| Ok(row?.open(self.vault, self.thread)?)).collect()
+                value: self.budget.take(self.budget.get(row, 5)?)?,
+            };
+            writes.push(write.open(self.vault, self.thread)?);
+        }
+        Ok(writes)
     }
 
     /// All values, opened.
@@ -183,7 +231,7 @@ pub(super) fn list(connection: &Connection, vault: &Vault, query: &ListQuery) ->
     while found.len() < query.limit.unwrap_or(usize::MAX) {
         let Some(row) = rows.next()? else { break };
         let (thread, namespace, key): (Arc<str>, Arc<str>, _) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        let space = Space { connection, vault, thread: &thread, namespace, key };
+        let space = Space::new(connection, vault, &thread, namespace, key);
         if let Some(checkpoint) = space.checkpoint(Some(uuid_at(row, 3)?))?
             && query.wants(&checkpoint)
         {

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hier_core::checkpoint::SaverError;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use uuid::Uuid;
 
@@ -154,7 +155,7 @@ pub(crate) fn open_ours(path: Option<&Path>, options: &SqliteOptions) -> Result<
         Some(path) => Connection::open_with_flags(path, flags() | OpenFlags::SQLITE_OPEN_CREATE)?,
     };
     connection.busy_timeout(options.busy_timeout)?;
-    connection.set_prepared_statement_cache_capacity(64);
+    keep_statements(&connection, 64)?;
     // Before anything is changed: it may be somebody else's.
     inspect(&*connection.unchecked_transaction()?, path)?;
     if let Some(path) = path {
@@ -194,8 +195,15 @@ pub(super) fn open_reader(path: &Path, busy_timeout: Duration) -> Result<Connect
     let connection = Connection::open_with_flags(path, flags())?;
     connection.busy_timeout(busy_timeout)?;
     connection.pragma_update(None, "query_only", true)?;
-    connection.set_prepared_statement_cache_capacity(32);
+    keep_statements(&connection, 32)?;
     Ok(connection)
+}
+
+/// Keeps so many prepared statements, whatever is bound to them: SQLite would prepare most of them again for each use, in case the
+/// values ask for another plan, and ours never do.
+fn keep_statements(connection: &Connection, most: usize) -> Result<(), rusqlite::Error> {
+    connection.set_prepared_statement_cache_capacity(most);
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
 
 /// No URIs: a path is a path, whatever it is made of.
@@ -249,4 +257,29 @@ pub(super) fn identity(connection: &Connection) -> Result<Uuid, Fault> {
 
 fn unusable(path: &Path, reason: &str) -> Fault {
     Fault::Saver(SaverError::Unusable { place: format!("`{}`", path.display()), reason: reason.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::{OptionalExtension, StatementStatus, params};
+
+    use super::*;
+
+    #[test]
+    fn a_statement_is_prepared_once_whatever_is_bound_to_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("threads.db");
+        let writer = open_writer(Some(&path), &SqliteOptions::default()).expect("a new file");
+        let reader = open_reader(&path, Duration::ZERO).expect("the file");
+        let sql = "select spaces.key from threads join spaces on spaces.thread = threads.key
+            where threads.name = ? and spaces.name = ?";
+        for connection in [&writer, &reader] {
+            for name in ["a", "b", "c"] {
+                let mut statement = connection.prepare_cached(sql).expect("a statement");
+                let found = statement.query_row(params![name, ""], |row| row.get::<_, i64>(0)).optional();
+                assert_eq!(found, Ok(None));
+                assert_eq!(statement.get_status(StatementStatus::RePrepare), 0);
+            }
+        }
+    }
 }

@@ -121,6 +121,17 @@ impl Writer {
         }
     }
 
+    /// Reads with the connection that writes, if nobody is using it: what is short takes less time than waking a thread that reads. None
+    /// if somebody is, or the file is closed.
+    pub(super) fn read_now<T>(&self, read: impl FnOnce(&Connection) -> T) -> Option<T> {
+        let connection = self.shared.try_connection()?;
+        let reading = Reading { shared: &self.shared, connection: Some(connection) };
+        let connection = reading.connection.as_ref().and_then(|connection| connection.as_ref())?;
+        // Cannot fail in practice: it only stores the timeout.
+        let _ = connection.busy_timeout(Duration::ZERO);
+        Some(read(connection))
+    }
+
     /// The head of the queue, for what must be undone before anybody else is served.
     pub(super) fn head(&self) -> Head {
         Head(Arc::downgrade(&self.shared))
@@ -177,6 +188,21 @@ impl Drop for Call {
     }
 }
 
+/// The connection, lent for reading. What was queued meanwhile found it taken: then the thread does it.
+struct Reading<'a> {
+    shared: &'a Shared,
+    connection: Option<MutexGuard<'a, Option<Connection>>>,
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.connection = None;
+        if !self.shared.queue().jobs.is_empty() {
+            self.shared.wake();
+        }
+    }
+}
+
 impl Shared {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
@@ -184,6 +210,15 @@ impl Shared {
 
     fn connection(&self) -> MutexGuard<'_, Option<Connection>> {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection, unless somebody is using it.
+    fn try_connection(&self) -> Option<MutexGuard<'_, Option<Connection>>> {
+        match self.connection.try_lock() {
+            Ok(connection) => Some(connection),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Lets the thread do what is queued.
@@ -233,11 +268,7 @@ impl Shared {
 
     /// Writes what is queued, unless somebody else is at it, who then looks again.
     fn write_now(&self) {
-        let connection = match self.connection.try_lock() {
-            Ok(connection) => connection,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
-        };
+        let Some(connection) = self.try_connection() else { return };
         let Some(open) = &*connection else { return self.refuse_all() };
         self.write(open, false);
         drop(connection);

@@ -8,6 +8,7 @@ use hier_core::checkpoint::{Checkpointer, Prune, Record, Strategy};
 cases!(super::Case, "chains":
     what_was_added_comes_back_in_order,
     each_checkpoint_has_what_was_added_until_then,
+    parts_may_be_short_and_long,
     a_whole_value_starts_anew,
     forks_have_their_own,
     forks_of_forks_stay_apart,
@@ -44,6 +45,21 @@ async fn each_checkpoint_has_what_was_added_until_then(saver: Subject) -> Outcom
     for (place, id) in all.iter().rev().enumerate() {
         let parts: Vec<&[u8]> = numbers[..=place].iter().map(<[u8; 1]>::as_slice).collect();
         has_values("the value", &get(&saver, "t", "", Some(*id)).await?, &[("log", &parts)])?;
+    }
+    Ok(())
+}
+
+/// A saver may read what is short another way than what is long.
+async fn parts_may_be_short_and_long(saver: Subject) -> Outcome {
+    let lease = claim(&saver, "t").await?;
+    let mut line = Line::root();
+    let lengths = [3, 9_000, 0, 70_000, 20, 9_000, 9_000, 9_000, 9_000, 9_000, 9_000, 1_000_000, 1];
+    let wanted: Vec<Vec<u8>> = (1..).zip(lengths).map(|(number, length)| vec![number; length]).collect();
+    for (place, part) in wanted.iter().enumerate() {
+        let change = if place == 0 { Set("log", part) } else { Add("log", part) };
+        saver.commit(&lease, vec![line.next(&[change])]).await?;
+        let parts: Vec<&[u8]> = wanted[..=place].iter().map(Vec::as_slice).collect();
+        has_values("the value", &get(&saver, "t", "", None).await?, &[("log", &parts)])?;
     }
     Ok(())
 }

@@ -164,6 +164,13 @@ fn stored(connection: &Connection) -> Result<Vec<u32>, Fault> {
     Ok(numbers.collect::<Result<_, _>>()?)
 }
 
+/// Nobody writes while somebody reads.
+fn nobody_writes(connection: &Connection) {
+    let before = stored(connection).expect("it can be read");
+    shuttle::thread::yield_now();
+    assert_eq!(stored(connection).expect("it can be read again"), before);
+}
+
 /// Waits so long for a call, and drops it then.
 async fn wait<T>(call: impl Future<Output = T>, waits: Waits) -> Option<T> {
     let mut left = match waits {
@@ -207,6 +214,9 @@ fn callers() {
                 if let Some(answer) = block_on(wait(call, any_waits())) {
                     book.check(number, &answer);
                 }
+                if thread_rng().gen_ratio(1, 3) {
+                    writer.read_now(nobody_writes);
+                }
                 if thread_rng().gen_ratio(1, 2) {
                     // Whether it was done or panicked.
                     let _ = block_on(ended);
@@ -225,6 +235,23 @@ fn callers() {
 #[test]
 fn every_job_is_done_once_in_order_and_answered() {
     explore(callers);
+}
+
+/// What is queued while somebody reads with the connection is done, though nothing comes after it.
+#[test]
+fn who_reads_keeps_nobody_waiting() {
+    explore(|| {
+        let writer = Arc::new(block_on(start(false)));
+        let book = Arc::<Book>::default();
+        let (run, _) = book.job(0, Fate::Done);
+        let call = writer.submit(Work::Short, run);
+        let caller = shuttle::thread::spawn(move || book.check(0, &block_on(call)));
+        let own = writer.clone();
+        let reader = shuttle::thread::spawn(move || drop(own.read_now(nobody_writes)));
+        join(vec![caller, reader]);
+        // Closing it would do what is queued.
+        drop(writer);
+    });
 }
 
 /// Nobody waits for the jobs and nothing comes after them: they are done nevertheless.
