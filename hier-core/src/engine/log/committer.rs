@@ -1,20 +1,20 @@
 //! Commits records to the saver: at once, or in the background.
 
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::pin::Pin;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use futures_core::future::BoxFuture;
-use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
-use tokio::task::JoinHandle;
 
 use super::deferred::Deferred;
+use super::runtime::{Handle, JoinHandle};
 use super::saver::Saver;
 use crate::checkpoint::{Also, Lease, Posted, Record, SaverError};
 use crate::config::Durability;
-use crate::sync::lock;
+use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
 
 /// How many bytes may wait in the background before the run waits for them. One commit has at most as many, unless one
 /// record alone has more.
@@ -54,7 +54,8 @@ pub(crate) struct Committer {
 
 /// The task that stores in the background. It ends when nobody can give it jobs any more.
 struct Writer {
-    jobs: mpsc::UnboundedSender<Job>,
+    /// None once it is to end.
+    jobs: Option<mpsc::UnboundedSender<Job>>,
     task: JoinHandle<()>,
 }
 
@@ -158,7 +159,7 @@ impl Committer {
         } else {
             Job::Store(records, room)
         };
-        self.jobs(runtime).send(job).map_err(|_| self.failed())
+        self.jobs(runtime).and_then(|jobs| jobs.send(job).ok()).ok_or_else(|| self.failed())
     }
 
     /// Whether the next commit is tried in place: nothing goes on in the background, and few were tried before.
@@ -167,19 +168,19 @@ impl Committer {
     }
 
     /// The queue of the writer, which is started if there is none yet.
-    fn jobs(&self, runtime: &Handle) -> mpsc::UnboundedSender<Job> {
+    fn jobs(&self, runtime: &Handle) -> Option<mpsc::UnboundedSender<Job>> {
         let mut writer = lock(&self.writer);
         let writer = writer.get_or_insert_with(|| {
             let (jobs, queue) = mpsc::unbounded_channel();
             let task = write(queue, self.saver.clone(), self.lease.clone(), self.failure.clone());
-            Writer { jobs, task: runtime.spawn(task) }
+            Writer { jobs: Some(jobs), task: runtime.spawn(task) }
         });
         writer.jobs.clone()
     }
 
     /// Waits until everything is stored.
     pub(crate) async fn flush(&self) -> Result<(), SaverError> {
-        let Some(jobs) = lock(&self.writer).as_ref().map(|writer| writer.jobs.clone()) else { return Ok(()) };
+        let Some(jobs) = lock(&self.writer).as_ref().and_then(|writer| writer.jobs.clone()) else { return Ok(()) };
         let (stored, told) = oneshot::channel();
         // Whatever ends the writer drops what waits in its queue.
         jobs.send(Job::Flush(stored)).map_err(|_| self.failed())?;
@@ -196,8 +197,17 @@ impl Committer {
 
     /// Releases the thread's lease, once nothing is being written any more.
     pub(crate) async fn release(&self) {
-        let writer = lock(&self.writer).take();
-        release(writer, &self.saver, &self.lease).await;
+        // Its task stays in its place until it has ended: if this is dropped meanwhile, dropping the committer waits for it.
+        if let Some(writer) = &mut *lock(&self.writer) {
+            writer.jobs = None;
+        }
+        poll_fn(|cx| match &mut *lock(&self.writer) {
+            Some(writer) => Pin::new(&mut writer.task).poll(cx).map(drop),
+            None => Poll::Ready(()),
+        })
+        .await;
+        *lock(&self.writer) = None;
+        release(None, &self.saver, &self.lease).await;
         self.released.store(true, Ordering::Release);
     }
 }

@@ -1,13 +1,12 @@
 //! With durability `exit`: what graphs inside have taken out of the mailbox, with their records, until the run ends. A letter is taken in
 //! the commit that stores its effect, and that is the one of the graph around all.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use uuid::Uuid;
 
 use crate::checkpoint::Record;
-use crate::sync::lock;
+use crate::sync::{Mutex, lock};
 
 /// Which log something is stored with.
 pub(crate) type LogId = u64;

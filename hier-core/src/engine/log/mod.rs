@@ -1,7 +1,11 @@
 //! The log of a run: records in order, committed at once or in the background, under the lease of the thread.
+//!
+//! [`committer`] names what it takes of a runtime and of locks by `super::runtime` and `crate::sync`, so that
+//! `tests/interleavings` can run it under a scheduler that tries many interleavings.
 
 pub(in crate::engine) mod committer;
 pub(in crate::engine) mod deferred;
 pub(in crate::engine) mod renewal;
+mod runtime;
 pub(in crate::engine) mod saver;
 pub(in crate::engine) mod task_log;
