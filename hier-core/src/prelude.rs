@@ -1,8 +1,13 @@
 //! Everything a program needs: `use hier_core::prelude::*;`
 
+#[doc = include_str!("prelude/state.md")]
+pub use hier_macros::State;
+#[doc = include_str!("prelude/view.md")]
+pub use hier_macros::View;
 #[doc = include_str!("prelude/graph.md")]
 pub use hier_macros::graph;
-pub use hier_macros::{State, View, tool};
+#[doc = include_str!("prelude/tool.md")]
+pub use hier_macros::tool;
 // The derive of `JsonSchema` names its crate by this name.
 pub use schemars::{self, JsonSchema};
 pub use serde::{Deserialize, Serialize};

@@ -21,26 +21,26 @@ mod tool;
 mod view;
 mod words;
 
-/// Derives a state: channel table, typed keys, update type. See `hier_core::state::State`.
+// Its page is `state.md` of the prelude of hier-core, where the examples can be compiled; those of the others are beside it.
+#[allow(missing_docs)]
 #[proc_macro_derive(State, attributes(state, reducer, channel))]
 pub fn derive_state(input: TokenStream) -> TokenStream {
     state::derive(input.into(), &Hier::find()).into()
 }
 
-/// Derives a view of a state, for nodes (borrowed fields) or for the input and output of a graph (owned fields).
+#[allow(missing_docs)]
 #[proc_macro_derive(View, attributes(view))]
 pub fn derive_view(input: TokenStream) -> TokenStream {
     view::derive(input.into(), &Hier::find()).into()
 }
 
-// Its page is `graph.md` of the prelude of hier-core, where the examples can be compiled.
 #[allow(missing_docs)]
 #[proc_macro]
 pub fn graph(input: TokenStream) -> TokenStream {
     graph::expand(input.into(), &Hier::find()).into()
 }
 
-/// Makes a tool of an async function. See `hier_core::agent::Tool`.
+#[allow(missing_docs)]
 #[proc_macro_attribute]
 pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
     tool::expand(options.into(), &item.into(), &Hier::find()).into()

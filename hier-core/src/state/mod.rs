@@ -3,34 +3,8 @@
 //! A state is a set of named [channels](crate::channel). Nodes borrow the state and return *updates*: lists of writes.
 //! The engine applies the writes of a step, in place, when the step has ended.
 //!
-//! A *view* is a struct of some of a state's fields, by their names. One that borrows is what a node takes; one that owns
-//! is the input or the output of a graph:
-//!
-//! ```
-//! # use hier_core::prelude::*;
-//! # #[derive(State, Clone, Default)]
-//! # struct Filing { title: String, year: u16 }
-//! #[derive(View)]
-//! #[view(of = Filing)]
-//! struct Heading<'a> {
-//!     title: &'a String,
-//! }
-//!
-//! #[derive(View)]
-//! #[view(of = Filing)]
-//! struct Question {
-//!     title: String,
-//!     year: u16,
-//! }
-//!
-//! async fn shout(heading: Heading<'_>) -> FilingUpdate {
-//!     Filing::update().title(heading.title.to_uppercase())
-//! }
-//!
-//! graph! {
-//!     Shout<Filing> = Graph { input: Question, nodes: [shout], edges: [START >> shout >> END] }
-//! }
-//! ```
+//! A [view](derive@crate::prelude::View) is a struct of some of a state's fields, by their names: what a node takes, or the
+//! input or the output of a graph.
 
 mod conversation;
 #[doc(hidden)]
@@ -164,48 +138,7 @@ pub trait ChannelWrite: sealed::Sealed + Clone + Send + Sync + Debug + 'static {
 
 /// A state whose channels are known to the compiler. Implemented by `#[derive(State)]`.
 ///
-/// # The derive
-///
-/// Each field is a channel of its name. What stands above it says how its writes are taken:
-///
-/// | attribute | the channel |
-/// |---|---|
-/// | none | keeps the last value; one writer a step |
-/// | `#[reducer(append)]` | `Vec`, `VecDeque`, `String`: what is written goes to the end |
-/// | `#[reducer(extend)]` | sets and maps: united, the right one wins |
-/// | `#[reducer(sum)]`, `product`, `max`, `min` | numbers (`max`, `min`: whatever can be compared) |
-/// | `#[reducer(any)]`, `all` | `bool` |
-/// | `#[reducer(by_id)]` or `upsert` | a `Vec` of [`Identified`](crate::reducer::Identified) items: a known id is replaced in place |
-/// | `#[reducer(last)]` | keeps the last value, and takes any number of writers |
-/// | `#[reducer(messages)]` | a conversation |
-/// | `#[reducer(with = path)]` | merged by `fn(&mut T, T)`, which may return a `Result` |
-/// | `#[channel(ephemeral)]` | gone when the next step has ended |
-/// | `#[channel(untracked)]` | never persisted; its type needs no `Serialize` |
-/// | `#[channel(topic)]` | a `Vec` that holds what the last step wrote; `topic(accumulate)`: what all steps wrote |
-/// | `#[channel(delta)]` | with a reducer: savers store what was added |
-/// | `#[state(rename = "name")]` | has another name than its field |
-///
-/// `#[state(flatten)]` on a field whose type is a state too makes that state's channels channels of this one. A field of
-/// type [`RemainingSteps`] or [`IsLastStep`] is no channel: the engine writes it. The struct needs `Clone` and `Default`;
-/// type parameters must be `Clone + Default + Serialize + DeserializeOwned + Send + Sync + 'static`.
-///
-/// For a state `Review` the derive also makes the type `ReviewUpdate`, with a method for each channel, and the trait
-/// `ReviewSetters`, which has the same methods for the updates of states that flatten `Review`.
-///
-/// ```
-/// use hier_core::prelude::*;
-///
-/// #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
-/// struct Review {
-///     #[reducer(append)]
-///     findings: Vec<String>,
-///     verdict: Option<bool>,
-/// }
-///
-/// let update = Review::update().findings(["no receipt".to_owned()]).verdict(false);
-/// assert_eq!(Review::channels().verdict.name(), "verdict");
-/// # let _ = update;
-/// ```
+/// What can stand above its fields, and what the derive makes, is on [its page](derive@crate::prelude::State).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a state",
     label = "not a state",

@@ -18,67 +18,7 @@ use crate::state::Values;
 /// Something that a model can call, in graphs over `S` with the context `C`. `#[tool]` implements it; by hand it is
 /// written with [`async_trait`](crate::async_trait).
 ///
-/// # The attribute
-///
-/// It stands above an `async fn`. The doc comment of the function is what the model is told of the tool, its name is the
-/// tool's, and its parameters are the arguments, with a schema of their types: each type has `Deserialize` and
-/// `JsonSchema`, and a doc comment above a parameter describes it.
-///
-/// | parameter | who gives it |
-/// |---|---|
-/// | `year: u16` | the model, always |
-/// | `region: Option<Region>` | the model, or nobody |
-/// | `#[default = 10] limit: usize`, `#[default] tags: Vec<String>` | the model, or it has the default |
-/// | `#[args] args: Lookup` | the model: the fields of the struct are all arguments there are |
-/// | `run: &Run<Desk>` | the run of the agent, whose context is then `Desk` |
-/// | `state: &Filing` | the state of the agent, or a part of it that it flattens |
-/// | `#[inject] heading: Heading<'_>` | a view of the state, or whatever else a node could take |
-/// | `call: &ToolCall`, `id: ToolCallId` | the call that is being made |
-///
-/// Arguments that do not fit, are missing or are not known are all reported to the model at once, each with its path; the
-/// function is not called. It returns something that becomes the answer (see [`IntoToolOutput`](crate::agent::IntoToolOutput)):
-/// text, a number, [`Json`](crate::agent::Json), messages, a [`Command`] over the state or a part of it, or a `Result` of these.
-///
-/// Options: `#[tool(name = "look-up", description = "…", needs_approval, step, timeout = 5s, retry = 3)]`. With `retry`, a call
-/// whose error is [transient](NodeError::is_transient) is made again, this often in all; `timeout` bounds each attempt. A tool
-/// that is a `step` is called once, whatever happens around the call: what it returned is recorded as by
-/// [`Run::step`](crate::Run::step), under its name, the id of the call and its arguments. What leads somewhere (a [`Command`] with a
-/// target) cannot be.
-///
-/// The function stays what it is, so a test can call it. The *type* of its name is the tool, and its value
-/// [`NamedTool::TOOL`].
-///
-/// ```
-/// use hier_core::agent::{NamedTool, Tool};
-/// use hier_core::prelude::*;
-///
-/// #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
-/// struct Filing {
-///     country: String,
-/// }
-///
-/// /// Looks up the tax rate of a year.
-/// #[tool(timeout = 5s)]
-/// async fn lookup_rate(
-///     /// From 1990 on.
-///     year: u16,
-///     state: &Filing,
-/// ) -> Result<String> {
-///     if year < 1990 {
-///         return Err(NodeError::permanent(format!("no rates of {year}")));
-///     }
-///     Ok(format!("7 % in {}", state.country))
-/// }
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<()> {
-/// let spec = Tool::<Filing, ()>::spec(&lookup_rate::TOOL);
-/// assert_eq!((spec.name.as_str(), spec.description.as_str()), ("lookup_rate", "Looks up the tax rate of a year."));
-/// assert_eq!(spec.parameters["required"], serde_json::json!(["year"]));
-/// assert_eq!(lookup_rate(2026, &Filing { country: "Utopia".to_owned() }).await?, "7 % in Utopia");
-/// # Ok(())
-/// # }
-/// ```
+/// The attribute's grammar, and what a tool takes and returns, is on [its page](macro@crate::prelude::tool).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no tool for agents over `{S}` with the context `{C}`",
     label = "no tool for agents over `{S}` with the context `{C}`",
