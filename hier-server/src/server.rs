@@ -66,6 +66,7 @@ pub struct Server {
     works: bool,
     runner: Option<Box<dyn Runner>>,
     studio: Studio,
+    stopping: CancellationToken,
 }
 
 /// Whether the studio is served.
@@ -108,6 +109,7 @@ impl Server {
             works: true,
             runner: None,
             studio: Studio::Beside,
+            stopping: CancellationToken::new(),
         }
     }
 
@@ -231,6 +233,11 @@ impl Server {
         self
     }
 
+    /// Is cancelled when the server stops: for [routes](Self::routes) whose streams are to end then.
+    pub fn stopping(&self) -> CancellationToken {
+        self.stopping.clone()
+    }
+
     /// How many runs this process does at once; 10 unless given.
     pub fn concurrency(mut self, runs: usize) -> Self {
         self.concurrency = runs;
@@ -289,7 +296,7 @@ impl Server {
             limits: self.limits,
             webhooks: self.webhooks.clone(),
             metrics: Metrics::default(),
-            stopping: CancellationToken::new(),
+            stopping: self.stopping.clone(),
         });
         Sender::new(app.runs.clone(), app.webhooks.clone(), None).map_err(ServerError::Webhooks)?;
         make_assistants(&app).await?;

@@ -66,4 +66,11 @@ mod server {
         let router = Server::new().graph("desk", Desk::compile(), context).router(stop)?; // part of another server, at /mcp
         Ok(())
     }
+
+    async fn mounted(context: (), tokens: hier::server::auth::Tokens) -> Result<()> {
+        let server = hier::server::Server::new().graph("desk", Desk::compile(), context);
+        let tools = Server::new().graph("desk", Desk::compile(), context).router(server.stopping())?;
+        server.routes(tools).auth(tokens).serve("127.0.0.1:8123").await?;
+        Ok(())
+    }
 }
