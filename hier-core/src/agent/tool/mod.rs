@@ -68,6 +68,22 @@ pub trait DeclaredTool: NamedTool {
 
 /// The specs of tools, for a model that a node asks: `run.model()?.ask(messages).tools(tools![lookup, refund])`.
 ///
+/// ```
+/// use hier_core::prelude::*;
+///
+/// /// Gives the money of an order back.
+/// #[tool]
+/// async fn refund(order: String) -> String {
+///     format!("{order} is refunded")
+/// }
+///
+/// let [spec] = tools![refund];
+/// assert_eq!((spec.name.as_str(), spec.description.as_str()), ("refund", "Gives the money of an order back."));
+/// ```
+///
+/// `tools![path, …]` takes functions with [`#[tool]`](macro@crate::prelude::tool) above them, and is an array of their
+/// [`ToolSpec`](crate::agent::ToolSpec)s, in this order. What has no `#[tool]` is refused at its path.
+///
 /// In `graph!`, `act = tools![lookup, refund]` is the node that makes the calls: see [`ToolNode`](crate::agent::ToolNode).
 #[doc(hidden)]
 #[macro_export]
