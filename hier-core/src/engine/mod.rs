@@ -40,6 +40,6 @@ pub(crate) use run::subgraph::open_child;
 pub(crate) use stream::emitter::{Emitter, EventSink};
 pub(crate) use stream::event::state_json;
 pub(crate) use stream::ring::Ring;
+pub(crate) use thread::erased::{addressed, update_at};
 pub(crate) use thread::revise::{check_updates, revise};
 pub(crate) use thread::snapshot::{history, snapshot};
-pub(crate) use thread::untyped::{addressed, update_at};

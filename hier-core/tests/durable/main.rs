@@ -7,6 +7,7 @@ mod breakpoints;
 mod committing;
 mod crashes;
 mod due;
+mod erased;
 mod faulty;
 mod fencing;
 mod golden;
@@ -35,6 +36,6 @@ mod steps;
 mod streaming;
 mod subgraphs;
 mod travel;
-mod untyped;
+
 mod updates;
 mod versions;

@@ -15,7 +15,7 @@ use crate::agent::state::turn::{AgentEnd, AgentTurn};
 use crate::agent::words;
 use crate::channel::ChannelSpec;
 use crate::engine::open_child;
-use crate::engine::program::{Attached, Subgraph, Untyped};
+use crate::engine::program::{Attached, ErasedGraph, Subgraph};
 use crate::graph::{NodeResult, Task};
 use crate::message::{Message, ToolCall};
 use crate::state::{ChannelWrite, Contains, State, Values, Write, Writes};
@@ -145,7 +145,7 @@ where
         self.attached.graph.asks_model()
     }
 
-    fn untyped(&self) -> &dyn Untyped {
+    fn erased(&self) -> &dyn ErasedGraph {
         &*self.attached.graph
     }
 }

@@ -6,7 +6,7 @@ use futures_core::future::BoxFuture;
 
 use serde_json::Value;
 
-use super::{LEVELS, NodeResult, Program, SendArg, Task, Untyped, apart};
+use super::{ErasedGraph, LEVELS, NodeResult, Program, SendArg, Task, apart};
 use crate::state::Values;
 
 /// A graph that can be run as a node of a graph over `S`.
@@ -17,7 +17,7 @@ pub(crate) trait Subgraph<S: Values, C>: Send + Sync {
     fn asks_model(&self) -> bool;
 
     /// The graph, for those who read and change its threads from outside.
-    fn untyped(&self) -> &dyn Untyped;
+    fn erased(&self) -> &dyn ErasedGraph;
 
     /// Whether what is sent to it is the state that it starts with.
     fn takes_state(&self) -> bool {
@@ -54,8 +54,8 @@ impl<S: Values, C> Child<S, C> {
         self.0.asks_model()
     }
 
-    pub(crate) fn untyped(&self) -> &dyn Untyped {
-        self.0.untyped()
+    pub(crate) fn erased(&self) -> &dyn ErasedGraph {
+        self.0.erased()
     }
 
     pub(crate) fn takes_state(&self) -> bool {

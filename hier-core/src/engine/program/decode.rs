@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::untyped::DynInput;
+use super::erased::DynInput;
 use super::{Answers, Command, Input, Jump, Program, SendArg};
 use crate::channel::ChannelSpec;
 use crate::checkpoint::codec;

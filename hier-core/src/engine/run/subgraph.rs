@@ -10,7 +10,9 @@ use crate::channel::ChannelSpec;
 use crate::checkpoint::codec;
 use crate::engine::durable::level;
 use crate::engine::log::task_log::TaskLog;
-use crate::engine::program::{Attached, Checkpoints, NodeResult, Output, Program, SendArg, Subgraph, Task, Untyped};
+use crate::engine::program::{
+    Attached, Checkpoints, ErasedGraph, NodeResult, Output, Program, SendArg, Subgraph, Task,
+};
 use crate::engine::run::resume_subgraph;
 use crate::engine::run::runner::{End, Runner};
 use crate::engine::run::start::shared;
@@ -38,7 +40,7 @@ where
         self.graph.asks_model()
     }
 
-    fn untyped(&self) -> &dyn Untyped {
+    fn erased(&self) -> &dyn ErasedGraph {
         &*self.graph
     }
 

@@ -1,8 +1,8 @@
 //! Reads a thread, and changes it from outside.
 
 pub(in crate::engine) mod branch;
+pub(in crate::engine) mod erased;
 pub(in crate::engine) mod inside;
 pub(in crate::engine) mod revise;
 pub(in crate::engine) mod snapshot;
-pub(in crate::engine) mod untyped;
 pub(in crate::engine) mod update;

@@ -10,7 +10,7 @@ use crate::engine::durable::kept::newest;
 use crate::engine::durable::level::{levels, within};
 use crate::engine::log::saver::Saver;
 use crate::engine::program::{
-    Checkpoints, Child, Command, Decoder, DynSnapshot, DynTask, DynUpdates, Program, Untyped,
+    Checkpoints, Child, Command, Decoder, DynSnapshot, DynTask, DynUpdates, ErasedGraph, Program,
 };
 use crate::engine::run::start::claim;
 use crate::engine::stream::event::state_json;
@@ -21,13 +21,13 @@ use crate::error::RunError;
 use crate::state::{Update, Values};
 
 /// The graph that the namespace of the configuration is of, in the outermost one.
-pub(crate) fn addressed<'a>(root: &'a dyn Untyped, config: &Config) -> Result<&'a dyn Untyped, RunError> {
+pub(crate) fn addressed<'a>(root: &'a dyn ErasedGraph, config: &Config) -> Result<&'a dyn ErasedGraph, RunError> {
     levels(&config.namespace).iter().try_fold(root, |outer, level| inside(outer, level, config).map(|(graph, _)| graph))
 }
 
 /// Changes the state of the graph that the namespace of the configuration is of.
 pub(crate) async fn update_at(
-    root: &dyn Untyped,
+    root: &dyn ErasedGraph,
     saver: &Saver,
     config: &Config,
     supersteps: &[Vec<DynUpdates>],
@@ -46,10 +46,10 @@ fn node_of(level: &str) -> &str {
 }
 
 fn inside<'a>(
-    outer: &'a dyn Untyped,
+    outer: &'a dyn ErasedGraph,
     level: &str,
     config: &Config,
-) -> Result<(&'a dyn Untyped, Checkpoints), RunError> {
+) -> Result<(&'a dyn ErasedGraph, Checkpoints), RunError> {
     let node = node_of(level);
     outer.inside(node).ok_or_else(|| {
         let inner = outer.inner();
@@ -65,7 +65,7 @@ fn inside<'a>(
 
 /// Refuses to change a call of which nothing is stored: nobody would ever read it. A graph that keeps its state for the whole thread
 /// may be changed before its first call.
-async fn check_call(root: &dyn Untyped, saver: &Saver, config: &Config) -> Result<(), RunError> {
+async fn check_call(root: &dyn ErasedGraph, saver: &Saver, config: &Config) -> Result<(), RunError> {
     let (mut outer, mut above) = (root, Vec::new());
     for level in levels(&config.namespace) {
         let (graph, checkpoints) = inside(outer, &level, config)?;
@@ -97,7 +97,7 @@ async fn check_call(root: &dyn Untyped, saver: &Saver, config: &Config) -> Resul
     Ok(())
 }
 
-impl<S: Values, C: Send + Sync + 'static> Untyped for Program<S, C> {
+impl<S: Values, C: Send + Sync + 'static> ErasedGraph for Program<S, C> {
     fn name(&self) -> &str {
         self.plan.graph()
     }
@@ -107,9 +107,9 @@ impl<S: Values, C: Send + Sync + 'static> Untyped for Program<S, C> {
         nodes.map(|(node, _)| self.plan.name(node).to_owned()).collect()
     }
 
-    fn inside(&self, node: &str) -> Option<(&dyn Untyped, Checkpoints)> {
+    fn inside(&self, node: &str) -> Option<(&dyn ErasedGraph, Checkpoints)> {
         let node = self.node(node).ok()?;
-        self.child(node).map(|child| (Child::untyped(child), self.nodes[node].checkpoints))
+        self.child(node).map(|child| (Child::erased(child), self.nodes[node].checkpoints))
     }
 
     fn state<'a>(&'a self, saver: &'a Saver, config: &'a Config) -> BoxFuture<'a, Result<DynSnapshot, RunError>> {

@@ -18,14 +18,14 @@ use crate::question::Question;
 
 /// A graph whose threads are read and changed from outside, whatever its state is. The namespace of the configuration is the
 /// graph's own, wherever it is.
-pub(crate) trait Untyped: Send + Sync {
+pub(crate) trait ErasedGraph: Send + Sync {
     fn name(&self) -> &str;
 
     /// The nodes that are graphs.
     fn inner(&self) -> Vec<String>;
 
     /// The graph that a node runs, by the node's name now or an earlier one, and where its checkpoints are.
-    fn inside(&self, node: &str) -> Option<(&dyn Untyped, Checkpoints)>;
+    fn inside(&self, node: &str) -> Option<(&dyn ErasedGraph, Checkpoints)>;
 
     fn state<'a>(&'a self, saver: &'a Saver, config: &'a Config) -> BoxFuture<'a, Result<DynSnapshot, RunError>>;
 
