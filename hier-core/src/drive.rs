@@ -4,7 +4,6 @@
 //! What the saver noted is what the piece did; with it the next piece goes on, on whatever machine. [`dump`], [`load`] and [`apart`]
 //! bring a [`MemorySaver`] from one to the other.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -13,13 +12,12 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::checkpoint::{CodecError, MemorySaver, Source, WhenRunning, codec};
+use crate::checkpoint::{CodecError, MemorySaver, WhenRunning, codec};
 use crate::config::{Config, Durability};
 use crate::engine::StreamMode;
 use crate::engine::program::{Answers, Command, Input, Jump};
 use crate::error::RunError;
-use crate::graph::{DynCommand, DynInput, DynSnapshot, DynTask};
-use crate::question::Question;
+use crate::graph::{DynCommand, DynInput};
 use crate::state::{ChannelWrite, Values, Writes};
 pub use crate::turn::{Cut, FanOut, Part, Progress, Spread, Turn};
 use crate::worker::prepare;
@@ -89,113 +87,6 @@ impl Settings {
         config.interrupt_before.clone_from(&self.interrupt_before);
         config.interrupt_after.clone_from(&self.interrupt_after);
         config
-    }
-}
-
-/// A thread at one moment, as it crosses between machines: a [`DynSnapshot`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Shot {
-    /// The channels that have a value, by name.
-    pub values: Value,
-    /// The nodes that run next.
-    pub next: Vec<String>,
-    /// The namespace.
-    pub namespace: String,
-    /// The checkpoint; none if nothing is stored.
-    pub checkpoint: Option<Uuid>,
-    /// The checkpoint that it follows.
-    pub parent: Option<Uuid>,
-    /// In which step of each graph around it the checkpoint was made.
-    #[serde(default)]
-    pub parents: BTreeMap<String, Uuid>,
-    /// The superstep.
-    pub step: i64,
-    /// What made the checkpoint.
-    pub source: Option<Source>,
-    /// What was given with the run's configuration.
-    pub metadata: Map<String, Value>,
-    /// When the checkpoint was made.
-    #[serde(default)]
-    pub created_at: Option<SystemTime>,
-    /// The tasks of the step.
-    #[serde(default)]
-    pub tasks: Vec<ShotTask>,
-    /// What is asked.
-    pub questions: Vec<Question>,
-}
-
-/// A task of an open step, as it crosses: a [`DynTask`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ShotTask {
-    id: Uuid,
-    node: String,
-    send: Option<usize>,
-    result: Option<Value>,
-    error: Option<String>,
-    questions: Vec<Question>,
-    /// The namespace and the checkpoint that address the graph that the node runs.
-    state: Option<(String, Option<Uuid>)>,
-}
-
-impl From<DynSnapshot> for Shot {
-    fn from(snapshot: DynSnapshot) -> Self {
-        let task = |task: DynTask| ShotTask {
-            id: task.id,
-            node: task.node,
-            send: task.send,
-            result: task.result,
-            error: task.error,
-            questions: task.questions,
-            state: task.state.map(|config| (config.namespace, config.checkpoint)),
-        };
-        Self {
-            values: snapshot.values,
-            next: snapshot.next,
-            namespace: snapshot.config.namespace,
-            checkpoint: snapshot.checkpoint,
-            parent: snapshot.parent,
-            parents: snapshot.parents,
-            step: snapshot.step,
-            source: snapshot.source,
-            metadata: snapshot.metadata,
-            created_at: snapshot.created_at,
-            tasks: snapshot.tasks.into_iter().map(task).collect(),
-            questions: snapshot.questions,
-        }
-    }
-}
-
-impl Shot {
-    /// The thread at that moment.
-    pub fn snapshot(self, thread: &str) -> DynSnapshot {
-        let at = |namespace: String, checkpoint| {
-            let mut config = Config::thread(thread).namespace(namespace);
-            config.checkpoint = checkpoint;
-            config
-        };
-        let task = |task: ShotTask| DynTask {
-            id: task.id,
-            node: task.node,
-            send: task.send,
-            result: task.result,
-            error: task.error,
-            questions: task.questions,
-            state: task.state.map(|(namespace, checkpoint)| at(namespace, checkpoint)),
-        };
-        DynSnapshot {
-            values: self.values,
-            next: self.next,
-            config: at(self.namespace, self.checkpoint),
-            checkpoint: self.checkpoint,
-            parent: self.parent,
-            parents: self.parents,
-            step: self.step,
-            source: self.source,
-            metadata: self.metadata,
-            created_at: self.created_at,
-            tasks: self.tasks.into_iter().map(task).collect(),
-            questions: self.questions,
-        }
     }
 }
 

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use hier_core::checkpoint::{Letter, ListQuery, Source, codec};
-use hier_core::drive::{self, Settings, Shot};
-use hier_core::graph::{DynInput, DynUpdates};
+use hier_core::drive::{self, Settings};
+use hier_core::graph::{DynInput, DynSnapshot, DynUpdates};
 use hier_core::{Config, Outcome, Question};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::StatusCode;
@@ -204,30 +204,30 @@ impl RemoteGraph {
     /// The state of a thread, or of the checkpoint that the configuration addresses.
     pub async fn state(&self, config: impl Into<Config>) -> Result<Snapshot, Error> {
         let settings = settings_of(&config.into())?;
-        Ok(self.shot(settings).await?.into())
+        Ok(self.snapshot(settings).await?.into())
     }
 
-    pub(crate) async fn shot(&self, settings: Settings) -> Result<Shot, Error> {
-        let mut shots = self.read(Read { settings, history: None }).await?;
-        shots.pop().ok_or_else(|| Error::Input("the worker has answered without a state".to_owned()))
+    pub(crate) async fn snapshot(&self, settings: Settings) -> Result<DynSnapshot, Error> {
+        let mut snapshots = self.read(Read { settings, history: None }).await?;
+        snapshots.pop().ok_or_else(|| Error::Input("the worker has answered without a state".to_owned()))
     }
 
     /// The states of a thread, newest first.
     pub async fn history(&self, config: impl Into<Config>, query: ListQuery) -> Result<Vec<Snapshot>, Error> {
-        let shots = self.shots(settings_of(&config.into())?, query).await?;
-        Ok(shots.into_iter().map(Snapshot::from).collect())
+        let snapshots = self.snapshots(settings_of(&config.into())?, query).await?;
+        Ok(snapshots.into_iter().map(Snapshot::from).collect())
     }
 
-    pub(crate) async fn shots(&self, settings: Settings, query: ListQuery) -> Result<Vec<Shot>, Error> {
+    pub(crate) async fn snapshots(&self, settings: Settings, query: ListQuery) -> Result<Vec<DynSnapshot>, Error> {
         let filter = query.filter.into_iter().collect();
         let history = Some(HistoryQuery { limit: query.limit, before: query.before, filter });
         self.read(Read { settings, history }).await
     }
 
-    async fn read(&self, read: Read) -> Result<Vec<Shot>, Error> {
+    async fn read(&self, read: Read) -> Result<Vec<DynSnapshot>, Error> {
         let path = self.path(&read.settings.thread, "read");
-        let shots: Result<Vec<Shot>, Failure> = self.client.call(&path, &read, None).await?;
-        Ok(shots?)
+        let snapshots: Result<Vec<DynSnapshot>, Failure> = self.client.call(&path, &read, None).await?;
+        Ok(snapshots?)
     }
 
     /// Changes a thread from outside its runs, and returns the configuration that addresses the new checkpoint.
@@ -295,9 +295,10 @@ impl RemoteGraph {
     }
 }
 
-impl From<Shot> for Snapshot {
-    fn from(shot: Shot) -> Self {
-        let Shot { values, next, namespace, checkpoint, parent, step, source, metadata, questions, .. } = shot;
+impl From<DynSnapshot> for Snapshot {
+    fn from(snapshot: DynSnapshot) -> Self {
+        let namespace = snapshot.config.checkpoint_namespace().to_owned();
+        let DynSnapshot { values, next, checkpoint, parent, step, source, metadata, questions, .. } = snapshot;
         Self { values, next, checkpoint, parent, namespace, step, source, metadata, questions }
     }
 }

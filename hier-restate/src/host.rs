@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hier_core::checkpoint::{Checkpointer, DueQuery, ListQuery, MemorySaver, SaverError, codec};
-use hier_core::drive::{self, Cut, FanOut, Part, Progress, Shot, Spread, Turn};
-use hier_core::graph::{DynGraph, DynInput, DynRun, RunContext};
+use hier_core::drive::{self, Cut, FanOut, Part, Progress, Spread, Turn};
+use hier_core::graph::{DynGraph, DynInput, DynRun, DynSnapshot, RunContext};
 use hier_core::store::Store;
 use hier_core::{Outcome, RunError};
 use serde::{Deserialize, Serialize};
@@ -374,7 +374,7 @@ impl Host {
         source: Source,
         settings: &drive::Settings,
         history: Option<HistoryQuery>,
-    ) -> Result<Result<Vec<Shot>, Failure>, SaverError> {
+    ) -> Result<Result<Vec<DynSnapshot>, Failure>, SaverError> {
         let graph = match self.graph(thread) {
             Ok(graph) => graph,
             Err(failure) => return Ok(Err(failure)),
@@ -397,7 +397,7 @@ impl Host {
             }
         };
         Ok(match found {
-            Ok(found) => Ok(found.into_iter().map(Shot::from).collect()),
+            Ok(found) => Ok(found),
             Err(error) => Err(self.refused(&error)?),
         })
     }

@@ -134,9 +134,7 @@ impl DynGraph for Handed {
 
     async fn state(&self, _: Arc<dyn Checkpointer>, config: Config) -> Result<DynSnapshot, RunError> {
         let settings = settings_of(&config).map_err(|error| self.failed(error))?;
-        let thread = settings.thread.clone();
-        let shot = self.remote.shot(settings).await.map_err(|error| self.failed(error))?;
-        Ok(shot.snapshot(&thread))
+        self.remote.snapshot(settings).await.map_err(|error| self.failed(error))
     }
 
     async fn history(
@@ -146,9 +144,7 @@ impl DynGraph for Handed {
         query: ListQuery,
     ) -> Result<Vec<DynSnapshot>, RunError> {
         let settings = settings_of(&config).map_err(|error| self.failed(error))?;
-        let thread = settings.thread.clone();
-        let shots = self.remote.shots(settings, query).await.map_err(|error| self.failed(error))?;
-        Ok(shots.into_iter().map(|shot| shot.snapshot(&thread)).collect())
+        self.remote.snapshots(settings, query).await.map_err(|error| self.failed(error))
     }
 
     async fn update_state(

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use hier_core::checkpoint::WhenRunning;
-use hier_core::drive::{Part, Progress, Settings, Shot, Spread};
-use hier_core::graph::DynInput;
+use hier_core::drive::{Part, Progress, Settings, Spread};
+use hier_core::graph::{DynInput, DynSnapshot};
 use restate_sdk::context::{DurableFuturesUnordered, RequestTarget};
 use restate_sdk::endpoint::ContextInternal;
 use restate_sdk::prelude::*;
@@ -458,7 +458,7 @@ pub(crate) async fn read(
     state: &ContextInternal,
     host: &Host,
     read: Read,
-) -> Result<Packed<Result<Vec<Shot>, Failure>>, HandlerError> {
+) -> Result<Packed<Result<Vec<DynSnapshot>, Failure>>, HandlerError> {
     let source = match ctx.get::<Packed<Meta>>(META).await? {
         Some(Packed(meta)) if host.saver.is_none() => {
             let whole = read.history.is_some() || read.settings.checkpoint.is_some();

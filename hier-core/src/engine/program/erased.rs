@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use futures_core::future::BoxFuture;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -82,8 +82,9 @@ impl DynUpdates {
     }
 }
 
-/// A thread at one moment: a [`StateSnapshot`](crate::StateSnapshot) whose values are JSON.
-#[derive(Clone, Debug)]
+/// A thread at one moment: a [`StateSnapshot`](crate::StateSnapshot) whose values are JSON. Serialized, a configuration is what it
+/// addresses: thread, namespace and checkpoint.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct DynSnapshot {
     /// The channels that have a value, by name.
@@ -91,6 +92,7 @@ pub struct DynSnapshot {
     /// The nodes that run next. Whether anything is left to do is told by [`is_finished`](Self::is_finished).
     pub next: Vec<String>,
     /// Addresses this checkpoint.
+    #[serde(with = "address")]
     pub config: Config,
     /// The checkpoint; none if nothing is stored.
     pub checkpoint: Option<Uuid>,
@@ -120,7 +122,7 @@ impl DynSnapshot {
 }
 
 /// A task of an open step.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct DynTask {
     /// The id.
@@ -136,5 +138,54 @@ pub struct DynTask {
     /// What it asks, or asked.
     pub questions: Vec<Question>,
     /// Addresses the checkpoints of the graph that the node runs, if it is one.
+    #[serde(with = "address::option")]
     pub state: Option<Config>,
+}
+
+/// What a configuration addresses.
+#[derive(Serialize, Deserialize)]
+struct Address {
+    thread: Option<String>,
+    namespace: String,
+    checkpoint: Option<Uuid>,
+}
+
+impl From<&Config> for Address {
+    fn from(config: &Config) -> Self {
+        Self { thread: config.thread.clone(), namespace: config.namespace.clone(), checkpoint: config.checkpoint }
+    }
+}
+
+impl From<Address> for Config {
+    fn from(address: Address) -> Self {
+        let mut config = Self::default().namespace(address.namespace);
+        (config.thread, config.checkpoint) = (address.thread, address.checkpoint);
+        config
+    }
+}
+
+/// Writes a configuration as its [`Address`].
+mod address {
+    use super::{Address, Config, Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(config: &Config, serializer: S) -> Result<S::Ok, S::Error> {
+        Address::from(config).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Config, D::Error> {
+        Address::deserialize(deserializer).map(Config::from)
+    }
+
+    /// The same of one that may be missing.
+    pub(super) mod option {
+        use super::{Address, Config, Deserialize, Deserializer, Serialize, Serializer};
+
+        pub(crate) fn serialize<S: Serializer>(config: &Option<Config>, serializer: S) -> Result<S::Ok, S::Error> {
+            config.as_ref().map(Address::from).serialize(serializer)
+        }
+
+        pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Config>, D::Error> {
+            Ok(Option::<Address>::deserialize(deserializer)?.map(Config::from))
+        }
+    }
 }

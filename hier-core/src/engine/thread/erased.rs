@@ -163,19 +163,35 @@ fn decoded<S: Values, C>(graph: &Program<S, C>, update: &DynUpdates) -> Result<S
 /// A thread without its types.
 fn shown<S: Values, C>(graph: &Program<S, C>, snapshot: StateSnapshot<S>) -> Result<DynSnapshot, RunError> {
     let no_json = |error: JsonError| graph.no_json(&error);
+    let StateSnapshot {
+        values,
+        next,
+        config,
+        checkpoint,
+        parent,
+        parents,
+        step,
+        source,
+        metadata,
+        created_at,
+        tasks,
+        questions,
+    } = snapshot;
+    let values = state_json(&values).map_err(no_json)?;
+    let tasks = tasks.into_iter().map(task).collect::<Result<_, _>>().map_err(no_json)?;
     Ok(DynSnapshot {
-        values: state_json(&snapshot.values).map_err(no_json)?,
-        next: snapshot.next,
-        config: snapshot.config,
-        checkpoint: snapshot.checkpoint,
-        parent: snapshot.parent,
-        parents: snapshot.parents,
-        step: snapshot.step,
-        source: snapshot.source,
-        metadata: snapshot.metadata,
-        created_at: snapshot.created_at,
-        tasks: snapshot.tasks.into_iter().map(task).collect::<Result<_, _>>().map_err(no_json)?,
-        questions: snapshot.questions,
+        values,
+        next,
+        config,
+        checkpoint,
+        parent,
+        parents,
+        step,
+        source,
+        metadata,
+        created_at,
+        tasks,
+        questions,
     })
 }
 
