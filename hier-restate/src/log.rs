@@ -65,6 +65,7 @@ fn not_here(what: &str) -> SaverError {
     SaverError::Invalid(format!("{what} cannot be done by a piece of a run on a cluster: use the client"))
 }
 
+#[deny(clippy::missing_trait_methods, reason = "each call is passed on, kept or refused")]
 #[async_trait]
 impl Checkpointer for ThreadLog {
     async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {

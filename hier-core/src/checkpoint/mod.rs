@@ -7,6 +7,7 @@
 //! A saver stores bytes and knows nothing of states: the engine encodes the values (see [`codec`]). Whoever writes a saver
 //! implements [`Checkpointer`] and runs the suite of `hier-testkit` against it.
 
+mod calls;
 pub mod codec;
 mod codec_shape;
 pub(crate) mod delta;
@@ -25,6 +26,8 @@ use async_trait::async_trait;
 pub use futures_core::future::BoxFuture;
 use uuid::Uuid;
 
+#[doc(hidden)]
+pub use calls::saver_calls;
 pub use delta::chain_json;
 pub use error::{CodecError, SaverError};
 pub use lease::{Claim, Lease, WhenRunning};
@@ -162,6 +165,7 @@ macro_rules! forward {
     )+};
 }
 
+#[deny(clippy::missing_trait_methods, reason = "each call is passed on")]
 impl<T: Checkpointer + ?Sized> Checkpointer for Arc<T> {
     forward! {
         acquire<'life1>(thread: &'life1 str, claim: Claim) -> Lease;

@@ -191,6 +191,7 @@ impl fmt::Debug for RunLog {
     }
 }
 
+#[deny(clippy::missing_trait_methods, reason = "each call is passed on, kept or refused")]
 #[async_trait]
 impl Checkpointer for RunLog {
     /// The thread was claimed with the run.

@@ -16,6 +16,7 @@
 
 mod assistants;
 mod bell;
+mod calls;
 mod crons;
 mod document;
 mod error;
@@ -34,6 +35,8 @@ use uuid::Uuid;
 
 pub use assistants::{Assistant, AssistantPatch, AssistantQuery, Assistants, NewAssistant};
 pub use bell::{Bell, Listener};
+#[doc(hidden)]
+pub use calls::run_calls;
 pub use crons::{Cron, CronQuery, Crons, NewCron};
 pub use document::Document;
 pub use error::{Failure, RunsError};

@@ -63,7 +63,7 @@ macro_rules! program {
         impl $name {
             pub(crate) fn new(saver: Watched) -> Self {
                 let world = saver.world.clone();
-                let saver = std::sync::Arc::new(saver);
+                let saver = std::sync::Arc::new(hier_testkit::Layered(saver));
                 Self {
                     graph: $version::program::Machine::compile().checkpointer(saver.clone()),
                     afresh: $version::program::Afresh::compile().checkpointer(saver.clone()),

@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hier_core::async_trait;
-use hier_core::checkpoint::{
-    Checkpointer, Claim, Lease, ListQuery, Listed, Prune, Record, Saved, SaverError, ThreadInfo,
-};
+use hier_core::checkpoint::{Checkpointer, Lease, Record, SaverError};
 use hier_core::prelude::*;
+use hier_testkit::SaverLayer;
 use uuid::Uuid;
 
 /// What a Send carries.
@@ -77,7 +76,7 @@ impl World {
     }
 }
 
-/// A saver that tells the world which tasks it has committed.
+/// A layer around a saver that tells the world which tasks were committed.
 pub(crate) struct Watched {
     pub(crate) saver: Arc<dyn Checkpointer>,
     pub(crate) world: World,
@@ -86,17 +85,9 @@ pub(crate) struct Watched {
 }
 
 #[async_trait]
-impl Checkpointer for Watched {
-    async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
-        self.saver.acquire(thread, claim).await
-    }
-
-    async fn renew(&self, lease: &Lease) -> Result<(), SaverError> {
-        self.saver.renew(lease).await
-    }
-
-    async fn release(&self, lease: &Lease) -> Result<(), SaverError> {
-        self.saver.release(lease).await
+impl SaverLayer for Watched {
+    fn saver(&self) -> &dyn Checkpointer {
+        &*self.saver
     }
 
     async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
@@ -105,42 +96,6 @@ impl Checkpointer for Watched {
         self.saver.commit(lease, kept.collect()).await?;
         self.world.lock().committed.extend(done);
         Ok(())
-    }
-
-    async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
-        self.saver.get(thread, namespace, id).await
-    }
-
-    async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
-        self.saver.list(query).await
-    }
-
-    async fn threads(&self, limit: Option<usize>) -> Result<Vec<ThreadInfo>, SaverError> {
-        self.saver.threads(limit).await
-    }
-
-    async fn delete_thread(&self, thread: &str) -> Result<(), SaverError> {
-        self.saver.delete_thread(thread).await
-    }
-
-    async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError> {
-        self.saver.copy_thread(from, to).await
-    }
-
-    async fn delete_for_runs(&self, runs: &[String]) -> Result<(), SaverError> {
-        self.saver.delete_for_runs(runs).await
-    }
-
-    async fn prune(&self, prune: Prune) -> Result<u64, SaverError> {
-        self.saver.prune(prune).await
-    }
-
-    async fn sweep(&self) -> Result<u64, SaverError> {
-        self.saver.sweep().await
-    }
-
-    fn leases_expire(&self) -> bool {
-        self.saver.leases_expire()
     }
 }
 

@@ -180,6 +180,7 @@ mod address {
     pub(super) mod option {
         use super::{Address, Config, Deserialize, Deserializer, Serialize, Serializer};
 
+        #[expect(clippy::ref_option, reason = "serde calls it so")]
         pub(crate) fn serialize<S: Serializer>(config: &Option<Config>, serializer: S) -> Result<S::Ok, S::Error> {
             config.as_ref().map(Address::from).serialize(serializer)
         }

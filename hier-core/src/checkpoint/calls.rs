@@ -1,0 +1,42 @@
+//! The calls of savers as a list, for those who pass them on.
+
+/// Calls a macro with what it is given and, behind it, the `async` methods of [`Checkpointer`](crate::checkpoint::Checkpointer) as
+/// `async fn name(argument: Type) -> Output;`: in braces those that stand for themselves, in braces those that a saver may do by
+/// another of its calls. Whoever passes calls on has `deny(clippy::missing_trait_methods)`: a method that is missing here is an error there.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __hier_saver_calls {
+    ($then:ident! { $($given:tt)* }) => {
+        $then! {
+            $($given)*
+            {
+                async fn acquire(thread: &str, claim: $crate::checkpoint::Claim) -> $crate::checkpoint::Lease;
+                async fn renew(lease: &$crate::checkpoint::Lease) -> ();
+                async fn release(lease: &$crate::checkpoint::Lease) -> ();
+                async fn commit(lease: &$crate::checkpoint::Lease, records: Vec<$crate::checkpoint::Record>) -> ();
+                async fn get(
+                    thread: &str, namespace: &str, id: Option<uuid::Uuid>
+                ) -> Option<$crate::checkpoint::Saved>;
+                async fn list(query: $crate::checkpoint::ListQuery) -> Vec<$crate::checkpoint::Listed>;
+                async fn threads(limit: Option<usize>) -> Vec<$crate::checkpoint::ThreadInfo>;
+                async fn delete_thread(thread: &str) -> ();
+                async fn copy_thread(from: &str, to: &str) -> ();
+                async fn delete_for_runs(runs: &[String]) -> ();
+                async fn prune(prune: $crate::checkpoint::Prune) -> u64;
+                async fn sweep() -> u64;
+                async fn post(thread: &str, graph: &str, letter: $crate::checkpoint::Letter) -> bool;
+                async fn mail(thread: &str) -> Vec<$crate::checkpoint::Posted>;
+                async fn due(query: $crate::checkpoint::DueQuery) -> Vec<$crate::checkpoint::DueThread>;
+            }
+            {
+                async fn commit_also(
+                    lease: &$crate::checkpoint::Lease,
+                    records: Vec<$crate::checkpoint::Record>,
+                    also: $crate::checkpoint::Also
+                ) -> ();
+            }
+        }
+    };
+}
+#[doc(hidden)]
+pub use __hier_saver_calls as saver_calls;
