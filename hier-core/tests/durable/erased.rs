@@ -41,6 +41,13 @@ graph! { Keeping<Case> = Graph { nodes: [Drafting { checkpoints: per_thread }], 
 
 graph! { Forgetting<Case> = Graph { nodes: [Drafting { checkpoints: none }], edges: [START >> Drafting >> END] } }
 
+// The same two after a deploy that has given the node another name.
+graph! { Bureau<Case> = Graph { nodes: [letters = Drafting], edges: [START >> letters >> END] } }
+
+graph! {
+    Archive<Case> = Graph { nodes: [letters = Drafting { checkpoints: per_thread }], edges: [START >> letters >> END] }
+}
+
 // An office in a house.
 graph! { House<Case> = Graph { nodes: [Office], edges: [START >> Office >> END] } }
 
@@ -57,6 +64,11 @@ impl Desk {
 }
 
 impl<K: Checkpointer> Desk<K> {
+    /// The same thread after a deploy.
+    fn deployed<S: Values>(self, graph: &CompiledGraph<S, (), impl Sized, impl Sized>) -> Self {
+        Self { graph: Box::new(graph.erase(|_| Ok(()))), ..self }
+    }
+
     async fn run(&self, input: DynInput) -> Outcome<Value> {
         let mut run = DynRun::new(input, Config::thread("t"));
         run.saver = Some(self.saver.clone());
@@ -165,6 +177,56 @@ async fn what_is_kept_is_changed() {
     assert_eq!(desk.answer("yes").await, json!(["yes: first a letter"]));
     desk.update(place, text("second ")).await.unwrap();
     assert_eq!(desk.start().await, "second a letter");
+}
+
+/// What was stored under the name that the node had is changed there, whichever of its names the caller uses.
+#[tokio::test]
+async fn a_call_of_a_renamed_node_is_changed() {
+    let before = Desk::new(&Office::compile());
+    before.start().await;
+    let old = before.below(Config::thread("t")).await;
+    let desk = before.deployed(&Bureau::compile().renamed("Drafting", "letters").renamed("office", "bureau"));
+    let place = desk.below(Config::thread("t")).await;
+    assert_eq!(place.checkpoint_namespace(), old.checkpoint_namespace());
+    let new = Config::thread("t").namespace(place.checkpoint_namespace().replace("Drafting", "letters"));
+    for (place, letter) in [(place, "a card"), (new, "a poem")] {
+        let made = desk.update(place.clone(), text(letter)).await.unwrap();
+        assert_eq!(made.checkpoint_namespace(), old.checkpoint_namespace());
+        assert_eq!(desk.state(place).await.checkpoint, made.checkpoint_id());
+        assert_eq!(desk.asks(DynInput::Continue).await, letter);
+    }
+    assert_eq!(desk.answer("sent").await, json!(["sent: a poem"]));
+}
+
+#[tokio::test]
+async fn what_a_renamed_node_keeps_is_changed() {
+    for name in ["Drafting", "letters"] {
+        let before = Desk::new(&Keeping::compile());
+        before.start().await;
+        before.answer("yes").await;
+        let desk = before.deployed(&Archive::compile().renamed("Drafting", "letters").renamed("keeping", "archive"));
+        let place = Config::thread("t").namespace(name);
+        assert_eq!(desk.state(place.clone()).await.values["text"], "a letter", "{name}");
+        let made = desk.update(place.clone(), text("second ")).await.unwrap();
+        assert_eq!(made.checkpoint_namespace(), "Drafting");
+        assert_eq!(desk.state(place).await.values["text"], "second ", "{name}");
+        assert_eq!(desk.start().await, "second a letter", "{name}");
+    }
+}
+
+/// A snapshot of a thread in the middle of a call, as another machine reads it.
+#[tokio::test]
+async fn a_snapshot_crosses_machines() {
+    let desk = Desk::new(&Office::compile());
+    desk.start().await;
+    let here = desk.state(Config::thread("t")).await;
+    let there: DynSnapshot = serde_json::from_str(&serde_json::to_string(&here).unwrap()).unwrap();
+    assert_eq!(format!("{there:?}"), format!("{here:?}"));
+    let place = there.tasks[0].state.clone().expect("the task runs a graph");
+    let inside = desk.state(place).await;
+    assert_eq!(inside.values["text"], "a letter");
+    let inside: DynSnapshot = serde_json::from_str(&serde_json::to_string(&inside).unwrap()).unwrap();
+    assert_eq!(desk.state(inside.config).await.values["text"], "a letter");
 }
 
 #[tokio::test]

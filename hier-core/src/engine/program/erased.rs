@@ -24,6 +24,9 @@ pub(crate) trait ErasedGraph: Send + Sync {
     /// The nodes that are graphs.
     fn inner(&self) -> Vec<String>;
 
+    /// The names that a node has had, the one that it has now last; it is told by any of them. None if there is no such node.
+    fn names(&self, node: &str) -> Vec<String>;
+
     /// The graph that a node runs, by the node's name now or an earlier one, and where its checkpoints are.
     fn inside(&self, node: &str) -> Option<(&dyn ErasedGraph, Checkpoints)>;
 

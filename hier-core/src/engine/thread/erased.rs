@@ -20,9 +20,41 @@ use crate::engine::thread::update::StateUpdate;
 use crate::error::RunError;
 use crate::state::{Update, Values};
 
-/// The graph that the namespace of the configuration is of, in the outermost one.
-pub(crate) fn addressed<'a>(root: &'a dyn ErasedGraph, config: &Config) -> Result<&'a dyn ErasedGraph, RunError> {
-    levels(&config.namespace).iter().try_fold(root, |outer, level| inside(outer, level, config).map(|(graph, _)| graph))
+/// The graph that the namespace of the configuration is of, in the outermost one, and the configuration with the names under which
+/// that graph's checkpoints are stored: its runs look for them there too.
+pub(crate) async fn addressed<'a>(
+    root: &'a dyn ErasedGraph,
+    saver: &Saver,
+    config: &Config,
+) -> Result<(&'a dyn ErasedGraph, Config), RunError> {
+    let (mut graph, mut above) = (root, Vec::new());
+    for level in levels(&config.namespace) {
+        let (inner, _) = inside(graph, &level, config)?;
+        above.push(stored_name(graph, saver, config, &above, level).await?);
+        graph = inner;
+    }
+    Ok((graph, config.clone().namespace(above.join("|"))))
+}
+
+/// A part of a namespace with the name that its node had when something was stored there; else with the one that it has now.
+async fn stored_name(
+    outer: &dyn ErasedGraph,
+    saver: &Saver,
+    config: &Config,
+    above: &[String],
+    level: String,
+) -> Result<String, RunError> {
+    let node = node_of(&level);
+    let names = outer.names(node);
+    let Some((now, earlier)) = names.split_last().filter(|(_, earlier)| !earlier.is_empty()) else { return Ok(level) };
+    let called = |name: &str| format!("{name}{}", &level[node.len()..]);
+    for name in earlier {
+        let found = saver.get(config.thread_id().unwrap_or_default(), &within(above, &called(name)), None).await;
+        if found.map_err(|error| RunError::Saver { graph: outer.name().to_owned(), error })?.is_some() {
+            return Ok(called(name));
+        }
+    }
+    Ok(called(now))
 }
 
 /// Changes the state of the graph that the namespace of the configuration is of.
@@ -32,9 +64,9 @@ pub(crate) async fn update_at(
     config: &Config,
     supersteps: &[Vec<DynUpdates>],
 ) -> Result<Config, RunError> {
-    let graph = addressed(root, config)?;
-    check_call(root, saver, config).await?;
-    graph.update(saver, config, supersteps).await
+    let (graph, config) = addressed(root, saver, config).await?;
+    check_call(root, saver, &config).await?;
+    graph.update(saver, &config, supersteps).await
 }
 
 /// The name of the node that a part of a namespace stands for.
@@ -105,6 +137,13 @@ impl<S: Values, C: Send + Sync + 'static> ErasedGraph for Program<S, C> {
     fn inner(&self) -> Vec<String> {
         let nodes = self.nodes.iter().enumerate().filter(|(_, node)| node.child.is_some());
         nodes.map(|(node, _)| self.plan.name(node).to_owned()).collect()
+    }
+
+    fn names(&self, node: &str) -> Vec<String> {
+        let Ok(node) = self.node(node) else { return Vec::new() };
+        let now = self.plan.name(node);
+        let earlier = self.renamed.iter().filter(|(_, new)| new == now).map(|(old, _)| old.as_str());
+        earlier.chain([now]).map(str::to_owned).collect()
     }
 
     fn inside(&self, node: &str) -> Option<(&dyn ErasedGraph, Checkpoints)> {

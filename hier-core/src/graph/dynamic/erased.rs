@@ -163,7 +163,9 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
     }
 
     async fn state(&self, saver: Arc<dyn Checkpointer>, config: Config) -> Result<DynSnapshot, RunError> {
-        engine::addressed(&*self.program, &config)?.state(&Saver::new(saver), &config).await
+        let saver = Saver::new(saver);
+        let (graph, config) = engine::addressed(&*self.program, &saver, &config).await?;
+        graph.state(&saver, &config).await
     }
 
     async fn history(
@@ -172,7 +174,9 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
         config: Config,
         query: ListQuery,
     ) -> Result<Vec<DynSnapshot>, RunError> {
-        engine::addressed(&*self.program, &config)?.history(&Saver::new(saver), &config, query).await
+        let saver = Saver::new(saver);
+        let (graph, config) = engine::addressed(&*self.program, &saver, &config).await?;
+        graph.history(&saver, &config, query).await
     }
 
     async fn update_state(
