@@ -27,11 +27,17 @@ pub(crate) async fn create(caller: Caller, Body(bodies): Body<Vec<RunCreate>>) -
     }
     let mut made = Vec::with_capacity(count);
     for (number, new) in all.into_iter().enumerate() {
+        let thread = new.thread.clone();
         match caller.app.runs.create_run(new).await {
             Ok(run) => made.push(run),
             Err(error) => {
-                take_back(&caller, &made).await;
-                return Err(of_batch(number, &refused(error)));
+                let error = refused(error);
+                // The answer of a run that was added may have been lost.
+                if let Err(lost) = caller.app.runs.remove_thread(&thread).await {
+                    tracing::warn!(thread, error = %lost, "whether a run of a batch was added is not known");
+                }
+                let stay = take_back(&caller, &made).await;
+                return Err(if stay.is_empty() { of_batch(number, &error) } else { in_part(number, &error, &stay) });
             }
         }
     }
@@ -43,11 +49,24 @@ fn of_batch(number: usize, error: &ApiError) -> ApiError {
     ApiError::new(error.status, detail)
 }
 
-/// Deletes runs with the threads that were made for them.
-async fn take_back(caller: &Caller, made: &[Run]) {
+fn in_part(number: usize, error: &ApiError, stay: &[String]) -> ApiError {
+    let detail = format!(
+        "run {number} of the batch: {}; the runs before it were added and could not be deleted again: cancel them if they are \
+         not wanted ({})",
+        error.detail,
+        stay.join(", ")
+    );
+    ApiError::new(error.status, detail)
+}
+
+/// Deletes runs with the threads that were made for them, and returns the ids of those that stay.
+async fn take_back(caller: &Caller, made: &[Run]) -> Vec<String> {
+    let mut stay = Vec::new();
     for run in made {
         if let Err(error) = caller.app.runs.remove_thread(&run.thread).await {
             tracing::warn!(run = %run.id, %error, "a run of a batch that could not be added whole stays");
+            stay.push(run.id.to_string());
         }
     }
+    stay
 }

@@ -4,6 +4,7 @@ mod access;
 mod agui;
 mod assistants;
 mod attacks;
+mod batches;
 mod crons;
 mod databases;
 mod graphs;
