@@ -14,9 +14,9 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::error::{Error, Failure};
-use crate::host::millis;
 use crate::thread::Updated;
 use crate::wire::{Begin, Ended, HistoryQuery, Listener, Post, Read, UpdateState, run_service};
+use crate::work::millis;
 
 const IN_PATHS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 

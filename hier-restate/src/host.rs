@@ -4,18 +4,18 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hier_core::checkpoint::{Checkpointer, DueQuery, ListQuery, MemorySaver, SaverError, codec};
-use hier_core::drive::{self, Cut, FanOut, Part, Progress, Spread, Turn};
+use hier_core::drive::{self, Cut, FanOut, Part, Progress, Turn};
 use hier_core::graph::{DynGraph, DynInput, DynRun, DynSnapshot, RunContext};
 use hier_core::store::Store;
 use hier_core::{Outcome, RunError};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::cache::Cache;
 use crate::error::Failure;
 use crate::log::{ThreadLog, rebuilt, replay};
 use crate::tell::Teller;
-use crate::wire::{At, Ended, Entry, HistoryQuery, Piece, Source, TaskCall, TaskDone, TaskEnd, UpdateState};
+use crate::wire::{At, Entry, HistoryQuery, Piece, Source, TaskCall, TaskEnd};
+use crate::work::{Answer, Done, End, Work, millis};
 
 /// Chooses the graph of a thread.
 pub(crate) type Choose = dyn Fn(&str) -> Option<Arc<dyn DynGraph>> + Send + Sync;
@@ -44,68 +44,6 @@ pub(crate) struct Host {
     pub(crate) threads: Cache,
     /// Threads as tasks start from them.
     pub(crate) bases: Cache,
-}
-
-/// What a piece of work on a thread is.
-#[derive(Clone, Debug)]
-pub(crate) enum Work {
-    /// A turn of a run.
-    Turn(DynInput, Piece, Option<Part>),
-    /// A run of what is due.
-    Wake(Piece),
-    /// An update from outside.
-    Update(UpdateState),
-    /// A letter for the mailbox.
-    Post(hier_core::checkpoint::Letter),
-}
-
-/// What came of it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum Answer {
-    /// This worker has to be given the thread.
-    Missing,
-    Done(Box<Done>),
-}
-
-impl Answer {
-    fn done(done: Done) -> Self {
-        Self::Done(Box::new(done))
-    }
-}
-
-/// What a piece of work did.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Done {
-    /// What was committed.
-    pub(crate) entries: Vec<Entry>,
-    pub(crate) end: End,
-    pub(crate) progress: Progress,
-    /// When the thread is due, in milliseconds since 1970.
-    pub(crate) due: Option<u64>,
-    /// When it ended, likewise: when the next turn begins.
-    pub(crate) now: u64,
-    /// What is stored instead of the log so far.
-    #[serde(with = "serde_bytes")]
-    pub(crate) head: Option<Vec<u8>>,
-}
-
-/// How it ended.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum End {
-    /// The run has ended.
-    Run(Ended),
-    /// The run goes on with the next turn.
-    Stored,
-    /// The run goes on once these tasks are done.
-    Spread(#[serde(with = "serde_bytes")] Option<Vec<u8>>, Spread),
-    /// A task of the run.
-    Task(Result<TaskEnd, Failure>),
-    /// An update: the namespace and the id of the checkpoint.
-    Updated(Result<(String, Option<uuid::Uuid>), Failure>),
-    /// A letter: whether it was new.
-    Posted(Result<bool, Failure>),
-    /// There was nothing to do.
-    Nothing,
 }
 
 /// What a worker knows of a piece of work that it has done.
@@ -401,36 +339,4 @@ impl Host {
             Err(error) => Err(self.refused(&error)?),
         })
     }
-}
-
-impl Done {
-    fn of(end: End) -> Self {
-        Self { entries: Vec::new(), end, progress: Progress::default(), due: None, now: 0, head: None }
-    }
-
-    fn failed(failure: Failure) -> Self {
-        Self::of(End::Run(Err(failure)))
-    }
-}
-
-impl Work {
-    /// Whether it may look at older checkpoints.
-    pub(crate) fn needs_history(&self) -> bool {
-        match self {
-            Self::Turn(_, piece, None) => piece.turn == 0 && piece.settings.checkpoint.is_some(),
-            Self::Update(update) => update.settings.checkpoint.is_some() || !update.settings.namespace.is_empty(),
-            _ => false,
-        }
-    }
-}
-
-impl TaskDone {
-    pub(crate) fn of(entries: Vec<Entry>, end: Result<TaskEnd, Failure>) -> Self {
-        Self { entries, end }
-    }
-}
-
-pub(crate) fn millis(time: SystemTime) -> u64 {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

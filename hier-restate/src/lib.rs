@@ -40,10 +40,12 @@ mod host;
 mod log;
 mod runner;
 mod service;
+mod stored;
 mod stream;
 mod tell;
 mod thread;
 mod wire;
+mod work;
 
 pub use client::{Client, RemoteGraph, Snapshot, register};
 pub use context::{ByFunction, ByValue, IntoContext};

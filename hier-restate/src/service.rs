@@ -15,11 +15,13 @@ use restate_sdk::service::{Service, ServiceDefinition};
 use uuid::Uuid;
 
 use crate::error::{Error, Failure};
-use crate::host::{Answer, Done, End, Host};
-use crate::thread::{self, Thread};
+use crate::host::Host;
+use crate::stored;
+use crate::thread::Thread;
 use crate::wire::{
     Begin, Ended, Entry, Packed, Post, Read, TaskCall, TaskDone, UpdateState, Wake, run_service, task_service,
 };
+use crate::work::{Answer, Done, End};
 
 /// A node may take as long as it takes: Restate would otherwise cut off what makes no entry in its journal.
 const LONG: Duration = Duration::from_hours(168);
@@ -178,12 +180,12 @@ impl Service for Object {
                 "read" => {
                     let (Packed(read), metadata) = ctx.input::<Packed<Read>>().await;
                     let object = SharedObjectContext::from((&ctx, metadata));
-                    answer(&ctx, thread::read(&object, &ctx, &host, read).await);
+                    answer(&ctx, stored::read(&object, &ctx, &host, read).await);
                 }
                 "base" => {
                     let (_, metadata) = ctx.input::<Vec<u8>>().await;
                     let object = SharedObjectContext::from((&ctx, metadata));
-                    answer(&ctx, thread::base(&object, &ctx).await);
+                    answer(&ctx, stored::base(&object, &ctx).await);
                 }
                 _ => return Err(unknown(&ctx)),
             }

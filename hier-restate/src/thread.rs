@@ -4,76 +4,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use hier_core::checkpoint::WhenRunning;
-use hier_core::drive::{Part, Progress, Settings, Spread};
-use hier_core::graph::{DynInput, DynSnapshot};
+use hier_core::drive::{Part, Progress, Spread};
+use hier_core::graph::DynInput;
 use restate_sdk::context::{DurableFuturesUnordered, RequestTarget};
 use restate_sdk::endpoint::ContextInternal;
 use restate_sdk::prelude::*;
-use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::error::Failure;
-use crate::host::{Answer, Done, End, Host, Kept, Work, millis};
+use crate::host::{Host, Kept};
+use crate::stored::{HEAD, META, Meta, Running, key, load};
 use crate::wire::{
-    At, Begin, Ended, Entry, Listener, Packed, Piece, Post, Read, Source, TaskCall, TaskDone, TaskEnd, UpdateState,
-    Wake, task_service,
+    At, Begin, Ended, Entry, Packed, Piece, Post, Source, TaskCall, TaskDone, TaskEnd, UpdateState, Wake, task_service,
 };
-
-const META: &str = "meta";
-const HEAD: &str = "head";
+use crate::work::{Answer, Done, End, Work, millis};
 
 /// The most turns that one invocation does.
 const TURNS: u32 = 32;
 /// How long an invocation begins further turns, in milliseconds.
 const LASTS: u64 = 20;
-
-/// What is known of a thread beside its log.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Meta {
-    /// Which of the threads of this name it is.
-    epoch: Uuid,
-    /// How many entries its log has.
-    version: u64,
-    /// The version that the head stands for, and its length; 0 if there is none.
-    head: (u64, u64),
-    /// How long the entries since the head are.
-    since: u64,
-    run: Option<Running>,
-    /// The settings of the last run, with which what is due goes on.
-    last: Option<Settings>,
-    /// When the thread is due, if somebody has been sent to look.
-    wake: Option<u64>,
-}
-
-/// A run that is going.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Running {
-    id: Uuid,
-    awakeable: Option<String>,
-    settings: Settings,
-    progress: Progress,
-    turn: u64,
-    /// When the turn begins, in milliseconds since 1970.
-    clock: u64,
-    listener: Option<Listener>,
-}
-
-impl Running {
-    fn piece(&self) -> Piece {
-        Piece {
-            run: self.id,
-            clock: self.clock,
-            settings: self.settings.clone(),
-            progress: self.progress.clone(),
-            turn: self.turn,
-            listener: self.listener.clone(),
-        }
-    }
-}
-
-fn key(version: u64) -> String {
-    format!("log/{version}")
-}
 
 /// The thread of a handler that may change it.
 pub(crate) struct Thread<'a, 'ctx> {
@@ -436,43 +385,3 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
 
 /// The namespace and the id of the checkpoint that an update made.
 pub(crate) type Updated = Result<(String, Option<Uuid>), Failure>;
-
-/// Loads the log of a thread.
-async fn load(state: &ContextInternal, meta: &Meta, whole: bool) -> Result<Source, TerminalError> {
-    let (from, head) = match meta.head {
-        (at, _) if at > 0 && !whole => (at, state.get::<Vec<u8>>(HEAD).await?),
-        _ => (0, None),
-    };
-    let mut entries = Vec::new();
-    for version in from + 1..=meta.version {
-        if let Some(Packed(more)) = state.get::<Packed<Vec<Entry>>>(&key(version)).await? {
-            entries.extend(more);
-        }
-    }
-    Ok(Source { head, entries, whole })
-}
-
-/// What the thread is, or was.
-pub(crate) async fn read(
-    ctx: &SharedObjectContext<'_>,
-    state: &ContextInternal,
-    host: &Host,
-    read: Read,
-) -> Result<Packed<Result<Vec<DynSnapshot>, Failure>>, HandlerError> {
-    let source = match ctx.get::<Packed<Meta>>(META).await? {
-        Some(Packed(meta)) if host.saver.is_none() => {
-            let whole = read.history.is_some() || read.settings.checkpoint.is_some();
-            load(state, &meta, whole).await?
-        }
-        _ => Source::default(),
-    };
-    Ok(Packed(host.read(ctx.key(), source, &read.settings, read.history).await?))
-}
-
-/// The thread as bytes, for a worker that does a task of it.
-pub(crate) async fn base(ctx: &SharedObjectContext<'_>, state: &ContextInternal) -> Result<Vec<u8>, HandlerError> {
-    let Some(Packed(meta)) = ctx.get::<Packed<Meta>>(META).await? else { return Ok(Vec::new()) };
-    let source = load(state, &meta, false).await?;
-    let saver = crate::log::rebuilt(ctx.key(), source).await?;
-    Ok(hier_core::drive::dump(&saver, ctx.key(), false)?)
-}

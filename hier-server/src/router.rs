@@ -10,7 +10,9 @@ use serde_json::Value;
 use crate::agui;
 use crate::app::App;
 use crate::openapi::{self, Described};
-use crate::routes::{assistants, batch, crons, mail, runs, states, store, streams, system, threads};
+use crate::routes::{
+    assistants, batch, cancel, crons, mail, runs, states, store, streams, system, thread_stream, threads,
+};
 use crate::v3::{commands, events, socket};
 
 macro_rules! routes {
@@ -65,7 +67,7 @@ routes! {
         post "/threads/{thread_id}/signals/{name}" mail::signal, "Sends a signal to whoever waits for it on the thread.";
         get "/threads/{thread_id}/mail" mail::list, "What waits on the thread to be read: signals and messages.";
         delete "/threads/{thread_id}/mail/{letter_id}" mail::discard, "Takes a signal or a message away that nobody has read.";
-        get "/threads/{thread_id}/stream" streams::thread, "What happens on the thread, as server-sent events.";
+        get "/threads/{thread_id}/stream" thread_stream::follow, "What happens on the thread, as server-sent events.";
     }
     "Events" {
         post "/threads/{thread_id}/commands" commands::post, "Starts runs and answers questions: the second protocol.";
@@ -81,12 +83,12 @@ routes! {
         delete "/threads/{thread_id}/runs/{run_id}" runs::delete, "Deletes a run that has ended.";
         get "/threads/{thread_id}/runs/{run_id}/join" runs::join, "Waits for the end of a run.";
         get "/threads/{thread_id}/runs/{run_id}/stream" streams::join, "Tells what happens in a run, from any event on.";
-        post "/threads/{thread_id}/runs/{run_id}/cancel" runs::cancel, "Cancels a run.";
+        post "/threads/{thread_id}/runs/{run_id}/cancel" cancel::run, "Cancels a run.";
         post "/runs" runs::create_stateless, "Starts a run on a thread of its own.";
         post "/runs/stream" streams::stream_stateless, "Starts such a run and tells what happens.";
         post "/runs/wait" runs::wait_stateless, "Starts such a run and waits for its end.";
         post "/runs/batch" batch::create, "Starts several such runs, or none.";
-        post "/runs/cancel" runs::cancel_many, "Cancels runs of a thread, or all with a status.";
+        post "/runs/cancel" cancel::runs, "Cancels runs of a thread, or all with a status.";
     }
     "AG-UI" {
         post "/agui/{graph}" agui::run, "Starts a run and tells what happens, in the Agent-User Interaction Protocol.";

@@ -51,7 +51,7 @@ pub const TABLE: &[Order] = &[
     order(
         "hier_server",
         "error failure options time schedule metrics auth body context graphs drawing wire webhook stream fault app follow routes v3 agui \
-         openapi router background studio layers cross_origin database server",
+         openapi router background studio layers cross_origin database running server",
     ),
     order("hier_mcp", "error client server"),
     order("hier_mcp::server", "seal asked served calls progress handler"),
@@ -62,6 +62,9 @@ pub const TABLE: &[Order] = &[
     order("hier_server::wire", "message mode question run row state"),
     order("hier_server::stream", "sse speech translate"),
     order("hier_server::v3", "spoken translate filter events commands socket"),
-    order("hier_restate", "error context wire cache log tell host thread service endpoint client stream runner"),
+    order(
+        "hier_restate",
+        "error context wire work cache log tell host stored thread service endpoint client stream runner",
+    ),
     order("hier_cli", "progress threads studio new graph main"),
 ];

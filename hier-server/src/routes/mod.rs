@@ -2,6 +2,7 @@
 
 pub(crate) mod assistants;
 pub(crate) mod batch;
+pub(crate) mod cancel;
 pub(crate) mod crons;
 pub(crate) mod mail;
 pub(crate) mod page;
@@ -10,4 +11,5 @@ pub(crate) mod states;
 pub(crate) mod store;
 pub(crate) mod streams;
 pub(crate) mod system;
+pub(crate) mod thread_stream;
 pub(crate) mod threads;

@@ -1,6 +1,6 @@
-//! Answers that take as long as a run: streams of events, and bodies that wait for the end.
+//! Answers that take as long as a run: streams of its events, and bodies that wait for its end.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use axum::body::Body as HttpBody;
 use axum::extract::Path;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use hier_core::runs::{Cancel, EventRow, OnDisconnect, Run, event_mode};
+use hier_core::runs::{Cancel, OnDisconnect, Run, event_mode};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -110,13 +110,13 @@ pub(crate) fn until_end(caller: &Caller, run: &Run, leaves: Leaves) -> Response 
 
 /// The place of an event in a stream: the number in the log, and which of the events that were made of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place(u64, usize);
+pub(super) struct Place(pub(super) u64, pub(super) usize);
 
 impl Place {
     /// Everything is after it.
     const START: Self = Self(0, 0);
 
-    fn id(self) -> String {
+    pub(super) fn id(self) -> String {
         format!("{}-{}", self.0, self.1)
     }
 
@@ -132,7 +132,7 @@ impl Place {
 
 /// From where a client wants to be told.
 #[derive(Clone, Copy, Debug)]
-enum Since {
+pub(super) enum Since {
     /// After this place.
     Place(Place),
     /// From now on.
@@ -141,7 +141,7 @@ enum Since {
     Nowhere,
 }
 
-fn since(headers: &HeaderMap) -> Since {
+pub(super) fn since(headers: &HeaderMap) -> Since {
     let Some(id) = headers.get("last-event-id").and_then(|id| id.to_str().ok()).filter(|id| !id.is_empty()) else {
         return Since::Now;
     };
@@ -306,138 +306,4 @@ pub(crate) async fn join(
     let mut response = run_stream(&caller, &run, modes, since, leaves);
     located(&mut response, &run, true, Some("stream"));
     Ok(response)
-}
-
-/// What a client is told of a thread.
-#[derive(Clone, Copy, Debug, Default)]
-struct Wanted {
-    runs: bool,
-    lifecycle: bool,
-    states: bool,
-}
-
-impl Wanted {
-    /// Python's client writes `stream_mode`, the reference reads `stream_modes`.
-    fn of(query: &Query) -> ApiResult<Self> {
-        let mut wanted = Self::default();
-        let mut is_any = false;
-        for name in query.all("stream_modes").chain(query.all("stream_mode")) {
-            is_any = true;
-            match name {
-                "run_modes" => wanted.runs = true,
-                "lifecycle" => wanted.lifecycle = true,
-                "state_update" => wanted.states = true,
-                other => {
-                    let known = "run_modes, lifecycle, state_update";
-                    return Err(ApiError::invalid(format!("`stream_modes`: `{other}` is none of {known}")));
-                }
-            }
-        }
-        if !is_any {
-            wanted.runs = true;
-        }
-        Ok(wanted)
-    }
-}
-
-/// The events of all runs of a thread. It ends with the connection.
-struct ThreadStream {
-    app: Arc<App>,
-    follow: Follow,
-    wanted: Wanted,
-    runs: HashMap<Uuid, Translator>,
-    after: Place,
-    ready: VecDeque<String>,
-    is_done: bool,
-}
-
-impl ThreadStream {
-    async fn next(&mut self) -> Option<String> {
-        loop {
-            if let Some(text) = self.ready.pop_front() {
-                return Some(text);
-            }
-            if self.is_done {
-                return None;
-            }
-            let row = tokio::select! {
-                row = self.follow.next() => row,
-                () = tokio::time::sleep(HEARTBEAT_EVERY) => return Some(HEARTBEAT.to_owned()),
-                () = self.app.stopping.cancelled() => return None,
-            };
-            match row {
-                Ok(Some(row)) => self.take(&row).await,
-                Ok(None) | Err(_) => self.is_done = true,
-            }
-        }
-    }
-
-    async fn take(&mut self, row: &EventRow) {
-        let Some(run) = row.event.run else {
-            if self.wanted.states && row.event.mode == "state_update" {
-                self.tell(row.number, vec![Told { event: "state_update".to_owned(), data: row.event.data.clone() }]);
-            }
-            return;
-        };
-        if !self.runs.contains_key(&run) {
-            let Ok(Some(found)) = self.app.runs.run(run).await else { return };
-            let subgraphs = found.request.extra.get("stream_subgraphs").and_then(serde_json::Value::as_bool);
-            let translator = Translator::new(found.clone(), modes_of(&found), subgraphs.unwrap_or(false));
-            self.runs.insert(run, translator);
-        }
-        let Some(translator) = self.runs.get_mut(&run) else { return };
-        let mut told = translator.event(row);
-        let is_wanted = self.wanted.runs || (self.wanted.lifecycle && row.event.mode == event_mode::START);
-        if !is_wanted {
-            told.clear();
-        }
-        if row.event.mode == event_mode::END {
-            if self.wanted.runs
-                && let Ok(Some(run)) = self.app.runs.run(run).await
-            {
-                told.extend(translator.end(&run));
-            }
-            if self.wanted.runs || self.wanted.lifecycle {
-                told.push(Told { event: "metadata".to_owned(), data: json!({ "status": "run_done", "run_id": run }) });
-            }
-            self.runs.remove(&run);
-        }
-        self.tell(row.number, told);
-    }
-
-    fn tell(&mut self, number: u64, told: Vec<Told>) {
-        for (part, Told { event, data }) in told.into_iter().enumerate() {
-            let place = Place(number, part.saturating_add(1));
-            if place > self.after {
-                self.ready.push_back(frame(&event, &data, Some(&place.id())));
-            }
-        }
-    }
-}
-
-pub(crate) async fn thread(
-    caller: Caller,
-    Path(thread): Path<String>,
-    query: Query,
-    headers: HeaderMap,
-) -> ApiResult<Response> {
-    let wanted = Wanted::of(&query)?;
-    let row = caller.thread(&thread, Action::Read).await?;
-    let after = match since(&headers) {
-        Since::Place(place) => place,
-        Since::Now => Place(row.last_event, usize::MAX),
-        Since::Nowhere => Place(u64::MAX, 0),
-    };
-    let stream = ThreadStream {
-        app: caller.app.clone(),
-        follow: Follow::new(caller.app.clone(), &row.id, None, 0),
-        wanted,
-        runs: HashMap::new(),
-        after,
-        ready: VecDeque::new(),
-        is_done: false,
-    };
-    Ok(answer(futures_util::stream::unfold(stream, |mut stream| async move {
-        stream.next().await.map(|text| (Ok(text), stream))
-    })))
 }

@@ -1,0 +1,105 @@
+//! A piece of work on a thread: what it is, and what came of it.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use hier_core::drive::{Part, Progress, Spread};
+use hier_core::graph::DynInput;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Failure;
+use crate::wire::{Ended, Entry, Piece, TaskDone, TaskEnd, UpdateState};
+
+/// What a piece of work on a thread is.
+#[derive(Clone, Debug)]
+pub(crate) enum Work {
+    /// A turn of a run.
+    Turn(DynInput, Piece, Option<Part>),
+    /// A run of what is due.
+    Wake(Piece),
+    /// An update from outside.
+    Update(UpdateState),
+    /// A letter for the mailbox.
+    Post(hier_core::checkpoint::Letter),
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Answer {
+    /// This worker has to be given the thread.
+    Missing,
+    Done(Box<Done>),
+}
+
+impl Answer {
+    pub(crate) fn done(done: Done) -> Self {
+        Self::Done(Box::new(done))
+    }
+}
+
+/// What a piece of work did.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Done {
+    /// What was committed.
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) end: End,
+    pub(crate) progress: Progress,
+    /// When the thread is due, in milliseconds since 1970.
+    pub(crate) due: Option<u64>,
+    /// When it ended, likewise: when the next turn begins.
+    pub(crate) now: u64,
+    /// What is stored instead of the log so far.
+    #[serde(with = "serde_bytes")]
+    pub(crate) head: Option<Vec<u8>>,
+}
+
+/// How it ended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum End {
+    /// The run has ended.
+    Run(Ended),
+    /// The run goes on with the next turn.
+    Stored,
+    /// The run goes on once these tasks are done.
+    Spread(#[serde(with = "serde_bytes")] Option<Vec<u8>>, Spread),
+    /// A task of the run.
+    Task(Result<TaskEnd, Failure>),
+    /// An update: the namespace and the id of the checkpoint.
+    Updated(Result<(String, Option<uuid::Uuid>), Failure>),
+    /// A letter: whether it was new.
+    Posted(Result<bool, Failure>),
+    /// There was nothing to do.
+    Nothing,
+}
+
+impl Done {
+    pub(crate) fn of(end: End) -> Self {
+        Self { entries: Vec::new(), end, progress: Progress::default(), due: None, now: 0, head: None }
+    }
+
+    pub(crate) fn failed(failure: Failure) -> Self {
+        Self::of(End::Run(Err(failure)))
+    }
+}
+
+impl Work {
+    /// Whether it may look at older checkpoints.
+    pub(crate) fn needs_history(&self) -> bool {
+        match self {
+            Self::Turn(_, piece, None) => piece.turn == 0 && piece.settings.checkpoint.is_some(),
+            Self::Update(update) => update.settings.checkpoint.is_some() || !update.settings.namespace.is_empty(),
+            _ => false,
+        }
+    }
+}
+
+impl TaskDone {
+    pub(crate) fn of(entries: Vec<Entry>, end: Result<TaskEnd, Failure>) -> Self {
+        Self { entries, end }
+    }
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn millis(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

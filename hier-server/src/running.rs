@@ -1,0 +1,118 @@
+//! Servers and workers that run, until the process is told to stop.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hier_core::CancellationToken;
+use tokio::task::JoinHandle;
+
+use crate::app::App;
+use crate::background;
+use crate::failure::ServerError;
+
+/// How long a server that stops waits for those whom it still answers.
+const LAST_WORDS: Duration = Duration::from_secs(10);
+
+/// A server that is serving. Dropping it does not stop it.
+#[derive(Debug)]
+pub struct Running {
+    pub(crate) address: SocketAddr,
+    pub(crate) stop: CancellationToken,
+    pub(crate) serving: JoinHandle<std::io::Result<()>>,
+    pub(crate) working: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    /// The address that it listens on.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves on until the process is told to stop (SIGTERM, or ctrl-c).
+    pub async fn stopped(self) -> Result<(), ServerError> {
+        self.until(told_to_stop()).await
+    }
+
+    /// Stops: streams end, runs are handed back, and whoever is still being answered has ten seconds.
+    pub async fn stop(self) -> Result<(), ServerError> {
+        self.until(std::future::ready(())).await
+    }
+
+    /// Serves until the process is told to stop (SIGTERM, or ctrl-c), and stops then.
+    pub async fn until_told(self) -> Result<(), ServerError> {
+        self.until(told_to_stop()).await
+    }
+
+    async fn until(mut self, told: impl Future<Output = ()> + Send) -> Result<(), ServerError> {
+        tokio::select! {
+            () = told => {}
+            ended = &mut self.serving => return ended.unwrap_or_else(|error| Err(std::io::Error::other(error))).map_err(Into::into),
+        }
+        self.stop.cancel();
+        if let Some(working) = self.working.take() {
+            let _ = working.await;
+        }
+        if tokio::time::timeout(LAST_WORDS, &mut self.serving).await.is_err() {
+            self.serving.abort();
+        }
+        Ok(())
+    }
+}
+
+/// A worker without a server.
+#[derive(Debug)]
+pub struct Worker {
+    pub(crate) app: Arc<App>,
+    pub(crate) concurrency: usize,
+}
+
+impl Worker {
+    /// Works until the process is told to stop (SIGTERM, or ctrl-c).
+    pub async fn run(self) {
+        let stop = CancellationToken::new();
+        let told = stop.clone();
+        tokio::spawn(async move {
+            told_to_stop().await;
+            told.cancel();
+        });
+        self.run_until(stop).await;
+    }
+
+    /// Works until the token is cancelled: then its runs are handed back.
+    pub async fn run_until(self, stop: CancellationToken) {
+        work(self.app, self.concurrency, None, stop).await;
+    }
+}
+
+/// Resolves when the process is told to stop.
+async fn told_to_stop() {
+    let interrupt = async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let Ok(mut terminate) = signal(SignalKind::terminate()) else { return interrupt.await };
+        tokio::select! {
+            () = interrupt => {}
+            _ = terminate.recv() => {}
+        }
+    }
+    #[cfg(not(unix))]
+    interrupt.await;
+}
+
+fn worker(app: &App, concurrency: usize) -> hier_core::worker::Worker {
+    let worker = hier_core::worker::Worker::new(app.runs.clone()).memory(app.store.clone()).concurrency(concurrency);
+    app.graphs.iter().fold(worker, |worker, (name, served)| worker.shared_graph(name.clone(), served.graph.clone()))
+}
+
+/// Does runs, and what is done beside them, until the token is cancelled.
+pub(crate) async fn work(app: Arc<App>, concurrency: usize, own: Option<SocketAddr>, stop: CancellationToken) {
+    let runs = worker(&app, concurrency).run_until(stop.clone());
+    tokio::join!(runs, background::run_until(app, own, stop));
+}
