@@ -30,11 +30,6 @@ impl Running {
         self.address
     }
 
-    /// Serves on until the process is told to stop (SIGTERM, or ctrl-c).
-    pub async fn stopped(self) -> Result<(), ServerError> {
-        self.until(told_to_stop()).await
-    }
-
     /// Stops: streams end, runs are handed back, and whoever is still being answered has ten seconds.
     pub async fn stop(self) -> Result<(), ServerError> {
         self.until(std::future::ready(())).await
