@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state};
+use axum::serve::ListenerExt as _;
 use axum::{Extension, Router};
 use hier_core::CancellationToken;
 use hier_core::graph::{CompiledGraph, DynGraph, Runner};
@@ -330,6 +331,12 @@ impl Server {
         let stop = app.stopping.clone();
         let working = works.then(|| tokio::spawn(work(app, concurrency, Some(address), stop.clone())));
         let stopping = stop.clone();
+        // Otherwise the second part of an answer, as each event of a stream, waits until its client acknowledges the first, 40 ms.
+        let listener = listener.tap_io(|connection| {
+            if let Err(error) = connection.set_nodelay(true) {
+                tracing::debug!(%error, "a connection cannot be told not to wait: its answers will be slow");
+            }
+        });
         let serving = tokio::spawn(async move {
             axum::serve(listener, service).with_graceful_shutdown(stopping.cancelled_owned()).await
         });

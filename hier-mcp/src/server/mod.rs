@@ -18,6 +18,7 @@ use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
+use axum::serve::ListenerExt as _;
 use hier_core::CancellationToken;
 use hier_core::checkpoint::{Checkpointer, MemorySaver};
 use hier_core::graph::{CompiledGraph, DynGraph};
@@ -259,6 +260,12 @@ impl Server {
             )));
         }
         let router = self.router(stop.clone())?;
+        // Otherwise each event of an answer waits until its client acknowledges the one before, 40 ms.
+        let listener = listener.tap_io(|connection| {
+            if let Err(error) = connection.set_nodelay(true) {
+                tracing::debug!(%error, "a connection cannot be told not to wait: its answers will be slow");
+            }
+        });
         axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await.map_err(failed)
     }
 }
