@@ -12,6 +12,7 @@ mod drawing;
 mod error;
 mod failure;
 mod fault;
+mod feed;
 mod follow;
 mod graphs;
 mod layers;

@@ -1,12 +1,12 @@
 //! `POST /agui/{graph}`: a run and what happens in it, as server-sent events.
 
-use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::Response;
-use hier_core::runs::{Run, ThreadStatus, event_mode};
+use hier_core::runs::{EventRow, Run, ThreadStatus, event_mode};
 use serde_json::Value;
 
 use super::input::RunAgentInput;
@@ -16,10 +16,10 @@ use crate::auth::Action;
 use crate::body::Body;
 use crate::error::{ApiError, ApiResult};
 use crate::fault::refused;
+use crate::feed::{self, End, Feed, answer};
 use crate::follow::Follow;
-use crate::routes::runs::{HEARTBEAT_EVERY, Kept, add_keeping};
-use crate::routes::streams::{Guard, Leaves, answer};
-use crate::stream::sse::HEARTBEAT;
+use crate::routes::runs::{Kept, add_keeping};
+use crate::routes::streams::{Guard, Leaves};
 use crate::wire::run::IfNotExists;
 
 /// The modes of the engine that the events are made of.
@@ -73,8 +73,6 @@ struct Telling {
     run: Run,
     follow: Follow,
     translator: Translator,
-    ready: VecDeque<String>,
-    is_done: bool,
     guard: Guard,
 }
 
@@ -84,55 +82,37 @@ fn told(caller: &Caller, run: &Run, translator: Translator) -> Response {
         run: run.clone(),
         follow: Follow::new(caller.app.clone(), &run.thread, Some(run.id), 0),
         translator,
-        ready: VecDeque::new(),
-        is_done: false,
         // That a client goes away is how it stops a run: the protocol has no other word for it.
         guard: Guard::new(&caller.app, run, Leaves::as_said(run)),
     };
-    answer(futures_util::stream::unfold(telling, |mut telling| async move {
-        telling.next().await.map(|text| (Ok(text), telling))
-    }))
+    feed::feed(&caller.app, telling)
 }
 
-impl Telling {
-    async fn next(&mut self) -> Option<String> {
-        loop {
-            if let Some(text) = self.ready.pop_front() {
-                return Some(text);
-            }
-            if self.is_done {
-                return None;
-            }
-            let row = tokio::select! {
-                row = self.follow.next() => row,
-                () = tokio::time::sleep(HEARTBEAT_EVERY) => return Some(HEARTBEAT.to_owned()),
-                () = self.app.stopping.cancelled() => Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the server stops")),
-            };
-            let events = match row {
-                Ok(Some(row)) => {
-                    let is_end = row.event.mode == event_mode::END;
-                    let ended = if is_end { self.app.runs.run(self.run.id).await.ok().flatten() } else { None };
-                    let events = self.translator.event(&row, ended.as_ref());
-                    if is_end {
-                        self.finish();
-                    }
-                    events
-                }
-                Ok(None) => {
-                    self.finish();
-                    self.translator.failed("GONE", "the events of the run are gone")
-                }
-                Err(error) => {
-                    self.finish();
-                    self.translator.failed("HTTPException", &error.detail)
-                }
-            };
-            self.ready.extend(events.iter().map(frame));
-        }
+impl Feed for Telling {
+    type Item = EventRow;
+
+    async fn next(&mut self) -> ApiResult<Option<EventRow>> {
+        self.follow.next().await
     }
 
-    fn finish(&mut self) {
-        self.is_done = true;
+    async fn tell(&mut self, row: EventRow, told: &mut feed::Told) -> ControlFlow<()> {
+        let is_end = row.event.mode == event_mode::END;
+        let ended = if is_end { self.app.runs.run(self.run.id).await.ok().flatten() } else { None };
+        told.extend(self.translator.event(&row, ended.as_ref()).iter().map(frame));
+        if !is_end {
+            return ControlFlow::Continue(());
+        }
         self.guard.has_ended();
+        ControlFlow::Break(())
+    }
+
+    fn end(&mut self, why: End, told: &mut feed::Told) {
+        self.guard.has_ended();
+        let events = match why {
+            End::Over => self.translator.failed("GONE", "the events of the run are gone"),
+            End::Failed(error) => self.translator.failed("HTTPException", &error.detail),
+            End::Stopping => self.translator.failed("HTTPException", "the server stops"),
+        };
+        told.extend(events.iter().map(frame));
     }
 }

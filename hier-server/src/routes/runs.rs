@@ -1,7 +1,5 @@
 //! Runs: created, listed, waited for, deleted.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::Path;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -370,9 +368,6 @@ pub(crate) async fn join(
     located(&mut response, &run, true, Some("join"));
     Ok(response)
 }
-
-/// How long a delayed answer waits before it shows that it is alive.
-pub(crate) const HEARTBEAT_EVERY: Duration = Duration::from_secs(5);
 
 /// What `wait` and `join` answer at the end.
 pub(crate) fn final_body(run: &Run) -> Value {

@@ -1,25 +1,26 @@
 //! Answers that take as long as a run: streams of its events, and bodies that wait for its end.
 
-use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use axum::body::Body as HttpBody;
 use axum::extract::Path;
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
-use hier_core::runs::{Cancel, OnDisconnect, Run, event_mode};
+use hier_core::runs::{Cancel, EventRow, OnDisconnect, Run, event_mode};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::runs::{Follower, HEARTBEAT_EVERY, add, final_body, located};
+use super::runs::{Follower, add, final_body, located};
 use crate::app::{App, Caller};
 use crate::auth::Action;
 use crate::body::{Body, Query};
 use crate::error::{ApiError, ApiResult};
 use crate::fault::refused;
+use crate::feed::{self, End, Feed, HEARTBEAT_EVERY};
 use crate::follow::{Follow, ended};
-use crate::stream::sse::{HEARTBEAT, frame};
+use crate::stream::sse::frame;
 use crate::stream::translate::{Told, Translator};
 use crate::wire::mode::Mode;
 use crate::wire::run::RunCreate;
@@ -156,79 +157,54 @@ struct RunStream {
     translator: Translator,
     after: Place,
     with_ids: bool,
-    ready: VecDeque<String>,
-    is_done: bool,
     guard: Guard,
 }
 
-impl RunStream {
-    async fn next(&mut self) -> Option<String> {
-        loop {
-            if let Some(text) = self.ready.pop_front() {
-                return Some(text);
-            }
-            if self.is_done {
-                return None;
-            }
-            let row = tokio::select! {
-                row = self.follow.next() => row,
-                () = tokio::time::sleep(HEARTBEAT_EVERY) => return Some(HEARTBEAT.to_owned()),
-                () = self.app.stopping.cancelled() => return None,
-            };
-            match row {
-                Ok(Some(row)) => {
-                    let told = self.translator.event(&row);
-                    self.tell(row.number, told);
-                    if row.event.mode == event_mode::END {
-                        self.end(row.number).await;
-                    }
-                }
-                Ok(None) => self.finish(),
-                Err(error) => {
-                    let data = json!({ "error": "HTTPException", "message": error.to_string() });
-                    self.ready.push_back(frame("error", &data, None));
-                    self.finish();
-                }
-            }
-        }
+impl Feed for RunStream {
+    type Item = EventRow;
+
+    async fn next(&mut self) -> ApiResult<Option<EventRow>> {
+        self.follow.next().await
     }
 
-    /// The status is in the database before the stream ends: clients look at it then.
-    async fn end(&mut self, number: u64) {
+    async fn tell(&mut self, row: EventRow, told: &mut feed::Told) -> ControlFlow<()> {
+        let events = self.translator.event(&row);
+        self.put(row.number, events, told);
+        if row.event.mode != event_mode::END {
+            return ControlFlow::Continue(());
+        }
+        // The status is in the database before the stream ends: clients look at it then.
         if let Ok(Some(run)) = self.app.runs.run(self.run.id).await {
-            let told = self.translator.end(&run);
-            self.tell(number, told);
+            let events = self.translator.end(&run);
+            self.put(row.number, events, told);
         }
-        self.finish();
-    }
-
-    fn finish(&mut self) {
-        self.is_done = true;
         self.guard.has_ended();
+        ControlFlow::Break(())
     }
 
-    fn tell(&mut self, number: u64, told: Vec<Told>) {
-        for (part, Told { event, data }) in told.into_iter().enumerate() {
-            let place = Place(number, part.saturating_add(1));
-            if place > self.after {
-                let id = self.with_ids.then(|| place.id());
-                self.ready.push_back(frame(&event, &data, id.as_deref()));
+    fn end(&mut self, why: End, told: &mut feed::Told) {
+        match why {
+            End::Over => self.guard.has_ended(),
+            End::Failed(error) => {
+                let data = json!({ "error": "HTTPException", "message": error.to_string() });
+                told.push_back(frame("error", &data, None));
+                self.guard.has_ended();
             }
+            End::Stopping => {}
         }
     }
 }
 
-/// A response of server-sent events.
-pub(crate) fn answer<S>(stream: S) -> Response
-where
-    S: futures_core::Stream<Item = Result<String, Infallible>> + Send + 'static,
-{
-    let mut response = HttpBody::from_stream(stream).into_response();
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    response
+impl RunStream {
+    fn put(&self, number: u64, events: Vec<Told>, told: &mut feed::Told) {
+        for (part, Told { event, data }) in events.into_iter().enumerate() {
+            let place = Place(number, part.saturating_add(1));
+            if place > self.after {
+                let id = self.with_ids.then(|| place.id());
+                told.push_back(frame(&event, &data, id.as_deref()));
+            }
+        }
+    }
 }
 
 fn run_stream(caller: &Caller, run: &Run, modes: Vec<Mode>, since: Since, leaves: Leaves) -> Response {
@@ -244,13 +220,9 @@ fn run_stream(caller: &Caller, run: &Run, modes: Vec<Mode>, since: Since, leaves
         translator: Translator::new(run.clone(), modes, flag("stream_subgraphs")),
         after,
         with_ids: flag("resumable"),
-        ready: VecDeque::new(),
-        is_done: false,
         guard: Guard::new(&caller.app, run, leaves),
     };
-    answer(futures_util::stream::unfold(stream, |mut stream| async move {
-        stream.next().await.map(|text| (Ok(text), stream))
-    }))
+    feed::feed(&caller.app, stream)
 }
 
 /// The modes that a run was asked to be followed in.

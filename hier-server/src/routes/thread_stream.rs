@@ -1,6 +1,7 @@
 //! The stream of a thread: the events of all of its runs.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use axum::extract::Path;
@@ -10,14 +11,14 @@ use hier_core::runs::{EventRow, event_mode};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::runs::HEARTBEAT_EVERY;
-use super::streams::{Place, Since, answer, modes_of, since};
+use super::streams::{Place, Since, modes_of, since};
 use crate::app::{App, Caller};
 use crate::auth::Action;
 use crate::body::Query;
 use crate::error::{ApiError, ApiResult};
+use crate::feed::{self, Feed};
 use crate::follow::Follow;
-use crate::stream::sse::{HEARTBEAT, frame};
+use crate::stream::sse::frame;
 use crate::stream::translate::{Told, Translator};
 
 /// What a client is told of a thread.
@@ -59,45 +60,41 @@ struct ThreadStream {
     wanted: Wanted,
     runs: HashMap<Uuid, Translator>,
     after: Place,
-    ready: VecDeque<String>,
-    is_done: bool,
+}
+
+impl Feed for ThreadStream {
+    type Item = EventRow;
+
+    async fn next(&mut self) -> ApiResult<Option<EventRow>> {
+        self.follow.next().await
+    }
+
+    async fn tell(&mut self, row: EventRow, told: &mut feed::Told) -> ControlFlow<()> {
+        for (part, Told { event, data }) in self.events(&row).await.into_iter().enumerate() {
+            let place = Place(row.number, part.saturating_add(1));
+            if place > self.after {
+                told.push_back(frame(&event, &data, Some(&place.id())));
+            }
+        }
+        ControlFlow::Continue(())
+    }
 }
 
 impl ThreadStream {
-    async fn next(&mut self) -> Option<String> {
-        loop {
-            if let Some(text) = self.ready.pop_front() {
-                return Some(text);
-            }
-            if self.is_done {
-                return None;
-            }
-            let row = tokio::select! {
-                row = self.follow.next() => row,
-                () = tokio::time::sleep(HEARTBEAT_EVERY) => return Some(HEARTBEAT.to_owned()),
-                () = self.app.stopping.cancelled() => return None,
-            };
-            match row {
-                Ok(Some(row)) => self.take(&row).await,
-                Ok(None) | Err(_) => self.is_done = true,
-            }
-        }
-    }
-
-    async fn take(&mut self, row: &EventRow) {
+    /// What a row becomes for this client.
+    async fn events(&mut self, row: &EventRow) -> Vec<Told> {
         let Some(run) = row.event.run else {
-            if self.wanted.states && row.event.mode == "state_update" {
-                self.tell(row.number, vec![Told { event: "state_update".to_owned(), data: row.event.data.clone() }]);
-            }
-            return;
+            let is_wanted = self.wanted.states && row.event.mode == "state_update";
+            let update = is_wanted.then(|| Told { event: "state_update".to_owned(), data: row.event.data.clone() });
+            return update.into_iter().collect();
         };
         if !self.runs.contains_key(&run) {
-            let Ok(Some(found)) = self.app.runs.run(run).await else { return };
+            let Ok(Some(found)) = self.app.runs.run(run).await else { return Vec::new() };
             let subgraphs = found.request.extra.get("stream_subgraphs").and_then(serde_json::Value::as_bool);
             let translator = Translator::new(found.clone(), modes_of(&found), subgraphs.unwrap_or(false));
             self.runs.insert(run, translator);
         }
-        let Some(translator) = self.runs.get_mut(&run) else { return };
+        let Some(translator) = self.runs.get_mut(&run) else { return Vec::new() };
         let mut told = translator.event(row);
         let is_wanted = self.wanted.runs || (self.wanted.lifecycle && row.event.mode == event_mode::START);
         if !is_wanted {
@@ -114,16 +111,7 @@ impl ThreadStream {
             }
             self.runs.remove(&run);
         }
-        self.tell(row.number, told);
-    }
-
-    fn tell(&mut self, number: u64, told: Vec<Told>) {
-        for (part, Told { event, data }) in told.into_iter().enumerate() {
-            let place = Place(number, part.saturating_add(1));
-            if place > self.after {
-                self.ready.push_back(frame(&event, &data, Some(&place.id())));
-            }
-        }
+        told
     }
 }
 
@@ -146,10 +134,6 @@ pub(crate) async fn follow(
         wanted,
         runs: HashMap::new(),
         after,
-        ready: VecDeque::new(),
-        is_done: false,
     };
-    Ok(answer(futures_util::stream::unfold(stream, |mut stream| async move {
-        stream.next().await.map(|text| (Ok(text), stream))
-    })))
+    Ok(feed::feed(&caller.app, stream))
 }

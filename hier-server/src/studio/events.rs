@@ -1,8 +1,7 @@
 //! What happens on a thread, as the studio follows it: the log without what is large, from any number on.
 
-use std::convert::Infallible;
-use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::ops::ControlFlow;
+use std::time::UNIX_EPOCH;
 
 use axum::extract::Path;
 use axum::http::HeaderMap;
@@ -11,17 +10,15 @@ use hier_core::runs::EventRow;
 use serde_json::{Value, json};
 
 use super::threads::find;
-use crate::app::{App, Caller};
+use crate::app::Caller;
 use crate::auth::Action;
 use crate::body::Query;
 use crate::error::{ApiError, ApiResult};
+use crate::feed::{self, Feed};
 use crate::follow::Follow;
-use crate::routes::streams::answer;
-use crate::stream::sse::{HEARTBEAT, frame};
+use crate::stream::sse::frame;
 use crate::wire::message;
 
-/// How often it is shown that the connection lives.
-const HEARTBEAT_EVERY: Duration = Duration::from_secs(5);
 /// What is told of an event is not larger than this; the state itself can be asked for.
 const LARGE: u64 = 32 << 10;
 
@@ -38,23 +35,23 @@ pub(super) async fn events(
         Some(id) => id.parse().map_err(|_| ApiError::invalid("`Last-Event-ID` is no number of an event"))?,
         None => query.number("after", 0)?,
     };
-    let follow = Follow::new(caller.app.clone(), &found.id, None, after);
-    let stream = futures_util::stream::unfold((caller.app, follow), |(app, mut follow)| async move {
-        let text = next(&app, &mut follow).await?;
-        Some((Ok::<_, Infallible>(text), (app, follow)))
-    });
-    Ok(answer(stream))
+    let log = Log(Follow::new(caller.app.clone(), &found.id, None, after));
+    Ok(feed::feed(&caller.app, log))
 }
 
-/// The next piece of the body; none at its end.
-async fn next(app: &Arc<App>, follow: &mut Follow) -> Option<String> {
-    tokio::select! {
-        row = follow.next() => {
-            let row = row.ok().flatten()?;
-            Some(frame("event", &told(&row), Some(&row.number.to_string())))
-        }
-        () = tokio::time::sleep(HEARTBEAT_EVERY) => Some(HEARTBEAT.to_owned()),
-        () = app.stopping.cancelled() => None,
+/// The log of a thread.
+struct Log(Follow);
+
+impl Feed for Log {
+    type Item = EventRow;
+
+    async fn next(&mut self) -> ApiResult<Option<EventRow>> {
+        self.0.next().await
+    }
+
+    async fn tell(&mut self, row: EventRow, told: &mut feed::Told) -> ControlFlow<()> {
+        told.push_back(frame("event", &data_of(&row), Some(&row.number.to_string())));
+        ControlFlow::Continue(())
     }
 }
 
@@ -66,7 +63,7 @@ fn without_state(task: &Value) -> Value {
     Value::Object(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
 }
 
-fn told(row: &EventRow) -> Value {
+fn data_of(row: &EventRow) -> Value {
     let event = &row.event;
     let (mut data, is_cut) = match &*event.mode {
         "tasks" => (without_state(&event.data), true),

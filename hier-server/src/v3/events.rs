@@ -1,6 +1,7 @@
 //! The stream of events of a thread.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,10 +17,9 @@ use crate::app::{App, Caller};
 use crate::auth::Action;
 use crate::body::{Body, id};
 use crate::error::{ApiError, ApiResult};
+use crate::feed::{self, Feed};
 use crate::follow::Follow;
-use crate::routes::runs::HEARTBEAT_EVERY;
-use crate::routes::streams::answer;
-use crate::stream::sse::{HEARTBEAT, frame};
+use crate::stream::sse::frame;
 
 /// How long what asks for input is held back, so that what was told before it has reached every connection of the client: one of
 /// them ends what it reads from the others as soon as it learns of a question.
@@ -89,36 +89,26 @@ pub(crate) fn since(request: &Value) -> Result<u64, String> {
 
 /// A stream of server-sent events.
 struct Stream {
-    app: Arc<App>,
     /// None of a thread that this client may not see: then it stays silent, as it does for one that is not there.
     events: Option<Events>,
     filter: Filter,
 }
 
-impl Stream {
-    async fn next(&mut self) -> Option<String> {
-        let wait = tokio::time::sleep(HEARTBEAT_EVERY);
-        tokio::pin!(wait);
-        loop {
-            let Some(events) = &mut self.events else {
-                tokio::select! {
-                    () = &mut wait => return Some(HEARTBEAT.to_owned()),
-                    () = self.app.stopping.cancelled() => return None,
-                }
-            };
-            let next = tokio::select! {
-                next = events.next() => next,
-                () = &mut wait => return Some(HEARTBEAT.to_owned()),
-                () = self.app.stopping.cancelled() => return None,
-            };
-            match next {
-                Ok(Some(found)) if self.filter.wants(&found) => {
-                    return Some(frame(found.method, &found.json(), Some(&found.seq.to_string())));
-                }
-                Ok(Some(_)) => {}
-                Ok(None) | Err(_) => return None,
-            }
+impl Feed for Stream {
+    type Item = Frame;
+
+    async fn next(&mut self) -> ApiResult<Option<Frame>> {
+        match &mut self.events {
+            Some(events) => events.next().await,
+            None => std::future::pending().await,
         }
+    }
+
+    async fn tell(&mut self, found: Frame, told: &mut feed::Told) -> ControlFlow<()> {
+        if self.filter.wants(&found) {
+            told.push_back(frame(found.method, &found.json(), Some(&found.seq.to_string())));
+        }
+        ControlFlow::Continue(())
     }
 }
 
@@ -131,10 +121,7 @@ pub(crate) async fn stream(
     let since = since(&request).map_err(ApiError::bad_request)?;
     let thread = id("thread", &thread)?.to_string();
     let events = visible(&caller, &thread).await?.then(|| Events::new(caller.app.clone(), &thread, since));
-    let stream = Stream { app: caller.app.clone(), events, filter };
-    Ok(answer(futures_util::stream::unfold(stream, |mut stream| async move {
-        stream.next().await.map(|text| (Ok(text), stream))
-    })))
+    Ok(feed::feed(&caller.app, Stream { events, filter }))
 }
 
 /// Whether the client may follow this thread: its own, or one that is not there yet.

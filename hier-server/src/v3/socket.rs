@@ -15,7 +15,7 @@ use super::translate::Frame;
 use crate::app::Caller;
 use crate::body::id;
 use crate::error::ApiResult;
-use crate::routes::runs::HEARTBEAT_EVERY;
+use crate::feed::HEARTBEAT_EVERY;
 
 /// How many subscriptions a connection may have.
 const MOST: usize = 256;
