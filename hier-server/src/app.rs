@@ -30,6 +30,8 @@ pub(crate) struct App {
     pub(crate) metrics: Metrics,
     /// Resolves to true when the server is to stop: streams end then.
     pub(crate) stopping: tokio_util::sync::CancellationToken,
+    /// What is done to its end though the client who asked for it has gone: a server that stops waits for it.
+    pub(crate) tasks: tokio_util::task::TaskTracker,
 }
 
 impl std::fmt::Debug for App {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use hier_core::CancellationToken;
 use tokio::task::JoinHandle;
+use tokio_util::task::TaskTracker;
 
 use crate::app::App;
 use crate::background;
@@ -22,6 +23,7 @@ pub struct Running {
     pub(crate) stop: CancellationToken,
     pub(crate) serving: JoinHandle<std::io::Result<()>>,
     pub(crate) working: Option<JoinHandle<()>>,
+    pub(crate) tasks: TaskTracker,
 }
 
 impl Running {
@@ -30,7 +32,7 @@ impl Running {
         self.address
     }
 
-    /// Stops: streams end, runs are handed back, and whoever is still being answered has ten seconds.
+    /// Stops: streams end, runs are handed back, and what is still being answered or written has ten seconds.
     pub async fn stop(self) -> Result<(), ServerError> {
         self.until(std::future::ready(())).await
     }
@@ -49,7 +51,13 @@ impl Running {
         if let Some(working) = self.working.take() {
             let _ = working.await;
         }
-        if tokio::time::timeout(LAST_WORDS, &mut self.serving).await.is_err() {
+        let answered = async {
+            let _ = (&mut self.serving).await;
+            // None begins any more: whoever could ask has been answered.
+            self.tasks.close();
+            self.tasks.wait().await;
+        };
+        if tokio::time::timeout(LAST_WORDS, answered).await.is_err() {
             self.serving.abort();
         }
         Ok(())

@@ -16,6 +16,7 @@ use hier_core::runs::{Assistants, NewAssistant, RunStore};
 use hier_core::state::Values;
 use hier_core::store::Store;
 use tokio::net::TcpListener;
+use tokio_util::task::TaskTracker;
 
 use crate::app::{App, is_there, system_assistant};
 use crate::auth::{Auth, Open};
@@ -293,6 +294,7 @@ impl Server {
             webhooks: self.webhooks.clone(),
             metrics: Metrics::default(),
             stopping: self.stopping.clone(),
+            tasks: TaskTracker::new(),
         });
         Sender::new(app.runs.clone(), app.webhooks.clone(), None).map_err(ServerError::Webhooks)?;
         make_assistants(&app).await?;
@@ -328,7 +330,7 @@ impl Server {
             service = service.layer(from_fn_with_state(Arc::from(origins), cross_origin::guarded));
         }
         let service = service.into_make_service_with_connect_info::<SocketAddr>();
-        let stop = app.stopping.clone();
+        let (stop, tasks) = (app.stopping.clone(), app.tasks.clone());
         let working = works.then(|| tokio::spawn(work(app, concurrency, Some(address), stop.clone())));
         let stopping = stop.clone();
         // Otherwise the second part of an answer, as each event of a stream, waits until its client acknowledges the first, 40 ms.
@@ -341,7 +343,7 @@ impl Server {
             axum::serve(listener, service).with_graceful_shutdown(stopping.cancelled_owned()).await
         });
         tracing::info!(%address, "serving");
-        Ok(Running { address, stop, serving, working })
+        Ok(Running { address, stop, serving, working, tasks })
     }
 
     /// A worker without a server: it does runs that servers on the same database have taken.

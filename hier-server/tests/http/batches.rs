@@ -10,11 +10,13 @@ use hier_core::runs::{MemoryRuns, NewRun, Run, RunQuery, RunStore, RunsError, Th
 use hier_core::store::MemoryStore;
 use hier_testkit::{Layered, RunsLayer, SaverLayer};
 use serde_json::json;
+use tokio::sync::Semaphore;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::graphs::server;
-use crate::support::open;
+use crate::support::{Desk, open};
 
-/// What becomes of the third run.
+/// What becomes of the run that fails.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     Refused,
@@ -22,12 +24,22 @@ enum Fault {
     AnswerLost,
     /// It is refused, and nothing can be deleted either.
     Gone,
+    /// It is stored, the answer is lost, and nothing can be deleted either.
+    GoneWithAnswer,
 }
 
 struct Failing {
     runs: MemoryRuns,
     fault: Fault,
+    /// How many runs are created before one fails.
+    good: usize,
     created: AtomicUsize,
+}
+
+impl Failing {
+    fn after(good: usize, fault: Fault) -> Arc<Layered<Self>> {
+        Arc::new(Layered(Self { runs: MemoryRuns::new(), fault, good, created: AtomicUsize::new(0) }))
+    }
 }
 
 fn broken() -> RunsError {
@@ -48,24 +60,25 @@ impl RunsLayer for Failing {
     }
 
     async fn create_run(&self, run: NewRun) -> Result<Run, RunsError> {
-        if self.created.fetch_add(1, Ordering::SeqCst) != 2 {
+        if self.created.fetch_add(1, Ordering::SeqCst) != self.good {
             return self.runs.create_run(run).await;
         }
-        if self.fault == Fault::AnswerLost {
+        if matches!(self.fault, Fault::AnswerLost | Fault::GoneWithAnswer) {
             self.runs.create_run(run).await?;
         }
         Err(broken())
     }
 
     async fn remove_thread(&self, id: &str) -> Result<bool, RunsError> {
-        if self.fault == Fault::Gone { Err(broken()) } else { self.runs.remove_thread(id).await }
+        let is_gone = matches!(self.fault, Fault::Gone | Fault::GoneWithAnswer);
+        if is_gone { Err(broken()) } else { self.runs.remove_thread(id).await }
     }
 }
 
 #[tokio::test]
 async fn a_batch_that_the_database_cuts_off_is_taken_back() {
     for fault in [Fault::Refused, Fault::AnswerLost, Fault::Gone] {
-        let store = Arc::new(Layered(Failing { runs: MemoryRuns::new(), fault, created: AtomicUsize::new(0) }));
+        let store = Failing::after(2, fault);
         let storage = server().storage(store.clone(), Arc::new(MemoryStore::default()));
         let desk = open(storage.without_worker()).await;
         let body = json!({ "assistant_id": "two", "input": { "n": 1.0 } });
@@ -87,4 +100,123 @@ async fn a_batch_that_the_database_cuts_off_is_taken_back() {
         assert_eq!((status, made.as_array().map(Vec::len)), (200, Some(2)), "{fault:?}: {made}");
         desk.stop().await;
     }
+}
+
+#[tokio::test]
+async fn a_run_of_which_nobody_knows_whether_it_was_added_is_named() {
+    for good in [0, 2] {
+        let store = Failing::after(good, Fault::GoneWithAnswer);
+        let storage = server().storage(store.clone(), Arc::new(MemoryStore::default()));
+        let desk = open(storage.without_worker()).await;
+        let body = json!({ "assistant_id": "two", "input": { "n": 1.0 } });
+        let (status, error) = desk.post("/runs/batch", json!([body, body, body])).await;
+        let detail = error["detail"].as_str().unwrap_or_default();
+        assert!(status >= 500 && detail.starts_with(&format!("run {good} of the batch: ")), "{status} {error}");
+        assert!(detail.contains("whether it was added itself is not known"), "{detail}");
+        assert!(!detail.contains("no run of the batch was added"), "{detail}");
+        assert_eq!(detail.contains("could not be deleted again"), good > 0, "{detail}");
+        let stay = store.runs.runs(RunQuery::default()).await.unwrap();
+        assert_eq!(stay.len(), good + 1);
+        assert!(stay.iter().all(|run| detail.contains(&run.id.to_string())), "{detail}");
+        desk.stop().await;
+    }
+}
+
+/// Creates runs when it is let to.
+struct Gated {
+    runs: MemoryRuns,
+    /// How many more may be created.
+    gate: Semaphore,
+    told: UnboundedSender<Creation>,
+}
+
+#[derive(Debug, PartialEq)]
+enum Creation {
+    Asked,
+    Done,
+    /// Nobody waits for it any more.
+    Dropped,
+}
+
+/// Tells when what it stands in is dropped before its end.
+struct Unfinished<'a>(Option<&'a UnboundedSender<Creation>>);
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if let Some(told) = self.0.take() {
+            let _ = told.send(Creation::Dropped);
+        }
+    }
+}
+
+#[async_trait]
+impl SaverLayer for Gated {
+    fn saver(&self) -> &dyn Checkpointer {
+        &self.runs
+    }
+}
+
+#[async_trait]
+impl RunsLayer for Gated {
+    fn runs_store(&self) -> &dyn RunStore {
+        &self.runs
+    }
+
+    async fn create_run(&self, run: NewRun) -> Result<Run, RunsError> {
+        let mut unfinished = Unfinished(Some(&self.told));
+        let _ = self.told.send(Creation::Asked);
+        self.gate.acquire().await.expect("the gate stays").forget();
+        let made = self.runs.create_run(run).await;
+        unfinished.0 = None;
+        let _ = self.told.send(Creation::Done);
+        made
+    }
+}
+
+/// A server whose client has gone when two of the four runs of its batch were created, and the third was being.
+async fn abandoned() -> (Desk, Arc<Layered<Gated>>, UnboundedReceiver<Creation>) {
+    let (told, mut creations) = unbounded_channel();
+    let store = Arc::new(Layered(Gated { runs: MemoryRuns::new(), gate: Semaphore::new(2), told }));
+    let storage = server().storage(store.clone(), Arc::new(MemoryStore::default()));
+    let desk = open(storage.without_worker().max_requests(1)).await;
+    let body = json!({ "assistant_id": "two", "input": { "n": 1.0 } });
+    // A client of its own: its connection is dropped with it.
+    let request =
+        reqwest::Client::new().post(format!("{}/runs/batch", desk.base)).json(&json!([body, body, body, body]));
+    let client = tokio::spawn(request.send());
+    for expected in [Creation::Asked, Creation::Done, Creation::Asked, Creation::Done, Creation::Asked] {
+        assert_eq!(creations.recv().await, Some(expected));
+    }
+    client.abort();
+    assert!(client.await.is_err_and(|error| error.is_cancelled()));
+    // The server answers one request at a time: it answers this once it knows that the client has gone.
+    while desk.get("/ok").await.0 == 503 {}
+    (desk, store, creations)
+}
+
+#[tokio::test]
+async fn a_batch_whose_client_goes_away_is_added_whole() {
+    let (desk, store, mut creations) = abandoned().await;
+    store.gate.add_permits(2);
+    for expected in [Creation::Done, Creation::Asked, Creation::Done] {
+        assert_eq!(creations.recv().await, Some(expected));
+    }
+    assert_eq!(store.runs.runs(RunQuery::default()).await.unwrap().len(), 4);
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_stops_waits_for_a_batch_whose_client_has_gone() {
+    let (desk, store, _creations) = abandoned().await;
+    let base = desk.base.clone();
+    let stopping = tokio::spawn(desk.stop());
+    while reqwest::Client::new().get(format!("{base}/ok")).send().await.is_ok() {}
+    // It has stopped listening, and has had its turns to end.
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!stopping.is_finished());
+    store.gate.add_permits(2);
+    stopping.await.expect("the server stops");
+    assert_eq!(store.runs.runs(RunQuery::default()).await.unwrap().len(), 4);
 }
