@@ -7,6 +7,7 @@ use hier_core::runs::{Cancel, RunQuery, RunStatus};
 use serde::Deserialize;
 use uuid::Uuid;
 
+use super::runs::located;
 use super::streams::{self, Leaves};
 use crate::app::Caller;
 use crate::auth::Action;
@@ -39,7 +40,9 @@ pub(crate) async fn run(
     if !waits {
         return Ok(StatusCode::ACCEPTED.into_response());
     }
-    Ok(streams::until_end(&caller, &run, Leaves::Continue))
+    let mut response = streams::until_end(&caller, &run, Leaves::Continue);
+    located(&mut response, &run, true, Some("join"));
+    Ok(response)
 }
 
 /// Which runs to cancel.

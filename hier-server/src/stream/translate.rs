@@ -5,6 +5,7 @@ use std::time::SystemTime;
 use hier_core::runs::{EventRow, Run, RunStatus, event_mode};
 use serde_json::{Map, Value, json};
 
+use super::runnables::Begun;
 use super::speech::{Speeches, What, written};
 use crate::time::iso;
 use crate::wire::mode::Mode;
@@ -21,7 +22,7 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    fn new(event: impl Into<String>, data: Value) -> Self {
+    pub(super) fn new(event: impl Into<String>, data: Value) -> Self {
         Self { event: event.into(), data }
     }
 }
@@ -37,7 +38,7 @@ pub(crate) fn recorded(modes: &[Mode]) -> Vec<String> {
             Mode::Tasks => &["tasks"],
             Mode::Checkpoints => &["checkpoints"],
             Mode::Debug => &["debug", "checkpoints"],
-            Mode::Events => &["tasks", "messages", "values"],
+            Mode::Events => &["debug", "messages", "values"],
         }
     };
     let mut names: Vec<String> = modes.iter().flat_map(of).map(|name| (*name).to_owned()).collect();
@@ -57,12 +58,21 @@ pub(crate) struct Translator {
     speeches: Speeches,
     /// What was told piece by piece and is said to be complete once a state, or an update, has it: with their namespaces.
     spoken: Vec<(Vec<String>, Value)>,
+    pub(super) begun: Begun,
 }
 
 impl Translator {
     /// Translates for a client that asks for these modes.
     pub(crate) fn new(run: Run, modes: Vec<Mode>, subgraphs: bool) -> Self {
-        Self { run, modes, subgraphs, values: json!({}), speeches: Speeches::default(), spoken: Vec::new() }
+        Self {
+            run,
+            modes,
+            subgraphs,
+            values: json!({}),
+            speeches: Speeches::default(),
+            spoken: Vec::new(),
+            begun: Begun::default(),
+        }
     }
 
     /// The first event of each run.
@@ -70,7 +80,11 @@ impl Translator {
         Told::new("metadata", json!({ "run_id": run.id, "attempt": attempt }))
     }
 
-    fn has(&self, mode: Mode) -> bool {
+    pub(super) fn run(&self) -> &Run {
+        &self.run
+    }
+
+    pub(super) fn has(&self, mode: Mode) -> bool {
         self.modes.contains(&mode)
     }
 
@@ -102,11 +116,13 @@ impl Translator {
             "custom" => self.plain(Mode::Custom, namespace, data),
             "tasks" => {
                 message::outward(&mut data);
-                self.task(data, namespace)
+                self.plain(Mode::Tasks, namespace, self.task_payload(data))
             }
             "debug" => {
                 message::outward(&mut data);
-                self.debug(data, namespace)
+                let mut told = self.node(&data, namespace);
+                told.extend(self.debug(data, namespace));
+                told
             }
             "checkpoints" => {
                 message::outward(&mut data);
@@ -182,7 +198,8 @@ impl Translator {
         let Some(piece) = self.speeches.take(data) else { return Vec::new() };
         let node = data.get("node").and_then(Value::as_str).unwrap_or_default();
         let step = data.get("step").and_then(Value::as_i64).unwrap_or(0);
-        let metadata = self.spoken_metadata(node, data.get("task").and_then(Value::as_str), step, namespace);
+        let task = data.get("task").and_then(Value::as_str);
+        let metadata = self.spoken_metadata(node, task, step, namespace);
         let mut told = Vec::new();
         if self.has(Mode::Messages) {
             if piece.is_first {
@@ -206,25 +223,10 @@ impl Translator {
             }
         }
         if self.has(Mode::Events) {
-            if piece.is_first {
-                told.push(self.model_event("on_chat_model_start", &json!({}), &piece.id, node, &metadata));
-            }
-            let (event, data) = match &piece.what {
-                What::Done { message, .. } => ("on_chat_model_end", json!({ "output": message })),
-                _ => ("on_chat_model_stream", json!({ "chunk": self.speeches.chunk(&piece) })),
-            };
-            told.push(self.model_event(event, &data, &piece.id, node, &metadata));
+            let chunk = self.speeches.chunk(&piece);
+            told.extend(self.model(&piece, &chunk, (node, task), namespace, &metadata));
         }
         told
-    }
-
-    /// An event about a model as LangChain tells of its runnables.
-    fn model_event(&self, event: &str, data: &Value, message: &str, node: &str, metadata: &Value) -> Told {
-        let about = json!({
-            "event": event, "data": data, "run_id": message, "name": node, "tags": ["seq:step:1"], "metadata": metadata,
-            "parent_ids": [self.run.id],
-        });
-        Told::new("events", about)
     }
 
     /// What is said of each task and message of the run.
@@ -237,7 +239,7 @@ impl Translator {
         metadata
     }
 
-    fn spoken_metadata(&self, node: &str, task: Option<&str>, step: i64, namespace: &[String]) -> Value {
+    pub(super) fn spoken_metadata(&self, node: &str, task: Option<&str>, step: i64, namespace: &[String]) -> Value {
         let mut metadata = self.metadata();
         metadata.insert("thread_id".into(), self.run.thread.clone().into());
         let mut levels = namespace.to_vec();
@@ -261,12 +263,6 @@ impl Translator {
             data["interrupts"] = question::each(Some(asked), question::asked);
         }
         data
-    }
-
-    fn task(&self, data: Value, namespace: &[String]) -> Vec<Told> {
-        let mut told: Vec<Told> = self.node_event(&data).into_iter().collect();
-        told.extend(self.plain(Mode::Tasks, namespace, self.task_payload(data)));
-        told
     }
 
     fn debug(&self, mut data: Value, namespace: &[String]) -> Vec<Told> {
@@ -315,39 +311,6 @@ impl Translator {
             told.extend(self.plain(Mode::Debug, namespace, debug));
         }
         told
-    }
-
-    /// An event about the root as LangChain tells of its runnables.
-    fn root(&self, event: &str, data: impl FnOnce() -> Value) -> Option<Told> {
-        self.has(Mode::Events).then(|| {
-            let mut data = data();
-            message::outward(&mut data);
-            Told::new(
-                "events",
-                json!({
-                    "event": event, "data": data, "name": self.run.graph, "tags": [], "run_id": self.run.id,
-                    "metadata": self.metadata(), "parent_ids": [],
-                }),
-            )
-        })
-    }
-
-    /// The same about a node.
-    fn node_event(&self, data: &Value) -> Option<Told> {
-        if !self.has(Mode::Events) {
-            return None;
-        }
-        let (event, about) = match data.get("input") {
-            Some(input) => ("on_chain_start", json!({ "input": input })),
-            None => ("on_chain_end", json!({ "output": data.get("result") })),
-        };
-        Some(Told::new(
-            "events",
-            json!({
-                "event": event, "data": about, "name": data.get("name"), "tags": [], "run_id": data.get("id"),
-                "metadata": self.metadata(), "parent_ids": [self.run.id],
-            }),
-        ))
     }
 
     /// What a client is told at the end, with the run as it ended: a state with what is asked, or an error.

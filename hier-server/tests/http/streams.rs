@@ -223,3 +223,34 @@ async fn a_run_is_cancelled_when_its_client_goes_if_it_says_so() {
     assert_eq!(desk.get(&path).await.1[0]["status"], "success");
     desk.stop().await;
 }
+
+#[tokio::test]
+async fn events_say_in_what_a_node_runs_and_which_has_no_end() {
+    let desk = desk().await;
+    let thread = desk.thread().await;
+    let mut body = input("sub", &json!("events"));
+    body["stream_subgraphs"] = true.into();
+    let told = desk.stream(&thread, body).await;
+    let about = |name: &str| -> Vec<Value> {
+        said(&told, "events").into_iter().filter(|event| event["name"] == name).cloned().collect()
+    };
+    let (child, inside) = (about("child"), about("in1"));
+    assert_eq!(inside.len(), 3, "{inside:?}");
+    for event in &inside {
+        assert_eq!(event["parent_ids"], json!([told[0].data["run_id"], child[0]["run_id"]]), "{event}");
+        assert_eq!(event["metadata"]["langgraph_node"], "in1", "{event}");
+        let place = format!("child:{}|in1:{}", child[0]["run_id"].as_str().unwrap(), event["run_id"].as_str().unwrap());
+        assert_eq!(event["metadata"]["langgraph_checkpoint_ns"], place.as_str(), "{event}");
+    }
+    assert_eq!(inside[1]["data"], json!({ "chunk": { "n": 12.0, "log": ["in1"] } }));
+    let end = json!({ "output": { "n": 12.0, "log": ["in1"] }, "input": { "n": 2.0, "log": ["a"] } });
+    assert_eq!(inside[2]["data"], end);
+    // A node that asks, or fails, has not come to its end.
+    for (graph, node) in [("hitl", "ask"), ("boom", "bad")] {
+        let thread = desk.thread().await;
+        let told = desk.stream(&thread, input(graph, &json!("events"))).await;
+        let of: Vec<_> = said(&told, "events").into_iter().filter(|event| event["name"] == node).collect();
+        assert_eq!(of.iter().map(|event| &event["event"]).collect::<Vec<_>>(), ["on_chain_start"], "{of:?}");
+    }
+    desk.stop().await;
+}
