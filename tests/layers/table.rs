@@ -60,7 +60,7 @@ pub const TABLE: &[Order] = &[
         "schema question options answer handler link connection builder content catalogue library call",
     ),
     order("hier_server::wire", "message mode question run row state"),
-    order("hier_server::stream", "sse speech translate"),
+    order("hier_server::stream", "sse speech runnables translate"),
     order("hier_server::v3", "spoken translate filter events commands socket"),
     order(
         "hier_restate",

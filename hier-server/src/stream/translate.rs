@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use hier_core::runs::{EventRow, Run, RunStatus, event_mode};
 use serde_json::{Map, Value, json};
 
-use super::runnables::Begun;
+use super::runnables::{self, Runnables, TaskEvent};
 use super::speech::{Speeches, What, written};
 use crate::time::iso;
 use crate::wire::mode::Mode;
@@ -22,8 +22,12 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    pub(super) fn new(event: impl Into<String>, data: Value) -> Self {
+    fn new(event: impl Into<String>, data: Value) -> Self {
         Self { event: event.into(), data }
+    }
+
+    fn runnable(data: Value) -> Self {
+        Self::new("events", data)
     }
 }
 
@@ -58,7 +62,7 @@ pub(crate) struct Translator {
     speeches: Speeches,
     /// What was told piece by piece and is said to be complete once a state, or an update, has it: with their namespaces.
     spoken: Vec<(Vec<String>, Value)>,
-    pub(super) begun: Begun,
+    runnables: Runnables,
 }
 
 impl Translator {
@@ -71,7 +75,7 @@ impl Translator {
             values: json!({}),
             speeches: Speeches::default(),
             spoken: Vec::new(),
-            begun: Begun::default(),
+            runnables: Runnables::default(),
         }
     }
 
@@ -80,11 +84,7 @@ impl Translator {
         Told::new("metadata", json!({ "run_id": run.id, "attempt": attempt }))
     }
 
-    pub(super) fn run(&self) -> &Run {
-        &self.run
-    }
-
-    pub(super) fn has(&self, mode: Mode) -> bool {
+    fn has(&self, mode: Mode) -> bool {
         self.modes.contains(&mode)
     }
 
@@ -224,7 +224,8 @@ impl Translator {
         }
         if self.has(Mode::Events) {
             let chunk = self.speeches.chunk(&piece);
-            told.extend(self.model(&piece, &chunk, (node, task), namespace, &metadata));
+            let told_of = runnables::model(&self.run, &piece, &chunk, (node, task), namespace, metadata);
+            told.extend(told_of.into_iter().map(Told::runnable));
         }
         told
     }
@@ -239,7 +240,7 @@ impl Translator {
         metadata
     }
 
-    pub(super) fn spoken_metadata(&self, node: &str, task: Option<&str>, step: i64, namespace: &[String]) -> Value {
+    fn spoken_metadata(&self, node: &str, task: Option<&str>, step: i64, namespace: &[String]) -> Value {
         let mut metadata = self.metadata();
         metadata.insert("thread_id".into(), self.run.thread.clone().into());
         let mut levels = namespace.to_vec();
@@ -311,6 +312,26 @@ impl Translator {
             told.extend(self.plain(Mode::Debug, namespace, debug));
         }
         told
+    }
+
+    /// An event about the root as LangChain tells of its runnables.
+    fn root(&self, event: &str, data: impl FnOnce() -> Value) -> Option<Told> {
+        self.has(Mode::Events).then(|| {
+            let mut data = data();
+            message::outward(&mut data);
+            Told::runnable(runnables::root(&self.run, event, &data, Value::Object(self.metadata())))
+        })
+    }
+
+    /// The same about a node, of what the mode `debug` tells of a task.
+    fn node(&mut self, debug: &Value, namespace: &[String]) -> Vec<Told> {
+        if !self.has(Mode::Events) {
+            return Vec::new();
+        }
+        let task = TaskEvent::of(debug);
+        let metadata = self.spoken_metadata(task.name, Some(task.id), task.step, namespace);
+        let told = self.runnables.node(&self.run, &task, namespace, metadata);
+        told.into_iter().map(Told::runnable).collect()
     }
 
     /// What a client is told at the end, with the run as it ended: a state with what is asked, or an error.
