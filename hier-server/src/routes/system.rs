@@ -1,12 +1,14 @@
 //! The server itself: whether it lives, what it can do, what it counts.
 
+use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use hier_core::runs::{RunQuery, RunStatus};
+use hier_core::runs::{Run, RunQuery, RunStatus};
 use serde_json::{Value, json};
 
 use crate::app::App;
@@ -33,20 +35,65 @@ pub(crate) async fn info() -> Json<Value> {
     }))
 }
 
+/// The runs that have not ended, counted.
+struct Queue {
+    running: usize,
+    pending: usize,
+    /// How long those that may begin have waited, the shortest first.
+    waits: Vec<Duration>,
+    /// The longest of those that wait for nothing but a worker: no run of their thread is before them.
+    unblocked: Option<Duration>,
+}
+
+impl Queue {
+    fn of(live: &[Run], now: SystemTime) -> Self {
+        let (running, mut pending): (Vec<&Run>, Vec<&Run>) =
+            live.iter().partition(|run| run.status == RunStatus::Running);
+        pending.sort_unstable_by_key(|run| run.number);
+        let mut busy: HashSet<&str> = running.iter().map(|run| run.thread.as_str()).collect();
+        let (mut waits, mut unblocked) = (Vec::new(), None);
+        for run in &pending {
+            // A delayed run waits for its time.
+            let Ok(waited) = now.duration_since(run.starts) else { continue };
+            waits.push(waited);
+            if busy.insert(&run.thread) {
+                unblocked = unblocked.max(Some(waited));
+            }
+        }
+        waits.sort_unstable();
+        Self { running: running.len(), pending: pending.len(), waits, unblocked }
+    }
+
+    fn json(&self) -> Value {
+        let seconds = |wait: Option<&Duration>| wait.map(Duration::as_secs_f64);
+        json!({
+            "n_pending": self.pending,
+            "n_running": self.running,
+            "pending_runs_wait_time_max_secs": seconds(self.waits.last()),
+            "pending_runs_wait_time_med_secs": seconds(self.waits.get(self.waits.len() / 2)),
+            "pending_unblocked_runs_wait_time_max_secs": seconds(self.unblocked.as_ref()),
+        })
+    }
+
+    fn text(&self) -> String {
+        let waited = self.unblocked.unwrap_or_default().as_secs_f64();
+        format!(
+            "# HELP hier_runs Runs that have not ended.\n# TYPE hier_runs gauge\n\
+             hier_runs{{status=\"pending\"}} {}\nhier_runs{{status=\"running\"}} {}\n\
+             # HELP hier_runs_waiting_seconds How long a run has waited that waits for nothing but a worker, at most.\n\
+             # TYPE hier_runs_waiting_seconds gauge\nhier_runs_waiting_seconds {waited}\n",
+            self.pending, self.running
+        )
+    }
+}
+
 pub(crate) async fn metrics(State(app): State<Arc<App>>, query: Query) -> ApiResult<Response> {
     let mut live = RunQuery::default().live();
     live.limit = 10_000;
-    let live = app.runs.runs(live).await.map_err(refused)?;
-    let running = live.iter().filter(|run| run.status == RunStatus::Running).count();
-    let pending = live.len().saturating_sub(running);
+    let queue = Queue::of(&app.runs.runs(live).await.map_err(refused)?, SystemTime::now());
     if query.get("format") == Some("json") {
-        let body = json!({ "queue": { "n_pending": pending, "n_running": running }, "api": app.metrics.json() });
-        return Ok(Json(body).into_response());
+        return Ok(Json(json!({ "queue": queue.json(), "api": app.metrics.json() })).into_response());
     }
-    let queue = format!(
-        "# HELP hier_runs Runs that have not ended.\n# TYPE hier_runs gauge\n\
-         hier_runs{{status=\"pending\"}} {pending}\nhier_runs{{status=\"running\"}} {running}\n"
-    );
-    let text = queue + &app.metrics.text();
+    let text = queue.text() + &app.metrics.text();
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }

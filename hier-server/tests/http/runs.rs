@@ -229,3 +229,78 @@ async fn what_is_wrong_is_named() {
     );
     desk.stop().await;
 }
+
+#[tokio::test]
+async fn the_queue_is_counted_and_who_waits_only_for_a_worker() {
+    let desk = open(server().without_worker()).await;
+    let queue = async || desk.get("/metrics?format=json").await.1["queue"].clone();
+    let names = ["max", "med"].map(|name| format!("pending_runs_wait_time_{name}_secs"));
+    let unblocked = "pending_unblocked_runs_wait_time_max_secs";
+    let idle = queue().await;
+    assert_eq!((&idle["n_pending"], &idle["n_running"], &idle[unblocked]), (&json!(0), &json!(0), &Value::Null));
+    let thread = desk.thread().await;
+    let path = format!("/threads/{thread}/runs");
+    let run = json!({ "assistant_id": "two", "input": { "n": 1.0 } });
+    let mut delayed = run.clone();
+    delayed["after_seconds"] = 3600.into();
+    desk.post(&path, delayed).await;
+    let waits = queue().await;
+    assert_eq!((&waits["n_pending"], &waits[&names[0]]), (&json!(1), &Value::Null), "its time has not come: {waits}");
+    desk.post(&path, run.clone()).await;
+    desk.post(&path, run).await;
+    let waits = queue().await;
+    assert_eq!((&waits["n_pending"], &waits["n_running"]), (&json!(3), &json!(0)));
+    let [max, med] = names.map(|name| waits[name].as_f64().expect("seconds"));
+    assert!(
+        max >= med && waits[unblocked].as_f64() == Some(max),
+        "the first of its thread has waited longest: {waits}"
+    );
+    let (_, text) = desk.get("/metrics").await;
+    assert!(text.as_str().unwrap().contains("hier_runs_waiting_seconds "), "{text}");
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn runs_are_cancelled_by_their_ids_and_by_their_status() {
+    let desk = desk().await;
+    let mut runs = Vec::new();
+    for _ in 0..2 {
+        let thread = desk.thread().await;
+        let body = json!({ "assistant_id": "slow", "input": { "n": 60.0 } });
+        let (_, run) = desk.post(&format!("/threads/{thread}/runs"), body).await;
+        begun(&desk, &thread, &run).await;
+        runs.push((thread, run));
+    }
+    let [(thread, run), (other, last)] = runs.try_into().expect("two");
+    let named = json!({ "thread_id": thread, "run_ids": [run["run_id"]] });
+    assert_eq!(desk.post("/runs/cancel", named.clone()).await.0, 204);
+    let join = format!("/threads/{thread}/runs/{}/join", run["run_id"].as_str().unwrap());
+    assert_eq!(desk.get(&join).await, (200, json!({})));
+    assert_eq!(status_of(&desk, &thread, &run).await, "interrupted");
+    assert_eq!(status_of(&desk, &other, &last).await, "running", "the other one goes on");
+    assert_eq!(desk.post("/runs/cancel", named).await.0, 404, "it has ended");
+    assert_eq!(desk.post("/runs/cancel", json!({ "status": "pending" })).await.0, 404, "none waits");
+    assert_eq!(desk.post("/runs/cancel?action=rollback", json!({ "status": "running" })).await.0, 204);
+    let join = format!("/threads/{other}/runs/{}/join", last["run_id"].as_str().unwrap());
+    let (status, _) = desk.get(&join).await;
+    assert!(matches!(status, 200 | 404), "{status}");
+    assert_eq!(status_of(&desk, &other, &last).await, "gone");
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn who_waits_long_is_told_that_the_server_lives() {
+    let desk = desk().await;
+    let body = json!({ "assistant_id": "slow", "input": { "n": 11.0 } });
+    let (thread, other) = (desk.thread().await, desk.thread().await);
+    let text = async |thread: &str, face: &str| {
+        let response = desk.send(Method::POST, &format!("/threads/{thread}/runs/{face}"), &body).await;
+        response.text().await.expect("a body")
+    };
+    let (stream, wait) = tokio::join!(text(&thread, "stream"), text(&other, "wait"));
+    assert!(stream.contains("\n\n: heartbeat\n\n"), "{stream}");
+    assert!(wait.starts_with('\n'), "{wait:?}");
+    let end = json!({ "n": 11.0, "log": ["pre", "slept"] });
+    assert_eq!(serde_json::from_str::<Value>(&wait).ok(), Some(end), "what is sent meanwhile is no part of the answer");
+    desk.stop().await;
+}
