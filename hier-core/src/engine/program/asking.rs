@@ -11,8 +11,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::Run;
 use super::run::Inbox;
-use super::{Run, StepKey};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::question::{Asker, Question, QuestionKind};
 
@@ -144,7 +144,7 @@ impl<C> Run<C> {
     /// Without a checkpointer it is waited in place. A saver without timers refuses a long wait.
     pub async fn sleep_until(&self, time: SystemTime) -> Result<(), NodeError> {
         let Some(home) = self.step_home()? else { return self.wait_until(time).await };
-        let key = StepKey::own(&home, "", "sleep");
+        let key = home.own_key("", "sleep");
         let due = if let Some(found) = home.take(&key) {
             self.again::<u64>(&home, &found).await?
         } else {
@@ -194,7 +194,7 @@ impl<C> Run<C> {
                 self.graph()
             )));
         };
-        let key = StepKey::own(&home, name, "signal");
+        let key = home.own_key(name, "signal");
         if let Some(found) = home.take(&key) {
             return self.again(&home, &found).await;
         }

@@ -18,6 +18,7 @@ mod plan;
 mod routing;
 mod run;
 mod sends;
+mod step_log;
 mod steps;
 mod task;
 
@@ -49,4 +50,5 @@ pub(crate) use node::{Body, body};
 pub(crate) use plan::{Allowed, Exit, Join, PULLED, Plan, TaskKey};
 pub(crate) use run::{Anyone, Inbox, Personal, Shared, random_node};
 pub(crate) use sends::{Outbox, SendArg, Sends};
-pub(crate) use steps::{STEP, StepHome, StepKey, StepLog, StepLogs, hash};
+pub(crate) use step_log::{STEP, StepKey, StepLog, StepLogs, hash};
+pub(crate) use steps::StepHome;
