@@ -1,101 +1,17 @@
-//! The operations, and the model that says what must come of them.
+//! Does what is to be done with a thread, and compares it with the model.
 
-use std::collections::BTreeMap;
-use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Poll;
 use std::time::Duration;
 
 use hier_core::branch_off;
 use hier_core::checkpoint::{Claim, Prune, Strategy as Keeping, WhenRunning};
 use hier_core::prelude::*;
-use proptest::prelude::*;
 use uuid::Uuid;
 
+use crate::model::{Before, Turn, UNCHANGED};
+use crate::operation::{Lives, Operation, alive};
 use crate::program_of::{First, Program, Saver, Second, View};
 use crate::world::{Item, Kind, Watched, World};
-
-/// What is done with the thread. What makes no sense at the moment is left out.
-#[derive(Clone, Debug)]
-pub(crate) enum Operation {
-    /// A new turn with these items; goes on with the one that is open.
-    Run(Vec<Kind>, Lives),
-    /// Answers one of the open questions by its id.
-    Answer(usize, Lives),
-    /// Answers without an id: taken if one question is open, refused otherwise.
-    AnswerPlainly(Lives),
-    /// Answers again what was answered last.
-    AnswerTwice,
-    /// So many checkpoints of each namespace stay.
-    Prune(usize),
-    /// Goes on with a copy of the thread.
-    Fork,
-    /// Goes on with a copy of the latest checkpoint: its step begins anew.
-    BranchOff,
-    /// Writes to a finished thread from outside.
-    Update,
-    /// From now on with the second version of the state.
-    Migrate,
-    /// Runs a turn again, from its input: so many turns back.
-    Replay(usize),
-    /// Goes back to a copy of the input of a turn.
-    GoBack(usize),
-    /// Changes the subgraph that asks: its question is withdrawn.
-    ChangeAsker,
-    /// Changes what the subgraph keeps that keeps its state.
-    Visit,
-}
-
-impl Operation {
-    /// Whether it changes what is stored of the past, or how that is read.
-    fn touches_the_past(&self) -> bool {
-        matches!(self, Self::Prune(_) | Self::Fork | Self::BranchOff | Self::Migrate | Self::Visit | Self::ChangeAsker)
-    }
-}
-
-/// After how many polls the run is dropped.
-pub(crate) type Lives = Option<u8>;
-
-pub(crate) fn operation() -> impl Strategy<Value = Operation> {
-    let kind = prop_oneof![Just(Kind::Plain), Just(Kind::Asks), Just(Kind::AsksTwice), Just(Kind::Fails)];
-    let lives = || prop_oneof![2 => Just(None), 1 => (0..40_u8).prop_map(Some)];
-    prop_oneof![
-        6 => (proptest::collection::vec(kind, 1..5), lives()).prop_map(|(items, lives)| Operation::Run(items, lives)),
-        6 => (0..4_usize, lives()).prop_map(|(which, lives)| Operation::Answer(which, lives)),
-        3 => lives().prop_map(Operation::AnswerPlainly),
-        2 => Just(Operation::AnswerTwice),
-        1 => (1..6_usize).prop_map(Operation::Prune),
-        1 => Just(Operation::Fork),
-        1 => Just(Operation::Update),
-        1 => Just(Operation::Migrate),
-        1 => Just(Operation::BranchOff),
-        1 => (0..3_usize).prop_map(Operation::Replay),
-        1 => (0..3_usize).prop_map(Operation::GoBack),
-        1 => Just(Operation::ChangeAsker),
-        1 => Just(Operation::Visit),
-    ]
-}
-
-/// A turn as the model sees it.
-#[derive(Clone, Debug, Default)]
-struct Turn {
-    number: u32,
-    items: Vec<Kind>,
-    /// The answers by the text of their questions.
-    answers: BTreeMap<String, String>,
-    /// What the subgraph that asks had said before it asked.
-    said: String,
-    /// The state before it.
-    before: Before,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Before {
-    log: Vec<String>,
-    notes: Vec<String>,
-    /// How often the subgraph that keeps its state was visited.
-    visits: u32,
-}
 
 /// A thread, and what the model says of it.
 pub(crate) struct Machine {
@@ -120,9 +36,6 @@ pub(crate) struct Machine {
 
 /// What did not hold.
 type Law = Result<(), String>;
-
-/// What the subgraph says that asks, unless somebody has changed it.
-const UNCHANGED: &str = "0 visits";
 
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
@@ -285,9 +198,7 @@ impl Machine {
         check(begun || lives.is_some(), || "a run that was not killed has not begun".to_owned())?;
         if begun {
             self.turns = number;
-            let turn =
-                Turn { number, items: items.to_vec(), answers: BTreeMap::new(), said: UNCHANGED.to_owned(), before };
-            self.past.extend(self.turn.replace(turn));
+            self.past.extend(self.turn.replace(Turn::new(number, items.to_vec(), before)));
             self.visits = 0;
             self.finished = false;
             self.answered = None;
@@ -342,7 +253,7 @@ impl Machine {
         self.world.went_back();
         self.notes.clone_from(&turn.before.notes);
         self.past = line[..place].to_vec();
-        self.turn = Some(Turn { answers: BTreeMap::new(), said: UNCHANGED.to_owned(), ..turn });
+        self.turn = Some(Turn::new(turn.number, turn.items, turn.before));
         (self.finished, self.answered, self.visits) = (false, None, 0);
         Ok(Some(input))
     }
@@ -417,33 +328,18 @@ impl Machine {
         check(view.log == log, || differs("the log", &view.log, &log))?;
         check(view.notes == self.notes, || differs("the notes", &view.notes, &self.notes))?;
         let Some(turn) = &self.turn else { return Ok(()) };
-        let name = format!("{}.afresh", turn.number);
-        let said = format!("{}, {name}={}", turn.said, answer(turn, &name));
+        let said = turn.said();
         check(view.said == said, || differs("what the subgraph said", &view.said, &said))?;
-        let calls = turn.before.visits + 1;
+        let calls = turn.visits();
         check(view.calls == calls, || differs("the calls", &view.calls, &calls))
     }
 
-    /// How often the subgraph that keeps its state was visited, once the turn is over.
-    fn expected_visits(&self) -> u32 {
-        self.turn.as_ref().map_or(0, |turn| turn.before.visits + 1) + self.visits
+    fn expected_log(&self) -> Vec<String> {
+        self.turn.as_ref().map_or_else(Vec::new, Turn::log)
     }
 
-    fn expected_log(&self) -> Vec<String> {
-        let Some(turn) = &self.turn else { return Vec::new() };
-        let works = turn.items.iter().enumerate().map(|(place, kind)| {
-            let name = format!("{}.{place}", turn.number);
-            match kind {
-                Kind::Plain | Kind::Fails => name,
-                Kind::Asks => format!("{name}={}", answer(turn, &name)),
-                Kind::AsksTwice => {
-                    let [first, second] = ["a", "b"].map(|part| answer(turn, &format!("{name}{part}")));
-                    format!("{name}={first},{second}")
-                }
-            }
-        });
-        let after = ["left", "right", "joined"].map(|name| format!("{} {name}", turn.number));
-        turn.before.log.iter().cloned().chain(works).chain(after).collect()
+    fn expected_visits(&self) -> u32 {
+        self.turn.as_ref().map_or(0, Turn::visits) + self.visits
     }
 
     /// Whatever was done, the thread can be brought to its end.
@@ -459,22 +355,4 @@ impl Machine {
         }
         Err(format!("it does not end: {:?}", self.view().await?))
     }
-}
-
-fn answer<'a>(turn: &'a Turn, question: &str) -> &'a str {
-    turn.answers.get(question).map_or("nothing", String::as_str)
-}
-
-/// How a run ended; none if it was dropped after so many polls.
-async fn alive<T>(run: impl Future<Output = T>, lives: Lives) -> Option<T> {
-    let mut run = pin!(run);
-    let Some(polls) = lives else { return Some(run.await) };
-    for _ in 0..polls {
-        let polled = std::future::poll_fn(|context| Poll::Ready(run.as_mut().poll(context))).await;
-        if let Poll::Ready(ended) = polled {
-            return Some(ended);
-        }
-        tokio::task::yield_now().await;
-    }
-    None
 }

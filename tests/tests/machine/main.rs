@@ -14,6 +14,8 @@
 #![allow(clippy::duplicate_mod)]
 
 mod machine;
+mod model;
+mod operation;
 mod program_of;
 mod v1;
 mod v2;
@@ -24,7 +26,8 @@ use std::sync::Arc;
 use hier_checkpoint::{Postgres, Sqlite};
 use hier_core::checkpoint::MemorySaver;
 use hier_core::prelude::*;
-use machine::{Machine, Operation, operation};
+use machine::Machine;
+use operation::{Operation, operation};
 use program_of::Saver;
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Cases, RngAlgorithm, TestRng, TestRunner};

@@ -1,0 +1,69 @@
+//! What must come of what was done.
+
+use std::collections::BTreeMap;
+
+use crate::world::Kind;
+
+/// What the subgraph says that asks, unless somebody has changed it.
+pub(crate) const UNCHANGED: &str = "0 visits";
+
+/// A turn as the model sees it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Turn {
+    pub(crate) number: u32,
+    pub(crate) items: Vec<Kind>,
+    /// The answers by the text of their questions.
+    pub(crate) answers: BTreeMap<String, String>,
+    /// What the subgraph that asks had said before it asked.
+    pub(crate) said: String,
+    /// The state before it.
+    pub(crate) before: Before,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Before {
+    pub(crate) log: Vec<String>,
+    pub(crate) notes: Vec<String>,
+    /// How often the subgraph that keeps its state was visited.
+    pub(crate) visits: u32,
+}
+
+impl Turn {
+    /// A turn that begins.
+    pub(crate) fn new(number: u32, items: Vec<Kind>, before: Before) -> Self {
+        Self { number, items, answers: BTreeMap::new(), said: UNCHANGED.to_owned(), before }
+    }
+
+    /// The answer to the question with this text.
+    fn answer(&self, question: &str) -> &str {
+        self.answers.get(question).map_or("nothing", String::as_str)
+    }
+
+    /// The log, once it is over.
+    pub(crate) fn log(&self) -> Vec<String> {
+        let works = self.items.iter().enumerate().map(|(place, kind)| {
+            let name = format!("{}.{place}", self.number);
+            match kind {
+                Kind::Plain | Kind::Fails => name,
+                Kind::Asks => format!("{name}={}", self.answer(&name)),
+                Kind::AsksTwice => {
+                    let [first, second] = ["a", "b"].map(|part| self.answer(&format!("{name}{part}")));
+                    format!("{name}={first},{second}")
+                }
+            }
+        });
+        let after = ["left", "right", "joined"].map(|name| format!("{} {name}", self.number));
+        self.before.log.iter().cloned().chain(works).chain(after).collect()
+    }
+
+    /// What the subgraph that asks has said, once it is over.
+    pub(crate) fn said(&self) -> String {
+        let name = format!("{}.afresh", self.number);
+        format!("{}, {name}={}", self.said, self.answer(&name))
+    }
+
+    /// How often the subgraph that keeps its state was visited, once it is over.
+    pub(crate) fn visits(&self) -> u32 {
+        self.before.visits + 1
+    }
+}
