@@ -1,0 +1,11 @@
+//! Every word of the macros' languages, once.
+
+mod graph;
+mod layers;
+mod state;
+mod tool;
+
+pub(crate) use graph::*;
+pub(crate) use layers::*;
+pub(crate) use state::*;
+pub(crate) use tool::*;
