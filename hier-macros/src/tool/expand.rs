@@ -6,10 +6,10 @@ use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
 use syn::{Expr, Ident, Lifetime, Lit, ReturnType, Type, UnOp};
 
+use super::context::Context;
 use super::model::{Argument, Need, Role, Tool};
 use super::parse;
 use crate::diag::local;
-use crate::symbol;
 
 /// The code. What is not sound has the type and its traits, and never does anything.
 pub(super) fn expand(tool: &Tool, hier: &TokenStream, sound: bool) -> TokenStream {
@@ -129,71 +129,6 @@ fn implementation(tool: &Tool) -> TokenStream {
             description: ::std::borrow::ToOwned::to_owned(#description),
             parameters: #schema,
         });
-    }
-}
-
-/// Under which contexts a tool can be used.
-enum Context<'a> {
-    /// Under each: it takes no run.
-    Any,
-    /// Under each of which its own is a part: every context has none, those of agents have a `BaseContext`.
-    Part(&'a Type),
-    /// Under each that the function's own parameter allows.
-    Parameter(&'a Ident),
-    /// Under its own.
-    Own(&'a Type),
-}
-
-impl<'a> Context<'a> {
-    fn of(tool: &'a Tool) -> Self {
-        let Some(ty) = tool.context() else { return Self::Any };
-        let is_part = match ty {
-            Type::Tuple(tuple) => tuple.elems.is_empty(),
-            Type::Path(path) => path.path.segments.last().is_some_and(|last| last.ident == symbol::BASE_CONTEXT),
-            _ => false,
-        };
-        match tool.function.sig.generics.type_params().next() {
-            Some(parameter) => Self::Parameter(&parameter.ident),
-            None if is_part => Self::Part(ty),
-            None => Self::Own(ty),
-        }
-    }
-
-    /// The context of the tasks for which it is a tool.
-    fn ty(&self) -> TokenStream {
-        match self {
-            Self::Any | Self::Part(_) => quote!(__Context),
-            Self::Parameter(ident) => ident.to_token_stream(),
-            Self::Own(ty) => ty.to_token_stream(),
-        }
-    }
-
-    /// The parameter of the implementation.
-    fn parameter(&self, tool: &Tool) -> Option<TokenStream> {
-        let every = quote!(::core::marker::Send + ::core::marker::Sync + 'static);
-        match self {
-            Self::Any | Self::Part(Type::Tuple(_)) => Some(quote!(, __Context: #every)),
-            Self::Part(ty) => Some(quote_spanned!(ty.span()=> , __Context: ::core::convert::AsRef<#ty> + #every)),
-            Self::Parameter(ident) => {
-                let parameter = tool.function.sig.generics.type_params().next();
-                let bounds = parameter.into_iter().flat_map(|parameter| &parameter.bounds);
-                Some(quote!(, #ident: #(#bounds +)* #every))
-            }
-            Self::Own(_) => None,
-        }
-    }
-
-    /// The run with the part of the context that the function takes, if it takes a part.
-    fn run(&self) -> Option<TokenStream> {
-        match self {
-            Self::Part(Type::Tuple(_)) => Some(quote!(let __run = __hier::narrowed(__task.run(), |_| ());)),
-            Self::Part(ty) => Some(quote! {
-                let __run = __hier::narrowed(__task.run(), |__context| {
-                    ::core::clone::Clone::clone(::core::convert::AsRef::<#ty>::as_ref(__context))
-                });
-            }),
-            _ => None,
-        }
     }
 }
 

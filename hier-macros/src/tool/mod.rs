@@ -4,6 +4,7 @@
 //! generated even where something is wrong, so that the type is there and no errors follow elsewhere.
 
 mod check;
+mod context;
 mod expand;
 mod model;
 mod parse;
