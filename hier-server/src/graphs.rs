@@ -7,6 +7,8 @@ use hier_core::runs::Request;
 use hier_core::spec::GraphSpec;
 use serde_json::{Map, Value, json};
 
+use crate::wire::message;
+
 /// A graph that is served.
 #[derive(Clone)]
 pub(crate) struct Served {
@@ -27,10 +29,15 @@ impl Served {
     /// The JSON Schemas of the graph's types.
     pub(crate) fn schemas(&self) -> Value {
         let schemas = self.graph.schemas();
+        let outward = |schema: &Option<Value>| {
+            let mut schema = schema.clone();
+            schema.iter_mut().for_each(message::schema_outward);
+            schema
+        };
         json!({
-            "input_schema": schemas.input,
-            "output_schema": schemas.output,
-            "state_schema": schemas.state,
+            "input_schema": outward(&schemas.input),
+            "output_schema": outward(&schemas.output),
+            "state_schema": outward(&schemas.state),
             "config_schema": schemas.config,
             "context_schema": schemas.context,
         })

@@ -6,6 +6,7 @@ mod form;
 mod index;
 mod list;
 mod reasoning;
+mod schema;
 mod trim;
 mod usage;
 

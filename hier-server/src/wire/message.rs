@@ -4,6 +4,8 @@
 //! is searched for objects that are messages of hier, wherever they stand; what comes in for objects that are messages of
 //! LangChain. Everything else passes unchanged.
 
+use hier_core::agent::Message;
+use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 /// The names of the speakers, hier's and LangChain's.
@@ -25,6 +27,32 @@ pub(crate) fn inward(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(inward),
         Value::Object(object) => object_inward(object),
         _ => {}
+    }
+}
+
+/// The JSON Schema of something with messages of hier in it, as one of what goes over the wire.
+pub(crate) fn schema_outward(schema: &mut Value) {
+    let ours = Message::json_schema(&mut SchemaGenerator::default()).to_value();
+    let defined = schema.get_mut("$defs").and_then(Value::as_object_mut);
+    for definition in defined.into_iter().flat_map(Map::values_mut).filter(|definition| **definition == ours) {
+        let mut properties = definition["properties"].take();
+        let kinds: Vec<&str> = SPEAKERS.iter().map(|(_, theirs)| *theirs).collect();
+        if let Some(properties) = properties.as_object_mut() {
+            properties.remove("role");
+            properties.insert("type".into(), json!({ "enum": kinds }));
+            if let Some(calls) = properties.remove("calls") {
+                properties.insert("tool_calls".into(), calls);
+            }
+            properties.insert(
+                "content".into(),
+                json!({ "anyOf": [
+                { "type": "string" }, { "type": "array", "items": { "type": "object" } },
+            ] }),
+            );
+        }
+        definition["properties"] = properties;
+        // What comes in may have a `role` instead.
+        definition["required"] = json!(["content"]);
     }
 }
 

@@ -93,7 +93,13 @@ async fn schemas_come_from_the_types_of_the_channels() {
     }
     let chat = uuid::Uuid::new_v5(&uuid::Uuid::from_u128(0x6ba7_b821_9dad_11d1_80b4_00c0_4fd4_30c8), b"chat");
     let (_, schemas) = desk.get(&format!("/assistants/{chat}/schemas")).await;
-    // Those of a state that is flattened, too; of a type without a schema only that the channel is there.
-    assert!(schemas["state_schema"]["properties"]["messages"].is_object(), "{schemas}");
+    // Those of a state that is flattened, too.
+    for name in ["state_schema", "input_schema"] {
+        let messages = &schemas[name]["properties"]["messages"];
+        assert_eq!(messages, &json!({ "type": "array", "items": { "$ref": "#/$defs/Message" } }), "{name}");
+        let message = &schemas[name]["$defs"]["Message"]["properties"];
+        assert_eq!(message["type"], json!({ "enum": ["system", "human", "ai", "tool", "remove"] }), "as they are told");
+        assert!(message["tool_calls"].is_object() && message.get("role").is_none(), "{message}");
+    }
     desk.stop().await;
 }

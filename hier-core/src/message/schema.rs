@@ -1,0 +1,61 @@
+//! The JSON Schemas of messages and conversations.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+use super::{Message, Messages};
+
+impl JsonSchema for Message {
+    fn schema_name() -> Cow<'static, str> {
+        "Message".into()
+    }
+
+    /// What a program, or a model, may write: what providers need back (`reasoning`, `usage`) is left out.
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "One message of a conversation.",
+            "type": "object",
+            "required": ["role"],
+            "properties": {
+                "role": { "enum": ["system", "user", "assistant", "tool", "remove"] },
+                "content": {
+                    "description": "A text, or parts: texts, images, files.",
+                    "anyOf": [
+                        { "type": "string" },
+                        { "type": "array", "items": { "type": "object", "required": ["type"], "properties": {
+                            "type": { "enum": ["text", "image", "file"] },
+                        } } },
+                    ],
+                },
+                "id": { "description": "One that is known replaces the message with it.", "type": "string" },
+                "calls": {
+                    "description": "The tools that an assistant calls.",
+                    "type": "array",
+                    "items": { "type": "object", "required": ["name", "args", "id"], "properties": {
+                        "name": { "type": "string" },
+                        "args": { "type": "object" },
+                        "id": { "type": "string" },
+                    } },
+                },
+                "tool_call_id": { "description": "Which call the result of a tool is of.", "type": "string" },
+                "name": { "description": "The tool whose result it is.", "type": "string" },
+                "status": { "enum": ["success", "error"] },
+            },
+        })
+    }
+}
+
+impl JsonSchema for Messages {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Messages".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "array", "items": generator.subschema_for::<Message>() })
+    }
+}
