@@ -1,6 +1,6 @@
 //! The reducer `messages`: the rules of the reference's `add_messages` (its case D67).
 
-use hier_core::agent::{Body, Content, Part, Reasoning, TodoList, Usage};
+use hier_core::agent::{Body, Content, Part, Reasoning, TodoList, Usage, schema_of};
 use hier_core::checkpoint::codec;
 use hier_core::prelude::*;
 use proptest::bool::weighted;
@@ -318,4 +318,26 @@ proptest! {
             prop_assert!(known.iter().all(|(item, done)| list.get(item) == Some(*done)));
         }
     }
+}
+
+#[test]
+fn what_a_message_is_written_as_its_schema_knows() {
+    let schema = schema_of::<Message>();
+    let properties = &schema["properties"];
+    let call = ToolCall::new("order", json!({ "number": 17 }));
+    let image = Content::Parts(vec![Part::text("what is this?"), Part::image("https://example.com/a.png")]);
+    for message in [
+        Message::system("be brief"),
+        Message::user(image),
+        Message::tool(&call, "order 17"),
+        Message::calls("I look it up.", [call]),
+        Message::remove("m1"),
+    ] {
+        let written = serde_json::to_value(message).expect("JSON");
+        assert!(properties["role"]["enum"].as_array().expect("roles").contains(&written["role"]), "{written}");
+        for name in written.as_object().expect("an object").keys() {
+            assert!(properties[name].is_object(), "{name}: {schema}");
+        }
+    }
+    assert_eq!(schema_of::<Messages>()["type"], "array");
 }
