@@ -44,15 +44,6 @@ impl Fault {
             Self::Long => SaverError::Invalid(format!("{place} has more of this than is read at once")),
         }
     }
-
-    /// Whether the same can be read another way: it is long, or another process is in the way at this moment.
-    pub(super) fn is_passing(&self) -> bool {
-        match self {
-            Self::Long => true,
-            Self::Sql(error) => error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy),
-            Self::Saver(_) => false,
-        }
-    }
 }
 
 fn tell(error: rusqlite::Error, place: &str) -> SaverError {

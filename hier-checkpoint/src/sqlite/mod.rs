@@ -157,8 +157,10 @@ impl Sqlite {
             space.map_or(Ok(None), |space| space.within(SHORT_BYTES).saved(id))
         })?;
         match found {
-            Err(fault) if fault.is_passing() => None,
-            found => Some(found.map_err(|fault| fault.tell(&self.0.place))),
+            Ok(found) => Some(Ok(found)),
+            Err(Fault::Saver(error)) => Some(Err(error)),
+            // It is long, or the connection cannot be read now: a connection that only reads tells what it is.
+            Err(Fault::Long | Fault::Sql(_)) => None,
         }
     }
 

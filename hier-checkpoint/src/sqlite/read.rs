@@ -22,7 +22,7 @@ pub(super) struct Budget(Cell<i64>);
 impl Budget {
     const NONE: i64 = i64::MAX;
 
-    /// For a column whose value is null where more than [`left`](Self::left) is stored.
+    /// Reads a column whose value the statement replaces by null if it has more bytes than are [`left`](Self::left).
     fn get(&self, row: &rusqlite::Row<'_>, column: usize) -> Result<Option<Vec<u8>>, rusqlite::Error> {
         if self.left() == Self::NONE { row.get(column).map(Some) } else { row.get(column) }
     }
@@ -31,7 +31,7 @@ impl Budget {
         self.0.get()
     }
 
-    /// A value that was read; [`Fault::Long`] if it was too long to be.
+    /// Charges a value that was read; [`Fault::Long`] if it was too long to be read.
     fn take(&self, value: Option<Vec<u8>>) -> Result<Vec<u8>, Fault> {
         let value = value.ok_or(Fault::Long)?;
         if self.left() != Self::NONE {
@@ -72,8 +72,7 @@ impl<'a> Space<'a> {
         Self { connection, vault, thread, namespace, key, budget: Budget(Cell::new(Budget::NONE)) }
     }
 
-    /// From here on a checkpoint is read only if it and all that belongs to it has no more than about so many bytes, as they are stored;
-    /// [`Fault::Long`] otherwise.
+    /// Limits how many bytes of a checkpoint and its values are read, as they are stored; [`Fault::Long`] where there are more.
     pub(super) fn within(self, bytes: usize) -> Self {
         self.budget.0.set(i64::try_from(bytes).unwrap_or(Budget::NONE));
         self

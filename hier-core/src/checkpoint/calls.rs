@@ -1,8 +1,9 @@
 //! The calls of savers as a list, for those who pass them on.
 
-/// Calls a macro with what it is given and, behind it, the `async` methods of [`Checkpointer`](crate::checkpoint::Checkpointer) as
-/// `async fn name(argument: Type) -> Output;`: in braces those that stand for themselves, in braces those that a saver may do by
-/// another of its calls. Whoever passes calls on has `deny(clippy::missing_trait_methods)`: a method that is missing here is an error there.
+/// Calls a macro with its own input, followed by the `async` methods of [`Checkpointer`](crate::checkpoint::Checkpointer) as
+/// `async fn name(argument: Type) -> Output;` in two groups of braces: first the methods that stand for themselves, then those whose
+/// default body calls one of the first. An `impl` that passes calls on has `deny(clippy::missing_trait_methods)`, so that a method which is missing
+/// here is an error there.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __hier_saver_calls {

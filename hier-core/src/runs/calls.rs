@@ -1,7 +1,7 @@
 //! The calls of stores of runs as a list, for those who pass them on.
 
-/// As [`saver_calls`](crate::checkpoint::saver_calls) of a saver: the `async` methods of [`RunStore`](crate::runs::RunStore), all of which stand for
-/// themselves.
+/// Lists the `async` methods of [`RunStore`](crate::runs::RunStore) as [`saver_calls`](crate::checkpoint::saver_calls) lists those of a saver;
+/// none has a default body.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __hier_run_calls {
