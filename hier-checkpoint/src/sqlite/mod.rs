@@ -71,6 +71,8 @@ struct Inner {
     bell: Bell,
     /// Rows of runs that are passed over.
     unreadable: Arc<Unreadable>,
+    /// When runs of lost workers are looked for.
+    recovery: runs::Recovery,
 }
 
 struct Readers {
@@ -108,8 +110,9 @@ impl Sqlite {
                 .await?;
         vault.set_database(writer.submit(Work::Short, schema::identity).await?);
         let readers = path.map(|path| Readers { path, busy_timeout, idle: Mutex::default() });
-        let (released, bell, unreadable) = (Notify::new(), Bell::default(), Arc::default());
-        Ok(Self(Arc::new(Inner { place, vault, writer, readers, released, bell, unreadable })))
+        let (released, bell, unreadable, recovery) =
+            (Notify::new(), Bell::default(), Arc::default(), runs::Recovery::default());
+        Ok(Self(Arc::new(Inner { place, vault, writer, readers, released, bell, unreadable, recovery })))
     }
 
     /// Waits until all that was committed is done and, if this is the last clone, until the file is closed.
@@ -238,7 +241,7 @@ impl Sqlite {
             done += unread.pass(self.0.writer.submit(Work::Alone, work).await)?;
         }
         let (vault, unreadable) = (self.0.vault.clone(), self.0.unreadable.clone());
-        let work = move |connection: &Connection| runs::tables::reencrypt(connection, &vault, &unreadable);
+        let work = move |connection: &Connection| runs::reencrypt::reencrypt(connection, &vault, &unreadable);
         let rows = self.0.writer.submit(Work::Alone, work).await?;
         rows.report(unread).map(|()| done)
     }
@@ -290,6 +293,7 @@ impl Checkpointer for Sqlite {
         let releasing = self.0.writer.submit(Work::Short, move |connection| lease::release(connection, &lease));
         let released = releasing.await;
         self.0.released.notify_waiters();
+        self.0.recovery.is_soon();
         self.0.bell.ring_runs();
         released
     }

@@ -127,6 +127,10 @@ impl Writer {
         let connection = self.shared.try_connection()?;
         let reading = Reading { shared: &self.shared, connection: Some(connection) };
         let connection = reading.connection.as_ref().and_then(|connection| connection.as_ref())?;
+        if !connection.is_autocommit() {
+            // Somebody panicked in the middle of a transaction, which the next one undoes.
+            return None;
+        }
         // Cannot fail in practice: it only stores the timeout.
         let _ = connection.busy_timeout(Duration::ZERO);
         Some(read(connection))

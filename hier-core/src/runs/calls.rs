@@ -1,7 +1,6 @@
 //! The calls of stores of runs as a list, for those who pass them on.
 
-/// Lists the `async` methods of [`RunStore`](crate::runs::RunStore) as [`saver_calls`](crate::checkpoint::saver_calls) lists those of a saver;
-/// none has a default body.
+/// Lists the `async` methods of [`RunStore`](crate::runs::RunStore) as [`saver_calls`](crate::checkpoint::saver_calls) lists those of a saver.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __hier_run_calls {
@@ -33,7 +32,9 @@ macro_rules! __hier_run_calls {
                 async fn put_document(document: $crate::runs::Document, replaces: Option<u64>) -> bool;
                 async fn remove_document(kind: &str, id: &str) -> bool;
             }
-            {}
+            {
+                async fn claim_runs(claim: $crate::runs::RunClaim, most: usize) -> Vec<$crate::runs::Claimed>;
+            }
         }
     };
 }

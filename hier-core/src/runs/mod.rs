@@ -105,6 +105,22 @@ pub trait RunStore: Checkpointer {
     /// that nobody holds. None if there is none. It counts as an attempt.
     async fn claim_run(&self, claim: RunClaim) -> Result<Option<Claimed>, RunsError>;
 
+    /// Claims up to so many runs, each as [`claim_run`](Self::claim_run) does: those that have waited longest, of as many threads. Fewer if
+    /// there are no more. A store that can claim several for less than one each does.
+    async fn claim_runs(&self, claim: RunClaim, most: usize) -> Result<Vec<Claimed>, RunsError> {
+        let mut claimed = Vec::new();
+        while claimed.len() < most {
+            match self.claim_run(claim.clone()).await {
+                Ok(Some(run)) => claimed.push(run),
+                Ok(None) => break,
+                // Those that are claimed are to be done all the same.
+                Err(_) if !claimed.is_empty() => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(claimed)
+    }
+
     /// Stores all of this or nothing, and returns the number of the thread's last event.
     ///
     /// With [`Settlement::end`], the run ends and the lease is released in the same transaction.

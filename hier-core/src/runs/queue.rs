@@ -22,6 +22,9 @@ pub struct Queue {
     thread: ThreadRow,
     /// By their numbers.
     live: Vec<Run>,
+    /// Which of those have changed.
+    touched: Vec<Uuid>,
+    /// The rest of what has changed.
     change: Change,
 }
 
@@ -50,7 +53,7 @@ impl Queue {
     /// A thread, and its runs that have not ended.
     pub fn new(thread: ThreadRow, mut live: Vec<Run>) -> Self {
         live.sort_by_key(|run| run.number);
-        Self { thread, live, change: Change::default() }
+        Self { thread, live, touched: Vec::new(), change: Change::default() }
     }
 
     /// The thread as it is now.
@@ -70,6 +73,8 @@ impl Queue {
         self.thread.last_event += self.change.events.len() as u64;
         self.thread.event_bytes += self.change.events.iter().map(NewEvent::bytes).sum::<u64>();
         self.change.is_crowded = self.thread.event_bytes > LOG_BYTES;
+        self.live.retain(|run| self.touched.contains(&run.id));
+        self.change.put.append(&mut self.live);
         (self.thread, self.change)
     }
 
@@ -122,7 +127,7 @@ impl Queue {
         }
         self.thread.updated = now;
         self.live.push(run.clone());
-        self.put(run.clone());
+        self.touch(run.id);
         Ok(run)
     }
 
@@ -136,8 +141,7 @@ impl Queue {
                 run.cancel = Some(if run.cancel == Some(Cancel::Rollback) { Cancel::Rollback } else { action });
                 run.updated = now;
                 cancelled.push(run.clone());
-                let run = run.clone();
-                self.put(run);
+                self.touch(*id);
                 continue;
             }
             let mut end = RunEnd::new(*id, RunStatus::Interrupted);
@@ -166,7 +170,7 @@ impl Queue {
         let run = run.clone();
         let data = json!({ "attempt": run.attempts, "graph": run.graph });
         self.change.events.push(NewEvent::new(run.id, event_mode::START, data));
-        self.put(run.clone());
+        self.touch(id);
         Some(run)
     }
 
@@ -178,8 +182,7 @@ impl Queue {
         run.status = RunStatus::Pending;
         run.attempts = run.attempts.saturating_sub(1);
         run.updated = now;
-        let run = run.clone();
-        self.put(run);
+        self.touch(id);
     }
 
     /// What whoever holds the lease has to tell, apart from records.
@@ -194,8 +197,8 @@ impl Queue {
             && let Some(run) = self.live.iter_mut().find(|run| run.status == RunStatus::Running && !run.entered)
         {
             run.entered = true;
-            let run = run.clone();
-            self.put(run);
+            let id = run.id;
+            self.touch(id);
         }
         if let Some(end) = settlement.end.take() {
             let place = self.live.iter().position(|run| run.id == end.run);
@@ -225,21 +228,22 @@ impl Queue {
         let data = json!({ "status": run.status, "error": run.error, "rollback": end.rollback });
         self.change.events.push(NewEvent::new(run.id, event_mode::END, data));
         if end.rollback {
-            self.change.put.retain(|put| put.id != run.id);
             self.change.removed.push(run.id);
             if run.attempts > 0 {
                 self.change.undone.push(run.id.to_string());
             }
         } else {
             self.change.documents.extend(webhooks::told_of(&run, now));
-            self.put(run.clone());
+            self.change.put.push(run.clone());
         }
         Some(run)
     }
 
-    fn put(&mut self, run: Run) {
-        self.change.put.retain(|put| put.id != run.id);
-        self.change.put.push(run);
+    /// A run that has not ended has changed.
+    fn touch(&mut self, run: Uuid) {
+        if !self.touched.contains(&run) {
+            self.touched.push(run);
+        }
     }
 
     fn ready(&self) -> Option<(SystemTime, String)> {

@@ -58,6 +58,8 @@ use crate::panics;
 use crate::runs::{Claimed, Run, RunClaim, RunStore};
 use crate::store::Store;
 
+/// How many runs a worker claims at once. No more, so that other workers have their part.
+const AT_ONCE: usize = 8;
 /// How long a worker waits after the store has failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -176,18 +178,23 @@ impl Worker {
             if stop.is_cancelled() {
                 break;
             }
-            match shared.claim().await {
-                Ok(Some(claimed)) => {
-                    let (shared, stop, lost) = (shared.clone(), stop.clone(), lost.clone());
-                    runs.spawn(async move {
-                        let _place = place;
-                        lost.run_until_cancelled(drive::drive(&shared, claimed, &stop)).await;
-                    });
-                }
-                Ok(None) => {
+            let free = std::iter::from_fn(|| room.clone().try_acquire_owned().ok());
+            let places: Vec<_> = std::iter::once(place).chain(free.take(AT_ONCE - 1)).collect();
+            match shared.claim(places.len()).await {
+                Ok(claimed) if claimed.is_empty() => {
+                    drop(places);
                     // Whether it rang or time passed: look again.
                     if stop.run_until_cancelled(timeout(shared.poll, bell.rung())).await.is_none() {
                         break;
+                    }
+                }
+                Ok(claimed) => {
+                    for (claimed, place) in claimed.into_iter().zip(places) {
+                        let (shared, stop, lost) = (shared.clone(), stop.clone(), lost.clone());
+                        runs.spawn(async move {
+                            let _place = place;
+                            lost.run_until_cancelled(drive::drive(&shared, claimed, &stop)).await;
+                        });
                     }
                 }
                 Err(error) => {
@@ -202,9 +209,9 @@ impl Worker {
 }
 
 impl Shared {
-    async fn claim(&self) -> Result<Option<Claimed>, crate::runs::RunsError> {
+    async fn claim(&self, most: usize) -> Result<Vec<Claimed>, crate::runs::RunsError> {
         let claim = RunClaim::new(self.holder.clone(), self.lasts, self.graphs.keys().cloned());
-        self.store.claim_run(claim).await
+        self.store.claim_runs(claim, most).await
     }
 }
 

@@ -18,6 +18,7 @@ cases!(super::Case, "claims":
     a_thread_has_one_run_at_a_time_in_order,
     threads_take_turns,
     a_run_is_claimed_once,
+    several_are_claimed_at_once_each_of_its_own_thread,
     only_by_who_has_its_graph,
     a_delayed_run_begins_no_earlier,
     a_delayed_run_is_not_started_by_a_dead_workers_recovery,
@@ -81,6 +82,34 @@ async fn a_run_is_claimed_once(store: Subject) -> Outcome {
     let claimed: Vec<_> = claims.into_iter().flatten().map(|claimed| claimed.run.thread).collect();
     same("how many were claimed", &claimed.len(), &5)?;
     same("of how many threads", &claimed.into_iter().collect::<HashSet<_>>().len(), &5)
+}
+
+async fn several_are_claimed_at_once_each_of_its_own_thread(store: Subject) -> Outcome {
+    let claims = || RunClaim::new("the suite", LONG, ["desk"]);
+    same("of an empty store", &store.claim_runs(claims(), 3).await?, &vec![])?;
+    let mut made = Vec::new();
+    for number in 0..5 {
+        made.push(add(&store, &format!("t{number}")).await?.id);
+        sleep(Duration::from_millis(3)).await;
+    }
+    // Behind the first of its thread.
+    add(&store, "t0").await?;
+    let ids = |claimed: &[hier_core::runs::Claimed]| claimed.iter().map(|claimed| claimed.run.id).collect::<Vec<_>>();
+    same("none if none is wanted", &store.claim_runs(claims(), 0).await?, &vec![])?;
+    let first = store.claim_runs(claims(), 3).await?;
+    same("those that have waited longest", &ids(&first), &made[..3].to_vec())?;
+    let rest = store.claim_runs(claims(), 3).await?;
+    same("the rest", &ids(&rest), &made[3..].to_vec())?;
+    same("one more", &store.claim_runs(claims(), 3).await?, &vec![])?;
+    for claimed in first.iter().chain(&rest) {
+        end(&store, claimed).await?;
+    }
+    let next = store.claim_runs(claims(), 3).await?;
+    same(
+        "the next of the first thread",
+        &next.iter().map(|claimed| &*claimed.run.thread).collect::<Vec<_>>(),
+        &vec!["t0"],
+    )
 }
 
 async fn only_by_who_has_its_graph(store: Subject) -> Outcome {

@@ -1,12 +1,16 @@
 //! Runs in a SQLite file, beside the checkpoints.
 
+mod claims;
+mod documents;
+#[cfg(feature = "encryption")]
+pub(super) mod reencrypt;
 pub(super) mod tables;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use hier_core::async_trait;
-use hier_core::checkpoint::{Checkpointer, Claim, Lease, SaverError, WhenRunning, check};
+use hier_core::checkpoint::{Checkpointer, Lease, check};
 use hier_core::runs::{
     Bell, Cancel, Claimed, Document, EventPage, EventQuery, IfExists, NewRun, NewThread, Queue, Run, RunClaim,
     RunQuery, RunStore, RunsError, Settlement, ThreadPatch, ThreadQuery, ThreadRow,
@@ -16,9 +20,11 @@ use uuid::Uuid;
 
 use super::fault::Fault;
 use super::writer::Work;
-use super::{Sqlite, delete, lease, store};
+use super::{SHORT_BYTES, Sqlite, delete, lease, store};
 use crate::rows::Batch;
 use crate::run_rows::{no_thread, superseded};
+pub(super) use claims::Recovery;
+use claims::claim;
 use tables::Tables;
 
 /// What comes of something that may be refused. A refusal is no fault: nothing was changed before it.
@@ -32,7 +38,7 @@ impl Sqlite {
     ) -> Result<T, RunsError> {
         let (vault, unreadable) = (self.0.vault.clone(), self.0.unreadable.clone());
         let run = move |connection: &Connection| {
-            work(Tables { connection, vault: &vault, unreadable: &unreadable }, SystemTime::now())
+            work(Tables { connection, vault: &vault, unreadable: &unreadable, longest: usize::MAX }, SystemTime::now())
         };
         self.0.writer.submit(Work::Short, run).await?
     }
@@ -68,7 +74,25 @@ impl Sqlite {
         work: impl FnOnce(Tables<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, RunsError> {
         let (vault, unreadable) = (self.0.vault.clone(), self.0.unreadable.clone());
-        Ok(self.read(move |connection| work(Tables { connection, vault: &vault, unreadable: &unreadable })).await?)
+        let read = move |connection: &Connection| {
+            work(Tables { connection, vault: &vault, unreadable: &unreadable, longest: usize::MAX })
+        };
+        Ok(self.read(read).await?)
+    }
+
+    /// Reads a row, at once if it is short and nobody is writing. One statement, so that it needs no transaction.
+    async fn look_at<T: Send + 'static>(
+        &self,
+        work: impl Fn(Tables<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, RunsError> {
+        let (vault, unreadable) = (&self.0.vault, &*self.0.unreadable);
+        let read = |connection: &Connection| work(Tables { connection, vault, unreadable, longest: SHORT_BYTES });
+        match self.0.writer.read_now(read) {
+            Some(Ok(found)) => Ok(found),
+            Some(Err(Fault::Saver(error))) => Err(error.into()),
+            // Nobody could, or it is long.
+            None | Some(Err(Fault::Long | Fault::Sql(_))) => self.look(work).await,
+        }
     }
 }
 
@@ -105,42 +129,6 @@ fn create_run(tables: Tables<'_>, run: NewRun, now: SystemTime) -> Decided<Run> 
         }
         Err(error) => Ok(Err(error)),
     }
-}
-
-fn claim(tables: Tables<'_>, claim: &RunClaim, now: SystemTime) -> Decided<Option<Claimed>> {
-    let graphs = claim.graphs.as_deref();
-    loop {
-        let mut passes = false;
-        for thread in tables.ready(graphs, now)? {
-            match claim_of(tables, &thread, claim, now) {
-                Ok(None) => {}
-                Ok(claimed) => return Ok(Ok(claimed)),
-                Err(Fault::Saver(error @ SaverError::Damaged { .. })) => {
-                    tables.unreadable.pass_over(&thread, error)?;
-                    passes = true;
-                }
-                Err(fault) => return Err(fault),
-            }
-        }
-        // In the place of those that are passed over are now those that come after them.
-        if !passes {
-            return Ok(Ok(None));
-        }
-    }
-}
-
-/// Claims a run of this thread, if that can be done now. Nothing has changed if its rows cannot be read.
-fn claim_of(tables: Tables<'_>, thread: &str, claim: &RunClaim, now: SystemTime) -> Result<Option<Claimed>, Fault> {
-    let graphs = claim.graphs.as_deref();
-    let Some(mut queue) = tables.queue(thread)?.filter(|queue| queue.head(graphs, now).is_some()) else {
-        return Ok(None);
-    };
-    let (holder, lasts) = (claim.holder.clone(), claim.lasts);
-    let asked = Claim { holder, lasts, when_running: WhenRunning::Reject, ..Claim::default() };
-    let Ok(lease) = lease::claim(tables.connection, thread, &asked)? else { return Ok(None) };
-    let Some(run) = queue.start(graphs, now) else { return Ok(None) };
-    tables.store(queue, now)?;
-    Ok(Some(Claimed::new(run, lease)))
 }
 
 fn record(
@@ -183,7 +171,7 @@ impl RunStore for Sqlite {
 
     async fn thread(&self, id: &str) -> Result<Option<ThreadRow>, RunsError> {
         let id = id.to_owned();
-        self.look(move |tables| tables.thread(&id, true)).await
+        self.look_at(move |tables| tables.thread(&id, true)).await
     }
 
     async fn update_thread(&self, id: &str, patch: ThreadPatch) -> Result<ThreadRow, RunsError> {
@@ -240,7 +228,7 @@ impl RunStore for Sqlite {
     }
 
     async fn run(&self, id: Uuid) -> Result<Option<Run>, RunsError> {
-        self.look(move |tables| tables.run(id)).await
+        self.look_at(move |tables| tables.run(id)).await
     }
 
     async fn runs(&self, query: RunQuery) -> Result<Vec<Run>, RunsError> {
@@ -264,15 +252,21 @@ impl RunStore for Sqlite {
     }
 
     async fn claim_run(&self, asked: RunClaim) -> Result<Option<Claimed>, RunsError> {
+        Ok(self.claim_runs(asked, 1).await?.pop())
+    }
+
+    async fn claim_runs(&self, asked: RunClaim, most: usize) -> Result<Vec<Claimed>, RunsError> {
         // Looked at first without a transaction: most that look find nothing.
         let graphs = asked.graphs.clone();
-        let ready = self.look(move |tables| tables.ready(graphs.as_deref(), SystemTime::now())).await?;
-        if ready.is_empty() {
-            return Ok(None);
+        let lost = self.0.recovery.is_due();
+        let is_ready =
+            move |tables: Tables<'_>| Ok(!tables.ready(graphs.as_deref(), SystemTime::now(), 1, lost)?.is_empty());
+        if most == 0 || !self.look_at(is_ready).await? {
+            return Ok(Vec::new());
         }
-        let claimed = self.change(move |tables, now| claim(tables, &asked, now)).await?;
-        if let Some(claimed) = &claimed {
-            self.0.bell.ring_thread(&claimed.run.thread);
+        let claimed = self.change(move |tables, now| claim(tables, (&asked, most, lost), now)).await?;
+        for claimed in &claimed {
+            self.0.bell.ring_events(&claimed.run.thread);
         }
         Ok(claimed)
     }
@@ -285,10 +279,11 @@ impl RunStore for Sqlite {
         let own = lease.clone();
         settlement.records.truncate(1);
         let last = self.change(move |tables, now| record(tables, &own, settlement, &batch, now)).await?;
-        self.0.bell.ring_thread(&lease.thread);
         if ends {
             self.0.released.notify_waiters();
-            self.0.bell.ring_runs();
+            self.ring(&lease.thread);
+        } else {
+            self.0.bell.ring_events(&lease.thread);
         }
         Ok(last)
     }
@@ -323,7 +318,7 @@ impl RunStore for Sqlite {
 
     async fn document(&self, kind: &str, id: &str) -> Result<Option<Document>, RunsError> {
         let (kind, id) = (kind.to_owned(), id.to_owned());
-        self.look(move |tables| tables.document(&kind, &id)).await
+        self.look_at(move |tables| tables.document(&kind, &id)).await
     }
 
     async fn documents(&self, kind: &str) -> Result<Vec<Document>, RunsError> {

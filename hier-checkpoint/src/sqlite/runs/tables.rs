@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use hier_core::checkpoint::{Deletion, SaverError};
 use hier_core::runs::{
-    Change, Document, EventPage, EventQuery, EventRow, NewEvent, Queue, Run, RunQuery, ThreadQuery, ThreadRow,
+    Change, EventPage, EventQuery, EventRow, NewEvent, Queue, Run, RunQuery, RunStatus, ThreadQuery, ThreadRow,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
@@ -14,11 +14,8 @@ use super::super::delete;
 use super::super::fault::Fault;
 use super::super::lease::now as now_millis;
 use super::super::read::uuid_at;
-#[cfg(feature = "encryption")]
-use crate::retention::UnreadRows;
 use crate::run_rows::{
-    DOCUMENTS, EVENTS, RUNS, THREADS, VALUES, document_key, event_key, expires, integer, micros, number, open, seal,
-    time, trim,
+    EVENTS, RUNS, THREADS, VALUES, event_key, expires, integer, micros, number, open, seal, time, trim,
 };
 use crate::unreadable::Unreadable;
 use crate::vault::Vault;
@@ -29,18 +26,22 @@ pub(super) struct Tables<'a> {
     pub(super) connection: &'a Connection,
     pub(super) vault: &'a Vault,
     pub(super) unreadable: &'a Unreadable,
+    /// How many bytes of a row are read, as they are stored; [`Fault::Long`] if there are more.
+    pub(super) longest: usize,
 }
 
 impl Tables<'_> {
     /// A thread, without its values unless they are wanted.
     pub(super) fn thread(&self, id: &str, with_values: bool) -> Result<Option<ThreadRow>, Fault> {
-        let sql = "select body from run_threads where name = ?";
-        let found = self.connection.prepare_cached(sql)?.query_row([id], |row| row.get::<_, Vec<u8>>(0)).optional()?;
-        let Some(body) = found else { return Ok(None) };
-        let mut thread: ThreadRow = open(self.vault, THREADS, id, body)?;
-        if with_values {
-            thread.values = self.values(id)?;
-        }
+        let sql = "select case when length(body) + case when ?3 then coalesce(length(vals), 0) else 0 end <= ?2 then body end,
+            case when ?3 and length(vals) <= ?2 then vals end from run_threads where name = ?1";
+        let longest = integer(self.longest as u64);
+        let row = |row: &rusqlite::Row<'_>| Ok((row.get::<_, Option<Vec<u8>>>(0)?, row.get::<_, Option<Vec<u8>>>(1)?));
+        let found =
+            self.connection.prepare_cached(sql)?.query_row(params![id, longest, with_values], row).optional()?;
+        let Some((body, values)) = found else { return Ok(None) };
+        let mut thread: ThreadRow = open(self.vault, THREADS, id, body.ok_or(Fault::Long)?)?;
+        thread.values = values.map(|stored| open(self.vault, VALUES, id, stored)).transpose()?;
         Ok(Some(thread))
     }
 
@@ -65,16 +66,17 @@ impl Tables<'_> {
 
     fn read_runs(&self, sql: &str, params: impl rusqlite::Params) -> Result<Vec<Run>, Fault> {
         let mut statement = self.connection.prepare_cached(sql)?;
-        let rows = statement.query_map(params, |row| Ok((uuid_at(row, 0)?, row.get::<_, Vec<u8>>(1)?)))?;
+        let rows = statement.query_map(params, |row| Ok((uuid_at(row, 0)?, row.get::<_, Option<Vec<u8>>>(1)?)))?;
         rows.map(|row| {
             let (id, body) = row?;
-            Ok(open(self.vault, RUNS, &id.to_string(), body)?)
+            Ok(open(self.vault, RUNS, &id.to_string(), body.ok_or(Fault::Long)?)?)
         })
         .collect()
     }
 
     pub(super) fn run(&self, id: Uuid) -> Result<Option<Run>, Fault> {
-        Ok(self.read_runs("select id, body from runs where id = ?", params![id.as_bytes()])?.pop())
+        let sql = "select id, case when length(body) <= ?2 then body end from runs where id = ?1";
+        Ok(self.read_runs(sql, params![id.as_bytes(), integer(self.longest as u64)])?.pop())
     }
 
     pub(super) fn runs(&self, query: &RunQuery) -> Result<Vec<Run>, Fault> {
@@ -109,6 +111,7 @@ impl Tables<'_> {
 
     /// Stores what has changed, and returns the thread as it is now.
     pub(super) fn store(&self, queue: Queue, now: SystemTime) -> Result<ThreadRow, Fault> {
+        let runs = queue.live().iter().any(|run| run.status == RunStatus::Running);
         let (mut thread, change) = queue.changed();
         let Change { put, removed, events, undone, documents, ready, is_crowded, .. } = change;
         for document in &documents {
@@ -133,14 +136,17 @@ impl Tables<'_> {
             };
             delete::delete_some(self.connection, self.vault, &thread.id, plan)?;
         }
+        let ready = ready.map(|(time, graph)| (if runs { -micros(time) } else { micros(time) }, graph));
         self.put_thread(&thread, ready)?;
         Ok(thread)
     }
 
-    pub(super) fn put_thread(&self, thread: &ThreadRow, ready: Option<(SystemTime, String)>) -> Result<(), Fault> {
+    /// `ready` is from when on a worker may look at the thread, and the graph that it needs then: below zero while a run of it is being
+    /// done, so that those that wait are found without looking at these.
+    pub(super) fn put_thread(&self, thread: &ThreadRow, ready: Option<(i64, String)>) -> Result<(), Fault> {
         let body = seal(self.vault, THREADS, &thread.id, thread)?;
         let values = thread.values.as_ref().map(|values| seal(self.vault, VALUES, &thread.id, values)).transpose()?;
-        let (ready, graph) = ready.map(|(time, graph)| (micros(time), graph)).unzip();
+        let (ready, graph) = ready.unzip();
         let sql = "insert into run_threads (name, ready, graph, expires, body, vals) values (?1, ?2, ?3, ?4, ?5, ?6)
             on conflict (name) do update set ready = ?2, graph = ?3, expires = ?4, body = ?5, vals = coalesce(?6, vals)";
         self.connection.prepare_cached(sql)?.execute(params![
@@ -244,18 +250,27 @@ impl Tables<'_> {
         Ok(true)
     }
 
-    /// The threads that a worker with these graphs may look at, those that have waited longest first. Not those that are passed over.
-    pub(super) fn ready(&self, graphs: Option<&[String]>, now: SystemTime) -> Result<Vec<String>, Fault> {
+    /// The threads that a worker with these graphs may look at, those that have waited longest first; before them those of lost
+    /// workers, if they are looked for. Not those that are passed over.
+    pub(super) fn ready(
+        &self,
+        graphs: Option<&[String]>,
+        now: SystemTime,
+        most: usize,
+        lost: bool,
+    ) -> Result<Vec<String>, Fault> {
         let graphs = graphs.map(|graphs| Value::from(graphs.to_vec()).to_string());
         let without = Value::from(self.unreadable.threads()).to_string();
         let sql = "select name from run_threads
-            where ready <= ?1 and (?2 is null or graph in (select value from json_each(?2)))
+            where ready <= ?1 and ready >= ?6 and (?2 is null or graph in (select value from json_each(?2)))
             and name not in (select value from json_each(?4))
             and not exists (select 1 from threads where threads.name = run_threads.name and holder is not null
                 and leased_until > ?3 and leased_until <= ?3 + coalesce(lasts, leased_until))
-            order by ready, name limit 100";
+            order by ready, name limit ?5";
         let mut statement = self.connection.prepare_cached(sql)?;
-        let rows = statement.query_map(params![micros(now), graphs, now_millis(), without], |row| row.get(0))?;
+        let (most, first) = (integer(most as u64), if lost { i64::MIN } else { 0 });
+        let rows =
+            statement.query_map(params![micros(now), graphs, now_millis(), without, most, first], |row| row.get(0))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
@@ -313,54 +328,6 @@ impl Tables<'_> {
         let runs = self.connection.prepare_cached("delete from runs where ended < ?")?.execute([micros(cutoff)])?;
         Ok((events, runs as u64))
     }
-
-    pub(super) fn document(&self, kind: &str, id: &str) -> Result<Option<Document>, Fault> {
-        let sql = "select id, revision, body from documents where kind = ? and id = ?";
-        let found = self.read_documents(kind, sql, params![kind, id])?.pop();
-        Ok(found.transpose()?)
-    }
-
-    /// All documents of a kind that can be read.
-    pub(super) fn documents(&self, kind: &str) -> Result<Vec<Document>, Fault> {
-        let sql = "select id, revision, body from documents where kind = ? order by id";
-        let found = self.read_documents(kind, sql, params![kind])?;
-        Ok(found.into_iter().filter_map(|document| self.unreadable.told(document)).collect())
-    }
-
-    fn read_documents(
-        &self,
-        kind: &str,
-        sql: &str,
-        params: impl rusqlite::Params,
-    ) -> Result<Vec<Result<Document, SaverError>>, Fault> {
-        let mut statement = self.connection.prepare_cached(sql)?;
-        let rows = statement.query_map(params, |row| {
-            Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get::<_, Vec<u8>>(2)?))
-        })?;
-        rows.map(|row| {
-            let (id, revision, body) = row?;
-            let value = open(self.vault, DOCUMENTS, &document_key(kind, &id), body);
-            Ok(value.map(|value| Document::new(kind, id, value).revision(number(revision))))
-        })
-        .collect()
-    }
-
-    pub(super) fn put_document(&self, document: &Document, replaces: Option<u64>) -> Result<bool, Fault> {
-        let Document { kind, id, value, .. } = document;
-        let body = seal(self.vault, DOCUMENTS, &document_key(kind, id), value)?;
-        let changed = match replaces {
-            None => {
-                let sql = "insert into documents (kind, id, revision, body) values (?, ?, 1, ?) on conflict do nothing";
-                self.connection.prepare_cached(sql)?.execute(params![kind, id, body])?
-            }
-            Some(revision) => {
-                let sql = "update documents set revision = revision + 1, body = ?3
-                    where kind = ?1 and id = ?2 and revision = ?4";
-                self.connection.prepare_cached(sql)?.execute(params![kind, id, body, integer(revision)])?
-            }
-        };
-        Ok(changed > 0)
-    }
 }
 
 /// Deletes what the runs know of a thread. False if it is none of theirs.
@@ -383,52 +350,4 @@ pub(in super::super) fn sweep(connection: &Connection) -> Result<u64, Fault> {
         delete::delete_thread(connection, thread)?;
     }
     Ok(expired.len() as u64)
-}
-
-/// Seals every row anew. Those that cannot be read stay as they are.
-#[cfg(feature = "encryption")]
-pub(in super::super) fn reencrypt(
-    connection: &Connection,
-    vault: &Vault,
-    unreadable: &Unreadable,
-) -> Result<UnreadRows, Fault> {
-    use crate::place::Place;
-
-    let mut unread = UnreadRows::default();
-    let mut again = |table, key: &str, stored: Vec<u8>| -> Result<Option<Vec<u8>>, SaverError> {
-        let place = Place::Row { table, key };
-        let opened = unread.pass(vault.open(place, stored), |error| unreadable.tell(error))?;
-        opened.map(|opened| vault.seal(place, opened)).transpose()
-    };
-    let blobs = |sql: &str| -> Result<Vec<(i64, String, Vec<u8>)>, Fault> {
-        let mut statement = connection.prepare(sql)?;
-        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-        Ok(rows.collect::<Result<_, _>>()?)
-    };
-    for (key, name, body) in blobs("select rowid, name, body from run_threads")? {
-        let Some(body) = again(THREADS, &name, body)? else { continue };
-        connection.execute("update run_threads set body = ? where rowid = ?", params![body, key])?;
-    }
-    for (key, name, values) in blobs("select rowid, name, vals from run_threads where vals is not null")? {
-        let Some(values) = again(VALUES, &name, values)? else { continue };
-        connection.execute("update run_threads set vals = ? where rowid = ?", params![values, key])?;
-    }
-    for (number_, thread, body) in blobs("select number, thread, body from events")? {
-        let Some(body) = again(EVENTS, &event_key(&thread, number(number_)), body)? else { continue };
-        connection
-            .execute("update events set body = ? where thread = ? and number = ?", params![body, thread, number_])?;
-    }
-    let mut statement = connection.prepare("select id, body from runs")?;
-    let runs = statement.query_map([], |row| Ok((uuid_at(row, 0)?, row.get(1)?)))?;
-    for (id, body) in runs.collect::<Result<Vec<(Uuid, Vec<u8>)>, _>>()? {
-        let Some(body) = again(RUNS, &id.to_string(), body)? else { continue };
-        connection.execute("update runs set body = ? where id = ?", params![body, id.as_bytes()])?;
-    }
-    let mut statement = connection.prepare("select kind, id, body from documents")?;
-    let documents = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-    for (kind, id, body) in documents.collect::<Result<Vec<(String, String, Vec<u8>)>, _>>()? {
-        let Some(body) = again(DOCUMENTS, &document_key(&kind, &id), body)? else { continue };
-        connection.execute("update documents set body = ? where kind = ? and id = ?", params![body, kind, id])?;
-    }
-    Ok(unread)
 }

@@ -1,5 +1,6 @@
 //! Runs in memory.
 
+mod checkpoints;
 mod tables;
 
 use std::sync::Arc;
@@ -17,12 +18,9 @@ use super::query::{RunQuery, ThreadQuery};
 use super::queue::Queue;
 use super::run::{Cancel, Claimed, NewRun, Run, RunClaim, Settlement};
 use super::thread::{IfExists, NewThread, ThreadPatch, ThreadRow};
-use crate::checkpoint::{
-    Also, Checkpointer, Claim, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, MemorySaver, Posted, Prune,
-    Record, Saved, SaverError, ThreadInfo, WhenRunning,
-};
+use crate::checkpoint::{Checkpointer, Claim, Lease, MemorySaver, WhenRunning};
 use crate::sync::{Mutex, MutexGuard, lock};
-use tables::{Entry, Tables};
+use tables::{Holder, Tables};
 
 /// Keeps runs, events and the index of threads in memory, and the checkpoints in a [`MemorySaver`]. A clone shares what is
 /// kept; it lasts as long as the process.
@@ -76,46 +74,39 @@ impl MemoryRuns {
     }
 
     /// Claims the thread for a worker, unless somebody holds it.
-    fn try_hold(&self, entry: &mut Entry, claim: &RunClaim) -> Option<Lease> {
-        let now = Instant::now();
-        let when_running = match &entry.held {
-            Some((_, _, until)) if *until > now => return None,
-            // Its worker was lost.
-            Some(_) => WhenRunning::TakeOver,
-            None => WhenRunning::Reject,
+    fn try_hold(&self, tables: &mut Tables, thread: &str, claim: &RunClaim, now: Instant) -> Option<Lease> {
+        let when_running = match tables.threads.get(thread)?.holder {
+            Holder::Worker { .. } => return None,
+            Holder::Lost { .. } => WhenRunning::TakeOver,
+            Holder::Nobody => WhenRunning::Reject,
         };
         let asked = Claim { holder: claim.holder.clone(), when_running, lasts: claim.lasts, time_to_live: None };
-        let lease = self.saver.claim_now(&entry.row.id, &asked)?;
-        entry.held = Some((lease.token, claim.lasts, now.checked_add(claim.lasts).unwrap_or(now)));
+        let lease = self.saver.claim_now(thread, &asked)?;
+        let until = now.checked_add(claim.lasts).unwrap_or(now);
+        tables.hold(thread, Holder::Worker { token: lease.token, lasts: claim.lasts, until });
         Some(lease)
     }
 
-    fn claim_now(&self, claim: &RunClaim) -> Option<Claimed> {
-        let (mut tables, now) = (self.tables(), SystemTime::now());
-        let due: Vec<String> =
-            tables.ready.iter().take_while(|(time, _)| *time <= now).map(|(_, thread)| thread.clone()).collect();
-        for thread in due {
-            let Ok(mut queue) = tables.queue(&thread) else { continue };
-            if queue.head(claim.graphs.as_deref(), now).is_none() {
-                continue;
-            }
-            let Some(lease) = tables.threads.get_mut(&thread).and_then(|entry| self.try_hold(entry, claim)) else {
-                continue;
-            };
-            let run = queue.start(claim.graphs.as_deref(), now)?;
-            tables.store(queue, now);
-            return Some(Claimed::new(run, lease));
-        }
-        None
-    }
-
-    /// The worker's claim has ended.
-    fn let_go(tables: &mut Tables, lease: &Lease) {
-        if let Some(entry) = tables.threads.get_mut(&*lease.thread)
-            && entry.held.as_ref().is_some_and(|(token, ..)| *token == lease.token)
+    fn claim_now(&self, claim: &RunClaim, most: usize) -> Vec<Claimed> {
+        let (mut tables, now, instant) = (self.tables(), SystemTime::now(), Instant::now());
+        let graphs = claim.graphs.as_deref();
+        tables.lose(instant);
+        let (mut claimed, mut after) = (Vec::new(), None);
+        while claimed.len() < most
+            && let Some(next) = tables.ready_after(after.as_ref(), graphs, now)
         {
-            entry.held = None;
+            let thread = &*next.1;
+            if let Ok(mut queue) = tables.queue(thread)
+                && queue.head(graphs, now).is_some()
+                && let Some(lease) = self.try_hold(&mut tables, thread, claim, instant)
+                && let Some(run) = queue.start(graphs, now)
+            {
+                tables.store(queue, now);
+                claimed.push(Claimed::new(run, lease));
+            }
+            after = Some(next);
         }
+        claimed
     }
 }
 
@@ -214,7 +205,7 @@ impl RunStore for MemoryRuns {
 
     async fn runs(&self, query: RunQuery) -> Result<Vec<Run>, RunsError> {
         let tables = self.tables();
-        let mut found: Vec<_> = tables.runs.values().filter(|run| query.wants(run)).collect();
+        let mut found: Vec<_> = tables.runs_of(query.thread.as_deref()).filter(|run| query.wants(run)).collect();
         found.sort_by_key(|run| std::cmp::Reverse(run.number));
         Ok(found.into_iter().skip(query.offset).take(query.limit).cloned().collect())
     }
@@ -225,7 +216,7 @@ impl RunStore for MemoryRuns {
             Some(run) if run.status.is_live() => Err(RunsError::Live { run: id }),
             found => {
                 let found = found.is_some();
-                tables.runs.remove(&id);
+                tables.remove_run(id);
                 Ok(found)
             }
         }
@@ -236,9 +227,13 @@ impl RunStore for MemoryRuns {
     }
 
     async fn claim_run(&self, claim: RunClaim) -> Result<Option<Claimed>, RunsError> {
-        let claimed = self.claim_now(&claim);
-        if let Some(claimed) = &claimed {
-            self.shared.bell.ring_thread(&claimed.run.thread);
+        Ok(self.claim_runs(claim, 1).await?.pop())
+    }
+
+    async fn claim_runs(&self, claim: RunClaim, most: usize) -> Result<Vec<Claimed>, RunsError> {
+        let claimed = self.claim_now(&claim, most);
+        for claimed in &claimed {
+            self.shared.bell.ring_events(&claimed.run.thread);
         }
         Ok(claimed)
     }
@@ -253,7 +248,7 @@ impl RunStore for MemoryRuns {
             self.saver.commit_also_now(lease, settlement.records, &settlement.also)?;
             let undone = tables.store(queue, now);
             if ends {
-                Self::let_go(&mut tables, lease);
+                tables.let_go(lease);
             }
             (tables.entry(&lease.thread)?.row.last_event, undone)
         };
@@ -261,8 +256,10 @@ impl RunStore for MemoryRuns {
         if ends {
             self.saver.release(lease).await?;
             self.shared.bell.ring_runs();
+            self.shared.bell.ring_thread(&lease.thread);
+        } else {
+            self.shared.bell.ring_events(&lease.thread);
         }
-        self.shared.bell.ring_thread(&lease.thread);
         Ok(last)
     }
 
@@ -273,7 +270,7 @@ impl RunStore for MemoryRuns {
             queue.hand_back(run, now);
             self.saver.check_held(lease)?;
             tables.store(queue, now);
-            Self::let_go(&mut tables, lease);
+            tables.let_go(lease);
         }
         self.saver.release(lease).await?;
         self.shared.bell.ring_thread(&lease.thread);
@@ -293,8 +290,12 @@ impl RunStore for MemoryRuns {
     async fn prune_runs(&self, older_than: Duration) -> Result<(u64, u64), RunsError> {
         let mut tables = self.tables();
         let cutoff = SystemTime::now().checked_sub(older_than).unwrap_or(SystemTime::UNIX_EPOCH);
-        let (mut events, runs) = (0, tables.runs.len());
-        tables.runs.retain(|_, run| run.ended.is_none_or(|ended| ended >= cutoff));
+        let old = |run: &&Run| run.ended.is_some_and(|ended| ended < cutoff);
+        let old: Vec<Uuid> = tables.runs.values().filter(old).map(|run| run.id).collect();
+        for id in &old {
+            tables.remove_run(*id);
+        }
+        let mut events = 0;
         for entry in tables.threads.values_mut() {
             while let Some(old) = entry.events.front().filter(|event| event.at < cutoff) {
                 entry.row.event_bytes = entry.row.event_bytes.saturating_sub(old.event.bytes());
@@ -303,7 +304,7 @@ impl RunStore for MemoryRuns {
                 events += 1;
             }
         }
-        Ok((events, (runs - tables.runs.len()) as u64))
+        Ok((events, old.len() as u64))
     }
 
     async fn document(&self, kind: &str, id: &str) -> Result<Option<Document>, RunsError> {
@@ -328,99 +329,5 @@ impl RunStore for MemoryRuns {
 
     fn as_checkpointer(self: Arc<Self>) -> Arc<dyn Checkpointer> {
         self
-    }
-}
-
-#[async_trait]
-impl Checkpointer for MemoryRuns {
-    async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
-        let lease = self.saver.acquire(thread, claim).await?;
-        if let Some(entry) = self.tables().threads.get_mut(thread) {
-            entry.held = None;
-        }
-        Ok(lease)
-    }
-
-    async fn renew(&self, lease: &Lease) -> Result<(), SaverError> {
-        self.saver.renew(lease).await?;
-        if let Some(Entry { held: Some((token, lasts, until)), .. }) = self.tables().threads.get_mut(&*lease.thread)
-            && *token == lease.token
-        {
-            *until = Instant::now().checked_add(*lasts).unwrap_or(*until);
-        }
-        Ok(())
-    }
-
-    async fn release(&self, lease: &Lease) -> Result<(), SaverError> {
-        Self::let_go(&mut self.tables(), lease);
-        self.saver.release(lease).await?;
-        self.shared.bell.ring_runs();
-        Ok(())
-    }
-
-    async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
-        self.saver.commit(lease, records).await
-    }
-
-    async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
-        self.saver.commit_also(lease, records, also).await
-    }
-
-    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
-        self.saver.post(thread, graph, letter).await
-    }
-
-    async fn mail(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
-        self.saver.mail(thread).await
-    }
-
-    async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
-        self.saver.due(query).await
-    }
-
-    async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
-        self.saver.get(thread, namespace, id).await
-    }
-
-    async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
-        self.saver.list(query).await
-    }
-
-    async fn threads(&self, limit: Option<usize>) -> Result<Vec<ThreadInfo>, SaverError> {
-        self.saver.threads(limit).await
-    }
-
-    async fn delete_thread(&self, thread: &str) -> Result<(), SaverError> {
-        self.saver.delete_thread(thread).await
-    }
-
-    async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError> {
-        self.saver.copy_thread(from, to).await
-    }
-
-    async fn delete_for_runs(&self, runs: &[String]) -> Result<(), SaverError> {
-        self.saver.delete_for_runs(runs).await
-    }
-
-    async fn prune(&self, prune: Prune) -> Result<u64, SaverError> {
-        self.saver.prune(prune).await
-    }
-
-    async fn sweep(&self) -> Result<u64, SaverError> {
-        let now = SystemTime::now();
-        let expired: Vec<String> = {
-            let tables = self.tables();
-            let expired = tables.threads.values().filter(|entry| entry.row.is_expired(now));
-            expired.map(|entry| entry.row.id.clone()).collect()
-        };
-        for thread in &expired {
-            self.tables().remove(thread);
-            self.saver.delete_thread(thread).await?;
-        }
-        Ok(self.saver.sweep().await? + expired.len() as u64)
-    }
-
-    fn leases_expire(&self) -> bool {
-        self.saver.leases_expire()
     }
 }

@@ -1,10 +1,12 @@
 //! What is kept in memory.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::ops::Bound;
 use std::time::{Duration, Instant, SystemTime};
 
 use uuid::Uuid;
 
+use crate::checkpoint::Lease;
 use crate::runs::document::Document;
 use crate::runs::error::RunsError;
 use crate::runs::event::{EventRow, LOG_BYTES};
@@ -16,40 +18,81 @@ use crate::runs::thread::ThreadRow;
 pub(super) struct Tables {
     pub(super) threads: HashMap<String, Entry>,
     pub(super) runs: HashMap<Uuid, Run>,
-    /// The threads that have something to do, by since when.
-    pub(super) ready: BTreeSet<(SystemTime, String)>,
+    /// The threads that have something to do and that no worker holds, by since when.
+    ready: BTreeSet<Ready>,
+    /// The threads that a worker holds, by until when.
+    held: BTreeSet<(Instant, String)>,
     pub(super) documents: BTreeMap<(String, String), Document>,
     pub(super) last_number: u64,
+}
+
+/// From when on a worker may look at a thread, and the thread.
+type Ready = (SystemTime, String);
+
+/// Who runs a thread.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) enum Holder {
+    /// No worker.
+    #[default]
+    Nobody,
+    /// A worker: the token of its lease, how long it lasts, and until when.
+    Worker { token: u64, lasts: Duration, until: Instant },
+    /// A worker whose lease has run out.
+    Lost { token: u64, lasts: Duration },
+}
+
+impl Holder {
+    /// How long the lease with this token lasts.
+    fn lasts(self, of: u64) -> Option<Duration> {
+        match self {
+            Self::Worker { token, lasts, .. } | Self::Lost { token, lasts } if token == of => Some(lasts),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) row: ThreadRow,
-    pub(super) live: Vec<Uuid>,
+    /// Its runs, and those of them that have not ended.
+    runs: HashSet<Uuid>,
+    live: Vec<Uuid>,
     pub(super) events: VecDeque<EventRow>,
-    pub(super) ready: Option<SystemTime>,
-    /// The claim of the worker that runs it: its token, how long it lasts, and until when.
-    pub(super) held: Option<(u64, Duration, Instant)>,
+    /// From when on a worker may look at it, and the graph that it needs then.
+    ready: Option<(SystemTime, String)>,
+    pub(super) holder: Holder,
 }
 
 impl Tables {
     pub(super) fn entry(&self, thread: &str) -> Result<&Entry, RunsError> {
-        self.threads.get(thread).ok_or_else(|| RunsError::NoThread { thread: thread.to_owned() })
+        self.threads.get(thread).ok_or_else(|| no_thread(thread))
     }
 
     pub(super) fn insert(&mut self, row: ThreadRow) {
-        let entry = Entry { live: Vec::new(), events: VecDeque::new(), ready: None, held: None, row };
+        let entry = Entry {
+            runs: HashSet::new(),
+            live: Vec::new(),
+            events: VecDeque::new(),
+            ready: None,
+            holder: Holder::Nobody,
+            row,
+        };
         self.threads.insert(entry.row.id.clone(), entry);
     }
 
-    pub(super) fn queue(&self, thread: &str) -> Result<Queue, RunsError> {
-        let entry = self.entry(thread)?;
-        Ok(Queue::new(entry.row.clone(), entry.live.iter().filter_map(|id| self.runs.get(id).cloned()).collect()))
+    /// A thread without its values, and its runs that have not ended.
+    pub(super) fn queue(&mut self, thread: &str) -> Result<Queue, RunsError> {
+        let entry = self.threads.get_mut(thread).ok_or_else(|| no_thread(thread))?;
+        let values = entry.row.values.take();
+        let row = entry.row.clone();
+        entry.row.values = values;
+        Ok(Queue::new(row, entry.live.iter().filter_map(|id| self.runs.get(id).cloned()).collect()))
     }
 
-    /// Stores what has changed, and returns the runs whose checkpoints are to be deleted.
+    /// Stores what has changed, and returns the runs whose checkpoints are to be deleted. Values that there are stay unless
+    /// there are new ones.
     pub(super) fn store(&mut self, queue: Queue, now: SystemTime) -> Vec<String> {
-        let (row, change) = queue.changed();
+        let (mut row, change) = queue.changed();
         let Change { put, removed, events, undone, documents, ready, is_crowded } = change;
         for document in documents {
             self.put_document(document, None);
@@ -57,6 +100,7 @@ impl Tables {
         let Some(entry) = self.threads.get_mut(&row.id) else { return undone };
         let first = row.last_event - events.len() as u64 + 1;
         entry.events.extend((first..).zip(events).map(|(number, event)| EventRow::new(number, now, event)));
+        row.values = row.values.or_else(|| entry.row.values.take());
         entry.row = row;
         if is_crowded {
             entry.trim();
@@ -66,20 +110,100 @@ impl Tables {
             if run.status.is_live() {
                 entry.live.push(run.id);
             }
+            entry.runs.insert(run.id);
             self.runs.insert(run.id, run);
         }
         for id in removed {
             entry.live.retain(|live| *live != id);
+            entry.runs.remove(&id);
             self.runs.remove(&id);
         }
-        if let Some(time) = entry.ready.take() {
-            self.ready.remove(&(time, entry.row.id.clone()));
-        }
-        if let Some((time, _)) = ready {
-            entry.ready = Some(time);
-            self.ready.insert((time, entry.row.id.clone()));
-        }
+        let id = entry.row.id.clone();
+        self.list(&id, |entry| entry.ready = ready);
         undone
+    }
+
+    /// Changes whether and until when a thread is ready or held, and lists it accordingly.
+    fn list(&mut self, thread: &str, change: impl FnOnce(&mut Entry)) {
+        let Some(entry) = self.threads.get_mut(thread) else { return };
+        match (entry.holder, &entry.ready) {
+            (Holder::Worker { until, .. }, _) => drop(self.held.remove(&(until, thread.to_owned()))),
+            (_, Some((since, _))) => drop(self.ready.remove(&(*since, thread.to_owned()))),
+            _ => {}
+        }
+        change(entry);
+        match (entry.holder, &entry.ready) {
+            (Holder::Worker { until, .. }, _) => drop(self.held.insert((until, thread.to_owned()))),
+            (_, Some((since, _))) => drop(self.ready.insert((*since, thread.to_owned()))),
+            _ => {}
+        }
+    }
+
+    /// From now on this is who runs the thread.
+    pub(super) fn hold(&mut self, thread: &str, holder: Holder) {
+        self.list(thread, |entry| entry.holder = holder);
+    }
+
+    /// The lease of a worker lasts for another while.
+    pub(super) fn renew(&mut self, lease: &Lease, now: Instant) {
+        let lasts = self.threads.get(&*lease.thread).and_then(|entry| entry.holder.lasts(lease.token));
+        if let Some((lasts, until)) = lasts.and_then(|lasts| Some((lasts, now.checked_add(lasts)?))) {
+            self.hold(&lease.thread, Holder::Worker { token: lease.token, lasts, until });
+        }
+    }
+
+    /// The lease of a worker has ended.
+    pub(super) fn let_go(&mut self, lease: &Lease) {
+        if self.threads.get(&*lease.thread).is_some_and(|entry| entry.holder.lasts(lease.token).is_some()) {
+            self.hold(&lease.thread, Holder::Nobody);
+        }
+    }
+
+    /// Takes the threads from the workers whose leases have run out.
+    pub(super) fn lose(&mut self, now: Instant) {
+        while let Some((_, thread)) = self.held.first().filter(|(until, _)| *until <= now).cloned() {
+            self.list(&thread, |entry| {
+                if let Holder::Worker { token, lasts, .. } = entry.holder {
+                    entry.holder = Holder::Lost { token, lasts };
+                }
+            });
+        }
+    }
+
+    /// The first thread after this one at which a worker with these graphs may look.
+    pub(super) fn ready_after(
+        &self,
+        last: Option<&Ready>,
+        graphs: Option<&[String]>,
+        now: SystemTime,
+    ) -> Option<Ready> {
+        let after = last.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut ready = self.ready.range((after, Bound::Unbounded)).take_while(|(since, _)| *since <= now);
+        let wanted = |thread: &str| {
+            let graph = self.threads.get(thread).and_then(|entry| entry.ready.as_ref()).map(|(_, graph)| graph);
+            graph.is_some_and(|graph| graphs.is_none_or(|graphs| graphs.contains(graph)))
+        };
+        ready.find(|(_, thread)| wanted(thread)).cloned()
+    }
+
+    /// The runs of a thread, or of all.
+    pub(super) fn runs_of(&self, thread: Option<&str>) -> Box<dyn Iterator<Item = &Run> + '_> {
+        match thread {
+            None => Box::new(self.runs.values()),
+            Some(thread) => {
+                let runs = self.threads.get(thread).into_iter().flat_map(|entry| &entry.runs);
+                Box::new(runs.filter_map(|id| self.runs.get(id)))
+            }
+        }
+    }
+
+    /// Deletes a run that has ended.
+    pub(super) fn remove_run(&mut self, id: Uuid) {
+        if let Some(run) = self.runs.remove(&id)
+            && let Some(entry) = self.threads.get_mut(&run.thread)
+        {
+            entry.runs.remove(&id);
+        }
     }
 
     /// Stores a document in the place of this revision. False if another one is there.
@@ -93,13 +217,17 @@ impl Tables {
     }
 
     pub(super) fn remove(&mut self, thread: &str) -> bool {
+        self.list(thread, |entry| (entry.ready, entry.holder) = (None, Holder::Nobody));
         let Some(entry) = self.threads.remove(thread) else { return false };
-        self.runs.retain(|_, run| run.thread != thread);
-        if let Some(time) = entry.ready {
-            self.ready.remove(&(time, thread.to_owned()));
+        for id in &entry.runs {
+            self.runs.remove(id);
         }
         true
     }
+}
+
+fn no_thread(thread: &str) -> RunsError {
+    RunsError::NoThread { thread: thread.to_owned() }
 }
 
 impl Entry {
