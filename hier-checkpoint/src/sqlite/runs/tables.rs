@@ -60,7 +60,7 @@ impl Tables<'_> {
 
     fn read_queue(&self, thread: &str) -> Result<Option<Queue>, Fault> {
         let Some(row) = self.thread(thread, false)? else { return Ok(None) };
-        let sql = "select id, body from runs where thread = ? and ended is null order by number";
+        let sql = "select id, body from runs indexed by runs_live where thread = ? and ended is null";
         Ok(Some(Queue::new(row, self.read_runs(sql, params![thread])?)))
     }
 
