@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hier_core::async_trait;
 use hier_core::checkpoint::{Also, Checkpointer, Lease, Record, SaverError, saver_calls};
-use hier_core::runs::{Bell, RunStore, RunsError, run_calls};
+use hier_core::runs::{Bell, Claimed, RunClaim, RunStore, RunsError, run_calls};
 
 /// A saver as graphs take it, made of a [`SaverLayer`]; a store of runs as workers take it, if it is a [`RunsLayer`].
 #[derive(Clone, Debug, Default)]
@@ -122,6 +122,14 @@ run_calls! {
         pub trait RunsLayer: [SaverLayer], around RunStore {
             /// The store that the calls are passed on to.
             fn runs_store(&self) -> &dyn RunStore;
+
+            /// One at a time, by [`claim_run`](Self::claim_run), so that what is written there sees each.
+            async fn claim_runs(&self, claim: RunClaim, most: usize) -> Result<Vec<Claimed>, RunsError> {
+                if most == 0 {
+                    return Ok(Vec::new());
+                }
+                Ok(self.claim_run(claim).await?.into_iter().collect())
+            }
         } of RunsError, by runs_store,
         {
             fn bell(&self) -> &Bell {
@@ -130,6 +138,10 @@ run_calls! {
 
             fn as_checkpointer(self: Arc<Self>) -> Arc<dyn Checkpointer> {
                 self
+            }
+
+            async fn claim_runs(&self, claim: RunClaim, most: usize) -> Result<Vec<Claimed>, RunsError> {
+                self.0.claim_runs(claim, most).await
             }
         }
     }

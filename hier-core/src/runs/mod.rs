@@ -105,20 +105,13 @@ pub trait RunStore: Checkpointer {
     /// that nobody holds. None if there is none. It counts as an attempt.
     async fn claim_run(&self, claim: RunClaim) -> Result<Option<Claimed>, RunsError>;
 
-    /// Claims up to so many runs, each as [`claim_run`](Self::claim_run) does: those that have waited longest, of as many threads. Fewer if
-    /// there are no more. A store that can claim several for less than one each does.
+    /// Claims up to so many runs, each as [`claim_run`](Self::claim_run) does: those that have waited longest, each of another thread. None
+    /// only if there is none. A store that can claim several at once for less does; others claim one.
     async fn claim_runs(&self, claim: RunClaim, most: usize) -> Result<Vec<Claimed>, RunsError> {
-        let mut claimed = Vec::new();
-        while claimed.len() < most {
-            match self.claim_run(claim.clone()).await {
-                Ok(Some(run)) => claimed.push(run),
-                Ok(None) => break,
-                // Those that are claimed are to be done all the same.
-                Err(_) if !claimed.is_empty() => break,
-                Err(error) => return Err(error),
-            }
+        if most == 0 {
+            return Ok(Vec::new());
         }
-        Ok(claimed)
+        Ok(self.claim_run(claim).await?.into_iter().collect())
     }
 
     /// Stores all of this or nothing, and returns the number of the thread's last event.
