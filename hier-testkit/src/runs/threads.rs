@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use hier_core::checkpoint::ListQuery;
 use hier_core::runs::{
-    IfExists, NewThread, Order, RunEnd, RunStatus, RunsError, Settlement, SortBy, ThreadIndex, ThreadPatch,
+    Document, IfExists, NewThread, Order, RunEnd, RunStatus, RunsError, Settlement, SortBy, ThreadIndex, ThreadPatch,
     ThreadQuery, ThreadStatus,
 };
 use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
-use super::kit::{Outcome, add, cases, checkpoint, claim, holds, new, same, thread};
+use super::kit::{Outcome, add, cases, checkpoint, claim, holds, new, same, some, thread};
 use super::{Failure, Subject};
 
 cases!(super::Case, "threads":
@@ -21,6 +21,7 @@ cases!(super::Case, "threads":
     a_copy_has_the_history_and_no_runs,
     one_whose_time_has_passed_is_swept,
     that_of_a_temporary_run_is_not_found,
+    long_rows_are_read_as_short_ones_are,
 );
 
 fn object(value: Value) -> Map<String, Value> {
@@ -159,4 +160,40 @@ async fn that_of_a_temporary_run_is_not_found(store: Subject) -> Outcome {
     // Whoever waits for it still reads how it ended.
     same("its output", &store.run(run.id).await?.and_then(|run| run.output), &Some(json!({ "values": 1 })))?;
     holds("it does not live long", thread(&store, "t").await?.time_to_live.is_some())
+}
+
+/// A store may read short rows another way.
+async fn long_rows_are_read_as_short_ones_are(store: Subject) -> Outcome {
+    for length in [10, 60_000, 70_000, 1_000_000] {
+        let (id, text) = (format!("t{length}"), json!({ "text": "é".repeat(length) }));
+        let mut asked = new(&id);
+        asked.request.input = text.clone();
+        let run = store.create_run(asked).await?;
+        same("the input", &some("the run", store.run(run.id).await?)?.request.input, &text)?;
+        let claimed = claim(&store).await?;
+        same("the claimed input", &claimed.run.request.input, &text)?;
+        let index = ThreadIndex::new(ThreadStatus::Idle).values(text.clone());
+        let end = RunEnd::new(run.id, RunStatus::Success).output(text.clone());
+        let settlement = Settlement::default().index(index);
+        store.record(&claimed.lease, settlement.end(end)).await?;
+        same("the output", &some("the run", store.run(run.id).await?)?.output, &Some(text.clone()))?;
+        same("the values", &thread(&store, &id).await?.values, &Some(text.clone()))?;
+        // What changes beside them leaves them as they are.
+        store.update_thread(&id, ThreadPatch::metadata(object(json!({ "a": 1 })))).await?;
+        add(&store, &id).await?;
+        end_next(&store).await?;
+        same("the values after another run", &thread(&store, &id).await?.values, &Some(text.clone()))?;
+        store.put_document(Document::new("kind", &*id, text.clone()), None).await?;
+        let document = some("the document", store.document("kind", &id).await?)?;
+        same("the document", &document.value, &text)?;
+    }
+    Ok(())
+}
+
+/// Ends the next run that can be claimed, with nothing to say of its thread.
+async fn end_next(store: &Subject) -> Outcome {
+    let claimed = claim(store).await?;
+    let end = RunEnd::new(claimed.run.id, RunStatus::Success);
+    store.record(&claimed.lease, Settlement::default().end(end)).await?;
+    Ok(())
 }
