@@ -223,3 +223,37 @@ async fn a_thread_is_listened_to_before_it_is_there() {
     drop(open);
     desk.stop().await;
 }
+
+#[tokio::test]
+async fn a_second_run_waits_for_the_first_or_is_refused() {
+    let desk = desk().await;
+    let slow = |n: f64, more: Value| {
+        let mut params = json!({ "assistant_id": "slow", "input": { "n": n } });
+        params.as_object_mut().expect("an object").extend(more.as_object().cloned().unwrap_or_default());
+        params
+    };
+    let first = command(&desk, "run.start", slow(60.0, json!({}))).await["result"]["run_id"].clone();
+    let mut open = desk
+        .send(
+            Method::POST,
+            &format!("/threads/{THREAD}/stream/events"),
+            &json!({ "channels": ["values", "lifecycle"], "since": 0 }),
+        )
+        .await;
+    let mut text = String::new();
+    let sleeps = |told: &[Told]| data(told, "values").iter().any(|values| values["log"] == json!(["pre"]));
+    desk.until(&mut open, &mut text, sleeps).await;
+    let second = command(&desk, "run.start", slow(0.01, json!({}))).await;
+    assert_eq!(second["type"], "success", "{second}");
+    for reject in ["multitaskStrategy", "multitask_strategy"] {
+        let refused = command(&desk, "run.start", slow(0.01, json!({ reject: "reject" }))).await;
+        assert_eq!((&refused["type"], &refused["error"]), (&json!("error"), &json!("unknown_error")));
+        assert!(refused["message"].as_str().expect("a text").starts_with("409: "), "{refused}");
+    }
+    let cancel = format!("/threads/{THREAD}/runs/{}/cancel", first.as_str().expect("an id"));
+    assert_eq!(desk.post(&cancel, Value::Null).await.0, 202);
+    let phases = |told: &[Told]| data(told, "lifecycle").iter().map(|data| data["event"].clone()).collect::<Vec<_>>();
+    let told = desk.until(&mut open, &mut text, |told| phases(told).contains(&json!("completed"))).await;
+    assert_eq!(phases(&told), ["running", "interrupted", "running", "completed"], "none of those that were refused");
+    desk.stop().await;
+}

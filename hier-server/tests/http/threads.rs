@@ -172,3 +172,26 @@ async fn the_states_of_graphs_within_are_read() {
     assert_eq!((&past["next"], &past["values"]), (&whole["next"], &whole["values"]));
     desk.stop().await;
 }
+
+#[tokio::test]
+async fn threads_are_pruned_to_their_latest_state_or_deleted() {
+    let desk = desk().await;
+    let (thread, other) = (desk.thread().await, desk.thread().await);
+    let run = json!({ "assistant_id": "two", "input": { "n": 1.0 } });
+    assert_eq!(desk.post(&format!("/threads/{thread}/runs/wait"), run).await.0, 200);
+    let history = async || desk.post(&format!("/threads/{thread}/history"), json!({ "limit": 10 })).await.1;
+    let before = history().await;
+    assert_eq!(before.as_array().map(Vec::len), Some(4));
+    let prune = async |threads: Value, strategy: &str| {
+        desk.post("/threads/prune", json!({ "thread_ids": threads, "strategy": strategy })).await
+    };
+    assert_eq!(prune(json!([thread]), "keep_latest").await, (200, json!({ "pruned_count": 1 })));
+    let after = history().await;
+    assert_eq!(after.as_array().map(Vec::len), Some(1));
+    assert_eq!((&after[0]["checkpoint"], &after[0]["values"]), (&before[0]["checkpoint"], &before[0]["values"]));
+    let unknown = "00000000-0000-4000-8000-000000000000";
+    assert_eq!(prune(json!([thread, unknown]), "delete").await, (200, json!({ "pruned_count": 1 })));
+    assert_eq!(desk.get(&format!("/threads/{thread}")).await.0, 404);
+    assert_eq!(desk.get(&format!("/threads/{other}")).await.0, 200, "it was not named");
+    desk.stop().await;
+}
