@@ -59,7 +59,8 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        let Some((thread, run)) = self.run.take() else { return };
+        // Where the server stops, no client has gone: the run is handed back.
+        let Some((thread, run)) = self.run.take().filter(|_| !self.app.stopping.is_cancelled()) else { return };
         let app = self.app.clone();
         tokio::spawn(async move {
             if let Err(error) = app.runs.cancel_runs(&thread, &[run], Cancel::Interrupt).await {

@@ -1,9 +1,14 @@
 //! The first protocol: streams of runs and of threads.
 
+use std::sync::Arc;
+
+use hier_core::runs::{MemoryRuns, RunQuery, RunStatus, RunStore};
+use hier_core::store::MemoryStore;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Told, desk, names, parse, said};
+use crate::graphs::server;
+use crate::support::{Told, desk, names, open, parse, said};
 
 fn input(graph: &str, modes: &Value) -> Value {
     json!({ "assistant_id": graph, "input": { "n": 1.0 }, "stream_mode": modes })
@@ -222,6 +227,30 @@ async fn a_run_is_cancelled_when_its_client_goes_if_it_says_so() {
     desk.get(&join).await;
     assert_eq!(desk.get(&path).await.1[0]["status"], "success");
     desk.stop().await;
+}
+
+/// A restart cancelled the streamed runs that say `cancel`, as if their clients had gone.
+#[tokio::test]
+async fn a_server_that_stops_hands_back_runs_that_are_cancelled_when_their_clients_go() {
+    for (path, stream) in [("stream", true), ("wait", false)] {
+        let store = Arc::new(MemoryRuns::new());
+        let desk = open(server().storage(store.clone(), Arc::new(MemoryStore::default()))).await;
+        let thread = desk.thread().await;
+        let body = json!({ "assistant_id": "slow", "input": { "n": 60.0 }, "stream_mode": "values", "on_disconnect": "cancel" });
+        let mut answer = desk.send(Method::POST, &format!("/threads/{thread}/runs/{path}"), &body).await;
+        if stream {
+            desk.until(&mut answer, &mut String::new(), |told| told.len() > 2).await;
+        }
+        desk.stop().await;
+        answer.text().await.expect("the rest of the answer");
+        // Whoever cancels a run whose client has gone does so in a task of its own.
+        for _ in 0..1_000 {
+            tokio::task::yield_now().await;
+        }
+        let runs = store.runs(RunQuery::thread(&*thread)).await.expect("the runs");
+        let states: Vec<_> = runs.iter().map(|run| (run.status, run.cancel)).collect();
+        assert_eq!(states, [(RunStatus::Pending, None)], "{path}");
+    }
 }
 
 #[tokio::test]

@@ -274,20 +274,9 @@ impl RunStore for Postgres {
     }
 
     async fn claim_run(&self, asked: RunClaim) -> Result<Option<Claimed>, RunsError> {
-        Ok(self.claim_runs(asked, 1).await?.pop())
-    }
-
-    async fn claim_runs(&self, asked: RunClaim, most: usize) -> Result<Vec<Claimed>, RunsError> {
-        let mut done = Vec::new();
-        while done.len() < most {
-            let found = look!(self, tables => tables.waiting(asked.graphs.as_deref()).await);
-            let (threads, first) = match found {
-                Ok(Some(found)) => found,
-                Ok(None) => break,
-                // Those that are claimed are to be done all the same.
-                Err(_) if !done.is_empty() => break,
-                Err(error) => return Err(error.into()),
-            };
+        loop {
+            let found = look!(self, tables => tables.waiting(asked.graphs.as_deref()).await)?;
+            let Some((threads, first)) = found else { return Ok(None) };
             let (mut first, mut passes) = (Some(first), false);
             for thread in threads {
                 let claimed = match first.take().transpose() {
@@ -296,27 +285,22 @@ impl RunStore for Postgres {
                 };
                 match claimed {
                     Ok(None) => {}
-                    Ok(Some(claimed)) => {
+                    Ok(claimed) => {
                         self.ring(&thread, false);
-                        done.push(claimed);
-                        if done.len() == most {
-                            break;
-                        }
+                        return Ok(claimed);
                     }
                     Err(RunsError::Saver(error @ SaverError::Damaged { .. })) => {
                         self.0.unreadable.pass_over(&thread, error)?;
                         passes = true;
                     }
-                    Err(_) if !done.is_empty() => break,
                     Err(error) => return Err(error),
                 }
             }
             // In the place of those that are passed over are now those that come after them.
             if !passes {
-                break;
+                return Ok(None);
             }
         }
-        Ok(done)
     }
 
     async fn record(&self, lease: &Lease, mut settlement: Settlement) -> Result<u64, RunsError> {
