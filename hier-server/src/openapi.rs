@@ -2,15 +2,33 @@
 
 use std::fmt::Write;
 
+use schemars::generate::SchemaSettings;
+use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-/// A route: method, path, resource, what it does.
-pub(crate) type Described = (&'static str, &'static str, &'static str, &'static str);
+/// What is said of a route.
+pub(crate) struct Described {
+    pub(crate) method: &'static str,
+    pub(crate) path: &'static str,
+    /// Under which heading it stands.
+    pub(crate) tag: &'static str,
+    /// What it does.
+    pub(crate) does: &'static str,
+    /// What clients send, made of the type that takes it. None of what has no type, or is not sent.
+    pub(crate) body: Option<fn(&mut SchemaGenerator) -> Schema>,
+}
+
+/// Where the schemas of the bodies stand in the document.
+const SCHEMAS: &str = "/components/schemas";
 
 /// The description of these routes in OpenAPI 3.1.
 pub(crate) fn document(routes: &[Described]) -> Value {
     let mut paths: Map<String, Value> = Map::new();
-    for (method, path, tag, does) in routes {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        (settings.meta_schema, settings.definitions_path) = (None, SCHEMAS.into());
+    });
+    let mut generator = settings.into_generator();
+    for Described { method, path, tag, does, body } in routes {
         let parameters: Vec<Value> = path
             .split('/')
             .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
@@ -27,19 +45,23 @@ pub(crate) fn document(routes: &[Described]) -> Value {
                     "schema": { "$ref": "#/components/schemas/Error" } } } },
             },
         });
-        if matches!(*method, "post" | "put" | "patch") {
-            operation["requestBody"] = json!({ "content": { "application/json": { "schema": { "type": "object" } } } });
+        if body.is_some() || matches!(*method, "post" | "put" | "patch") {
+            let schema = body.map_or_else(|| json!({ "type": "object" }), |body| body(&mut generator).into());
+            operation["requestBody"] = json!({ "content": { "application/json": { "schema": schema } } });
         }
         let entry = paths.entry((*path).to_owned()).or_insert_with(|| json!({}));
         entry[*method] = operation;
     }
+    let mut schemas = generator.take_definitions(true);
+    let error = json!({ "type": "object", "required": ["detail"], "properties": { "detail": { "type": "string" } } });
+    schemas.insert("Error".to_owned(), error);
     json!({
         "openapi": "3.1.0",
         "info": { "title": "hier", "version": env!("CARGO_PKG_VERSION"),
             "description": "Graphs as a service, to the clients of LangGraph's server." },
         "paths": paths,
         "components": {
-            "schemas": { "Error": { "type": "object", "required": ["detail"], "properties": { "detail": { "type": "string" } } } },
+            "schemas": schemas,
             "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
         },
         "security": [{ "token": [] }],
@@ -55,7 +77,7 @@ pub(crate) fn page(routes: &[Described]) -> String {
          <h1>Routes</h1><p>As a document: <a href=/openapi.json>OpenAPI</a>.",
     );
     let mut section = "";
-    for (method, path, tag, does) in routes {
+    for Described { method, path, tag, does, .. } in routes {
         if *tag != section {
             let end = if section.is_empty() { "" } else { "</table>" };
             let _ = write!(page, "{end}<h2>{tag}</h2><table>");

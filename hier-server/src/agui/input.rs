@@ -2,6 +2,7 @@
 
 use hier_core::graph::DynInput;
 use hier_core::runs::ThreadRow;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -12,7 +13,7 @@ use crate::wire::message;
 use crate::wire::run::{CommandBody, ConfigBody, OnDisconnect, RunCreate};
 
 /// What a client sends. What it does not know, hier does not need.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RunAgentInput {
     pub(super) thread_id: String,
@@ -34,7 +35,7 @@ pub(crate) struct RunAgentInput {
 }
 
 /// An answer to what was asked.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Resume {
     interrupt_id: String,
@@ -43,7 +44,7 @@ struct Resume {
     payload: Value,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum ResumeStatus {
     Resolved,

@@ -6,4 +6,5 @@ mod messages;
 mod stream;
 mod translate;
 
+pub(crate) use input::RunAgentInput;
 pub(crate) use stream::run;

@@ -7,6 +7,7 @@ use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::Response;
 use hier_core::runs::{Assistant, AssistantPatch, AssistantQuery, Assistants, NewAssistant, ThreadQuery};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -38,8 +39,9 @@ fn assistant_json(assistant: &Assistant) -> Value {
 }
 
 /// What creates or changes an assistant.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(rename = "AssistantCreate")]
 pub(crate) struct AssistantBody {
     assistant_id: Option<Uuid>,
     graph_id: Option<String>,
@@ -52,8 +54,9 @@ pub(crate) struct AssistantBody {
 }
 
 /// What happens if it is there already.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "IfExists")]
 pub(crate) enum IfExistsWord {
     #[default]
     Raise,
@@ -102,8 +105,9 @@ pub(crate) async fn create(caller: Caller, Body(body): Body<AssistantBody>) -> A
 }
 
 /// What to search for.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(rename = "AssistantSearch")]
 pub(crate) struct SearchBody {
     metadata: Option<Map<String, Value>>,
     graph_id: Option<String>,
@@ -225,7 +229,8 @@ pub(crate) async fn versions(
 }
 
 /// Which version is to be the latest.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "AssistantVersion")]
 pub(crate) struct LatestBody {
     version: u64,
 }

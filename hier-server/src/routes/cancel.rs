@@ -4,6 +4,7 @@ use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use hier_core::runs::{Cancel, RunQuery, RunStatus};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use uuid::Uuid;
 
@@ -46,8 +47,9 @@ pub(crate) async fn run(
 }
 
 /// Which runs to cancel.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(rename = "RunsCancel")]
 pub(crate) struct CancelBody {
     status: Option<String>,
     thread_id: Option<Uuid>,

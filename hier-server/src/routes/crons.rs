@@ -1,5 +1,6 @@
 //! Crons: runs that are added again and again.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::time::SystemTime;
 
@@ -8,6 +9,7 @@ use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::Response;
 use hier_core::runs::{Cron, CronQuery, Crons, NewCron};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -28,14 +30,29 @@ use crate::wire::run::{OnCompletion, RunCreate};
 const ATTEMPTS: usize = 16;
 
 /// What a cron is made of beside its runs.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
-struct CronBody {
+#[schemars(rename = "CronPatch")]
+pub(crate) struct CronBody {
     schedule: Option<String>,
     timezone: Option<String>,
     end_time: Option<String>,
     enabled: Option<bool>,
     on_run_completed: Option<OnCompletion>,
+}
+
+/// A cron, and the runs that it adds.
+pub(crate) enum CronCreate {}
+
+impl JsonSchema for CronCreate {
+    fn schema_name() -> Cow<'static, str> {
+        "CronCreate".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let parts = [generator.subschema_for::<CronBody>(), generator.subschema_for::<RunCreate>()];
+        json_schema!({ "description": "A cron, and the runs that it adds.", "allOf": parts, "required": ["schedule"] })
+    }
 }
 
 /// A cron as clients read it.
@@ -130,8 +147,9 @@ pub(crate) async fn create_on(
 }
 
 /// Which crons to find.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(rename = "CronSearch")]
 pub(crate) struct SearchBody {
     assistant_id: Option<String>,
     thread_id: Option<Uuid>,

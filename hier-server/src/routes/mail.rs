@@ -10,6 +10,7 @@ use hier_core::RunError;
 use hier_core::checkpoint::{self, Checkpointer, Claim, WhenRunning, codec};
 use hier_core::graph::{DynGraph, DynInput};
 use hier_core::runs::{MultitaskStrategy, NewRun, Request, Run, RunQuery};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -25,8 +26,9 @@ use crate::wire::message;
 const LONGEST: usize = 256;
 
 /// A signal.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(rename = "Signal")]
 pub(crate) struct SignalBody {
     id: Option<Uuid>,
     value: Value,

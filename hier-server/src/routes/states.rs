@@ -9,6 +9,7 @@ use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, WhenRunning};
 use hier_core::graph::{DynCommand, DynUpdates};
 use hier_core::runs::{Keeps, NewEvent, RunLog, ThreadIndex, ThreadRow, ThreadStatus};
 use hier_core::{Config, RunError};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -133,8 +134,9 @@ pub(crate) async fn get_at(
 }
 
 /// Which state to read.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(rename = "StateAt")]
 pub(crate) struct AtBody {
     checkpoint: Option<Value>,
     subgraphs: Option<bool>,
@@ -153,8 +155,9 @@ pub(crate) async fn post_at(
 }
 
 /// Which states to list.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(rename = "History")]
 pub(crate) struct HistoryBody {
     limit: Option<usize>,
     before: Option<Value>,
@@ -210,8 +213,9 @@ async fn listed(caller: &Caller, thread: &str, body: HistoryBody) -> ApiResult<V
 }
 
 /// A change of a state.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(rename = "StateUpdate")]
 pub(crate) struct UpdateBody {
     values: Option<Value>,
     as_node: Option<String>,
@@ -294,12 +298,12 @@ async fn changed(
 }
 
 /// A superstep of a thread that is made with a history.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 pub(crate) struct Superstep {
     updates: Vec<SuperstepUpdate>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct SuperstepUpdate {
     values: Option<Value>,

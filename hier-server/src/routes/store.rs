@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::http::StatusCode;
 use hier_core::store::{Index, Item, Namespaces, Op, OpResult, Search};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -38,7 +39,8 @@ async fn one(caller: &Caller, op: Op) -> ApiResult<OpResult> {
 }
 
 /// An item to be put.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "StorePut")]
 pub(crate) struct PutBody {
     namespace: Vec<String>,
     key: String,
@@ -51,8 +53,9 @@ pub(crate) struct PutBody {
 }
 
 /// Which fields a search by meaning looks at: none (`false`), or these.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
+#[schemars(rename = "StoreIndex")]
 enum IndexBody {
     Switch(bool),
     Fields(Vec<String>),
@@ -92,7 +95,8 @@ pub(crate) async fn get(caller: Caller, query: Query) -> ApiResult<Json<Value>> 
 }
 
 /// An item to be deleted.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "StoreDelete")]
 pub(crate) struct DeleteBody {
     #[serde(default)]
     namespace: Vec<String>,
@@ -108,8 +112,9 @@ pub(crate) async fn delete(caller: Caller, Body(body): Body<DeleteBody>) -> ApiR
 }
 
 /// What to search for.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(rename = "StoreSearch")]
 pub(crate) struct SearchBody {
     namespace_prefix: Option<Vec<String>>,
     filter: Option<Map<String, Value>>,
@@ -140,8 +145,9 @@ pub(crate) async fn search(caller: Caller, MaybeBody(body): MaybeBody<SearchBody
 }
 
 /// Which namespaces to list.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(rename = "StoreNamespaces")]
 pub(crate) struct NamespacesBody {
     prefix: Option<Vec<String>>,
     suffix: Option<Vec<String>>,

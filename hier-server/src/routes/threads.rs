@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use hier_core::checkpoint::{Prune, Strategy};
 use hier_core::runs::{IfExists, NewThread, Order, SortBy, ThreadPatch, ThreadQuery, ThreadRow, ThreadStatus};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -24,8 +25,9 @@ use crate::wire::message;
 use crate::wire::row::{select, thread};
 
 /// What creates or changes a thread.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(rename = "ThreadCreate")]
 pub(crate) struct ThreadBody {
     thread_id: Option<Uuid>,
     metadata: Option<Map<String, Value>>,
@@ -35,7 +37,7 @@ pub(crate) struct ThreadBody {
 }
 
 /// How long a thread lives after it last changed: minutes, or an object of them.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum Ttl {
     Minutes(f64),
@@ -138,12 +140,14 @@ pub(crate) async fn copy(caller: Caller, Path(id): Path<String>) -> ApiResult<Js
 }
 
 /// What to search for.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(rename = "ThreadSearch")]
 pub(crate) struct SearchBody {
     ids: Option<Vec<Uuid>>,
     metadata: Option<Map<String, Value>>,
     values: Option<Map<String, Value>>,
+    #[schemars(with = "Option<String>")]
     status: Option<ThreadStatus>,
     limit: Option<usize>,
     offset: Option<usize>,
@@ -231,14 +235,15 @@ pub(crate) async fn count(caller: Caller, MaybeBody(body): MaybeBody<SearchBody>
 }
 
 /// What to prune.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "ThreadPrune")]
 pub(crate) struct PruneBody {
     thread_ids: Vec<Uuid>,
     #[serde(default)]
     strategy: PruneStrategy,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum PruneStrategy {
     /// The whole thread.

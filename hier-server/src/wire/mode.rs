@@ -1,5 +1,8 @@
 //! The modes in which clients follow a run.
 
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 
 /// What a client asks to be told.
@@ -47,6 +50,16 @@ impl Mode {
     pub(crate) fn unknown(name: &str) -> String {
         let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
         format!("`{name}` is no stream mode: those are {}", names.join(", "))
+    }
+}
+
+impl JsonSchema for Mode {
+    fn schema_name() -> Cow<'static, str> {
+        "StreamMode".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "enum": NAMES.map(|(name, _)| name) })
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use hier_core::Durability;
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -10,7 +11,7 @@ use uuid::Uuid;
 use crate::wire::mode::Mode;
 
 /// A value, or a list of them.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum OneOrMany<T> {
     /// One.
@@ -29,32 +30,56 @@ impl<T> OneOrMany<T> {
 }
 
 /// The body that creates a run, on a thread or without one.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(extend("required" = ["assistant_id"]))]
 pub(crate) struct RunCreate {
     /// An assistant's id, or the name of a graph.
+    #[schemars(with = "String")]
     pub(crate) assistant_id: Required,
+    /// The input of the graph; null goes on with what is there.
     pub(crate) input: Option<Value>,
+    /// Answers what was asked, changes the state or goes elsewhere, in the place of an input.
     pub(crate) command: Option<CommandBody>,
+    /// How the run is done: `recursion_limit`, `configurable`, `tags`.
     pub(crate) config: Option<ConfigBody>,
+    /// The context of the graph's nodes.
     pub(crate) context: Option<Value>,
+    /// Kept with the run and its checkpoints.
     pub(crate) metadata: Option<Map<String, Value>>,
+    /// What is told of the run; `values` unless given.
     #[serde(deserialize_with = "modes")]
+    #[schemars(with = "Option<OneOrMany<Mode>>")]
     pub(crate) stream_mode: Option<Vec<Mode>>,
+    /// Whether the events of graphs inside are told too.
     pub(crate) stream_subgraphs: Option<bool>,
+    /// Whether events have ids, from which a stream can be joined again.
     pub(crate) stream_resumable: Option<bool>,
+    /// Nodes before which the run stops; `*` is all.
     pub(crate) interrupt_before: Option<OneOrMany<String>>,
+    /// Nodes after which the run stops; `*` is all.
     pub(crate) interrupt_after: Option<OneOrMany<String>>,
+    /// The address that is told of the end.
     pub(crate) webhook: Option<String>,
+    /// Kept with the run for clients that ask for feedback.
     pub(crate) feedback_keys: Option<Vec<String>>,
+    /// How many seconds from now the run begins.
     pub(crate) after_seconds: Option<f64>,
+    /// When checkpoints are stored; `async` unless given.
     pub(crate) durability: Option<DurabilityWord>,
+    /// An older name: false is the durability `exit`.
     pub(crate) checkpoint_during: Option<bool>,
+    /// The checkpoint that the run begins from, unless the latest.
     pub(crate) checkpoint: Option<Value>,
+    /// The same by its id alone.
     pub(crate) checkpoint_id: Option<Uuid>,
+    /// What becomes of it if the thread has a run; `enqueue` unless given.
     pub(crate) multitask_strategy: Option<Multitask>,
+    /// Whether a thread that is not there is made; it is refused unless `create`.
     pub(crate) if_not_exists: Option<IfNotExists>,
+    /// Whether the thread of a run without one stays; it is deleted unless `keep`.
     pub(crate) on_completion: Option<OnCompletion>,
+    /// Whether the run is cancelled if its client goes away; it goes on unless `cancel`.
     pub(crate) on_disconnect: Option<OnDisconnect>,
     /// The id, where the server knows one: clients cannot choose it.
     #[serde(skip)]
@@ -84,13 +109,17 @@ fn modes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Mode>>
 }
 
 /// Answers, changes and redirects a thread.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default)]
+#[schemars(rename = "Command")]
 pub(crate) struct CommandBody {
+    /// The answer to what was asked, or one for each id of a question.
     #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub(crate) resume: Option<Value>,
+    /// A change of the state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) update: Option<Value>,
+    /// The nodes that are next.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) goto: Option<Value>,
 }
@@ -101,8 +130,9 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, 
 }
 
 /// The part of LangChain's `RunnableConfig` that a server takes.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default)]
+#[schemars(rename = "Config")]
 pub(crate) struct ConfigBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tags: Option<Vec<String>>,
@@ -113,8 +143,9 @@ pub(crate) struct ConfigBody {
 }
 
 /// When checkpoints are stored.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "Durability")]
 pub(crate) enum DurabilityWord {
     Sync,
     Async,
@@ -132,8 +163,9 @@ impl From<DurabilityWord> for Durability {
 }
 
 /// What becomes of a second run of a thread that is busy.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "MultitaskStrategy")]
 pub(crate) enum Multitask {
     Reject,
     #[default]
@@ -145,7 +177,7 @@ pub(crate) enum Multitask {
 }
 
 /// What happens if the thread is not there.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum IfNotExists {
     #[default]
@@ -154,7 +186,7 @@ pub(crate) enum IfNotExists {
 }
 
 /// What becomes of the thread of a run without one, when the run has ended.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum OnCompletion {
     #[default]
@@ -163,7 +195,7 @@ pub(crate) enum OnCompletion {
 }
 
 /// What becomes of a run whose client has gone.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum OnDisconnect {
     #[default]

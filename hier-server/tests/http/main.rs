@@ -10,6 +10,7 @@ mod databases;
 mod graphs;
 mod inside;
 mod mail;
+mod openapi;
 mod processes;
 mod protocol;
 mod recorded;

@@ -18,27 +18,27 @@ use crate::support::{Desk, Told, open, parse};
 
 /// What was sent, and answered.
 #[derive(Debug, Deserialize)]
-struct Exchange {
-    name: String,
-    method: String,
-    path: String,
+pub(crate) struct Exchange {
+    pub(crate) name: String,
+    pub(crate) method: String,
+    pub(crate) path: String,
     #[serde(default)]
     headers: serde_json::Map<String, Value>,
-    body: Option<Value>,
+    pub(crate) body: Option<Value>,
     /// A body that is no JSON.
     raw: Option<String>,
-    answer: Answer,
+    pub(crate) answer: Answer,
 }
 
 #[derive(Debug, Deserialize)]
-struct Answer {
-    status: u16,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     headers: serde_json::Map<String, Value>,
     body: Option<Value>,
     events: Option<Vec<Value>>,
 }
 
-fn exchanges() -> Vec<Exchange> {
+pub(crate) fn exchanges() -> Vec<Exchange> {
     let lines = include_str!("../../recorded/exchanges.jsonl").lines();
     lines.map(|line| serde_json::from_str(line).expect("an exchange")).collect()
 }
