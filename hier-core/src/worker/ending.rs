@@ -37,7 +37,8 @@ pub(super) async fn settle(shared: &Shared, run: &Run, log: &RunLog, ending: End
             (index, RunEnd { error: Some(failure), ..RunEnd::new(run.id, RunStatus::Timeout) })
         }
         Ending::Cancelled(Cancel::Interrupt) => {
-            let index = left(shared, run, ThreadStatus::Idle, None).await;
+            let failure = Failure::new("UserInterrupt", "the last run was cancelled");
+            let index = left(shared, run, ThreadStatus::Idle, Some(failure)).await;
             (index, RunEnd::new(run.id, RunStatus::Interrupted))
         }
         Ending::Cancelled(Cancel::Rollback) => (before(shared, run).await, RunEnd::rolled_back(run.id)),
@@ -102,7 +103,8 @@ async fn left(shared: &Shared, run: &Run, status: ThreadStatus, error: Option<Fa
 
 /// What the index says of a thread whose run is rolled back: the checkpoint before the run.
 async fn before(shared: &Shared, run: &Run) -> ThreadIndex {
-    let mut index = ThreadIndex::new(ThreadStatus::Idle).values(Value::Object(Map::new()));
+    // Without an earlier one there are no values.
+    let mut index = ThreadIndex::new(ThreadStatus::Idle).values(Value::Null);
     let id = run.id.to_string();
     let listed = shared.store.list(ListQuery::thread(&run.thread)).await.unwrap_or_default();
     let is_own = |metadata: &Map<String, Value>| metadata.get("run_id").and_then(Value::as_str) == Some(&*id);

@@ -106,6 +106,12 @@ async fn a_run_is_cancelled() {
     assert_eq!(status_of(&desk, &thread, &run).await, "interrupted");
     let (_, row) = desk.get(&format!("/threads/{thread}")).await;
     assert_eq!(row["status"], "interrupted", "what it stored stays, and waits");
+    assert_eq!(row["error"]["error"], "UserInterrupt", "{row}");
+    let (_, end) = desk
+        .post(&format!("/threads/{thread}/runs/wait"), json!({ "assistant_id": "slow", "input": { "n": 0.01 } }))
+        .await;
+    assert_eq!(end["n"], 0.01, "{end}");
+    assert_eq!(desk.get(&format!("/threads/{thread}")).await.1["error"], Value::Null, "the next run ended well");
     assert_eq!(desk.post(&format!("{path}/cancel"), Value::Null).await.0, 404, "it has ended");
     desk.stop().await;
 }
@@ -121,6 +127,11 @@ async fn a_run_is_rolled_back() {
     assert_eq!(desk.post(&format!("{path}/cancel?wait=1&action=rollback"), Value::Null).await, (200, json!({})));
     assert_eq!(status_of(&desk, &thread, &run).await, "gone");
     assert_eq!(desk.get(&format!("/threads/{thread}/state")).await.1["values"], json!({}));
+    let (_, row) = desk.get(&format!("/threads/{thread}")).await;
+    assert_eq!(
+        (&row["status"], &row["values"], &row["error"]["error"]),
+        (&json!("idle"), &Value::Null, &json!("UserRollback"))
+    );
     desk.stop().await;
 }
 
