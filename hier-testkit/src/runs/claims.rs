@@ -23,6 +23,7 @@ cases!(super::Case, "claims":
     a_delayed_run_begins_no_earlier,
     a_delayed_run_is_not_started_by_a_dead_workers_recovery,
     a_dead_workers_run_goes_on_elsewhere,
+    a_dead_workers_run_is_found_though_others_have_just_looked,
     whoever_renews_keeps_its_run,
     a_stale_worker_is_refused,
     a_name_proves_nothing,
@@ -162,6 +163,16 @@ async fn a_dead_workers_run_goes_on_elsewhere(store: Subject) -> Outcome {
     same("the run", &again.run.id, &made.id)?;
     same("its attempt", &again.run.attempts, &2)?;
     holds("the token is greater", again.lease.token > dead.lease.token)
+}
+
+/// A store may look for such runs less often than it is asked: for each of those who ask.
+async fn a_dead_workers_run_is_found_though_others_have_just_looked(store: Subject) -> Outcome {
+    let made = add(&store, "t").await?;
+    some("the run", claim_for(&store, SHORT).await?)?;
+    sleep(SHORT * 2).await;
+    let other = store.claim_run(RunClaim::new("the suite", LONG, ["bank"])).await?;
+    same("for who does not have its graph", &other, &None)?;
+    same("for who has it", &claim(&store).await?.run.id, &made.id)
 }
 
 async fn whoever_renews_keeps_its_run(store: Subject) -> Outcome {

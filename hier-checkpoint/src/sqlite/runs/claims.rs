@@ -1,5 +1,6 @@
 //! Who does which run.
 
+use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -17,24 +18,31 @@ const CANDIDATES: usize = 100;
 /// How often runs of lost workers are looked for at most: that means looking at all runs that are being done.
 const LOST_EVERY: Duration = Duration::from_millis(100);
 
-/// When runs of lost workers were looked for last.
+/// For how many kinds of workers that is known at most.
+const KINDS: usize = 64;
+
+/// When runs of lost workers were looked for last, for each list of graphs that a worker has: who has other graphs does not find them.
 #[derive(Debug, Default)]
-pub(in super::super) struct Recovery(Mutex<Option<Instant>>);
+pub(in super::super) struct Recovery(Mutex<HashMap<Option<Vec<String>>, Instant>>);
 
 impl Recovery {
     /// Whether they are to be looked for; then not again for a while.
-    pub(super) fn is_due(&self) -> bool {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_due = last.is_none_or(|last| last.elapsed() >= LOST_EVERY);
+    pub(super) fn is_due(&self, graphs: Option<&[String]>) -> bool {
+        let (graphs, mut last) =
+            (graphs.map(<[String]>::to_vec), self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let is_due = last.get(&graphs).is_none_or(|last| last.elapsed() >= LOST_EVERY);
         if is_due {
-            *last = Some(Instant::now());
+            if last.len() >= KINDS {
+                last.clear();
+            }
+            last.insert(graphs, Instant::now());
         }
         is_due
     }
 
     /// Somebody has let go of a thread: they are looked for next.
     pub(in super::super) fn is_soon(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 

@@ -258,7 +258,7 @@ impl RunStore for Sqlite {
     async fn claim_runs(&self, asked: RunClaim, most: usize) -> Result<Vec<Claimed>, RunsError> {
         // Looked at first without a transaction: most that look find nothing.
         let graphs = asked.graphs.clone();
-        let lost = self.0.recovery.is_due();
+        let lost = self.0.recovery.is_due(asked.graphs.as_deref());
         let is_ready =
             move |tables: Tables<'_>| Ok(!tables.ready(graphs.as_deref(), SystemTime::now(), 1, lost)?.is_empty());
         if most == 0 || !self.look_at(is_ready).await? {
