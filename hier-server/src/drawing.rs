@@ -1,12 +1,17 @@
 //! Graphs as clients draw them: nodes and edges, with subgraphs opened on demand.
 
+use std::borrow::Cow;
+
 use hier_core::spec::{END, EdgeSpec, GraphSpec, START, Source, Target};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
 /// How deep subgraphs are opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Xray {
     /// Not at all.
+    #[default]
     Closed,
     /// So many levels.
     Levels(usize),
@@ -14,8 +19,8 @@ pub(crate) enum Xray {
 
 impl Xray {
     /// `true`, `false` or a number of levels.
-    pub(crate) fn parse(text: Option<&str>) -> Option<Self> {
-        match text.unwrap_or("false").to_ascii_lowercase().as_str() {
+    fn parse(text: &str) -> Option<Self> {
+        match text.to_ascii_lowercase().as_str() {
             "false" | "0" | "" => Some(Self::Closed),
             "true" => Some(Self::Levels(usize::MAX)),
             number => number.parse().ok().map(Self::Levels),
@@ -27,6 +32,38 @@ impl Xray {
             Self::Levels(levels) if levels > 1 => Self::Levels(levels.saturating_sub(1)),
             _ => Self::Closed,
         }
+    }
+}
+
+impl<'de> Deserialize<'de> for Xray {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let wrong = || serde::de::Error::custom(format!("`{text}` is no boolean and no number"));
+        Self::parse(&text).ok_or_else(wrong)
+    }
+}
+
+impl Serialize for Xray {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Closed => serializer.serialize_bool(false),
+            Self::Levels(usize::MAX) => serializer.serialize_bool(true),
+            Self::Levels(levels) => levels.serialize(serializer),
+        }
+    }
+}
+
+impl JsonSchema for Xray {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Xray".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [{ "type": "boolean" }, { "type": "integer", "minimum": 0 }] })
     }
 }
 

@@ -19,6 +19,7 @@ mod layers;
 mod metrics;
 mod openapi;
 mod options;
+mod query;
 mod router;
 mod routes;
 mod running;

@@ -50,7 +50,7 @@ pub const TABLE: &[Order] = &[
     ),
     order(
         "hier_server",
-        "error failure options time schedule metrics auth body context wire graphs drawing webhook stream fault app follow feed routes v3 agui \
+        "error failure options time schedule metrics auth body query context wire graphs drawing webhook stream fault app follow feed routes v3 agui \
          openapi router background studio layers cross_origin database running server",
     ),
     order("hier_mcp", "error client server"),

@@ -6,5 +6,4 @@ mod messages;
 mod stream;
 mod translate;
 
-pub(crate) use input::RunAgentInput;
 pub(crate) use stream::run;

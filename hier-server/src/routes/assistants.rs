@@ -15,10 +15,11 @@ use uuid::Uuid;
 use super::page::Page;
 use crate::app::{Caller, is_there, matches};
 use crate::auth::{Action, Resource};
-use crate::body::{Body, MaybeBody, Query};
+use crate::body::{Body, MaybeBody};
 use crate::drawing::{Xray, drawing};
 use crate::error::{ApiError, ApiResult};
 use crate::fault::refused;
+use crate::query::Query;
 use crate::time::iso;
 use crate::wire::row::select;
 
@@ -189,9 +190,21 @@ pub(crate) async fn patch(
     Ok(Json(assistant_json(&changed)))
 }
 
-pub(crate) async fn delete(caller: Caller, Path(assistant): Path<String>, query: Query) -> ApiResult<StatusCode> {
+/// What is deleted with an assistant.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(crate) struct DeleteQuery {
+    /// Whether the threads that it ran last are deleted too.
+    delete_threads: bool,
+}
+
+pub(crate) async fn delete(
+    caller: Caller,
+    Path(assistant): Path<String>,
+    Query(query): Query<DeleteQuery>,
+) -> ApiResult<StatusCode> {
     let found = caller.assistant(&assistant, Action::Delete).await?;
-    if query.flag("delete_threads")? {
+    if query.delete_threads {
         delete_threads(&caller, &found.id).await?;
     }
     Assistants::of(&*caller.app.runs).delete(&found.id).await.map_err(refused)?;
@@ -248,18 +261,26 @@ pub(crate) async fn latest(
     Ok(Json(assistant_json(&assistants.set_latest(&found.id, body.version).await.map_err(refused)?)))
 }
 
+/// How a graph is drawn.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(crate) struct GraphQuery {
+    /// Whether the graphs inside are opened, or how many levels of them.
+    xray: Xray,
+}
+
 /// The only route of an assistant that also takes the name of a graph.
-pub(crate) async fn graph(caller: Caller, Path(assistant): Path<String>, query: Query) -> ApiResult<Json<Value>> {
+pub(crate) async fn graph(
+    caller: Caller,
+    Path(assistant): Path<String>,
+    Query(query): Query<GraphQuery>,
+) -> ApiResult<Json<Value>> {
     let found = if caller.app.graphs.contains_key(&assistant) {
         caller.assistant_or_graph(&assistant).await?
     } else {
         caller.assistant(&assistant, Action::Read).await?
     };
-    let xray = query.get("xray");
-    let xray = Xray::parse(xray).ok_or_else(|| {
-        ApiError::invalid(format!("`xray`: `{}` is no boolean and no number", xray.unwrap_or_default()))
-    })?;
-    Ok(Json(drawing(caller.app.graph(&found.graph)?.graph.spec(), xray)))
+    Ok(Json(drawing(caller.app.graph(&found.graph)?.graph.spec(), query.xray)))
 }
 
 pub(crate) async fn schemas(caller: Caller, Path(assistant): Path<String>) -> ApiResult<Json<Value>> {
@@ -269,16 +290,28 @@ pub(crate) async fn schemas(caller: Caller, Path(assistant): Path<String>) -> Ap
     Ok(Json(schemas))
 }
 
-pub(crate) async fn subgraphs(caller: Caller, Path(assistant): Path<String>, query: Query) -> ApiResult<Json<Value>> {
-    subgraphs_of(&caller, &assistant, None, query.flag("recurse")?).await
+/// Which graphs are listed.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(crate) struct SubgraphsQuery {
+    /// Whether those inside of those inside are listed too.
+    recurse: bool,
+}
+
+pub(crate) async fn subgraphs(
+    caller: Caller,
+    Path(assistant): Path<String>,
+    Query(query): Query<SubgraphsQuery>,
+) -> ApiResult<Json<Value>> {
+    subgraphs_of(&caller, &assistant, None, query.recurse).await
 }
 
 pub(crate) async fn subgraph(
     caller: Caller,
     Path((assistant, namespace)): Path<(String, String)>,
-    query: Query,
+    Query(query): Query<SubgraphsQuery>,
 ) -> ApiResult<Json<Value>> {
-    subgraphs_of(&caller, &assistant, Some(&namespace), query.flag("recurse")?).await
+    subgraphs_of(&caller, &assistant, Some(&namespace), query.recurse).await
 }
 
 async fn subgraphs_of(

@@ -5,23 +5,55 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use hier_core::runs::{Cancel, RunQuery, RunStatus};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::runs::located;
 use super::streams::{self, Leaves};
 use crate::app::Caller;
 use crate::auth::Action;
-use crate::body::{MaybeBody, Query, id};
+use crate::body::{MaybeBody, id};
 use crate::error::{ApiError, ApiResult};
 use crate::fault::refused;
+use crate::query::Query;
 
-fn action(query: &Query) -> ApiResult<Cancel> {
-    match query.get("action").unwrap_or("interrupt") {
-        "interrupt" => Ok(Cancel::Interrupt),
-        "rollback" => Ok(Cancel::Rollback),
-        other => Err(ApiError::invalid(format!("`action`: `{other}` is neither interrupt nor rollback"))),
+/// What becomes of the checkpoints of a run that is cancelled.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "CancelAction")]
+enum How {
+    /// They stay.
+    #[default]
+    Interrupt,
+    /// They are deleted with the run.
+    Rollback,
+}
+
+impl From<How> for Cancel {
+    fn from(how: How) -> Self {
+        match how {
+            How::Interrupt => Self::Interrupt,
+            How::Rollback => Self::Rollback,
+        }
     }
+}
+
+/// How a run is cancelled.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(crate) struct CancelQuery {
+    /// Whether its checkpoints stay (`interrupt`), or are deleted with it (`rollback`).
+    action: How,
+    /// Whether the answer comes when the run has ended, and is what the run returned.
+    wait: bool,
+}
+
+/// How runs are cancelled.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(crate) struct CancelsQuery {
+    /// Whether their checkpoints stay (`interrupt`), or are deleted with them (`rollback`).
+    action: How,
 }
 
 const NONE_TO_CANCEL: &str = "No matching runs to cancel. Please verify the thread ID and run IDs are correct, and the \
@@ -30,15 +62,13 @@ const NONE_TO_CANCEL: &str = "No matching runs to cancel. Please verify the thre
 pub(crate) async fn run(
     caller: Caller,
     Path((thread, run)): Path<(String, String)>,
-    query: Query,
+    Query(query): Query<CancelQuery>,
 ) -> ApiResult<Response> {
-    let action = action(&query)?;
-    let waits = query.flag("wait")?;
     let thread = caller.thread(&thread, Action::CreateRun).await?;
     let run = id("run", &run)?;
-    let cancelled = caller.app.runs.cancel_runs(&thread.id, &[run], action).await.map_err(refused)?;
+    let cancelled = caller.app.runs.cancel_runs(&thread.id, &[run], query.action.into()).await.map_err(refused)?;
     let Some(run) = cancelled.into_iter().next() else { return Err(ApiError::not_found(NONE_TO_CANCEL)) };
-    if !waits {
+    if !query.wait {
         return Ok(StatusCode::ACCEPTED.into_response());
     }
     let mut response = streams::until_end(&caller, &run, Leaves::Continue);
@@ -58,10 +88,10 @@ pub(crate) struct CancelBody {
 
 pub(crate) async fn runs(
     caller: Caller,
-    query: Query,
+    Query(CancelsQuery { action }): Query<CancelsQuery>,
     MaybeBody(body): MaybeBody<CancelBody>,
 ) -> ApiResult<StatusCode> {
-    let action = action(&query)?;
+    let action = action.into();
     let mut cancelled = 0;
     match (&body.status, body.thread_id, &body.run_ids) {
         (None, Some(thread), Some(runs)) => {

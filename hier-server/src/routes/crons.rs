@@ -32,8 +32,8 @@ const ATTEMPTS: usize = 16;
 /// What a cron is made of beside its runs.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
-#[schemars(rename = "CronPatch")]
-pub(crate) struct CronBody {
+#[schemars(rename = "CronSchedule")]
+struct CronBody {
     schedule: Option<String>,
     timezone: Option<String>,
     end_time: Option<String>,
@@ -41,8 +41,10 @@ pub(crate) struct CronBody {
     on_run_completed: Option<OnCompletion>,
 }
 
-/// A cron, and the runs that it adds.
-pub(crate) enum CronCreate {}
+/// A cron, and the runs that it adds, as it was sent: its parts are read from it whenever it is changed.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct CronCreate(Value);
 
 impl JsonSchema for CronCreate {
     fn schema_name() -> Cow<'static, str> {
@@ -52,6 +54,25 @@ impl JsonSchema for CronCreate {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let parts = [generator.subschema_for::<CronBody>(), generator.subschema_for::<RunCreate>()];
         json_schema!({ "description": "A cron, and the runs that it adds.", "allOf": parts, "required": ["schedule"] })
+    }
+}
+
+/// What of a cron is changed, as it was sent: the rest stays.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct CronPatch(Map<String, Value>);
+
+impl JsonSchema for CronPatch {
+    fn schema_name() -> Cow<'static, str> {
+        "CronPatch".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut run = RunCreate::json_schema(generator);
+        // Everything may be left out.
+        run.remove("required");
+        let parts = [generator.subschema_for::<CronBody>(), run];
+        json_schema!({ "description": "What of a cron is changed; the rest stays.", "allOf": parts })
     }
 }
 
@@ -133,14 +154,14 @@ async fn created(caller: Caller, thread: Option<String>, payload: Value) -> ApiR
     Ok(Json(cron_json(&Crons::of(&*caller.app.runs).create(new).await.map_err(refused)?)))
 }
 
-pub(crate) async fn create(caller: Caller, Body(payload): Body<Value>) -> ApiResult<Json<Value>> {
+pub(crate) async fn create(caller: Caller, Body(CronCreate(payload)): Body<CronCreate>) -> ApiResult<Json<Value>> {
     created(caller, None, payload).await
 }
 
 pub(crate) async fn create_on(
     caller: Caller,
     Path(thread): Path<String>,
-    Body(payload): Body<Value>,
+    Body(CronCreate(payload)): Body<CronCreate>,
 ) -> ApiResult<Json<Value>> {
     let thread = caller.thread(&thread, Action::CreateRun).await?;
     created(caller, Some(thread.id), payload).await
@@ -230,7 +251,7 @@ pub(crate) async fn get(caller: Caller, Path(cron): Path<String>) -> ApiResult<J
 pub(crate) async fn patch(
     caller: Caller,
     Path(cron): Path<String>,
-    Body(patch): Body<Map<String, Value>>,
+    Body(CronPatch(patch)): Body<CronPatch>,
 ) -> ApiResult<Json<Value>> {
     let crons = Crons::of(&*caller.app.runs);
     for _ in 0..ATTEMPTS {

@@ -7,6 +7,8 @@ use axum::response::{IntoResponse, Response};
 use hier_core::runs::{
     Assistant, MultitaskStrategy, NewRun, NewThread, OnDisconnect as Disconnect, Request, Run, RunQuery, RunStatus,
 };
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -14,10 +16,11 @@ use super::mail;
 use super::streams::{self, Leaves};
 use crate::app::{Caller, matches};
 use crate::auth::{Action, Resource, User};
-use crate::body::{Body, Query, id};
+use crate::body::{Body, id};
 use crate::context::USER;
 use crate::error::{ApiError, ApiResult};
 use crate::fault::refused;
+use crate::query::Query;
 use crate::stream::translate::recorded;
 use crate::wire::mode::Mode;
 use crate::wire::row::{run as run_json, select};
@@ -317,34 +320,47 @@ pub(crate) async fn wait_stateless(caller: Caller, Body(body): Body<RunCreate>) 
     waited(caller, None, body).await
 }
 
-pub(crate) async fn list(caller: Caller, Path(thread): Path<String>, query: Query) -> ApiResult<Json<Vec<Value>>> {
-    let thread = caller.thread(&thread, Action::Read).await?;
-    let mut runs = RunQuery::thread(thread.id);
-    let number = |name: &str, unless: u64| query.number(name, unless).map(|n| usize::try_from(n).unwrap_or(usize::MAX));
-    let limit = number("limit", 10)?;
-    let page = super::page::Page::new(&caller, Some(limit), Some(number("offset", 0)?), 10)?;
-    (runs.limit, runs.offset) = (page.limit, page.offset);
-    if let Some(word) = query.get("status") {
-        runs.status = vec![status(word)?];
-    }
-    let fields: Vec<String> = query.all("select").map(str::to_owned).collect();
-    let fields = (!fields.is_empty()).then_some(fields);
-    let found = caller.app.runs.runs(runs).await.map_err(refused)?;
-    Ok(Json(found.iter().map(|run| select(run_json(run), fields.as_deref())).collect()))
+/// Which runs of a thread are listed.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(crate) struct RunsQuery {
+    /// How many at most; 10 unless given.
+    limit: Option<usize>,
+    /// How many of the newest are left out.
+    offset: Option<usize>,
+    /// Only those with this status.
+    #[schemars(schema_with = "status_schema")]
+    status: Option<RunStatus>,
+    /// The fields that are told; all if none is named.
+    select: Vec<String>,
 }
 
-fn status(word: &str) -> ApiResult<RunStatus> {
-    let known = [
-        RunStatus::Pending,
-        RunStatus::Running,
-        RunStatus::Success,
-        RunStatus::Error,
-        RunStatus::Interrupted,
-        RunStatus::Timeout,
-    ];
-    let names = || known.map(RunStatus::name).join(", ");
-    let found = known.into_iter().find(|status| status.name() == word);
-    found.ok_or_else(|| ApiError::invalid(format!("`status`: `{word}` is none of {}", names())))
+const STATUSES: [RunStatus; 6] = [
+    RunStatus::Pending,
+    RunStatus::Running,
+    RunStatus::Success,
+    RunStatus::Error,
+    RunStatus::Interrupted,
+    RunStatus::Timeout,
+];
+
+pub(crate) fn status_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "enum": STATUSES.map(RunStatus::name) })
+}
+
+pub(crate) async fn list(
+    caller: Caller,
+    Path(thread): Path<String>,
+    Query(query): Query<RunsQuery>,
+) -> ApiResult<Json<Vec<Value>>> {
+    let thread = caller.thread(&thread, Action::Read).await?;
+    let mut runs = RunQuery::thread(thread.id);
+    let page = super::page::Page::new(&caller, query.limit, query.offset, 10)?;
+    (runs.limit, runs.offset) = (page.limit, page.offset);
+    runs.status.extend(query.status);
+    let fields = (!query.select.is_empty()).then_some(query.select);
+    let found = caller.app.runs.runs(runs).await.map_err(refused)?;
+    Ok(Json(found.iter().map(|run| select(run_json(run), fields.as_deref())).collect()))
 }
 
 pub(crate) async fn get(caller: Caller, Path((thread, run)): Path<(String, String)>) -> ApiResult<Json<Value>> {
@@ -357,13 +373,21 @@ pub(crate) async fn delete(caller: Caller, Path((thread, run)): Path<(String, St
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// What becomes of the run.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(crate) struct JoinQuery {
+    /// Whether the run is cancelled if the client goes away.
+    cancel_on_disconnect: bool,
+}
+
 pub(crate) async fn join(
     caller: Caller,
     Path((thread, run)): Path<(String, String)>,
-    query: Query,
+    Query(query): Query<JoinQuery>,
 ) -> ApiResult<Response> {
     let run = caller.run(&thread, &run, Action::Read).await?;
-    let leaves = if query.flag("cancel_on_disconnect")? { Leaves::Cancel } else { Leaves::Continue };
+    let leaves = if query.cancel_on_disconnect { Leaves::Cancel } else { Leaves::Continue };
     let mut response = streams::until_end(&caller, &run, leaves);
     located(&mut response, &run, true, Some("join"));
     Ok(response)

@@ -16,10 +16,11 @@ use uuid::Uuid;
 
 use crate::app::Caller;
 use crate::auth::Action;
-use crate::body::{Body, MaybeBody, Query};
+use crate::body::{Body, MaybeBody};
 use crate::error::{ApiError, ApiResult};
 use crate::fault::{self, refused};
 use crate::graphs::Served;
+use crate::query::Query;
 use crate::wire::row::select;
 use crate::wire::{message, state};
 
@@ -110,27 +111,42 @@ pub(crate) async fn at(caller: &Caller, thread: &str, namespace: &str) -> ApiRes
     read(caller, &thread, &Address { checkpoint: None, namespace: namespace.to_owned() }, false).await
 }
 
-fn selected(told: Value, query: &Query) -> Value {
-    let fields: Vec<String> = query.all("select").map(str::to_owned).collect();
-    select(told, (!fields.is_empty()).then_some(&*fields))
+/// What of a state is told.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(crate) struct StateQuery {
+    /// Whether the states of the graphs inside are told with their tasks.
+    subgraphs: bool,
+    /// The fields that are told; all if none is named.
+    select: Vec<String>,
 }
 
-pub(crate) async fn get(caller: Caller, Path(thread): Path<String>, query: Query) -> ApiResult<Json<Value>> {
+impl StateQuery {
+    fn select(&self, told: Value) -> Value {
+        select(told, (!self.select.is_empty()).then_some(&*self.select))
+    }
+}
+
+pub(crate) async fn get(
+    caller: Caller,
+    Path(thread): Path<String>,
+    Query(query): Query<StateQuery>,
+) -> ApiResult<Json<Value>> {
     let thread = caller.thread(&thread, Action::Read).await?;
-    let told = read(&caller, &thread, &Address::default(), query.flag("subgraphs")?).await?;
-    Ok(Json(selected(told, &query)))
+    let told = read(&caller, &thread, &Address::default(), query.subgraphs).await?;
+    Ok(Json(query.select(told)))
 }
 
 pub(crate) async fn get_at(
     caller: Caller,
     Path((thread, checkpoint)): Path<(String, String)>,
-    query: Query,
+    Query(query): Query<StateQuery>,
 ) -> ApiResult<Json<Value>> {
     let thread = caller.thread(&thread, Action::Read).await?;
     let checkpoint = crate::body::id("checkpoint", &checkpoint)?;
     let address = Address { checkpoint: Some(checkpoint), namespace: String::new() };
-    let told = read(&caller, &thread, &address, query.flag("subgraphs")?).await?;
-    Ok(Json(selected(told, &query)))
+    let told = read(&caller, &thread, &address, query.subgraphs).await?;
+    Ok(Json(query.select(told)))
 }
 
 /// Which state to read.
@@ -174,14 +190,22 @@ pub(crate) async fn history(
     listed(&caller, &thread, body).await.map(Json)
 }
 
+/// Which states to list, in an address.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(crate) struct HistoryQuery {
+    /// How many at most; 1 unless given.
+    limit: Option<usize>,
+    /// Those before this checkpoint: its id, or its address as JSON.
+    before: Option<String>,
+}
+
 pub(crate) async fn history_get(
     caller: Caller,
     Path(thread): Path<String>,
-    query: Query,
+    Query(HistoryQuery { limit, before }): Query<HistoryQuery>,
 ) -> ApiResult<Json<Vec<Value>>> {
-    let limit = query.get("limit").map(|_| query.number("limit", 1)).transpose()?;
-    let limit = limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    let before = query.get("before").map(|before| serde_json::from_str(before).unwrap_or_else(|_| before.into()));
+    let before = before.map(|before| serde_json::from_str(&before).unwrap_or(Value::String(before)));
     listed(&caller, &thread, HistoryBody { limit, before, ..HistoryBody::default() }).await.map(Json)
 }
 

@@ -11,9 +11,10 @@ use serde_json::{Map, Value, json};
 
 use crate::app::Caller;
 use crate::auth::Action;
-use crate::body::{Body, MaybeBody, Query};
+use crate::body::{Body, MaybeBody};
 use crate::error::{ApiError, ApiResult};
 use crate::fault;
+use crate::query::Query;
 use crate::time::iso;
 
 fn item_json(item: &Item) -> Value {
@@ -82,12 +83,24 @@ pub(crate) async fn put(caller: Caller, Body(body): Body<PutBody>) -> ApiResult<
     one(&caller, op).await.map(|_| StatusCode::NO_CONTENT)
 }
 
-pub(crate) async fn get(caller: Caller, query: Query) -> ApiResult<Json<Value>> {
-    let key = query.get("key").ok_or_else(|| ApiError::invalid("`key` is missing"))?.to_owned();
-    let namespace = query.get("namespace").unwrap_or_default().split('.');
+/// Which item is read.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct GetQuery {
+    /// The labels of its namespace, with dots between them.
+    #[serde(default)]
+    namespace: String,
+    /// Its key.
+    key: String,
+    /// Whether its time to live begins again; as the store is configured unless given.
+    #[serde(default)]
+    refresh_ttl: Option<bool>,
+}
+
+pub(crate) async fn get(caller: Caller, Query(query): Query<GetQuery>) -> ApiResult<Json<Value>> {
+    let GetQuery { namespace, key, refresh_ttl: refresh } = query;
+    let namespace = namespace.split('.');
     let namespace: Vec<String> = namespace.filter(|label| !label.is_empty()).map(str::to_owned).collect();
     caller.may_in_store(Action::Read, &namespace).await?;
-    let refresh = query.get("refresh_ttl").map(|_| query.flag("refresh_ttl")).transpose()?;
     match one(&caller, Op::Get { namespace, key, refresh }).await? {
         OpResult::Item(Some(item)) => Ok(Json(item_json(&item))),
         _ => Ok(Json(Value::Null)),

@@ -5,21 +5,25 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use axum::body::Body as HttpBody;
-use axum::extract::Path;
-use axum::http::{HeaderMap, header};
+use axum::extract::{FromRequestParts, Path};
+use axum::http::header;
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use hier_core::runs::{Cancel, EventRow, OnDisconnect, Run, event_mode};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::json;
 use uuid::Uuid;
 
 use super::runs::{Follower, add, final_body, located};
 use crate::app::{App, Caller};
 use crate::auth::Action;
-use crate::body::{Body, Query};
-use crate::error::{ApiError, ApiResult};
+use crate::body::Body;
+use crate::error::ApiResult;
 use crate::fault::refused;
 use crate::feed::{self, End, Feed, HEARTBEAT_EVERY};
 use crate::follow::{Follow, ended};
+use crate::query::Query;
 use crate::stream::sse::frame;
 use crate::stream::translate::{Told, Translator};
 use crate::wire::mode::Mode;
@@ -112,7 +116,7 @@ pub(crate) fn until_end(caller: &Caller, run: &Run, leaves: Leaves) -> Response 
 
 /// The place of an event in a stream: the number in the log, and which of the events that were made of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place(pub(super) u64, pub(super) usize);
+pub(crate) struct Place(pub(super) u64, pub(super) usize);
 
 impl Place {
     /// Everything is after it.
@@ -134,7 +138,7 @@ impl Place {
 
 /// From where a client wants to be told.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Since {
+pub(crate) enum Since {
     /// After this place.
     Place(Place),
     /// From now on.
@@ -143,11 +147,13 @@ pub(super) enum Since {
     Nowhere,
 }
 
-pub(super) fn since(headers: &HeaderMap) -> Since {
-    let Some(id) = headers.get("last-event-id").and_then(|id| id.to_str().ok()).filter(|id| !id.is_empty()) else {
-        return Since::Now;
-    };
-    Place::parse(id).map_or(Since::Nowhere, Since::Place)
+impl<S: Send + Sync> FromRequestParts<S> for Since {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let id = parts.headers.get("last-event-id").and_then(|id| id.to_str().ok()).filter(|id| !id.is_empty());
+        Ok(id.map_or(Self::Now, |id| Place::parse(id).map_or(Self::Nowhere, Self::Place)))
+    }
 }
 
 /// The events of one run.
@@ -253,22 +259,27 @@ pub(crate) async fn stream_stateless(caller: Caller, Body(body): Body<RunCreate>
     streamed(caller, None, body).await
 }
 
+/// What is told of a run.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(crate) struct StreamQuery {
+    /// In which modes; in those that the run was asked for if none is named.
+    stream_mode: Vec<Mode>,
+    /// Whether the run is cancelled if the client goes away.
+    cancel_on_disconnect: bool,
+}
+
 /// Joins the stream of a run: from an event on, or live.
 pub(crate) async fn join(
     caller: Caller,
     Path((thread, run)): Path<(String, String)>,
-    query: Query,
-    headers: HeaderMap,
+    Query(query): Query<StreamQuery>,
+    since: Since,
 ) -> ApiResult<Response> {
     let run = caller.run(&thread, &run, Action::Read).await?;
-    let leaves = if query.flag("cancel_on_disconnect")? { Leaves::Cancel } else { Leaves::Continue };
-    let asked: Vec<&str> = query.all("stream_mode").collect();
-    let mut modes = modes_of(&run);
-    if !asked.is_empty() {
-        let parse = |name: &&str| Mode::parse(name).ok_or_else(|| ApiError::invalid(Mode::unknown(name)));
-        modes = asked.iter().map(parse).collect::<ApiResult<_>>()?;
-    }
-    let since = match since(&headers) {
+    let leaves = if query.cancel_on_disconnect { Leaves::Cancel } else { Leaves::Continue };
+    let modes = if query.stream_mode.is_empty() { modes_of(&run) } else { query.stream_mode };
+    let since = match since {
         // Live: after the last event that is there now.
         Since::Now => {
             let row = caller.app.runs.thread(&run.thread).await.map_err(refused)?;

@@ -9,15 +9,25 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use hier_core::runs::{Run, RunQuery, RunStatus};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::body::Query;
 use crate::error::ApiResult;
 use crate::fault::refused;
+use crate::query::Query;
 
-pub(crate) async fn ok(State(app): State<Arc<App>>, query: Query) -> ApiResult<Json<Value>> {
-    if query.flag("check_db")? {
+/// What is looked at.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(crate) struct OkQuery {
+    /// Whether the database is asked too.
+    check_db: bool,
+}
+
+pub(crate) async fn ok(State(app): State<Arc<App>>, Query(query): Query<OkQuery>) -> ApiResult<Json<Value>> {
+    if query.check_db {
         app.runs.runs(RunQuery::default().live()).await.map_err(refused)?;
     }
     Ok(Json(json!({ "ok": true })))
@@ -87,11 +97,27 @@ impl Queue {
     }
 }
 
-pub(crate) async fn metrics(State(app): State<Arc<App>>, query: Query) -> ApiResult<Response> {
+/// How counts are written.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(crate) struct MetricsQuery {
+    /// In Prometheus' text format unless `json`.
+    format: MetricsFormat,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum MetricsFormat {
+    #[default]
+    Prometheus,
+    Json,
+}
+
+pub(crate) async fn metrics(State(app): State<Arc<App>>, Query(query): Query<MetricsQuery>) -> ApiResult<Response> {
     let mut live = RunQuery::default().live();
     live.limit = 10_000;
     let queue = Queue::of(&app.runs.runs(live).await.map_err(refused)?, SystemTime::now());
-    if query.get("format") == Some("json") {
+    if query.format == MetricsFormat::Json {
         return Ok(Json(json!({ "queue": queue.json(), "api": app.metrics.json() })).into_response());
     }
     let text = queue.text() + &app.metrics.text();

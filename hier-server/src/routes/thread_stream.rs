@@ -5,51 +5,60 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use axum::extract::Path;
-use axum::http::HeaderMap;
 use axum::response::Response;
 use hier_core::runs::{EventRow, event_mode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::streams::{Place, Since, modes_of, since};
+use super::streams::{Place, Since, modes_of};
 use crate::app::{App, Caller};
 use crate::auth::Action;
-use crate::body::Query;
-use crate::error::{ApiError, ApiResult};
+use crate::error::ApiResult;
 use crate::feed::{self, Feed};
 use crate::follow::Follow;
+use crate::query::Query;
 use crate::stream::sse::frame;
 use crate::stream::translate::{Told, Translator};
 
 /// What a client is told of a thread.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Wanted {
     runs: bool,
     lifecycle: bool,
     states: bool,
 }
 
+/// What is told of a thread.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(crate) struct ThreadStreamQuery {
+    /// `run_modes` unless given.
+    stream_modes: Vec<Kind>,
+    /// Another name of the same, which Python's client writes.
+    stream_mode: Vec<Kind>,
+}
+
+/// A kind of events of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "ThreadStreamMode")]
+enum Kind {
+    RunModes,
+    Lifecycle,
+    StateUpdate,
+}
+
 impl Wanted {
-    /// Python's client writes `stream_mode`, the reference reads `stream_modes`.
-    fn of(query: &Query) -> ApiResult<Self> {
-        let mut wanted = Self::default();
-        let mut is_any = false;
-        for name in query.all("stream_modes").chain(query.all("stream_mode")) {
-            is_any = true;
-            match name {
-                "run_modes" => wanted.runs = true,
-                "lifecycle" => wanted.lifecycle = true,
-                "state_update" => wanted.states = true,
-                other => {
-                    let known = "run_modes, lifecycle, state_update";
-                    return Err(ApiError::invalid(format!("`stream_modes`: `{other}` is none of {known}")));
-                }
-            }
+    fn of(query: &ThreadStreamQuery) -> Self {
+        let named: Vec<Kind> = query.stream_modes.iter().chain(&query.stream_mode).copied().collect();
+        let has = |kind| named.contains(&kind);
+        Self {
+            runs: named.is_empty() || has(Kind::RunModes),
+            lifecycle: has(Kind::Lifecycle),
+            states: has(Kind::StateUpdate),
         }
-        if !is_any {
-            wanted.runs = true;
-        }
-        Ok(wanted)
     }
 }
 
@@ -118,12 +127,12 @@ impl ThreadStream {
 pub(crate) async fn follow(
     caller: Caller,
     Path(thread): Path<String>,
-    query: Query,
-    headers: HeaderMap,
+    Query(query): Query<ThreadStreamQuery>,
+    since: Since,
 ) -> ApiResult<Response> {
-    let wanted = Wanted::of(&query)?;
+    let wanted = Wanted::of(&query);
     let row = caller.thread(&thread, Action::Read).await?;
-    let after = match since(&headers) {
+    let after = match since {
         Since::Place(place) => place,
         Since::Now => Place(row.last_event, usize::MAX),
         Since::Nowhere => Place(u64::MAX, 0),

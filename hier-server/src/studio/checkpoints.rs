@@ -3,29 +3,54 @@
 use axum::Json;
 use axum::extract::Path;
 use hier_core::checkpoint::{Agenda, Checkpoint, ListQuery, Saved, TaskWrites, chain_json, codec, slot};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::threads::find;
 use crate::app::Caller;
 use crate::auth::Action;
-use crate::body::{Query, id};
+use crate::body::id;
 use crate::error::{ApiError, ApiResult};
 use crate::fault::saver;
+use crate::query::Query;
 use crate::time::iso;
 use crate::wire::message;
 
 /// How many checkpoints are told at once at most.
-const PAGE: u64 = 1_000;
+const PAGE: usize = 1_000;
 /// What the engine's own channels start with.
 const OWN: &str = "__";
 
+/// Which checkpoints are listed.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct CheckpointsQuery {
+    limit: Option<usize>,
+    /// The namespace of the graph.
+    ns: String,
+    /// The checkpoint that they are before.
+    before: Option<String>,
+}
+
+/// Which graph of a thread is meant.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct GraphQuery {
+    /// Its namespace.
+    ns: String,
+}
+
 /// Checkpoints without their values, newest first, those before `before`.
-pub(super) async fn list(caller: Caller, Path(thread): Path<String>, query: Query) -> ApiResult<Json<Value>> {
+pub(super) async fn list(
+    caller: Caller,
+    Path(thread): Path<String>,
+    Query(query): Query<CheckpointsQuery>,
+) -> ApiResult<Json<Value>> {
     let found = find(&caller, &thread, Action::Read).await?;
-    let limit = usize::try_from(query.number("limit", 200)?.clamp(1, PAGE)).unwrap_or(200);
+    let limit = query.limit.unwrap_or(200).clamp(1, PAGE);
     let mut wanted = ListQuery::thread(&found.id);
-    wanted.namespace = Some(query.get("ns").unwrap_or_default().to_owned());
-    wanted.before = query.get("before").map(|before| id("checkpoint", before)).transpose()?;
+    wanted.namespace = Some(query.ns);
+    wanted.before = query.before.as_deref().map(|before| id("checkpoint", before)).transpose()?;
     wanted.limit = Some(limit);
     let listed = caller.app.runs.list(wanted).await.map_err(|error| saver(&error))?;
     let more = listed.len() == limit;
@@ -37,12 +62,11 @@ pub(super) async fn list(caller: Caller, Path(thread): Path<String>, query: Quer
 pub(super) async fn get(
     caller: Caller,
     Path((thread, checkpoint)): Path<(String, String)>,
-    query: Query,
+    Query(query): Query<GraphQuery>,
 ) -> ApiResult<Json<Value>> {
     let found = find(&caller, &thread, Action::Read).await?;
     let wanted = if checkpoint == "latest" { None } else { Some(id("checkpoint", &checkpoint)?) };
-    let namespace = query.get("ns").unwrap_or_default();
-    let saved = caller.app.runs.get(&found.id, namespace, wanted).await.map_err(|error| saver(&error))?;
+    let saved = caller.app.runs.get(&found.id, &query.ns, wanted).await.map_err(|error| saver(&error))?;
     match (saved, wanted) {
         (Some(saved), _) => Ok(Json(whole(&saved))),
         (None, None) => Ok(Json(Value::Null)),

@@ -7,33 +7,42 @@ use axum::extract::Path;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use hier_core::runs::EventRow;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::threads::find;
 use crate::app::Caller;
 use crate::auth::Action;
-use crate::body::Query;
 use crate::error::{ApiError, ApiResult};
 use crate::feed::{self, Feed};
 use crate::follow::Follow;
+use crate::query::Query;
 use crate::stream::sse::frame;
 use crate::wire::message;
 
 /// What is told of an event is not larger than this; the state itself can be asked for.
 const LARGE: u64 = 32 << 10;
 
+/// Which events are told.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct EventsQuery {
+    /// Those after this number.
+    after: u64,
+}
+
 /// The events after the number in `Last-Event-ID`, or in `after`. The body ends with the connection.
 pub(super) async fn events(
     caller: Caller,
     Path(thread): Path<String>,
-    query: Query,
+    Query(query): Query<EventsQuery>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     let found = find(&caller, &thread, Action::Read).await?;
     let known = headers.get("last-event-id").and_then(|id| id.to_str().ok()).filter(|id| !id.is_empty());
     let after = match known {
         Some(id) => id.parse().map_err(|_| ApiError::invalid("`Last-Event-ID` is no number of an event"))?,
-        None => query.number("after", 0)?,
+        None => query.after,
     };
     let log = Log(Follow::new(caller.app.clone(), &found.id, None, after));
     Ok(feed::feed(&caller.app, log))

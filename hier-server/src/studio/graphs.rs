@@ -7,13 +7,14 @@ use axum::extract::{Path, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use hier_core::graph::draw;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::app::{App, Caller};
 use crate::auth::Action;
-use crate::body::Query;
 use crate::error::{ApiError, ApiResult};
 use crate::graphs::Served;
+use crate::query::Query;
 
 /// The version, and the graphs. `program` is false where there is only a database.
 pub(super) async fn about(State(app): State<Arc<App>>, caller: Caller) -> Json<Value> {
@@ -41,10 +42,22 @@ pub(super) async fn graph(caller: Caller, Path(name): Path<String>) -> ApiResult
     Ok(Json(json!({ "name": name, "nodes": nodes, "schemas": served.schemas() })))
 }
 
+/// Which graphs inside are drawn open.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct SvgQuery {
+    /// A JSON list of paths, which are lists of names; or `*` for all.
+    open: Option<String>,
+}
+
 /// The picture. Of the graphs inside those are opened whose paths the query names, as JSON lists; all with `open=*`.
-pub(super) async fn svg(caller: Caller, Path(name): Path<String>, query: Query) -> ApiResult<Response> {
+pub(super) async fn svg(
+    caller: Caller,
+    Path(name): Path<String>,
+    Query(query): Query<SvgQuery>,
+) -> ApiResult<Response> {
     let served = served(&caller, &name).await?;
-    let named: Vec<Vec<String>> = match query.get("open").unwrap_or("[]") {
+    let named: Vec<Vec<String>> = match query.open.as_deref().unwrap_or("[]") {
         "*" => return Ok(picture(draw::svg(served.graph.spec()))),
         text => serde_json::from_str(text)
             .map_err(|_| ApiError::invalid("`open` is a JSON list of paths, which are lists of names, or `*`"))?,

@@ -4,13 +4,14 @@ use axum::Json;
 use axum::extract::Path;
 use hier_core::checkpoint::{Checkpoint, ThreadInfo};
 use hier_core::runs::{Run, RunQuery, SortBy, ThreadQuery, ThreadRow};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::app::{Caller, matches};
 use crate::auth::{Action, Resource};
-use crate::body::Query;
 use crate::error::{ApiError, ApiResult};
 use crate::fault::{refused, saver};
+use crate::query::Query;
 use crate::time::iso;
 use crate::wire::row;
 
@@ -44,13 +45,22 @@ async fn latest(caller: &Caller, id: &str) -> ApiResult<Option<Checkpoint>> {
     Ok(found.map(|saved| saved.checkpoint))
 }
 
+/// Which threads are listed.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ThreadsQuery {
+    /// Words that each of them has.
+    q: String,
+    limit: Option<usize>,
+    offset: usize,
+}
+
 /// Threads whose id, graph, status or metadata have all the words of `q`, newest first.
-pub(super) async fn list(caller: Caller, query: Query) -> ApiResult<Json<Value>> {
+pub(super) async fn list(caller: Caller, Query(query): Query<ThreadsQuery>) -> ApiResult<Json<Value>> {
     let filter = caller.may(Resource::Threads, Action::Search).await?;
-    let words = query.get("q").unwrap_or_default().to_lowercase();
+    let words = query.q.to_lowercase();
     let words: Vec<&str> = words.split_whitespace().collect();
-    let count = |name, unless| query.number(name, unless).map(|count| usize::try_from(count).unwrap_or(usize::MAX));
-    let (limit, offset) = (count("limit", 100)?.min(LOOKED_THROUGH), count("offset", 0)?);
+    let (limit, offset) = (query.limit.unwrap_or(100).min(LOOKED_THROUGH), query.offset);
     let mut found = rows(&caller, filter).await?;
     found.retain(|thread| {
         let text = thread.to_string().to_lowercase();

@@ -1,10 +1,14 @@
 //! The description of the routes, made of their table.
 
+mod handler;
+
 use std::fmt::Write;
 
+use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
-use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
+
+pub(crate) use self::handler::Handler;
 
 /// What is said of a route.
 pub(crate) struct Described {
@@ -14,8 +18,8 @@ pub(crate) struct Described {
     pub(crate) tag: &'static str,
     /// What it does.
     pub(crate) does: &'static str,
-    /// What clients send, made of the type that takes it. None of what has no type, or is not sent.
-    pub(crate) body: Option<fn(&mut SchemaGenerator) -> Schema>,
+    /// Adds what its handler says of the requests that it takes.
+    pub(crate) add: fn(&mut SchemaGenerator, &mut Map<String, Value>),
 }
 
 /// Where the schemas of the bodies stand in the document.
@@ -28,11 +32,11 @@ pub(crate) fn document(routes: &[Described]) -> Value {
         (settings.meta_schema, settings.definitions_path) = (None, SCHEMAS.into());
     });
     let mut generator = settings.into_generator();
-    for Described { method, path, tag, does, body } in routes {
+    for Described { method, path, tag, does, add } in routes {
         let parameters: Vec<Value> = path
             .split('/')
             .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
-            .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }))
+            .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": in_path(name) }))
             .collect();
         let mut operation = json!({
             "tags": [tag],
@@ -45,9 +49,8 @@ pub(crate) fn document(routes: &[Described]) -> Value {
                     "schema": { "$ref": "#/components/schemas/Error" } } } },
             },
         });
-        if body.is_some() || matches!(*method, "post" | "put" | "patch") {
-            let schema = body.map_or_else(|| json!({ "type": "object" }), |body| body(&mut generator).into());
-            operation["requestBody"] = json!({ "content": { "application/json": { "schema": schema } } });
+        if let Some(operation) = operation.as_object_mut() {
+            add(&mut generator, operation);
         }
         let entry = paths.entry((*path).to_owned()).or_insert_with(|| json!({}));
         entry[*method] = operation;
@@ -66,6 +69,11 @@ pub(crate) fn document(routes: &[Described]) -> Value {
         },
         "security": [{ "token": [] }],
     })
+}
+
+/// What stands in a path in the place of this name: ids are UUIDs.
+fn in_path(name: &str) -> Value {
+    if name.ends_with("_id") { json!({ "type": "string", "format": "uuid" }) } else { json!({ "type": "string" }) }
 }
 
 /// The same as a page, without scripts.

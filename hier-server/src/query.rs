@@ -1,0 +1,160 @@
+//! Reads the query of an address into a type, whose fields are the parameters.
+
+use std::collections::BTreeMap;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use serde::de::value::{MapDeserializer, SeqDeserializer, StringDeserializer};
+use serde::de::{DeserializeOwned, Error as _, IntoDeserializer, Visitor};
+use serde::{Deserializer, forward_to_deserialize_any};
+
+use crate::error::{ApiError, ApiResult};
+
+/// The query of the address. A list is written as a parameter that is there more than once, with commas, or as `name[]`; of any
+/// other that is there more than once the last counts. What nobody knows is not read.
+#[derive(Debug)]
+pub(crate) struct Query<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> ApiResult<Self> {
+        let query = axum::extract::Query::<Vec<(String, String)>>::from_request_parts(parts, state).await;
+        read(query.map_err(|error| ApiError::invalid(error.body_text()))?.0).map(Self)
+    }
+}
+
+fn read<T: DeserializeOwned>(pairs: Vec<(String, String)>) -> ApiResult<T> {
+    let mut named: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (name, value) in pairs {
+        named.entry(name.strip_suffix("[]").unwrap_or(&name).to_owned()).or_default().push(value);
+    }
+    let fields = named.into_iter().map(|(name, values)| (name, Values(values)));
+    serde_path_to_error::deserialize(MapDeserializer::new(fields)).map_err(|error| {
+        let path = error.path().to_string();
+        let error: Error = error.into_inner();
+        ApiError::invalid(if path == "." { error.to_string() } else { format!("`{path}`: {error}") })
+    })
+}
+
+type Error = serde::de::value::Error;
+
+/// The texts that a parameter was given.
+struct Values(Vec<String>);
+
+impl Values {
+    /// The one that counts where one is wanted.
+    fn last(mut self) -> String {
+        self.0.pop().unwrap_or_default()
+    }
+
+    fn number(self) -> Result<u64, Error> {
+        let text = self.last();
+        text.parse().map_err(|_| Error::custom(format!("`{text}` is no number from 0 on")))
+    }
+}
+
+impl IntoDeserializer<'_, Error> for Values {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
+impl<'de> Deserializer<'de> for Values {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_string(self.last())
+    }
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        let text = self.last();
+        match text.to_ascii_lowercase().as_str() {
+            "" | "0" | "false" | "no" => visitor.visit_bool(false),
+            "1" | "true" | "yes" => visitor.visit_bool(true),
+            _ => Err(Error::custom(format!("`{text}` is neither true nor false"))),
+        }
+    }
+
+    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_u64(self.number()?)
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        let items = self.0.iter().flat_map(|text| text.split(',')).filter(|text| !text.is_empty());
+        SeqDeserializer::new(items.map(|text| Self(vec![text.to_owned()]))).deserialize_any(visitor)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        let text: StringDeserializer<Error> = self.last().into_deserializer();
+        text.deserialize_enum(name, variants, visitor)
+    }
+
+    forward_to_deserialize_any! {
+        i8 i16 i32 i64 i128 u8 u16 u32 u128 f32 f64 char str string bytes byte_buf unit unit_struct tuple tuple_struct map struct
+        identifier ignored_any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Default, PartialEq, Deserialize)]
+    #[serde(default)]
+    struct Asked {
+        limit: Option<usize>,
+        wait: bool,
+        select: Vec<String>,
+        word: Option<Word>,
+    }
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    enum Word {
+        One,
+    }
+
+    fn asked(pairs: &[(&str, &str)]) -> Result<Asked, String> {
+        let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        read(pairs).map_err(|error| error.detail)
+    }
+
+    #[test]
+    fn a_query_is_read_as_clients_write_it() {
+        let lists = [("select", "a,b"), ("select[]", "c"), ("limit", "1"), ("limit", "2"), ("other", "x")];
+        let select = ["a", "b", "c"].map(str::to_owned).to_vec();
+        assert_eq!(asked(&lists), Ok(Asked { limit: Some(2), select, ..Asked::default() }));
+        let words = [("wait", "True"), ("word", "one")];
+        assert_eq!(asked(&words), Ok(Asked { wait: true, word: Some(Word::One), ..Asked::default() }));
+        assert_eq!(asked(&[("wait", "")]), Ok(Asked::default()));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (name, value, text) in [
+            ("limit", "-1", "`limit`: `-1` is no number from 0 on"),
+            ("wait", "maybe", "`wait`: `maybe` is neither true nor false"),
+            ("word", "two", "`word`: unknown variant `two`, expected `one`"),
+        ] {
+            assert_eq!(asked(&[(name, value)]), Err(text.to_owned()));
+        }
+    }
+}
