@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use hier_core::spec::{END, EdgeSpec, GraphSpec, START, Source, Target};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Value, json};
 
 /// How deep subgraphs are opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,18 +66,50 @@ impl JsonSchema for Xray {
     }
 }
 
-#[derive(Default)]
-struct Drawn {
-    nodes: Vec<Value>,
-    edges: Vec<Value>,
+/// A graph as it is drawn.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub(crate) struct Drawing {
+    nodes: Vec<Node>,
+    edges: Vec<Edge>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "DrawingNode")]
+struct Node {
+    id: String,
+    /// Not there at the end.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
+    /// Not there at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<Named>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "DrawingName")]
+struct Named {
+    name: String,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "DrawingEdge")]
+struct Edge {
+    source: String,
+    target: String,
+    /// The name of the choice that leads here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<String>,
+    /// Whether a choice leads here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    conditional: Option<bool>,
 }
 
 /// The graph as JSON.
-pub(crate) fn drawing(spec: &GraphSpec, xray: Xray) -> Value {
-    let mut drawn = Drawn::default();
+pub(crate) fn drawing(spec: &GraphSpec, xray: Xray) -> Drawing {
+    let mut drawn = Drawing::default();
     drawn.nodes.push(runnable(START));
     let (first, last) = graph(spec, "", xray, &mut drawn);
-    drawn.nodes.push(json!({ "id": END }));
+    drawn.nodes.push(Node { id: END.to_owned(), kind: None, data: None });
     for target in first {
         edge(&mut drawn.edges, START, &target.name, target.label.as_deref());
     }
@@ -86,8 +117,8 @@ pub(crate) fn drawing(spec: &GraphSpec, xray: Xray) -> Value {
         edge(&mut drawn.edges, &source.name, END, source.label.as_deref());
     }
     // Those of the start first, as the reference lists them.
-    drawn.edges.sort_by_key(|edge| edge["source"] != START);
-    json!({ "nodes": drawn.nodes, "edges": drawn.edges })
+    drawn.edges.sort_by_key(|edge| edge.source != START);
+    drawn
 }
 
 /// An end of an edge that leads into a graph or out of it.
@@ -98,7 +129,7 @@ struct Loose {
 }
 
 /// Draws the inside of a graph; returns where it is entered, and where it is left.
-fn graph(spec: &GraphSpec, prefix: &str, xray: Xray, drawn: &mut Drawn) -> (Vec<Loose>, Vec<Loose>) {
+fn graph(spec: &GraphSpec, prefix: &str, xray: Xray, drawn: &mut Drawing) -> (Vec<Loose>, Vec<Loose>) {
     let mut doors: Vec<(Vec<Loose>, Vec<Loose>)> = Vec::new();
     for node in spec.nodes.iter() {
         let name = format!("{prefix}{}", node.name);
@@ -155,17 +186,12 @@ fn edges(spec: &GraphSpec) -> Vec<(Source, Target, Option<String>)> {
     list
 }
 
-fn runnable(name: &str) -> Value {
-    json!({ "id": name, "type": "runnable", "data": { "name": name } })
+fn runnable(name: &str) -> Node {
+    Node { id: name.to_owned(), kind: Some("runnable"), data: Some(Named { name: name.to_owned() }) }
 }
 
-fn edge(edges: &mut Vec<Value>, source: &str, target: &str, label: Option<&str>) {
-    let mut edge = json!({ "source": source, "target": target });
-    if let Some(label) = label {
-        if !label.is_empty() {
-            edge["data"] = label.into();
-        }
-        edge["conditional"] = true.into();
-    }
-    edges.push(edge);
+fn edge(edges: &mut Vec<Edge>, source: &str, target: &str, label: Option<&str>) {
+    let data = label.filter(|label| !label.is_empty()).map(str::to_owned);
+    let conditional = label.map(|_| true);
+    edges.push(Edge { source: source.to_owned(), target: target.to_owned(), data, conditional });
 }

@@ -1,11 +1,14 @@
 //! The graphs that are served.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hier_core::graph::{DynCommand, DynGraph, DynInput};
 use hier_core::runs::Request;
 use hier_core::spec::GraphSpec;
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::wire::message;
 
@@ -27,42 +30,52 @@ impl Served {
     }
 
     /// The JSON Schemas of the graph's types.
-    pub(crate) fn schemas(&self) -> Value {
+    pub(crate) fn schemas(&self) -> Schemas {
         let schemas = self.graph.schemas();
         let outward = |schema: &Option<Value>| {
             let mut schema = schema.clone();
             schema.iter_mut().for_each(message::schema_outward);
             schema
         };
-        json!({
-            "input_schema": outward(&schemas.input),
-            "output_schema": outward(&schemas.output),
-            "state_schema": outward(&schemas.state),
-            "config_schema": schemas.config,
-            "context_schema": schemas.context,
-        })
+        Schemas {
+            input_schema: outward(&schemas.input),
+            output_schema: outward(&schemas.output),
+            state_schema: outward(&schemas.state),
+            config_schema: schemas.config.clone(),
+            context_schema: schemas.context.clone(),
+        }
     }
 
     /// The graphs in this one, by the names of their nodes. Of their types nothing is known here but that they are objects.
-    pub(crate) fn subgraphs(&self, namespace: Option<&str>, recurse: bool) -> Value {
-        let mut found = Map::new();
+    pub(crate) fn subgraphs(&self, namespace: Option<&str>, recurse: bool) -> BTreeMap<String, Schemas> {
+        let mut found = BTreeMap::new();
         collect(self.graph.spec(), "", recurse || namespace.is_some(), &mut found);
         if let Some(namespace) = namespace {
             let wanted = namespace.replace('.', "|");
             found.retain(|name, _| *name == wanted || (recurse && name.starts_with(&format!("{wanted}|"))));
         }
-        Value::Object(found)
+        found
     }
 }
 
-fn collect(spec: &GraphSpec, prefix: &str, recurse: bool, found: &mut Map<String, Value>) {
+/// JSON Schemas of what a graph takes, returns and keeps; null where nothing is known.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[schemars(rename = "GraphSchemas")]
+#[expect(clippy::struct_field_names, reason = "the names of the protocol")]
+pub(crate) struct Schemas {
+    input_schema: Option<Value>,
+    output_schema: Option<Value>,
+    state_schema: Option<Value>,
+    config_schema: Option<Value>,
+    context_schema: Option<Value>,
+}
+
+fn collect(spec: &GraphSpec, prefix: &str, recurse: bool, found: &mut BTreeMap<String, Schemas>) {
     for node in spec.nodes.iter() {
         let Some(nested) = &node.nested else { continue };
         let name = format!("{prefix}{}", node.name);
-        let schemas = json!({
-            "input_schema": null, "output_schema": null, "config_schema": null, "context_schema": null,
-            "state_schema": { "title": nested.spec().name, "type": "object" },
-        });
+        let state_schema = Some(json!({ "title": nested.spec().name, "type": "object" }));
+        let schemas = Schemas { state_schema, ..Schemas::default() };
         if recurse {
             collect(nested.spec(), &format!("{name}|"), true, found);
         }

@@ -1,6 +1,7 @@
 //! Serves graphs over HTTP, to the clients of LangGraph's server.
 
 mod agui;
+mod answer;
 mod app;
 pub mod auth;
 mod background;

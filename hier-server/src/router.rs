@@ -23,7 +23,7 @@ macro_rules! routes {
             path: $path,
             tag: $tag,
             does: $does,
-            add: |generator, operation| openapi::Handler::describe(&$handler, generator, operation),
+            add: |generators, operation| openapi::Handler::describe(&$handler, generators, operation),
         },)+)+];
 
         /// Their handlers.

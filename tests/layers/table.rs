@@ -50,7 +50,7 @@ pub const TABLE: &[Order] = &[
     ),
     order(
         "hier_server",
-        "error failure options time schedule metrics auth body query context wire graphs drawing webhook stream fault app follow feed routes v3 agui \
+        "error failure options time schedule metrics answer auth body query context wire graphs drawing webhook stream fault app follow feed routes v3 agui \
          openapi router background studio layers cross_origin database running server",
     ),
     order("hier_mcp", "error client server"),
@@ -59,7 +59,7 @@ pub const TABLE: &[Order] = &[
         "hier_mcp::client",
         "schema question options answer handler link connection builder content catalogue library call",
     ),
-    order("hier_server::wire", "message mode question run row state"),
+    order("hier_server::wire", "message mode question run object row state"),
     order("hier_server::stream", "sse speech runnables translate"),
     order("hier_server::v3", "spoken translate filter events commands socket"),
     order(

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::input::RunAgentInput;
 use super::translate::Translator;
+use crate::answer::Streamed;
 use crate::app::{App, Caller};
 use crate::auth::Action;
 use crate::body::Body;
@@ -29,7 +30,7 @@ pub(crate) async fn run(
     caller: Caller,
     Path(graph): Path<String>,
     Body(input): Body<RunAgentInput>,
-) -> ApiResult<Response> {
+) -> ApiResult<Streamed> {
     let assistant = caller.assistant_or_graph(&graph).await?;
     let served = caller.app.graph(&assistant.graph)?;
     let (thread, id) = (input.thread(&caller.user.identity).to_string(), input.run(&caller.user.identity));
@@ -43,19 +44,19 @@ pub(crate) async fn run(
     if let Some(run) =
         caller.app.runs.run(id).await.map_err(refused)?.filter(|run| row.is_some() && run.thread == thread)
     {
-        return Ok(told(&caller, &run, translator));
+        return Ok(Streamed(told(&caller, &run, translator)));
     }
     let asks = row.as_ref().filter(|row| row.status == ThreadStatus::Interrupted && !row.interrupts.is_empty());
     if asks.is_some() && !input.is_resume() {
         let text = "the thread waits for answers: send `resume` with an entry for each interrupt of its last run";
-        return Ok(at_once(&translator.failed("INTERRUPT_PENDING", text)));
+        return Ok(Streamed(at_once(&translator.failed("INTERRUPT_PENDING", text))));
     }
     let mut body = input.body(&assistant.id, served, row.as_ref()).map_err(ApiError::invalid)?;
     body.if_not_exists = Some(IfNotExists::Create);
     body.run_id = Some(id);
     let kept = Kept { modes: MODES.map(str::to_owned).to_vec(), subgraphs: false };
     let run = add_keeping(&caller, Some(&thread), body, kept, false).await?;
-    Ok(told(&caller, &run, translator))
+    Ok(Streamed(told(&caller, &run, translator)))
 }
 
 fn at_once(events: &[Value]) -> Response {

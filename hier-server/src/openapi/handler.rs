@@ -1,14 +1,18 @@
-//! What handlers say of the requests that they take: their arguments say it, so that it stands nowhere else.
+//! What handlers say of the requests that they take, and of their answers: their types say it, so that it stands nowhere else.
 
 use std::sync::Arc;
 
+use axum::Json;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::{Path, State};
+use axum::response::{Html, NoContent, Response};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
+use crate::answer::{As, MayWait, Streamed};
 use crate::app::{App, Caller};
 use crate::body::{Body, MaybeBody};
+use crate::error::ApiResult;
 use crate::query::Query;
 use crate::routes::streams::Since;
 
@@ -100,20 +104,89 @@ fn without_null(mut schema: Value) -> Value {
     schema
 }
 
+/// What a handler answers.
+pub(crate) trait Answers {
+    /// The answers, by their statuses.
+    fn answers(generator: &mut SchemaGenerator) -> Value;
+}
+
+fn content(status: &str, about: &str, kind: &str, schema: &Value) -> Value {
+    json!({ status: { "description": about, "content": { kind: { "schema": schema } } } })
+}
+
+impl<T: Answers> Answers for ApiResult<T> {
+    fn answers(generator: &mut SchemaGenerator) -> Value {
+        T::answers(generator)
+    }
+}
+
+impl<T: JsonSchema> Answers for Json<T> {
+    fn answers(generator: &mut SchemaGenerator) -> Value {
+        content("200", "Done.", "application/json", &generator.subschema_for::<T>().to_value())
+    }
+}
+
+impl<T: JsonSchema> Answers for As<T> {
+    fn answers(generator: &mut SchemaGenerator) -> Value {
+        Json::<T>::answers(generator)
+    }
+}
+
+impl<T: JsonSchema> Answers for MayWait<T> {
+    fn answers(generator: &mut SchemaGenerator) -> Value {
+        let mut answers = Json::<T>::answers(generator);
+        answers["202"] = json!({ "description": "It is being done." });
+        answers
+    }
+}
+
+impl Answers for Streamed {
+    fn answers(_: &mut SchemaGenerator) -> Value {
+        content("200", "Events, as they happen.", "text/event-stream", &json!({ "type": "string" }))
+    }
+}
+
+impl Answers for Html<String> {
+    fn answers(_: &mut SchemaGenerator) -> Value {
+        content("200", "A page.", "text/html", &json!({ "type": "string" }))
+    }
+}
+
+impl Answers for NoContent {
+    fn answers(_: &mut SchemaGenerator) -> Value {
+        json!({ "204": { "description": "Done." } })
+    }
+}
+
+/// Of these nothing is known here.
+impl Answers for Response {
+    fn answers(_: &mut SchemaGenerator) -> Value {
+        json!({ "default": { "description": "As the summary says." } })
+    }
+}
+
+/// Makes the schemas of types: those that are read and those that are written differ in what may be left out.
+pub(crate) struct Generators {
+    pub(crate) read: SchemaGenerator,
+    pub(crate) written: SchemaGenerator,
+}
+
 /// A function that answers requests, with these arguments.
 pub(crate) trait Handler<Arguments> {
-    /// Adds to the description of an operation what it has to be sent.
-    fn describe(&self, generator: &mut SchemaGenerator, operation: &mut Map<String, Value>);
+    /// Adds to the description of an operation what it has to be sent, and what it answers.
+    fn describe(&self, generators: &mut Generators, operation: &mut Map<String, Value>);
 }
 
 macro_rules! handlers {
     ($(($($argument:ident)*))+) => { $(
-        impl<Function: Fn($($argument),*) -> Answer, Answer: Future, $($argument: Takes),*> Handler<($($argument,)*)>
-            for Function
+        impl<Function, Answer, $($argument: Takes),*> Handler<($($argument,)*)> for Function
+        where
+            Function: Fn($($argument),*) -> Answer,
+            Answer: Future<Output: Answers>,
         {
-            #[allow(unused_variables, reason = "not every function takes something")]
-            fn describe(&self, generator: &mut SchemaGenerator, operation: &mut Map<String, Value>) {
-                $($argument::describe(generator, operation);)*
+            fn describe(&self, generators: &mut Generators, operation: &mut Map<String, Value>) {
+                $($argument::describe(&mut generators.read, operation);)*
+                operation.insert("responses".to_owned(), Answer::Output::answers(&mut generators.written));
             }
         }
     )+ };

@@ -4,10 +4,10 @@ mod handler;
 
 use std::fmt::Write;
 
-use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
+use self::handler::Generators;
 pub(crate) use self::handler::Handler;
 
 /// What is said of a route.
@@ -18,8 +18,8 @@ pub(crate) struct Described {
     pub(crate) tag: &'static str,
     /// What it does.
     pub(crate) does: &'static str,
-    /// Adds what its handler says of the requests that it takes.
-    pub(crate) add: fn(&mut SchemaGenerator, &mut Map<String, Value>),
+    /// Adds what its handler says of the requests that it takes, and of its answers.
+    pub(crate) add: fn(&mut Generators, &mut Map<String, Value>),
 }
 
 /// Where the schemas of the bodies stand in the document.
@@ -28,10 +28,13 @@ const SCHEMAS: &str = "/components/schemas";
 /// The description of these routes in OpenAPI 3.1.
 pub(crate) fn document(routes: &[Described]) -> Value {
     let mut paths: Map<String, Value> = Map::new();
+    let refused = json!({ "description": "Refused.", "content": { "application/json": {
+        "schema": { "$ref": "#/components/schemas/Error" } } } });
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         (settings.meta_schema, settings.definitions_path) = (None, SCHEMAS.into());
     });
-    let mut generator = settings.into_generator();
+    let read = settings.clone().for_deserialize().into_generator();
+    let mut generators = Generators { read, written: settings.for_serialize().into_generator() };
     for Described { method, path, tag, does, add } in routes {
         let parameters: Vec<Value> = path
             .split('/')
@@ -43,19 +46,19 @@ pub(crate) fn document(routes: &[Described]) -> Value {
             "summary": does,
             "operationId": format!("{method}{}", path.replace(['/', '{', '}', '.'], "_")),
             "parameters": parameters,
-            "responses": {
-                "200": { "description": "Done." },
-                "default": { "description": "Refused.", "content": { "application/json": {
-                    "schema": { "$ref": "#/components/schemas/Error" } } } },
-            },
         });
         if let Some(operation) = operation.as_object_mut() {
-            add(&mut generator, operation);
+            add(&mut generators, operation);
+            operation.entry("responses").or_insert_with(|| json!({}))["default"] = refused.clone();
         }
         let entry = paths.entry((*path).to_owned()).or_insert_with(|| json!({}));
         entry[*method] = operation;
     }
-    let mut schemas = generator.take_definitions(true);
+    let mut schemas = generators.read.take_definitions(true);
+    for (name, schema) in generators.written.take_definitions(true) {
+        let same = schemas.insert(name, schema.clone());
+        debug_assert!(same.is_none_or(|same| same == schema), "two types have the name of one schema: {schema}");
+    }
     let error = json!({ "type": "object", "required": ["detail"], "properties": { "detail": { "type": "string" } } });
     schemas.insert("Error".to_owned(), error);
     json!({

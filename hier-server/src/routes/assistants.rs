@@ -1,42 +1,60 @@
 //! Assistants: graphs with a configuration, in versions.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::Path;
-use axum::http::StatusCode;
-use axum::response::Response;
+use axum::response::NoContent;
 use hier_core::runs::{Assistant, AssistantPatch, AssistantQuery, Assistants, NewAssistant, ThreadQuery};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::page::Page;
+use crate::answer::{As, Selected};
 use crate::app::{Caller, is_there, matches};
 use crate::auth::{Action, Resource};
 use crate::body::{Body, MaybeBody};
-use crate::drawing::{Xray, drawing};
+use crate::drawing::{Drawing, Xray, drawing};
 use crate::error::{ApiError, ApiResult};
 use crate::fault::refused;
+use crate::graphs::Schemas;
 use crate::query::Query;
 use crate::time::iso;
-use crate::wire::row::select;
+
+/// An assistant: a graph with a configuration.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Assistant")]
+pub(crate) struct AssistantObject {
+    assistant_id: String,
+    graph_id: String,
+    config: Map<String, Value>,
+    context: Value,
+    metadata: Map<String, Value>,
+    name: String,
+    created_at: String,
+    updated_at: String,
+    version: u64,
+    description: Option<String>,
+}
 
 /// An assistant as clients read it.
-fn assistant_json(assistant: &Assistant) -> Value {
-    json!({
-        "assistant_id": assistant.id,
-        "graph_id": assistant.graph,
-        "config": assistant.config,
-        "context": if assistant.context.is_null() { json!({}) } else { assistant.context.clone() },
-        "metadata": assistant.metadata,
-        "name": assistant.name,
-        "created_at": iso(assistant.created),
-        "updated_at": iso(assistant.updated),
-        "version": assistant.version,
-        "description": assistant.description,
-    })
+fn object(assistant: &Assistant) -> AssistantObject {
+    let context = if assistant.context.is_null() { json!({}) } else { assistant.context.clone() };
+    AssistantObject {
+        assistant_id: assistant.id.clone(),
+        graph_id: assistant.graph.clone(),
+        config: assistant.config.clone(),
+        context,
+        metadata: assistant.metadata.clone(),
+        name: assistant.name.clone(),
+        created_at: iso(assistant.created),
+        updated_at: iso(assistant.updated),
+        version: assistant.version,
+        description: assistant.description.clone(),
+    }
 }
 
 /// What creates or changes an assistant.
@@ -81,7 +99,7 @@ fn mirrored(config: Map<String, Value>, context: Value) -> (Map<String, Value>, 
     }
 }
 
-pub(crate) async fn create(caller: Caller, Body(body): Body<AssistantBody>) -> ApiResult<Json<Value>> {
+pub(crate) async fn create(caller: Caller, Body(body): Body<AssistantBody>) -> ApiResult<Json<AssistantObject>> {
     let filter = caller.may(Resource::Assistants, Action::Create).await?;
     let graph =
         body.graph_id.ok_or_else(|| ApiError::invalid("`graph_id` is missing: name the graph of the assistant"))?;
@@ -94,12 +112,12 @@ pub(crate) async fn create(caller: Caller, Body(body): Body<AssistantBody>) -> A
     let assistants = Assistants::of(&*caller.app.runs);
     let existing = new.id.clone();
     match assistants.create(new).await {
-        Ok(made) => Ok(Json(assistant_json(&made))),
+        Ok(made) => Ok(Json(object(&made))),
         Err(error) if is_there(&error) && body.if_exists == Some(IfExistsWord::DoNothing) => {
             let found = assistants.get(&existing).await.map_err(refused)?;
             // One of somebody else is not shown, and not said to be there by its absence either.
             let found = found.filter(|found| matches(&found.metadata, &filter)).ok_or_else(|| refused(error))?;
-            Ok(Json(assistant_json(&found)))
+            Ok(Json(object(&found)))
         }
         Err(error) => Err(refused(error)),
     }
@@ -153,27 +171,30 @@ fn sort(found: &mut [Assistant], body: &SearchBody) -> ApiResult<()> {
     Ok(())
 }
 
-pub(crate) async fn search(caller: Caller, MaybeBody(body): MaybeBody<SearchBody>) -> ApiResult<Response> {
+pub(crate) async fn search(
+    caller: Caller,
+    MaybeBody(body): MaybeBody<SearchBody>,
+) -> ApiResult<As<Vec<Selected<AssistantObject>>>> {
     let page = Page::new(&caller, body.limit, body.offset, 10)?;
     let mut found = find(&caller, &body).await?;
     sort(&mut found, &body)?;
     let rows = found.iter().skip(page.offset).take(page.probe());
-    Ok(page.answer(rows.map(|row| select(assistant_json(row), body.select.as_deref())).collect()))
+    Ok(page.answer(rows.map(|row| Selected::of(&object(row), body.select.as_deref())).collect()))
 }
 
 pub(crate) async fn count(caller: Caller, MaybeBody(body): MaybeBody<SearchBody>) -> ApiResult<Json<usize>> {
     Ok(Json(find(&caller, &body).await?.len()))
 }
 
-pub(crate) async fn get(caller: Caller, Path(assistant): Path<String>) -> ApiResult<Json<Value>> {
-    Ok(Json(assistant_json(&caller.assistant(&assistant, Action::Read).await?)))
+pub(crate) async fn get(caller: Caller, Path(assistant): Path<String>) -> ApiResult<Json<AssistantObject>> {
+    Ok(Json(object(&caller.assistant(&assistant, Action::Read).await?)))
 }
 
 pub(crate) async fn patch(
     caller: Caller,
     Path(assistant): Path<String>,
     Body(body): Body<AssistantBody>,
-) -> ApiResult<Json<Value>> {
+) -> ApiResult<Json<AssistantObject>> {
     let old = caller.assistant(&assistant, Action::Update).await?;
     if let Some(graph) = &body.graph_id {
         caller.app.graph(graph)?;
@@ -187,7 +208,7 @@ pub(crate) async fn patch(
     patch.metadata = body.metadata.unwrap_or_default();
     patch.metadata.extend(caller.may(Resource::Assistants, Action::Update).await?);
     let changed = Assistants::of(&*caller.app.runs).update(&old.id, patch).await.map_err(refused)?;
-    Ok(Json(assistant_json(&changed)))
+    Ok(Json(object(&changed)))
 }
 
 /// What is deleted with an assistant.
@@ -202,13 +223,13 @@ pub(crate) async fn delete(
     caller: Caller,
     Path(assistant): Path<String>,
     Query(query): Query<DeleteQuery>,
-) -> ApiResult<StatusCode> {
+) -> ApiResult<NoContent> {
     let found = caller.assistant(&assistant, Action::Delete).await?;
     if query.delete_threads {
         delete_threads(&caller, &found.id).await?;
     }
     Assistants::of(&*caller.app.runs).delete(&found.id).await.map_err(refused)?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(NoContent)
 }
 
 /// Deletes the threads that the assistant ran last.
@@ -232,13 +253,13 @@ pub(crate) async fn versions(
     caller: Caller,
     Path(assistant): Path<String>,
     MaybeBody(body): MaybeBody<SearchBody>,
-) -> ApiResult<Json<Vec<Value>>> {
+) -> ApiResult<Json<Vec<AssistantObject>>> {
     let found = caller.assistant(&assistant, Action::Read).await?;
     let page = Page::new(&caller, body.limit, body.offset, 10)?;
     let metadata = body.metadata.unwrap_or_default();
     let versions = Assistants::of(&*caller.app.runs).versions(&found.id).await.map_err(refused)?;
     let wanted = versions.iter().filter(|version| matches(&version.metadata, &metadata));
-    Ok(Json(wanted.skip(page.offset).take(page.limit).map(assistant_json).collect()))
+    Ok(Json(wanted.skip(page.offset).take(page.limit).map(object).collect()))
 }
 
 /// Which version is to be the latest.
@@ -252,13 +273,13 @@ pub(crate) async fn latest(
     caller: Caller,
     Path(assistant): Path<String>,
     Body(body): Body<LatestBody>,
-) -> ApiResult<Json<Value>> {
+) -> ApiResult<Json<AssistantObject>> {
     let found = caller.assistant(&assistant, Action::Update).await?;
     let assistants = Assistants::of(&*caller.app.runs);
     if assistants.versions(&found.id).await.map_err(refused)?.iter().all(|known| known.version != body.version) {
         return Err(ApiError::not_found(format!("Assistant with ID {} has no version {}", found.id, body.version)));
     }
-    Ok(Json(assistant_json(&assistants.set_latest(&found.id, body.version).await.map_err(refused)?)))
+    Ok(Json(object(&assistants.set_latest(&found.id, body.version).await.map_err(refused)?)))
 }
 
 /// How a graph is drawn.
@@ -274,7 +295,7 @@ pub(crate) async fn graph(
     caller: Caller,
     Path(assistant): Path<String>,
     Query(query): Query<GraphQuery>,
-) -> ApiResult<Json<Value>> {
+) -> ApiResult<Json<Drawing>> {
     let found = if caller.app.graphs.contains_key(&assistant) {
         caller.assistant_or_graph(&assistant).await?
     } else {
@@ -283,11 +304,18 @@ pub(crate) async fn graph(
     Ok(Json(drawing(caller.app.graph(&found.graph)?.graph.spec(), query.xray)))
 }
 
-pub(crate) async fn schemas(caller: Caller, Path(assistant): Path<String>) -> ApiResult<Json<Value>> {
+/// The schemas of an assistant's graph.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct AssistantSchemas {
+    graph_id: String,
+    #[serde(flatten)]
+    schemas: Schemas,
+}
+
+pub(crate) async fn schemas(caller: Caller, Path(assistant): Path<String>) -> ApiResult<Json<AssistantSchemas>> {
     let found = caller.assistant(&assistant, Action::Read).await?;
-    let mut schemas = caller.app.graph(&found.graph)?.schemas();
-    schemas["graph_id"] = found.graph.into();
-    Ok(Json(schemas))
+    let schemas = caller.app.graph(&found.graph)?.schemas();
+    Ok(Json(AssistantSchemas { graph_id: found.graph, schemas }))
 }
 
 /// Which graphs are listed.
@@ -302,7 +330,7 @@ pub(crate) async fn subgraphs(
     caller: Caller,
     Path(assistant): Path<String>,
     Query(query): Query<SubgraphsQuery>,
-) -> ApiResult<Json<Value>> {
+) -> ApiResult<Json<BTreeMap<String, Schemas>>> {
     subgraphs_of(&caller, &assistant, None, query.recurse).await
 }
 
@@ -310,7 +338,7 @@ pub(crate) async fn subgraph(
     caller: Caller,
     Path((assistant, namespace)): Path<(String, String)>,
     Query(query): Query<SubgraphsQuery>,
-) -> ApiResult<Json<Value>> {
+) -> ApiResult<Json<BTreeMap<String, Schemas>>> {
     subgraphs_of(&caller, &assistant, Some(&namespace), query.recurse).await
 }
 
@@ -319,7 +347,7 @@ async fn subgraphs_of(
     assistant: &str,
     namespace: Option<&str>,
     recurse: bool,
-) -> ApiResult<Json<Value>> {
+) -> ApiResult<Json<BTreeMap<String, Schemas>>> {
     let found = caller.assistant(assistant, Action::Read).await?;
     Ok(Json(caller.app.graph(&found.graph)?.subgraphs(namespace, recurse)))
 }

@@ -2,7 +2,6 @@
 
 use axum::Json;
 use hier_core::runs::{NewRun, Run};
-use serde_json::Value;
 use uuid::Uuid;
 
 use super::runs::{Follower, checked, kept_of};
@@ -10,12 +9,13 @@ use crate::app::{App, Caller};
 use crate::body::Body;
 use crate::error::{ApiError, ApiResult};
 use crate::fault::refused;
+use crate::wire::object::RunObject;
 use crate::wire::row::run as run_json;
 use crate::wire::run::RunCreate;
 
 /// Adds runs, each with a thread of its own. They are checked before any is added; if the database fails in between, those that were
 /// added are deleted again. A client that goes away before it is answered leaves all of them or none, too.
-pub(crate) async fn create(caller: Caller, Body(bodies): Body<Vec<RunCreate>>) -> ApiResult<Json<Vec<Value>>> {
+pub(crate) async fn create(caller: Caller, Body(bodies): Body<Vec<RunCreate>>) -> ApiResult<Json<Vec<RunObject>>> {
     let (most, count) = (caller.app.limits.page, bodies.len());
     if count > most {
         return Err(ApiError::invalid(format!("a batch has at most {most} runs, and this {count}")));

@@ -1,8 +1,7 @@
 //! Runs are cancelled: one, those that are named, or all with a status.
 
 use axum::extract::Path;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::NoContent;
 use hier_core::runs::{Cancel, RunQuery, RunStatus};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,12 +9,14 @@ use uuid::Uuid;
 
 use super::runs::located;
 use super::streams::{self, Leaves};
+use crate::answer::MayWait;
 use crate::app::Caller;
 use crate::auth::Action;
 use crate::body::{MaybeBody, id};
 use crate::error::{ApiError, ApiResult};
 use crate::fault::refused;
 use crate::query::Query;
+use crate::wire::object::RunOutput;
 
 /// What becomes of the checkpoints of a run that is cancelled.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq, JsonSchema)]
@@ -63,17 +64,17 @@ pub(crate) async fn run(
     caller: Caller,
     Path((thread, run)): Path<(String, String)>,
     Query(query): Query<CancelQuery>,
-) -> ApiResult<Response> {
+) -> ApiResult<MayWait<RunOutput>> {
     let thread = caller.thread(&thread, Action::CreateRun).await?;
     let run = id("run", &run)?;
     let cancelled = caller.app.runs.cancel_runs(&thread.id, &[run], query.action.into()).await.map_err(refused)?;
     let Some(run) = cancelled.into_iter().next() else { return Err(ApiError::not_found(NONE_TO_CANCEL)) };
     if !query.wait {
-        return Ok(StatusCode::ACCEPTED.into_response());
+        return Ok(MayWait::Accepted);
     }
     let mut response = streams::until_end(&caller, &run, Leaves::Continue);
-    located(&mut response, &run, true, Some("join"));
-    Ok(response)
+    located(&mut response.0, &run, true, Some("join"));
+    Ok(MayWait::Ended(response))
 }
 
 /// Which runs to cancel.
@@ -90,7 +91,7 @@ pub(crate) async fn runs(
     caller: Caller,
     Query(CancelsQuery { action }): Query<CancelsQuery>,
     MaybeBody(body): MaybeBody<CancelBody>,
-) -> ApiResult<StatusCode> {
+) -> ApiResult<NoContent> {
     let action = action.into();
     let mut cancelled = 0;
     match (&body.status, body.thread_id, &body.run_ids) {
@@ -121,5 +122,5 @@ pub(crate) async fn runs(
     if cancelled == 0 {
         return Err(ApiError::not_found("No runs found to cancel."));
     }
-    Ok(StatusCode::NO_CONTENT)
+    Ok(NoContent)
 }

@@ -6,16 +6,16 @@ use std::time::SystemTime;
 
 use axum::Json;
 use axum::extract::Path;
-use axum::http::StatusCode;
-use axum::response::Response;
+use axum::response::NoContent;
 use hier_core::runs::{Cron, CronQuery, Crons, NewCron};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::page::Page;
 use super::runs::{Follower, wanted};
+use crate::answer::{As, Selected};
 use crate::app::{Caller, matches};
 use crate::auth::{Action, Resource};
 use crate::body::{Body, MaybeBody, from_value, id};
@@ -23,7 +23,6 @@ use crate::error::{ApiError, ApiResult};
 use crate::fault::refused;
 use crate::schedule::{self, Schedule};
 use crate::time::iso;
-use crate::wire::row::select;
 use crate::wire::run::{OnCompletion, RunCreate};
 
 /// How often a change is tried against others who change the same cron.
@@ -76,25 +75,47 @@ impl JsonSchema for CronPatch {
     }
 }
 
+/// A cron: when runs are added, and which.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Cron")]
+pub(crate) struct CronObject {
+    cron_id: String,
+    assistant_id: Option<String>,
+    thread_id: Option<String>,
+    user_id: Value,
+    end_time: Option<String>,
+    schedule: String,
+    timezone: Option<String>,
+    /// What it was made of, and of its changes.
+    payload: Option<Value>,
+    next_run_date: Option<String>,
+    metadata: Map<String, Value>,
+    /// What becomes of the threads that are made for its runs; null if they are on one thread.
+    on_run_completed: Option<OnCompletion>,
+    enabled: bool,
+    created_at: String,
+    updated_at: String,
+}
+
 /// A cron as clients read it.
-fn cron_json(cron: &Cron) -> Value {
-    let on_run_completed = if cron.temporary { "delete" } else { "keep" };
-    json!({
-        "cron_id": cron.id,
-        "assistant_id": cron.assistant,
-        "thread_id": cron.thread,
-        "user_id": cron.extra.get("user_id").cloned().unwrap_or_else(|| "".into()),
-        "end_time": cron.ends.map(iso_short),
-        "schedule": cron.schedule,
-        "timezone": cron.timezone,
-        "payload": cron.extra.get("payload"),
-        "next_run_date": cron.next.map(iso_short),
-        "metadata": cron.metadata,
-        "on_run_completed": cron.thread.is_none().then_some(on_run_completed),
-        "enabled": cron.enabled,
-        "created_at": iso(cron.created),
-        "updated_at": iso(cron.updated),
-    })
+fn object(cron: &Cron) -> CronObject {
+    let on_run_completed = if cron.temporary { OnCompletion::Delete } else { OnCompletion::Keep };
+    CronObject {
+        cron_id: cron.id.clone(),
+        assistant_id: cron.assistant.clone(),
+        thread_id: cron.thread.clone(),
+        user_id: cron.extra.get("user_id").cloned().unwrap_or_else(|| "".into()),
+        end_time: cron.ends.map(iso_short),
+        schedule: cron.schedule.clone(),
+        timezone: cron.timezone.clone(),
+        payload: cron.extra.get("payload").cloned(),
+        next_run_date: cron.next.map(iso_short),
+        metadata: cron.metadata.clone(),
+        on_run_completed: cron.thread.is_none().then_some(on_run_completed),
+        enabled: cron.enabled,
+        created_at: iso(cron.created),
+        updated_at: iso(cron.updated),
+    }
 }
 
 /// Times on the second are told without fractions.
@@ -145,16 +166,16 @@ async fn made(caller: &Caller, cron_id: &str, thread: Option<String>, mut payloa
     Ok(cron)
 }
 
-async fn created(caller: Caller, thread: Option<String>, payload: Value) -> ApiResult<Json<Value>> {
+async fn created(caller: Caller, thread: Option<String>, payload: Value) -> ApiResult<Json<CronObject>> {
     let filter = caller.may(Resource::Crons, Action::Create).await?;
     let mut cron = made(&caller, &Uuid::now_v7().to_string(), thread, payload).await?;
     cron.metadata.extend(filter);
     let mut new = NewCron::new("", "", "", None, cron.request.clone());
     new.cron = cron;
-    Ok(Json(cron_json(&Crons::of(&*caller.app.runs).create(new).await.map_err(refused)?)))
+    Ok(Json(object(&Crons::of(&*caller.app.runs).create(new).await.map_err(refused)?)))
 }
 
-pub(crate) async fn create(caller: Caller, Body(CronCreate(payload)): Body<CronCreate>) -> ApiResult<Json<Value>> {
+pub(crate) async fn create(caller: Caller, Body(CronCreate(payload)): Body<CronCreate>) -> ApiResult<Json<CronObject>> {
     created(caller, None, payload).await
 }
 
@@ -162,7 +183,7 @@ pub(crate) async fn create_on(
     caller: Caller,
     Path(thread): Path<String>,
     Body(CronCreate(payload)): Body<CronCreate>,
-) -> ApiResult<Json<Value>> {
+) -> ApiResult<Json<CronObject>> {
     let thread = caller.thread(&thread, Action::CreateRun).await?;
     created(caller, Some(thread.id), payload).await
 }
@@ -220,13 +241,16 @@ impl SearchBody {
     }
 }
 
-pub(crate) async fn search(caller: Caller, MaybeBody(body): MaybeBody<SearchBody>) -> ApiResult<Response> {
+pub(crate) async fn search(
+    caller: Caller,
+    MaybeBody(body): MaybeBody<SearchBody>,
+) -> ApiResult<As<Vec<Selected<CronObject>>>> {
     let page = Page::new(&caller, body.limit, body.offset, 10)?;
     let query = body.query(&caller).await?;
     let mut found = Crons::of(&*caller.app.runs).search(&query).await.map_err(refused)?;
     body.sort(&mut found)?;
     let found = found.iter().skip(page.offset).take(page.probe());
-    Ok(page.answer(found.map(|cron| select(cron_json(cron), body.select.as_deref())).collect()))
+    Ok(page.answer(found.map(|cron| Selected::of(&object(cron), body.select.as_deref())).collect()))
 }
 
 pub(crate) async fn count(caller: Caller, MaybeBody(body): MaybeBody<SearchBody>) -> ApiResult<Json<usize>> {
@@ -244,15 +268,15 @@ async fn found(caller: &Caller, cron: &str, action: Action) -> ApiResult<Cron> {
         .ok_or_else(|| ApiError::not_found(format!("Cron with ID {cron} not found")))
 }
 
-pub(crate) async fn get(caller: Caller, Path(cron): Path<String>) -> ApiResult<Json<Value>> {
-    Ok(Json(cron_json(&found(&caller, &cron, Action::Read).await?)))
+pub(crate) async fn get(caller: Caller, Path(cron): Path<String>) -> ApiResult<Json<CronObject>> {
+    Ok(Json(object(&found(&caller, &cron, Action::Read).await?)))
 }
 
 pub(crate) async fn patch(
     caller: Caller,
     Path(cron): Path<String>,
     Body(CronPatch(patch)): Body<CronPatch>,
-) -> ApiResult<Json<Value>> {
+) -> ApiResult<Json<CronObject>> {
     let crons = Crons::of(&*caller.app.runs);
     for _ in 0..ATTEMPTS {
         let old = found(&caller, &cron, Action::Update).await?;
@@ -269,14 +293,14 @@ pub(crate) async fn patch(
             new.next = old.next;
         }
         if crons.replace(&new).await.map_err(refused)? {
-            return Ok(Json(cron_json(&found(&caller, &cron, Action::Read).await?)));
+            return Ok(Json(object(&found(&caller, &cron, Action::Read).await?)));
         }
     }
     Err(ApiError::conflict("the cron is being changed by others all the time: try again"))
 }
 
-pub(crate) async fn delete(caller: Caller, Path(cron): Path<String>) -> ApiResult<StatusCode> {
+pub(crate) async fn delete(caller: Caller, Path(cron): Path<String>) -> ApiResult<NoContent> {
     let cron = found(&caller, &cron, Action::Delete).await?;
     Crons::of(&*caller.app.runs).delete(&cron.id).await.map_err(refused)?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(NoContent)
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::Path;
-use axum::http::StatusCode;
+use axum::response::NoContent;
 use hier_core::RunError;
 use hier_core::checkpoint::{self, Checkpointer, Claim, WhenRunning, codec};
 use hier_core::graph::{DynGraph, DynInput};
 use hier_core::runs::{MultitaskStrategy, NewRun, Request, Run, RunQuery};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -36,11 +36,30 @@ pub(crate) struct SignalBody {
     graph_id: Option<String>,
 }
 
+/// A signal that was sent.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "SignalSent")]
+pub(crate) struct Sent {
+    signal_id: Uuid,
+    /// Whether it was not there before.
+    is_new: bool,
+}
+
+/// A signal or a message that nobody has read.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Mail")]
+pub(crate) struct Waiting {
+    id: Uuid,
+    /// The name of the signal; null for a message.
+    signal: Option<String>,
+    value: Value,
+}
+
 pub(crate) async fn signal(
     caller: Caller,
     Path((thread, name)): Path<(String, String)>,
     MaybeBody(mut body): MaybeBody<SignalBody>,
-) -> ApiResult<Json<Value>> {
+) -> ApiResult<Json<Sent>> {
     let row = caller.thread(&thread, Action::CreateRun).await?;
     if name.len() > LONGEST {
         return Err(ApiError::invalid(format!("the name of a signal has at most {LONGEST} bytes")));
@@ -56,30 +75,30 @@ pub(crate) async fn signal(
     let id = body.id.unwrap_or_else(Uuid::now_v7);
     let sent = graph.send(saver(&caller), &row.id, id, Some(&name), &body.value).await;
     let is_new = sent.map_err(|error| fault::graph(&error))?;
-    Ok(Json(json!({ "signal_id": id, "is_new": is_new })))
+    Ok(Json(Sent { signal_id: id, is_new }))
 }
 
 /// What waits in the mailbox of a thread, in the order in which it came.
-pub(crate) async fn list(caller: Caller, Path(thread): Path<String>) -> ApiResult<Json<Vec<Value>>> {
+pub(crate) async fn list(caller: Caller, Path(thread): Path<String>) -> ApiResult<Json<Vec<Waiting>>> {
     let row = caller.thread(&thread, Action::Read).await?;
     let waiting = caller.app.runs.mail(&row.id).await.map_err(|error| fault::saver(&error))?;
     let shown = waiting.iter().map(|posted| {
         let letter = &posted.letter;
         // Null if it is none that this program can read.
         let value: Value = codec::decode(&letter.value).unwrap_or_default();
-        json!({ "id": letter.id, "signal": letter.signal.as_deref(), "value": value })
+        Waiting { id: letter.id, signal: letter.signal.as_deref().map(str::to_owned), value }
     });
     Ok(Json(shown.collect()))
 }
 
 /// Takes something out of the mailbox of a thread: what no node can read would be in the way of whatever comes after it.
-pub(crate) async fn discard(caller: Caller, Path((thread, letter)): Path<(String, String)>) -> ApiResult<StatusCode> {
+pub(crate) async fn discard(caller: Caller, Path((thread, letter)): Path<(String, String)>) -> ApiResult<NoContent> {
     let row = caller.thread(&thread, Action::Update).await?;
     let letter = id("letter", &letter)?;
     let claim = Claim { holder: "hier-server".to_owned(), when_running: WhenRunning::Reject, ..Claim::default() };
     let discarded = checkpoint::discard(&*caller.app.runs, &row.id, claim, letter).await;
     if discarded.map_err(|error| fault::saver(&error))? {
-        return Ok(StatusCode::NO_CONTENT);
+        return Ok(NoContent);
     }
     Err(ApiError::not_found(format!(
         "there is nothing with the id {letter} in the mailbox of thread {}: `GET /threads/{{thread_id}}/mail` lists it",

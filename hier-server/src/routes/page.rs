@@ -1,9 +1,8 @@
 //! Pages of searches: what was asked for, and where the next one begins.
 
-use axum::Json;
-use axum::response::{IntoResponse, Response};
-use serde_json::Value;
+use serde::Serialize;
 
+use crate::answer::As;
 use crate::app::Caller;
 use crate::error::{ApiError, ApiResult};
 
@@ -30,13 +29,13 @@ impl Page {
     }
 
     /// The answer: the page, and in headers how far the list is known to go and where the next page begins.
-    pub(crate) fn answer(self, mut found: Vec<Value>) -> Response {
+    pub(crate) fn answer<T: Serialize>(self, mut found: Vec<T>) -> As<Vec<T>> {
         let has_more = found.len() > self.limit;
         found.truncate(self.limit);
         let end = self.offset.saturating_add(found.len());
         let total = end.saturating_add(usize::from(has_more)).to_string();
-        let mut response = Json(found).into_response();
-        let headers = response.headers_mut();
+        let mut response = As::json(&found);
+        let headers = response.0.headers_mut();
         if let Ok(total) = total.parse() {
             headers.insert("x-pagination-total", total);
         }

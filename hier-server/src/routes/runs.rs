@@ -2,18 +2,19 @@
 
 use axum::Json;
 use axum::extract::Path;
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderValue, header};
+use axum::response::{NoContent, Response};
 use hier_core::runs::{
     Assistant, MultitaskStrategy, NewRun, NewThread, OnDisconnect as Disconnect, Request, Run, RunQuery, RunStatus,
 };
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::mail;
 use super::streams::{self, Leaves};
+use crate::answer::{As, Selected};
 use crate::app::{Caller, matches};
 use crate::auth::{Action, Resource, User};
 use crate::body::{Body, id};
@@ -23,7 +24,8 @@ use crate::fault::refused;
 use crate::query::Query;
 use crate::stream::translate::recorded;
 use crate::wire::mode::Mode;
-use crate::wire::row::{run as run_json, select};
+use crate::wire::object::{RunObject, RunOutput, run_statuses};
+use crate::wire::row::run as run_json;
 use crate::wire::run::{DurabilityWord, IfNotExists, Multitask, OnCompletion, OnDisconnect, OneOrMany, RunCreate};
 use crate::wire::{message, row};
 
@@ -281,10 +283,10 @@ pub(crate) fn located(response: &mut Response, run: &Run, of_thread: bool, below
     set(header::CONTENT_LOCATION, path);
 }
 
-async fn background(caller: Caller, thread: Option<String>, body: RunCreate) -> ApiResult<Response> {
+async fn background(caller: Caller, thread: Option<String>, body: RunCreate) -> ApiResult<As<RunObject>> {
     let run = add(&caller, thread.as_deref(), body, Follower::Nobody).await?;
-    let mut response = Json(run_json(&run)).into_response();
-    located(&mut response, &run, thread.is_some(), None);
+    let mut response = As::json(&run_json(&run));
+    located(&mut response.0, &run, thread.is_some(), None);
     Ok(response)
 }
 
@@ -292,19 +294,19 @@ pub(crate) async fn create(
     caller: Caller,
     Path(thread): Path<String>,
     Body(body): Body<RunCreate>,
-) -> ApiResult<Response> {
+) -> ApiResult<As<RunObject>> {
     background(caller, Some(thread), body).await
 }
 
-pub(crate) async fn create_stateless(caller: Caller, Body(body): Body<RunCreate>) -> ApiResult<Response> {
+pub(crate) async fn create_stateless(caller: Caller, Body(body): Body<RunCreate>) -> ApiResult<As<RunObject>> {
     background(caller, None, body).await
 }
 
-async fn waited(caller: Caller, thread: Option<String>, body: RunCreate) -> ApiResult<Response> {
+async fn waited(caller: Caller, thread: Option<String>, body: RunCreate) -> ApiResult<As<RunOutput>> {
     let run = add(&caller, thread.as_deref(), body, Follower::End).await?;
     let leaves = Leaves::as_said(&run);
     let mut response = streams::until_end(&caller, &run, leaves);
-    located(&mut response, &run, true, Some("join"));
+    located(&mut response.0, &run, true, Some("join"));
     Ok(response)
 }
 
@@ -312,11 +314,11 @@ pub(crate) async fn wait(
     caller: Caller,
     Path(thread): Path<String>,
     Body(body): Body<RunCreate>,
-) -> ApiResult<Response> {
+) -> ApiResult<As<RunOutput>> {
     waited(caller, Some(thread), body).await
 }
 
-pub(crate) async fn wait_stateless(caller: Caller, Body(body): Body<RunCreate>) -> ApiResult<Response> {
+pub(crate) async fn wait_stateless(caller: Caller, Body(body): Body<RunCreate>) -> ApiResult<As<RunOutput>> {
     waited(caller, None, body).await
 }
 
@@ -329,30 +331,17 @@ pub(crate) struct RunsQuery {
     /// How many of the newest are left out.
     offset: Option<usize>,
     /// Only those with this status.
-    #[schemars(schema_with = "status_schema")]
+    #[schemars(schema_with = "run_statuses")]
     status: Option<RunStatus>,
     /// The fields that are told; all if none is named.
     select: Vec<String>,
-}
-
-const STATUSES: [RunStatus; 6] = [
-    RunStatus::Pending,
-    RunStatus::Running,
-    RunStatus::Success,
-    RunStatus::Error,
-    RunStatus::Interrupted,
-    RunStatus::Timeout,
-];
-
-pub(crate) fn status_schema(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "type": "string", "enum": STATUSES.map(RunStatus::name) })
 }
 
 pub(crate) async fn list(
     caller: Caller,
     Path(thread): Path<String>,
     Query(query): Query<RunsQuery>,
-) -> ApiResult<Json<Vec<Value>>> {
+) -> ApiResult<Json<Vec<Selected<RunObject>>>> {
     let thread = caller.thread(&thread, Action::Read).await?;
     let mut runs = RunQuery::thread(thread.id);
     let page = super::page::Page::new(&caller, query.limit, query.offset, 10)?;
@@ -360,17 +349,17 @@ pub(crate) async fn list(
     runs.status.extend(query.status);
     let fields = (!query.select.is_empty()).then_some(query.select);
     let found = caller.app.runs.runs(runs).await.map_err(refused)?;
-    Ok(Json(found.iter().map(|run| select(run_json(run), fields.as_deref())).collect()))
+    Ok(Json(found.iter().map(|run| Selected::of(&run_json(run), fields.as_deref())).collect()))
 }
 
-pub(crate) async fn get(caller: Caller, Path((thread, run)): Path<(String, String)>) -> ApiResult<Json<Value>> {
+pub(crate) async fn get(caller: Caller, Path((thread, run)): Path<(String, String)>) -> ApiResult<Json<RunObject>> {
     Ok(Json(run_json(&caller.run(&thread, &run, Action::Read).await?)))
 }
 
-pub(crate) async fn delete(caller: Caller, Path((thread, run)): Path<(String, String)>) -> ApiResult<StatusCode> {
+pub(crate) async fn delete(caller: Caller, Path((thread, run)): Path<(String, String)>) -> ApiResult<NoContent> {
     let run = caller.run(&thread, &run, Action::CreateRun).await?;
     caller.app.runs.remove_run(run.id).await.map_err(refused)?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(NoContent)
 }
 
 /// What becomes of the run.
@@ -385,11 +374,11 @@ pub(crate) async fn join(
     caller: Caller,
     Path((thread, run)): Path<(String, String)>,
     Query(query): Query<JoinQuery>,
-) -> ApiResult<Response> {
+) -> ApiResult<As<RunOutput>> {
     let run = caller.run(&thread, &run, Action::Read).await?;
     let leaves = if query.cancel_on_disconnect { Leaves::Cancel } else { Leaves::Continue };
     let mut response = streams::until_end(&caller, &run, leaves);
-    located(&mut response, &run, true, Some("join"));
+    located(&mut response.0, &run, true, Some("join"));
     Ok(response)
 }
 

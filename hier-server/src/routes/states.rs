@@ -10,10 +10,11 @@ use hier_core::graph::{DynCommand, DynUpdates};
 use hier_core::runs::{Keeps, NewEvent, RunLog, ThreadIndex, ThreadRow, ThreadStatus};
 use hier_core::{Config, RunError};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use crate::answer::Selected;
 use crate::app::Caller;
 use crate::auth::Action;
 use crate::body::{Body, MaybeBody};
@@ -21,7 +22,7 @@ use crate::error::{ApiError, ApiResult};
 use crate::fault::{self, refused};
 use crate::graphs::Served;
 use crate::query::Query;
-use crate::wire::row::select;
+use crate::wire::object::{Address as CheckpointAddress, State};
 use crate::wire::{message, state};
 
 /// The graph that ran the thread; none if none ever did.
@@ -74,7 +75,7 @@ impl Address {
     }
 }
 
-async fn read(caller: &Caller, thread: &ThreadRow, address: &Address, subgraphs: bool) -> ApiResult<Value> {
+async fn read(caller: &Caller, thread: &ThreadRow, address: &Address, subgraphs: bool) -> ApiResult<State> {
     match graph_of(caller, thread)? {
         Some(served) => shown(caller, served, thread, address.config(&thread.id), subgraphs).await,
         None => Ok(state::empty()),
@@ -88,7 +89,7 @@ async fn shown(
     thread: &ThreadRow,
     config: Config,
     subgraphs: bool,
-) -> ApiResult<Value> {
+) -> ApiResult<State> {
     let wanted = config.checkpoint_id();
     let snapshot = served.graph.state(saver(caller), config).await.map_err(|error| fault::graph(&error))?;
     if wanted.is_some() && snapshot.checkpoint.is_none() {
@@ -96,17 +97,17 @@ async fn shown(
     }
     let mut told = state::state(&thread.id, &snapshot, &metadata(thread));
     if subgraphs {
-        for (task, of) in told["tasks"].as_array_mut().into_iter().flatten().zip(&snapshot.tasks) {
+        for (task, of) in told.tasks.iter_mut().zip(&snapshot.tasks) {
             let Some(below) = of.state.clone() else { continue };
-            task["state"] = Box::pin(shown(caller, served, thread, below, true)).await?;
-            task["checkpoint"] = Value::Null;
+            task.state = Some(Box::new(Box::pin(shown(caller, served, thread, below, true)).await?));
+            task.checkpoint = None;
         }
     }
     Ok(told)
 }
 
 /// The state of a graph of the thread, by its namespace.
-pub(crate) async fn at(caller: &Caller, thread: &str, namespace: &str) -> ApiResult<Value> {
+pub(crate) async fn at(caller: &Caller, thread: &str, namespace: &str) -> ApiResult<State> {
     let thread = caller.thread(thread, Action::Read).await?;
     read(caller, &thread, &Address { checkpoint: None, namespace: namespace.to_owned() }, false).await
 }
@@ -122,8 +123,8 @@ pub(crate) struct StateQuery {
 }
 
 impl StateQuery {
-    fn select(&self, told: Value) -> Value {
-        select(told, (!self.select.is_empty()).then_some(&*self.select))
+    fn select(&self, told: &State) -> Selected<State> {
+        Selected::of(told, (!self.select.is_empty()).then_some(&*self.select))
     }
 }
 
@@ -131,22 +132,22 @@ pub(crate) async fn get(
     caller: Caller,
     Path(thread): Path<String>,
     Query(query): Query<StateQuery>,
-) -> ApiResult<Json<Value>> {
+) -> ApiResult<Json<Selected<State>>> {
     let thread = caller.thread(&thread, Action::Read).await?;
     let told = read(&caller, &thread, &Address::default(), query.subgraphs).await?;
-    Ok(Json(query.select(told)))
+    Ok(Json(query.select(&told)))
 }
 
 pub(crate) async fn get_at(
     caller: Caller,
     Path((thread, checkpoint)): Path<(String, String)>,
     Query(query): Query<StateQuery>,
-) -> ApiResult<Json<Value>> {
+) -> ApiResult<Json<Selected<State>>> {
     let thread = caller.thread(&thread, Action::Read).await?;
     let checkpoint = crate::body::id("checkpoint", &checkpoint)?;
     let address = Address { checkpoint: Some(checkpoint), namespace: String::new() };
     let told = read(&caller, &thread, &address, query.subgraphs).await?;
-    Ok(Json(query.select(told)))
+    Ok(Json(query.select(&told)))
 }
 
 /// Which state to read.
@@ -163,11 +164,11 @@ pub(crate) async fn post_at(
     caller: Caller,
     Path(thread): Path<String>,
     MaybeBody(body): MaybeBody<AtBody>,
-) -> ApiResult<Json<Value>> {
+) -> ApiResult<Json<Selected<State>>> {
     let thread = caller.thread(&thread, Action::Read).await?;
     let address = Address::parse("checkpoint", body.checkpoint.as_ref())?;
     let told = read(&caller, &thread, &address, body.subgraphs.unwrap_or(false)).await?;
-    Ok(Json(select(told, body.select.as_deref())))
+    Ok(Json(Selected::of(&told, body.select.as_deref())))
 }
 
 /// Which states to list.
@@ -186,7 +187,7 @@ pub(crate) async fn history(
     caller: Caller,
     Path(thread): Path<String>,
     MaybeBody(body): MaybeBody<HistoryBody>,
-) -> ApiResult<Json<Vec<Value>>> {
+) -> ApiResult<Json<Vec<Selected<State>>>> {
     listed(&caller, &thread, body).await.map(Json)
 }
 
@@ -204,13 +205,13 @@ pub(crate) async fn history_get(
     caller: Caller,
     Path(thread): Path<String>,
     Query(HistoryQuery { limit, before }): Query<HistoryQuery>,
-) -> ApiResult<Json<Vec<Value>>> {
+) -> ApiResult<Json<Vec<Selected<State>>>> {
     let before = before.map(|before| serde_json::from_str(&before).unwrap_or(Value::String(before)));
     listed(&caller, &thread, HistoryBody { limit, before, ..HistoryBody::default() }).await.map(Json)
 }
 
 /// The states of a graph of the thread, as the second protocol asks for them: `{"namespace", "limit", "before"}`.
-pub(crate) async fn past(caller: &Caller, thread: &str, params: &Value) -> ApiResult<Vec<Value>> {
+pub(crate) async fn past(caller: &Caller, thread: &str, params: &Value) -> ApiResult<Vec<Selected<State>>> {
     let namespace: Option<Vec<String>> = crate::body::from_value(params.get("namespace").cloned().unwrap_or_default())?;
     let limit: Option<usize> = crate::body::from_value(params.get("limit").cloned().unwrap_or_default())?;
     let checkpoint = namespace.filter(|parts| !parts.is_empty());
@@ -220,7 +221,7 @@ pub(crate) async fn past(caller: &Caller, thread: &str, params: &Value) -> ApiRe
         .await
 }
 
-async fn listed(caller: &Caller, thread: &str, body: HistoryBody) -> ApiResult<Vec<Value>> {
+async fn listed(caller: &Caller, thread: &str, body: HistoryBody) -> ApiResult<Vec<Selected<State>>> {
     let page = super::page::Page::new(caller, body.limit, None, 1)?;
     let thread = caller.thread(thread, Action::Read).await?;
     let Some(served) = graph_of(caller, &thread)? else { return Ok(Vec::new()) };
@@ -233,7 +234,7 @@ async fn listed(caller: &Caller, thread: &str, body: HistoryBody) -> ApiResult<V
     let found = served.graph.history(saver(caller), config, query).await.map_err(|error| fault::graph(&error))?;
     let about = metadata(&thread);
     let told = found.iter().map(|snapshot| state::state(&thread.id, snapshot, &about));
-    Ok(told.map(|told| select(told, body.select.as_deref())).collect())
+    Ok(told.map(|told| Selected::of(&told, body.select.as_deref())).collect())
 }
 
 /// A change of a state.
@@ -247,11 +248,21 @@ pub(crate) struct UpdateBody {
     checkpoint_id: Option<Uuid>,
 }
 
+/// Where a change of a state is.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "StateUpdated")]
+pub(crate) struct Updated {
+    checkpoint: CheckpointAddress,
+    /// The same, as an older name.
+    configurable: CheckpointAddress,
+    checkpoint_id: Option<Uuid>,
+}
+
 pub(crate) async fn update(
     caller: Caller,
     Path(thread): Path<String>,
     Body(body): Body<UpdateBody>,
-) -> ApiResult<Json<Value>> {
+) -> ApiResult<Json<Updated>> {
     let thread = caller.thread(&thread, Action::Update).await?;
     if thread.status == ThreadStatus::Busy {
         let wait = "the thread is busy: wait for its runs to end, or cancel them, before its state is changed";
@@ -274,8 +285,9 @@ pub(crate) async fn update(
     let mut update = DynUpdates::values(values);
     update.as_node = body.as_node;
     let checkpoint = change(&caller, served, &thread.id, address.config(&thread.id), vec![vec![update]]).await?;
-    let at = json!({ "thread_id": thread.id, "checkpoint_ns": address.namespace, "checkpoint_id": checkpoint });
-    Ok(Json(json!({ "checkpoint": at, "configurable": at, "checkpoint_id": checkpoint })))
+    let at =
+        CheckpointAddress { checkpoint_id: checkpoint, thread_id: thread.id.clone(), checkpoint_ns: address.namespace };
+    Ok(Json(Updated { checkpoint: at.clone(), configurable: at, checkpoint_id: checkpoint }))
 }
 
 /// Changes a state, and what the index of threads says of it, together.

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::http::StatusCode;
+use axum::response::NoContent;
 use hier_core::store::{Index, Item, Namespaces, Op, OpResult, Search};
 use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::app::Caller;
 use crate::auth::Action;
@@ -17,11 +17,44 @@ use crate::fault;
 use crate::query::Query;
 use crate::time::iso;
 
-fn item_json(item: &Item) -> Value {
-    json!({
-        "namespace": item.namespace, "key": item.key, "value": item.value,
-        "created_at": iso(item.created_at), "updated_at": iso(item.updated_at),
-    })
+/// An item of the store.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "StoreItem")]
+pub(crate) struct ItemObject {
+    namespace: Vec<String>,
+    key: String,
+    value: Map<String, Value>,
+    created_at: String,
+    updated_at: String,
+}
+
+/// An item that a search found.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "StoreFoundItem")]
+struct FoundItem {
+    #[serde(flatten)]
+    item: ItemObject,
+    /// How near it is to what was looked for, from −1 to 1; null if that was no text or the item has no vector.
+    score: Option<f64>,
+}
+
+fn object(item: Item) -> ItemObject {
+    let Item { namespace, key, value, created_at, updated_at, .. } = item;
+    ItemObject { namespace, key, value, created_at: iso(created_at), updated_at: iso(updated_at) }
+}
+
+/// What a search found.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+#[schemars(rename = "StoreFound")]
+pub(crate) struct Found {
+    items: Vec<FoundItem>,
+}
+
+/// The namespaces that there are.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+#[schemars(rename = "StoreNamespaceList")]
+pub(crate) struct Listed {
+    namespaces: Vec<Vec<String>>,
 }
 
 /// Labels are texts without dots: they are joined with dots in addresses.
@@ -62,7 +95,7 @@ enum IndexBody {
     Fields(Vec<String>),
 }
 
-pub(crate) async fn put(caller: Caller, Body(body): Body<PutBody>) -> ApiResult<StatusCode> {
+pub(crate) async fn put(caller: Caller, Body(body): Body<PutBody>) -> ApiResult<NoContent> {
     labels(&body.namespace)?;
     caller.may_in_store(Action::Update, &body.namespace).await?;
     let minutes = |minutes: f64| {
@@ -80,7 +113,7 @@ pub(crate) async fn put(caller: Caller, Body(body): Body<PutBody>) -> ApiResult<
         },
         time_to_live: body.ttl.map(minutes).transpose()?,
     };
-    one(&caller, op).await.map(|_| StatusCode::NO_CONTENT)
+    one(&caller, op).await.map(|_| NoContent)
 }
 
 /// Which item is read.
@@ -96,14 +129,14 @@ pub(crate) struct GetQuery {
     refresh_ttl: Option<bool>,
 }
 
-pub(crate) async fn get(caller: Caller, Query(query): Query<GetQuery>) -> ApiResult<Json<Value>> {
+pub(crate) async fn get(caller: Caller, Query(query): Query<GetQuery>) -> ApiResult<Json<Option<ItemObject>>> {
     let GetQuery { namespace, key, refresh_ttl: refresh } = query;
     let namespace = namespace.split('.');
     let namespace: Vec<String> = namespace.filter(|label| !label.is_empty()).map(str::to_owned).collect();
     caller.may_in_store(Action::Read, &namespace).await?;
     match one(&caller, Op::Get { namespace, key, refresh }).await? {
-        OpResult::Item(Some(item)) => Ok(Json(item_json(&item))),
-        _ => Ok(Json(Value::Null)),
+        OpResult::Item(Some(item)) => Ok(Json(Some(object(item)))),
+        _ => Ok(Json(None)),
     }
 }
 
@@ -116,12 +149,12 @@ pub(crate) struct DeleteBody {
     key: String,
 }
 
-pub(crate) async fn delete(caller: Caller, Body(body): Body<DeleteBody>) -> ApiResult<StatusCode> {
+pub(crate) async fn delete(caller: Caller, Body(body): Body<DeleteBody>) -> ApiResult<NoContent> {
     labels(&body.namespace)?;
     caller.may_in_store(Action::Delete, &body.namespace).await?;
     let DeleteBody { namespace, key } = body;
     let op = Op::Put { namespace, key, value: None, index: Index::Configured, time_to_live: None };
-    one(&caller, op).await.map(|_| StatusCode::NO_CONTENT)
+    one(&caller, op).await.map(|_| NoContent)
 }
 
 /// What to search for.
@@ -137,7 +170,7 @@ pub(crate) struct SearchBody {
     refresh_ttl: Option<bool>,
 }
 
-pub(crate) async fn search(caller: Caller, MaybeBody(body): MaybeBody<SearchBody>) -> ApiResult<Json<Value>> {
+pub(crate) async fn search(caller: Caller, MaybeBody(body): MaybeBody<SearchBody>) -> ApiResult<Json<Found>> {
     let prefix = body.namespace_prefix.unwrap_or_default();
     caller.may_in_store(Action::Search, &prefix).await?;
     let op = Op::Search(Search {
@@ -148,13 +181,9 @@ pub(crate) async fn search(caller: Caller, MaybeBody(body): MaybeBody<SearchBody
         offset: body.offset.unwrap_or(0),
         refresh: body.refresh_ttl,
     });
-    let OpResult::Items(items) = one(&caller, op).await? else { return Ok(Json(json!({ "items": [] }))) };
-    let scored = items.iter().map(|item| {
-        let mut object = item_json(item);
-        object["score"] = json!(item.score);
-        object
-    });
-    Ok(Json(json!({ "items": scored.collect::<Vec<_>>() })))
+    let OpResult::Items(items) = one(&caller, op).await? else { return Ok(Json(Found::default())) };
+    let scored = items.into_iter().map(|item| FoundItem { score: item.score, item: object(item) });
+    Ok(Json(Found { items: scored.collect() }))
 }
 
 /// Which namespaces to list.
@@ -169,7 +198,7 @@ pub(crate) struct NamespacesBody {
     offset: Option<usize>,
 }
 
-pub(crate) async fn namespaces(caller: Caller, MaybeBody(body): MaybeBody<NamespacesBody>) -> ApiResult<Json<Value>> {
+pub(crate) async fn namespaces(caller: Caller, MaybeBody(body): MaybeBody<NamespacesBody>) -> ApiResult<Json<Listed>> {
     let prefix = body.prefix.unwrap_or_default();
     caller.may_in_store(Action::Search, &prefix).await?;
     let op = Op::Namespaces(Namespaces {
@@ -179,8 +208,8 @@ pub(crate) async fn namespaces(caller: Caller, MaybeBody(body): MaybeBody<Namesp
         limit: limit(&caller, body.limit, 100)?,
         offset: body.offset.unwrap_or(0),
     });
-    let OpResult::Namespaces(found) = one(&caller, op).await? else { return Ok(Json(json!({ "namespaces": [] }))) };
-    Ok(Json(json!({ "namespaces": found })))
+    let OpResult::Namespaces(namespaces) = one(&caller, op).await? else { return Ok(Json(Listed::default())) };
+    Ok(Json(Listed { namespaces }))
 }
 
 fn limit(caller: &Caller, limit: Option<usize>, unless: usize) -> ApiResult<usize> {

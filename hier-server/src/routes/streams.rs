@@ -16,6 +16,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::runs::{Follower, add, final_body, located};
+use crate::answer::{As, Streamed};
 use crate::app::{App, Caller};
 use crate::auth::Action;
 use crate::body::Body;
@@ -27,6 +28,7 @@ use crate::query::Query;
 use crate::stream::sse::frame;
 use crate::stream::translate::{Told, Translator};
 use crate::wire::mode::Mode;
+use crate::wire::object::RunOutput;
 use crate::wire::run::RunCreate;
 
 /// What happens to a run when whoever follows it goes away.
@@ -105,13 +107,13 @@ impl Waiting {
 }
 
 /// The answer of `wait` and `join`.
-pub(crate) fn until_end(caller: &Caller, run: &Run, leaves: Leaves) -> Response {
+pub(crate) fn until_end(caller: &Caller, run: &Run, leaves: Leaves) -> As<RunOutput> {
     let guard = Guard::new(&caller.app, run, leaves);
     let waiting = Waiting { app: caller.app.clone(), run: run.clone(), guard, is_done: false };
     let body = futures_util::stream::unfold(waiting, |mut waiting| async move {
         waiting.next().await.map(|text| (Ok::<_, Infallible>(text), waiting))
     });
-    ([(header::CONTENT_TYPE, "application/json")], HttpBody::from_stream(body)).into_response()
+    As::of(([(header::CONTENT_TYPE, "application/json")], HttpBody::from_stream(body)).into_response())
 }
 
 /// The place of an event in a stream: the number in the log, and which of the events that were made of it.
@@ -239,23 +241,23 @@ pub(crate) fn modes_of(run: &Run) -> Vec<Mode> {
     if listed.is_none() { vec![Mode::Values] } else { modes }
 }
 
-async fn streamed(caller: Caller, thread: Option<String>, body: RunCreate) -> ApiResult<Response> {
+async fn streamed(caller: Caller, thread: Option<String>, body: RunCreate) -> ApiResult<Streamed> {
     let run = add(&caller, thread.as_deref(), body, Follower::Stream).await?;
     let leaves = Leaves::as_said(&run);
     let mut response = run_stream(&caller, &run, modes_of(&run), Since::Place(Place::START), leaves);
     located(&mut response, &run, thread.is_some(), Some("stream"));
-    Ok(response)
+    Ok(Streamed(response))
 }
 
 pub(crate) async fn stream(
     caller: Caller,
     Path(thread): Path<String>,
     Body(body): Body<RunCreate>,
-) -> ApiResult<Response> {
+) -> ApiResult<Streamed> {
     streamed(caller, Some(thread), body).await
 }
 
-pub(crate) async fn stream_stateless(caller: Caller, Body(body): Body<RunCreate>) -> ApiResult<Response> {
+pub(crate) async fn stream_stateless(caller: Caller, Body(body): Body<RunCreate>) -> ApiResult<Streamed> {
     streamed(caller, None, body).await
 }
 
@@ -275,7 +277,7 @@ pub(crate) async fn join(
     Path((thread, run)): Path<(String, String)>,
     Query(query): Query<StreamQuery>,
     since: Since,
-) -> ApiResult<Response> {
+) -> ApiResult<Streamed> {
     let run = caller.run(&thread, &run, Action::Read).await?;
     let leaves = if query.cancel_on_disconnect { Leaves::Cancel } else { Leaves::Continue };
     let modes = if query.stream_mode.is_empty() { modes_of(&run) } else { query.stream_mode };
@@ -289,5 +291,5 @@ pub(crate) async fn join(
     };
     let mut response = run_stream(&caller, &run, modes, since, leaves);
     located(&mut response, &run, true, Some("stream"));
-    Ok(response)
+    Ok(Streamed(response))
 }

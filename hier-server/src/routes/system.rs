@@ -26,23 +26,42 @@ pub(crate) struct OkQuery {
     check_db: bool,
 }
 
-pub(crate) async fn ok(State(app): State<Arc<App>>, Query(query): Query<OkQuery>) -> ApiResult<Json<Value>> {
+/// The server lives.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Ok")]
+pub(crate) struct Lives {
+    ok: bool,
+}
+
+pub(crate) async fn ok(State(app): State<Arc<App>>, Query(query): Query<OkQuery>) -> ApiResult<Json<Lives>> {
     if query.check_db {
         app.runs.runs(RunQuery::default().live()).await.map_err(refused)?;
     }
-    Ok(Json(json!({ "ok": true })))
+    Ok(Json(Lives { ok: true }))
+}
+
+/// What the server is.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Info {
+    version: &'static str,
+    server: &'static str,
+    /// What it can do, by names that clients look at.
+    flags: Value,
+    host: Value,
 }
 
 /// The version of hier, and the flags that clients look at.
-pub(crate) async fn info() -> Json<Value> {
-    Json(json!({
-        "version": env!("CARGO_PKG_VERSION"),
-        "server": "hier",
-        "flags": {
+pub(crate) async fn info() -> Json<Info> {
+    Json(Info {
+        version: env!("CARGO_PKG_VERSION"),
+        server: "hier",
+        flags: json!({
             "assistants": true, "crons": true, "langsmith": false, "langsmith_tracing_replicas": false,
-        },
-        "host": { "kind": "self-hosted", "project_id": null, "host_revision_id": null, "revision_id": null, "tenant_id": null },
-    }))
+        }),
+        host: json!({
+            "kind": "self-hosted", "project_id": null, "host_revision_id": null, "revision_id": null, "tenant_id": null,
+        }),
+    })
 }
 
 /// The runs that have not ended, counted.

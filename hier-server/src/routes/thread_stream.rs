@@ -5,7 +5,6 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use axum::extract::Path;
-use axum::response::Response;
 use hier_core::runs::{EventRow, event_mode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,6 +12,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::streams::{Place, Since, modes_of};
+use crate::answer::Streamed;
 use crate::app::{App, Caller};
 use crate::auth::Action;
 use crate::error::ApiResult;
@@ -129,7 +129,7 @@ pub(crate) async fn follow(
     Path(thread): Path<String>,
     Query(query): Query<ThreadStreamQuery>,
     since: Since,
-) -> ApiResult<Response> {
+) -> ApiResult<Streamed> {
     let wanted = Wanted::of(&query);
     let row = caller.thread(&thread, Action::Read).await?;
     let after = match since {
@@ -144,5 +144,5 @@ pub(crate) async fn follow(
         runs: HashMap::new(),
         after,
     };
-    Ok(feed::feed(&caller.app, stream))
+    Ok(Streamed(feed::feed(&caller.app, stream)))
 }

@@ -4,25 +4,26 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::Path;
-use axum::http::StatusCode;
-use axum::response::Response;
+use axum::response::NoContent;
 use hier_core::checkpoint::{Prune, Strategy};
 use hier_core::runs::{IfExists, NewThread, Order, SortBy, ThreadPatch, ThreadQuery, ThreadRow, ThreadStatus};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::assistants::IfExistsWord;
 use super::page::Page;
 use super::states;
+use crate::answer::{As, Selected};
 use crate::app::{Caller, matches};
 use crate::auth::{Action, Resource};
 use crate::body::{Body, MaybeBody};
 use crate::error::{ApiError, ApiResult};
 use crate::fault::{self, refused, saver};
 use crate::wire::message;
-use crate::wire::row::{select, thread};
+use crate::wire::object::Thread;
+use crate::wire::row::thread;
 
 /// What creates or changes a thread.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -67,7 +68,7 @@ impl Ttl {
     }
 }
 
-pub(crate) async fn create(caller: Caller, MaybeBody(body): MaybeBody<ThreadBody>) -> ApiResult<Json<Value>> {
+pub(crate) async fn create(caller: Caller, MaybeBody(body): MaybeBody<ThreadBody>) -> ApiResult<Json<Thread>> {
     let filter = caller.may(Resource::Threads, Action::Create).await?;
     let mut new = NewThread::new(body.thread_id.unwrap_or_else(Uuid::now_v7).to_string());
     new.metadata = body.metadata.unwrap_or_default();
@@ -99,7 +100,7 @@ pub(crate) async fn create(caller: Caller, MaybeBody(body): MaybeBody<ThreadBody
     Ok(Json(thread(&row)))
 }
 
-pub(crate) async fn get(caller: Caller, Path(id): Path<String>) -> ApiResult<Json<Value>> {
+pub(crate) async fn get(caller: Caller, Path(id): Path<String>) -> ApiResult<Json<Thread>> {
     Ok(Json(thread(&caller.thread(&id, Action::Read).await?)))
 }
 
@@ -107,7 +108,7 @@ pub(crate) async fn patch(
     caller: Caller,
     Path(id): Path<String>,
     MaybeBody(body): MaybeBody<ThreadBody>,
-) -> ApiResult<Json<Value>> {
+) -> ApiResult<Json<Thread>> {
     let row = caller.thread(&id, Action::Update).await?;
     let mut patch = ThreadPatch::metadata(body.metadata.unwrap_or_default());
     // Nobody gives a thread away.
@@ -126,13 +127,13 @@ async fn remove(caller: &Caller, row: &ThreadRow) -> ApiResult<bool> {
     Ok(removed)
 }
 
-pub(crate) async fn delete(caller: Caller, Path(id): Path<String>) -> ApiResult<StatusCode> {
+pub(crate) async fn delete(caller: Caller, Path(id): Path<String>) -> ApiResult<NoContent> {
     let row = caller.thread(&id, Action::Delete).await?;
     remove(&caller, &row).await?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(NoContent)
 }
 
-pub(crate) async fn copy(caller: Caller, Path(id): Path<String>) -> ApiResult<Json<Value>> {
+pub(crate) async fn copy(caller: Caller, Path(id): Path<String>) -> ApiResult<Json<Thread>> {
     let row = caller.thread(&id, Action::Read).await?;
     caller.may(Resource::Threads, Action::Create).await?;
     let copy = Uuid::now_v7().to_string();
@@ -188,32 +189,34 @@ impl SearchBody {
     }
 }
 
-pub(crate) async fn search(caller: Caller, MaybeBody(body): MaybeBody<SearchBody>) -> ApiResult<Response> {
+pub(crate) async fn search(
+    caller: Caller,
+    MaybeBody(body): MaybeBody<SearchBody>,
+) -> ApiResult<As<Vec<Selected<Thread>>>> {
     let page = Page::new(&caller, body.limit, body.offset, 10)?;
     let mut query = body.query(&caller).await?;
     (query.limit, query.offset) = (page.probe(), page.offset);
     let wants = |field: &str| body.select.as_ref().is_none_or(|fields| fields.iter().any(|name| name == field));
     query.with_values = wants("values") || body.extract.is_some();
     let found = caller.app.runs.search_threads(query).await.map_err(refused)?;
+    // What is extracted is told, whatever is selected beside it.
+    let fields =
+        body.select.clone().map(|fields| fields.into_iter().chain(["extracted".to_owned()]).collect::<Vec<_>>());
     let row = |row: &ThreadRow| {
-        let object = thread(row);
-        let extracted = body.extract.as_ref().map(|paths| extract(&object, paths));
-        let mut object = select(object, body.select.as_deref());
-        if let Some(extracted) = extracted {
-            object["extracted"] = extracted;
-        }
-        object
+        let mut object = thread(row);
+        object.extracted = body.extract.as_ref().map(|paths| extract(&json!(object), paths));
+        Selected::of(&object, fields.as_deref())
     };
     Ok(page.answer(found.iter().map(row).collect()))
 }
 
 /// Parts of a thread, by paths like `values.messages[-1].content`.
-fn extract(thread: &Value, paths: &Map<String, Value>) -> Value {
+fn extract(thread: &Value, paths: &Map<String, Value>) -> Map<String, Value> {
     let found = paths.iter().map(|(alias, path)| {
         let value = path.as_str().and_then(|path| at(thread, path)).cloned().unwrap_or_default();
         (alias.clone(), value)
     });
-    Value::Object(found.collect())
+    found.collect()
 }
 
 fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
@@ -253,21 +256,28 @@ enum PruneStrategy {
     KeepLatest,
 }
 
-pub(crate) async fn prune(caller: Caller, Body(body): Body<PruneBody>) -> ApiResult<Json<Value>> {
-    let mut pruned = 0_u64;
+/// How many threads were pruned.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ThreadsPruned")]
+pub(crate) struct Pruned {
+    pruned_count: u64,
+}
+
+pub(crate) async fn prune(caller: Caller, Body(body): Body<PruneBody>) -> ApiResult<Json<Pruned>> {
+    let mut pruned_count = 0_u64;
     for thread in &body.thread_ids {
         // Those that are not there, or somebody else's, are left out: so does the reference.
         let Ok(row) = caller.thread(&thread.to_string(), Action::Delete).await else { continue };
         match body.strategy {
             PruneStrategy::Delete => {
-                pruned += u64::from(remove(&caller, &row).await?);
+                pruned_count += u64::from(remove(&caller, &row).await?);
             }
             PruneStrategy::KeepLatest => {
                 let prune = Prune { threads: Some(vec![row.id]), strategy: Strategy::KeepLatest, older_than: None };
                 caller.app.runs.prune(prune).await.map_err(|error| saver(&error))?;
-                pruned += 1;
+                pruned_count += 1;
             }
         }
     }
-    Ok(Json(json!({ "pruned_count": pruned })))
+    Ok(Json(Pruned { pruned_count }))
 }

@@ -139,7 +139,7 @@ pub(super) async fn get(caller: Caller, Path(id): Path<String>) -> ApiResult<Jso
 
 /// A run without what it was given, which may be large.
 fn run(run: &Run) -> Value {
-    let mut told = row::run(run);
+    let mut told = json!(row::run(run));
     if let Some(fields) = told.as_object_mut() {
         fields.remove("kwargs");
         fields.insert("attempts".to_owned(), run.attempts.into());

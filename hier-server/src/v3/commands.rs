@@ -5,6 +5,8 @@ use axum::extract::Path;
 use axum::http::StatusCode;
 use hier_core::checkpoint::Checkpointer;
 use hier_core::runs::{Request, Run, RunQuery, ThreadRow, ThreadStatus};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -32,29 +34,57 @@ fn invalid(text: impl Into<String>) -> Refused {
     Refused("invalid_argument", text.into())
 }
 
+/// The answer to a command.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[schemars(rename = "CommandAnswer")]
+pub(crate) enum Answer {
+    /// It was done.
+    Success {
+        /// That of the command.
+        id: Value,
+        /// What the command returns.
+        result: Value,
+        meta: Meta,
+    },
+    /// It was refused.
+    Error {
+        /// That of the command.
+        id: Value,
+        /// A code of the protocol.
+        error: &'static str,
+        message: String,
+    },
+}
+
+/// Where the stream was when a command was done.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "CommandMeta")]
+pub(crate) struct Meta {
+    applied_through_seq: u64,
+}
+
 pub(crate) async fn post(
     caller: Caller,
     Path(thread): Path<String>,
     Body(command): Body<Value>,
-) -> ApiResult<Json<Value>> {
+) -> ApiResult<Json<Answer>> {
     let thread = id("thread", &thread)?.to_string();
     Ok(Json(answer(&caller, &thread, &command, 0).await))
 }
 
 /// The answer to a command. Those that belong to a connection are the connection's.
-pub(crate) async fn answer(caller: &Caller, thread: &str, command: &Value, applied: u64) -> Value {
+pub(crate) async fn answer(caller: &Caller, thread: &str, command: &Value, applied: u64) -> Answer {
     let number = command.get("id").cloned().unwrap_or_default();
     match done(caller, thread, command).await {
-        Ok(result) => success(&number, &result, applied),
-        Err(Refused(code, message)) => {
-            json!({ "type": "error", "id": number, "error": code, "message": message })
-        }
+        Ok(result) => success(number, result, applied),
+        Err(Refused(code, message)) => Answer::Error { id: number, error: code, message },
     }
 }
 
 /// The answer to a command that was done.
-pub(crate) fn success(id: &Value, result: &Value, applied: u64) -> Value {
-    json!({ "type": "success", "id": id, "result": result, "meta": { "applied_through_seq": applied } })
+pub(crate) fn success(id: Value, result: Value, applied: u64) -> Answer {
+    Answer::Success { id, result, meta: Meta { applied_through_seq: applied } }
 }
 
 async fn done(caller: &Caller, thread: &str, command: &Value) -> Result<Value, Refused> {
@@ -197,7 +227,7 @@ async fn checkpoints(caller: &Caller, thread: &str, params: &Value) -> Result<Va
             "metadata": state["metadata"],
         })
     };
-    Ok(json!({ "checkpoints": told.iter().map(summary).collect::<Vec<_>>() }))
+    Ok(json!({ "checkpoints": told.iter().map(|state| summary(state.value())).collect::<Vec<_>>() }))
 }
 
 /// Starts a run from an earlier checkpoint.
@@ -237,7 +267,6 @@ async fn state(caller: &Caller, thread: &str, params: &Value) -> Result<Value, R
         }
     };
     let told = crate::routes::states::at(caller, thread, &namespace.join("|")).await?;
-    Ok(
-        json!({ "values": told["values"], "checkpoint": told["checkpoint"], "next": told["next"], "tasks": told["tasks"] }),
-    )
+
+    Ok(json!({ "values": told.values, "checkpoint": told.checkpoint, "next": told.next, "tasks": told.tasks }))
 }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::Path;
-use axum::response::Response;
 use hier_core::runs::{EventRow, event_mode};
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::filter::Filter;
 use super::translate::{Frame, Translator};
+use crate::answer::Streamed;
 use crate::app::{App, Caller};
 use crate::auth::Action;
 use crate::body::{Body, id};
@@ -116,12 +116,12 @@ pub(crate) async fn stream(
     caller: Caller,
     Path(thread): Path<String>,
     Body(request): Body<Value>,
-) -> ApiResult<Response> {
+) -> ApiResult<Streamed> {
     let filter = Filter::parse(&request).map_err(ApiError::bad_request)?;
     let since = since(&request).map_err(ApiError::bad_request)?;
     let thread = id("thread", &thread)?.to_string();
     let events = visible(&caller, &thread).await?.then(|| Events::new(caller.app.clone(), &thread, since));
-    Ok(feed::feed(&caller.app, Stream { events, filter }))
+    Ok(Streamed(feed::feed(&caller.app, Stream { events, filter })))
 }
 
 /// Whether the client may follow this thread: its own, or one that is not there yet.

@@ -8,7 +8,7 @@ use axum::response::Response;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::commands::{answer, success};
+use super::commands::{Answer, answer, success};
 use super::events::{Events, since, visible};
 use super::filter::Filter;
 use super::translate::Frame;
@@ -91,27 +91,27 @@ impl Connection {
         };
         let reply = match serde_json::from_str::<Value>(&text) {
             Ok(command) => self.command(&command).await,
-            Err(_) => json!({ "type": "error", "id": null, "error": "invalid_argument", "message": "Invalid JSON." }),
+            Err(_) => Answer::Error { id: Value::Null, error: "invalid_argument", message: "Invalid JSON.".to_owned() },
         };
-        socket.send(Message::text(reply.to_string())).await.is_ok()
+        socket.send(Message::text(json!(reply).to_string())).await.is_ok()
     }
 
-    async fn command(&mut self, command: &Value) -> Value {
+    async fn command(&mut self, command: &Value) -> Answer {
         let number = command.get("id").cloned().unwrap_or_default();
         let nothing = json!({});
         let params = command.get("params").unwrap_or(&nothing);
         match command.get("method").and_then(Value::as_str) {
             Some("subscription.subscribe" | "subscription.reconnect") => match self.subscribe(params).await {
-                Ok(result) => success(&number, &result, self.sent),
-                Err(text) => json!({ "type": "error", "id": number, "error": "invalid_argument", "message": text }),
+                Ok(result) => success(number, result, self.sent),
+                Err(message) => Answer::Error { id: number, error: "invalid_argument", message },
             },
             Some("subscription.unsubscribe") => {
                 let wanted = params.get("subscription_id").and_then(Value::as_str).unwrap_or_default();
                 if self.subscriptions.remove(wanted).is_some() {
-                    return success(&number, &json!({}), self.sent);
+                    return success(number, json!({}), self.sent);
                 }
-                let text = format!("Unknown subscription: {wanted}");
-                json!({ "type": "error", "id": number, "error": "no_such_subscription", "message": text })
+                let message = format!("Unknown subscription: {wanted}");
+                Answer::Error { id: number, error: "no_such_subscription", message }
             }
             _ => answer(&self.caller, &self.thread, command, self.sent).await,
         }

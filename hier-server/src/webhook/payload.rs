@@ -14,7 +14,7 @@ const LARGEST: usize = 4 << 20;
 /// The run as it ended, with what it returned or why it failed. What its context and its configuration hold is left out: a receiver is
 /// not who asked for the run, and secrets may be among it.
 pub(super) fn payload(run: &Run, now: SystemTime) -> Vec<u8> {
-    let mut told = row::run(run);
+    let mut told = json!(row::run(run));
     if let Some(kwargs) = told.get_mut("kwargs").and_then(Value::as_object_mut) {
         kwargs.remove("config");
         kwargs.remove("context");

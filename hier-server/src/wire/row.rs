@@ -1,43 +1,45 @@
 //! Rows of the database as clients read them: threads and runs.
 
+use std::time::Duration;
+
 use hier_core::runs::{Run, ThreadRow};
 use serde_json::{Map, Value, json};
 
+use super::object::{Asked, Failed, Lives, RunObject, Thread};
 use super::{message, question};
 use crate::context::USER;
 use crate::time::iso;
 
 /// A thread. One that never ran has fewer fields, as in the reference.
-pub(crate) fn thread(row: &ThreadRow) -> Value {
+pub(crate) fn thread(row: &ThreadRow) -> Thread {
     let mut values = row.values.clone().unwrap_or_default();
     message::outward(&mut values);
-    let mut object = json!({
-        "thread_id": row.id,
-        "created_at": iso(row.created),
-        "updated_at": iso(row.updated),
-        "state_updated_at": iso(row.state_updated),
-        "metadata": row.metadata,
-        "status": row.status.name(),
-        "config": config(&row.config),
-        "values": values,
-    });
-    if row.metadata.contains_key("assistant_id") && row.config.is_empty() {
-        object["config"] = json!({ "configurable": {} });
+    let has_run = row.values.is_some() || row.error.is_some() || !row.interrupts.is_empty();
+    let is_bare = row.metadata.contains_key("assistant_id") && row.config.is_empty();
+    let lives = |lives: Duration| Lives {
+        strategy: "delete",
+        ttl_minutes: lives.as_secs_f64() / 60.0,
+        expires_at: row.updated.checked_add(lives).map(iso),
+    };
+    Thread {
+        thread_id: row.id.clone(),
+        created_at: iso(row.created),
+        updated_at: iso(row.updated),
+        state_updated_at: iso(row.state_updated),
+        metadata: row.metadata.clone(),
+        status: row.status,
+        config: if is_bare { json!({ "configurable": {} }) } else { config(&row.config) },
+        values,
+        error: has_run.then(|| row.error.as_ref().map(Failed::from)),
+        interrupts: has_run.then(|| interrupts(&row.interrupts)),
+        ttl: row.time_to_live.map(lives),
+        extracted: None,
     }
-    if row.values.is_some() || row.error.is_some() || !row.interrupts.is_empty() {
-        object["error"] = json!(row.error);
-        object["interrupts"] = interrupts(&row.interrupts);
-    }
-    if let Some(lives) = row.time_to_live {
-        let ends = row.updated.checked_add(lives).map(iso);
-        object["ttl"] = json!({ "strategy": "delete", "ttl_minutes": lives.as_secs_f64() / 60.0, "expires_at": ends });
-    }
-    object
 }
 
-fn interrupts(of: &Map<String, Value>) -> Value {
+fn interrupts(of: &Map<String, Value>) -> Map<String, Value> {
     let listed = of.iter().map(|(task, asked)| (task.clone(), question::each(Some(asked), question::listed)));
-    Value::Object(listed.collect())
+    listed.collect()
 }
 
 /// A configuration without who asked.
@@ -65,38 +67,39 @@ fn addressed(row: &Run) -> Value {
 }
 
 /// A run. What it was asked for stands in `kwargs`, without who asked for it.
-pub(crate) fn run(row: &Run) -> Value {
+pub(crate) fn run(row: &Run) -> RunObject {
     let request = &row.request;
     let mut input = request.input.clone();
     message::outward(&mut input);
     let extra = |name: &str| request.extra.get(name).cloned().unwrap_or_default();
     let durability = request.durability.as_deref().unwrap_or("async");
-    json!({
-        "run_id": row.id,
-        "thread_id": row.thread,
-        "assistant_id": row.assistant,
-        "metadata": row.metadata,
-        "status": row.status.name(),
-        "kwargs": {
-            "input": input,
-            "command": request.command,
-            "config": addressed(row),
-            "context": if request.context.is_null() { json!({}) } else { request.context.clone() },
-            "stream_mode": extra("stream_mode"),
-            "interrupt_before": request.interrupt_before,
-            "interrupt_after": request.interrupt_after,
-            "webhook": request.webhook,
-            "feedback_keys": extra("feedback_keys"),
-            "temporary": row.temporary,
-            "subgraphs": extra("stream_subgraphs"),
-            "resumable": extra("resumable"),
-            "checkpoint_during": durability != "exit",
-            "durability": durability,
-        },
-        "multitask_strategy": row.multitask_strategy,
-        "created_at": iso(row.created),
-        "updated_at": iso(row.updated),
-    })
+    let kwargs = Asked {
+        input,
+        command: request.command.clone(),
+        config: addressed(row),
+        context: if request.context.is_null() { json!({}) } else { request.context.clone() },
+        stream_mode: extra("stream_mode"),
+        interrupt_before: request.interrupt_before.clone(),
+        interrupt_after: request.interrupt_after.clone(),
+        webhook: request.webhook.clone(),
+        feedback_keys: extra("feedback_keys"),
+        temporary: row.temporary,
+        subgraphs: extra("stream_subgraphs"),
+        resumable: extra("resumable"),
+        checkpoint_during: durability != "exit",
+        durability: durability.to_owned(),
+    };
+    RunObject {
+        run_id: row.id,
+        thread_id: row.thread.clone(),
+        assistant_id: row.assistant.clone(),
+        metadata: row.metadata.clone(),
+        status: row.status,
+        kwargs,
+        multitask_strategy: row.multitask_strategy,
+        created_at: iso(row.created),
+        updated_at: iso(row.updated),
+    }
 }
 
 /// What a run returned, as `wait` and `join` tell it: its values, and what is asked; or why it failed.
@@ -117,14 +120,4 @@ pub(crate) fn output(row: &Run) -> Value {
 pub(crate) fn questions(row: &Run) -> impl Iterator<Item = &Value> {
     let asked = row.output.as_ref().and_then(|output| output.get("interrupts")).and_then(Value::as_array);
     asked.into_iter().flatten()
-}
-
-/// Keeps only the fields that a client selects.
-pub(crate) fn select(object: Value, fields: Option<&[String]>) -> Value {
-    match (object, fields) {
-        (Value::Object(object), Some(fields)) => {
-            object.into_iter().filter(|(name, _)| fields.iter().any(|field| field == name)).collect()
-        }
-        (object, _) => object,
-    }
 }

@@ -1,9 +1,10 @@
 //! The description of the routes, against what the clients of LangGraph's server sent when `tests/recorded/exchanges.jsonl` was recorded.
 
 use reqwest::Method;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::recorded::exchanges;
+use crate::recorded::kept::Kept;
 use crate::support::desk;
 
 /// The description of the routes, and what it says of a request.
@@ -38,6 +39,51 @@ impl Description {
             .min_by_key(|(template, _)| template.matches('{').count());
         let (template, operations) = found?;
         Some((template, operations.get(method.to_ascii_lowercase())?))
+    }
+
+    /// What is said of the body of an answer with this status: its type and its schema. None of what has no body.
+    fn answer(&self, method: &str, path: &str, status: u16) -> Option<(&str, &Value)> {
+        let (_, operation) = self.operation(method, path).unwrap_or_else(|| panic!("{method} {path} is described"));
+        let answer = operation["responses"].get(status.to_string());
+        let answer = answer.unwrap_or_else(|| panic!("{method} {path}: {status} is described in {operation}"));
+        let (kind, content) = answer["content"].as_object()?.iter().next()?;
+        Some((kind, &content["schema"]))
+    }
+
+    /// Where a value is not as a schema says, and why. What a schema does not name is not there, unless it says so.
+    fn validate(&self, schema: &Value, value: &Value, path: &str, differ: &mut Vec<(String, String)>) {
+        let schema = self.resolved(schema);
+        if let Some(forms) = schema["anyOf"].as_array().or_else(|| schema["oneOf"].as_array()) {
+            let tried = forms.iter().map(|form| {
+                let mut differ = Vec::new();
+                self.validate(form, value, path, &mut differ);
+                differ
+            });
+            return differ.extend(tried.min_by_key(Vec::len).unwrap_or_default());
+        }
+        if let Some(wrong) = wrong(schema, value) {
+            return differ.push((path.to_owned(), wrong));
+        }
+        if let (Some(items), Some(list)) = (schema.get("items"), value.as_array()) {
+            for (at, item) in list.iter().enumerate() {
+                self.validate(items, item, &format!("{path}/{at}"), differ);
+            }
+        }
+        let Some(object) = value.as_object() else { return };
+        let fields = schema["properties"].as_object();
+        for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            if !object.contains_key(name) {
+                differ.push((format!("{path}/{name}"), "is missing".to_owned()));
+            }
+        }
+        for (name, value) in object {
+            let path = format!("{path}/{name}");
+            match (fields.and_then(|fields| fields.get(name)), schema.get("additionalProperties")) {
+                (Some(field), _) | (None, Some(field)) => self.validate(field, value, &path, differ),
+                (None, None) if fields.is_some() => differ.push((path, "is unknown".to_owned())),
+                (None, None) => {}
+            }
+        }
     }
 
     /// In what the address of a request differs from the parameters that its route says that it takes.
@@ -119,6 +165,32 @@ impl Description {
     }
 }
 
+/// Why a value is none of those that a schema names, or of a type that it does not name.
+fn wrong(schema: &Value, value: &Value) -> Option<String> {
+    if let Some(words) = schema["enum"].as_array().filter(|words| !words.contains(value)) {
+        return Some(format!("{value} is none of {words:?}"));
+    }
+    if let Some(only) = schema.get("const").filter(|only| *only != value) {
+        return Some(format!("{value} is not {only}"));
+    }
+    let is_a = |kind: &Value| match kind.as_str() {
+        Some("null") => value.is_null(),
+        Some("boolean") => value.is_boolean(),
+        Some("integer") => value.is_i64() || value.is_u64(),
+        Some("number") => value.is_number(),
+        Some("string") => value.is_string(),
+        Some("array") => value.is_array(),
+        Some("object") => value.is_object(),
+        _ => panic!("{kind} is no type"),
+    };
+    let kinds = match &schema["type"] {
+        Value::Null => return None,
+        Value::Array(kinds) => &**kinds,
+        one => std::slice::from_ref(one),
+    };
+    (!kinds.iter().any(is_a)).then(|| format!("{value} is no {}", schema["type"]))
+}
+
 async fn description() -> Description {
     let desk = desk().await;
     let (status, described) = desk.ask(Method::GET, "/openapi.json", Value::Null).await;
@@ -172,6 +244,63 @@ async fn addresses_have_the_parameters_that_the_routes_say_that_they_take() {
     ] {
         assert_eq!(described.address_differences(method, path), [text], "{method} {path}");
     }
+}
+
+#[tokio::test]
+async fn answers_are_what_the_routes_say_that_they_answer() {
+    let described = description().await;
+    let (mut looked, mut differ, mut kept) = (0, Vec::new(), Kept::default());
+    for exchange in exchanges().iter().filter(|exchange| (200..300).contains(&exchange.answer.status)) {
+        if exchange.method == "OPTIONS" {
+            continue;
+        }
+        let answer = described.answer(&exchange.method, &exchange.path, exchange.answer.status);
+        let body = exchange.answer.body.as_ref();
+        let mut here = Vec::new();
+        match answer {
+            None if exchange.answer.events.is_some() || body.is_some_and(|body| *body != "") => {
+                here.push((String::new(), "no body is described".to_owned()));
+            }
+            None => continue,
+            Some(("application/json", schema)) => {
+                described.validate(schema, body.unwrap_or(&Value::Null), "", &mut here);
+            }
+            Some((kind, _)) if kind != "text/event-stream" || exchange.answer.events.is_none() => {
+                here.push((String::new(), format!("it is no {kind}")));
+            }
+            Some(_) => {}
+        }
+        looked += 1;
+        // The reference differs in these.
+        here.retain(|(path, _)| !kept.knows(&exchange.name, path));
+        differ.extend(here.into_iter().map(|(path, text)| format!("{} {path}: {text}", exchange.name)));
+    }
+    assert!(looked > 200, "{looked}");
+    assert_eq!(differ, Vec::<String>::new());
+}
+
+/// What an answer has too little, too much or of another type is found.
+#[tokio::test]
+async fn an_answer_that_is_not_as_described_is_found() {
+    let described = description().await;
+    let (_, schema) = described.answer("GET", "/threads/{1}/state", 200).expect("a body");
+    let task = json!({
+        "id": "1", "name": "a", "path": [], "error": null, "interrupts": [], "checkpoint": null, "state": null, "result": null,
+    });
+    let good = json!({ "values": 1, "next": [], "tasks": [task], "checkpoint": null, "interrupts": [{ "id": 1, "value": 2 }] });
+    let found = |change: fn(&mut Value)| {
+        let (mut state, mut differ) = (good.clone(), Vec::new());
+        change(&mut state);
+        described.validate(schema, &state, "", &mut differ);
+        differ.into_iter().map(|(path, text)| format!("{path}: {text}")).collect::<Vec<_>>()
+    };
+    assert_eq!(found(|_| {}), Vec::<String>::new());
+    assert_eq!(found(|state| state["more"] = json!(1)), ["/more: is unknown"]);
+    assert_eq!(found(|state| state["next"] = json!([1])), ["/next/0: 1 is no \"string\""]);
+    assert_eq!(found(|state| state["tasks"][0]["error"] = json!(1)), ["/tasks/0/error: 1 is no [\"string\",\"null\"]"]);
+    assert_eq!(found(|state| drop(state["tasks"][0]["name"].take())), ["/tasks/0/name: null is no \"string\""]);
+    let without = |state: &mut Value| drop(state["tasks"][0].as_object_mut().and_then(|task| task.remove("path")));
+    assert_eq!(found(without), ["/tasks/0/path: is missing"]);
 }
 
 /// Whatever has a form of its own is refused in another, by the route that says so: what is described is what is read.

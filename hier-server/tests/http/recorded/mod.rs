@@ -4,7 +4,7 @@
 
 mod compare;
 mod graphs;
-mod kept;
+pub(crate) mod kept;
 
 use std::time::Duration;
 
@@ -33,9 +33,9 @@ pub(crate) struct Exchange {
 #[derive(Debug, Deserialize)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    headers: serde_json::Map<String, Value>,
-    body: Option<Value>,
-    events: Option<Vec<Value>>,
+    pub(crate) headers: serde_json::Map<String, Value>,
+    pub(crate) body: Option<Value>,
+    pub(crate) events: Option<Vec<Value>>,
 }
 
 pub(crate) fn exchanges() -> Vec<Exchange> {
