@@ -11,7 +11,7 @@ use crate::agui;
 use crate::app::App;
 use crate::openapi::{self, Described};
 use crate::routes::{
-    assistants, batch, cancel, crons, mail, runs, states, store, streams, system, thread_stream, threads,
+    assistants, batch, cancel, crons, mail, runs, states, storage, store, streams, system, thread_stream, threads,
 };
 use crate::v3::{commands, events, socket};
 
@@ -64,6 +64,7 @@ routes! {
         patch "/threads/{thread_id}" threads::patch, "Adds to the metadata of a thread.";
         delete "/threads/{thread_id}" threads::delete, "Deletes a thread with everything that it holds.";
         post "/threads/{thread_id}/copy" threads::copy, "Copies a thread with its history.";
+        get "/threads/{thread_id}/storage" storage::get, "How much the thread takes in the database: its checkpoints, values and writes, in bytes. Reads all of it.";
         get "/threads/{thread_id}/state" states::get, "The state as it is.";
         post "/threads/{thread_id}/state" states::update, "Changes the state, as a node would.";
         post "/threads/{thread_id}/state/checkpoint" states::post_at, "The state at a checkpoint.";

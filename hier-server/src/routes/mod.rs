@@ -8,6 +8,7 @@ pub(crate) mod mail;
 pub(crate) mod page;
 pub(crate) mod runs;
 pub(crate) mod states;
+pub(crate) mod storage;
 pub(crate) mod store;
 pub(crate) mod streams;
 pub(crate) mod system;

@@ -1,9 +1,58 @@
 //! The same server on its databases.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::graphs::server;
 use crate::support::{Desk, open};
+
+/// What a thread takes is told in parts that add up, for a copy as for its original.
+async fn is_measured(desk: &Desk, thread: &str, copy: &str, checkpoints: usize) {
+    let (status, told) = desk.get(&format!("/threads/{thread}/storage")).await;
+    assert_eq!((status, &told["thread_id"]), (200, &json!(thread)), "{told}");
+    let number =
+        |pointer: &str| told.pointer(pointer).and_then(Value::as_u64).unwrap_or_else(|| panic!("{pointer}: {told}"));
+    let parts = ["/checkpoints/bytes", "/channel_values/bytes", "/pending_writes/bytes"].map(number);
+    assert!(parts.iter().all(|bytes| *bytes > 0), "{told}");
+    assert_eq!(number("/total_bytes"), parts.iter().sum::<u64>());
+    assert_eq!(number("/checkpoints/count"), checkpoints as u64);
+    // Three nodes write to it.
+    assert_eq!(number("/channel_values/by_channel/log/versions"), 3, "{told}");
+    let of: Vec<&Value> = told["channel_values"]["by_channel"].as_object().expect("channels").values().collect();
+    let sum = |name: &str| of.iter().filter_map(|of| of[name].as_u64()).sum::<u64>();
+    assert_eq!((sum("versions"), sum("bytes")), (number("/channel_values/count"), number("/channel_values/bytes")));
+    let (_, of_copy) = desk.get(&format!("/threads/{copy}/storage")).await;
+    assert_eq!(
+        (&of_copy["channel_values"], &of_copy["checkpoints"]["count"]),
+        (&told["channel_values"], &told["checkpoints"]["count"])
+    );
+    // What is pruned takes nothing; the values that stay are whole.
+    let prune = json!({ "thread_ids": [copy], "strategy": "keep_latest" });
+    assert_eq!(desk.post("/threads/prune", prune).await.0, 200);
+    let (_, pruned) = desk.get(&format!("/threads/{copy}/storage")).await;
+    assert_eq!(pruned["checkpoints"]["count"], 1, "{pruned}");
+    assert!(pruned["total_bytes"].as_u64() < told["total_bytes"].as_u64(), "{pruned}");
+    assert!(pruned["channel_values"]["by_channel"]["log"]["bytes"].as_u64() > Some(0), "{pruned}");
+}
+
+#[tokio::test]
+async fn a_thread_that_never_ran_takes_nothing() {
+    let desk = open(server()).await;
+    let thread = desk.thread().await;
+    let nothing = json!({ "count": 0, "bytes": 0 });
+    let values = json!({ "count": 0, "bytes": 0, "by_channel": {} });
+    let want = json!({
+        "thread_id": thread, "total_bytes": 0, "checkpoints": nothing, "channel_values": values, "pending_writes": nothing,
+    });
+    assert_eq!(desk.get(&format!("/threads/{thread}/storage")).await, (200, want));
+    let unknown = "0197a3c4-0000-7000-8000-000000000000";
+    assert_eq!(desk.get(&format!("/threads/{unknown}/storage")).await.0, 404);
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn memory_is_served() {
+    is_served(open(server()).await).await;
+}
 
 /// A run with a question, its answer, a stream, a cron: what the database is asked for.
 async fn is_served(desk: Desk) -> String {
@@ -22,6 +71,8 @@ async fn is_served(desk: Desk) -> String {
     assert!(history.as_array().is_some_and(|history| history.len() >= 4), "{history}");
     let (status, copy) = desk.post(&format!("/threads/{thread}/copy"), json!({})).await;
     assert_eq!((status, &copy["values"]), (200, &json!({ "n": 4.0, "log": ["a", "ask:yes", "b"] })));
+    let checkpoints = history.as_array().map_or(0, Vec::len);
+    is_measured(&desk, &thread, copy["thread_id"].as_str().expect("an id"), checkpoints).await;
     let item = json!({ "namespace": ["notes"], "key": "k", "value": { "a": 1 } });
     assert_eq!(desk.ask(reqwest::Method::PUT, "/store/items", item).await.0, 204);
     assert_eq!(desk.get("/store/items?namespace=notes&key=k").await.1["value"], json!({ "a": 1 }));

@@ -67,6 +67,11 @@ const KEPT: &[(&[&str], &[&str], &str)] = &[
         "`goto` leaves open questions behind: the node runs, and its writes count",
     ),
     (&["201"], &["/configurable", "/error", "/interrupts", "/values"], "a copy is told whole"),
+    (
+        &["205"],
+        &["/bytes", "/count", "/versions", "/total_bytes", "/__start__", "/branch:to:a", "/branch:to:b"],
+        "sizes are those of hier's records, and no channels stand for edges",
+    ),
     (&["302", "304", "305"], &[], "schemas are made of Rust's types"),
     (&["320"], &[], "which run it is, is told in all modes"),
     (&["360"], &[], "`select` counts"),

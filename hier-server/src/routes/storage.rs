@@ -1,0 +1,127 @@
+//! How much a thread takes in the database.
+
+use std::collections::{BTreeMap, HashSet};
+
+use axum::Json;
+use axum::extract::Path;
+use hier_core::checkpoint::{Checkpointer, ListQuery, Saved, codec};
+use schemars::JsonSchema;
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::app::Caller;
+use crate::auth::Action;
+use crate::error::{ApiError, ApiResult};
+use crate::fault::saver;
+
+/// What a thread takes: the bytes of its records as they are encoded, before a database compresses or encrypts them.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+#[schemars(rename = "ThreadStorage")]
+pub(crate) struct Storage {
+    thread_id: String,
+    /// The sum of the three below.
+    total_bytes: usize,
+    /// Checkpoints, of the graphs inside too, without their values.
+    checkpoints: Section,
+    channel_values: Values,
+    /// What tasks wrote.
+    pending_writes: Section,
+}
+
+/// How many records there are, and their bytes.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+#[schemars(rename = "StorageSection")]
+struct Section {
+    count: usize,
+    bytes: usize,
+}
+
+impl Section {
+    fn add(&mut self, bytes: usize) {
+        self.count += 1;
+        self.bytes += bytes;
+    }
+}
+
+/// The values of channels, each stored once for each of its versions.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+#[schemars(rename = "StorageValues")]
+struct Values {
+    count: usize,
+    bytes: usize,
+    /// The same for each channel by its name. Channels of graphs inside that have the name of another count with it.
+    by_channel: BTreeMap<String, Versions>,
+}
+
+/// The versions of a channel.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+#[schemars(rename = "StorageVersions")]
+struct Versions {
+    versions: usize,
+    bytes: usize,
+}
+
+impl Values {
+    fn add(&mut self, channel: &str, bytes: usize) {
+        self.count += 1;
+        self.bytes += bytes;
+        let of = self.by_channel.entry(channel.to_owned()).or_default();
+        of.versions += 1;
+        of.bytes += bytes;
+    }
+}
+
+/// Adds up the checkpoints of a thread, the oldest first.
+#[derive(Default)]
+struct Measure {
+    storage: Storage,
+    /// The versions that were counted: namespace, channel and version.
+    counted: HashSet<(String, String, Uuid)>,
+    /// The channels that were met, with their namespaces.
+    met: HashSet<(String, String)>,
+}
+
+impl Measure {
+    fn add(&mut self, namespace: &str, saved: &Saved) -> ApiResult<()> {
+        let checkpoint = &saved.checkpoint;
+        let body = codec::encode(checkpoint).map_err(|error| ApiError::internal(&error))?;
+        self.storage.checkpoints.add(body.len());
+        for (place, chain) in &saved.values {
+            let (Some(channel), Some(version)) = (checkpoint.channels.get(*place), checkpoint.versions.get(*place))
+            else {
+                continue;
+            };
+            if !self.counted.insert((namespace.to_owned(), channel.to_string(), *version)) {
+                continue;
+            }
+            // What a value is added to was counted with the checkpoint that brought it, if that is there.
+            let is_first = self.met.insert((namespace.to_owned(), channel.to_string()));
+            let known = if is_first { 0 } else { chain.deltas.len() };
+            let pieces = chain.full.iter().chain(&chain.deltas).skip(known);
+            pieces.for_each(|bytes| self.storage.channel_values.add(channel, bytes.len()));
+        }
+        let writes = saved.writes.iter().flat_map(|of| &of.writes);
+        writes.for_each(|write| self.storage.pending_writes.add(write.value.len()));
+        Ok(())
+    }
+}
+
+/// Reads the whole thread, one checkpoint after the other.
+pub(crate) async fn get(caller: Caller, Path(thread): Path<String>) -> ApiResult<Json<Storage>> {
+    let thread = caller.thread(&thread, Action::Read).await?.id;
+    let runs = &caller.app.runs;
+    let query = ListQuery { thread: Some(thread.clone()), ..ListQuery::default() };
+    let listed = runs.list(query).await.map_err(|error| saver(&error))?;
+    let mut measure = Measure::default();
+    for listed in listed.iter().rev() {
+        let saved = runs.get(&thread, &listed.namespace, Some(listed.checkpoint.id)).await;
+        // One that was pruned meanwhile takes nothing.
+        if let Some(saved) = saved.map_err(|error| saver(&error))? {
+            measure.add(&listed.namespace, &saved)?;
+        }
+    }
+    let mut storage = measure.storage;
+    storage.total_bytes = storage.checkpoints.bytes + storage.channel_values.bytes + storage.pending_writes.bytes;
+    storage.thread_id = thread;
+    Ok(Json(storage))
+}
