@@ -39,8 +39,8 @@ use log::Log;
 pub use options::{SqliteOptions, Survives};
 use writer::{Manner, Work, Writer};
 
-/// How many connections that only read are kept for the next time.
-const READERS: usize = 4;
+/// How many connections that only read are kept for the next time. Opening one takes longer than most reads.
+const READERS: usize = 16;
 /// What a caller stores itself at most, rather than leave it to the thread.
 const SHORT_ROWS: usize = 16;
 const SHORT_BYTES: usize = 64 << 10;

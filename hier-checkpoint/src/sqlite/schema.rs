@@ -144,6 +144,8 @@ pub(super) fn open_writer(path: Option<&Path>, options: &SqliteOptions) -> Resul
     let mut connection = open_ours(path, options)?;
     migrate(&mut connection, path)?;
     connection.pragma_update(None, "cache_size", -CACHE)?;
+    // Each call but the first of a transaction has a savepoint, whose pages would go by way of a temporary file.
+    connection.pragma_update(None, "temp_store", "memory")?;
     Ok(connection)
 }
 
