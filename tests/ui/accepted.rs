@@ -34,6 +34,8 @@ programs! {
     agents_fields_name: "agents/fields/ok_name.rs",
     agents_fields_options: "agents/fields/ok_options.rs",
     agents_fields_other_kind: "agents/fields/ok_other_kind.rs",
+    agents_invoked_saver: "agents/invoked/ok_saver.rs",
+    agents_invoked_text: "agents/invoked/ok_text.rs",
     agents_layers_compact: "agents/layers/ok_compact.rs",
     agents_layers_forms: "agents/layers/ok_forms.rs",
     agents_layers_other_context: "agents/layers/ok_other_context.rs",

@@ -121,7 +121,7 @@ impl<S: Values, C> Caller<'_, S, C> {
             return Ok(Ok(call));
         }
         let question = ApprovalRequest { agent: self.agent.to_owned(), call: call.clone() };
-        Ok(match task.run().interrupt::<Approval>(&question).await? {
+        Ok(match task.run().interrupt::<Approval>(&question).check(Approval::check).await? {
             Approval::Approve => Ok(call),
             Approval::Edit { args } => Ok(ToolCall { args, ..call }),
             Approval::Reject { reason } => Err(format!("the operator did not approve this call: {reason}")),

@@ -27,7 +27,8 @@ pub struct ApprovalRequest {
     pub call: ToolCall,
 }
 
-/// What an operator answers to an [`ApprovalRequest`].
+/// What an operator answers to an [`ApprovalRequest`]. As JSON, over HTTP say: `{"decision": "approve"}`,
+/// `{"decision": "edit", "args": {…}}` or `{"decision": "reject", "reason": "…"}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "decision", rename_all = "snake_case")]
 pub enum Approval {
@@ -43,6 +44,19 @@ pub enum Approval {
         /// Why.
         reason: String,
     },
+}
+
+impl Approval {
+    /// Says what is wrong with an answer, and which there are: whoever gives it may see its JSON only.
+    pub(crate) fn check(answer: &Value) -> Result<(), String> {
+        let forms =
+            r#"{"decision": "approve"}, {"decision": "edit", "args": {…}} or {"decision": "reject", "reason": "…"}"#;
+        match Self::deserialize(answer) {
+            Ok(_) => Ok(()),
+            Err(_) if !answer.is_object() => Err(format!("an approval is {forms}")),
+            Err(error) => Err(format!("{error}: an approval is {forms}")),
+        }
+    }
 }
 
 /// What an operator is asked by an agent that has the tool [`ask_operator`]. The answer is a text.

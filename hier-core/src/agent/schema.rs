@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 #[diagnostic::on_unimplemented(
     message = "a model cannot give a tool a `{Self}`",
     label = "cannot be an argument",
-    note = "an argument has a schema and is read from JSON: derive `Deserialize` and `JsonSchema` for it (the latter needs the \
-            crate `schemars`, or `#[schemars(crate = \"hier_core::agent::schemars\")]`)"
+    note = "an argument has a schema and is read from JSON: derive `Deserialize` and `JsonSchema` for it, which \
+            come with the prelude"
 )]
 pub trait ToolArgument: JsonSchema + DeserializeOwned {}
 

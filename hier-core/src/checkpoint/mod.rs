@@ -49,6 +49,12 @@ pub use retention::{Deletion, Sweeper, is_per_call, sweep_every};
 ///
 /// The trait is written with [`async_trait`](crate::async_trait), and so is an implementation. A call counts from when its
 /// future is first polled: where the order of calls matters, it is the order of those polls.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no saver of threads",
+    label = "no saver",
+    note = "savers are `MemorySaver::new()`, `Sqlite::open(…).await?`, `Postgres::connect(…).await?`, and an `Arc` of one: one that is \
+            still to be opened is awaited first"
+)]
 #[async_trait]
 pub trait Checkpointer: Send + Sync + 'static {
     /// Claims a thread for a run. The thread need not exist. Every claim that succeeds has a greater token than all claims

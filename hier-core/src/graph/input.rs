@@ -13,8 +13,8 @@ pub struct Whole;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no input of this graph over `{S}`",
     label = "no input of this graph",
-    note = "give a `{S}`, an update of it (`{S}::update()…`) or `()`; a graph with `input: View` takes that view, which \
-            must own its fields"
+    note = "give a `{S}`, an update of it (`{S}::update()…`) or `()`, an agent also a `Message::user(…)`; a graph with `input: View` \
+            takes that view, which must own its fields"
 )]
 pub trait GraphInput<S: Values, I> {
     /// The preparation before the run starts.

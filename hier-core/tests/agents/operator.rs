@@ -126,6 +126,31 @@ async fn a_rejected_call_is_not_made_and_the_model_is_told_why() {
     assert!(last.iter().any(|text| text == "Error: the operator did not approve this call: too much"), "{last:?}");
 }
 
+/// Who answers over HTTP sees JSON only, so a wrong answer is told which there are; the question stays open.
+#[tokio::test]
+async fn an_answer_that_is_no_approval_is_told_which_there_are() {
+    let model = ScriptedModel::new([call("pay", json!({"amount": 10})), report("handled")]);
+    let clerk = Clerk::compile_as_root().checkpointer(MemorySaver::new());
+    let answer = async |answer: Command<Filing>| {
+        clerk.invoke(answer, Config::thread("case"), BaseContext::new(model.clone())).await
+    };
+    let asked = clerk.invoke(Filing::update(), Config::thread("case"), BaseContext::new(model.clone())).await.unwrap();
+    assert!(matches!(asked, Outcome::Interrupted(_)), "{asked:?}");
+    let forms = r#": an approval is {"decision": "approve"}, {"decision": "edit", "args": {…}} or {"decision": "reject", "reason": "…"}"#;
+    let wrong = [
+        (json!("yes"), ""),
+        (json!({"decision": "reject"}), ": missing field `reason`"),
+        (json!({"decision": "aprove"}), ": unknown variant `aprove`, expected one of `approve`, `edit`, `reject`"),
+    ];
+    for (given, what) in wrong {
+        let refused = answer(Command::resume(given)).await.unwrap_err().to_string();
+        assert!(refused.ends_with(&format!("{what}{forms}")), "{refused}");
+    }
+    assert_eq!(model.requests().len(), 1);
+    let _ = answer(Command::resume(json!({"decision": "approve"}))).await;
+    assert!(prompt(&model, 1).contains(&"paid".to_owned()), "{:?}", prompt(&model, 1));
+}
+
 /// Runs an office whose innermost agent answers with this, until somebody is asked.
 async fn ask(said: Message) -> (CompiledGraph<Filing, BaseContext>, ScriptedModel, hier_core::Interrupted<Filing>) {
     let deep = [call("front", json!({"task": "x"})), call("back", json!({"task": "y"})), said];

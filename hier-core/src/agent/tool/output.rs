@@ -60,7 +60,8 @@ pub struct Json<T>(pub T);
     message = "a tool cannot return a `{Self}`",
     label = "returns a `{Self}`",
     note = "a tool returns text (`String`, `&'static str`, `Content`), a number or a `bool`, `Json(value)`, a `Message` or \
-            several, a `Command`, or a `Result` of one of these whose error converts into `NodeError`"
+            several, a `Command`, or a `Result` of one of these whose error converts into `NodeError`; an update goes into a \
+            command (`Command::update(…)`), any other value with `Serialize` into `hier::agent::Json(…)`"
 )]
 pub trait IntoToolOutput<S: Values> {
     /// The output.

@@ -1,0 +1,17 @@
+//! A saver that is still to be opened is awaited.
+
+use hier_core::prelude::*;
+
+graph! {
+    Chat<BaseState> = Agent { system: "You are brief." }
+}
+
+async fn open() -> MemorySaver {
+    MemorySaver::new()
+}
+
+async fn keeps() {
+    let _ = Chat::compile().checkpointer(open());
+}
+
+fn main() {}

@@ -1,0 +1,13 @@
+//! An agent takes a message or an update of its state, no bare text.
+
+use hier_core::prelude::*;
+
+graph! {
+    Chat<BaseState> = Agent { system: "You are brief." }
+}
+
+async fn said(context: BaseContext) {
+    let _ = Chat::compile().invoke("Hello?", Config::default(), context);
+}
+
+fn main() {}

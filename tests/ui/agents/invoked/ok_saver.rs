@@ -1,0 +1,17 @@
+use hier_core::prelude::*;
+
+graph! {
+    Chat<BaseState> = Agent { system: "You are brief." }
+}
+
+async fn open() -> MemorySaver {
+    MemorySaver::new()
+}
+
+async fn keeps() {
+    let _ = Chat::compile().checkpointer(open().await);
+}
+
+fn main() {
+    let _ = keeps;
+}

@@ -1,0 +1,13 @@
+use hier_core::prelude::*;
+
+graph! {
+    Chat<BaseState> = Agent { system: "You are brief." }
+}
+
+async fn said(context: BaseContext) {
+    let _ = Chat::compile().invoke(Message::user("Hello?"), Config::default(), context);
+}
+
+fn main() {
+    let _ = said;
+}
