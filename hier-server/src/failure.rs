@@ -1,5 +1,6 @@
 //! Why a server cannot serve.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 
 use hier_core::runs::RunsError;
@@ -9,7 +10,7 @@ use hier_core::runs::RunsError;
 #[non_exhaustive]
 pub enum ServerError {
     /// The address cannot be listened on.
-    #[error("cannot listen on `{address}`: {error}")]
+    #[error("cannot listen on `{address}`: {error}{}", mend(error))]
     Listen {
         /// The address.
         address: String,
@@ -51,4 +52,17 @@ pub enum ServerError {
         /// What it is.
         origin: String,
     },
+}
+
+/// What can be done about an address that cannot be listened on.
+fn mend(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::AddrInUse => ": end the program that listens there, or give another port (0 takes any that is free)",
+        ErrorKind::AddrNotAvailable => {
+            ": no network of this machine has this address: `127.0.0.1` is this machine only, `0.0.0.0` all networks"
+        }
+        ErrorKind::PermissionDenied => ": ports below 1024 are the system's: give another, with a proxy in front",
+        ErrorKind::InvalidInput => ": an address is a host and a port, like `127.0.0.1:8123`",
+        _ => "",
+    }
 }

@@ -104,6 +104,22 @@ async fn without_auth_only_this_machine_is_served_unless_told() {
 }
 
 #[tokio::test]
+async fn an_address_that_cannot_be_listened_on_is_told_with_the_mend() {
+    let first = server().start("127.0.0.1:0").await.expect("it starts");
+    let taken = server().start(first.address()).await.expect_err("it is in use").to_string();
+    assert!(taken.starts_with(&format!("cannot listen on `{}`: ", first.address())), "{taken}");
+    assert!(
+        taken.ends_with(": end the program that listens there, or give another port (0 takes any that is free)"),
+        "{taken}"
+    );
+    first.stop().await.expect("it stops");
+    for text in ["localhost", "127.0.0.1:80999"] {
+        let refused = server().start(text).await.expect_err("it is no address").to_string();
+        assert!(refused.ends_with(": an address is a host and a port, like `127.0.0.1:8123`"), "{refused}");
+    }
+}
+
+#[tokio::test]
 async fn pages_of_other_origins_are_let_in_only_if_they_are_named() {
     let allows = async |desk: &Desk| {
         let request = desk.client.get(format!("{}/ok", desk.base)).header("origin", "https://chat.example.org");

@@ -15,8 +15,9 @@ async fn main() -> Result<()> {
     };
     // Other machines may speak to it once `.auth(…)` says who they are.
     let address = std::env::var("LISTEN").unwrap_or_else(|_| "127.0.0.1:8123".to_owned());
-    println!("serving on http://{address}");
     let server = Server::new().graph("assistant", Assistant::compile(), BaseContext::new(model));
-    server.database("sqlite:threads.db").serve(address).await?;
+    let running = server.database("sqlite:threads.db").start(address).await?;
+    println!("serving on http://{}", running.address());
+    running.until_told().await?; // a signal to stop: streams end, runs go on in the next process
     Ok(())
 }
