@@ -120,6 +120,11 @@ struct Testing;
 #[doc = include_str!("../../docs/first-graph.md")]
 struct FirstGraph;
 
+/// The page *A first agent*, so that its programs are compiled and its test is run.
+#[cfg(all(doctest, feature = "server", feature = "testing", feature = "models", feature = "sqlite"))]
+#[doc = include_str!("../../docs/first-agent.md")]
+struct FirstAgent;
+
 /// The page *People in the loop*, so that its program is run.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/people.md")]

@@ -115,7 +115,7 @@ fn the_book_has_every_page_once_and_begins_each_with_its_title() {
 #[test]
 fn the_code_of_the_pages_that_begin_with_a_program_is_tested() {
     let facade = read(&root().join("hier/src/lib.rs"));
-    for page in ["first-graph", "people", "testing", "deploying", "coming-from-langgraph"] {
+    for page in ["first-graph", "first-agent", "people", "testing", "deploying", "coming-from-langgraph"] {
         assert!(facade.contains(&format!("docs/{page}.md\")]")), "docs/{page}.md is no doctest of `hier`");
         assert!(read(&root().join(format!("docs/{page}.md"))).contains("```rust"), "{page}");
     }
