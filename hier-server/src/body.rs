@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use serde::Deserializer;
 use serde::de::value::{MapDeserializer, SeqDeserializer};
 use serde::de::{DeserializeOwned, IntoDeserializer, Visitor};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::error::{ApiError, ApiResult};
@@ -83,11 +83,13 @@ impl<'de> Deserializer<'de> for Strict {
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _name: &'static str,
-        _fields: &'static [&'static str],
+        fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Self::Error> {
-        if self.0.is_array() {
-            return Err(serde::de::Error::custom("a list, where an object is expected"));
+        match &self.0 {
+            Value::Array(_) => return Err(serde::de::Error::custom("a list, where an object is expected")),
+            Value::Object(given) => misspelt(given, fields).map_or(Ok(()), Err)?,
+            _ => {}
         }
         self.deserialize_any(visitor)
     }
@@ -117,6 +119,20 @@ impl<'de> Deserializer<'de> for Strict {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple tuple_struct
         map identifier ignored_any
     }
+}
+
+/// Names a field that is misspelt. What nobody knows is not read, as newer clients may send more than this server knows; but a field that
+/// is nearly one of ours, which is not there, would be lost without a word.
+fn misspelt(given: &Map<String, Value>, fields: &[&str]) -> Option<serde_json::Error> {
+    let unknown = given.keys().filter(|name| !fields.contains(&name.as_str()));
+    let mut nearly = unknown.filter_map(|name| {
+        let most = if name.len() < 8 { 1 } else { 2 };
+        let missing = fields.iter().filter(|field| field.len() > 3 && !given.contains_key(**field));
+        let meant = missing.min_by_key(|field| strsim::osa_distance(name, field))?;
+        (strsim::osa_distance(name, meant) <= most).then_some((name, meant))
+    });
+    let (name, meant) = nearly.next()?;
+    Some(serde::de::Error::custom(format!("unknown field `{name}`: did you mean `{meant}`?")))
 }
 
 /// A value of this type, or a text that names the field that is wrong.

@@ -34,10 +34,11 @@ pub enum Keeps {
 }
 
 /// The saver of one claimed run. What the run's graph commits is stored with the events that were told so far; what may be
-/// its last commit waits for [`settle`](Self::settle), so that how the run ended is stored with it.
+/// its last commit waits for [`settle`](Self::settle), so that how the run ended is stored with it. What is read meanwhile is as if it
+/// were stored.
 ///
 /// Without a run, it is that of a change of the thread from outside: everything waits for [`settle`](Self::settle), so that what the
-/// index says is stored with it. What is read meanwhile is as if it were stored.
+/// index says is stored with it.
 ///
 /// Events wait in a buffer of at most 64 MiB; when it is full, because the database does not answer, the oldest are dropped, and
 /// an event `lagged` with `{"missed": n}` stands for them.
@@ -265,23 +266,18 @@ impl Checkpointer for RunLog {
     }
 
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
-        if self.run.is_none() {
-            let held = self.gate.lock().await;
-            if let Some(found) = overlay::get(&*self.as_saver(), &held, thread, namespace, id).await? {
-                return Ok(found);
-            }
+        let held = self.gate.lock().await;
+        if let Some(found) = overlay::get(&*self.as_saver(), &held, thread, namespace, id).await? {
+            return Ok(found);
         }
+        drop(held);
         self.store_held().await?;
         self.store.get(thread, namespace, id).await
     }
 
     async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
-        if self.run.is_none() {
-            let held = self.gate.lock().await;
-            return overlay::list(&*self.as_saver(), &held, &self.lease.thread, query).await;
-        }
-        self.store_held().await?;
-        self.store.list(query).await
+        let held = self.gate.lock().await;
+        overlay::list(&*self.as_saver(), &held, &self.lease.thread, query).await
     }
 
     async fn threads(&self, limit: Option<usize>) -> Result<Vec<ThreadInfo>, SaverError> {

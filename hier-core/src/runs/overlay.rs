@@ -1,5 +1,5 @@
-//! What a thread would be if records that are still to be stored were: for a change from outside, which is stored together with
-//! what the index says of its result.
+//! What a thread would be if records that are still to be stored were: for the end of a run and for a change from outside, which
+//! are stored together with what the index says of their result.
 
 use std::sync::Arc;
 

@@ -1,9 +1,11 @@
 //! How a run ended, as it is stored: with its last checkpoint, in one transaction.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
 use super::Shared;
-use crate::checkpoint::ListQuery;
+use crate::checkpoint::{Checkpointer, ListQuery};
 use crate::config::Config;
 use crate::engine::Outcome;
 use crate::graph::{DynSnapshot, interrupts};
@@ -24,21 +26,21 @@ pub(super) enum Ending {
 }
 
 /// Stores how the run ended.
-pub(super) async fn settle(shared: &Shared, run: &Run, log: &RunLog, ending: Ending) -> Result<(), RunsError> {
+pub(super) async fn settle(shared: &Shared, run: &Run, log: &Arc<RunLog>, ending: Ending) -> Result<(), RunsError> {
     let (mut index, end) = match ending {
         Ending::Outcome(outcome) => outcome_of(run, outcome),
         Ending::Failed(failure) => {
-            let index = left(shared, run, ThreadStatus::Error, Some(failure.clone())).await;
+            let index = left(shared, run, log, ThreadStatus::Error, Some(failure.clone())).await;
             (index, RunEnd::failed(run.id, failure))
         }
         Ending::TimedOut => {
             let failure = Failure::new("Timeout", "the run took longer than it may");
-            let index = left(shared, run, ThreadStatus::Error, Some(failure.clone())).await;
+            let index = left(shared, run, log, ThreadStatus::Error, Some(failure.clone())).await;
             (index, RunEnd { error: Some(failure), ..RunEnd::new(run.id, RunStatus::Timeout) })
         }
         Ending::Cancelled(Cancel::Interrupt) => {
             let failure = Failure::new("UserInterrupt", "the last run was cancelled");
-            let index = left(shared, run, ThreadStatus::Idle, Some(failure)).await;
+            let index = left(shared, run, log, ThreadStatus::Idle, Some(failure)).await;
             (index, RunEnd::new(run.id, RunStatus::Interrupted))
         }
         Ending::Cancelled(Cancel::Rollback) => (before(shared, run).await, RunEnd::rolled_back(run.id)),
@@ -85,9 +87,16 @@ fn question_json(question: &Question) -> Value {
     json!({ "id": question.id, "value": question.value })
 }
 
-/// What the index says of a thread whose run did not end well: its last checkpoint, as far as it can be read.
-async fn left(shared: &Shared, run: &Run, status: ThreadStatus, error: Option<Failure>) -> ThreadIndex {
-    let mut index = match snapshot(shared, run, Config::thread(&run.thread)).await {
+/// What the index says of a thread whose run did not end well: its last checkpoint, as far as it can be read, and what the run's
+/// tasks left there, which is stored with the index.
+async fn left(
+    shared: &Shared,
+    run: &Run,
+    log: &Arc<RunLog>,
+    status: ThreadStatus,
+    error: Option<Failure>,
+) -> ThreadIndex {
+    let mut index = match snapshot(shared, run, log.clone(), Config::thread(&run.thread)).await {
         Some(snapshot) => {
             let waits = status == ThreadStatus::Idle && !snapshot.is_finished();
             let mut index = ThreadIndex::new(if waits { ThreadStatus::Interrupted } else { status });
@@ -110,7 +119,7 @@ async fn before(shared: &Shared, run: &Run) -> ThreadIndex {
     let is_own = |metadata: &Map<String, Value>| metadata.get("run_id").and_then(Value::as_str) == Some(&*id);
     if let Some(earlier) = listed.iter().find(|listed| !is_own(&listed.checkpoint.metadata)) {
         let config = Config::thread(&run.thread).checkpoint(earlier.checkpoint.id);
-        if let Some(snapshot) = snapshot(shared, run, config).await {
+        if let Some(snapshot) = snapshot(shared, run, shared.store.clone().as_checkpointer(), config).await {
             let waits = !snapshot.is_finished();
             index = ThreadIndex::new(if waits { ThreadStatus::Interrupted } else { ThreadStatus::Idle });
             index.interrupts = interrupts(&snapshot.questions);
@@ -122,9 +131,9 @@ async fn before(shared: &Shared, run: &Run) -> ThreadIndex {
 }
 
 /// A thread as it is stored. What cannot be read is left as the index has it.
-async fn snapshot(shared: &Shared, run: &Run, config: Config) -> Option<DynSnapshot> {
+async fn snapshot(shared: &Shared, run: &Run, saver: Arc<dyn Checkpointer>, config: Config) -> Option<DynSnapshot> {
     let graph = shared.graphs.get(&run.graph)?;
-    match panics::caught(graph.state(shared.store.clone().as_checkpointer(), config)).await {
+    match panics::caught(graph.state(saver, config)).await {
         Ok(Ok(snapshot)) => Some(snapshot),
         Ok(Err(error)) => {
             tracing::warn!(thread = run.thread, %error, "the thread of a run that ended cannot be read");

@@ -200,6 +200,27 @@ async fn a_batch_is_added_whole_or_not_at_all() {
     desk.stop().await;
 }
 
+/// Whoever looks for threads that wait for an answer finds one whose last answer was wrong.
+#[tokio::test]
+async fn a_question_whose_answer_was_wrong_is_still_asked() {
+    let desk = desk().await;
+    let thread = desk.thread().await;
+    let wait = format!("/threads/{thread}/runs/wait");
+    let (status, asked) = desk.post(&wait, json!({ "assistant_id": "hitl", "input": { "n": 1.0 } })).await;
+    assert!(status == 200 && asked["__interrupt__"][0]["value"]["question"] == "ok?", "{asked}");
+    let (_, failed) = desk.post(&wait, json!({ "assistant_id": "hitl", "command": { "resume": 5 } })).await;
+    assert!(failed["__error__"]["message"].as_str().unwrap().starts_with("5 is no answer to"), "{failed}");
+    let (_, state) = desk.get(&format!("/threads/{thread}/state")).await;
+    assert_eq!(state["interrupts"][0]["value"]["question"], "ok?", "{state}");
+    let (_, row) = desk.get(&format!("/threads/{thread}")).await;
+    assert_eq!(row["status"], "error", "{row}");
+    let of_tasks: Vec<&Value> = row["interrupts"].as_object().unwrap().values().collect();
+    assert_eq!(of_tasks[0][0]["value"]["question"], "ok?", "{row}");
+    let (_, ended) = desk.post(&wait, json!({ "assistant_id": "hitl", "command": { "resume": "yes" } })).await;
+    assert_eq!(ended["log"], json!(["a", "ask:yes", "b"]), "{ended}");
+    desk.stop().await;
+}
+
 #[tokio::test]
 async fn what_is_wrong_is_named() {
     let desk = desk().await;
@@ -217,6 +238,12 @@ async fn what_is_wrong_is_named() {
         (json!({ "assistant_id": "two", "after_seconds": -1 }), 422, "`after_seconds`"),
         (json!({ "assistant_id": "two", "checkpoint": { "checkpoint_id": "x" } }), 422, "`checkpoint.checkpoint_id`"),
         (json!({ "assistant_id": "two", "multitask_strategy": "fight" }), 422, "`multitask_strategy`"),
+        (json!({ "assistant_id": "two", "imput": {} }), 422, "unknown field `imput`: did you mean `input`?"),
+        (
+            json!({ "assistant_id": "two", "command": { "resum": 1 } }),
+            422,
+            "`command`: unknown field `resum`: did you mean `resume`?",
+        ),
         (json!({ "assistant_id": "two", "durability": "never" }), 422, "`durability`"),
         (json!({ "assistant_id": "two", "webhook": "http://169.254.169.254/x" }), 422, "`webhook`"),
     ] {
