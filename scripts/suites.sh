@@ -30,6 +30,7 @@ assistants > config from env
 assistants > create read update delete
 assistants > delete assistant and threads
 subgraphs > get subgraphs
+runs > stream events
 subgraphs > human in the loop - no modification
 continue after interrupt must have checkpoint present
 dynamic graph
