@@ -45,7 +45,8 @@ impl<S: Values, C: AsRef<BaseContext> + Send + Sync + 'static> Caller<'_, S, C> 
         let reply = if self.layers.0.is_empty() && self.layers.1.is_empty() {
             ModelReply::of(plainly(self.run, self.budget, model, request, None).await?)
         } else {
-            self.layered(model, request, offer).await?
+            // Boxed: a call without layers stays small.
+            Box::pin(self.layered(model, request, offer)).await?
         };
         if let Reply::Answer(response) = &reply.reply
             && self.run.context().as_ref().debug

@@ -39,7 +39,7 @@ where
             let mistake = agent.subagents[number].mistake(&call).unwrap_or_default();
             said(words::refusal(&call, &mistake))
         }
-        Callee::Other => return other(agent, &caller, call, task).await,
+        Callee::Other => return Box::pin(other(agent, &caller, call, task)).await,
     })
 }
 

@@ -36,9 +36,26 @@ where
     D: Send + Sync + 'static,
 {
     let Some(log) = runner.task.run.shared.log.clone() else { return runner.enter(given).await };
+    // Boxed: what a graph without a saver runs in stays small.
+    Box::pin(begin_durably(runner, task, given, log)).await
+}
+
+/// Begins a subgraph of a durable run.
+async fn begin_durably<S, C, T, D>(
+    runner: &mut Runner<T, D>,
+    task: &Task<S, C>,
+    given: Writes<T>,
+    log: Arc<TaskLog>,
+) -> Result<(), RunError>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+    T: Values,
+    D: Send + Sync + 'static,
+{
     let keeps = keeps(task);
     let failed = |error| RunError::Saver { graph: runner.task.graph.plan.graph().to_owned(), error };
-    let (saved, newest) = stored(&log, task, keeps).await.map_err(failed)?;
+    let (saved, newest) = Box::pin(stored(&log, task, keeps)).await.map_err(failed)?;
     let mut metadata = runner.task.run.shared.config.metadata.clone();
     let call = task.run.task_id().to_string();
     if keeps {

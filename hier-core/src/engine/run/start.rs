@@ -214,7 +214,8 @@ async fn unless_cancelled<T>(
     work: impl Future<Output = Result<T, RunError>>,
 ) -> Result<T, RunError> {
     let Some(token) = cancel else { return work.await };
-    let ended = token.run_until_cancelled(work).await;
+    // By reference: the token's future would hold the work twice.
+    let ended = token.run_until_cancelled(std::pin::pin!(work)).await;
     ended.unwrap_or_else(|| Err(RunError::Cancelled { graph: graph.to_owned() }))
 }
 
