@@ -64,6 +64,7 @@ where
         None => &**context.as_ref().model()?,
     };
     let Question { messages, tools, offer } = question;
+    // Boxed: the question of an agent without toolsets stays small.
     let catalogue = if agent.toolsets.is_empty() { None } else { Some(Box::pin(agent.catalogue(context)).await?) };
     let listed = catalogue.iter().flat_map(Catalogue::specs).cloned();
     let earlier = task.state().part().compaction.is_some().then(reading::spec);

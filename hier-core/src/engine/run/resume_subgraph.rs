@@ -23,25 +23,8 @@ fn keeps<S: Values, C>(task: &Task<S, C>) -> bool {
     task.graph.nodes[task.run.key.node].checkpoints == Checkpoints::PerThread
 }
 
-/// Begins a subgraph with an input, which enters it, or takes it up where it stopped.
+/// Begins a subgraph of a durable run with an input, which enters it, or takes it up where it stopped.
 pub(crate) async fn begin_child<S, C, T, D>(
-    runner: &mut Runner<T, D>,
-    task: &Task<S, C>,
-    given: Writes<T>,
-) -> Result<(), RunError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-    T: Values,
-    D: Send + Sync + 'static,
-{
-    let Some(log) = runner.task.run.shared.log.clone() else { return runner.enter(given).await };
-    // Boxed: what a graph without a saver runs in stays small.
-    Box::pin(begin_durably(runner, task, given, log)).await
-}
-
-/// Begins a subgraph of a durable run.
-async fn begin_durably<S, C, T, D>(
     runner: &mut Runner<T, D>,
     task: &Task<S, C>,
     given: Writes<T>,

@@ -250,7 +250,12 @@ impl<T: Values, D: Send + Sync + 'static> Runner<T, D> {
         S: Values,
         C: Send + Sync + 'static,
     {
-        resume_subgraph::begin_child(self, task, input).await.map_err(subgraph_error)
+        let begun = match self.task.run.shared.log.clone() {
+            None => self.enter(input).await,
+            // Boxed: the future of a subgraph without a saver stays small.
+            Some(log) => Box::pin(resume_subgraph::begin_child(self, task, input, log)).await,
+        };
+        begun.map_err(subgraph_error)
     }
 }
 
