@@ -24,6 +24,8 @@ files! {
     "dom.js" "text/javascript; charset=utf-8"
     "list.js" "text/javascript; charset=utf-8"
     "threads.js" "text/javascript; charset=utf-8"
+    "records.js" "text/javascript; charset=utf-8"
+    "service.js" "text/javascript; charset=utf-8"
     "graph.js" "text/javascript; charset=utf-8"
     "history.js" "text/javascript; charset=utf-8"
     "json.js" "text/javascript; charset=utf-8"

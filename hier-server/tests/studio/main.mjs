@@ -318,6 +318,78 @@ await run({
     await page.done();
   },
 
+  async "assistants, crons and the store have pages: they are found, changed and deleted"() {
+    const server = await serve(program, "--addr", "127.0.0.1:0");
+    const view = (page, name) => page.getByRole("button", { name, exact: true }).click();
+    const first = (page, text) => until(page, `the first row is ${text}`, (text) => document.querySelector(".records .thread")?.textContent.includes(text), text);
+    const { assistant_id: id } = await server.ask("POST", "/assistants", { graph_id: "counter", name: "Weekly count", config: { configurable: { until: 3 } } });
+    await server.ask("PATCH", `/assistants/${id}`, { config: { configurable: { until: 4 } } });
+    const cron = await server.ask("POST", "/runs/crons", { assistant_id: "counter", schedule: "0 9 * * 1", timezone: "Europe/Berlin", input: { until: 2 } });
+    await server.ask("PUT", "/store/items", { namespace: ["users", "ann"], key: "likes", value: { tea: "green" } });
+    await server.ask("PUT", "/store/items", { namespace: ["desks"], key: "main", value: { open: true } });
+    const page = await open(server.url);
+    await page.ready();
+
+    await view(page, "Assistants");
+    await page.getByLabel("Part of the name").fill("weekly");
+    await first(page, "Weekly count");
+    await page.locator(".records .thread").first().click();
+    await page.getByLabel("Version").selectOption("1");
+    await first(page, "version 1");
+    assert.deepEqual((await server.ask("GET", `/assistants/${id}`)).config.configurable.until, 3);
+    await page.picture("assistants");
+
+    await view(page, "Crons");
+    await first(page, "0 9 * * 1 Europe/Berlin");
+    await page.locator(".records .thread").first().click();
+    await page.getByRole("button", { name: "Pause" }).click();
+    await first(page, "paused");
+    assert.equal((await server.ask("GET", `/runs/crons/${cron.cron_id}`)).enabled, false);
+    await page.picture("crons");
+    await page.getByRole("button", { name: "Delete" }).click();
+    await page.locator("dialog").getByRole("button", { name: "Delete" }).click();
+    await until(page, "no cron is left", () => document.querySelector(".records .foot").textContent === "No cron here.");
+
+    // The address of a page opens it, and a search finds by the namespace.
+    await page.goto(`${server.url}#/store`);
+    await page.reload();
+    await page.ready();
+    await page.keyboard.press("/");
+    await page.keyboard.type("users.ann");
+    assert.equal(await page.locator(".toast.bad").count(), 0);
+    await until(page, "one item is found", () => document.querySelector(".records .foot").textContent === "1 item");
+    await page.locator(".records .thread").first().click();
+    await until(page, "its value", () => document.querySelector(".records .json").textContent.includes('tea:"green"'));
+    await page.getByRole("button", { name: "Edit" }).click();
+    await page.getByLabel("Value as JSON").fill('{"tea": "black", "<b>": "</textarea>"}');
+    await page.getByRole("button", { name: "Write" }).click();
+    await until(page, "the new value", () => document.querySelector(".records .json").textContent.includes('tea:"black"'));
+    await page.picture("store");
+    await page.getByRole("button", { name: "New" }).click();
+    await page.getByLabel("Namespace", { exact: true }).fill("users.ann");
+    await page.getByLabel("Key", { exact: true }).fill("size");
+    await page.getByLabel("Value as JSON").fill("{not json");
+    await page.getByRole("button", { name: "Write" }).click();
+    await until(page, "what is wrong with it", () => document.querySelector("dialog .wrong").textContent !== "");
+    await page.getByLabel("Value as JSON").fill('{"shoe": 41}');
+    await page.getByRole("button", { name: "Write" }).click();
+    await until(page, "both items", () => document.querySelector(".records .foot").textContent === "2 items");
+    assert.deepEqual((await server.ask("GET", "/store/items?namespace=users.ann&key=size")).value, { shoe: 41 });
+    await page.setViewportSize({ width: 390, height: 844 });
+    await page.picture("phone-store");
+    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 390);
+
+    // Back to the threads by the browser's own button.
+    await page.setViewportSize({ width: 1360, height: 860 });
+    await view(page, "Threads");
+    await until(page, "the threads are shown", () => document.body.dataset.view === "threads");
+    await page.goBack();
+    await until(page, "the store is shown again", () => document.body.dataset.view === "store");
+    assert.equal(await page.locator(".toast.bad").count(), 0);
+    await page.done();
+    await server.stop();
+  },
+
   async "a phone's width"() {
     const thread = await server.thread("desk", { taxpayer: "Ann Aster", documents: DOCUMENTS });
     const answer = { file: true, speed: "this_week", note: "checked by hand" };

@@ -71,6 +71,9 @@ async function ask(method, path, body, options) {
 
 export const get = (path, options) => ask("GET", path, undefined, options);
 export const post = (path, body, options) => ask("POST", path, body, options);
+export const put = (path, body) => ask("PUT", path, body);
+export const patch = (path, body) => ask("PATCH", path, body);
+export const remove = (path, body) => ask("DELETE", path, body);
 
 // The path of something with names in it.
 export const path = (strings, ...names) => String.raw({ raw: strings }, ...names.map(encodeURIComponent));

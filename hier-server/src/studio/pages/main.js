@@ -8,6 +8,8 @@ import { Events } from "./events.js";
 import { Graph } from "./graph.js";
 import { History } from "./history.js";
 import { Live } from "./live.js";
+import { Records } from "./records.js";
+import { KINDS } from "./service.js";
 import { State } from "./state.js";
 import { Threads } from "./threads.js";
 
@@ -25,6 +27,7 @@ const chat = new Chat();
 const state = new State({ act: { replay, edit, fork, graph: () => get(path`/studio/api/graphs/${graphOf()}`) } });
 const events = new Events();
 const live = new Live({ change: changed, connection: (text) => connection(text) });
+const records = new Records();
 const compose = new Compose({ run, cancel });
 compose.picked = () => attempt(picture);
 
@@ -37,11 +40,14 @@ const tabs = ["chat", "state", "events"].map((name) => h("button", { role: "tab"
 const side = h("section", { class: "pane side", "aria-label": "Thread", "data-pane": "side" },
   h("div", { class: "tabs", role: "tablist" }, tabs), chat.element, state.element, events.element, compose.element);
 const PANES = [["threads", "Threads"], ["graph", "Graph"], ["history", "History"], ["side", "Thread"]];
+const views = [["threads", "Threads"], ...Object.entries(KINDS).map(([name, kind]) => [name, kind.label])];
+const menuOfViews = h("nav", { class: "views", "aria-label": "Views", hidden: true },
+  views.map(([name, text]) => h("button", { "data-view": name, onclick: () => visit(name) }, text)));
 const bottom = h("nav", { class: "bottom", "aria-label": "Panes" }, PANES.map(([name, text]) => h("button", { "data-to": name, onclick: () => pane(name) }, text)));
 
 document.body.append(
-  h("header", { class: "top" }, h("img", { src: "icon.svg", alt: "", width: 24, height: 24 }), title, status, link, h("span", { class: "grow" }), menu, theme),
-  h("main", {}, threads.element, h("div", { class: "middle" }, graph.element, history.element), side), bottom);
+  h("header", { class: "top" }, h("img", { src: "icon.svg", alt: "", width: 24, height: 24 }), menuOfViews, title, status, link, h("span", { class: "grow" }), menu, theme),
+  records.element, h("main", {}, threads.element, h("div", { class: "middle" }, graph.element, history.element), side), bottom);
 
 // ---- looks and places
 
@@ -65,11 +71,35 @@ function pane(name) {
   for (const button of bottom.children) button.setAttribute("aria-current", String(button.dataset.to === name));
 }
 
+// The threads, or what else the server keeps.
+function view(name) {
+  document.body.dataset.view = name;
+  for (const button of menuOfViews.children) button.setAttribute("aria-current", String(button.dataset.view === name));
+  if (name !== "threads") return records.open(KINDS[name]);
+  return undefined;
+}
+
+function visit(name) {
+  if (name === "threads") return go(now.thread);
+  const hash = `#/${name}`;
+  if (location.hash !== hash) window.history.pushState(null, "", hash);
+  return view(name);
+}
+
+// Shows what the address says.
+function arrive() {
+  const name = location.hash.slice(2);
+  if (Object.hasOwn(KINDS, name) && about.program) return view(name);
+  view("threads");
+  return open(...place());
+}
+
 // ---- the thread
 
 function go(thread, { checkpoint, fresh } = {}) {
   const hash = thread ? `#${path`/threads/${thread}`}${checkpoint ? path`/${checkpoint}` : ""}` : "#";
   if (location.hash !== hash && !(hash === "#" && !location.hash)) window.history.pushState(null, "", hash);
+  view("threads");
   if (fresh) pane("side");
   return attempt(() => open(thread, checkpoint));
 }
@@ -292,7 +322,7 @@ async function more() {
 // ---- keys
 
 const KEYS = {
-  "/": ["search threads", () => (pane("threads"), threads.search.focus())],
+  "/": ["search", () => (document.body.dataset.view === "threads" ? (pane("threads"), threads.search.focus()) : records.search.focus())],
   n: ["new thread", () => go(null, { fresh: true })],
   r: ["run or answer", () => (pane("side"), compose.focus())],
   g: ["graph", () => (pane("graph"), graph.paper.focus())],
@@ -300,6 +330,9 @@ const KEYS = {
   c: ["chat", () => (pane("side"), tab("chat"), chat.scroll.focus())],
   s: ["state", () => (pane("side"), tab("state"), state.tree.element.focus())],
   e: ["events", () => (pane("side"), tab("events"), events.list.element.focus())],
+  a: ["assistants", () => about.program && visit("assistants")],
+  k: ["crons", () => about.program && visit("crons")],
+  m: ["store", () => about.program && visit("store")],
   t: ["colours", () => dress(LOOKS[(LOOKS.indexOf(looks()) + 1) % LOOKS.length])],
   "?": ["these keys", () => help()],
 };
@@ -316,7 +349,7 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
   known[1]();
 });
-window.addEventListener("popstate", () => attempt(() => open(...place())));
+window.addEventListener("popstate", () => attempt(arrive));
 
 // ---- who asks
 
@@ -336,7 +369,8 @@ pane("threads");
 await attempt(async () => {
   Object.assign(about, await get("/studio/api/about"));
   threads.new.hidden = !about.program;
+  menuOfViews.hidden = !about.program;
   threads.load();
-  await open(...place());
+  await arrive();
 });
 document.documentElement.dataset.ready = "yes";
