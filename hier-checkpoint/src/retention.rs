@@ -67,6 +67,12 @@ impl Unread {
 /// How many threads, or rows, are named at most.
 const MOST_NAMES: usize = 10;
 
+/// How many rows are sealed anew in one transaction, and how many bytes of them, unless one row alone has more.
+#[cfg(feature = "encryption")]
+pub(crate) const PAGE_ROWS: usize = 1_000;
+#[cfg(feature = "encryption")]
+pub(crate) const PAGE_BYTES: usize = 4 << 20;
+
 /// Rows of the runs that could not be read while the others were sealed anew.
 #[cfg(feature = "encryption")]
 #[derive(Debug, Default)]
@@ -99,6 +105,18 @@ impl UnreadRows {
             Some(_) => {}
         }
         Ok(None)
+    }
+
+    /// Those of a page, beside those of the pages before it.
+    pub(crate) fn add(&mut self, page: Self) {
+        self.count += page.count;
+        let mut places = page.others;
+        match (&self.first, page.first) {
+            (None, first) => self.first = first,
+            (Some(_), first) => places.splice(0..0, first.map(|(place, _)| place)).for_each(drop),
+        }
+        self.others.extend(places);
+        self.others.truncate(MOST_NAMES);
     }
 
     /// Says at the end what was passed over, of threads and of these.

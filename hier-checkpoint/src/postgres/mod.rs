@@ -33,11 +33,15 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 
 use crate::retention::Unread;
+#[cfg(feature = "encryption")]
+use crate::retention::UnreadRows;
 use crate::unreadable::Unreadable;
 use crate::vault::Vault;
 use delete::{Change, History};
 pub use options::PostgresOptions;
 use queue::{Group, Queue, Worker};
+#[cfg(feature = "encryption")]
+use runs::reencrypt::Mark;
 use session::{Session, Transaction, first, retrying};
 use store::{Owner, Stored};
 use turns::Turns;
@@ -209,13 +213,18 @@ impl Postgres {
             });
             done += unread.pass(sealed)?;
         }
-        let rows = retrying!(session, client => {
-            let transaction = Transaction::begin(client).await?;
-            let client = transaction.client();
-            let tables = runs::tables::Tables { session, client, vault, unreadable: &self.0.unreadable };
-            let sealed = tables.reencrypt().await;
-            transaction.end(sealed).await
-        })?;
+        let (mut rows, mut next) = (UnreadRows::default(), Some(Mark::start()));
+        while let Some(mark) = next {
+            let (unread, after) = retrying!(session, client => {
+                let transaction = Transaction::begin(client).await?;
+                let client = transaction.client();
+                let tables = runs::tables::Tables { session, client, vault, unreadable: &self.0.unreadable };
+                let sealed = tables.reencrypt(&mark).await;
+                transaction.end(sealed).await
+            })?;
+            rows.add(unread);
+            next = after;
+        }
         rows.report(unread).map(|()| done)
     }
 

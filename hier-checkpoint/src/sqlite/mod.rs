@@ -31,12 +31,16 @@ use uuid::Uuid;
 
 use crate::lease::{Claimed, wait_for};
 use crate::retention::Unread;
+#[cfg(feature = "encryption")]
+use crate::retention::UnreadRows;
 use crate::rows::Batch;
 use crate::unreadable::Unreadable;
 use crate::vault::Vault;
 use fault::Fault;
 use log::Log;
 pub use options::{SqliteOptions, Survives};
+#[cfg(feature = "encryption")]
+use runs::reencrypt::Mark;
 use writer::{Manner, Work, Writer};
 
 /// How many connections that only read are kept for the next time. Opening one takes longer than most reads.
@@ -240,9 +244,14 @@ impl Sqlite {
             let work = move |connection: &Connection| delete::reencrypt(connection, &vault, &thread).map(|()| 1);
             done += unread.pass(self.0.writer.submit(Work::Alone, work).await)?;
         }
-        let (vault, unreadable) = (self.0.vault.clone(), self.0.unreadable.clone());
-        let work = move |connection: &Connection| runs::reencrypt::reencrypt(connection, &vault, &unreadable);
-        let rows = self.0.writer.submit(Work::Alone, work).await?;
+        let (mut rows, mut next) = (UnreadRows::default(), Some(Mark::start()));
+        while let Some(mark) = next {
+            let (vault, unreadable) = (self.0.vault.clone(), self.0.unreadable.clone());
+            let work = move |connection: &Connection| runs::reencrypt::reencrypt(connection, &vault, &unreadable, mark);
+            let (unread, after) = self.0.writer.submit(Work::Alone, work).await?;
+            rows.add(unread);
+            next = after;
+        }
         rows.report(unread).map(|()| done)
     }
 

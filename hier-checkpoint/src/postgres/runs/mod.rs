@@ -3,6 +3,8 @@
 mod change;
 pub(super) mod known;
 pub(super) mod listen;
+#[cfg(feature = "encryption")]
+pub(super) mod reencrypt;
 mod store;
 pub(super) mod tables;
 pub(super) mod tell;

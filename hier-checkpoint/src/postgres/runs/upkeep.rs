@@ -1,4 +1,4 @@
-//! What is done with the tables of the runs beside running: pruning, deleting, documents, another key.
+//! What is done with the tables of the runs beside running: pruning, deleting, documents.
 
 use hier_core::checkpoint::SaverError;
 use hier_core::runs::{Document, ThreadRow};
@@ -10,11 +10,7 @@ use super::super::delete;
 use super::super::fault::Fault;
 use super::super::text::{escape, unescape};
 use super::tables::{NOW, Tables};
-#[cfg(feature = "encryption")]
-use crate::retention::UnreadRows;
 use crate::run_rows::{DOCUMENTS, THREADS, document_key, integer, number, open, seal};
-#[cfg(feature = "encryption")]
-use crate::run_rows::{EVENTS, RUNS, VALUES, event_key};
 
 /// How many threads are deleted together.
 pub(super) const EXPIRED: usize = 100;
@@ -124,47 +120,5 @@ impl Tables<'_> {
         let (kind, id) = (escape(kind), escape(id));
         let sql = "delete from {s}.documents where kind = $1 and id = $2 returning 1";
         Ok(!self.query(sql, &[(&kind, Type::TEXT), (&id, Type::TEXT)]).await?.is_empty())
-    }
-
-    /// Seals every row anew. Those that cannot be read stay as they are.
-    #[cfg(feature = "encryption")]
-    pub(in super::super) async fn reencrypt(&self) -> Result<UnreadRows, Fault> {
-        use crate::place::Place;
-
-        let mut unread = UnreadRows::default();
-        let mut again = |table, key: &str, stored: Vec<u8>| -> Result<Option<Vec<u8>>, SaverError> {
-            let place = Place::Row { table, key };
-            let opened = unread.pass(self.vault.open(place, stored), |error| self.unreadable.tell(error))?;
-            opened.map(|opened| self.vault.seal(place, opened)).transpose()
-        };
-        for row in self.query("select name, body, vals from {s}.run_threads for update", &[]).await? {
-            let (name, values): (&str, Option<Vec<u8>>) = (row.try_get(0)?, row.try_get(2)?);
-            let id = unescape(name);
-            let body = again(THREADS, &id, row.try_get(1)?)?;
-            let values = values.map(|stored| again(VALUES, &id, stored)).transpose()?.flatten();
-            let sql = "update {s}.run_threads set body = coalesce($2, body), vals = coalesce($3, vals) where name = $1";
-            self.query(sql, &[(&name, Type::TEXT), (&body, Type::BYTEA), (&values, Type::BYTEA)]).await?;
-        }
-        for row in self.query("select id, body from {s}.runs for update", &[]).await? {
-            let id: Uuid = row.try_get(0)?;
-            let Some(body) = again(RUNS, &id.to_string(), row.try_get(1)?)? else { continue };
-            let sql = "update {s}.runs set body = $2 where id = $1";
-            self.query(sql, &[(&id, Type::UUID), (&body, Type::BYTEA)]).await?;
-        }
-        for row in self.query("select thread, number, body from {s}.events for update", &[]).await? {
-            let (thread, at): (&str, i64) = (row.try_get(0)?, row.try_get(1)?);
-            let key = event_key(&unescape(thread), number(at));
-            let Some(body) = again(EVENTS, &key, row.try_get(2)?)? else { continue };
-            let sql = "update {s}.events set body = $3 where thread = $1 and number = $2";
-            self.query(sql, &[(&thread, Type::TEXT), (&at, Type::INT8), (&body, Type::BYTEA)]).await?;
-        }
-        for row in self.query("select kind, id, body from {s}.documents for update", &[]).await? {
-            let (kind, id): (&str, &str) = (row.try_get(0)?, row.try_get(1)?);
-            let key = document_key(&unescape(kind), &unescape(id));
-            let Some(body) = again(DOCUMENTS, &key, row.try_get(2)?)? else { continue };
-            let sql = "update {s}.documents set body = $3 where kind = $1 and id = $2";
-            self.query(sql, &[(&kind, Type::TEXT), (&id, Type::TEXT), (&body, Type::BYTEA)]).await?;
-        }
-        Ok(unread)
     }
 }
