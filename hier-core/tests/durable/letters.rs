@@ -134,3 +134,26 @@ async fn a_graph_inside_that_is_cut_off_leaves_the_letter() {
     cut("a graph", Cut::compile()).await;
     cut("a graph inside it", CutDeep::compile()).await;
 }
+
+/// Whether another letter is to be taken.
+fn has_more(order: &Order) -> bool {
+    order.log.len() < 20
+}
+
+graph! { Looping<Order, Tally> = Graph { nodes: [Taking], edges: [START >> Taking >> if has_more { Taking } else { END }] } }
+
+/// What calls have left that are complete, and part of a step that is, is not kept for the end of the run.
+#[tokio::test]
+async fn complete_calls_that_took_letters_leave_only_these() {
+    let (memory, tally) = (MemorySaver::new(), Tally::default());
+    let saver = Arc::new(Faulty::new(&memory, usize::MAX));
+    let graph = Looping::compile().checkpointer(saver.clone());
+    for number in 0..20 {
+        graph.send("t", Signal::new("paid", &format!("r-{number}"))).await.expect("a letter");
+    }
+    let end = graph.invoke(Order::update(), config(), tally).await.expect("it takes them all");
+    assert_eq!((end.state().log.len(), waiting(&memory).await), (20, 0));
+    let stored = saver.0.records.lock().expect("no test panics here").len();
+    // The graph's own checkpoint, and what the call of the last step has left.
+    assert!(stored <= 3, "{stored} records are stored at the end");
+}

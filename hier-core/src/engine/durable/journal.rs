@@ -308,7 +308,7 @@ impl Journal {
     /// Keeps a checkpoint until the run ends; it takes the place of the one that was kept before.
     fn hold(&mut self, mut checkpoint: Box<Checkpoint>, pieces: Vec<Piece>) {
         // What tasks had done of the step before is part of it now.
-        self.log.take_held();
+        self.log.settle();
         let Some(mut held) = self.buffered.take() else {
             self.buffered = Some(Buffered { checkpoint, pieces, tails: Vec::new() });
             return;

@@ -62,6 +62,19 @@ impl Deferred {
         held.letters.retain(|(of, _)| *of != log);
     }
 
+    /// A step has been applied in the graph of this log, which has this namespace: what the calls of the step have left to it is needed
+    /// no more, but for their letters, and for what graphs keep that go on with their state. So no more waits than one step has left.
+    pub(crate) fn settle(&self, log: LogId, namespace: &str) {
+        let mut held = lock(&self.held);
+        if held.records.is_empty() {
+            return;
+        }
+        // In the namespace of a call of its own stands the id of its task.
+        let is_of_call =
+            |record: &Record| namespace_of(record).strip_prefix(namespace).is_some_and(|inside| inside.contains(':'));
+        held.records.retain(|(of, record)| *of != log || !is_of_call(record));
+    }
+
     /// Takes what is this log's.
     pub(crate) fn take(&self, log: LogId) -> (Vec<Record>, Vec<Uuid>) {
         let mut held = lock(&self.held);

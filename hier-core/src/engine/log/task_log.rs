@@ -154,6 +154,13 @@ impl TaskLog {
         }
     }
 
+    /// A step of this graph has been applied, and is part of what is kept until the end of the run: what its tasks have done is needed no
+    /// more, nor what the graphs have left that they ran.
+    pub(crate) fn settle(&self) {
+        lock(&self.held).clear();
+        self.committer.deferred.settle(self.id, &self.namespace);
+    }
+
     /// Takes what graphs inside have left, and the letters that are taken with it.
     pub(crate) fn take_deferred(&self) -> (Vec<Record>, Vec<Uuid>) {
         self.committer.deferred.take(self.id)
