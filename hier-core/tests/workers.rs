@@ -9,8 +9,8 @@ use hier_core::checkpoint::{Checkpointer, DueQuery, DueThread, Lease, Letter, Sa
 use hier_core::graph::{DynGraph, DynInput, DynRun};
 use hier_core::prelude::*;
 use hier_core::runs::{
-    Cancel, Claimed, Keeps, MemoryRuns, NewRun, Request, Run as RunRow, RunClaim, RunLog, RunQuery, RunStatus,
-    RunStore, RunsError, Settlement, ThreadRow, ThreadStatus,
+    Cancel, Claimed, EventQuery, Keeps, MemoryRuns, NewRun, Request, Run as RunRow, RunClaim, RunLog, RunQuery,
+    RunStatus, RunStore, RunsError, Settlement, ThreadRow, ThreadStatus,
 };
 use hier_core::worker::Worker;
 use hier_testkit::{Layered, RunsLayer, SaverLayer};
@@ -356,4 +356,99 @@ async fn a_run_goes_on_after_a_panic_beside_it() {
         stop.cancel();
         working.await.expect("it stops");
     }
+}
+
+/// Lets what it is asked to do wait, or fail.
+#[derive(Default)]
+struct Slow {
+    runs: MemoryRuns,
+    /// How often the lease is being renewed, by the worker and by the run, which goes on until events are being stored.
+    renewing: tokio::sync::watch::Sender<usize>,
+    storing: tokio::sync::watch::Sender<bool>,
+    /// Whether events cannot be stored by themselves.
+    fails: bool,
+}
+
+#[async_trait]
+impl SaverLayer for Slow {
+    fn saver(&self) -> &dyn Checkpointer {
+        &self.runs
+    }
+
+    fn leases_expire(&self) -> bool {
+        true
+    }
+
+    async fn renew(&self, lease: &Lease) -> Result<(), SaverError> {
+        self.renewing.send_modify(|times| *times += 1);
+        if !self.fails {
+            let _ = self.storing.subscribe().wait_for(|storing| *storing).await;
+        }
+        self.runs.renew(lease).await
+    }
+}
+
+#[async_trait]
+impl RunsLayer for Slow {
+    fn runs_store(&self) -> &dyn RunStore {
+        &self.runs
+    }
+
+    async fn record(&self, lease: &Lease, settlement: Settlement) -> Result<u64, RunsError> {
+        let is_flush = settlement.records.is_empty() && settlement.end.is_none() && settlement.also.is_empty();
+        if is_flush {
+            self.storing.send_replace(true);
+            if self.fails {
+                let gone = std::io::Error::other("the server is gone");
+                return Err(SaverError::database("storing", gone).into());
+            }
+            // As a server that takes its time: meanwhile the run ends.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        self.runs.record(lease, settlement).await
+    }
+}
+
+/// Tells something once its lease is being renewed; where nothing can be stored, and ends once that was tried.
+async fn tells(run: &Run<Arc<Layered<Slow>>>) -> Result<CountUpdate> {
+    let store = run.context();
+    if store.fails {
+        run.emit("told");
+        let _ = store.storing.subscribe().wait_for(|storing| *storing).await;
+    } else {
+        let _ = store.renewing.subscribe().wait_for(|times| *times == 2).await;
+        run.emit("told");
+    }
+    Ok(Count::update().n(1))
+}
+
+graph! { Telling<Count, Arc<Layered<Slow>>> = Graph { nodes: [tells], edges: [START >> tells >> END] } }
+
+/// The modes of the events of a run.
+async fn told_of(store: Arc<Layered<Slow>>) -> Vec<String> {
+    let (stop, own) = (CancellationToken::new(), store.clone());
+    let graph = Telling::compile().erase(move |_| Ok(own.clone()));
+    let working = tokio::spawn(Worker::new(store.clone()).graph("telling", graph).run_until(stop.clone()));
+    let mut request = Request::input(json!({ "n": 0 }));
+    request.stream_modes = vec!["custom".to_owned()];
+    request.durability = Some("exit".to_owned());
+    store.runs.create_run(NewRun::new("t", "telling", request).create_thread()).await.expect("a run");
+    ends_well(&store.runs, "t", None).await;
+    stop.cancel();
+    working.await.expect("it stops");
+    let page = store.runs.events(EventQuery::after("t", 0)).await.expect("the events");
+    page.events.into_iter().map(|row| row.event.mode).collect()
+}
+
+/// The run ends while its lease is being renewed, and that lasts until events are being stored.
+#[tokio::test(start_paused = true)]
+async fn events_that_are_being_stored_when_the_run_ends_are_stored() {
+    let told = told_of(Arc::default()).await;
+    assert!(told.iter().any(|mode| mode == "custom"), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_that_could_not_be_stored_are_told_to_be_missing() {
+    let told = told_of(Arc::new(Layered(Slow { fails: true, ..Slow::default() }))).await;
+    assert!(told.iter().any(|mode| mode == "lagged"), "{told:?}");
 }

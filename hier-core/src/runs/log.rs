@@ -91,14 +91,21 @@ impl RunLog {
         self.told.notified().await;
     }
 
-    /// Stores the events that need not wait for a commit.
+    /// Stores the events that need not wait for a commit. Of those that could not be stored it is told later that they are
+    /// missing; if this is dropped, of those that it was storing nothing is.
     pub async fn flush(&self) -> Result<(), RunsError> {
         let _gate = self.gate.lock().await;
         let events = self.take(self.keeps == Keeps::WithCommits);
         if events.is_empty() {
             return Ok(());
         }
-        self.store.record(&self.lease, Settlement::events(events)).await.map(|_| ())
+        let count = events.len() as u64;
+        let stored = self.store.record(&self.lease, Settlement::events(events)).await;
+        if stored.is_err() {
+            // Perhaps they were, and only the answer was lost: told again they might be there twice.
+            lock(&self.buffer).missed += count;
+        }
+        stored.map(|_| ())
     }
 
     /// Stores everything that waits, what the index says, and how the run ended: then the lease is released with it.
@@ -119,7 +126,7 @@ impl RunLog {
             _ => buffer.events.len(),
         };
         let mut events = Vec::with_capacity(count + 1);
-        if buffer.missed > 0 && count > 0 {
+        if buffer.missed > 0 && (count > 0 || !only_loose) {
             let missed = std::mem::take(&mut buffer.missed);
             events.push(NewEvent::new(self.run, "lagged", json!({ "missed": missed })));
         }

@@ -1,12 +1,13 @@
 //! Does one claimed run, from its row to its end.
 
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::ending::{self, Ending};
-use super::watch::{self, Heartbeat, Stop};
+use super::watch::{self, Heartbeat, Stop, Storing};
 use super::{Shared, prepare};
 use crate::checkpoint::SaverError;
 use crate::config::Durability;
@@ -83,13 +84,30 @@ async fn attempt(
     prepared.saver = Some(log.clone());
     prepared.store.clone_from(&shared.memory);
     prepared.tell = (!prepared.modes.is_empty()).then_some(tell);
+    let storing = Storing::default();
+    let mut flush = pin!(watch::flush(shared, log, &storing));
+    let ended = watched(shared, run, log, (graph, prepared, cancel), (stop, flush.as_mut())).await;
+    if ended.is_ok() {
+        storing.end(flush).await;
+    }
+    ended
+}
+
+/// Runs the graph, and stops it if it is to be stopped.
+async fn watched(
+    shared: &Shared,
+    run: &Run,
+    log: &Arc<RunLog>,
+    (graph, prepared, cancel): (&dyn DynGraph, DynRun, CancellationToken),
+    (stop, mut flush): (&CancellationToken, Pin<&mut impl Future<Output = ()>>),
+) -> Result<Option<Ending>, RunsError> {
     let heartbeat = Heartbeat::begin(shared, log.lease()).await;
     let working = panics::caught(graph.run(prepared));
     tokio::pin!(working);
     let stopped = async {
         tokio::select! {
             stop = watch::stopped(shared, run, &heartbeat, prepare::limit(&run.request), stop) => stop,
-            () = watch::flush(shared, log) => Stop::Lost,
+            () = flush.as_mut() => Stop::Lost,
         }
     };
     let why = tokio::select! {
@@ -106,6 +124,8 @@ async fn attempt(
         biased;
         ended = &mut working => ended,
         () = heartbeat.lost() => return Err(lost(log)),
+        // What is being stored keeps what the run itself stores waiting.
+        () = flush => return Err(lost(log)),
     };
     // It may have ended before it was told.
     match (ended_by_itself(ended)?, why) {

@@ -1,5 +1,9 @@
 //! What happens beside a run that is being done: its lease is kept, its events are stored, and somebody may want it to stop.
 
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
@@ -97,12 +101,36 @@ async fn cancelled(shared: &Shared, run: &Run) -> Cancel {
     }
 }
 
+/// Whether events are being stored at this moment.
+#[derive(Default)]
+pub(super) struct Storing(AtomicBool);
+
+impl Storing {
+    fn set(&self, storing: bool) {
+        self.0.store(storing, Ordering::Relaxed);
+    }
+
+    /// Goes on with [`flush`] until nothing is being stored: what it was cut off from storing would be nowhere.
+    pub(super) async fn end(&self, mut flush: Pin<&mut impl Future<Output = ()>>) {
+        poll_fn(|cx| {
+            if self.0.load(Ordering::Relaxed) && flush.as_mut().poll(cx).is_pending() {
+                return if self.0.load(Ordering::Relaxed) { Poll::Pending } else { Poll::Ready(()) };
+            }
+            Poll::Ready(())
+        })
+        .await;
+    }
+}
+
 /// Stores events for ever, soon after they were told.
-pub(super) async fn flush(shared: &Shared, log: &RunLog) {
+pub(super) async fn flush(shared: &Shared, log: &RunLog, storing: &Storing) {
     loop {
         log.told().await;
         sleep(shared.flush).await;
-        if let Err(error) = log.flush().await {
+        storing.set(true);
+        let stored = log.flush().await;
+        storing.set(false);
+        if let Err(error) = stored {
             // What ends the run is told by its next commit.
             tracing::warn!(thread = %log.lease().thread, %error, "events of a run could not be stored");
             sleep(shared.poll).await;
