@@ -3,6 +3,8 @@
 //! Field names make a value survive fields that are added with `#[serde(default)]`. Decoding is closed: the type is the
 //! channel's, and nothing in the bytes chooses a type or code.
 
+use std::any::type_name;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -60,11 +62,57 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
             }
             // Texts are read where they are, and copied once.
             let mut deserializer = rmp_serde::Deserializer::from_read_ref(rest);
-            T::deserialize(&mut deserializer).map_err(|error| CodecError(error.to_string()))
+            T::deserialize(&mut deserializer).map_err(|error| unfit::<T>(&error))
         }
         Some((other, _)) => Err(CodecError(format!("the codec {other} is not known to this version of hier"))),
         None => Err(CodecError("there are no bytes".to_owned())),
     }
+}
+
+/// Why bytes are no value of a type: in terms of the value, not of the bytes.
+#[cold]
+fn unfit<T>(error: &rmp_serde::decode::Error) -> CodecError {
+    use rmp_serde::decode::Error;
+
+    let of = short_name::<T>();
+    CodecError(match error {
+        Error::TypeMismatch(found) => format!("{} does not fit in a `{of}`", kind(found.to_u8())),
+        Error::OutOfRange => format!("a number is too large or too small for a `{of}`"),
+        Error::LengthMismatch(_) => format!("a list has more items than there are in a `{of}`"),
+        // What serde says itself is of the value.
+        error => error.to_string(),
+    })
+}
+
+/// What a value is that begins with this byte of `MessagePack`.
+fn kind(marker: u8) -> &'static str {
+    match marker {
+        0xc0 => "nothing",
+        0xc2 | 0xc3 => "a yes or no",
+        0x00..=0x7f | 0xca..=0xd3 | 0xe0..=0xff => "a number",
+        0xa0..=0xbf | 0xd9..=0xdb => "a text",
+        0x90..=0x9f | 0xdc | 0xdd => "a list",
+        0x80..=0x8f | 0xde | 0xdf => "an object",
+        _ => "a row of bytes",
+    }
+}
+
+/// A type's name without its modules, which may change without the type.
+pub(crate) fn short_name<T>() -> String {
+    let name = type_name::<T>();
+    let mut short = String::with_capacity(name.len());
+    let mut start = 0;
+    for (at, letter) in name.char_indices().filter(|(_, letter)| !letter.is_alphanumeric() && *letter != '_') {
+        let end = at + letter.len_utf8();
+        if letter == ':' {
+            start = end;
+        } else {
+            short.push_str(&name[start..end]);
+            start = end;
+        }
+    }
+    short.push_str(&name[start..]);
+    short
 }
 
 /// The value that these bytes are, as JSON, whatever its type: bytes become a list of numbers, keys that are no texts become
@@ -163,6 +211,32 @@ mod loose {
                 object.insert(key, value);
             }
             Ok(Value::Object(object))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::de::DeserializeOwned;
+    use serde_json::{Value, json};
+
+    use super::{decode, encode};
+
+    fn wrong<T: DeserializeOwned>(value: &Value) -> String {
+        let bytes = encode(value).expect("JSON can be stored");
+        decode::<T>(&bytes).err().expect("it is none").to_string()
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told_in_terms_of_the_value() {
+        assert!(wrong::<f64>(&json!("x")).ends_with("a text does not fit in a `f64`"));
+        assert!(wrong::<Vec<u8>>(&json!([1, {}])).ends_with("an object does not fit in a `Vec<u8>`"));
+        assert!(wrong::<u64>(&json!([1])).ends_with("a list does not fit in a `u64`"));
+        let all = [json!(null), json!(true), json!(-1.5), json!(300), json!("x"), json!([1, 2, 3]), json!({ "a": 1 })];
+        for value in &all {
+            for error in [wrong::<(u8, u8)>(value), wrong::<Option<(bool, char)>>(&json!([value]))] {
+                assert!(!error.contains("msgpack") && !error.contains("marker"), "{value}: {error}");
+            }
         }
     }
 }

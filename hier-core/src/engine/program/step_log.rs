@@ -3,7 +3,6 @@
 //! A step is known by its name and a hash of its arguments. The n-th call with the same key takes the n-th result that was recorded
 //! under it: calls with one key cannot be told apart, so that any of their results will do for any of them.
 
-use std::any::type_name;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
@@ -13,6 +12,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::TaskKey;
+use crate::checkpoint::codec::short_name;
 use crate::checkpoint::{CodecError, PendingWrite, codec, slot};
 use crate::sync::lock;
 
@@ -187,24 +187,6 @@ impl StepLogs {
         logs.push((key, log.clone()));
         log
     }
-}
-
-/// A type's name without its modules, which may change without the type.
-fn short_name<T>() -> String {
-    let name = type_name::<T>();
-    let mut short = String::with_capacity(name.len());
-    let mut start = 0;
-    for (at, letter) in name.char_indices().filter(|(_, letter)| !letter.is_alphanumeric() && *letter != '_') {
-        let end = at + letter.len_utf8();
-        if letter == ':' {
-            start = end;
-        } else {
-            short.push_str(&name[start..end]);
-            start = end;
-        }
-    }
-    short.push_str(&name[start..]);
-    short
 }
 
 /// A hash of what a value is as JSON, which does not depend on the order of an object's fields.
