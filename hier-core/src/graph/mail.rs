@@ -41,7 +41,8 @@ impl fmt::Debug for Mail {
 }
 
 impl Mail {
-    /// A message for the inbox of the graph: what its channel takes, or one item of it.
+    /// A message for the inbox of the graph: what its channel takes, or one item of it. A text is also what the user of a
+    /// conversation says.
     pub fn message(value: &impl Serialize) -> Self {
         Self { id: None, signal: None, value: codec::encode(value) }
     }

@@ -23,6 +23,7 @@ enum Role {
 
 /// A message as an object. Fields that the role does not have are left out.
 #[derive(Serialize, Deserialize)]
+#[serde(expecting = "a message: an object with a `role` and its `content`")]
 struct Form<'a> {
     role: Role,
     #[serde(default, skip_serializing_if = "Option::is_none")]

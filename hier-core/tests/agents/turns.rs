@@ -170,3 +170,22 @@ async fn a_subagent_that_shares_the_state_does_not_undo_the_limit() {
     assert_eq!(out.ending(), Some(&AgentEnd::Limit(AgentLimit::Iterations(3))));
     assert_eq!(model.asked(), 5);
 }
+
+graph! {
+    Steered<Notes> = Agent { inbox: messages }
+}
+
+/// As the guide has it: `graph.send("case-17", "The customer called again.")`.
+#[tokio::test]
+async fn a_text_that_is_sent_is_what_the_user_says() {
+    let model = ScriptedModel::new([Message::assistant("Noted.")]);
+    let desk = Steered::compile().checkpointer(MemorySaver::new());
+    assert!(desk.send("t", "The customer called again.").await.expect("a text is taken"));
+    let error = desk.send("t", 5).await.expect_err("a number is not").to_string();
+    assert!(error.contains("a message: an object with a `role` and its `content`"), "{error}");
+    let out = desk.invoke(Message::user("hello"), Config::thread("t"), BaseContext::new(model)).await.unwrap();
+    let said = serde_json::to_value(&out.state().base.messages).expect("messages are JSON");
+    let taken =
+        said.as_array().expect("a list").iter().find(|message| message["content"] == "The customer called again.");
+    assert_eq!(taken.map(|message| &message["role"]), Some(&json!("user")), "{said}");
+}

@@ -10,6 +10,7 @@ use crate::channel::ChannelSpec;
 use crate::checkpoint::{CodecError, SendRecord, codec};
 use crate::engine::log::saver::Saver;
 use crate::error::{NodeError, RunError};
+use crate::message::Message;
 use crate::state::Values;
 use crate::store::Store;
 
@@ -106,10 +107,15 @@ impl<S: Values, C> Program<S, C> {
         // A list of one item: the byte of the codec, that of the list, the item.
         let list = value.iter().take(1).chain(&[0x91]).chain(value.iter().skip(1)).copied().collect::<Vec<u8>>();
         let name = &self.channels[inbox].name;
-        takes(&list).map_err(|item| {
-            format!("the inbox `{name}` does not take it, as its value ({error}) or as one item of it ({item})")
-        })?;
-        Ok(list)
+        let Err(item) = takes(&list) else { return Ok(list) };
+        // A conversation takes a text as what its user says.
+        if let Ok(text) = codec::decode::<String>(&value)
+            && let Ok(said) = codec::encode(&[Message::user(text)])
+            && takes(&said).is_ok()
+        {
+            return Ok(said);
+        }
+        Err(format!("the inbox `{name}` does not take it, as its value ({error}) or as one item of it ({item})"))
     }
 
     /// A Send as it is stored: a state by the names of its channels, as the graph that takes it reads it.
