@@ -1,7 +1,7 @@
 //! When a cron is due: the language of cron, in a time zone.
 
 use std::str::FromStr;
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use chrono::{DateTime, NaiveDateTime, Utc};
 use chrono_tz::Tz;
@@ -46,11 +46,11 @@ impl Schedule {
     }
 }
 
-/// A time as clients write it: with an offset, or without for UTC.
+/// A time as clients write it: with an offset, or without for UTC. Not one before 1970, which is not stored.
 pub(crate) fn time(text: &str) -> Option<SystemTime> {
     let with_offset = DateTime::parse_from_rfc3339(text).ok().map(|time| time.with_timezone(&Utc));
     let naive = || NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S%.f").ok().map(|time| time.and_utc());
-    with_offset.or_else(naive).map(Into::into)
+    with_offset.or_else(naive).map(SystemTime::from).filter(|time| *time >= UNIX_EPOCH)
 }
 
 #[cfg(test)]
@@ -89,6 +89,8 @@ mod tests {
         let wrong = Schedule::parse("* * * * *", Some("Mars/Olympus")).unwrap_err();
         assert!(wrong.starts_with("`timezone`: `Mars/Olympus`"), "{wrong}");
         assert_eq!(time("2026-11-21T20:20:02"), time("2026-11-21T21:20:02+01:00"));
-        assert_eq!(time("tomorrow"), None);
+        for no_time in ["tomorrow", "0000-01-01T00:00:00Z", "1969-12-31T23:59:59Z"] {
+            assert_eq!(time(no_time), None, "{no_time}");
+        }
     }
 }

@@ -132,7 +132,8 @@ async fn made(caller: &Caller, cron_id: &str, thread: Option<String>, mut payloa
     let parsed = Schedule::parse(&text, body.timezone.as_deref()).map_err(ApiError::invalid)?;
     let now = SystemTime::now();
     let ends = body.end_time.as_deref().map(|text| {
-        schedule::time(text).ok_or_else(|| ApiError::invalid(format!("`end_time`: `{text}` is no time as in ISO 8601")))
+        let wrong = || ApiError::invalid(format!("`end_time`: `{text}` is no time as in ISO 8601, from 1970 on"));
+        schedule::time(text).ok_or_else(wrong)
     });
     let ends = ends.transpose()?;
     let completion = body.on_run_completed.or(run.on_completion).unwrap_or_default();

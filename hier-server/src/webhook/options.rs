@@ -97,7 +97,10 @@ impl Webhooks {
                 ),
             };
         }
-        let Ok(uri) = address.parse::<Uri>() else { return wrong("it is no address") };
+        // Who tells it reads the address by other rules, of ports for one.
+        let (Ok(uri), Ok(_)) = (address.parse::<Uri>(), reqwest::Url::parse(address)) else {
+            return wrong("it is no address");
+        };
         match uri.scheme_str() {
             Some("http") if self.https => return wrong("it has to begin with https://"),
             Some("https" | "http") => {}
@@ -159,7 +162,14 @@ mod tests {
             assert!(Webhooks::new().check(inside).is_err(), "{inside}");
             assert_eq!(Webhooks::new().allow_private().check(inside), Ok(()), "{inside}");
         }
-        for wrong in ["ftp://example.org/", "//example.org/x", "https://user:secret@example.org/", "nowhere", ""] {
+        for wrong in [
+            "ftp://example.org/",
+            "//example.org/x",
+            "https://user:secret@example.org/",
+            "https://example.org:99999/",
+            "nowhere",
+            "",
+        ] {
             assert!(Webhooks::new().allow_private().allow_relative().check(wrong).is_err(), "{wrong}");
         }
         for outside in ["https://example.org/hook", "http://93.184.216.34/x", "https://[2606:2800:220:1::1]/"] {
