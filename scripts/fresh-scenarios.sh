@@ -14,11 +14,12 @@ seed=${2:-20261121000}
 python=$(reference_python)
 fresh=$(mktemp -d)
 trap 'rm -rf "$fresh"' EXIT
-echo "recording $count scenarios of graphs and half as many of hierarchies from seed $seed"
-mkdir "$fresh/graphs" "$fresh/hierarchies"
+echo "recording $count scenarios of graphs, and half as many of hierarchies and of what those seldom have, from seed $seed"
+mkdir "$fresh/graphs" "$fresh/wide" "$fresh/hierarchies"
 "$python" tests/conformance/record.py --random "$seed" "$count" "$fresh/graphs" 2>/dev/null
+"$python" tests/conformance/record.py --wide "$seed" $((count / 2)) "$fresh/wide" 2>/dev/null
 "$python" tests/conformance/record_hierarchy.py --random "$seed" $((count / 2)) "$fresh/hierarchies" >/dev/null 2>&1
-"$python" tests/conformance/filter.py "$fresh/graphs" "$fresh/hierarchies"
+"$python" tests/conformance/filter.py "$fresh/graphs" "$fresh/wide" "$fresh/hierarchies"
 # With everything that `cargo test` compiles it with: then there is nothing to compile.
 cargo build --quiet --locked --workspace --all-features --bin hier-conformance
 "${CARGO_TARGET_DIR:-target}/debug/hier-conformance" "$fresh"

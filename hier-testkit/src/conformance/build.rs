@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hier_core::BuildError;
-use hier_core::graph::{CompiledGraph, GraphBuilder, NodeDef, Place, Retry, Task};
+use hier_core::graph::{Checkpoints, CompiledGraph, GraphBuilder, NodeDef, Place, Retry, Task};
 use hier_core::state::{Builtin, DynState, Schema};
 use hier_spec::did_you_mean;
 
 use super::node::{Attempts, Code, items, measure};
-use super::scenario::{Branch, Channel, Edge, Ends, Graph, Node, Scenario, place};
+use super::scenario::{Action, Branch, Channel, Edge, Ends, Graph, Node, Scenario, place};
 
 /// The graph that is called.
 pub(crate) fn build(scenario: &Scenario) -> Result<CompiledGraph<DynState>, BuildError> {
     let family = Family { subgraphs: &scenario.settings.subgraphs, attempts: Attempts::default() };
-    let mut builder = family.graph("root", &scenario.root)?;
+    let mut builder = family.graph("root", &scenario.root, None)?;
     builder.interrupt_before(scenario.settings.interrupt_before.iter().map(String::as_str));
     builder.interrupt_after(scenario.settings.interrupt_after.iter().map(String::as_str));
     builder.compile()
@@ -28,13 +28,13 @@ struct Family<'a> {
 }
 
 impl Family<'_> {
-    fn graph(&self, name: &str, graph: &Graph) -> Result<GraphBuilder<DynState>, BuildError> {
+    fn graph(&self, name: &str, graph: &Graph, outer: Option<&Graph>) -> Result<GraphBuilder<DynState>, BuildError> {
         let mut builder = GraphBuilder::dynamic(name, schema(&graph.channels));
         // The reference accepts more than we do, and it is the reference that is asked here.
         builder.lenient();
-        let channels = Arc::new(graph.channels.clone());
+        let outer = outer.map(|outer| schema(&outer.channels));
         for (name, node) in &graph.nodes {
-            self.node(&mut builder, name, node, &channels)?;
+            self.node(&mut builder, name, node, (graph, outer.as_ref()))?;
         }
         targets(name, graph)?;
         graph.edges.iter().for_each(|edge| self::edge(&mut builder, edge));
@@ -47,15 +47,18 @@ impl Family<'_> {
         builder: &mut GraphBuilder<DynState>,
         name: &str,
         node: &Node,
-        channels: &Arc<BTreeMap<String, Channel>>,
+        (graph, outer): (&Graph, Option<&Schema>),
     ) -> Result<(), BuildError> {
         if let Some(child) = &node.graph {
             // That there is one, and that it does not contain itself, was checked when the file was read.
-            if let Some(graph) = self.subgraphs.get(child) {
-                builder.subgraph(name, &self.graph(child, graph)?.compile()?);
+            if let Some(inner) = self.subgraphs.get(child) {
+                builder.subgraph(name, &self.graph(child, inner, Some(graph))?.compile()?);
+            }
+            if node.keeps {
+                builder.checkpoints(name, Checkpoints::PerThread);
             }
         } else {
-            builder.node(name, self.code(name, node, channels));
+            builder.node(name, self.def(name, node, &graph.channels, outer));
         }
         if node.defer {
             builder.defer(name);
@@ -63,17 +66,25 @@ impl Family<'_> {
         Ok(())
     }
 
-    fn code(&self, name: &str, node: &Node, channels: &Arc<BTreeMap<String, Channel>>) -> NodeDef<DynState> {
-        let code = Arc::new(Code {
-            name: name.to_owned(),
-            actions: node.actions.clone(),
-            channels: channels.clone(),
-            attempts: self.attempts.clone(),
-        });
-        let def = NodeDef::task(move |task: Task<DynState>| {
-            let code = code.clone();
-            async move { code.run(&task).await }
-        });
+    fn def(
+        &self,
+        name: &str,
+        node: &Node,
+        channels: &BTreeMap<String, Channel>,
+        outer: Option<&Schema>,
+    ) -> NodeDef<DynState> {
+        let code = |name: String, actions: &[Action]| {
+            let (actions, channels, outer) = (actions.to_vec(), channels.clone(), outer.cloned());
+            let code = Arc::new(Code { name, actions, channels, outer, attempts: self.attempts.clone() });
+            move |task: Task<DynState>| {
+                let code = code.clone();
+                async move { code.run(&task).await }
+            }
+        };
+        let mut def = NodeDef::task(code(name.to_owned(), &node.actions));
+        if let Some(handler) = &node.handler {
+            def = def.on_failure(code(format!("{name}-handler"), handler));
+        }
         match node.retry {
             Some(attempts) => {
                 let interval = Duration::from_millis(1);

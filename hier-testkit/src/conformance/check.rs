@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hier_spec::did_you_mean;
 use serde_json::Value;
 
-use super::scenario::{Action, Ask, Branch, Call, Channel, Graph, Scenario};
+use super::scenario::{Action, Ask, Branch, Call, Channel, Graph, Object, Scenario};
 
 /// All that is wrong, each with its place:
 /// * channels that are written, or routed by, are declared;
@@ -41,7 +41,7 @@ fn graph(at: &str, graph: &Graph, subgraphs: &BTreeMap<String, Graph>, mistakes:
                 mistakes.push(format!("at `{at}nodes.{name}`: a node has `do` or `graph`: leave one out"));
             }
         }
-        for (number, action) in node.actions.iter().enumerate() {
+        for (number, action) in node.actions.iter().chain(node.handler.iter().flatten()).enumerate() {
             for channel in written(action) {
                 declared(&format!("{at}nodes.{name}.do[{number}]"), channel, &graph.channels, mistakes);
             }
@@ -58,7 +58,8 @@ fn written(action: &Action) -> Vec<&String> {
     match action {
         Action::Write(object) | Action::Overwrite(object) => object.keys().collect(),
         Action::Observe { into, .. } | Action::Interrupt { into, .. } => vec![into],
-        Action::Emit(_) | Action::Goto(_) | Action::Send(_) | Action::Fail(_) => Vec::new(),
+        // What is for the graph around is written there.
+        Action::Emit(_) | Action::Goto(_) | Action::Send(_) | Action::Fail(_) | Action::Parent(_) => Vec::new(),
     }
 }
 
@@ -73,7 +74,10 @@ fn input(at: &str, call: &Call, channels: &Channels, mistakes: &mut Vec<String>)
     match &call.ask {
         Ask::Invoke(Value::Object(object)) => object.keys().for_each(|name| declared(at, name, channels, mistakes)),
         Ask::Update(object, _) => object.keys().for_each(|name| declared(at, name, channels, mistakes)),
-        Ask::Invoke(Value::Null) | Ask::Resume(_) | Ask::State | Ask::History => {}
+        Ask::Resume(given) => {
+            given.update.iter().flat_map(Object::keys).for_each(|name| declared(at, name, channels, mistakes));
+        }
+        Ask::Invoke(Value::Null) | Ask::State | Ask::History => {}
         Ask::Invoke(_) => mistakes.push(format!("at `{at}`: an input is an object of channels, or null to go on")),
     }
 }

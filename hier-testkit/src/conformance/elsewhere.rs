@@ -17,7 +17,7 @@ use super::hierarchy::Hierarchy;
 use super::python::dumps;
 use super::report::{self, Report, Totals, Verdict};
 use super::run::{Calls, Record, failed};
-use super::scenario::{Ask, Call, Scenario};
+use super::scenario::{Answer, Ask, Call, Given, Scenario, Target};
 use super::{compare, hierarchy_build, hierarchy_run};
 use crate::model::ScriptedModel;
 
@@ -160,11 +160,10 @@ async fn one(scenario: &Scenario, place: &dyn Elsewhere, thread: &str, call: &Ca
     let input = match &call.ask {
         Ask::Invoke(Value::Null) => DynInput::Continue,
         Ask::Invoke(input) => DynInput::New(input.clone()),
-        Ask::Resume(answer) => {
-            let mut command = DynCommand::default();
-            command.resume = Some(answer.clone());
-            DynInput::Command(command)
-        }
+        Ask::Resume(given) => match command(place, config.clone(), given).await {
+            Ok(command) => DynInput::Command(command),
+            Err(error) => return (failed(&[], "run", &error), Value::from(error)),
+        },
         Ask::Update(..) | Ask::State | Ask::History => {
             let answer = saved(place, config, &call.ask).await;
             return (answer.clone(), answer);
@@ -185,6 +184,7 @@ async fn one(scenario: &Scenario, place: &dyn Elsewhere, thread: &str, call: &Ca
             let happened = match error.kind.as_str() {
                 "GraphRecursionError" => record.stopped("recursion_limit"),
                 "InvalidUpdateError" => record.stopped("invalid_update"),
+                "AnswerError" => record.stopped("answer"),
                 "NodeError" => failed(record.steps(), "node", &error.cause),
                 _ => failed(record.steps(), "run", &error.cause),
             };
@@ -193,8 +193,33 @@ async fn one(scenario: &Scenario, place: &dyn Elsewhere, thread: &str, call: &Ca
     }
 }
 
+/// What a run goes on with.
+async fn command(place: &dyn Elsewhere, config: Config, given: &Given) -> Result<DynCommand, String> {
+    let mut command = DynCommand::default();
+    command.resume = match &given.answer {
+        None => None,
+        Some(Answer::One(answer)) => Some(answer.clone()),
+        Some(Answer::ByText(answers)) => {
+            let questions = place.state(config).await.map_err(|error| error.message)?.questions;
+            let open = |asked: &Value| questions.iter().find(|question| question.value == *asked);
+            let by_id = |(asked, answer): &(Value, Value)| Some((open(asked)?.id.clone(), answer.clone()));
+            Some(Value::Object(answers.iter().filter_map(by_id).collect()))
+        }
+    };
+    command.update = given.update.clone().map_or(Value::Null, Value::Object);
+    let target = |target: &Target| match target {
+        Target::Node(node) => (node.clone(), None),
+        Target::Send(send) => (send.to.clone(), Some(send.input.clone())),
+    };
+    command.goto = given.goto.iter().map(target).collect();
+    Ok(command)
+}
+
 async fn config(place: &dyn Elsewhere, thread: &str, call: &Call) -> Result<Config, String> {
-    let config = Config::thread(thread).recursion_limit(call.recursion_limit);
+    let mut config = Config::thread(thread).recursion_limit(call.recursion_limit);
+    if let Some(durability) = call.durability {
+        config = config.durability(durability);
+    }
     let Some(number) = call.from else { return Ok(config) };
     let states = place.history(config.clone()).await.map_err(|error| error.message)?;
     let id = states.get(number).and_then(|state| state.checkpoint);

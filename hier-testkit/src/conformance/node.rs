@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hier_core::NodeError;
 use hier_core::graph::{Command, END, Task};
-use hier_core::state::{DynState, DynUpdate, Overwrite, Write};
+use hier_core::state::{DynState, DynUpdate, Overwrite, Schema, Write};
 use serde_json::{Map, Value, json};
 
 use super::python::dumps;
-use super::scenario::{Action, Channel, Object};
+use super::scenario::{Action, Channel, Object, Parent};
 
 /// How often each node has been run to the point where it may fail, over all calls of a scenario.
 #[derive(Clone, Default)]
@@ -29,7 +29,9 @@ impl Attempts {
 pub(crate) struct Code {
     pub(crate) name: String,
     pub(crate) actions: Vec<Action>,
-    pub(crate) channels: Arc<BTreeMap<String, Channel>>,
+    pub(crate) channels: BTreeMap<String, Channel>,
+    /// The channels of the graph around.
+    pub(crate) outer: Option<Schema>,
     pub(crate) attempts: Attempts,
 }
 
@@ -52,6 +54,7 @@ impl Code {
                 }
                 Action::Emit(value) => task.run().emit(value),
                 Action::Goto(_) | Action::Send(_) => jumps.push(action),
+                Action::Parent(_) => {}
                 Action::Fail(fail) => {
                     if self.attempts.next(&self.name) <= fail.times {
                         return Err(NodeError::new(format!("{} failed", self.name)));
@@ -59,18 +62,40 @@ impl Code {
                 }
             }
         }
+        let parent = self
+            .actions
+            .iter()
+            .find_map(|action| if let Action::Parent(parent) = action { Some(parent) } else { None });
+        if let Some(parent) = parent {
+            return self.for_parent(parent);
+        }
         let command = Command::update(writes.update(task.state())?);
         Ok(jumps.into_iter().fold(command, jump))
+    }
+
+    /// The command for the graph around.
+    fn for_parent(&self, parent: &Parent) -> Result<Command<DynState>, NodeError> {
+        let schema = self.outer.as_ref().ok_or_else(|| NodeError::new("there is no graph around this one"))?;
+        let mut writes = parent.update.iter();
+        let update = writes
+            .try_fold(DynUpdate::default(), |update, (channel, value)| update.write(schema, channel, value.clone()))?;
+        let command = Command::<DynState>::update(update);
+        Ok(parent.goto.iter().fold(command, |command, target| go(command, target)).parent())
+    }
+}
+
+/// Lets the command go to a node.
+pub(crate) fn go(command: Command<DynState>, target: &str) -> Command<DynState> {
+    match target {
+        "END" => command.goto(END),
+        target => command.goto(target),
     }
 }
 
 /// Lets the command go where the action says.
 fn jump(command: Command<DynState>, action: &Action) -> Command<DynState> {
     match action {
-        Action::Goto(targets) => targets.iter().fold(command, |command, target| match target.as_str() {
-            "END" => command.goto(END),
-            target => command.goto(target),
-        }),
+        Action::Goto(targets) => targets.iter().fold(command, |command, target| go(command, target)),
         Action::Send(sends) => {
             sends.iter().fold(command, |command, send| command.send(send.to.as_str(), send.input.clone()))
         }

@@ -8,8 +8,9 @@ use hier_core::{Config, Event, NodeUpdate, Outcome, RunError, StateSnapshot, Sta
 use serde_json::{Map, Value, json};
 
 use super::build::build;
+use super::node::go;
 use super::python::dumps;
-use super::scenario::{Ask, Call, Scenario};
+use super::scenario::{self, Ask, Call, Scenario, Target};
 
 /// What came of a scenario.
 pub(crate) enum Answer {
@@ -71,12 +72,37 @@ impl GraphInput<DynState, Whole> for Given {
 }
 
 /// What a call runs the graph with; none if it is no run.
-fn given(graph: &CompiledGraph<DynState>, call: &Call) -> Result<Option<Given>, String> {
+async fn given(graph: &CompiledGraph<DynState>, call: &Call) -> Result<Option<Given>, String> {
     Ok(Some(match &call.ask {
         Ask::Invoke(Value::Null) => Given::Nothing,
         Ask::Invoke(input) => Given::New(graph.update(input.clone()).map_err(|error| error.to_string())?),
-        Ask::Resume(answer) => Given::Command(resume(answer)),
+        Ask::Resume(given) => Given::Command(command(graph, call, given).await?),
         Ask::Update(..) | Ask::State | Ask::History => return Ok(None),
+    }))
+}
+
+/// What a run goes on with.
+async fn command(
+    graph: &CompiledGraph<DynState>,
+    call: &Call,
+    given: &scenario::Given,
+) -> Result<Command<DynState>, String> {
+    let mut command = match &given.answer {
+        None => Command::new(),
+        Some(scenario::Answer::One(answer)) => resume(answer),
+        Some(scenario::Answer::ByText(answers)) => {
+            let config = config(graph, call).await.map_err(|error| error.to_string())?;
+            let questions = graph.state(config).await.map_err(|error| error.to_string())?.questions;
+            let open = |asked: &Value| questions.iter().find(|question| question.value == *asked);
+            Command::answers(answers.iter().filter_map(|(asked, answer)| Some((open(asked)?.id.clone(), answer))))
+        }
+    };
+    if let Some(update) = &given.update {
+        command = command.with_update(graph.update(Value::Object(update.clone())).map_err(|error| error.to_string())?);
+    }
+    Ok(given.goto.iter().fold(command, |command, target| match target {
+        Target::Node(node) => go(command, node),
+        Target::Send(send) => command.send(send.to.as_str(), send.input.clone()),
     }))
 }
 
@@ -92,7 +118,10 @@ fn resume(answer: &Value) -> Command<DynState> {
 /// The place that a call addresses.
 async fn config(graph: &CompiledGraph<DynState>, call: &Call) -> Result<Config, RunError> {
     // The events are taken as they come; the bound only says how far the run may be ahead.
-    let config = Config::thread(&call.thread).recursion_limit(call.recursion_limit).stream_capacity(1 << 24);
+    let mut config = Config::thread(&call.thread).recursion_limit(call.recursion_limit).stream_capacity(1 << 24);
+    if let Some(durability) = call.durability {
+        config = config.durability(durability);
+    }
     let Some(number) = call.from else { return Ok(config) };
     let snapshots = graph.history(config.clone(), ListQuery::default()).await?;
     let id = snapshots.get(number).and_then(|snapshot| snapshot.checkpoint);
@@ -105,7 +134,7 @@ async fn listened(scenario: &Scenario, graph: &CompiledGraph<DynState>, call: &C
         Ok(config) => config,
         Err(error) => return (failed(&[], "run", &error.to_string()), Value::from(error.to_string())),
     };
-    match given(graph, call) {
+    match given(graph, call).await {
         Ok(Some(given)) => stream(scenario, graph, given, config).await,
         Ok(None) => {
             let answer = saved(graph, call, config).await;
@@ -135,7 +164,7 @@ async fn quietly(graph: &CompiledGraph<DynState>, call: &Call) -> Value {
         Ok(config) => config,
         Err(error) => return Value::from(error.to_string()),
     };
-    match given(graph, call) {
+    match given(graph, call).await {
         Ok(Some(given)) => end(&graph.invoke(given, config, ()).await),
         Ok(None) => saved(graph, call, config).await,
         Err(error) => Value::from(error),
@@ -187,6 +216,8 @@ fn snapshot(state: &StateSnapshot<DynState>) -> Value {
 fn end(outcome: &Result<Outcome<DynState>, RunError>) -> Value {
     match outcome {
         Ok(outcome) => json!({ "finished": outcome.is_finished(), "state": outcome.state().to_value() }),
+        // Its message has the ids of the open questions, which each series of calls has its own of.
+        Err(error) if matches!(error.root(), RunError::Answer { .. }) => json!({ "error": "answer" }),
         Err(error) => json!({ "error": error.to_string() }),
     }
 }
@@ -305,6 +336,7 @@ impl<'a> Record<'a> {
             RunError::RecursionLimit { .. } => json!({ "steps": self.steps, "error": { "kind": "recursion_limit" } }),
             RunError::Conflict { .. } => json!({ "steps": self.steps, "error": { "kind": "invalid_update" } }),
             RunError::Node { error, .. } => failed(&self.steps, "node", &error.to_string()),
+            RunError::Answer { .. } => json!({ "steps": self.steps, "error": { "kind": "answer" } }),
             other => failed(&self.steps, "run", &other.to_string()),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use hier_core::Durability;
 use hier_core::graph::Place;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -71,6 +72,11 @@ pub(crate) struct Node {
     #[serde(default)]
     pub(crate) targets: Vec<String>,
     pub(crate) graph: Option<String>,
+    /// What takes over when it has failed for good.
+    pub(crate) handler: Option<Vec<Action>>,
+    /// Whether its graph keeps its state from call to call.
+    #[serde(default)]
+    pub(crate) keeps: bool,
 }
 
 /// One thing that a node does.
@@ -85,6 +91,25 @@ pub(crate) enum Action {
     Goto(Vec<String>),
     Send(Vec<Send>),
     Fail(Fail),
+    Parent(Parent),
+}
+
+/// What a node of a subgraph tells the graph around it.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parent {
+    #[serde(default)]
+    pub(crate) update: Object,
+    #[serde(default)]
+    pub(crate) goto: Vec<String>,
+}
+
+/// Where a command goes: to a node, or a Send.
+#[derive(Clone, Deserialize)]
+#[serde(untagged, expecting = "expected the name of a node, or an object with `to` and `input`")]
+pub(crate) enum Target {
+    Node(String),
+    Send(Send),
 }
 
 /// A Send.
@@ -143,14 +168,29 @@ pub(crate) struct Call {
     pub(crate) recursion_limit: usize,
     /// Which snapshot of the history is addressed.
     pub(crate) from: Option<usize>,
+    /// When the run's checkpoints are stored.
+    pub(crate) durability: Option<Durability>,
+}
+
+/// What a run goes on with.
+pub(crate) struct Given {
+    pub(crate) answer: Option<Answer>,
+    pub(crate) update: Option<Object>,
+    pub(crate) goto: Vec<Target>,
+}
+
+/// An answer, to the one question that is open or to questions by their text.
+pub(crate) enum Answer {
+    One(Value),
+    ByText(Vec<(Value, Value)>),
 }
 
 /// What a call asks for.
 pub(crate) enum Ask {
     /// A run with this input, or (null) to go on.
     Invoke(Value),
-    /// A run that goes on with this answer.
-    Resume(Value),
+    /// A run that goes on with this.
+    Resume(Given),
     /// A change from outside, as this node or as the one that ran last.
     Update(Object, Option<String>),
     /// The thread as it is.

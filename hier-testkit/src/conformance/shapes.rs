@@ -3,7 +3,9 @@
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::scenario::{Action, Ask, Branch, Call, Fail, Object, Send};
+use hier_core::Durability;
+
+use super::scenario::{Action, Answer, Ask, Branch, Call, Fail, Given, Object, Parent, Send, Target};
 
 /// The recursion limit of a call that names none.
 const RECURSION_LIMIT: usize = 25;
@@ -37,6 +39,7 @@ pub(crate) struct RawAction {
     goto: Option<Vec<String>>,
     send: Option<Vec<Send>>,
     fail: Option<Fail>,
+    parent: Option<Parent>,
     into: Option<String>,
 }
 
@@ -46,7 +49,7 @@ impl TryFrom<RawAction> for Action {
     fn try_from(raw: RawAction) -> Result<Self, String> {
         let into = raw.into;
         let into = |what| into.clone().ok_or_else(|| format!("`{what}` needs `into`: the channel to write to"));
-        let names = "`write`, `overwrite`, `observe`, `interrupt`, `emit`, `goto`, `send` and `fail`";
+        let names = "`write`, `overwrite`, `observe`, `interrupt`, `emit`, `goto`, `send`, `fail` and `parent`";
         exactly_one(
             "an action",
             names,
@@ -59,6 +62,7 @@ impl TryFrom<RawAction> for Action {
                 raw.goto.map(|targets| Ok(Self::Goto(targets))),
                 raw.send.map(|sends| Ok(Self::Send(sends))),
                 raw.fail.map(|fail| Ok(Self::Fail(fail))),
+                raw.parent.map(|parent| Ok(Self::Parent(parent))),
             ],
         )?
     }
@@ -127,24 +131,52 @@ pub(crate) struct RawCall {
     thread: Option<String>,
     from: Option<usize>,
     recursion_limit: Option<usize>,
+    answers: Option<Vec<(Value, Value)>>,
+    update: Option<Object>,
+    goto: Option<Vec<Target>>,
+    durability: Option<String>,
+}
+
+/// What a run goes on with; none if the call says nothing of that.
+fn given(raw: &mut RawCall) -> Result<Option<Given>, String> {
+    let answer = match (raw.resume.take(), raw.answers.take()) {
+        (Some(_), Some(_)) => return Err("a call takes `resume` or `answers`: leave one out".to_owned()),
+        (Some(answer), None) => Some(Answer::One(answer)),
+        (None, answers) => answers.map(Answer::ByText),
+    };
+    let (update, goto) = (raw.update.take(), raw.goto.take());
+    let is_given = answer.is_some() || update.is_some() || goto.is_some();
+    Ok(is_given.then(|| Given { answer, update, goto: goto.unwrap_or_default() }))
+}
+
+fn durability(name: &str) -> Result<Durability, String> {
+    match name {
+        "sync" => Ok(Durability::Sync),
+        "async" => Ok(Durability::Async),
+        "exit" => Ok(Durability::Exit),
+        other => Err(format!("`durability` is `{other}`: it can be `sync`, `async` or `exit`")),
+    }
 }
 
 impl TryFrom<RawCall> for Call {
     type Error = String;
 
-    fn try_from(raw: RawCall) -> Result<Self, String> {
+    fn try_from(mut raw: RawCall) -> Result<Self, String> {
+        let given = given(&mut raw)?;
+        let durability = raw.durability.as_deref().map(durability).transpose()?;
         let ask = exactly_one(
             "a call",
-            "`invoke`, `resume`, `update_state`, `state` and `history`",
+            "`invoke`, `resume` (or `answers`, `update`, `goto`), `update_state`, `state` and `history`",
             [
                 raw.invoke.map(Ask::Invoke),
-                raw.resume.map(Ask::Resume),
+                given.map(Ask::Resume),
                 raw.update_state.map(|update| Ask::Update(update, raw.as_node)),
                 raw.state.map(|_| Ask::State),
                 raw.history.map(|_| Ask::History),
             ],
         )?;
         let thread = raw.thread.unwrap_or_else(|| "t1".to_owned());
-        Ok(Self { ask, thread, recursion_limit: raw.recursion_limit.unwrap_or(RECURSION_LIMIT), from: raw.from })
+        let recursion_limit = raw.recursion_limit.unwrap_or(RECURSION_LIMIT);
+        Ok(Self { ask, thread, recursion_limit, from: raw.from, durability })
     }
 }
