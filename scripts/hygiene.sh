@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Checks what the compiler does not: spelling, the book, and each feature by itself. What it needs is installed into .tools/ (PyPI has
-# the programs built). Licences, duplicates, versions, links and the pages of the book are tests: `cargo test -p hier-layers`.
+# Checks what the compiler does not: spelling, the book, each feature by itself, and whose types are in the public API. What it needs is
+# installed into .tools/ (PyPI has the programs built). Licences, duplicates, versions, links and the pages of the book are tests:
+# `cargo test -p hier-layers`.
 #
 #   scripts/hygiene.sh              all of it
-#   scripts/hygiene.sh features     one part: spelling, book, features
+#   scripts/hygiene.sh features     one part: spelling, book, features, api
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -36,8 +37,23 @@ features() {
     done
 }
 
+# Which crates' types are in the public API: the list is in tests/layers/public_types.rs. rustdoc's JSON is for nightly toolchains; only
+# rustdoc is told that it is one, not the build scripts, which would make something else of the crates. With all features and all members,
+# as the docs are built: then there is nothing else to compile.
+api() {
+    local folder rustdoc
+    folder=$(mktemp -d)
+    rustdoc=$folder/rustdoc
+    printf '#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec rustdoc "$@"\n' >"$rustdoc"
+    chmod +x "$rustdoc"
+    RUSTDOC=$rustdoc RUSTDOCFLAGS="-Z unstable-options --output-format json" \
+        cargo doc --quiet --workspace --all-features --no-deps --lib --locked || { rm -r "$folder"; return 1; }
+    rm -r "$folder"
+    cargo run --quiet --locked --package hier-layers --bin public-types -- "${CARGO_TARGET_DIR:-target}/doc"
+}
+
 case "${1:-all}" in
-    all) spelling && book && features ;;
-    spelling | book | features) "$1" ;;
-    *) echo "usage: scripts/hygiene.sh [spelling|book|features]" >&2; exit 2 ;;
+    all) spelling && book && features && api ;;
+    spelling | book | features | api) "$1" ;;
+    *) echo "usage: scripts/hygiene.sh [spelling|book|features|api]" >&2; exit 2 ;;
 esac

@@ -29,7 +29,8 @@ step "lints"
 cargo clippy --workspace --all-targets --all-features --locked -- --deny warnings
 
 step "docs"
-RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --locked
+# With all features, as docs.rs builds them.
+RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --all-features --no-deps --locked
 
 step "packages"
 # What a release would upload; the tests below compile it.
@@ -98,7 +99,7 @@ if $all; then
     step "the Model Context Protocol's own suite, and its clients and servers"
     ./scripts/mcp.sh
 
-    step "spelling, the book, each feature by itself"
+    step "spelling, the book, each feature by itself, the public API"
     ./scripts/hygiene.sh
 
     step "new projects"

@@ -2,6 +2,7 @@
 
 mod resolve;
 mod source;
+pub mod surface;
 mod table;
 
 pub use resolve::{Upward, Workspace};

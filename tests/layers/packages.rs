@@ -1,8 +1,7 @@
 //! What the workspace depends on: licences, what is not wanted, what is there twice, which compiler it needs.
 //!
-//! The tools for it (`cargo deny`, `cargo hack`) would have to be compiled; this reads `cargo metadata`. Not checked, since it needs another toolchain than
-//! the one that is here: that the workspace builds with its `rust-version` (clippy refuses functions of the standard library that are newer), minimal versions of
-//! dependencies, semver of the public API, and types of other crates in it.
+//! The tools for it (`cargo deny`, `cargo hack`, `cargo minimal-versions`) would have to be compiled; this reads `cargo metadata`. Each requirement is at least
+//! what `Cargo.lock` has, so the least versions of what we depend on are those that the tests run with.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -195,6 +194,43 @@ fn no_dependency_needs_a_newer_compiler_than_we_say() {
     let newer = packages.iter().filter(|package| minor(text(package, "rust_version")) > minor(stated));
     let newer: Vec<_> = newer.map(|it| format!("{} ({})", text(it, "name"), text(it, "rust_version"))).collect();
     assert!(newer.is_empty(), "`rust-version` is {stated}; these need a newer compiler: {newer:?}");
+}
+
+/// Whether a `rust-version` is the compiler that `rustc --version` tells of.
+fn is_of(stated: &str, compiler: &str) -> bool {
+    compiler.strip_prefix("rustc ").is_some_and(|version| minor(version) == minor(stated))
+}
+
+#[test]
+fn a_compiler_is_told_by_its_first_two_numbers() {
+    for (stated, compiler, same) in [
+        ("1.95", "rustc 1.95.0 (59807616e 2026-04-14)", true),
+        ("1.95.1", "rustc 1.95.0 (59807616e 2026-04-14)", true),
+        ("1.9", "rustc 1.95.0 (59807616e 2026-04-14)", false),
+        ("1.95", "rustc 1.96.0 (59807616e 2026-05-28)", false),
+        ("1.95", "clippy 1.95.0", false),
+    ] {
+        assert_eq!(is_of(stated, compiler), same, "{stated}, {compiler}");
+    }
+}
+
+/// Nobody needs the oldest compiler to work on hier, but CI has it: what is promised is what is tried.
+#[test]
+fn ci_builds_with_the_oldest_compiler_that_is_promised() {
+    if std::env::var_os("CI").is_none() {
+        return;
+    }
+    let output = Command::new("rustc").arg("--version").output().expect("rustc starts");
+    let compiler = String::from_utf8_lossy(&output.stdout);
+    for package in packages().iter().filter(|it| it["source"].is_null()) {
+        let stated = text(package, "rust_version");
+        assert!(
+            is_of(stated, &compiler),
+            "`rust-version` of {} is {stated}, and CI has {}: change `rust-version` in Cargo.toml",
+            text(package, "name"),
+            compiler.trim_end()
+        );
+    }
 }
 
 /// What a requirement takes at the least.

@@ -15,6 +15,7 @@ mod error;
 mod lease;
 mod mail;
 mod memory;
+mod names;
 mod query;
 mod record;
 mod retention;
@@ -33,6 +34,7 @@ pub use error::{CodecError, SaverError};
 pub use lease::{Claim, Lease, WhenRunning};
 pub use mail::{Also, DueChange, DueQuery, DueThread, LETTER_OVERHEAD, Letter, MAILBOX_BYTES, Posted, discard};
 pub use memory::MemorySaver;
+pub use names::Names;
 pub use query::{ListQuery, Listed, Prune, Strategy, ThreadInfo};
 pub use record::{
     Agenda, Chain, Checkpoint, JoinRecord, Kept, LastRan, PendingWrite, Piece, Record, Saved, Schema, SendRecord,

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use smallvec::SmallVec;
 use uuid::Uuid;
 
 use super::error::SaverError;
+use super::names::Names;
 
 /// A thread as it is between two supersteps, without the values of its channels.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -110,8 +110,8 @@ pub struct Agenda {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub start: bool,
     /// Nodes that edges have set off, in order of their names.
-    #[serde(skip_serializing_if = "SmallVec::is_empty")]
-    pub ready: SmallVec<[Arc<str>; 2]>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub ready: Names,
     /// The Sends, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sends: Vec<SendRecord>,

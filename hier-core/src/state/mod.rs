@@ -31,7 +31,7 @@ pub use persist::{Carried, Migration, Parameter, Persist, Stored};
 pub use share::SharesWith;
 #[doc(hidden)]
 pub use share::{Agree, Empty, Fork, I, Leaf, O, SameType, nibbles};
-pub use update::{Update, Writes};
+pub use update::{IntoWrites, Update, Writes};
 
 pub use crate::reducer::{Overwrite, Write};
 

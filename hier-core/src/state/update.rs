@@ -106,12 +106,35 @@ impl<S: Values> FromIterator<S::Write> for Writes<S> {
 
 impl<S: Values> IntoIterator for Writes<S> {
     type Item = S::Write;
-    type IntoIter = smallvec::IntoIter<[S::Write; 2]>;
+    type IntoIter = IntoWrites<S>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
+        IntoWrites(self.0.into_iter())
     }
 }
+
+/// The writes of an update, one by one.
+pub struct IntoWrites<S: Values>(smallvec::IntoIter<[S::Write; 2]>);
+
+impl<S: Values> Debug for IntoWrites<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.as_slice()).finish()
+    }
+}
+
+impl<S: Values> Iterator for IntoWrites<S> {
+    type Item = S::Write;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl<S: Values> ExactSizeIterator for IntoWrites<S> {}
 
 impl<'a, S: Values> IntoIterator for &'a Writes<S> {
     type Item = &'a S::Write;
