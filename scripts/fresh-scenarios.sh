@@ -20,6 +20,6 @@ mkdir "$fresh/graphs" "$fresh/wide" "$fresh/hierarchies"
 "$python" tests/conformance/record.py --wide "$seed" $((count / 2)) "$fresh/wide" 2>/dev/null
 "$python" tests/conformance/record_hierarchy.py --random "$seed" $((count / 2)) "$fresh/hierarchies" >/dev/null 2>&1
 "$python" tests/conformance/filter.py "$fresh/graphs" "$fresh/wide" "$fresh/hierarchies"
-# With everything that `cargo test` compiles it with: then there is nothing to compile.
-cargo build --quiet --locked --workspace --all-features --bin hier-conformance
+# As the tests have compiled it, beside which dependencies have other features: then there is nothing to compile.
+cargo build --quiet --locked --workspace --all-features --bins --examples
 "${CARGO_TARGET_DIR:-target}/debug/hier-conformance" "$fresh"

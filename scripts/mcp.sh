@@ -19,8 +19,8 @@ if [ ! -x "$tools/python/bin/python" ]; then
 fi
 "$tools/python/bin/pip" install --quiet fastmcp==4.1.2
 
-cargo build --quiet --locked --package hier-mcp-tests --bins
-cargo build --quiet --locked --package hier-examples --features mcp --example mcp
+# As the tests have compiled them, beside which dependencies have other features: then there is nothing to compile.
+cargo build --quiet --locked --workspace --all-features --bins --examples
 bin=${CARGO_TARGET_DIR:-target}/debug
 
 results=$(mktemp -d)

@@ -6,7 +6,8 @@ cd "$(dirname "$0")/.."
 root=$PWD
 target=${CARGO_TARGET_DIR:-$root/target}
 
-cargo build --quiet --locked --package hier-cli
+# As the tests have compiled it, beside which dependencies have other features: then there is nothing to compile.
+cargo build --quiet --locked --workspace --all-features --bins --examples
 hier=$target/debug/hier
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -82,7 +82,7 @@ example() {
 
 step "examples"
 # As the tests have compiled them: then there is nothing to compile.
-cargo build --quiet --locked --workspace --all-features --examples
+cargo build --quiet --locked --workspace --all-features --bins --examples
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 for example in examples/*.rs examples/*/main.rs; do

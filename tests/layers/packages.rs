@@ -4,7 +4,7 @@
 //! what `Cargo.lock` has, so the least versions of what we depend on are those that the tests run with.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -256,6 +256,49 @@ fn what_is_required_at_the_least_is_what_is_tested() {
         untested.is_empty(),
         "Cargo.lock has other versions; write those that it has into Cargo.toml: {untested:?}"
     );
+}
+
+/// The file of a target, and those of the modules that it declares in files of their own.
+fn files_of(file: &Path, folder: &Path, into: &mut Vec<PathBuf>) {
+    let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    into.push(file.to_owned());
+    let declared = text.lines().filter_map(|line| line.trim().strip_suffix(';')?.rsplit_once("mod "));
+    for (_, name) in declared {
+        let within = folder.join(name);
+        for file in [within.with_extension("rs"), within.join("mod.rs")] {
+            if file.is_file() {
+                files_of(&file, &within, into);
+            }
+        }
+    }
+}
+
+/// A target is compiled a second time for its unit tests, so one that has none says `test = false`; whoever writes the first one there
+/// would not see that it is never run.
+#[test]
+fn what_is_not_compiled_for_tests_has_none() {
+    let packages = packages();
+    let ours = packages.iter().filter(|it| it["source"].is_null());
+    let targets = ours.flat_map(|it| it["targets"].as_array().into_iter().flatten());
+    let code = |kind: &Value| ["lib", "bin", "proc-macro"].contains(&kind.as_str().unwrap_or_default());
+    for target in targets.filter(|it| it["kind"].as_array().into_iter().flatten().any(code)) {
+        let file = Path::new(text(target, "src_path"));
+        let mut files = Vec::new();
+        files_of(file, file.parent().expect("a folder"), &mut files);
+        let is_test =
+            |line: &str| ["#[test]", "#[tokio::test", "proptest! {"].iter().any(|it| line.trim().starts_with(it));
+        let with =
+            files.iter().find(|file| std::fs::read_to_string(file).expect("it was read already").lines().any(is_test));
+        match (target["test"] == true, with) {
+            (false, Some(test)) => {
+                panic!("{} is never run: remove `test = false` from `{}`", test.display(), text(target, "name"));
+            }
+            (true, None) => {
+                panic!("`{}` has no unit tests: write `test = false` into its Cargo.toml", text(target, "name"))
+            }
+            _ => {}
+        }
+    }
 }
 
 #[test]
