@@ -84,7 +84,8 @@ step "examples"
 # As the tests have compiled them: then there is nothing to compile.
 cargo build --quiet --locked --workspace --all-features --bins --examples
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+beside=
+trap '[ -z "$beside" ] || kill "$beside" 2>/dev/null || true; rm -rf "$scratch"' EXIT
 for example in examples/*.rs examples/*/main.rs; do
     name=$(basename "${example%/main.rs}" .rs)
     printf -- '-- %s\n' "$name"
@@ -92,15 +93,17 @@ for example in examples/*.rs examples/*/main.rs; do
 done
 
 if $all; then
+    # It compiles and waits for nobody; those that follow wait for servers, browsers and people's answers more than they compute. It has
+    # what they leave of the processors, and is shown when it is done.
+    nice -n 19 ./scripts/hygiene.sh >"$scratch/hygiene" 2>&1 &
+    beside=$!
+
     step "real model servers"
     # Named so that what is compiled already is used.
     ./scripts/llm.sh cargo test --workspace --all-features --locked --test servers
 
     step "the Model Context Protocol's own suite, and its clients and servers"
     ./scripts/mcp.sh
-
-    step "spelling, the book, each feature by itself, the public API"
-    ./scripts/hygiene.sh
 
     step "new projects"
     ./scripts/new-projects.sh
@@ -120,6 +123,13 @@ if $all; then
 
     step "AG-UI, with the protocol's own client and validator"
     ./scripts/agui.sh "${CARGO_TARGET_DIR:-target}/debug/examples/server"
+
+    step "spelling, the book, each feature by itself, the public API: begun beside the others"
+    status=0
+    wait "$beside" || status=$?
+    beside=
+    cat "$scratch/hygiene"
+    [ "$status" = 0 ] || exit "$status"
 fi
 
 step "everything passed"

@@ -1,5 +1,6 @@
 //! What may import what. The table is in `table.rs`; the test that holds the workspace to it is `layers.rs`.
 
+pub mod changes;
 mod resolve;
 mod source;
 pub mod surface;
