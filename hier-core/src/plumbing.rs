@@ -17,6 +17,7 @@ pub use crate::NodeError;
 pub use crate::agent::schema::{ToolSchema, args_schema};
 pub use crate::agent::tool::arguments::ToolArguments;
 pub use crate::agent::tool::attempts::attempts;
+pub use crate::agent::tool::missing::{Found, MissingTool};
 pub use crate::agent::tool::step::once;
 pub use crate::agent::tool_node::{narrowed, tool_of, tool_parts};
 pub use crate::agent::toolsets::toolset_of;

@@ -2,6 +2,7 @@
 //! calls.
 
 pub(super) mod code;
+pub(super) mod named;
 mod outline;
 mod spec;
 mod tools;
@@ -19,7 +20,7 @@ pub(super) fn expand(model: &Model, doubtful: &[Ident], words: &Words) -> TokenS
     let (attributes, visibility, name) = (&model.head.attributes, &model.head.visibility, &model.head.name);
     let rest = model.head.state.as_ref().map(|state| {
         let (hier, targets) = (&model.hier, targets(model, state));
-        let (graph, fits_context) = (graph(model, state, doubtful), fits_context(model));
+        let (graph, fits_context) = (named::around(model, graph(model, state, doubtful)), fits_context(model));
         // First: where a word stands several times, editors complete the first.
         let outline = outline::outline(model, state, words);
         quote! {

@@ -3,6 +3,7 @@
 pub(crate) mod arguments;
 pub(crate) mod attempts;
 pub(super) mod errors;
+pub(crate) mod missing;
 pub(super) mod output;
 pub(crate) mod set;
 pub(crate) mod step;

@@ -11,7 +11,7 @@ use syn::{Expr, Path, Type};
 use super::ast::{Agent, Attachment, Membership, Options, Policy};
 use super::check::is_itself;
 use super::shape::{members, repeated};
-use crate::graph::expand::code;
+use crate::graph::expand::{code, named};
 use crate::graph::model::Model;
 
 /// The constant with what is known of a member.
@@ -158,7 +158,8 @@ fn policies(model: &Model, agent: &Agent, state: &Type) -> TokenStream {
 /// Every name is called by one thing only.
 fn names(model: &Model, agent: &Agent) -> TokenStream {
     let tools = agent.tools.iter().map(|path| {
-        let name = quote_spanned!(span(path)=> <#path as __hier::NamedTool>::NAME);
+        let tool = named::tool(model, path);
+        let name = quote_spanned!(span(path)=> <#tool as __hier::NamedTool>::NAME);
         (path, name, "tool", false)
     });
     let subagents = numbered(model, agent).take_while(|(number, _)| *number < agent.subagents.len());
@@ -223,7 +224,10 @@ fn builder(model: &Model, agent: &Agent, state: &Type, context: &TokenStream) ->
         }
     });
     let options = agent.options.as_ref().map(options);
-    let tools = agent.tools.iter().map(|path| quote_spanned!(span(path)=> .tool(<#path as __hier::NamedTool>::TOOL)));
+    let tools = agent.tools.iter().map(|path| {
+        let tool = named::tool(model, path);
+        quote_spanned!(span(path)=> .tool(<#tool as __hier::NamedTool>::TOOL))
+    });
     let toolsets = agent.toolsets.iter().map(|choose| quote_spanned!(choose.span()=> .toolset(#choose)));
     let subagents = agent.subagents.len();
     let stages = subagents + agent.front.len();

@@ -7,7 +7,7 @@ use syn::{ExprClosure, Path, Type};
 
 use super::super::ast::Node;
 use super::super::model::Model;
-use super::code;
+use super::{code, named};
 
 /// The node for calls of tools that are not there, as `hier_core` names it.
 const UNKNOWN: &str = "unknown tool";
@@ -28,10 +28,11 @@ fn graph(
 ) -> TokenStream {
     let (name, agent) = (syn::ext::IdentExt::unraw(&node.name).to_string(), &*model.spec.name);
     let other = if toolsets.is_empty() { UNKNOWN } else { LISTED };
-    let names = tools.iter().map(|path| quote_spanned!(code::span(path)=> <#path as __hier::NamedTool>::NAME));
+    let typed: Vec<_> = tools.iter().map(|path| (code::span(path), named::tool(model, path))).collect();
+    let names = typed.iter().map(|(here, tool)| quote_spanned!(*here=> <#tool as __hier::NamedTool>::NAME));
     let names: Vec<TokenStream> = names.chain([quote!(#other)]).collect();
     let each: Vec<usize> = (0..names.len()).collect();
-    let made = tools.iter().map(|path| quote_spanned!(code::span(path)=> __hier::tool_of::<#state, #context, #path>()));
+    let made = typed.iter().map(|(here, tool)| quote_spanned!(*here=> __hier::tool_of::<#state, #context, #tool>()));
     let errors = node
         .options
         .tool_errors

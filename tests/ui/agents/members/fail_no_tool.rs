@@ -20,6 +20,19 @@ graph! {
     }
 }
 
+graph! {
+    Misspelt<Filing> = ReactGraph {
+        tools: [hepl],
+    }
+}
+
+graph! {
+    Nodes<Filing> = Graph {
+        nodes: [act = tools![help]],
+        edges: [START >> act >> END],
+    }
+}
+
 async fn help() {}
 
 fn main() {

@@ -26,6 +26,39 @@ graph! {
     }
 }
 
+mod desk {
+    use hier_core::prelude::*;
+
+    /// Prints.
+    #[tool]
+    pub async fn print(text: String) -> String {
+        text
+    }
+}
+
+/// Has the name of a macro, which is called in the same graph.
+#[tool]
+async fn format(text: String) -> String {
+    text
+}
+
+graph! {
+    Elsewhere<Filing> = ReactGraph {
+        system: format!("You {}.", "print"),
+        tools: [desk::print, format, hier_core::agent::ask_operator],
+    }
+}
+
 fn main() {
-    let _ = Desk::compile_as_root();
+    /// Stands in a function, as the graph does.
+    #[tool]
+    async fn here(text: String) -> String {
+        text
+    }
+
+    graph! {
+        Local<Filing> = Graph { nodes: [act = tools![here, help]], edges: [START >> act >> END] }
+    }
+
+    let _ = (Desk::compile_as_root(), Elsewhere::compile_as_root(), Local::compile());
 }
