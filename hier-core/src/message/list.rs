@@ -19,7 +19,7 @@ use crate::reducer::{MergeMessages, ReduceError, Write};
 pub struct Messages {
     list: Vector<Arc<Message>>,
     /// The place of each id. One stands twice only after `remove_all`, which merges nothing.
-    places: Places<String>,
+    places: Places,
 }
 
 impl Messages {
@@ -81,7 +81,7 @@ impl Messages {
         }
         let mut removed: Vec<String> = Vec::new();
         for message in new.list {
-            let known = message.id.as_ref().and_then(|id| Some((id, self.places.find(id, ids(&self.list))?)));
+            let known = message.id.as_ref().and_then(|id| Some((id, self.place(id)?)));
             match (known, &message.body) {
                 (Some((id, _)), Body::Remove) => removed.push(id.clone()),
                 (None, Body::Remove) => {
@@ -107,7 +107,7 @@ impl Messages {
 
     /// Adds a message at the end.
     fn push(&mut self, message: Arc<Message>) {
-        self.places.add(message.id.as_ref(), ids(&self.list));
+        self.places.add(message.id.as_deref(), self.list.len(), || ids(&self.list));
         self.list.push_back(message);
     }
 
@@ -119,7 +119,7 @@ impl Messages {
 
     /// The place of the message with this id.
     pub(crate) fn place(&self, id: &str) -> Option<usize> {
-        self.places.find(id, ids(&self.list))
+        self.places.find(id, self.list.len(), |place| self.list.get(place)?.id.as_deref(), || ids(&self.list))
     }
 
     /// The messages as they are shared.
@@ -149,8 +149,8 @@ impl FromIterator<Message> for Messages {
 }
 
 /// The messages' ids.
-fn ids(list: &Vector<Arc<Message>>) -> impl ExactSizeIterator<Item = Option<&String>> + DoubleEndedIterator {
-    list.iter().map(|message| message.id.as_ref())
+fn ids(list: &Vector<Arc<Message>>) -> impl ExactSizeIterator<Item = Option<&str>> + DoubleEndedIterator {
+    list.iter().map(|message| message.id.as_deref())
 }
 
 /// The message with an id: its own or a fresh one. What removes all messages has none.

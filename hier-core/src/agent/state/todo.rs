@@ -25,7 +25,7 @@ use crate::reducer::Write;
 #[derive(Clone, Default)]
 pub struct TodoList {
     items: Vector<(Arc<str>, bool)>,
-    places: Places<Arc<str>>,
+    places: Places,
     open: usize,
 }
 
@@ -57,16 +57,16 @@ impl TodoList {
 
     /// Whether this item is done; none if it is not on the list.
     pub fn get(&self, item: &str) -> Option<bool> {
-        self.items.get(self.places.find(item, names(&self.items))?).map(|(_, done)| *done)
+        self.items.get(self.place(item)?).map(|(_, done)| *done)
     }
 
     /// Adds an item at the end, or changes whether it is done.
     pub fn set(&mut self, item: impl Into<Arc<str>>, done: bool) {
         let item = item.into();
-        let was_open = if let Some(place) = self.places.find(&item, names(&self.items)) {
+        let was_open = if let Some(place) = self.place(&item) {
             self.items.get_mut(place).is_some_and(|(_, old)| !std::mem::replace(old, done))
         } else {
-            self.places.add(Some(&item), names(&self.items));
+            self.places.add(Some(&item), self.items.len(), || names(&self.items));
             self.items.push_back((item, done));
             false
         };
@@ -78,14 +78,20 @@ impl TodoList {
         self.items.iter().map(|(item, done)| (&**item, *done))
     }
 
+    /// Where an item is.
+    fn place(&self, item: &str) -> Option<usize> {
+        let at = |place| self.items.get(place).map(|(item, _)| &**item);
+        self.places.find(item, self.items.len(), at, || names(&self.items))
+    }
+
     fn shared(&self) -> impl Iterator<Item = (&Arc<str>, bool)> {
         self.items.iter().map(|(item, done)| (item, *done))
     }
 }
 
 /// The items' names.
-fn names(items: &Vector<(Arc<str>, bool)>) -> impl ExactSizeIterator<Item = Option<&Arc<str>>> + DoubleEndedIterator {
-    items.iter().map(|(item, _)| Some(item))
+fn names(items: &Vector<(Arc<str>, bool)>) -> impl ExactSizeIterator<Item = Option<&str>> + DoubleEndedIterator {
+    items.iter().map(|(item, _)| Some(&**item))
 }
 
 /// The reducer of `todo_list`: by item, the right one wins.
