@@ -4,6 +4,7 @@ use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
 use futures_core::future::BoxFuture;
+use serde_json::{Map, Value};
 use tracing::Instrument;
 
 use crate::agent::hierarchy::policy::SubagentPolicy;
@@ -55,7 +56,7 @@ pub(crate) struct Layout<T> {
     /// Those that the policy empties.
     cleared: Vec<usize>,
     /// Whether what is written to them goes back to the supervisor.
-    returned: Vec<bool>,
+    returned: Arc<[bool]>,
     report: Option<usize>,
     turn: Option<usize>,
     args: Option<usize>,
@@ -132,8 +133,9 @@ where
                 Role::Stage => None,
             };
             let context = (self.attached.context)(&task.run.shared.context);
-            let state = self.enter(task, call.as_ref());
+            let state = self.enter(task, &call);
             let mut runner = open_child(&self.attached.graph, state, context, task).await?;
+            runner.hands_back(&self.layout().returned);
             self.attached.begin(&mut runner, task).await?;
             let leave = |end: &T, returned| self.leave(task, call.as_ref(), end, returned);
             self.attached.finish(&mut runner, task, leave).await
@@ -161,7 +163,8 @@ impl<T: Values, C, D> Called<T, C, D> {
     /// The state that the inner graph starts with: the supervisor's values, less what the policy takes away, the call,
     /// and, with a policy, a frame more. The same each time a call is taken up again. Nothing is copied that does not
     /// change.
-    fn enter<S>(&self, task: &Task<S, C>, call: Option<&ToolCall>) -> Arc<T>
+    #[allow(clippy::ref_option)] // as the channel holds it, which copies it
+    fn enter<S>(&self, task: &Task<S, C>, call: &Option<ToolCall>) -> Arc<T>
     where
         S: Values + Contains<BaseState>,
     {
@@ -172,10 +175,12 @@ impl<T: Values, C, D> Called<T, C, D> {
                 Arc::make_mut(&mut state).set_any(channel, value);
             }
         };
-        if let Some(call) = call {
-            let args = call.args.as_object().cloned().unwrap_or_default();
-            set(layout.args, &args);
-            set(layout.call, &Some(call.clone()));
+        if let Some(ToolCall { args, .. }) = call {
+            match args.as_object() {
+                Some(args) => set(layout.args, args),
+                None => set(layout.args, &Map::<String, Value>::new()),
+            }
+            set(layout.call, call);
         }
         if let Some(policy) = &self.policy {
             let stack = &task.state().part().subagent_stack;

@@ -244,6 +244,11 @@ where
 }
 
 impl<T: Values, D: Send + Sync + 'static> Runner<T, D> {
+    /// Of what this graph writes the one around it takes these channels only.
+    pub(crate) fn hands_back(&mut self, channels: &Arc<[bool]>) {
+        self.position.ledger.hands_back(channels);
+    }
+
     /// Begins the inner graph, or goes on where it stopped: then it has been entered already.
     pub(crate) async fn begin_child<S, C>(&mut self, task: &Task<S, C>, input: Writes<T>) -> Result<(), NodeError>
     where

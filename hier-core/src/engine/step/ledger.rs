@@ -1,5 +1,7 @@
 //! Applies the writes of a step: conflicts first, then every write in path order.
 
+use std::sync::Arc;
+
 use fixedbitset::FixedBitSet;
 
 use super::changes::Changes;
@@ -52,11 +54,12 @@ struct Writers {
 
 impl<S: Values> Ledger<S> {
     pub(crate) fn new(channels: &[ChannelSpec], is_child: bool) -> Self {
+        let expires = channels.iter().any(|spec| spec.kind.expires());
         let mut ledger = Self {
             versions: vec![0; channels.len()],
             version: 0,
-            expires: channels.iter().any(|spec| spec.kind.expires()),
-            live: FixedBitSet::with_capacity(channels.len()),
+            expires,
+            live: if expires { FixedBitSet::with_capacity(channels.len()) } else { FixedBitSet::new() },
             returned: is_child.then(|| Returns::new(channels.len())),
             changes: None,
             scratch: Vec::new(),
@@ -133,6 +136,9 @@ impl<S: Values> Ledger<S> {
         tasks: &mut [Applied<S>],
     ) -> bool {
         self.version += 1;
+        if tasks.iter().all(|task| task.done.writes.is_empty()) {
+            return false;
+        }
         // A conflict fails when the step is applied.
         let _ = self.settle(plan, channels, tasks);
         let mut written = false;
@@ -245,7 +251,10 @@ impl<S: Values> Ledger<S> {
         if self.expires && channels[channel].kind.expires() {
             self.live.insert(channel);
         }
-        if let Some(returned) = self.returned.as_mut().filter(|_| node.is_some()) {
+        // A program of another version, which takes more, may go on from what is stored.
+        if let Some(returned) = self.returned.as_mut().filter(|_| node.is_some())
+            && (self.changes.is_some() || returned.takes(channel))
+        {
             returned.push(channels, self.version, write.clone());
         }
     }
@@ -288,6 +297,13 @@ impl<S: Values> Ledger<S> {
             }
         }
         Ok(())
+    }
+
+    /// Of what a subgraph writes its outer graph takes these channels only.
+    pub(crate) fn hands_back(&mut self, channels: &Arc<[bool]>) {
+        if let Some(returned) = &mut self.returned {
+            returned.take_only(channels);
+        }
     }
 
     /// What a subgraph hands back: update by update, less what its last overwrite of a channel made void; of a channel

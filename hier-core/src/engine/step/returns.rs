@@ -1,5 +1,7 @@
 //! What a subgraph has written, which it hands back when it ends: no more of it is kept than can still reach the outer graph.
 
+use std::sync::Arc;
+
 use crate::channel::ChannelSpec;
 use crate::state::ChannelWrite;
 
@@ -10,6 +12,8 @@ const BORNE: usize = 4 << 10;
 #[derive(Debug)]
 pub(crate) struct Returns<W> {
     channels: Vec<Vec<Entry<W>>>,
+    /// Of which channels the outer graph takes what was written; none: of all.
+    taken: Option<Arc<[bool]>>,
     /// The number of the last write.
     last: u64,
     /// The number of the last write that has been stored.
@@ -59,7 +63,18 @@ impl<W> Default for Fresh<W> {
 impl<W: ChannelWrite> Returns<W> {
     pub(crate) fn new(channels: usize) -> Self {
         let channels = std::iter::repeat_with(Vec::new).take(channels).collect();
-        Self { channels, last: 0, stored: 0, bytes: 0, live: 0, anew: false }
+        Self { channels, taken: None, last: 0, stored: 0, bytes: 0, live: 0, anew: false }
+    }
+
+    /// The outer graph takes what was written to these channels only.
+    pub(crate) fn take_only(&mut self, channels: &Arc<[bool]>) {
+        self.taken = Some(channels.clone());
+    }
+
+    /// Whether the outer graph takes what was written to a channel.
+    #[inline]
+    pub(crate) fn takes(&self, channel: usize) -> bool {
+        self.taken.as_ref().is_none_or(|taken| taken[channel])
     }
 
     /// A write, which makes void what was written before if it takes its place.
@@ -88,7 +103,7 @@ impl<W: ChannelWrite> Returns<W> {
 
     /// Nothing has been written yet.
     pub(crate) fn clear(&mut self) {
-        *self = Self::new(self.channels.len());
+        *self = Self { taken: self.taken.take(), ..Self::new(self.channels.len()) };
     }
 
     /// What is to be stored: what has not been, or everything, if most of what is stored is void.
@@ -122,12 +137,20 @@ impl<W: ChannelWrite> Returns<W> {
         (self.bytes, self.live) = (self.bytes + stored, self.live + stored);
     }
 
-    /// The writes that are not void, in order, if this holds of their channel and their version.
+    /// The writes that the outer graph takes and that are not void, in order, if this holds of their channel and their version.
     pub(crate) fn take(self, holds: impl Fn(usize, u64) -> bool) -> Vec<W> {
-        let mut entries: Vec<_> = self.channels.into_iter().flatten().collect();
-        entries.retain(|entry| holds(entry.write.channel(), entry.version));
-        entries.sort_unstable_by_key(|entry| entry.number);
-        entries.into_iter().map(|entry| entry.write).collect()
+        let taken = |channel: usize| self.taken.as_ref().is_none_or(|taken| taken[channel]);
+        let of_taken = (0..).zip(self.channels).filter(|(channel, _)| taken(*channel));
+        let of_taken = of_taken.flat_map(|(channel, entries)| entries.into_iter().map(move |entry| (channel, entry)));
+        let entries = of_taken.filter(|(channel, entry)| holds(*channel, entry.version));
+        let (mut order, mut writes): (Vec<_>, Vec<_>) = (Vec::new(), Vec::new());
+        for (_, Entry { number, write, .. }) in entries {
+            order.push((number, writes.len()));
+            writes.push(Some(write));
+        }
+        // Numbers are put in order rather than writes, which are longer.
+        order.sort_unstable();
+        order.into_iter().filter_map(|(_, place)| writes[place].take()).collect()
     }
 
     fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry<W>> {
