@@ -30,6 +30,15 @@ pub(super) fn mistake(call: &ToolCall) -> Option<String> {
 
 /// Whether a value is nested deeper than this. Without recursion: a value may be deeper than the stack.
 fn is_nested(value: &Value, depth: usize) -> bool {
+    // Most arguments are flat.
+    let is_flat = match value {
+        Value::Array(list) => !list.iter().any(has_inside),
+        Value::Object(object) => !object.values().any(has_inside),
+        _ => return false,
+    };
+    if is_flat && depth > 0 {
+        return false;
+    }
     let mut open = vec![(value, depth)];
     while let Some((value, left)) = open.pop() {
         let inner: &mut dyn Iterator<Item = &Value> = match value {
@@ -41,6 +50,10 @@ fn is_nested(value: &Value, depth: usize) -> bool {
         open.extend(inner.map(|value| (value, left)));
     }
     false
+}
+
+fn has_inside(value: &Value) -> bool {
+    value.is_array() || value.is_object()
 }
 
 /// Makes a text of everything below so many levels.

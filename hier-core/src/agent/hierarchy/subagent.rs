@@ -122,8 +122,8 @@ impl<S: Values, C: Send + Sync + 'static> Subagent<S, C> {
         let child = (self.make)(role, self.policy);
         let runs = child.clone();
         let code = body(move |task: &Task<S, C>| {
-            let (runs, task) = (runs.clone(), task.clone());
-            Box::pin(async move { runs.run(&task).await })
+            let runs = runs.clone();
+            Box::pin(async move { runs.run(task).await })
         });
         NodeDef::from_body(code, Some(child))
     }

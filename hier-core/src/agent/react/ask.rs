@@ -75,7 +75,7 @@ where
     };
     let offer = offer.map(|Offer { shape, tools, all }| Offer { shape, tools: extended(tools), all: extended(all) });
     let tools = offer.as_ref().map_or_else(|| extended(tools), |offer| offer.all.clone());
-    let request = ChatRequest::new(messages).tools(tools).options(agent.options.clone());
+    let request = ChatRequest { messages, tools, output: None, options: agent.options.clone() };
     let caller = Caller {
         run: task.run(),
         state: task.state(),

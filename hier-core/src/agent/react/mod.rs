@@ -40,7 +40,7 @@ use crate::agent::toolsets::{Catalogue, Toolsets};
 use crate::agent::words;
 use crate::engine::program::{Run, body};
 use crate::error::NodeError;
-use crate::graph::{Command, NodeDef, Output, Task};
+use crate::graph::{Command, NodeDef, NodeResult, Output, Task};
 use crate::message::ToolCall;
 use crate::state::{Contains, Update, Values, Writes};
 
@@ -235,14 +235,14 @@ where
     pub(crate) fn nodes(self: &Arc<Self>) -> Vec<NodeDef<S, C>> {
         if self.converses() {
             return vec![
-                self.asking(|agent, task| Box::pin(converse::run(agent, task))),
-                self.asking(|agent, task| Box::pin(tool::run(agent, task))),
+                self.asking(|agent, task| Box::pin(async move { converse::run(&agent, task).await.map(Output::from) })),
+                self.asking(|agent, task| Box::pin(async move { tool::run(&agent, task).await.map(Output::from) })),
             ];
         }
         let mut nodes = vec![
             self.at_once(system::run),
-            self.asking(|agent, task| Box::pin(reasoning::run(agent, task))),
-            self.asking(|agent, task| Box::pin(tool::run(agent, task))),
+            self.asking(|agent, task| Box::pin(async move { reasoning::run(&agent, task).await.map(Output::from) })),
+            self.asking(|agent, task| Box::pin(async move { tool::run(&agent, task).await.map(Output::from) })),
             self.at_once(ending::report),
             self.at_once(|_, _| Command::new()),
             Self::refusal(words::REPORT_ALONE),
@@ -258,11 +258,8 @@ where
     fn asking(self: &Arc<Self>, code: Asking<S, C>) -> NodeDef<S, C> {
         let agent = self.clone();
         let code = body(move |task: &Task<S, C>| {
-            let agent = agent.clone();
-            Box::pin(async move {
-                count(task);
-                code(&agent, task).await.map(Output::from)
-            })
+            count(task);
+            code(agent.clone(), task)
         });
         NodeDef::from_body(code, None)
     }
@@ -290,7 +287,7 @@ where
 }
 
 /// The code of a node that waits for somebody.
-type Asking<S, C> = for<'a> fn(&'a Arc<Agent<S, C>>, &'a Task<S, C>) -> BoxFuture<'a, Result<Command<S>, NodeError>>;
+type Asking<S, C> = for<'a> fn(Arc<Agent<S, C>>, &'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>;
 
 /// Counts a node.
 fn count<S: Values + Contains<BaseState>, C: AsRef<BaseContext>>(task: &Task<S, C>) {

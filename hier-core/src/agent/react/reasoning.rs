@@ -7,7 +7,7 @@ use hier_spec::agent as names;
 
 use super::ask::{Answered, Question, ask};
 use super::route::{self, Way};
-use super::{Agent, Callee, writing};
+use super::{Agent, Callee};
 use crate::agent::layer::{Reply, united};
 use crate::agent::state::base::BaseState;
 use crate::agent::state::context::BaseContext;
@@ -42,17 +42,22 @@ where
             let turn = AgentTurn::ended(AgentEnd::Limit(limit));
             let own: Writes<S> = Writes::from_iter([BaseState::channels().agent_turn.write::<S>(turn)]);
             let writes = united(signed, own, &task.graph.channels)?;
-            return Ok(writing(writes).goto(names::FORCED_EXIT));
+            return Ok(Command { writes, ..Command::default() }.goto(names::FORCED_EXIT));
         }
     };
     let way = route::route(agent, state, answer.tool_calls(), (iteration, base.max_iterations)).map_err(permanent)?;
-    let calls = answer.tool_calls().to_vec();
+    let several = matches!(&way, Way::Calls(made) if made.len() > 1);
+    let calls = if several { answer.tool_calls().to_vec() } else { Vec::new() };
     let mut said = question;
     said.merge([answer].into()).map_err(|error| NodeError::permanent(error.to_string()))?;
     let channels = BaseState::channels();
-    let mut writes = vec![channels.messages.write::<S>(said), channels.iteration_number.write::<S>(iteration)];
+    let mut writes = Writes::<S>::new();
+    writes.push(channels.messages.write::<S>(said));
+    writes.push(channels.iteration_number.write::<S>(iteration));
     if let Way::Calls(made) = &way {
-        writes.extend(scheduled(agent, base, made).map(|progress| channels.progress.write::<S>(progress)));
+        if let Some(progress) = scheduled(agent, base, made) {
+            writes.push(channels.progress.write::<S>(progress));
+        }
         if told != base.agent_turn.tools {
             let turn = AgentTurn { tools: told, ..base.agent_turn.clone() };
             writes.push(channels.agent_turn.write::<S>(turn));
@@ -60,11 +65,13 @@ where
     }
     if let Way::Ended { report, finished } = &way {
         writes.push(channels.current_agent_report.write::<S>(report.clone()));
-        writes.extend(finished.then(|| channels.is_finished.write::<S>(true)));
+        if *finished {
+            writes.push(channels.is_finished.write::<S>(true));
+        }
         writes.push(channels.agent_turn.write::<S>(AgentTurn::ended(AgentEnd::Report)));
     }
-    let writes = united::<S>(signed, writes.into_iter().collect(), &task.graph.channels)?;
-    Ok(go(agent, writing(writes), way, calls))
+    let writes = united::<S>(signed, writes, &task.graph.channels)?;
+    Ok(go(agent, Command { writes, ..Command::default() }, way, calls))
 }
 
 /// Follows the way that was found.

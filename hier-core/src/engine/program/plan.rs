@@ -1,5 +1,7 @@
 //! A graph's topology, laid out for the scheduler: nodes in the order in which their writes are applied.
 
+use std::fmt::Display;
+use std::io::Write;
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
@@ -266,22 +268,30 @@ impl Plan {
 
     /// The id of a task, as the reference derives it: XXH3-128 of the checkpoint's id and the task's coordinates.
     pub(crate) fn task_id(&self, checkpoint: Uuid, namespace: &[String], key: TaskKey) -> Uuid {
-        let mut text = checkpoint.as_bytes().to_vec();
+        // Most fit, and a text that grows is copied each time.
+        let mut text = Vec::with_capacity(256);
+        text.extend_from_slice(checkpoint.as_bytes());
         let name = self.name(key.node);
         for level in namespace {
             text.extend_from_slice(level.as_bytes());
             text.push(b'|');
         }
         text.extend_from_slice(name.as_bytes());
-        text.extend_from_slice(key.step.to_string().as_bytes());
+        push_number(&mut text, key.step);
         text.extend_from_slice(name.as_bytes());
         if let Some(index) = key.send {
             text.extend_from_slice(b"__pregel_push");
-            text.extend_from_slice(index.to_string().as_bytes());
+            push_number(&mut text, index);
         } else {
             text.extend_from_slice(b"__pregel_pull");
             self.triggers(key.node).iter().for_each(|trigger| text.extend_from_slice(trigger.as_bytes()));
         }
         Uuid::from_u128(xxhash_rust::xxh3::xxh3_128(&text))
     }
+}
+
+/// A number in decimal digits.
+fn push_number(text: &mut Vec<u8>, number: impl Display) {
+    // Writing to memory does not fail.
+    let _ = write!(text, "{number}");
 }
