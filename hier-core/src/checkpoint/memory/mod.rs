@@ -1,6 +1,7 @@
 //! The saver in memory.
 
 mod mailbox;
+mod names;
 mod namespace;
 mod thread;
 
@@ -12,7 +13,6 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use uuid::Uuid;
-use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
 use super::record::check;
 use super::{
@@ -20,6 +20,7 @@ use super::{
     Prune, Record, Saved, SaverError, ThreadInfo, WhenRunning, codec,
 };
 use mailbox::Mail;
+use names::NameHash;
 use thread::Thread;
 
 /// Into how many parts the threads are divided, so that runs of different threads seldom wait for each other.
@@ -34,7 +35,7 @@ const SHARDS: usize = 16;
 #[derive(Clone, Debug, Default)]
 pub struct MemorySaver(Arc<Shared>);
 
-type Shard = HashMap<Arc<str>, Thread, Xxh3DefaultBuilder>;
+type Shard = HashMap<Arc<str>, Thread, NameHash>;
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -80,7 +81,7 @@ impl MemorySaver {
     }
 
     fn shard(&self, thread: &str) -> MutexGuard<'_, Shard> {
-        let hash = Xxh3DefaultBuilder::new().hash_one(thread);
+        let hash = NameHash::default().hash_one(thread);
         // The map inside uses the low bits.
         #[allow(clippy::cast_possible_truncation)]
         let shard = (hash >> 32) as usize % SHARDS;

@@ -276,6 +276,7 @@ impl Journal {
     }
 
     /// The record of a checkpoint. None if it is kept until the run ends.
+    #[inline]
     fn made(
         &mut self,
         id: Uuid,

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::checkpoint::{Chain, Checkpoint, CodecError, SendRecord, chain_json, codec};
 use crate::engine::attempt::stored::RoutingRecord;
 use crate::engine::durable::delta::put_together;
-use crate::engine::durable::journal::{RETURNED, START, schema};
+use crate::engine::durable::journal::{RETURNED, START};
 use crate::engine::durable::load::Reader;
 use crate::engine::program::{Child, Destinations, SendArg};
 use crate::error::RunError;
@@ -30,7 +30,7 @@ impl Upgrade {
         checkpoint: &Checkpoint,
         values: &[(usize, Chain)],
     ) -> Result<Option<Self>, RunError> {
-        let (stored, present) = (checkpoint.schema.version, schema(reader.graph).version);
+        let (stored, present) = (checkpoint.schema.version, S::VERSION);
         if stored == present {
             return Ok(None);
         }

@@ -1,7 +1,11 @@
 //! The saver as the engine calls it: a panic in it is an error.
 
+use std::any::Any;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
+use futures_core::future::BoxFuture;
 use uuid::Uuid;
 
 use super::deferred::Deferred;
@@ -23,8 +27,8 @@ pub(crate) struct Saver {
 macro_rules! guarded {
     ($($method:ident($($argument:ident: $type:ty),*) -> $output:ty;)+) => {$(
         #[inline]
-        pub(crate) async fn $method(&self, $($argument: $type),*) -> Result<$output, SaverError> {
-            guarded(async { self.saver.$method($($argument),*).await }).await
+        pub(crate) fn $method<'a>(&'a self, $($argument: $type),*) -> Call<'a, $output> {
+            Call::new(|| self.saver.$method($($argument),*))
         }
     )+};
 }
@@ -40,13 +44,13 @@ impl Saver {
     }
 
     guarded! {
-        acquire(thread: &str, claim: Claim) -> Lease;
-        renew(lease: &Lease) -> ();
-        release(lease: &Lease) -> ();
-        commit(lease: &Lease, records: Vec<Record>) -> ();
-        commit_also(lease: &Lease, records: Vec<Record>, also: Also) -> ();
-        post(thread: &str, graph: &str, letter: Letter) -> bool;
-        mail(thread: &str) -> Vec<Posted>;
+        acquire(thread: &'a str, claim: Claim) -> Lease;
+        renew(lease: &'a Lease) -> ();
+        release(lease: &'a Lease) -> ();
+        commit(lease: &'a Lease, records: Vec<Record>) -> ();
+        commit_also(lease: &'a Lease, records: Vec<Record>, also: Also) -> ();
+        post(thread: &'a str, graph: &'a str, letter: Letter) -> bool;
+        mail(thread: &'a str) -> Vec<Posted>;
         due(query: DueQuery) -> Vec<DueThread>;
     }
 
@@ -58,7 +62,7 @@ impl Saver {
     ) -> Result<Option<Saved>, SaverError> {
         let held = self.deferred.as_ref().map(|deferred| deferred.records(Some(namespace))).unwrap_or_default();
         if held.is_empty() {
-            return guarded(async { self.saver.get(thread, namespace, id).await }).await;
+            return Call::new(|| self.saver.get(thread, namespace, id)).await;
         }
         let read = overlay::get(&*self.saver, &held, thread, namespace, id);
         Box::pin(guarded(read)).await?.ok_or_else(|| SaverError::Damaged {
@@ -72,7 +76,7 @@ impl Saver {
         let held = self.deferred.as_ref().map(|deferred| deferred.records(query.namespace.as_deref()));
         match (held.filter(|held| !held.is_empty()), query.thread.as_deref().map(Arc::from)) {
             (Some(held), Some(thread)) => Box::pin(guarded(overlay::list(&*self.saver, &held, &thread, query))).await,
-            _ => guarded(async { self.saver.list(query).await }).await,
+            _ => Call::new(|| self.saver.list(query)).await,
         }
     }
 
@@ -85,7 +89,38 @@ impl Saver {
     }
 }
 
-/// Runs a call of the saver; its panics become errors.
+/// A call of the saver: its panics become errors. Written out, since each step of a durable run makes one.
+pub(crate) enum Call<'a, T> {
+    Runs(BoxFuture<'a, Result<T, SaverError>>),
+    /// It panicked before it began.
+    Failed(SaverError),
+}
+
+impl<'a, T> Call<'a, T> {
+    #[inline]
+    fn new(call: impl FnOnce() -> BoxFuture<'a, Result<T, SaverError>>) -> Self {
+        panics::catch(call).map_or_else(|payload| Self::Failed(panicked(&*payload)), Self::Runs)
+    }
+}
+
+impl<T> Future for Call<'_, T> {
+    type Output = Result<T, SaverError>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut *self {
+            Self::Runs(call) => panics::catch(|| call.as_mut().poll(context))
+                .unwrap_or_else(|payload| Poll::Ready(Err(panicked(&*payload)))),
+            Self::Failed(error) => Poll::Ready(Err(error.clone())),
+        }
+    }
+}
+
+/// Runs several calls of the saver; their panics become errors.
 async fn guarded<T>(work: impl Future<Output = Result<T, SaverError>>) -> Result<T, SaverError> {
-    panics::caught(work).await.unwrap_or_else(|payload| Err(SaverError::Panicked { message: panics::text(&*payload) }))
+    panics::caught(work).await.unwrap_or_else(|payload| Err(panicked(&*payload)))
+}
+
+fn panicked(payload: &(dyn Any + Send)) -> SaverError {
+    SaverError::Panicked { message: panics::text(payload) }
 }

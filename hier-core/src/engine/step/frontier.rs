@@ -71,8 +71,8 @@ impl Frontier {
         };
         Self {
             ready: Vec::new(),
-            waiting: nodes(),
-            released: nodes(),
+            waiting: if plan.defers { nodes() } else { FixedBitSet::new() },
+            released: if plan.defers { nodes() } else { FixedBitSet::new() },
             joins: plan.joins.iter().map(join).collect(),
             triggers: (!plan.joins.is_empty()).then(|| Box::new(triggers())),
         }

@@ -48,8 +48,13 @@ pub(crate) enum Last {
 impl<S: Values> Position<S> {
     /// Nothing has run yet.
     pub(crate) fn new<C>(graph: &Program<S, C>, is_child: bool) -> Self {
+        Self::at(Frontier::new(&graph.plan), graph, is_child)
+    }
+
+    /// Nothing has run that is known, but for what this leads to.
+    fn at<C>(frontier: Frontier, graph: &Program<S, C>, is_child: bool) -> Self {
         Self {
-            frontier: Frontier::new(&graph.plan),
+            frontier,
             sends: Arc::default(),
             first_send: 0,
             start: None,

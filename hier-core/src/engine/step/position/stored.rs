@@ -42,8 +42,8 @@ impl<S: Values> Position<S> {
                  node that is to follow"
             ))
         };
-        let mut position = Self::new(graph, is_child);
-        position.frontier = Frontier::read(plan, agenda, |name| graph.node(name), no_join)?;
+        let frontier = Frontier::read(plan, agenda, |name| graph.node(name), no_join)?;
+        let mut position = Self::at(frontier, graph, is_child);
         for SendRecord { node, payload } in &agenda.sends {
             Arc::make_mut(&mut position.sends).push(graph.node(node)?, SendArg::stored(payload.clone()));
         }
