@@ -35,6 +35,9 @@ pub struct Settings {
     pub when_running: Option<WhenRunning>,
     /// The most tasks of a step at once.
     pub max_concurrency: Option<usize>,
+    /// How long the thread lives after its last run.
+    #[serde(default)]
+    pub time_to_live: Option<Duration>,
     /// Whether events of subgraphs are told.
     pub stream_subgraphs: bool,
     recursion_limit: usize,
@@ -59,6 +62,7 @@ impl Settings {
             namespace: config.namespace.clone(),
             when_running: config.policy(),
             max_concurrency: config.max_concurrency,
+            time_to_live: config.claim(WhenRunning::TakeOver).time_to_live,
             stream_subgraphs: config.stream_subgraphs,
             recursion_limit: config.recursion_limit,
             sleep_in_place: config.sleep_in_place,
@@ -78,6 +82,9 @@ impl Settings {
     /// The configuration.
     pub fn config(&self) -> Config {
         let mut config = Config::thread(&self.thread).durability(Durability::Sync).namespace(&self.namespace);
+        if let Some(lives) = self.time_to_live {
+            config = config.time_to_live(lives);
+        }
         config.checkpoint = self.checkpoint;
         config.max_concurrency = self.max_concurrency;
         config.stream_subgraphs = self.stream_subgraphs;

@@ -1,5 +1,7 @@
 //! The client: it talks to Restate's ingress.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use hier_core::checkpoint::{Letter, ListQuery, Source, codec};
@@ -10,7 +12,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::StatusCode;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::error::{Error, Failure};
@@ -23,11 +25,16 @@ const IN_PATHS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b
 /// How long calls are tried again while Restate cannot be reached, unless told otherwise.
 const PATIENCE: Duration = Duration::from_mins(1);
 
+/// How long a node may not know of a worker that another node was told of, or that it was told of before it was started again.
+const LAG: Duration = Duration::from_secs(15);
+
 /// A client of the graphs on a cluster. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Client {
     http: reqwest::Client,
-    ingress: String,
+    ingresses: Vec<String>,
+    /// The one that calls go to.
+    at: Arc<AtomicUsize>,
     patience: Duration,
     limit: usize,
 }
@@ -37,6 +44,8 @@ pub struct Client {
 pub struct RemoteGraph {
     client: Client,
     name: String,
+    /// Whether it is known to be there, since somebody has answered.
+    known: Arc<AtomicBool>,
 }
 
 /// A thread at one moment.
@@ -66,8 +75,17 @@ pub struct Snapshot {
 impl Client {
     /// A client of the ingress at this URL, such as `http://127.0.0.1:8080`.
     pub fn new(ingress: impl Into<String>) -> Self {
-        let ingress = ingress.into().trim_end_matches('/').to_owned();
-        Self { http: reqwest::Client::new(), ingress, patience: PATIENCE, limit: 16 << 20 }
+        let http = reqwest::Client::new();
+        Self { http, ingresses: Vec::new(), at: Arc::default(), patience: PATIENCE, limit: 16 << 20 }
+            .another_ingress(ingress)
+    }
+
+    /// Another node of the same cluster: calls go on there once the one that has them cannot be reached. Who waits for the end of a run
+    /// then waits there for the same run.
+    #[must_use]
+    pub fn another_ingress(mut self, ingress: impl Into<String>) -> Self {
+        self.ingresses.push(ingress.into().trim_end_matches('/').to_owned());
+        self
     }
 
     /// How long a call is tried again while Restate cannot be reached: a minute unless told otherwise. What is tried again is not done
@@ -87,7 +105,7 @@ impl Client {
 
     /// The graph of this name.
     pub fn graph(&self, name: impl Into<String>) -> RemoteGraph {
-        RemoteGraph { client: self.clone(), name: name.into() }
+        RemoteGraph { client: self.clone(), name: name.into(), known: Arc::default() }
     }
 
     /// Calls a handler. With a key the call is one however often it is tried; without one it has to be a question.
@@ -96,8 +114,8 @@ impl Client {
         path: &str,
         request: &Q,
         key: Option<Uuid>,
+        known: &AtomicBool,
     ) -> Result<A, Error> {
-        let place = format!("{}/{path}", self.ingress);
         let body =
             codec::encode(request).map_err(|error| Error::Input(format!("what was given cannot be sent: {error}")))?;
         if body.len() > self.limit {
@@ -113,19 +131,25 @@ impl Client {
         }
         let begun = Instant::now();
         let mut pause = Duration::from_millis(20);
+        // Whether the node may be one that does not know of the workers yet.
+        let mut is_late = self.ingresses.len() > 1;
         loop {
+            let at = self.at.load(Ordering::Relaxed) % self.ingresses.len();
+            let place = format!("{}/{path}", self.ingresses[at]);
             let mut sent = self.http.post(&place).header("content-type", "application/octet-stream").body(body.clone());
             if let Some(key) = key {
                 sent = sent.header("idempotency-key", key.to_string());
             }
             let refused = match read(sent).await {
                 Ok((status, bytes)) if status.is_success() => {
+                    known.store(true, Ordering::Relaxed);
                     return codec::decode(&bytes)
                         .map_err(|error| Error::Unreadable { place, reason: error.to_string() });
                 }
                 Ok((status, bytes)) => {
                     let said = String::from_utf8_lossy(&bytes).into_owned();
-                    if !is_passing(status) {
+                    let will_come = known.load(Ordering::Relaxed) || is_late && begun.elapsed() < LAG;
+                    if !is_passing(status) && !(status == StatusCode::NOT_FOUND && will_come) {
                         return Err(Error::Restate { reason: told(status, &said), place });
                     }
                     told(status, &said)
@@ -135,13 +159,17 @@ impl Client {
             if begun.elapsed() > self.patience {
                 return Err(Error::Restate { place, reason: refused });
             }
+            is_late = true;
+            // Of many calls that fail together one moves on: the others find it moved.
+            let next = (at + 1) % self.ingresses.len();
+            let _ = self.at.compare_exchange(at, next, Ordering::Relaxed, Ordering::Relaxed);
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(Duration::from_secs(1));
         }
     }
 }
 
-async fn read(sent: reqwest::RequestBuilder) -> Result<(StatusCode, Vec<u8>), String> {
+pub(crate) async fn read(sent: reqwest::RequestBuilder) -> Result<(StatusCode, Vec<u8>), String> {
     let whole = |error: reqwest::Error| {
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
         format!("{error}{cause}")
@@ -155,7 +183,7 @@ fn is_passing(status: StatusCode) -> bool {
     status.is_server_error() && status != StatusCode::INTERNAL_SERVER_ERROR || status == StatusCode::TOO_MANY_REQUESTS
 }
 
-fn told(status: StatusCode, said: &str) -> String {
+pub(crate) fn told(status: StatusCode, said: &str) -> String {
     match status {
         StatusCode::NOT_FOUND => {
             format!("{said} ({status}): no worker with this graph is registered, see `hier_restate::register`")
@@ -175,6 +203,15 @@ pub(crate) fn settings_of(config: &Config) -> Result<Settings, Error> {
 }
 
 impl RemoteGraph {
+    async fn call<Q: Serialize, A: DeserializeOwned>(
+        &self,
+        path: &str,
+        request: &Q,
+        key: Option<Uuid>,
+    ) -> Result<A, Error> {
+        self.client.call(path, request, key, &self.known).await
+    }
+
     fn path(&self, thread: &str, handler: &str) -> String {
         let encoded = |part| utf8_percent_encode(part, IN_PATHS).to_string();
         format!("{}/{}/{handler}", encoded(&self.name), encoded(thread))
@@ -197,7 +234,7 @@ impl RemoteGraph {
     ) -> Result<Outcome<Value>, Error> {
         let begin = Begin { run, asked: millis(SystemTime::now()), input, settings, awakeable: None, listener };
         let path = format!("{}/invoke", run_service(&self.name));
-        let ended: Ended = self.client.call(&path, &begin, Some(run)).await?;
+        let ended: Ended = self.call(&path, &begin, Some(run)).await?;
         Ok(ended?)
     }
 
@@ -226,7 +263,7 @@ impl RemoteGraph {
 
     async fn read(&self, read: Read) -> Result<Vec<DynSnapshot>, Error> {
         let path = self.path(&read.settings.thread, "read");
-        let snapshots: Result<Vec<DynSnapshot>, Failure> = self.client.call(&path, &read, None).await?;
+        let snapshots: Result<Vec<DynSnapshot>, Failure> = self.call(&path, &read, None).await?;
         Ok(snapshots?)
     }
 
@@ -239,8 +276,7 @@ impl RemoteGraph {
     pub async fn bulk_update_state(&self, config: Config, supersteps: Vec<Vec<DynUpdates>>) -> Result<Config, Error> {
         let settings = settings_of(&config)?;
         let path = self.path(&settings.thread, "update");
-        let updated: Updated =
-            self.client.call(&path, &UpdateState { settings, supersteps }, Some(Uuid::new_v4())).await?;
+        let updated: Updated = self.call(&path, &UpdateState { settings, supersteps }, Some(Uuid::new_v4())).await?;
         let (namespace, checkpoint) = updated?;
         let config = config.namespace(namespace);
         Ok(match checkpoint {
@@ -280,18 +316,18 @@ impl RemoteGraph {
 
     pub(crate) async fn deliver(&self, thread: &str, letter: Letter) -> Result<bool, Error> {
         let path = self.path(thread, "post");
-        let posted: Result<bool, Failure> = self.client.call(&path, &Post { letter }, Some(Uuid::new_v4())).await?;
+        let posted: Result<bool, Failure> = self.call(&path, &Post { letter }, Some(Uuid::new_v4())).await?;
         Ok(posted?)
     }
 
     /// Ends the run of a thread after the superstep that is running, and says whether there was one. What was stored stays.
     pub async fn cancel(&self, thread: &str) -> Result<bool, Error> {
-        self.client.call(&self.path(thread, "cancel"), &(), Some(Uuid::new_v4())).await
+        self.call(&self.path(thread, "cancel"), &(), Some(Uuid::new_v4())).await
     }
 
     /// Deletes a thread with its history.
     pub async fn delete(&self, thread: &str) -> Result<(), Error> {
-        self.client.call(&self.path(thread, "delete"), &(), Some(Uuid::new_v4())).await
+        self.call(&self.path(thread, "delete"), &(), Some(Uuid::new_v4())).await
     }
 }
 
@@ -300,18 +336,5 @@ impl From<DynSnapshot> for Snapshot {
         let namespace = snapshot.config.checkpoint_namespace().to_owned();
         let DynSnapshot { values, next, checkpoint, parent, step, source, metadata, questions, .. } = snapshot;
         Self { values, next, checkpoint, parent, namespace, step, source, metadata, questions }
-    }
-}
-
-/// Tells a Restate server of a worker: `admin` is the URL of its admin API, `worker` the one at which it reaches the worker. A worker of
-/// another version, at another address, takes over what begins from then on.
-pub async fn register(admin: &str, worker: &str) -> Result<(), Error> {
-    let place = format!("{}/deployments", admin.trim_end_matches('/'));
-    let request = json!({ "uri": worker, "force": true, "breaking": true });
-    let sent = reqwest::Client::new().post(&place).json(&request);
-    match read(sent).await {
-        Ok((status, _)) if status.is_success() => Ok(()),
-        Ok((status, said)) => Err(Error::Restate { place, reason: told(status, &String::from_utf8_lossy(&said)) }),
-        Err(reason) => Err(Error::Restate { place, reason }),
     }
 }

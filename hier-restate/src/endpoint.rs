@@ -14,6 +14,7 @@ use hier_core::{NodeError, RunError};
 use restate_sdk::http_server::HttpServer;
 use serde_json::Value;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 
 use crate::cache::Cache;
 use crate::context::IntoContext;
@@ -68,12 +69,13 @@ pub struct Endpoint {
     hosts: Vec<Host>,
     limit: usize,
     threads: usize,
+    at_once: Option<usize>,
     describe: Option<Arc<Describe>>,
 }
 
 impl Default for Endpoint {
     fn default() -> Self {
-        Self { hosts: Vec::new(), limit: PAYLOAD, threads: THREADS, describe: None }
+        Self { hosts: Vec::new(), limit: PAYLOAD, threads: THREADS, at_once: None, describe: None }
     }
 }
 
@@ -127,8 +129,10 @@ impl Endpoint {
             saver: None,
             store: None,
             fan_out: FanOut::Remote(2).inner(),
+            latest_only: false,
             describe: None,
             limit: 0,
+            slots: None,
             threads: Cache::new(0),
             bases: Cache::new(0),
         });
@@ -154,6 +158,13 @@ impl Endpoint {
         self.last(|host| host.saver = Some(Arc::new(saver)))
     }
 
+    /// New threads of the graph that was added last keep what they need to go on, and forget their history: what Restate keeps of a thread
+    /// then is some times its state, however many supersteps it has had. `history` has what came since the log was last shortened.
+    /// Unless told otherwise a thread keeps all of it until it is deleted.
+    pub fn latest_only(self) -> Self {
+        self.last(|host| host.latest_only = true)
+    }
+
     /// The memory across threads of the graph that was added last.
     pub fn store(self, store: impl Store) -> Self {
         self.last(|host| host.store = Some(Arc::new(store)))
@@ -164,6 +175,14 @@ impl Endpoint {
     /// the thread stays as it was.
     pub fn max_payload(mut self, bytes: usize) -> Self {
         self.limit = bytes;
+        self
+    }
+
+    /// How many supersteps and tasks this process does at once, of all its graphs together (1 is the least): unless told otherwise as
+    /// many as it is given. What it is given beyond waits here, and nobody else takes it, so that whatever spreads the requests over
+    /// workers should do so request by request.
+    pub fn at_once(mut self, pieces: usize) -> Self {
+        self.at_once = Some(pieces);
         self
     }
 
@@ -191,8 +210,10 @@ impl Endpoint {
     /// Serves where this listener listens, until the future ends.
     pub async fn serve_until(self, listener: TcpListener, stop: impl Future) -> Result<(), Error> {
         let mut builder = restate_sdk::endpoint::Endpoint::builder();
+        let slots = self.at_once.map(|pieces| Arc::new(Semaphore::new(pieces.clamp(1, Semaphore::MAX_PERMITS))));
         for mut host in self.hosts {
             host.limit = self.limit;
+            host.slots.clone_from(&slots);
             host.describe.clone_from(&self.describe);
             (host.threads, host.bases) = (Cache::new(self.threads), Cache::new(self.threads));
             for definition in definitions(&Arc::new(host))? {

@@ -9,6 +9,7 @@ use hier_core::graph::{DynGraph, DynInput, DynRun, DynSnapshot, RunContext};
 use hier_core::store::Store;
 use hier_core::{Outcome, RunError};
 use serde_json::Value;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::cache::Cache;
 use crate::error::Failure;
@@ -37,9 +38,13 @@ pub(crate) struct Host {
     pub(crate) saver: Option<Arc<dyn Checkpointer>>,
     pub(crate) store: Option<Arc<dyn Store>>,
     pub(crate) fan_out: Option<FanOut>,
+    /// Whether new threads forget what came before their heads.
+    pub(crate) latest_only: bool,
     pub(crate) describe: Option<Arc<Describe>>,
     /// The longest payload.
     pub(crate) limit: usize,
+    /// As many permits as pieces of work may be done at once in this process, for all graphs together.
+    pub(crate) slots: Option<Arc<Semaphore>>,
     /// Threads as the runs here have left them.
     pub(crate) threads: Cache,
     /// Threads as tasks start from them.
@@ -63,6 +68,12 @@ impl Host {
         Failure { details, ..Failure::of(error) }
     }
 
+    /// Waits until this process may do one more piece of work. No piece waits for another, so that all get their turn.
+    async fn slot(&self) -> Option<SemaphorePermit<'_>> {
+        // The semaphore is never closed.
+        self.slots.as_ref()?.acquire().await.ok()
+    }
+
     /// Does a piece of work on a thread. `kept` is what to keep of it once it is recorded. The error is one of this machine's.
     pub(crate) async fn work(
         &self,
@@ -72,6 +83,7 @@ impl Host {
         work: Work,
         kept: &mut Kept,
     ) -> Result<Answer, SaverError> {
+        let _slot = self.slot().await;
         let graph = match self.graph(&at.thread) {
             Ok(graph) => graph,
             Err(failure) => return Ok(Answer::done(Done::failed(failure))),
@@ -107,7 +119,14 @@ impl Host {
         if since + length as u64 > head.max(HEAD) {
             done.head = drive::dump(&saver, &at.thread, false).ok().filter(|dump| dump.len() + length <= self.limit);
         }
-        kept.0 = Some((saver, is_whole));
+        kept.0 = Some(match &done.head {
+            // Of what came before the head nothing is kept in memory, however long the thread is.
+            Some(head) => {
+                let source = Source { head: Some(head.clone()), ..Source::default() };
+                (rebuilt(&at.thread, source).await?, false)
+            }
+            None => (saver, is_whole),
+        });
         Ok(Answer::done(done))
     }
 
@@ -275,6 +294,7 @@ impl Host {
         earlier: Vec<Entry>,
         progress: Progress,
     ) -> Result<Answer, SaverError> {
+        let _slot = self.slot().await;
         let at = &call.at;
         let graph = match self.graph(&at.thread) {
             Ok(graph) => graph,

@@ -31,6 +31,7 @@
 //!
 //! What it promises and what not, where threads are kept and what each choice costs: `docs/cluster.md` of the repository.
 
+mod admin;
 mod cache;
 mod client;
 mod context;
@@ -47,7 +48,8 @@ mod thread;
 mod wire;
 mod work;
 
-pub use client::{Client, RemoteGraph, Snapshot, register};
+pub use admin::{register, threads};
+pub use client::{Client, RemoteGraph, Snapshot};
 pub use context::{ByFunction, ByValue, IntoContext};
 pub use endpoint::{Endpoint, FanOut, loopback};
 pub use error::{Error, Failure};

@@ -19,7 +19,7 @@ use crate::host::Host;
 use crate::stored;
 use crate::thread::Thread;
 use crate::wire::{
-    Begin, Ended, Entry, Packed, Post, Read, TaskCall, TaskDone, UpdateState, Wake, run_service, task_service,
+    Begin, Ended, Entry, Expire, Packed, Post, Read, TaskCall, TaskDone, UpdateState, Wake, run_service, task_service,
 };
 use crate::work::{Answer, Done, End};
 
@@ -39,7 +39,7 @@ struct Runs(Arc<Host>);
 
 /// The three services of a graph.
 pub(crate) fn definitions(host: &Arc<Host>) -> Result<[ServiceDefinition; 3], Error> {
-    let exclusive = ["begin", "turn", "wake", "update", "post", "cancel", "delete"].map(|name| (name, false));
+    let exclusive = ["begin", "turn", "wake", "update", "post", "cancel", "delete", "expire"].map(|name| (name, false));
     let shared = ["read", "base"].map(|name| (name, true));
     let handlers: Vec<_> = exclusive.into_iter().chain(shared).collect();
     let object = discovered(&host.name, ServiceType::VirtualObject, &handlers)?;
@@ -49,7 +49,7 @@ pub(crate) fn definitions(host: &Arc<Host>) -> Result<[ServiceDefinition; 3], Er
         let private = HandlerOptions::new().ingress_private(true);
         handlers.iter().fold(options, |options, name| options.handler(*name, private.clone()))
     };
-    let object_options = inside(&["turn", "wake", "base"], options().enable_lazy_state(true));
+    let object_options = inside(&["turn", "wake", "expire", "base"], options().enable_lazy_state(true));
     Ok([
         service_definition(Object(host.clone()), object).options(object_options),
         service_definition(Tasks(host.clone()), tasks).options(inside(&["run"], options())),
@@ -173,6 +173,15 @@ impl Service for Object {
                     let object = ObjectContext::from((&ctx, metadata));
                     let done = async {
                         Thread::open(&object, &ctx, host).await?.delete();
+                        Ok(Packed(()))
+                    };
+                    answer(&ctx, done.await);
+                }
+                "expire" => {
+                    let (Packed(expire), metadata) = ctx.input::<Packed<Expire>>().await;
+                    let object = ObjectContext::from((&ctx, metadata));
+                    let done = async {
+                        Thread::open(&object, &ctx, host).await?.expire(expire);
                         Ok(Packed(()))
                     };
                     answer(&ctx, done.await);

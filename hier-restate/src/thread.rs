@@ -13,9 +13,10 @@ use uuid::Uuid;
 
 use crate::error::Failure;
 use crate::host::{Host, Kept};
-use crate::stored::{HEAD, META, Meta, Running, key, load};
+use crate::stored::{META, Meta, Running, load};
 use crate::wire::{
-    At, Begin, Ended, Entry, Packed, Piece, Post, Source, TaskCall, TaskDone, TaskEnd, UpdateState, Wake, task_service,
+    At, Begin, Ended, Entry, Expire, Packed, Piece, Post, Source, TaskCall, TaskDone, TaskEnd, UpdateState, Wake,
+    task_service,
 };
 use crate::work::{Answer, Done, End, Work, millis};
 
@@ -46,7 +47,10 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
                 epoch: Uuid::from_u64_pair(ctx.random_seed(), 0),
                 version: 0,
                 head: (0, 0),
+                heads: 0,
                 since: 0,
+                latest_only: host.latest_only,
+                expiry: None,
                 run: None,
                 last: None,
                 wake: None,
@@ -103,15 +107,21 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
             return;
         }
         self.meta.version += 1;
-        self.ctx.set(&key(self.meta.version), Packed(entries.clone()));
-        if let Some(head) = head {
-            self.ctx.set(HEAD, head.to_vec());
-            self.meta.head = (self.meta.version, head.len() as u64);
-            self.meta.since = 0;
-        } else {
+        let Some(head) = head else {
+            self.ctx.set(&self.meta.log_key(self.meta.version), Packed(entries.clone()));
             let length = hier_core::checkpoint::codec::encode(entries).map_or(0, |bytes| bytes.len());
             self.meta.since += length as u64;
+            return;
+        };
+        if !self.meta.latest_only {
+            self.ctx.set(&self.meta.log_key(self.meta.version), Packed(entries.clone()));
         }
+        self.meta.heads += 1;
+        self.meta.head = (self.meta.version, head.len() as u64);
+        self.meta.since = 0;
+        self.ctx.set(&self.meta.head_key(), head.to_vec());
+        // Who reads beside this handler finds the new head by it, before another one takes the place of the old.
+        self.store();
     }
 
     /// Begins a run, and does its first turn.
@@ -269,6 +279,34 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
             self.tell(&going, ended);
         }
         self.look_later(due);
+        self.live_on();
+        self.store();
+    }
+
+    /// Sends somebody to end the thread's life once its time has passed, unless one is under way.
+    fn live_on(&mut self) {
+        let lives = self.meta.last.as_ref().and_then(|settings| settings.time_to_live);
+        if let (Some(lives), None) = (lives, self.meta.expiry) {
+            let number = self.meta.version;
+            self.meta.expiry = Some(number);
+            self.ctx.request::<_, ()>(self.to_itself("expire"), Packed(Expire { number })).send_after(lives);
+        }
+    }
+
+    /// Ends the thread's life if nothing has happened to it since this was sent; else it lives on for as long again.
+    pub(crate) fn expire(mut self, expire: Expire) {
+        if self.meta.expiry != Some(expire.number) {
+            return;
+        }
+        self.meta.expiry = None;
+        if self.meta.run.is_none() {
+            let lives = self.meta.last.as_ref().is_some_and(|settings| settings.time_to_live.is_some());
+            if lives && self.meta.version == expire.number {
+                self.delete();
+                return;
+            }
+            self.live_on();
+        }
         self.store();
     }
 

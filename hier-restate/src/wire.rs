@@ -95,6 +95,13 @@ pub(crate) struct Wake {
     pub(crate) due: u64,
 }
 
+/// The end of a thread's life.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Expire {
+    /// The version that the thread had when this was sent.
+    pub(crate) number: u64,
+}
+
 /// A question about a thread.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Read {

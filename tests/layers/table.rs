@@ -64,7 +64,7 @@ pub const TABLE: &[Order] = &[
     order("hier_server::v3", "spoken translate filter events commands socket"),
     order(
         "hier_restate",
-        "error context wire work cache log tell host stored thread service endpoint client stream runner",
+        "error context wire work cache log tell host stored thread service endpoint client admin stream runner",
     ),
     order("hier_cli", "progress threads studio new graph main"),
 ];

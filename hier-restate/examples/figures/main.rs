@@ -1,28 +1,34 @@
-//! What a superstep on the cluster costs, beside a handler written by hand that does the same calls in the same run.
+//! What a superstep on the cluster costs, beside handlers written by hand that do the same calls in the same run.
 //!
 //! ```text
-//! scripts/restate.sh with cargo run --release -p hier-restate --example figures
+//! scripts/figures.sh            # all of it
+//! scripts/figures.sh pairs      # or one of: pairs, crowd, speedup, memory, model
 //! ```
 //!
-//! Workers and client are this process; the server is the one that the script starts. Prints a table,
-//! and a model of what runs cost. On a loaded machine only the ratios mean something.
+//! The worker and the client are this process, and where it says so workers are processes of their own; the server is the one that
+//! the script starts. Prints tables. On a loaded machine only the ratios mean something: hier and the handlers by hand take turns,
+//! and a ratio is the median of those of the pairs.
 
 #![allow(clippy::cast_precision_loss, reason = "counts of figures are small")]
 
 mod bare;
+mod calls;
+mod front;
+mod graphs;
 mod model;
+mod relay;
+mod scale;
 mod site;
 
-use std::fmt::Write as _;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures_util::future::try_join_all;
 use hier_core::graph::DynInput;
-use hier_core::prelude::*;
-use hier_restate::{Client, Endpoint, RemoteGraph, loopback, register};
+use hier_core::prelude::Config;
+use hier_restate::{Client, RemoteGraph, loopback, register};
 use serde_json::json;
 
-use crate::bare::{BareLoop, BareTask, BareWide};
+use crate::bare::{BareLoop, BareRuns, BareStraight, BareTask, BareWide, Order};
 use crate::site::Site;
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;
@@ -35,66 +41,10 @@ const ROUNDS: u64 = 20;
 /// How many threads run at once, and how many supersteps each.
 const THREADS: u64 = 1_000;
 const SHORT: u64 = 5;
-/// How often each pair is measured; the best of each is told.
-const TIMES: usize = 5;
+/// How often each pair is measured.
+const TIMES: usize = 9;
 
-#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
-struct Count {
-    at: u64,
-    goal: u64,
-}
-
-graph! {
-    Loop<Count> = Graph {
-        nodes: [tick],
-        edges: [START >> tick >> if is_over { END } else { tick }],
-    }
-}
-
-async fn tick(state: &Count) -> CountUpdate {
-    Count::update().at(state.at + 1)
-}
-
-fn is_over(state: &Count) -> bool {
-    state.at >= state.goal
-}
-
-graph! {
-    Slow<Count> = Graph {
-        nodes: [rest],
-        edges: [START >> rest >> if is_over { END } else { rest }],
-    }
-}
-
-/// As long as a call of a model, as far as invocations are concerned: an invocation has few of them.
-async fn rest(state: &Count) -> CountUpdate {
-    tokio::time::sleep(Duration::from_millis(40)).await;
-    Count::update().at(state.at + 1)
-}
-
-graph! {
-    Wide<Count> = Graph {
-        nodes: [seed, work, gather],
-        edges: [
-            START >> seed >> for item in items { work(item) },
-            work >> gather >> if is_over { END } else { seed },
-        ],
-    }
-}
-
-async fn seed() {}
-
-async fn work(Sent(_item): Sent<u64>) {}
-
-async fn gather(state: &Count) -> CountUpdate {
-    Count::update().at(state.at + 1)
-}
-
-fn items(_: &Count) -> Vec<u64> {
-    (0..WIDTH).collect()
-}
-
-async fn hier(graph: &RemoteGraph, thread: &str, goal: u64) -> std::result::Result<(), Failed> {
+async fn hier(graph: &RemoteGraph, thread: &str, goal: u64) -> Result<(), Failed> {
     let input = DynInput::New(json!({ "at": 0, "goal": goal }));
     let end = graph.invoke(input, Config::thread(thread).recursion_limit(1_000)).await?;
     if end.state()["at"] != json!(goal) {
@@ -103,8 +53,13 @@ async fn hier(graph: &RemoteGraph, thread: &str, goal: u64) -> std::result::Resu
     Ok(())
 }
 
+async fn by_hand(site: &Site, object: &str, key: &str, goal: u64) -> Result<(), Failed> {
+    let order = Order { object: object.to_owned(), key: key.to_owned(), goal };
+    site.bare("BareRuns/invoke", &order, true).await
+}
+
 /// Threads at once.
-async fn many(graph: &RemoteGraph, name: &str, threads: u64, goal: u64) -> std::result::Result<(), Failed> {
+async fn many(graph: &RemoteGraph, name: &str, threads: u64, goal: u64) -> Result<(), Failed> {
     let thread = |number| {
         let (graph, thread) = (graph.clone(), format!("{name}-{number}"));
         async move { hier(&graph, &thread, goal).await }
@@ -113,82 +68,162 @@ async fn many(graph: &RemoteGraph, name: &str, threads: u64, goal: u64) -> std::
     Ok(())
 }
 
-/// The least of several times, in milliseconds.
-struct Best(f64);
+/// The middle one.
+fn median(of: &mut [f64]) -> f64 {
+    of.sort_by(f64::total_cmp);
+    of[of.len() / 2]
+}
 
-impl Best {
-    fn new() -> Self {
-        Self(f64::INFINITY)
-    }
+/// Times of pairs, in milliseconds.
+#[derive(Default)]
+struct Pairs {
+    hier: Vec<f64>,
+    hand: Vec<f64>,
+}
 
-    fn take(&mut self, begun: Instant) {
-        self.0 = self.0.min(begun.elapsed().as_secs_f64() * 1_000.0);
+impl Pairs {
+    fn print(&mut self, what: &str, count: u64) {
+        let mut ratios: Vec<f64> = self.hier.iter().zip(&self.hand).map(|(hier, hand)| hier / hand).collect();
+        let (hier, hand) = (median(&mut self.hier) / count as f64, median(&mut self.hand) / count as f64);
+        println!("| {what} | {hier:.2} ms | {hand:.2} ms | {:.2} |", median(&mut ratios));
     }
 }
 
+/// How many milliseconds it takes.
+async fn timed(work: impl Future<Output = Result<(), Failed>>) -> Result<f64, Failed> {
+    let begun = Instant::now();
+    work.await?;
+    Ok(begun.elapsed().as_secs_f64() * 1_000.0)
+}
+
+/// The same, and how many milliseconds of processors of the server, the worker and the client it takes. What else runs on the machine
+/// makes it hardly longer.
+async fn spent(site: &Site, work: impl Future<Output = Result<(), Failed>>) -> Result<(f64, f64), Failed> {
+    let before = site.processor()?;
+    let took = timed(work).await?;
+    Ok((took, site.processor()? - before))
+}
+
+/// One thread at a time.
+async fn pairs(site: &Site, narrow: &RemoteGraph, wide: &RemoteGraph) -> Result<(), Failed> {
+    let (mut one, mut eight, mut straight) = (Pairs::default(), Pairs::default(), Pairs::default());
+    for time in 0..=TIMES {
+        let (s, w) = (format!("s{time}"), format!("w{time}"));
+        let own = timed(hier(narrow, &s, LENGTH)).await?;
+        let hand = timed(by_hand(site, "BareLoop", &s, LENGTH)).await?;
+        let straightly = timed(site.bare(&format!("BareStraight/{s}/run"), &LENGTH, false)).await?;
+        let own_wide = timed(hier(wide, &w, ROUNDS)).await?;
+        let hand_wide = timed(by_hand(site, "BareWide", &w, ROUNDS)).await?;
+        // The first are cold.
+        if time > 0 {
+            one.hier.push(own);
+            one.hand.push(hand);
+            straight.hier.push(own);
+            straight.hand.push(straightly);
+            eight.hier.push(own_wide);
+            eight.hand.push(hand_wide);
+        }
+    }
+    one.print("a superstep of one local task", LENGTH);
+    eight.print("a round of 8 remote tasks between two local ones", ROUNDS);
+    straight.print("a superstep of one local task; by hand in one invocation, without hand-overs", LENGTH);
+    Ok(())
+}
+
+/// Many threads at once.
+async fn crowd(site: &Site, graph: &RemoteGraph, object: &str, what: (&str, u64, u64)) -> Result<(), Failed> {
+    let (what, threads, goal) = what;
+    let (mut pairs, mut processor) = (Pairs::default(), Pairs::default());
+    for time in 0..4 {
+        let own = spent(site, many(graph, &format!("m{time}-{goal}"), threads, goal)).await?;
+        let hand = spent(site, async {
+            let thread = |number| {
+                let key = format!("m{time}-{goal}-{number}");
+                async move { by_hand(site, object, &key, goal).await }
+            };
+            try_join_all((0..threads).map(thread)).await.map(drop)
+        });
+        let hand = hand.await?;
+        if time > 0 {
+            pairs.hier.push(own.0);
+            pairs.hand.push(hand.0);
+            processor.hier.push(own.1);
+            processor.hand.push(hand.1);
+        }
+    }
+    pairs.print(what, threads * goal);
+    processor.print(&format!("{what}; processor of server, worker and client"), threads * goal);
+    Ok(())
+}
+
+/// Whether both do the same calls.
+async fn same(site: &Site, narrow: &RemoteGraph, wide: &RemoteGraph) -> Result<(), Failed> {
+    for (name, graph, services, object, by) in [
+        ("3 supersteps of one task", narrow, ["loop.run", "loop", "loop.task"], "BareLoop", ["BareRuns", "BareLoop"]),
+        ("3 rounds of 8 remote tasks", wide, ["wide.run", "wide", "wide.task"], "BareWide", ["BareRuns", "BareWide"]),
+    ] {
+        let mut by = by.to_vec();
+        by.push("BareTask");
+        site.keep_journals(&services, true).await?;
+        site.keep_journals(&by, true).await?;
+        hier(graph, "calls", 3).await?;
+        by_hand(site, object, "calls", 3).await?;
+        println!("{name}, hier: {}", site.calls(&services).await?);
+        println!("{name}, by hand: {}", site.calls(&by).await?);
+        site.keep_journals(&services, false).await?;
+        site.keep_journals(&by, false).await?;
+    }
+    println!();
+    Ok(())
+}
+
 #[tokio::main]
-async fn main() -> std::result::Result<(), Failed> {
+async fn main() -> Result<(), Failed> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let wanted = match &arguments[..] {
+        [role, address, at_once] if role == "worker" => return scale::serve(address, at_once).await,
+        [] => ["pairs", "crowd", "speedup", "memory", "model"].map(str::to_owned).to_vec(),
+        some => some.to_vec(),
+    };
     let site = Site::of_surroundings()?;
     let (listener, address) = loopback().await?;
-    let endpoint = Endpoint::new().graph("loop", Loop::compile(), ()).graph("slow", Slow::compile(), ()).graph(
-        "wide",
-        Wide::compile(),
-        (),
-    );
-    tokio::spawn(endpoint.serve_until(listener, std::future::pending::<()>()));
+    tokio::spawn(graphs::worker().serve_until(listener, std::future::pending::<()>()));
     register(&site.admin, &format!("http://{address}")).await?;
-    let (listener, address) = loopback().await?;
+    let (listener, bare) = loopback().await?;
     socket2::SockRef::from(&listener).set_tcp_nodelay(true)?;
-    let bare = restate_sdk::endpoint::Endpoint::builder().bind(BareLoop).bind(BareWide).bind(BareTask).build();
-    tokio::spawn(restate_sdk::http_server::HttpServer::new(bare).serve(listener));
-    register(&site.admin, &format!("http://{address}")).await?;
+    let builder = restate_sdk::endpoint::Endpoint::builder();
+    let by_hand = builder.bind(BareRuns).bind(BareLoop).bind(BareWide).bind(BareTask).bind(BareStraight).build();
+    tokio::spawn(restate_sdk::http_server::HttpServer::new(by_hand).serve(listener));
+    register(&site.admin, &format!("http://{bare}")).await?;
     let client = Client::new(&site.ingress);
     let (narrow, wide) = (client.graph("loop"), client.graph("wide"));
 
-    let load = std::fs::read_to_string("/proc/loadavg")?;
-    let mut table = format!("load of the machine: {load}\n| | hier | by hand | ratio |\n|---|---|---|---|\n");
-    let mut row = |what: &str, own: f64, hand: f64| {
-        let _ = writeln!(table, "| {what} | {own:.2} ms | {hand:.2} ms | {:.2} |", own / hand);
-    };
-    // Both in turn, so that the machine treats them alike.
-    let (mut own, mut hand, mut own_wide, mut hand_wide) = (Best::new(), Best::new(), Best::new(), Best::new());
-    for time in 0..TIMES {
-        let begun = Instant::now();
-        hier(&narrow, &format!("s{time}"), LENGTH).await?;
-        own.take(begun);
-        let begun = Instant::now();
-        site.bare("BareLoop", &format!("s{time}"), LENGTH).await?;
-        hand.take(begun);
-        let begun = Instant::now();
-        hier(&wide, &format!("w{time}"), ROUNDS).await?;
-        own_wide.take(begun);
-        let begun = Instant::now();
-        site.bare("BareWide", &format!("w{time}"), ROUNDS).await?;
-        hand_wide.take(begun);
+    println!("load of the machine: {}", std::fs::read_to_string("/proc/loadavg")?);
+    let has = |part: &str| wanted.iter().any(|wanted| wanted == part);
+    if has("pairs") {
+        same(&site, &narrow, &wide).await?;
     }
-    row("a superstep of one local task", own.0 / LENGTH as f64, hand.0 / LENGTH as f64);
-    row("a round of 8 remote tasks between two local ones", own_wide.0 / ROUNDS as f64, hand_wide.0 / ROUNDS as f64);
-
-    let (mut own, mut hand) = (Best::new(), Best::new());
-    let mut memory = Vec::new();
-    for time in 0..2 {
-        let begun = Instant::now();
-        many(&narrow, &format!("m{time}"), THREADS, SHORT).await?;
-        own.take(begun);
-        memory.push(site::resident()?);
-        let begun = Instant::now();
-        let bare = (0..THREADS).map(|number| {
-            let (site, key) = (&site, format!("m{time}-{number}"));
-            async move { site.bare("BareLoop", &key, SHORT).await }
-        });
-        try_join_all(bare).await?;
-        hand.take(begun);
+    if has("pairs") || has("crowd") {
+        println!("| | hier | by hand | ratio |\n|---|---|---|---|");
     }
-    let supersteps = (THREADS * SHORT) as f64;
-    row("1,000 threads of 5 supersteps at once, each superstep", own.0 / supersteps, hand.0 / supersteps);
-    println!("{table}");
-    for (time, bytes) in memory.iter().enumerate() {
-        println!("after {} finished threads this process has {} MiB", (time as u64 + 1) * THREADS, bytes >> 20);
+    if has("pairs") {
+        pairs(&site, &narrow, &wide).await?;
     }
-    model::told(&site, &narrow, &client.graph("slow"), &wide).await
+    if has("crowd") {
+        let steps = ("1,000 threads of 5 supersteps at once, each superstep", THREADS, SHORT);
+        crowd(&site, &narrow, "BareLoop", steps).await?;
+        crowd(&site, &narrow, "BareLoop", ("50 threads of 100 supersteps at once, each superstep", 50, LENGTH)).await?;
+        crowd(&site, &wide, "BareWide", ("20 threads of 10 rounds at once, each round", 20, 10)).await?;
+    }
+    if has("model") {
+        model::told(&site, &client).await?;
+    }
+    // From here on the workers are others.
+    if has("speedup") {
+        scale::speedup(&site, &client.graph("tasks")).await?;
+    }
+    if has("memory") {
+        scale::memory(&site, &narrow).await?;
+    }
+    Ok(())
 }

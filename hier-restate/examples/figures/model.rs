@@ -1,20 +1,26 @@
-//! What runs cost by a model of four constants, held against runs that it was not fitted to.
+//! What runs cost by a model of a few constants, held against runs that it was not fitted to.
 
-use hier_restate::RemoteGraph;
+use futures_util::future::try_join_all;
+use hier_core::graph::DynInput;
+use hier_core::prelude::Config;
+use hier_restate::{Client, RemoteGraph, register};
+use serde_json::json;
 
+use crate::relay::Relay;
+use crate::scale::Worker;
 use crate::site::{Site, Spent};
-use crate::{Failed, WIDTH, many};
+use crate::{Failed, WIDTH};
 
-/// A load: so many threads, each of one run of so many supersteps or rounds.
-#[derive(Clone, Copy)]
-struct Load<'a> {
-    name: &'a str,
-    graph: &'a RemoteGraph,
-    threads: u64,
-    length: u64,
+/// A worker of its own, and what counts its bytes.
+struct Place<'a> {
+    site: &'a Site,
+    client: &'a Client,
+    worker: Worker,
+    relay: Relay,
 }
 
 /// What each of these costs.
+#[derive(Clone, Copy)]
 struct Model {
     /// A run: its call, its begin, its end.
     run: Spent,
@@ -24,58 +30,85 @@ struct Model {
     long: Spent,
     /// A task that is sent away.
     task: Spent,
+    /// A KiB that a superstep changes.
+    kib: Spent,
 }
 
-async fn cost(site: &Site, load: Load<'_>) -> Result<Spent, Failed> {
-    let before = site.spent()?;
-    many(load.graph, load.name, load.threads, load.length).await?;
-    Ok(site.spent()?.each(before, |after, before| after - before))
+impl Place<'_> {
+    /// What each of so many threads has cost, of one run of so many supersteps or rounds.
+    async fn cost(&self, graph: &str, name: &str, threads: u64, goal: u64, kib: u64) -> Result<Spent, Failed> {
+        let graph: &RemoteGraph = &self.client.graph(graph);
+        let before = self.site.spent(self.worker.id(), &self.relay).await?;
+        let thread = |number| {
+            let input = DynInput::New(json!({ "at": 0, "goal": goal, "kib": kib }));
+            let config = Config::thread(format!("{name}-{number}")).recursion_limit(10_000);
+            graph.invoke(input, config)
+        };
+        try_join_all((0..threads).map(thread)).await?;
+        let after = self.site.spent(self.worker.id(), &self.relay).await?;
+        Ok(after.each(before, |after, before| (after - before) / threads as f64))
+    }
 }
 
-fn per(spent: Spent, count: u64) -> Spent {
-    spent.each(spent, |amount, _| amount / count as f64)
+fn times(spent: Spent, count: f64) -> Spent {
+    spent.each(spent, |amount, _| amount * count)
+}
+
+fn plus(one: Spent, other: Spent) -> Spent {
+    one.each(other, |one, other| one + other)
 }
 
 /// `from` without so many of these.
 fn without(from: Spent, each: Spent, count: u64) -> Spent {
-    from.each(each, |from, each| from - each * count as f64)
+    plus(from, times(each, -(count as f64)))
+}
+
+fn row(what: &str, spent: Spent) {
+    let kib = |bytes: f64| bytes / 1024.0;
+    let (wire, log, store, disk) = (kib(spent.wire), kib(spent.log), kib(spent.store), kib(spent.disk));
+    let (server, worker) = (spent.server * 1e3, spent.worker * 1e3);
+    println!("| {what} | {server:.2} | {worker:.2} | {wire:.1} | {log:.1} | {store:.1} | {disk:.1} |");
 }
 
 /// Fits the model, and prints it beside loads that it has not seen.
-pub(crate) async fn told(
-    site: &Site,
-    narrow: &RemoteGraph,
-    slow: &RemoteGraph,
-    wide: &RemoteGraph,
-) -> Result<(), Failed> {
-    let load = |name, graph, threads, length| Load { name, graph, threads, length };
-    let two = per(cost(site, load("fit-2", narrow, 300, 2)).await?, 300);
-    let many = per(cost(site, load("fit-22", narrow, 300, 22)).await?, 300);
-    let short = per(without(many, two, 1), 20);
+pub(crate) async fn told(site: &Site, client: &Client) -> Result<(), Failed> {
+    let worker = Worker::start(1_000).await?;
+    let relay = Relay::to(worker.address).await?;
+    register(&site.admin, &format!("http://{}", relay.address)).await?;
+    let place = Place { site, client, worker, relay };
+    place.cost("loop", "warm", 200, 10, 0).await?;
+    let two = place.cost("loop", "fit-2", 400, 2, 0).await?;
+    let many = place.cost("loop", "fit-22", 400, 22, 0).await?;
+    let short = times(without(many, two, 1), 1.0 / 20.0);
     let run = without(two, short, 2);
-    let rests = per(cost(site, load("fit-slow", slow, 200, 10)).await?, 200);
-    let long = per(without(rests, run, 1), 10);
+    let rests = place.cost("slow", "fit-slow", 200, 10, 0).await?;
+    let long = times(without(rests, run, 1), 1.0 / 10.0);
     // A round has two supersteps that are recorded, and its tasks.
-    let rounds = per(cost(site, load("fit-wide", wide, 20, 10)).await?, 20);
-    let task = per(without(without(rounds, run, 1), short, 20), 10 * WIDTH);
-    let model = Model { run, short, long, task };
-    let row = |what: &str, spent: Spent| {
-        println!("| {what} | {:.2} | {:.2} | {:.1} |", spent.server * 1e3, spent.own * 1e3, spent.written / 1024.0);
-    };
+    let rounds = place.cost("wide", "fit-wide", 40, 10, 0).await?;
+    let task = times(without(without(rounds, run, 1), short, 20), 1.0 / (10 * WIDTH) as f64);
+    // Ten times 4 KiB each: not long enough for a head.
+    let talks = place.cost("talks", "fit-talks", 100, 10, 4).await?;
+    let kib = times(without(without(talks, run, 1), long, 10), 1.0 / 40.0);
+    let model = Model { run, short, long, task, kib };
     println!(
-        "\n| | processor of the server, ms | of the worker and the client, ms | written by the server, KiB |\n|---|---|---|---|"
+        "\n| | processor of the server, ms | of the worker, ms | between the two, KiB | log, KiB | store, KiB | disk, KiB |"
     );
-    row("a run", model.run);
-    row("a short superstep", model.short);
-    row("a long superstep", model.long);
-    row("a task that is sent away", model.task);
-    for (held, step, name) in [
-        (load("held-short", narrow, 120, 60), model.short, "120 runs of 60 short supersteps"),
-        (load("held-slow", slow, 60, 40), model.long, "60 runs of 40 long supersteps"),
-    ] {
-        let computed = model.run.each(step, |run, step| held.threads as f64 * (run + step * held.length as f64));
-        row(&format!("{name}, computed"), computed);
-        row(&format!("{name}, measured"), cost(site, held).await?);
+    println!("|---|---|---|---|---|---|---|");
+    for (what, spent) in
+        [("a run", run), ("a short superstep", short), ("a long superstep", long), ("a task that is sent away", task)]
+    {
+        row(what, spent);
     }
+    row("a KiB that a superstep changes", model.kib);
+    let computed = without(without(model.run, model.short, 0), model.short, 0);
+    let held = plus(computed, times(model.short, 60.0));
+    row("a run of 60 short supersteps, computed", held);
+    row("the same, measured", place.cost("loop", "held-short", 120, 60, 0).await?);
+    let held = plus(model.run, plus(times(model.long, 30.0), times(model.kib, 30.0)));
+    row("a run of 30 long supersteps that each add 1 KiB, computed", held);
+    row("the same, measured", place.cost("talks", "held-talks", 80, 30, 1).await?);
+    let held = plus(model.run, plus(times(model.short, 6.0), times(model.task, (3 * WIDTH) as f64)));
+    row("a run of 3 rounds of 8 remote tasks, computed", held);
+    row("the same, measured", place.cost("wide", "held-wide", 100, 3, 0).await?);
     Ok(())
 }

@@ -2,47 +2,89 @@
 
 use std::path::PathBuf;
 
-use crate::Failed;
+use uuid::Uuid;
 
-/// The server's URLs, and the folder of its first node.
+use crate::Failed;
+use crate::relay::Relay;
+
+/// The server's URLs, and the folder of its nodes.
 pub(crate) struct Site {
     pub(crate) ingress: String,
     pub(crate) admin: String,
+    pub(crate) http: reqwest::Client,
     folder: PathBuf,
-    http: reqwest::Client,
 }
 
 impl Site {
-    pub(crate) fn of_surroundings() -> std::result::Result<Self, Failed> {
+    pub(crate) fn of_surroundings() -> Result<Self, Failed> {
         let var =
             |name| std::env::var(name).map_err(|_| format!("{name} is not set: run it with scripts/restate.sh with"));
         Ok(Self {
             ingress: var("HIER_TEST_RESTATE")?,
             admin: var("HIER_TEST_RESTATE_ADMIN")?,
-            folder: PathBuf::from(var("HIER_TEST_RESTATE_FOLDER")?).join("1"),
             http: reqwest::Client::new(),
+            folder: PathBuf::from(var("HIER_TEST_RESTATE_FOLDER")?),
         })
     }
 
-    pub(crate) async fn bare(&self, object: &str, key: &str, goal: u64) -> std::result::Result<(), Failed> {
-        let sent = self.http.post(format!("{}/{object}/{key}/run", self.ingress)).json(&goal).send().await?;
-        sent.error_for_status()?;
+    /// Calls a handler by hand; with an idempotency key if hier's client would give one.
+    pub(crate) async fn bare<T: serde::Serialize>(&self, path: &str, input: &T, key: bool) -> Result<(), Failed> {
+        let mut sent = self.http.post(format!("{}/{path}", self.ingress)).json(input);
+        if key {
+            sent = sent.header("idempotency-key", Uuid::new_v4().to_string());
+        }
+        sent.send().await?.error_for_status()?;
         Ok(())
     }
 
-    /// What was used so far.
-    pub(crate) fn spent(&self) -> std::result::Result<Spent, Failed> {
-        let server: u32 = std::fs::read_to_string(self.folder.join("pid"))?.trim().parse()?;
-        Ok(Spent { server: seconds(server)?, own: seconds(std::process::id())?, written: written(server)? })
+    /// The processor time of the nodes of the server and of this process so far, in milliseconds.
+    pub(crate) fn processor(&self) -> Result<f64, Failed> {
+        let mut all = seconds(std::process::id())?;
+        for node in std::fs::read_dir(&self.folder)? {
+            if let Ok(process) = std::fs::read_to_string(node?.path().join("pid")) {
+                all += seconds(process.trim().parse()?)?;
+            }
+        }
+        Ok(all * 1e3)
+    }
+
+    /// What was used so far, by the nodes of the server and by a worker behind a relay.
+    pub(crate) async fn spent(&self, worker: u32, relay: &Relay) -> Result<Spent, Failed> {
+        let mut spent = Spent { worker: seconds(worker)?, wire: relay.bytes() as f64, ..Spent::default() };
+        for node in std::fs::read_dir(&self.folder)? {
+            let node = node?.path();
+            let Ok(process) = std::fs::read_to_string(node.join("pid")) else { continue };
+            spent.server += seconds(process.trim().parse()?)?;
+            let ports = std::fs::read_to_string(node.join("ports"))?;
+            let fabric = ports.split_whitespace().nth(2).ok_or("a node has a port for the others")?;
+            let told = self.http.get(format!("http://127.0.0.1:{fabric}/metrics")).send().await?.text().await?;
+            for line in told.lines() {
+                let is = |name: &str| line.starts_with(name) && !line.contains("metadata-server");
+                let Some(bytes) = line.rsplit(' ').next().and_then(|value| value.parse::<f64>().ok()) else { continue };
+                if is("restate_rocksdb_bytes_written_total") {
+                    *(if line.contains("log-server") { &mut spent.log } else { &mut spent.store }) += bytes;
+                } else if ["wal_bytes", "flush_write_bytes", "compact_write_bytes"]
+                    .iter()
+                    .any(|name| is(&format!("restate_rocksdb_{name}_total")))
+                {
+                    spent.disk += bytes;
+                }
+            }
+        }
+        Ok(spent)
     }
 }
 
-/// What was used: processor seconds of the server and of this process, and bytes that the server has written to files and sockets.
+/// What was used: processor seconds of the server and of the worker, bytes between the two, bytes that the server has put into its log and
+/// into its store of invocations and states, and bytes that it has given to the disk for both.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spent {
     pub(crate) server: f64,
-    pub(crate) own: f64,
-    pub(crate) written: f64,
+    pub(crate) worker: f64,
+    pub(crate) wire: f64,
+    pub(crate) log: f64,
+    pub(crate) store: f64,
+    pub(crate) disk: f64,
 }
 
 impl Spent {
@@ -50,31 +92,26 @@ impl Spent {
     pub(crate) fn each(self, other: Self, change: impl Fn(f64, f64) -> f64) -> Self {
         Self {
             server: change(self.server, other.server),
-            own: change(self.own, other.own),
-            written: change(self.written, other.written),
+            worker: change(self.worker, other.worker),
+            wire: change(self.wire, other.wire),
+            log: change(self.log, other.log),
+            store: change(self.store, other.store),
+            disk: change(self.disk, other.disk),
         }
     }
 }
 
 /// The processor time of a process, in seconds. Linux counts it in hundredths.
-fn seconds(process: u32) -> std::result::Result<f64, Failed> {
+fn seconds(process: u32) -> Result<f64, Failed> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
     let after = stat.rsplit_once(')').ok_or("the process has no name")?.1;
-    let ticks =
-        after.split_whitespace().skip(11).take(2).map(str::parse::<f64>).sum::<std::result::Result<f64, _>>()?;
+    let ticks = after.split_whitespace().skip(11).take(2).map(str::parse::<f64>).sum::<Result<f64, _>>()?;
     Ok(ticks / 100.0)
 }
 
-/// How many bytes a process has given to files and sockets.
-fn written(process: u32) -> std::result::Result<f64, Failed> {
-    let io = std::fs::read_to_string(format!("/proc/{process}/io"))?;
-    let line = io.lines().find_map(|line| line.strip_prefix("wchar: ")).ok_or("the kernel does not count it")?;
-    Ok(line.parse()?)
-}
-
-/// How much memory this process has, in bytes.
-pub(crate) fn resident() -> std::result::Result<u64, Failed> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
+/// How much memory a process has, in bytes.
+pub(crate) fn resident(process: u32) -> Result<u64, Failed> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("the kernel does not count it")?;
     Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? * 1024)
 }

@@ -170,7 +170,8 @@ impl Drop for Workers {
 /// A Restate server, or several nodes.
 struct Server {
     folder: tempfile::TempDir,
-    ingress: String,
+    /// Of each node.
+    ingresses: Vec<String>,
     admin: String,
 }
 
@@ -186,9 +187,15 @@ impl Server {
         let folder =
             tempfile::tempdir_in(if Path::new("/dev/shm").exists() { "/dev/shm" } else { "/tmp" }).expect("a folder");
         let said = Self::script(&["start", &folder.path().to_string_lossy(), &nodes.to_string()]);
-        let mut urls = said.lines().next().expect("a line").split(' ').map(str::to_owned);
-        let (ingress, admin) = (urls.next().expect("an ingress"), urls.next().expect("an admin API"));
-        Self { folder, ingress, admin }
+        let urls = said.lines().map(|line| line.split_once(' ').expect("an ingress and an admin API"));
+        let (ingresses, admins): (Vec<_>, Vec<_>) = urls.map(|(ingress, admin)| (ingress.to_owned(), admin)).unzip();
+        Self { folder, ingresses, admin: admins[0].to_owned() }
+    }
+
+    /// A client that goes on at another node when its own is killed.
+    fn client(&self) -> Client {
+        let client = Client::new(&self.ingresses[0]).patience(Duration::from_mins(2));
+        self.ingresses[1..].iter().fold(client, Client::another_ingress)
     }
 
     fn crash(&self, node: Option<usize>) {
@@ -227,7 +234,7 @@ async fn survive(nodes: usize, what: &[&str]) {
     let log = folder.path().join("log");
     let mut workers = Workers::start(2, &log).await;
     register(&server.admin, &format!("http://{}", workers.front)).await.expect("the workers are registered");
-    let graph = Client::new(&server.ingress).patience(Duration::from_mins(2)).graph("tree");
+    let graph = server.client().graph("tree");
     let (mut killed, mut ended) = (0, 0);
     // What was stored at a moment, and how long the log was then.
     let mut known: Vec<(usize, String, i64)> = Vec::new();
@@ -259,7 +266,7 @@ async fn survive(nodes: usize, what: &[&str]) {
                     workers.begin(1).await;
                 }
                 "server" => server.crash(None),
-                _ => server.crash(Some(fastrand::usize(2..=nodes))),
+                _ => server.crash(Some(fastrand::usize(1..=nodes))),
             }
             killed += 1;
         }

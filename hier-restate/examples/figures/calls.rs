@@ -1,0 +1,46 @@
+//! Counts the entries of the journals of a run, so that hier and the handlers by hand are known to do the same calls.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::Failed;
+use crate::site::Site;
+
+/// How many entries of each kind the journals of these services have, and how many invocations there are.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Calls(BTreeMap<String, u64>);
+
+impl std::fmt::Display for Calls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (place, (kind, count)) in self.0.iter().enumerate() {
+            write!(f, "{}{count} {kind}", if place > 0 { ", " } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+impl Site {
+    /// Has the journals of these services kept after their ends, or not.
+    pub(crate) async fn keep_journals(&self, services: &[&str], kept: bool) -> Result<(), Failed> {
+        for service in services {
+            let wanted = json!({ "journal_retention": if kept { "1h" } else { "0s" } });
+            let sent = self.http.patch(format!("{}/services/{service}", self.admin)).json(&wanted).send().await?;
+            sent.error_for_status()?;
+        }
+        Ok(())
+    }
+
+    /// What the journals of these services have.
+    pub(crate) async fn calls(&self, services: &[&str]) -> Result<Calls, Failed> {
+        let names = services.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+        let ours = format!("SELECT id FROM sys_invocation WHERE target_service_name IN ({names})");
+        let entries =
+            format!("SELECT entry_type, COUNT(*) AS n FROM sys_journal WHERE id IN ({ours}) GROUP BY entry_type");
+        let sent = self.http.post(format!("{}/query", self.admin)).header("accept", "application/json");
+        let answer: Value = sent.json(&json!({ "query": entries })).send().await?.error_for_status()?.json().await?;
+        let rows = answer["rows"].as_array().ok_or("the server has answered without rows")?;
+        let row = |row: &Value| Some((row["entry_type"].as_str()?.to_owned(), row["n"].as_u64()?));
+        Ok(Calls(rows.iter().filter_map(row).collect()))
+    }
+}

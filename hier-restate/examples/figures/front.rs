@@ -1,0 +1,54 @@
+//! A load balancer in front of workers, as small as it can be: each request goes to the next worker, tasks counted by themselves.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use hier_restate::loopback;
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{SendRequest, handshake};
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::net::TcpStream;
+
+use crate::Failed;
+
+struct Behind {
+    workers: Vec<SendRequest<Incoming>>,
+    tasks: AtomicUsize,
+    others: AtomicUsize,
+}
+
+impl Behind {
+    fn next(&self, path: &str) -> SendRequest<Incoming> {
+        let turn = if path.contains(".task/") { &self.tasks } else { &self.others };
+        self.workers[turn.fetch_add(1, Ordering::Relaxed) % self.workers.len()].clone()
+    }
+}
+
+/// Serves these workers at an address of the loopback interface until the program ends.
+pub(crate) async fn front(workers: &[SocketAddr]) -> Result<SocketAddr, Failed> {
+    let mut connected = Vec::new();
+    for worker in workers {
+        let stream = TcpStream::connect(worker).await?;
+        stream.set_nodelay(true)?;
+        let (send, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
+        tokio::spawn(connection);
+        connected.push(send);
+    }
+    let behind = Arc::new(Behind { workers: connected, tasks: AtomicUsize::default(), others: AtomicUsize::default() });
+    let (listener, address) = loopback().await?;
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let behind = behind.clone();
+            let _ = stream.set_nodelay(true);
+            let serve = service_fn(move |request: hyper::Request<Incoming>| {
+                let mut worker = behind.next(request.uri().path());
+                async move { worker.send_request(request).await }
+            });
+            tokio::spawn(http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), serve));
+        }
+    });
+    Ok(address)
+}

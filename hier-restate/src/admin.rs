@@ -1,0 +1,45 @@
+//! What is asked of Restate's admin API.
+
+use reqwest::RequestBuilder;
+use serde_json::{Value, json};
+
+use crate::client::{read, told};
+use crate::error::Error;
+use crate::stored::META;
+
+/// Tells a Restate server of a worker: `admin` is the URL of its admin API, `worker` the one at which it reaches the worker. A worker of
+/// another version, at another address, takes over what begins from then on.
+pub async fn register(admin: &str, worker: &str) -> Result<(), Error> {
+    let place = format!("{}/deployments", admin.trim_end_matches('/'));
+    let request = json!({ "uri": worker, "force": true, "breaking": true });
+    let sent = reqwest::Client::new().post(&place).json(&request);
+    asked(sent, place).await.map(drop)
+}
+
+/// The ids of the threads of a graph that Restate keeps, in order, at most so many of those behind this one. It looks at the states of
+/// all its threads: a question for tools and for clearing up, not for each request.
+pub async fn threads(admin: &str, graph: &str, after: Option<&str>, limit: usize) -> Result<Vec<String>, Error> {
+    let place = format!("{}/query", admin.trim_end_matches('/'));
+    let text = |value: &str| format!("'{}'", value.replace('\'', "''"));
+    let behind = after.map(|after| format!(" AND service_key > {}", text(after))).unwrap_or_default();
+    let query = format!(
+        "SELECT service_key FROM state WHERE service_name = {} AND key = {}{behind} ORDER BY service_key LIMIT {limit}",
+        text(graph),
+        text(META)
+    );
+    let sent = reqwest::Client::new().post(&place).header("accept", "application/json");
+    let answer = asked(sent.json(&json!({ "query": query })), place.clone()).await?;
+    let unreadable = |reason: &str| Error::Unreadable { place: place.clone(), reason: reason.to_owned() };
+    let answer: Value = serde_json::from_slice(&answer).map_err(|error| unreadable(&error.to_string()))?;
+    let rows = answer["rows"].as_array().ok_or_else(|| unreadable("there are no rows"))?;
+    let id = |row: &Value| row["service_key"].as_str().map(str::to_owned).ok_or_else(|| unreadable("a row has no key"));
+    rows.iter().map(id).collect()
+}
+
+async fn asked(request: RequestBuilder, place: String) -> Result<Vec<u8>, Error> {
+    match read(request).await {
+        Ok((status, said)) if status.is_success() => Ok(said),
+        Ok((status, said)) => Err(Error::Restate { place, reason: told(status, &String::from_utf8_lossy(&said)) }),
+        Err(reason) => Err(Error::Restate { place, reason }),
+    }
+}

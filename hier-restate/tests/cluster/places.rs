@@ -1,0 +1,128 @@
+//! Where calls go, and how much a worker takes on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use hier_core::checkpoint::codec;
+use hier_core::graph::DynInput;
+use hier_core::prelude::*;
+use hier_restate::{Client, loopback};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::Barrier;
+use uuid::Uuid;
+
+use crate::support::{serve, serve_as, server};
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Desk {
+    #[reducer(sum)]
+    done: u64,
+}
+
+graph! {
+    Rush<Desk, Arc<Room>> = Graph {
+        nodes: [seed, work],
+        edges: [START >> seed >> for item in items { work(item) }, work >> END],
+    }
+}
+
+const AT_ONCE: usize = 2;
+const TASKS: u64 = 8;
+
+/// Those who are in, and the most that were.
+struct Room {
+    inside: AtomicUsize,
+    most: AtomicUsize,
+    pair: Barrier,
+}
+
+async fn seed() {}
+
+fn items(_: &Desk) -> Vec<u64> {
+    (0..TASKS).collect()
+}
+
+async fn work(Sent(_item): Sent<u64>, run: &Run<Arc<Room>>) -> DeskUpdate {
+    let room = run.context();
+    room.most.fetch_max(room.inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+    // As many as may be here at once come here at once.
+    room.pair.wait().await;
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    room.inside.fetch_sub(1, Ordering::SeqCst);
+    Desk::update().done(1)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_does_no_more_at_once_than_it_was_told() {
+    let room = Arc::new(Room { inside: 0.into(), most: 0.into(), pair: Barrier::new(AT_ONCE) });
+    let context = room.clone();
+    let graph = serve(|endpoint, name| endpoint.graph(name, Rush::compile(), context).at_once(AT_ONCE)).await;
+    let Some(graph) = graph else { return };
+    let end = graph.invoke(DynInput::New(json!({})), Config::thread("rush")).await.unwrap();
+    assert_eq!(end.state(), &json!({ "done": TASKS }));
+    assert_eq!(room.most.load(Ordering::SeqCst), AT_ONCE);
+}
+
+graph! {
+    Plain<Desk> = Graph {
+        nodes: [once],
+        edges: [START >> once >> END],
+    }
+}
+
+async fn once() -> DeskUpdate {
+    Desk::update().done(1)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_goes_on_at_another_node() {
+    let Some((ingress, _)) = server() else { return };
+    let name = format!("plain-{}", Uuid::new_v4().simple());
+    serve_as(&name, |endpoint| endpoint.graph(&name, Plain::compile(), ())).await;
+    // The port was free, and nobody has it now.
+    let nobody = loopback().await.unwrap().1;
+    let client = Client::new(format!("http://{nobody}")).patience(Duration::from_secs(20)).another_ingress(ingress);
+    let end = client.graph(name).invoke(DynInput::New(json!({})), Config::thread("plain")).await.unwrap();
+    assert_eq!(end.state(), &json!({ "done": 1 }));
+}
+
+/// A node that gives these answers, one after the other, and how often it was asked.
+async fn node(statuses: &'static [u16]) -> (String, Arc<AtomicUsize>) {
+    let (listener, address) = loopback().await.unwrap();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    tokio::spawn(async move {
+        for status in statuses {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            count.fetch_add(1, Ordering::SeqCst);
+            let mut request = Vec::new();
+            while !request.windows(4).any(|end| end == b"\r\n\r\n") {
+                assert_ne!(stream.read_buf(&mut request).await.unwrap(), 0);
+            }
+            let body = if *status == 200 { codec::encode(&true).unwrap() } else { Vec::new() };
+            let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+            stream.write_all(head.as_bytes()).await.unwrap();
+            stream.write_all(&body).await.unwrap();
+        }
+    });
+    (format!("http://{address}"), asked)
+}
+
+#[tokio::test]
+async fn a_node_that_was_started_again_may_not_know_of_the_workers_at_once() {
+    let (address, asked) = node(&[503, 404, 200, 404, 200]).await;
+    let graph = Client::new(address).graph("desk");
+    // It could not be reached, and then knows of nothing.
+    assert!(graph.cancel("t").await.unwrap());
+    assert_eq!(asked.load(Ordering::SeqCst), 3);
+    // It was known before.
+    assert!(graph.cancel("t").await.unwrap());
+    assert_eq!(asked.load(Ordering::SeqCst), 5);
+    // A name that nobody has is told at once.
+    let (address, asked) = node(&[404, 200]).await;
+    let error = Client::new(address).graph("desk").cancel("t").await.unwrap_err();
+    assert!(error.to_string().contains("no worker with this graph is registered"), "{error}");
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+}
