@@ -170,6 +170,12 @@ impl Turn {
         lock(&self.0).goes_on
     }
 
+    /// Whether the turn before has stored a step of the root graph, and no graph inside of it was running.
+    pub(crate) fn begins_a_step(&self) -> bool {
+        let state = lock(&self.0);
+        state.goes_on && state.part.is_none() && state.progress.stops.keys().all(String::is_empty)
+    }
+
     /// A graph is entered: it may not pass this step.
     pub(crate) fn enters(&self, namespace: &[String], stop: i64) {
         lock(&self.0).progress.stops.insert(namespace.join("|"), stop);

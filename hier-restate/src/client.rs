@@ -149,7 +149,7 @@ impl Client {
                 Ok((status, bytes)) => {
                     let said = String::from_utf8_lossy(&bytes).into_owned();
                     let will_come = known.load(Ordering::Relaxed) || is_late && begun.elapsed() < LAG;
-                    if !is_passing(status) && !(status == StatusCode::NOT_FOUND && will_come) {
+                    if !(is_passing(status) || status == StatusCode::NOT_FOUND && will_come) {
                         return Err(Error::Restate { reason: told(status, &said), place });
                     }
                     told(status, &said)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use hier_core::checkpoint::{Checkpointer, DueQuery, ListQuery, MemorySaver, SaverError, codec};
+use hier_core::checkpoint::{Checkpointer, DueQuery, ListQuery, MemorySaver, SaverError};
 use hier_core::drive::{self, Cut, FanOut, Part, Progress, Turn};
 use hier_core::graph::{DynGraph, DynInput, DynRun, DynSnapshot, RunContext};
 use hier_core::store::Store;
@@ -15,7 +15,7 @@ use crate::cache::Cache;
 use crate::error::Failure;
 use crate::log::{ThreadLog, rebuilt, replay};
 use crate::tell::Teller;
-use crate::wire::{At, Entry, HistoryQuery, Piece, Source, TaskCall, TaskEnd};
+use crate::wire::{At, Entries, Entry, HistoryQuery, Piece, Source, TaskCall, TaskEnd};
 use crate::work::{Answer, Done, End, Work, millis};
 
 /// Chooses the graph of a thread.
@@ -106,12 +106,12 @@ impl Host {
         };
         let log = ThreadLog::new(saver.clone());
         let mut done = self.done(&*graph, at, Arc::new(log.clone()), Arc::new(saver.clone()), work).await?;
-        done.entries = log.take();
-        let length = codec::encode(&done.entries).map_or(usize::MAX, |bytes| bytes.len());
-        if length > self.limit {
+        done.entries = match self.entries("what the superstep wrote", &log) {
+            Ok(entries) => entries,
             // The thread stays as it was.
-            return Ok(Answer::done(Done::failed(self.too_large("what the superstep wrote", length))));
-        }
+            Err(failure) => return Ok(Answer::done(Done::failed(failure))),
+        };
+        let length = done.entries.bytes().len();
         if let End::Spread(base, _) = &mut done.end {
             *base = drive::dump(&saver, &at.thread, false).ok().filter(|base| base.len() <= SMALL);
         }
@@ -135,6 +135,13 @@ impl Host {
         if let Some((saver, whole)) = kept.0 {
             self.threads.keep(&self.name, at, saver, whole);
         }
+    }
+
+    /// What was noted, if it is not too long.
+    fn entries(&self, what: &str, log: &ThreadLog) -> Result<Entries, Failure> {
+        let entries = Entries::of(&log.take()).map_err(|error| Failure::new("RunError", format!("{what}: {error}")))?;
+        let length = entries.bytes().len();
+        if length > self.limit { Err(self.too_large(what, length)) } else { Ok(entries) }
     }
 
     pub(crate) fn too_large(&self, what: &str, length: usize) -> Failure {
@@ -291,7 +298,7 @@ impl Host {
         &self,
         call: &TaskCall,
         base: Option<Vec<u8>>,
-        earlier: Vec<Entry>,
+        earlier: Vec<Entries>,
         progress: Progress,
     ) -> Result<Answer, SaverError> {
         let _slot = self.slot().await;
@@ -311,16 +318,18 @@ impl Host {
             (None, None) => return Ok(Answer::Missing),
         };
         let copy = drive::apart(&saver, &at.thread);
-        replay(&copy, &at.thread, earlier).await?;
+        if !earlier.is_empty() {
+            let entries = earlier.iter().map(Entries::read).collect::<Result<Vec<_>, _>>();
+            let entries = entries.map_err(|error| SaverError::Invalid(format!("what a task did: {error}")))?;
+            replay(&copy, &at.thread, entries.concat()).await?;
+        }
         let log = ThreadLog::new(copy);
         let piece = Piece { progress, ..call.piece.clone() };
         let turn = (DynInput::Continue, piece, Some(call.part.clone()));
         let mut done = self.turn(&*graph, at, Arc::new(log.clone()), turn).await?;
-        done.entries = log.take();
-        let length = codec::encode(&done.entries).map_or(usize::MAX, |bytes| bytes.len());
-        if length > self.limit {
-            let failure = self.too_large("what the task wrote", length);
-            return Ok(Answer::done(Done::of(End::Task(Err(failure)))));
+        match self.entries("what the task wrote", &log) {
+            Ok(entries) => done.entries = entries,
+            Err(failure) => done = Done::of(End::Task(Err(failure))),
         }
         Ok(Answer::done(done))
     }

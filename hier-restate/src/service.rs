@@ -19,7 +19,7 @@ use crate::host::Host;
 use crate::stored;
 use crate::thread::Thread;
 use crate::wire::{
-    Begin, Ended, Entry, Expire, Packed, Post, Read, TaskCall, TaskDone, UpdateState, Wake, run_service, task_service,
+    Begin, Ended, Entries, Expire, Packed, Post, Read, TaskCall, TaskDone, UpdateState, Wake, run_service, task_service,
 };
 use crate::work::{Answer, Done, End};
 
@@ -249,7 +249,7 @@ impl Service for Tasks {
 async fn task(ctx: &Context<'_>, host: Arc<Host>, call: TaskCall) -> Result<Packed<TaskDone>, HandlerError> {
     let call = Arc::new(call);
     let mut base: Option<Vec<u8>> = None;
-    let mut entries: Vec<Entry> = Vec::new();
+    let mut entries: Vec<Entries> = Vec::new();
     let mut progress = call.piece.progress.clone();
     loop {
         let piece = {
@@ -265,7 +265,7 @@ async fn task(ctx: &Context<'_>, host: Arc<Host>, call: TaskCall) -> Result<Pack
             }
             Answer::Done(done) => {
                 let Done { entries: more, end, progress: made, .. } = *done;
-                entries.extend(more);
+                entries.push(more);
                 let end = match end {
                     End::Stored => {
                         progress = made;

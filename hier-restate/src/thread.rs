@@ -15,8 +15,8 @@ use crate::error::Failure;
 use crate::host::{Host, Kept};
 use crate::stored::{META, Meta, Running, load};
 use crate::wire::{
-    At, Begin, Ended, Entry, Expire, Packed, Piece, Post, Source, TaskCall, TaskDone, TaskEnd, UpdateState, Wake,
-    task_service,
+    At, Begin, Ended, Entries, Entry, Expire, Packed, Piece, Post, Source, TaskCall, TaskDone, TaskEnd, UpdateState,
+    Wake, task_service,
 };
 use crate::work::{Answer, Done, End, Work, millis};
 
@@ -102,19 +102,18 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
     }
 
     /// Adds to the log.
-    fn log(&mut self, entries: &Vec<Entry>, head: Option<&[u8]>) {
+    fn log(&mut self, entries: &Entries, head: Option<&[u8]>) {
         if entries.is_empty() {
             return;
         }
         self.meta.version += 1;
         let Some(head) = head else {
-            self.ctx.set(&self.meta.log_key(self.meta.version), Packed(entries.clone()));
-            let length = hier_core::checkpoint::codec::encode(entries).map_or(0, |bytes| bytes.len());
-            self.meta.since += length as u64;
+            self.ctx.set(&self.meta.log_key(self.meta.version), entries.bytes().to_vec());
+            self.meta.since += entries.bytes().len() as u64;
             return;
         };
         if !self.meta.latest_only {
-            self.ctx.set(&self.meta.log_key(self.meta.version), Packed(entries.clone()));
+            self.ctx.set(&self.meta.log_key(self.meta.version), entries.bytes().to_vec());
         }
         self.meta.heads += 1;
         self.meta.head = (self.meta.version, head.len() as u64);
@@ -249,7 +248,10 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
         let mut failed = None;
         let mut entries = Vec::new();
         for (place, done) in ended {
-            entries.extend(done.entries);
+            for piece in &done.entries {
+                let read = piece.read().map_err(|error| TerminalError::new(format!("what a task did: {error}")))?;
+                entries.extend(read);
+            }
             match done.end {
                 Ok(TaskEnd::Stopped) => stopped.push(spread.tasks[place].clone()),
                 Ok(TaskEnd::Done | TaskEnd::Asked) => {}
@@ -268,7 +270,8 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
             return Ok(());
         }
         let before = self.at();
-        self.log(&entries, None);
+        let stored = Entries::of(&entries).map_err(|error| TerminalError::new(format!("what tasks did: {error}")))?;
+        self.log(&stored, None);
         self.host.absorb(&before, self.at(), entries).await;
         Ok(())
     }
@@ -294,14 +297,14 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
     }
 
     /// Ends the thread's life if nothing has happened to it since this was sent; else it lives on for as long again.
-    pub(crate) fn expire(mut self, expire: Expire) {
-        if self.meta.expiry != Some(expire.number) {
+    pub(crate) fn expire(mut self, Expire { number }: Expire) {
+        if self.meta.expiry != Some(number) {
             return;
         }
         self.meta.expiry = None;
         if self.meta.run.is_none() {
             let lives = self.meta.last.as_ref().is_some_and(|settings| settings.time_to_live.is_some());
-            if lives && self.meta.version == expire.number {
+            if lives && self.meta.version == number {
                 self.delete();
                 return;
             }

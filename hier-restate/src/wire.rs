@@ -51,6 +51,32 @@ pub(crate) enum Entry {
     Post(String, Letter),
 }
 
+/// Entries of a log as they are stored. They pass through journals, and only who takes up the thread reads them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Entries(#[serde(with = "serde_bytes")] Vec<u8>);
+
+impl Entries {
+    pub(crate) fn of(entries: &[Entry]) -> Result<Self, CodecError> {
+        if entries.is_empty() {
+            return Ok(Self::default());
+        }
+        codec::encode(entries).map(Self)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    pub(crate) fn read(&self) -> Result<Vec<Entry>, CodecError> {
+        if self.is_empty() { Ok(Vec::new()) } else { codec::decode(&self.0) }
+    }
+}
+
 /// A run that is to begin.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Begin {
@@ -96,7 +122,7 @@ pub(crate) struct Wake {
 }
 
 /// The end of a thread's life.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Expire {
     /// The version that the thread had when this was sent.
     pub(crate) number: u64,
@@ -162,7 +188,8 @@ pub(crate) struct TaskCall {
 /// What a task did.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct TaskDone {
-    pub(crate) entries: Vec<Entry>,
+    /// Of each of its pieces.
+    pub(crate) entries: Vec<Entries>,
     pub(crate) end: Result<TaskEnd, Failure>,
 }
 

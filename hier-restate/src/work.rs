@@ -7,7 +7,7 @@ use hier_core::graph::DynInput;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Failure;
-use crate::wire::{Ended, Entry, Piece, TaskDone, TaskEnd, UpdateState};
+use crate::wire::{Ended, Entries, Piece, TaskDone, TaskEnd, UpdateState};
 
 /// What a piece of work on a thread is.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ impl Answer {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Done {
     /// What was committed.
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Entries,
     pub(crate) end: End,
     pub(crate) progress: Progress,
     /// When the thread is due, in milliseconds since 1970.
@@ -73,7 +73,7 @@ pub(crate) enum End {
 
 impl Done {
     pub(crate) fn of(end: End) -> Self {
-        Self { entries: Vec::new(), end, progress: Progress::default(), due: None, now: 0, head: None }
+        Self { entries: Entries::default(), end, progress: Progress::default(), due: None, now: 0, head: None }
     }
 
     pub(crate) fn failed(failure: Failure) -> Self {
@@ -93,7 +93,7 @@ impl Work {
 }
 
 impl TaskDone {
-    pub(crate) fn of(entries: Vec<Entry>, end: Result<TaskEnd, Failure>) -> Self {
+    pub(crate) fn of(entries: Vec<Entries>, end: Result<TaskEnd, Failure>) -> Self {
         Self { entries, end }
     }
 }

@@ -11,6 +11,17 @@ use crate::site::Site;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Calls(BTreeMap<String, u64>);
 
+impl Calls {
+    /// Those that have come since.
+    pub(crate) fn since(mut self, before: &Self) -> Self {
+        for (kind, count) in &before.0 {
+            *self.0.entry(kind.clone()).or_default() -= count;
+        }
+        self.0.retain(|_, count| *count > 0);
+        self
+    }
+}
+
 impl std::fmt::Display for Calls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for (place, (kind, count)) in self.0.iter().enumerate() {

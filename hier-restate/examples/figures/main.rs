@@ -166,10 +166,11 @@ async fn same(site: &Site, narrow: &RemoteGraph, wide: &RemoteGraph) -> Result<(
         by.push("BareTask");
         site.keep_journals(&services, true).await?;
         site.keep_journals(&by, true).await?;
+        let before = (site.calls(&services).await?, site.calls(&by).await?);
         hier(graph, "calls", 3).await?;
         by_hand(site, object, "calls", 3).await?;
-        println!("{name}, hier: {}", site.calls(&services).await?);
-        println!("{name}, by hand: {}", site.calls(&by).await?);
+        println!("{name}, hier: {}", site.calls(&services).await?.since(&before.0));
+        println!("{name}, by hand: {}", site.calls(&by).await?.since(&before.1));
         site.keep_journals(&services, false).await?;
         site.keep_journals(&by, false).await?;
     }

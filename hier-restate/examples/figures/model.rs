@@ -40,9 +40,9 @@ impl Place<'_> {
         let graph: &RemoteGraph = &self.client.graph(graph);
         let before = self.site.spent(self.worker.id(), &self.relay).await?;
         let thread = |number| {
-            let input = DynInput::New(json!({ "at": 0, "goal": goal, "kib": kib }));
+            let input = if kib > 0 { json!({ "goal": goal, "kib": kib }) } else { json!({ "at": 0, "goal": goal }) };
             let config = Config::thread(format!("{name}-{number}")).recursion_limit(10_000);
-            graph.invoke(input, config)
+            graph.invoke(DynInput::New(input), config)
         };
         try_join_all((0..threads).map(thread)).await?;
         let after = self.site.spent(self.worker.id(), &self.relay).await?;

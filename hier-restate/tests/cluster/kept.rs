@@ -67,7 +67,9 @@ async fn a_thread_without_history_takes_some_times_its_state() {
     let serve_latest = || serve_as(&latest, |endpoint| endpoint.graph(&latest, Writes::compile(), ()).latest_only());
     let Some(graph) = serve_as(&all, |endpoint| endpoint.graph(&all, Writes::compile(), ())).await else { return };
     run(&graph, 40).await;
-    assert!(stored(&all).await > 40 * LENGTH as u64);
+    let history = stored(&all).await;
+    // What a superstep changes is stored once, and the head is some times the state.
+    assert!((40 * LENGTH as u64..48 * LENGTH as u64).contains(&history), "{history} bytes");
     let graph = serve_latest().await.unwrap();
     let reader = graph.clone();
     let running = tokio::spawn(async move { run(&graph, 40).await });

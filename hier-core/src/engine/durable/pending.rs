@@ -47,6 +47,11 @@ impl Pending {
         pending
     }
 
+    /// Whether nothing is stored.
+    pub(in crate::engine) fn is_empty(&self) -> bool {
+        self.tasks.is_empty() && self.null.is_none()
+    }
+
     /// The place of a task as this program names it.
     fn place(&self, path: &Arc<str>) -> Arc<str> {
         let Some(node) = path.strip_prefix(PULLED) else { return path.clone() };

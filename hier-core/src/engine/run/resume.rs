@@ -167,7 +167,9 @@ where
         };
         let anyone = anyone.map(|answer| Arc::new(Anyone::new(answer, "".into(), checkpoint.id)));
         let open = pending.open_beside_answered().map_err(unreadable)?;
-        Some(Resumed { pending, mode, anyone, open })
+        // A turn that begins where a step was stored begins the next as a run in one go does: of its tasks nothing can be known.
+        let begins = runner.turn().is_some_and(|turn| turn.begins_a_step()) && pending.is_empty() && anyone.is_none();
+        (!begins).then_some(Resumed { pending, mode, anyone, open })
     };
     runner.resume(resumed, if forks { Source::Fork } else { checkpoint.source });
     Ok(())
