@@ -358,33 +358,24 @@ async fn a_run_goes_on_after_a_panic_beside_it() {
     }
 }
 
-/// Lets what it is asked to do wait, or fail.
+/// Takes its time to store events by themselves, or cannot.
 #[derive(Default)]
 struct Slow {
     runs: MemoryRuns,
-    /// How often the lease is being renewed, by the worker and by the run, which goes on until events are being stored.
-    renewing: tokio::sync::watch::Sender<usize>,
+    /// Whether events are being stored, or were.
     storing: tokio::sync::watch::Sender<bool>,
-    /// Whether events cannot be stored by themselves.
     fails: bool,
 }
 
-#[async_trait]
+impl Slow {
+    async fn stores(&self) {
+        let _ = self.storing.subscribe().wait_for(|storing| *storing).await;
+    }
+}
+
 impl SaverLayer for Slow {
     fn saver(&self) -> &dyn Checkpointer {
         &self.runs
-    }
-
-    fn leases_expire(&self) -> bool {
-        true
-    }
-
-    async fn renew(&self, lease: &Lease) -> Result<(), SaverError> {
-        self.renewing.send_modify(|times| *times += 1);
-        if !self.fails {
-            let _ = self.storing.subscribe().wait_for(|storing| *storing).await;
-        }
-        self.runs.renew(lease).await
     }
 }
 
@@ -402,47 +393,49 @@ impl RunsLayer for Slow {
                 let gone = std::io::Error::other("the server is gone");
                 return Err(SaverError::database("storing", gone).into());
             }
-            // As a server that takes its time: meanwhile the run ends.
+            // As a server that is far away.
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
         self.runs.record(lease, settlement).await
     }
 }
 
-/// Tells something once its lease is being renewed; where nothing can be stored, and ends once that was tried.
+/// Tells something, and ends once that was to be stored; or never.
 async fn tells(run: &Run<Arc<Layered<Slow>>>) -> Result<CountUpdate> {
     let store = run.context();
-    if store.fails {
-        run.emit("told");
-        let _ = store.storing.subscribe().wait_for(|storing| *storing).await;
-    } else {
-        let _ = store.renewing.subscribe().wait_for(|times| *times == 2).await;
-        run.emit("told");
+    run.emit("told");
+    store.stores().await;
+    if !store.fails {
+        std::future::pending::<()>().await;
     }
     Ok(Count::update().n(1))
 }
 
 graph! { Telling<Count, Arc<Layered<Slow>>> = Graph { nodes: [tells], edges: [START >> tells >> END] } }
 
-/// The modes of the events of a run.
+/// The modes of the events of a run that is cancelled while it is told.
 async fn told_of(store: Arc<Layered<Slow>>) -> Vec<String> {
     let (stop, own) = (CancellationToken::new(), store.clone());
     let graph = Telling::compile().erase(move |_| Ok(own.clone()));
     let working = tokio::spawn(Worker::new(store.clone()).graph("telling", graph).run_until(stop.clone()));
     let mut request = Request::input(json!({ "n": 0 }));
     request.stream_modes = vec!["custom".to_owned()];
-    request.durability = Some("exit".to_owned());
-    store.runs.create_run(NewRun::new("t", "telling", request).create_thread()).await.expect("a run");
-    ends_well(&store.runs, "t", None).await;
+    let new = NewRun::new("t", "telling", request).create_thread();
+    let run = store.runs.create_run(new).await.expect("a run").id;
+    store.stores().await;
+    if !store.fails {
+        store.runs.cancel_runs("t", &[run], Cancel::Interrupt).await.expect("the store");
+    }
+    ended(&store.runs, run).await;
     stop.cancel();
     working.await.expect("it stops");
     let page = store.runs.events(EventQuery::after("t", 0)).await.expect("the events");
     page.events.into_iter().map(|row| row.event.mode).collect()
 }
 
-/// The run ends while its lease is being renewed, and that lasts until events are being stored.
+/// What was on its way to the store when a run was cancelled was lost with the call that was dropped.
 #[tokio::test(start_paused = true)]
-async fn events_that_are_being_stored_when_the_run_ends_are_stored() {
+async fn events_that_are_being_stored_when_the_run_is_cancelled_are_stored() {
     let told = told_of(Arc::default()).await;
     assert!(told.iter().any(|mode| mode == "custom"), "{told:?}");
 }

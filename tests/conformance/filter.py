@@ -23,7 +23,7 @@ for f in [p for d in sys.argv[1:] for p in pathlib.Path(d).glob("*.json")]:
         continue
     subs = {x for x, spec in s["nodes"].items() if "graph" in spec}
     bad = None
-    failed = False
+    failed = answered = False
     if "ephemeral" in s["channels"].values() and any("state" in c for c in s["calls"]):
         bad = "live read of ephemeral keys"
     for call, got in zip(s["calls"], s["expect"].get("calls", [])):
@@ -31,6 +31,10 @@ for f in [p for d in sys.argv[1:] for p in pathlib.Path(d).glob("*.json")]:
             bad = "goes on after a failed apply"
         if (got.get("error") or {}).get("kind") == "invalid_update" and "steps" in got:
             failed = True
+        if answered and "resume" in call:
+            bad = "answers what has its answer"
+        if "steps" in got:
+            answered = "resume" in call and got.get("error") is not None
         if call.get("invoke"):
             failed = failed and (got.get("error") or {}).get("kind") == "invalid_update"
         for st in got.get("steps", []):
