@@ -6,8 +6,9 @@ use super::error::CodecError;
 /// Checks that everything the bytes announce is there, and that nothing is nested deeper than this. Returns how many bytes the value has.
 pub(super) fn check(bytes: &[u8], depth: usize) -> Result<usize, CodecError> {
     let mut rest = Rest(bytes);
-    // How many values are still to come, in each of the collections that have begun.
-    let mut open: Vec<u64> = Vec::new();
+    // How many values are still to come in the innermost collection that has begun, and in each around it.
+    let (mut left, mut open): (u64, Vec<u64>) = (1, Vec::new());
+    // And in all of them.
     let mut owed = 1_u64;
     while owed > 0 {
         let (values, skipped) = rest.head()?;
@@ -16,18 +17,18 @@ pub(super) fn check(bytes: &[u8], depth: usize) -> Result<usize, CodecError> {
         if owed > rest.0.len() as u64 {
             return Err(cut());
         }
-        if let Some(left) = open.last_mut() {
-            *left -= 1;
-        }
+        left -= 1;
         if values > 0 {
-            open.push(values);
+            open.push(std::mem::replace(&mut left, values));
             if open.len() > depth {
                 return Err(CodecError(format!("it is nested more than {depth} deep: keep it flatter, or as a text")));
             }
         } else {
             // With its last value a collection is complete, and so may be the one that it is in.
-            while open.last() == Some(&0) {
-                open.pop();
+            while left == 0
+                && let Some(around) = open.pop()
+            {
+                left = around;
             }
         }
     }
@@ -44,7 +45,9 @@ struct Rest<'a>(&'a [u8]);
 impl Rest<'_> {
     /// Reads how a value begins: how many values are in it, and how many bytes.
     fn head(&mut self) -> Result<(u64, u64), CodecError> {
-        let marker = self.number(1)?;
+        let (marker, rest) = self.0.split_first().ok_or_else(cut)?;
+        self.0 = rest;
+        let marker = u64::from(*marker);
         Ok(match marker {
             0x80..=0x8f => (2 * (marker & 0x0f), 0),
             0x90..=0x9f => (marker & 0x0f, 0),

@@ -51,7 +51,10 @@ impl Saver {
         commit_also(lease: &'a Lease, records: Vec<Record>, also: Also) -> ();
         post(thread: &'a str, graph: &'a str, letter: Letter) -> bool;
         mail(thread: &'a str) -> Vec<Posted>;
-        due(query: DueQuery) -> Vec<DueThread>;
+    }
+
+    pub(crate) fn due(&self, query: DueQuery) -> Call<'_, Vec<DueThread>> {
+        Call::new(|| self.saver.due(query))
     }
 
     pub(crate) async fn get(

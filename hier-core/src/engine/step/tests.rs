@@ -14,7 +14,7 @@ use crate::engine::program::{
 };
 use crate::error::RunError;
 use crate::reducer::json::Builtin;
-use crate::state::{DynState, Schema, Update, Values, Writes};
+use crate::state::{ChannelWrite, DynState, Schema, Update, Values, Writes};
 
 pub(super) type Graph = Program<DynState, ()>;
 /// What a route does: looks at the log, says where to go.
@@ -275,6 +275,31 @@ fn a_step_that_conflicts_is_not_applied() {
     let error = hand.position.apply(&graph, &mut hand.state, &mut done).unwrap_err();
     assert!(matches!(error, RunError::Conflict { .. }), "{error}");
     assert_eq!(hand.state.get("log"), Some(&json!(["in"])));
+}
+
+#[test]
+fn a_subgraph_keeps_what_is_taken_and_all_of_it_where_it_is_stored() {
+    let graph = graph(&["a", "b"], vec![plain(Source::Start, 0), plain(Source::Node(0), 1)], &[], nowhere);
+    let taken: Arc<[bool]> = graph.channels.iter().map(|channel| channel.name == "log").collect();
+    for (is_stored, kept) in [(false, vec!["log", "log"]), (true, vec!["last", "log", "log"])] {
+        let (mut state, mut position) = ((graph.initial)(), Position::new(&graph, true));
+        if is_stored {
+            position.ledger.keep_notes(&graph.channels, &[]);
+        }
+        position.ledger.hands_back(&taken);
+        for (node, name) in ["a", "b"].into_iter().enumerate() {
+            let writes = state.update(json!({ "log": [name], "last": name })).unwrap().into_writes();
+            let task = Applied { node: Some(node), pushed: false, done: Done::input(writes) };
+            position.apply(&graph, &mut state, &mut vec![task]).unwrap();
+        }
+        let fresh = position.ledger.returned.as_ref().map(super::Returns::fresh).unwrap_or_default();
+        let mut names: Vec<_> = fresh.writes.iter().map(ChannelWrite::name).collect();
+        names.sort_unstable();
+        assert_eq!(names, kept);
+        let handed: Vec<_> = position.ledger.take_returned(&graph.channels);
+        let handed: Vec<Value> = handed.iter().map(|write| write.to_json().unwrap()).collect();
+        assert_eq!(handed, [json!(["a"]), json!(["b"])]);
+    }
 }
 
 #[test]
