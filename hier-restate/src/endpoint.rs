@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hier_core::checkpoint::Checkpointer;
 use hier_core::drive;
@@ -24,6 +25,9 @@ use crate::service::definitions;
 
 /// How long a payload may be unless told otherwise: half of what a Restate server takes unless told otherwise.
 const PAYLOAD: usize = 16 << 20;
+
+/// How long the end of a run is kept unless told otherwise.
+const ENDS_KEPT: Duration = Duration::from_hours(24);
 
 /// How many threads a worker has in memory unless told otherwise.
 const THREADS: usize = 1_000;
@@ -129,6 +133,7 @@ impl Endpoint {
             saver: None,
             store: None,
             fan_out: FanOut::Remote(2).inner(),
+            ends_kept: ENDS_KEPT,
             latest_only: false,
             describe: None,
             limit: 0,
@@ -156,6 +161,12 @@ impl Endpoint {
     /// they can be searched, and where programs without Restate find them. Steps of several tasks then run where the thread is.
     pub fn saver(self, saver: impl Checkpointer) -> Self {
         self.last(|host| host.saver = Some(Arc::new(saver)))
+    }
+
+    /// How long Restate keeps the end of each run of the graph that was added last, with the whole state: a day unless told otherwise. So
+    /// long a client that has lost its connection, or a server in front, can ask for it again. Who runs much and asks soon makes it shorter.
+    pub fn ends_kept(self, time: Duration) -> Self {
+        self.last(|host| host.ends_kept = time)
     }
 
     /// New threads of the graph that was added last keep what they need to go on, and forget their history: what Restate keeps of a thread

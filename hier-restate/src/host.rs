@@ -38,6 +38,8 @@ pub(crate) struct Host {
     pub(crate) saver: Option<Arc<dyn Checkpointer>>,
     pub(crate) store: Option<Arc<dyn Store>>,
     pub(crate) fan_out: Option<FanOut>,
+    /// How long the end of a run can be asked for again.
+    pub(crate) ends_kept: Duration,
     /// Whether new threads forget what came before their heads.
     pub(crate) latest_only: bool,
     pub(crate) describe: Option<Arc<Describe>>,

@@ -25,8 +25,8 @@ use crate::work::{Answer, Done, End};
 
 /// A node may take as long as it takes: Restate would otherwise cut off what makes no entry in its journal.
 const LONG: Duration = Duration::from_hours(168);
-/// How long the end of a run can be asked for again.
-const RETENTION: Duration = Duration::from_hours(24);
+/// How long one that only waits for the end of a run stays at a worker: then it leaves its place to others until the end has come.
+const WAITS: Duration = Duration::from_secs(60);
 
 /// The object of a thread.
 struct Object(Arc<Host>);
@@ -53,7 +53,8 @@ pub(crate) fn definitions(host: &Arc<Host>) -> Result<[ServiceDefinition; 3], Er
     Ok([
         service_definition(Object(host.clone()), object).options(object_options),
         service_definition(Tasks(host.clone()), tasks).options(inside(&["run"], options())),
-        service_definition(Runs(host.clone()), runs).options(options().idempotency_retention(RETENTION)),
+        service_definition(Runs(host.clone()), runs)
+            .options(options().idempotency_retention(host.ends_kept).inactivity_timeout(WAITS)),
     ])
 }
 

@@ -1,6 +1,7 @@
 //! Counts the entries of the journals of a run, so that hier and the handlers by hand are known to do the same calls.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -48,8 +49,20 @@ impl Site {
         let ours = format!("SELECT id FROM sys_invocation WHERE target_service_name IN ({names})");
         let entries =
             format!("SELECT entry_type, COUNT(*) AS n FROM sys_journal WHERE id IN ({ours}) GROUP BY entry_type");
-        let sent = self.http.post(format!("{}/query", self.admin)).header("accept", "application/json");
-        let answer: Value = sent.json(&json!({ "query": entries })).send().await?.error_for_status()?.json().await?;
+        let asked = || {
+            let asked = self.http.post(format!("{}/query", self.admin)).header("accept", "application/json");
+            asked.json(&json!({ "query": entries })).send()
+        };
+        let mut answer = asked().await?;
+        // A server that has just begun does not have all of its partitions yet.
+        for _ in 0..600 {
+            if answer.status().is_success() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            answer = asked().await?;
+        }
+        let answer: Value = answer.error_for_status()?.json().await?;
         let rows = answer["rows"].as_array().ok_or("the server has answered without rows")?;
         let row = |row: &Value| Some((row["entry_type"].as_str()?.to_owned(), row["n"].as_u64()?));
         Ok(Calls(rows.iter().filter_map(row).collect()))

@@ -27,10 +27,14 @@ impl Behind {
     }
 }
 
+/// How many connections each worker has. A connection has room for 200 requests, and a run that waits for its end is one.
+const CONNECTIONS: usize = 16;
+
 /// Serves these workers at an address of the loopback interface until the program ends.
 pub(crate) async fn front(workers: &[SocketAddr]) -> Result<SocketAddr, Failed> {
     let mut connected = Vec::new();
-    for worker in workers {
+    // Of all workers the first, then of all the second: whoever goes through them goes from worker to worker.
+    for worker in std::iter::repeat_n(workers, CONNECTIONS).flatten() {
         let stream = TcpStream::connect(worker).await?;
         stream.set_nodelay(true)?;
         let (send, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;

@@ -126,3 +126,16 @@ async fn threads_are_listed_page_by_page() {
     graph.delete("a").await.unwrap();
     assert_eq!(threads(&admin, &name, None, 9).await.unwrap(), ["b", "it's"]);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ends_of_runs_are_kept_as_long_as_was_said() {
+    let name = format!("ends-{}", Uuid::new_v4().simple());
+    let hour = Duration::from_hours(1);
+    let serve = || serve_as(&name, |endpoint| endpoint.graph(&name, Writes::compile(), ()).ends_kept(hour));
+    if serve().await.is_none() {
+        return;
+    }
+    let (_, admin) = server().expect("a server");
+    let told = reqwest::get(format!("{admin}/services/{name}.run")).await.unwrap().json::<Value>().await.unwrap();
+    assert_eq!(told["idempotency_retention"], json!("1h"));
+}
