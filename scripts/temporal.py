@@ -71,7 +71,10 @@ async def main() -> None:
     client = await Client.connect(sys.argv[1])
 
     async def run(flow, goal: int) -> None:
-        at = await client.execute_workflow(flow.run, goal, id=str(uuid.uuid4()), task_queue="figures")
+        # The server takes long to accept a thousand at once.
+        at = await client.execute_workflow(
+            flow.run, goal, id=str(uuid.uuid4()), task_queue="figures", rpc_timeout=timedelta(minutes=5)
+        )
         assert at == goal, at
 
     async def timed(times: int, count: int, work) -> float:

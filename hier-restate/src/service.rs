@@ -26,7 +26,7 @@ use crate::work::{Answer, Done, End};
 /// A node may take as long as it takes: Restate would otherwise cut off what makes no entry in its journal.
 const LONG: Duration = Duration::from_hours(168);
 /// How long one that only waits for the end of a run stays at a worker: then it leaves its place to others until the end has come.
-const WAITS: Duration = Duration::from_secs(60);
+const WAITS: Duration = Duration::from_mins(1);
 
 /// The object of a thread.
 struct Object(Arc<Host>);
