@@ -3,7 +3,9 @@
 
 mod kit;
 
+use std::future::poll_fn;
 use std::path::Path;
+use std::task::Poll;
 use std::time::Duration;
 
 use hier_checkpoint::Sqlite;
@@ -67,6 +69,76 @@ async fn a_commit_that_is_refused_spares_the_others() {
             }
         }
     }
+}
+
+/// How many transactions there are in the log of this file: each ends with a frame that has the size of the file.
+fn transactions(path: &Path) -> usize {
+    let log = std::fs::read(path.with_extension("db-wal")).expect("the log");
+    let number = |at: usize| log.get(at..at + 4).map_or(0, |bytes| u32::from_be_bytes(bytes.try_into().expect("four")));
+    let frame = 24 + number(8) as usize;
+    (32..log.len()).step_by(frame).filter(|at| number(at + 4) > 0 && number(at + 8) == number(16)).count()
+}
+
+/// Commits to each of these threads at once, each in a task of its own.
+fn commit_at_once(saver: &Sqlite, leases: &[Lease]) -> Vec<tokio::task::JoinHandle<Result<(), SaverError>>> {
+    let begin = |lease: &Lease| {
+        let (saver, lease) = (saver.clone(), lease.clone());
+        tokio::spawn(async move { saver.commit(&lease, record(b"value")).await })
+    };
+    leases.iter().map(begin).collect()
+}
+
+/// Two meet while they write, which tells that many write. Tasks that one thread runs never do so by themselves. If nobody writes for some
+/// milliseconds it is forgotten.
+async fn meet(saver: &Sqlite, path: &Path, leases: &[Lease]) {
+    let other = hold(path);
+    let meeting = commit_at_once(saver, &leases[..2]);
+    tokio::task::yield_now().await;
+    other.execute_batch("commit").expect("an end");
+    for commit in meeting {
+        commit.await.expect("no panic").expect("a commit");
+    }
+}
+
+/// The first lets the others queue and writes for all.
+#[tokio::test]
+async fn where_many_write_they_share_transactions() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("desk.db");
+    let saver = Sqlite::open(&path).await.expect("a new file");
+    let names: Vec<String> = (0..32).map(|number| number.to_string()).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let leases = claimed(&saver, &names).await;
+    for _ in 0..100 {
+        meet(&saver, &path, &leases).await;
+        let before = transactions(&path);
+        for commit in commit_at_once(&saver, &leases) {
+            commit.await.expect("no panic").expect("a commit");
+        }
+        if transactions(&path) - before <= 2 {
+            return;
+        }
+    }
+    panic!("32 commits at once had a transaction each, a hundred times");
+}
+
+/// The task of the one that was to write for the others is kept from its turn.
+#[tokio::test]
+async fn who_writes_for_others_and_gets_no_turn_keeps_nobody_waiting() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("desk.db");
+    let saver = Sqlite::open(&path).await.expect("a new file");
+    let leases = claimed(&saver, &["0", "1"]).await;
+    for _ in 0..100 {
+        meet(&saver, &path, &leases).await;
+        let mut first = saver.commit(&leases[0], record(b"value"));
+        let begun = poll_fn(|context| Poll::Ready(first.as_mut().poll(context))).await;
+        if begun.is_pending() {
+            saver.commit(&leases[1], record(b"value")).await.expect("a commit behind it");
+            return first.await.expect("a commit");
+        }
+    }
+    panic!("nobody let others go first, a hundred times");
 }
 
 /// The call is dropped while it waits in the queue, and the next one for the thread waits behind it.

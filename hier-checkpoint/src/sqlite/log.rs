@@ -1,20 +1,19 @@
 //! The write-ahead log: how long it is, and when it is written back into the file.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rusqlite::Connection;
 use rusqlite::hooks::Wal;
+use rusqlite::{Connection, OpenFlags};
 
 /// From which length on it is written back, in pages.
-const LONG: u32 = 2_000;
+const LONG: u32 = 8_000;
 
 /// The log of a database.
 pub(super) struct Log {
     /// None in memory.
-    file: Option<PathBuf>,
+    database: Option<PathBuf>,
     /// In pages.
     length: AtomicU32,
     /// How long it may get before it is written back.
@@ -24,12 +23,8 @@ pub(super) struct Log {
 impl Log {
     /// The log of the database in this file.
     pub(super) fn of(database: Option<&Path>) -> Self {
-        let file = database.map(|database| {
-            let mut name = database.as_os_str().to_owned();
-            name.push("-wal");
-            name.into()
-        });
-        Self { file, length: AtomicU32::default(), may_have: AtomicU32::new(LONG) }
+        let database = database.map(Path::to_owned);
+        Self { database, length: AtomicU32::default(), may_have: AtomicU32::new(LONG) }
     }
 
     /// Keeps an eye on its length.
@@ -53,18 +48,19 @@ impl Log {
         length > self.may_have.load(Ordering::Relaxed)
     }
 
-    /// Sends it to the disk if it is about to be written back. That is most of the time of writing it back, and while it
-    /// lasts others can commit. (SQLite has no locks in this file that closing it could end.)
-    pub(super) fn send_to_disk(&self) {
+    /// Writes it back as far as it is now, with a connection of its own: that is most of the time of writing it back, and while it lasts
+    /// others can commit.
+    pub(super) fn write_back(&self) {
         if self.is_long()
-            && let Some(file) = &self.file
+            && let Some(database) = &self.database
         {
-            // If it fails, SQLite does it itself, and knows what follows if that fails.
-            let _ = File::open(file).and_then(|file| file.sync_data());
+            // If it fails, so much is left to be done at the end, where SQLite knows what follows if that fails.
+            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            let _ = Connection::open_with_flags(database, flags).and_then(|connection| written_back(&connection));
         }
     }
 
-    /// Writes it back into the file if it is long, as far as nobody is reading what that would change. The next commit then
+    /// Writes the rest of it back into the file if it is long, as far as nobody is reading what that would change. The next commit then
     /// begins it anew.
     pub(super) fn shorten(&self, connection: &Connection) {
         if !self.is_long() {
@@ -74,6 +70,10 @@ impl Log {
         let length = self.length.load(Ordering::Relaxed);
         self.may_have.store(length.saturating_add(LONG), Ordering::Relaxed);
         // If it fails, the log goes on growing, which harms nothing but the next attempt's time.
-        let _ = connection.query_row("pragma wal_checkpoint(passive)", [], |_| Ok(()));
+        let _ = written_back(connection);
     }
+}
+
+fn written_back(connection: &Connection) -> Result<(), rusqlite::Error> {
+    connection.query_row("pragma wal_checkpoint(passive)", [], |_| Ok(()))
 }

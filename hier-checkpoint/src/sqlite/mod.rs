@@ -1,5 +1,6 @@
 //! The saver in a SQLite file.
 
+mod crowd;
 mod delete;
 pub(crate) mod fault;
 mod job;
@@ -13,6 +14,7 @@ pub(crate) mod schema;
 mod store;
 mod sync;
 mod writer;
+mod writing;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -156,18 +158,24 @@ impl Sqlite {
         reading.await.map_err(|error| SaverError::database(&self.0.place, error))?
     }
 
-    /// A checkpoint that is short, if it can be read at once.
-    fn get_now(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Option<Result<Option<Saved>, SaverError>> {
-        let found = self.0.writer.read_now(|connection| {
-            let _state = connection.unchecked_transaction()?;
-            let space = read::Space::find(connection, &self.0.vault, thread, namespace)?;
-            space.map_or(Ok(None), |space| space.within(SHORT_BYTES).saved(id))
-        })?;
-        match found {
-            Ok(found) => Some(Ok(found)),
-            Err(Fault::Saver(error)) => Some(Err(error)),
-            // It is long, or the connection cannot be read now: a connection that only reads tells what it is.
-            Err(Fault::Long | Fault::Sql(_)) => None,
+    /// Reads what is short: at once if nobody is writing, else in turn with those who write, which takes less than waking a thread that
+    /// reads. None if it is long, or cannot be read so: a connection that only reads tells what it is.
+    async fn read_short<T: Send + 'static>(
+        &self,
+        work: impl Fn(&Connection) -> Result<T, Fault> + Send + 'static,
+    ) -> Option<Result<T, SaverError>> {
+        match self.0.writer.read_now(&work) {
+            Some(Ok(found)) => return Some(Ok(found)),
+            Some(Err(Fault::Saver(error))) => return Some(Err(error)),
+            Some(Err(Fault::Long | Fault::Sql(_))) => return None,
+            None => {}
+        }
+        // A fault would undo what others do in the same transaction.
+        let read = move |connection: &Connection| Ok(work(connection));
+        match self.0.writer.submit(Work::Read, read).await {
+            Ok(Ok(found)) => Some(Ok(found)),
+            Ok(Err(Fault::Saver(error))) => Some(Err(error)),
+            Ok(Err(Fault::Long | Fault::Sql(_))) | Err(_) => None,
         }
     }
 
@@ -336,15 +344,21 @@ impl Checkpointer for Sqlite {
     }
 
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
-        if let Some(found) = self.get_now(thread, namespace, id) {
-            return found;
+        let (vault, name, place) = (self.0.vault.clone(), thread.to_owned(), namespace.to_owned());
+        let find = move |connection: &Connection, bytes| {
+            let space = read::Space::find(connection, &vault, &name, &place)?;
+            space.map_or(Ok(None), |space| space.within(bytes).saved(id))
+        };
+        let first = find.clone();
+        let short = move |connection: &Connection| {
+            // Others may write between two statements, unless this is part of a transaction already.
+            let _state = connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose()?;
+            first(connection, SHORT_BYTES)
+        };
+        match self.read_short(short).await {
+            Some(found) => found,
+            None => self.read(move |connection| find(connection, usize::MAX)).await,
         }
-        let (vault, thread, namespace) = (self.0.vault.clone(), thread.to_owned(), namespace.to_owned());
-        self.read(move |connection| {
-            let space = read::Space::find(connection, &vault, &thread, &namespace)?;
-            space.map_or(Ok(None), |space| space.saved(id))
-        })
-        .await
     }
 
     async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {

@@ -5,6 +5,8 @@
 
 mod sqlite {
     mod cases;
+    #[path = "../../../src/sqlite/crowd.rs"]
+    mod crowd;
     #[allow(dead_code)] // the saver uses more of it than the writer does
     #[path = "../../../src/sqlite/fault.rs"]
     pub(crate) mod fault;
@@ -14,4 +16,6 @@ mod sqlite {
     mod sync;
     #[path = "../../../src/sqlite/writer.rs"]
     mod writer;
+    #[path = "../../../src/sqlite/writing.rs"]
+    mod writing;
 }

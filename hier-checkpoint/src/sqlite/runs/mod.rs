@@ -80,18 +80,18 @@ impl Sqlite {
         Ok(self.read(read).await?)
     }
 
-    /// Reads a row, at once if it is short and nobody is writing. One statement, so that it needs no transaction.
+    /// Reads a row: if it is short at once, or in turn with those who write. One statement, so that it needs no transaction.
     async fn look_at<T: Send + 'static>(
         &self,
-        work: impl Fn(Tables<'_>) -> Result<T, Fault> + Send + 'static,
+        work: impl Fn(Tables<'_>) -> Result<T, Fault> + Clone + Send + 'static,
     ) -> Result<T, RunsError> {
-        let (vault, unreadable) = (&self.0.vault, &*self.0.unreadable);
-        let read = |connection: &Connection| work(Tables { connection, vault, unreadable, longest: SHORT_BYTES });
-        match self.0.writer.read_now(read) {
-            Some(Ok(found)) => Ok(found),
-            Some(Err(Fault::Saver(error))) => Err(error.into()),
-            // Nobody could, or it is long.
-            None | Some(Err(Fault::Long | Fault::Sql(_))) => self.look(work).await,
+        let (vault, unreadable, own) = (self.0.vault.clone(), self.0.unreadable.clone(), work.clone());
+        let read = move |connection: &Connection| {
+            own(Tables { connection, vault: &vault, unreadable: &unreadable, longest: SHORT_BYTES })
+        };
+        match self.read_short(read).await {
+            Some(found) => Ok(found?),
+            None => self.look(work).await,
         }
     }
 }

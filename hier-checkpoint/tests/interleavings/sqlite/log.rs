@@ -20,7 +20,7 @@ impl Log {
 
     /// Takes a while.
     #[allow(clippy::unused_self)]
-    pub(super) fn send_to_disk(&self) {
+    pub(super) fn write_back(&self) {
         shuttle::thread::yield_now();
     }
 
