@@ -1,64 +1,102 @@
 //! What happens around each request: who asks, how much they may ask, and what is counted.
 
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Instant;
 
-use axum::Extension;
+use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, MatchedPath, Request, State};
 use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::app::App;
 use crate::auth::{Credentials, User};
 use crate::error::ApiError;
-use crate::options::Limits;
 use crate::studio;
 
 /// Routes that everybody may look at.
 const OPEN: [&str; 5] = ["/ok", "/info", "/metrics", "/docs", "/openapi.json"];
 
-/// Finds out who asks.
-pub(crate) async fn authenticate(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
-    let path = request.uri().path();
-    if !OPEN.contains(&path) && !studio::is_page(path) {
-        let who = Credentials::new(request.method(), request.uri().path(), request.headers());
-        match app.auth.authenticate(who).await {
-            Ok(user) => {
-                request.extensions_mut().insert(user);
-            }
-            Err(error) => return error.into_response(),
-        }
+/// What is around every request.
+pub(crate) struct Around {
+    app: Arc<App>,
+    rates: Rates,
+    /// For so many requests at once.
+    room: Arc<Semaphore>,
+}
+
+impl Around {
+    pub(crate) fn new(app: Arc<App>) -> Self {
+        let limits = app.limits;
+        let room = Arc::new(Semaphore::new(limits.requests.min(Semaphore::MAX_PERMITS)));
+        Self { app, rates: Rates::new(limits.rate, limits.rate_is_given), room }
     }
-    next.run(request).await
 }
 
-/// Counts what was answered.
-pub(crate) async fn count(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let method = request.method().as_str().to_owned();
-    let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
-    let response = next.run(request).await;
-    app.metrics.count(&method, route.as_deref().unwrap_or("(none)"), response.status().as_u16());
-    response
-}
-
-/// Refuses what is more than the server does at once. What it holds is freed with the response, streams included.
-pub(crate) async fn bounded(State(room): State<Arc<tokio::sync::Semaphore>>, request: Request, next: Next) -> Response {
-    let Ok(place) = room.try_acquire_owned() else {
+/// Answers a request: as one of so many at once, counted, in time, for those whom it knows. One layer, since each costs some boxes.
+pub(crate) async fn around(State(around): State<Arc<Around>>, request: Request, next: Next) -> Response {
+    // What it holds is freed with the response, streams included.
+    let Ok(place) = around.room.clone().try_acquire_owned() else {
         let error =
             ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the server answers as many requests as it can: try again");
         return later(&error);
     };
-    let response = next.run(request).await;
-    // The place is kept until the body has been sent.
-    response.map(|body| {
-        let held = futures_util::StreamExt::map(body.into_data_stream(), move |part| {
-            let _place = &place;
-            part
-        });
-        axum::body::Body::from_stream(held)
-    })
+    let (method, route) = (request.method().clone(), request.extensions().get::<MatchedPath>().cloned());
+    let limit = around.app.limits.time;
+    // What takes longer to begin an answer than the server allows is ended.
+    let response = match tokio::time::timeout(limit, admitted(&around, request, next)).await {
+        Ok(response) => response,
+        Err(_) => {
+            ApiError::new(StatusCode::GATEWAY_TIMEOUT, "the answer took longer than the server allows").into_response()
+        }
+    };
+    let route = route.as_ref().map_or("(none)", MatchedPath::as_str);
+    around.app.metrics.count(method.as_str(), route, response.status().as_u16());
+    response.map(|body| Body::new(Held { body, _place: place }))
+}
+
+/// Answers those whom the server knows, and who do not ask too often.
+async fn admitted(around: &Around, mut request: Request, next: Next) -> Response {
+    let path = request.uri().path();
+    if !OPEN.contains(&path) && !studio::is_page(path) {
+        let who = Credentials::new(request.method(), path, request.headers());
+        match around.app.auth.authenticate(who).await {
+            Ok(user) => drop(request.extensions_mut().insert(user)),
+            Err(error) => return error.into_response(),
+        }
+    }
+    if around.rates.admits(&request) {
+        return next.run(request).await;
+    }
+    later(&ApiError::new(StatusCode::TOO_MANY_REQUESTS, "too many requests: try again in a second"))
+}
+
+/// A body that keeps its place until it has been sent.
+struct Held {
+    body: Body,
+    _place: OwnedSemaphorePermit,
+}
+
+impl HttpBody for Held {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 /// A refusal that is over in a second.
@@ -70,7 +108,7 @@ fn later(error: &ApiError) -> Response {
 
 /// How many requests each user has left.
 #[derive(Debug)]
-pub(crate) struct Rates {
+struct Rates {
     each_second: f64,
     /// Whether programs on this machine are held to it, too.
     holds_for_all: bool,
@@ -78,7 +116,7 @@ pub(crate) struct Rates {
 }
 
 impl Rates {
-    pub(crate) fn new(each_second: u32, holds_for_all: bool) -> Self {
+    fn new(each_second: u32, holds_for_all: bool) -> Self {
         Self { each_second: f64::from(each_second), holds_for_all, left: Mutex::default() }
     }
 
@@ -99,27 +137,17 @@ impl Rates {
         *tokens -= 1.0;
         true
     }
-}
 
-/// Refuses users who ask too often.
-pub(crate) async fn rated(State(rates): State<Arc<Rates>>, request: Request, next: Next) -> Response {
-    let user = request.extensions().get::<User>().map(|user| user.identity.clone()).filter(|name| !name.is_empty());
-    let address = request.extensions().get::<ConnectInfo<std::net::SocketAddr>>().map(|info| info.0.ip());
-    let is_here = user.is_none() && address.is_some_and(|address| address.is_loopback());
-    let who = user.or(address.map(|address| address.to_string())).unwrap_or_default();
-    if (is_here && !rates.holds_for_all) || rates.take(&who, Instant::now()) {
-        return next.run(request).await;
-    }
-    later(&ApiError::new(StatusCode::TOO_MANY_REQUESTS, "too many requests: try again in a second"))
-}
-
-/// Ends what takes longer to begin an answer than the server allows.
-pub(crate) async fn timely(Extension(limits): Extension<Limits>, request: Request, next: Next) -> Response {
-    match tokio::time::timeout(limits.time, next.run(request)).await {
-        Ok(response) => response,
-        Err(_) => {
-            ApiError::new(StatusCode::GATEWAY_TIMEOUT, "the answer took longer than the server allows").into_response()
+    /// Whether whoever sends this may ask now.
+    fn admits(&self, request: &Request) -> bool {
+        let user =
+            request.extensions().get::<User>().map(|user| user.identity.as_str()).filter(|name| !name.is_empty());
+        let address = request.extensions().get::<ConnectInfo<std::net::SocketAddr>>().map(|info| info.0.ip());
+        if user.is_none() && !self.holds_for_all && address.is_some_and(|address| address.is_loopback()) {
+            return true;
         }
+        let who = user.map(str::to_owned).or(address.map(|address| address.to_string())).unwrap_or_default();
+        self.take(&who, Instant::now())
     }
 }
 

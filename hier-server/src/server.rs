@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::from_fn_with_state;
 use axum::serve::ListenerExt as _;
-use axum::{Extension, Router};
 use hier_core::CancellationToken;
 use hier_core::graph::{CompiledGraph, DynGraph, Runner};
 use hier_core::runs::{Assistants, NewAssistant, RunStore};
@@ -25,7 +25,7 @@ use crate::cross_origin;
 use crate::database::Database;
 use crate::failure::ServerError;
 use crate::graphs::Served;
-use crate::layers::{self, Rates};
+use crate::layers::{self, Around};
 use crate::metrics::Metrics;
 use crate::options::Limits;
 use crate::router::router;
@@ -371,19 +371,11 @@ async fn make_assistants(app: &App) -> Result<(), ServerError> {
 
 /// The routes with everything around them.
 fn layered(app: Arc<App>, served: Router<Arc<App>>, origins: &[String]) -> Result<Router, ServerError> {
-    let limits = app.limits;
     let router = served
         .fallback(layers::not_found)
         .method_not_allowed_fallback(layers::wrong_method)
-        .layer(DefaultBodyLimit::max(limits.body))
-        .layer(from_fn_with_state(Arc::new(Rates::new(limits.rate, limits.rate_is_given)), layers::rated));
-    let room = Arc::new(tokio::sync::Semaphore::new(limits.requests.min(tokio::sync::Semaphore::MAX_PERMITS)));
-    let router = router
-        .layer(from_fn_with_state(app.clone(), layers::authenticate))
-        .layer(from_fn(layers::timely))
-        .layer(Extension(limits))
-        .layer(from_fn_with_state(app.clone(), layers::count))
-        .layer(from_fn_with_state(room, layers::bounded))
+        .layer(DefaultBodyLimit::max(app.limits.body))
+        .layer(from_fn_with_state(Arc::new(Around::new(app.clone())), layers::around))
         .layer(tower_http::catch_panic::CatchPanicLayer::custom(layers::panicked));
     let router = match cross_origin::layer(origins)? {
         Some(layer) => router.layer(layer),

@@ -136,7 +136,8 @@ pub(super) async fn checked(
         made.metadata.clone_from(&filter);
         new.new_thread = Some(made);
     }
-    if thread.is_some() {
+    // Whether one that is not there may be made is for the store to say; whether one that is there is foreign has to be looked at.
+    if thread.is_some() && !(is_new && filter.is_empty()) {
         let known = caller.app.runs.thread(&thread_id).await.map_err(refused)?;
         let is_foreign = known.as_ref().is_some_and(|row| !matches(&row.metadata, &filter));
         if is_foreign || (known.is_none() && !is_new) {
