@@ -22,16 +22,8 @@ use super::job::Job;
 pub(super) use super::job::Work;
 use super::log::Log;
 use super::sync::{Builder, JoinHandle, MutexGuard};
+pub(super) use super::writing::Manner;
 use super::writing::{Shared, given_up};
-
-/// How the connection is used.
-#[derive(Debug)]
-pub(super) struct Manner {
-    /// How long to wait for other processes.
-    pub(super) busy_timeout: Duration,
-    /// Whether a commit waits for the disk.
-    pub(super) waits_for_disk: bool,
-}
 
 /// The one connection that writes, and what is queued for it.
 pub(super) struct Writer {

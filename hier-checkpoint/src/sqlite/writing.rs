@@ -12,7 +12,6 @@ use super::fault::Fault;
 use super::job::{Job, Ran, Reply, Work};
 use super::log::Log;
 use super::sync::{Condvar, Mutex, MutexGuard};
-use super::writer::Manner;
 
 /// How many calls share a transaction at most.
 const MOST: usize = 1_000;
@@ -20,6 +19,15 @@ const MOST: usize = 1_000;
 const LOOKS_AFTER: Duration = Duration::from_millis(5);
 /// How many calls a caller does for others at most.
 pub(super) const MOST_FOR_OTHERS: usize = 64;
+
+/// How the connection is used.
+#[derive(Debug)]
+pub(super) struct Manner {
+    /// How long to wait for other processes.
+    pub(super) busy_timeout: Duration,
+    /// Whether a commit waits for the disk.
+    pub(super) waits_for_disk: bool,
+}
 
 /// What the callers and the thread share.
 pub(super) struct Shared {
@@ -243,8 +251,8 @@ impl Shared {
     }
 
     /// Does a job in the transaction. If it fails it is undone, its caller is told, and there is no reply; an error if the
-    /// whole transaction has been undone with it. The first needs no savepoint, as there is nobody else to be spared, and neither does what only
-    /// reads.
+    /// whole transaction has been undone with it. The first needs no savepoint, as there is nobody else to be spared, nor does
+    /// what only reads.
     fn attempt(&self, job: Job, connection: &Connection, is_first: bool) -> Result<Option<Reply>, SaverError> {
         let needs_none = is_first || job.work == Work::Read;
         let savepoint = |sql: &str| {
