@@ -1,0 +1,24 @@
+//! What graphs do, by the public API. One program: each costs a link, and a second of its own before its tests begin. What decides
+//! something for all threads of a process, or measures it, is a program of its own.
+
+mod builder_rules;
+mod channels;
+mod commands;
+mod declared_checkpoints;
+mod failures;
+mod growth;
+mod guards;
+mod hooks;
+mod identity;
+mod joins_and_defer;
+mod laws;
+mod limits;
+mod messages;
+mod routes_and_sends;
+mod savers;
+mod stores;
+mod streaming;
+mod subgraphs;
+mod tools;
+mod views;
+mod workers;
