@@ -13,8 +13,6 @@ use super::fault::Fault;
 pub(super) enum Work {
     /// With others in one transaction, by whoever comes first.
     Short,
-    /// As a short one, and changes nothing.
-    Read,
     /// As a short one, and the last of its transaction: those after it see what has become of it.
     Last,
     /// With others in one transaction, by the thread.
@@ -25,7 +23,7 @@ pub(super) enum Work {
 
 impl Work {
     pub(super) const fn is_short(self) -> bool {
-        matches!(self, Self::Short | Self::Read | Self::Last)
+        matches!(self, Self::Short | Self::Last)
     }
 
     pub(super) const fn ends_transaction(self) -> bool {

@@ -158,25 +158,33 @@ impl Sqlite {
         reading.await.map_err(|error| SaverError::database(&self.0.place, error))?
     }
 
-    /// Reads what is short: at once if nobody is writing, else in turn with those who write, which takes less than waking a thread that
-    /// reads. None if it is long, or cannot be read so: a connection that only reads tells what it is.
-    async fn read_short<T: Send + 'static>(
-        &self,
-        work: impl Fn(&Connection) -> Result<T, Fault> + Send + 'static,
-    ) -> Option<Result<T, SaverError>> {
-        match self.0.writer.read_now(&work) {
-            Some(Ok(found)) => return Some(Ok(found)),
-            Some(Err(Fault::Saver(error))) => return Some(Err(error)),
-            Some(Err(Fault::Long | Fault::Sql(_))) => return None,
-            None => {}
+    /// Reads what is short at once: with the connection that writes if nobody is writing, else with one that reads. That takes less than
+    /// waking a thread. None if it is long, or cannot be read without waiting: who waits for it reads it elsewhere.
+    fn read_short<T>(&self, work: impl Fn(&Connection) -> Result<T, Fault>) -> Option<Result<T, SaverError>> {
+        let read = match self.0.writer.read_now(&work) {
+            Some(read) => read,
+            None => self.read_beside(work)?,
+        };
+        match read {
+            Ok(found) => Some(Ok(found)),
+            Err(Fault::Saver(error)) => Some(Err(error)),
+            Err(Fault::Long | Fault::Sql(_)) => None,
         }
-        // A fault would undo what others do in the same transaction.
-        let read = move |connection: &Connection| Ok(work(connection));
-        match self.0.writer.submit(Work::Read, read).await {
-            Ok(Ok(found)) => Some(Ok(found)),
-            Ok(Err(Fault::Saver(error))) => Some(Err(error)),
-            Ok(Err(Fault::Long | Fault::Sql(_))) | Err(_) => None,
-        }
+    }
+
+    /// Reads with a connection that is open and only reads. None if there is none.
+    fn read_beside<T>(&self, work: impl Fn(&Connection) -> Result<T, Fault>) -> Option<Result<T, Fault>> {
+        let readers = self.0.readers.as_ref()?;
+        let connection = readers.idle().pop()?;
+        let read = || {
+            connection.busy_timeout(Duration::ZERO)?;
+            let found = work(&connection);
+            connection.busy_timeout(readers.busy_timeout)?;
+            found
+        };
+        let found = read();
+        readers.keep(connection);
+        Some(found)
     }
 
     fn read_blocking<T>(&self, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, SaverError> {
@@ -190,10 +198,7 @@ impl Sqlite {
                 let _state = connection.unchecked_transaction()?;
                 work(&connection)?
             };
-            let mut idle = readers.idle();
-            if idle.len() < READERS {
-                idle.push(connection);
-            }
+            readers.keep(connection);
             Ok::<_, Fault>(result)
         };
         run().map_err(|fault| fault.tell(&self.0.place))
@@ -278,6 +283,14 @@ impl Sqlite {
 }
 
 impl Readers {
+    /// Keeps a connection for the next time, if there are few.
+    fn keep(&self, connection: Connection) {
+        let mut idle = self.idle();
+        if idle.len() < READERS {
+            idle.push(connection);
+        }
+    }
+
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -351,11 +364,10 @@ impl Checkpointer for Sqlite {
         };
         let first = find.clone();
         let short = move |connection: &Connection| {
-            // Others may write between two statements, unless this is part of a transaction already.
-            let _state = connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose()?;
+            let _state = connection.unchecked_transaction()?;
             first(connection, SHORT_BYTES)
         };
-        match self.read_short(short).await {
+        match self.read_short(short) {
             Some(found) => found,
             None => self.read(move |connection| find(connection, usize::MAX)).await,
         }

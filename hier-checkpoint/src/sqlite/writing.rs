@@ -131,10 +131,12 @@ impl Shared {
             }
             if closed {
                 *connection = None;
-                return;
             }
             drop(connection);
             self.is_free();
+            if closed {
+                return;
+            }
         }
     }
 
@@ -251,12 +253,10 @@ impl Shared {
     }
 
     /// Does a job in the transaction. If it fails it is undone, its caller is told, and there is no reply; an error if the
-    /// whole transaction has been undone with it. The first needs no savepoint, as there is nobody else to be spared, nor does
-    /// what only reads.
+    /// whole transaction has been undone with it. The first needs no savepoint, as there is nobody else to be spared.
     fn attempt(&self, job: Job, connection: &Connection, is_first: bool) -> Result<Option<Reply>, SaverError> {
-        let needs_none = is_first || job.work == Work::Read;
         let savepoint = |sql: &str| {
-            let done = if needs_none { Ok(()) } else { execute(connection, sql) };
+            let done = if is_first { Ok(()) } else { execute(connection, sql) };
             done.map_err(|error| self.tell(error))
         };
         let begun = savepoint("savepoint job");
@@ -289,7 +289,7 @@ impl Shared {
         let mut queue = self.queue();
         *is_all = queue.len() == 0;
         let fits = match queue.jobs.front()?.work {
-            Work::Short | Work::Read | Work::Last => others < most,
+            Work::Short | Work::Last => others < most,
             Work::Long => others < most && is_thread,
             Work::Alone => others == 0 && is_thread,
         };

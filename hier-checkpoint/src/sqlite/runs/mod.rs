@@ -80,16 +80,14 @@ impl Sqlite {
         Ok(self.read(read).await?)
     }
 
-    /// Reads a row: if it is short at once, or in turn with those who write. One statement, so that it needs no transaction.
+    /// Reads a row, at once if it is short. One statement, so that it needs no transaction.
     async fn look_at<T: Send + 'static>(
         &self,
-        work: impl Fn(Tables<'_>) -> Result<T, Fault> + Clone + Send + 'static,
+        work: impl Fn(Tables<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, RunsError> {
-        let (vault, unreadable, own) = (self.0.vault.clone(), self.0.unreadable.clone(), work.clone());
-        let read = move |connection: &Connection| {
-            own(Tables { connection, vault: &vault, unreadable: &unreadable, longest: SHORT_BYTES })
-        };
-        match self.read_short(read).await {
+        let (vault, unreadable) = (&self.0.vault, &*self.0.unreadable);
+        let read = |connection: &Connection| work(Tables { connection, vault, unreadable, longest: SHORT_BYTES });
+        match self.read_short(read) {
             Some(found) => Ok(found?),
             None => self.look(work).await,
         }
