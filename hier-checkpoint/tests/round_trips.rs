@@ -146,3 +146,26 @@ async fn changes_of_two_processes_are_all_kept() {
     let thread = one.thread("t").await.expect("the server").expect("the thread");
     assert_eq!((thread.status, thread.last_event), (ThreadStatus::Idle, 80));
 }
+
+/// A read is dropped while the server answers: the next call finds the same connection, once it has said everything.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_that_is_dropped_keeps_its_connection() {
+    let Some(url) = server() else { return };
+    let road = Road::to(&url).await;
+    let options = Postgres::options().schema("dropped_reads").connections(1);
+    let store = options.connect(&road.url).await.expect("the server");
+    store.migrate().await.expect("tables");
+    store.thread("t").await.expect("the server");
+    let before = road.connections();
+    for _ in 0..5 {
+        road.hold_answers();
+        let reading = store.thread("t");
+        tokio::select! {
+            _ = reading => panic!("its answer is held"),
+            () = road.answer_is_held() => {}
+        }
+        road.let_answers_go();
+        assert_eq!(store.thread("t").await.expect("the server"), None);
+    }
+    assert_eq!(road.connections(), before, "no connection was opened anew");
+}

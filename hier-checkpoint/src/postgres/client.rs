@@ -1,10 +1,13 @@
-//! A connection that is borrowed from the pool. Each statement has a time limit, and a connection that may still be busy, or
-//! in a transaction, is closed instead of being given back.
+//! A connection that is borrowed from the pool. Each statement has a time limit. A connection that is still busy, as the call was
+//! dropped, is given back once it is not; one that is in a transaction, or has failed, is closed instead.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use deadpool_postgres::Object;
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Row, SimpleQueryMessage};
@@ -14,18 +17,27 @@ use super::fault::Fault;
 /// A parameter with its type, so that the server need not be asked for it.
 pub(crate) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
+/// How long a connection that was dropped while it was busy may take to be free again. Meanwhile it is one of those that the pool
+/// may have, so that others may wait for it.
+const SETTLES: Duration = Duration::from_secs(1);
+
 /// A borrowed connection.
 pub(crate) struct Client {
     /// `Some` until it is dropped.
     object: Option<Object>,
-    /// Statements without an answer, and transactions without an end.
+    /// Statements without an answer.
     open: AtomicUsize,
+    /// Transactions without an end, and statements after which it is of no use.
+    bound: AtomicUsize,
     limit: Duration,
+    /// As many connections may be waited for at once.
+    settling: Arc<Semaphore>,
 }
 
 impl Client {
-    pub(super) fn new(object: Object, limit: Duration) -> Self {
-        Self { object: Some(object), open: AtomicUsize::new(0), limit }
+    pub(super) fn new(object: Object, limit: Duration, settling: Arc<Semaphore>) -> Self {
+        let (open, bound) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Self { object: Some(object), open, bound, limit, settling }
     }
 
     /// The same connection with less time for each statement.
@@ -50,9 +62,9 @@ impl Client {
         .await
     }
 
-    /// Whether a transaction has begun on it: nothing else is open between two calls.
+    /// Whether a transaction has begun on it.
     pub(super) fn is_in_transaction(&self) -> bool {
-        self.open.load(Ordering::Relaxed) > 0
+        self.bound.load(Ordering::Relaxed) > 0
     }
 
     /// Runs statements without parameters.
@@ -71,29 +83,57 @@ impl Client {
         statement: impl AsyncFnOnce(&Object) -> Result<T, tokio_postgres::Error>,
     ) -> Result<T, Fault> {
         let Some(object) = &self.object else { return Err(Fault::NoConnection("it was closed".to_owned())) };
-        self.begin();
+        self.open.fetch_add(1, Ordering::Relaxed);
         let answer = timeout(self.limit, statement(object)).await;
         let result = answer.map_err(|_| Fault::Silent(self.limit)).and_then(|result| Ok(result?));
-        if !result.as_ref().is_err_and(Fault::is_of_connection) {
-            self.end();
+        if result.as_ref().is_err_and(Fault::is_of_connection) {
+            self.bind();
         }
+        self.open.fetch_sub(1, Ordering::Relaxed);
         result
     }
 
-    fn begin(&self) {
-        self.open.fetch_add(1, Ordering::Relaxed);
+    fn bind(&self) {
+        self.bound.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn end(&self) {
-        self.open.fetch_sub(1, Ordering::Relaxed);
+    fn free(&self) {
+        self.bound.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Drop for Client {
     fn drop(&mut self) {
-        if self.open.load(Ordering::Relaxed) > 0
-            && let Some(object) = self.object.take()
+        let (is_busy, is_bound) = (self.open.load(Ordering::Relaxed) > 0, self.bound.load(Ordering::Relaxed) > 0);
+        if !is_busy && !is_bound {
+            return;
+        }
+        let busy = Busy(self.object.take());
+        if !is_bound
+            && let Ok(runtime) = Handle::try_current()
+            && let Ok(permit) = self.settling.clone().try_acquire_owned()
         {
+            runtime.spawn(busy.settle(permit));
+        }
+    }
+}
+
+/// A connection whose answers nobody waits for. It is closed when this is dropped.
+struct Busy(Option<Object>);
+
+impl Busy {
+    /// Gives it back once the server has answered everything: what it is asked last it answers last.
+    async fn settle(mut self, _permit: OwnedSemaphorePermit) {
+        let Some(object) = &self.0 else { return };
+        if let Ok(Ok(_)) = timeout(SETTLES, object.simple_query("")).await {
+            self.0.take();
+        }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        if let Some(object) = self.0.take() {
             // Ends the task that reads from it, too.
             drop(Object::take(object));
         }
@@ -107,7 +147,7 @@ impl Transaction {
     /// The server ends it, too, if nothing is heard of it for so long: else a connection that was lost on the way would hold
     /// its locks until the server notices.
     pub(crate) async fn begin(client: Client) -> Result<Self, Fault> {
-        client.begin();
+        client.bind();
         let idle = i32::try_from(client.limit.as_millis()).unwrap_or(i32::MAX).max(1);
         client.batch(&format!("begin; set local idle_in_transaction_session_timeout = {idle}")).await?;
         Ok(Self(client))
@@ -120,7 +160,7 @@ impl Transaction {
     /// Ends it as if it had not been.
     pub(crate) async fn undo(self) -> Result<(), Fault> {
         self.0.batch("rollback").await?;
-        self.0.end();
+        self.0.free();
         Ok(())
     }
 
@@ -128,7 +168,7 @@ impl Transaction {
     pub(crate) async fn end<T>(self, result: Result<T, Fault>) -> Result<T, Fault> {
         let ended = self.0.batch(if result.is_ok() { "commit" } else { "rollback" }).await;
         if ended.is_ok() {
-            self.0.end();
+            self.0.free();
         }
         result.and_then(|value| ended.map(|()| value))
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use hier_core::checkpoint::SaverError;
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Config, NoTls, Row};
@@ -39,6 +40,8 @@ pub(crate) struct Session {
     /// How it is reached to listen.
     pub(super) line: Arc<Line>,
     pool: Pool,
+    /// How many connections may be waited for that were dropped while they were busy.
+    settling: Arc<Semaphore>,
     /// How long a statement may take, and how long a call waits for a connection.
     limit: Duration,
     retry_for: Duration,
@@ -110,8 +113,10 @@ impl Session {
         let tag = Uuid::new_v4();
         let (changer, tag) = (tag.as_u64_pair().0, tag.simple().to_string());
         let commit = format!("{} where $22 = '{tag}'", statements.commit);
+        // The others are closed, so that there is room in the pool.
+        let settling = Arc::new(Semaphore::new(options.connections.div_ceil(2)));
         let mut session =
-            Self { place, statements, line, pool, limit, retry_for, ready, prepares, tag, changer, commit };
+            Self { place, statements, line, pool, settling, limit, retry_for, ready, prepares, tag, changer, commit };
         let version = retrying!(&session, client => session.version(&client).await)?;
         session.ready = AtomicBool::new(version == Some(MIGRATIONS.len()));
         session.retry_for = options.retry_for;
@@ -130,7 +135,7 @@ impl Session {
     }
 
     pub(crate) async fn client(&self) -> Result<Client, Fault> {
-        Ok(Client::new(self.pool.get().await?, self.limit))
+        Ok(Client::new(self.pool.get().await?, self.limit, self.settling.clone()))
     }
 
     /// Fails unless the tables are there.

@@ -151,6 +151,11 @@ impl Road {
         self.state.silent_before.store(usize::MAX, Ordering::SeqCst);
     }
 
+    /// How many connections there have been.
+    pub(crate) fn connections(&self) -> usize {
+        self.state.connections.load(Ordering::SeqCst)
+    }
+
     /// How often somebody has asked the server for something and had an answer since this was last asked.
     pub(crate) fn round_trips(&self) -> usize {
         self.state.round_trips.swap(0, Ordering::SeqCst)
