@@ -47,7 +47,7 @@ const bottom = h("nav", { class: "bottom", "aria-label": "Panes" }, PANES.map(([
 
 document.body.append(
   h("header", { class: "top" }, h("img", { src: "icon.svg", alt: "", width: 24, height: 24 }), menuOfViews, title, status, link, h("span", { class: "grow" }), menu, theme),
-  records.element, h("main", {}, threads.element, h("div", { class: "middle" }, graph.element, history.element), side), bottom);
+  h("main", {}, threads.element, h("div", { class: "middle" }, graph.element, history.element), side), records.element, bottom);
 
 // ---- looks and places
 
