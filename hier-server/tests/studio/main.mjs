@@ -338,6 +338,15 @@ await run({
     await first(page, "version 1");
     assert.deepEqual((await server.ask("GET", `/assistants/${id}`)).config.configurable.until, 3);
     await page.picture("assistants");
+    await page.getByRole("button", { name: "Edit" }).click();
+    await page.getByLabel("Value as JSON").fill('{"config": {}, "context": {"until": 7}}');
+    await page.getByRole("button", { name: "Write" }).click();
+    await first(page, "version 3");
+    const changed = await server.ask("GET", `/assistants/${id}`);
+    assert.deepEqual([changed.context, changed.config.configurable], [{ until: 7 }, { until: 7 }]);
+    await page.getByRole("button", { name: "Edit" }).click();
+    assert.deepEqual(JSON.parse(await page.getByLabel("Value as JSON").inputValue()), { config: {}, context: { until: 7 } });
+    await page.keyboard.press("Escape");
 
     await view(page, "Crons");
     await first(page, "0 9 * * 1 Europe/Berlin");

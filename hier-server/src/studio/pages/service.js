@@ -29,6 +29,12 @@ const VERSIONS = 100;
 
 const system = (assistant) => assistant.metadata?.created_by === "system";
 
+// What runs are configured by. The server keeps the context as `configurable`, too: it is written once, so that the two cannot differ.
+function configuration({ config, context }) {
+  const { configurable, ...rest } = config;
+  return JSON.stringify(configurable ?? {}) === JSON.stringify(context ?? {}) ? { config: rest, context } : { config, context };
+}
+
 const assistants = {
   label: "Assistants", noun: "assistant", search: "Part of the name",
   page: (name, limit, offset) => post("/assistants/search", { limit, offset, ...(name && { name }) }),
@@ -53,7 +59,7 @@ const assistants = {
     const edit = {
       name: "Edit", title: "Makes a new version with another configuration",
       async call() {
-        const given = await write("A new version", [], { config: assistant.config, context: assistant.context });
+        const given = await write("A new version", [], configuration(assistant));
         if (!given) return undefined;
         const [{ config, context }] = given;
         return patch(path`/assistants/${id}`, { config, context });
