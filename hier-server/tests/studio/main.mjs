@@ -315,6 +315,16 @@ await run({
     await until(page, "the checkpoint below", () => document.querySelector(".checkpoint[aria-selected=true]")?.dataset.index === "1");
     await page.keyboard.press("t");
     assert.equal(await page.evaluate(() => document.documentElement.dataset.look), "light");
+    await page.evaluate(() => document.activeElement.blur());
+    await page.keyboard.press("?");
+    const searched = await page.evaluate(() => {
+      // A key that comes before the next frame, while the focus is still in the closed dialog.
+      document.querySelector("dialog").close();
+      const event = new KeyboardEvent("keydown", { key: "/", bubbles: true, cancelable: true });
+      document.activeElement.dispatchEvent(event);
+      return document.activeElement.matches("input[type=search]");
+    });
+    assert.ok(searched, "a key right behind a closed dialog is not lost");
     await page.done();
   },
 

@@ -343,7 +343,8 @@ function help() {
 }
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, dialog")) return;
+  // A dialog that has just closed keeps the focus until the next frame: a key that comes then is for the page.
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, dialog[open]")) return;
   const known = Object.hasOwn(KEYS, event.key) ? KEYS[event.key] : null;
   if (!known || event.defaultPrevented) return;
   event.preventDefault();
