@@ -32,6 +32,8 @@ mod compression;
 #[cfg(all(feature = "encryption", any(feature = "sqlite", feature = "postgres")))]
 mod key;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod latest;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod lease;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod place;

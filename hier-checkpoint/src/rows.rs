@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hier_core::checkpoint::{Checkpoint, PendingWrite, Record, SaverError, TaskWrites, builds_on, codec};
 use uuid::Uuid;
 
+use crate::latest::{Known, Latest};
 use crate::place::Place;
 use crate::vault::Vault;
 
@@ -15,13 +16,22 @@ pub(crate) struct Batch {
     pub(crate) pieces: Vec<PieceRow>,
     pub(crate) writes: Vec<WriteRow>,
     /// What has to be there already.
-    pub(crate) bases: Vec<Base>,
+    pub(crate) bases: Vec<Bases>,
+}
+
+/// What a checkpoint of a commit builds on and the commit does not bring.
+#[derive(Debug)]
+pub(crate) struct Bases {
+    pub(crate) namespace: Arc<str>,
+    /// If this checkpoint is stored, so are all the values.
+    #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "Postgres looks for the values"))]
+    pub(crate) parent: Option<Uuid>,
+    pub(crate) values: Vec<Base>,
 }
 
 /// A channel's value on which a commit builds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Base {
-    pub(crate) namespace: Arc<str>,
     pub(crate) channel: Arc<str>,
     pub(crate) version: Uuid,
 }
@@ -87,6 +97,16 @@ impl Batch {
         bodies.chain(values).fold((0, 0), |(rows, bytes), length| (rows + 1, bytes + length))
     }
 
+    /// The namespace that is looked for first, and the checkpoint of it that its bases follow.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn first(&self) -> (Option<&Arc<str>>, Option<Uuid>) {
+        if let Some(bases) = self.bases.first() {
+            return (Some(&bases.namespace), bases.parent);
+        }
+        let namespaces = self.checkpoints.iter().map(|row| &row.namespace);
+        (namespaces.chain(self.writes.iter().map(|row| &row.namespace)).next(), None)
+    }
+
     /// The rows in batches of about so many bytes.
     #[cfg(feature = "postgres")]
     pub(crate) fn split(self, most: usize) -> Vec<Self> {
@@ -118,10 +138,15 @@ impl Batch {
     }
 
     /// The rows of these records of a thread, sealed. The records have been checked.
-    pub(crate) fn of(vault: &Vault, thread: &str, records: Vec<Record>) -> Result<Self, SaverError> {
+    pub(crate) fn of(
+        vault: &Vault,
+        latest: &Latest,
+        thread: &Arc<str>,
+        records: Vec<Record>,
+    ) -> Result<Self, SaverError> {
         let mut batch = Self::default();
         for record in records {
-            batch.add_bases(&record);
+            batch.add_bases(latest, thread, &record);
             match record {
                 Record::Checkpoint { namespace, checkpoint, pieces } => {
                     let body = seal_body(vault, thread, &namespace, &checkpoint)?;
@@ -140,17 +165,28 @@ impl Batch {
     }
 
     /// What a record builds on and no earlier one brings.
-    fn add_bases(&mut self, record: &Record) {
-        let Record::Checkpoint { namespace, checkpoint, .. } = record else { return };
+    fn add_bases(&mut self, latest: &Latest, thread: &Arc<str>, record: &Record) {
+        let Record::Checkpoint { namespace, checkpoint, pieces } = record else { return };
+        let before = latest.replace(thread, namespace, Known::of(checkpoint));
+        let parent = before.filter(|before| before.is_all_of(checkpoint, pieces)).and(checkpoint.parent);
+        let is_of_batch =
+            |id| self.checkpoints.iter().rev().any(|row| Some(row.id) == id && row.namespace == *namespace);
+        if parent.is_some() && is_of_batch(parent) {
+            return;
+        }
+        let mut values: Vec<Base> = Vec::new();
         for (channel, version) in builds_on(record) {
-            let base = Base { namespace: namespace.clone(), channel: checkpoint.channels[channel].clone(), version };
+            let base = Base { channel: checkpoint.channels[channel].clone(), version };
             let brings = |piece: &PieceRow| {
-                piece.version == version && piece.channel == base.channel && piece.namespace == base.namespace
+                piece.version == version && piece.channel == base.channel && piece.namespace == *namespace
             };
             // Brought last, as a rule.
-            if !self.pieces.iter().rev().any(brings) && !self.bases.contains(&base) {
-                self.bases.push(base);
+            if !self.pieces.iter().rev().any(brings) && !values.contains(&base) {
+                values.push(base);
             }
+        }
+        if !values.is_empty() {
+            self.bases.push(Bases { namespace: namespace.clone(), parent, values });
         }
     }
 

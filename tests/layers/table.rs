@@ -39,7 +39,7 @@ pub const TABLE: &[Order] = &[
     order("hier_core::engine", "log stream program attempt step pool durable run thread"),
     order(
         "hier_checkpoint",
-        "key place cipher compression vault rows run_rows retention lease unreadable sqlite postgres store",
+        "key place cipher compression vault latest rows run_rows retention lease unreadable sqlite postgres store",
     ),
     order("hier_testkit", "contract layered checkpoint store runs model session replay conformance main"),
     order("hier_testkit::session", "clock operator trace check record self"),

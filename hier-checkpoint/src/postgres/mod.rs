@@ -32,6 +32,7 @@ use hier_core::runs::Bell;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
+use crate::latest::Latest;
 use crate::retention::Unread;
 #[cfg(feature = "encryption")]
 use crate::retention::UnreadRows;
@@ -79,6 +80,7 @@ struct Inner {
     changes: Arc<Turns>,
     /// Threads with their runs as they were last stored.
     known: runs::known::Known,
+    latest: Latest,
     /// What other processes are to be told.
     news: runs::tell::News,
     /// Wakes those of this process that wait for a thread.
@@ -121,6 +123,7 @@ impl Postgres {
             turns,
             changes: Arc::default(),
             known: runs::known::Known::default(),
+            latest: Latest::default(),
             news: runs::tell::News::default(),
             released: Notify::new(),
             bell: Arc::default(),
@@ -140,7 +143,7 @@ impl Postgres {
     async fn store(&self, thread: &Arc<str>, group: &mut Group) -> Result<(), SaverError> {
         let session = &self.0.session;
         self.ready().await?;
-        let batch = group.take_batch(&self.0.vault, thread)?;
+        let batch = group.take_batch(&self.0.vault, &self.0.latest, thread)?;
         let owner = Owner::Held(thread, group.token);
         let stored = match &group.also {
             Some(also) => self.store_also(thread, group.token, &batch, also).await?,

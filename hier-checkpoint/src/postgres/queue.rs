@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use hier_core::checkpoint::{Also, Record, SaverError};
 use tokio::sync::oneshot;
 
+use crate::latest::Latest;
 use crate::rows::{Batch, size};
 use crate::vault::Vault;
 
@@ -116,8 +117,13 @@ impl Drop for Worker {
 
 impl Group {
     /// The rows, sealed. [`SaverError::Invalid`] if they are more than the server takes in a statement.
-    pub(super) fn take_batch(&mut self, vault: &Vault, thread: &str) -> Result<Batch, SaverError> {
-        let mut batch = Batch::of(vault, thread, std::mem::take(&mut self.records))?;
+    pub(super) fn take_batch(
+        &mut self,
+        vault: &Vault,
+        latest: &Latest,
+        thread: &Arc<str>,
+    ) -> Result<Batch, SaverError> {
+        let mut batch = Batch::of(vault, latest, thread, std::mem::take(&mut self.records))?;
         let (_, bytes) = batch.size();
         if bytes > LIMIT {
             let mend = "keep long values elsewhere, or store each step by itself (`Durability::Sync` or `Async`)";

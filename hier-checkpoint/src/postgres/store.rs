@@ -59,10 +59,12 @@ struct Writes<'a> {
 impl<'a> Columns<'a> {
     pub(super) fn of(batch: &'a Batch) -> Self {
         let mut columns = Self::default();
-        for row in &batch.bases {
-            columns.bases.namespace.push(escape(&row.namespace));
-            columns.bases.channel.push(escape(&row.channel));
-            columns.bases.version.push(row.version);
+        for bases in &batch.bases {
+            for base in &bases.values {
+                columns.bases.namespace.push(escape(&bases.namespace));
+                columns.bases.channel.push(escape(&base.channel));
+                columns.bases.version.push(base.version);
+            }
         }
         for row in &batch.checkpoints {
             columns.checkpoints.namespace.push(escape(&row.namespace));

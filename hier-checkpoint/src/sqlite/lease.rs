@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hier_core::checkpoint::{Claim, Lease, SaverError, WhenRunning};
 use rusqlite::{Connection, OptionalExtension, params};
+use uuid::Uuid;
 
 use super::fault::Fault;
 
@@ -87,12 +88,46 @@ fn next_token(connection: &Connection) -> Result<i64, Fault> {
 }
 
 /// The thread, if nobody else has claimed it since.
-pub(super) fn held(connection: &Connection, thread: &str, token: u64) -> Result<Held, Fault> {
+fn held(connection: &Connection, thread: &str, token: u64) -> Result<Held, Fault> {
     let sql = "select key, time_to_live from threads where name = ? and token = ?";
     let token = i64::try_from(token).unwrap_or(-1);
     let read = |row: &rusqlite::Row<'_>| Ok(Held { key: row.get(0)?, time_to_live: row.get(1)? });
     let held = connection.prepare_cached(sql)?.query_row(params![thread, token], read).optional()?;
-    held.ok_or_else(|| SaverError::Superseded { thread: thread.to_owned() }.into())
+    held.ok_or_else(|| superseded(thread))
+}
+
+/// A thread that is held, with one of its namespaces.
+pub(super) struct HeldSpace {
+    pub(super) held: Held,
+    /// The key of the namespace, if it is there.
+    pub(super) space: Option<i64>,
+    /// Whether it has the checkpoint that was asked for.
+    pub(super) has_checkpoint: bool,
+}
+
+/// As [`held`], and looks with the same statement for a namespace and a checkpoint of it: each commit begins with that.
+pub(super) fn held_space(
+    connection: &Connection,
+    (thread, token): (&str, u64),
+    (namespace, checkpoint): (Option<&str>, Option<Uuid>),
+) -> Result<HeldSpace, Fault> {
+    let sql = "select threads.key, time_to_live, spaces.key,
+            exists (select 1 from checkpoints where space = spaces.key and id = ?4)
+        from threads left join spaces on spaces.thread = threads.key and spaces.name = ?3
+        where threads.name = ?1 and token = ?2";
+    let token = i64::try_from(token).unwrap_or(-1);
+    let checkpoint = checkpoint.as_ref().map(Uuid::as_bytes);
+    let read = |row: &rusqlite::Row<'_>| {
+        let held = Held { key: row.get(0)?, time_to_live: row.get(1)? };
+        Ok(HeldSpace { held, space: row.get(2)?, has_checkpoint: row.get(3)? })
+    };
+    let asked = params![thread, token, namespace, checkpoint];
+    let held = connection.prepare_cached(sql)?.query_row(asked, read).optional()?;
+    held.ok_or_else(|| superseded(thread))
+}
+
+fn superseded(thread: &str) -> Fault {
+    SaverError::Superseded { thread: thread.to_owned() }.into()
 }
 
 impl Held {

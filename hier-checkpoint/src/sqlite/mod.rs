@@ -31,6 +31,7 @@ use rusqlite::Connection;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
+use crate::latest::Latest;
 use crate::lease::{Claimed, wait_for};
 use crate::retention::Unread;
 #[cfg(feature = "encryption")]
@@ -79,6 +80,7 @@ struct Inner {
     unreadable: Arc<Unreadable>,
     /// When runs of lost workers are looked for.
     recovery: runs::Recovery,
+    latest: Latest,
 }
 
 struct Readers {
@@ -118,7 +120,8 @@ impl Sqlite {
         let readers = path.map(|path| Readers { path, busy_timeout, idle: Mutex::default() });
         let (released, bell, unreadable, recovery) =
             (Notify::new(), Bell::default(), Arc::default(), runs::Recovery::default());
-        Ok(Self(Arc::new(Inner { place, vault, writer, readers, released, bell, unreadable, recovery })))
+        let latest = Latest::default();
+        Ok(Self(Arc::new(Inner { place, vault, writer, readers, released, bell, unreadable, recovery, latest })))
     }
 
     /// Waits until all that was committed is done and, if this is the last clone, until the file is closed.
@@ -334,7 +337,7 @@ impl Checkpointer for Sqlite {
 
     async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
         records.iter().try_for_each(check)?;
-        let batch = Batch::of(&self.0.vault, &lease.thread, records)?;
+        let batch = Batch::of(&self.0.vault, &self.0.latest, &lease.thread, records)?;
         let (thread, token) = (lease.thread.clone(), lease.token);
         let (rows, bytes) = batch.size();
         let work = if rows <= SHORT_ROWS && bytes <= SHORT_BYTES { Work::Short } else { Work::Long };

@@ -6,9 +6,9 @@ use hier_core::checkpoint::Also;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::fault::Fault;
-use super::lease::held;
+use super::lease::{HeldSpace, held_space};
 use super::mail;
-use crate::rows::{Base, Batch, CheckpointRow, PieceRow, WriteRow};
+use crate::rows::{Base, Bases, Batch, CheckpointRow, PieceRow, WriteRow};
 
 /// Stores a batch for whoever has this token.
 pub(super) fn commit(
@@ -18,20 +18,37 @@ pub(super) fn commit(
     batch: &Batch,
     also: &Also,
 ) -> Result<(), Fault> {
-    let held = held(connection, thread, token)?;
-    check_bases(connection, held.key, thread, &batch.bases)?;
-    store(connection, held.key, batch)?;
+    let (namespace, parent) = batch.first();
+    let asked = (namespace.map(|name| &**name), parent);
+    let HeldSpace { held, space, has_checkpoint: has_parent } = held_space(connection, (thread, token), asked)?;
+    let last = namespace.cloned().zip(space);
+    let mut spaces = Spaces { connection, thread: held.key, last };
+    for (place, bases) in batch.bases.iter().enumerate() {
+        if place > 0 || !has_parent {
+            check_bases(&mut spaces, thread, bases)?;
+        }
+    }
+    store_rows(&mut spaces, batch)?;
     mail::commit(connection, thread, also)?;
     held.touch(connection)
 }
 
 /// Refuses what builds on values that are not there.
-fn check_bases(connection: &Connection, key: i64, thread: &str, bases: &[Base]) -> Result<(), Fault> {
-    let mut spaces = Spaces { connection, thread: key, last: None };
+fn check_bases(spaces: &mut Spaces<'_>, thread: &str, bases: &Bases) -> Result<(), Fault> {
+    let (connection, space) = (spaces.connection, spaces.known(&bases.namespace)?);
+    if let (Some(space), Some(parent)) = (space, bases.parent) {
+        let mut statement = connection.prepare_cached("select 1 from checkpoints where space = ? and id = ?")?;
+        if statement.exists(params![space, parent.as_bytes()])? {
+            return Ok(());
+        }
+    }
+    check_values(connection, space, thread, &bases.values)
+}
+
+fn check_values(connection: &Connection, space: Option<i64>, thread: &str, values: &[Base]) -> Result<(), Fault> {
     let mut statement =
         connection.prepare_cached("select 1 from pieces where space = ? and version = ? and channel = ?")?;
-    for base in bases {
-        let space = spaces.known(&base.namespace)?;
+    for base in values {
         let is_there = match space {
             Some(space) => statement.exists(params![space, base.version.as_bytes(), &*base.channel])?,
             None => false,
@@ -45,7 +62,11 @@ fn check_bases(connection: &Connection, key: i64, thread: &str, bases: &[Base]) 
 
 /// Stores a batch in the thread with this key.
 pub(super) fn store(connection: &Connection, thread: i64, batch: &Batch) -> Result<(), Fault> {
-    let mut spaces = Spaces { connection, thread, last: None };
+    store_rows(&mut Spaces { connection, thread, last: None }, batch)
+}
+
+fn store_rows(spaces: &mut Spaces<'_>, batch: &Batch) -> Result<(), Fault> {
+    let connection = spaces.connection;
     for row in &batch.checkpoints {
         store_checkpoint(connection, spaces.key(&row.namespace)?, row)?;
     }

@@ -287,6 +287,16 @@ pub fn builds_on(record: &Record) -> impl Iterator<Item = (usize, Uuid)> {
     named.chain(pieces.iter().filter_map(|piece| Some((piece.channel, piece.base?))))
 }
 
+/// Whether a checkpoint builds on nothing but what its parent has, of whose channels, which are the same, these are the versions: then
+/// the values that [`builds_on`] lists are there if the parent is stored.
+pub fn builds_only_on(parent: &[Uuid], checkpoint: &Checkpoint, pieces: &[Piece]) -> bool {
+    let brings = |channel| pieces.iter().any(|piece| piece.channel == channel);
+    let mut versions = checkpoint.versions.iter().zip(parent).enumerate();
+    versions.all(|(channel, (version, known))| {
+        version == known || version.is_nil() || (*version == checkpoint.id && brings(channel))
+    }) && pieces.iter().all(|piece| piece.base.is_none_or(|base| parent.get(piece.channel) == Some(&base)))
+}
+
 /// The writes of a task, kept beside the checkpoint from which its step started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskWrites {

@@ -18,6 +18,7 @@ cases!(super::Case, "references":
     what_outlived_its_checkpoint_counts,
     a_checkpoint_that_is_replaced_keeps_its_values,
     a_lease_that_was_lost_is_found_first,
+    what_a_refused_commit_brought_does_not_count,
 );
 
 /// Fails unless the commit was refused since this version of this channel is not there.
@@ -162,4 +163,14 @@ async fn a_lease_that_was_lost_is_found_first(saver: Subject) -> Outcome {
     let mut other = line.clone();
     let _lost = other.next(&[Set("x", b"2")]);
     superseded("a commit of the former holder", &saver.commit(&lease, vec![other.next(&[])]).await)
+}
+
+async fn what_a_refused_commit_brought_does_not_count(saver: Subject) -> Outcome {
+    let (lease, mut line) = begun(&saver).await?;
+    let next = claim(&saver, "t").await?;
+    let refused = saver.commit(&lease, vec![line.next(&[Set("x", b"2")])]).await;
+    superseded("a commit of the former holder", &refused)?;
+    let missing = line.tip()?.id;
+    let refused = saver.commit(&next, vec![line.next(&[])]).await;
+    gone("a commit that follows the refused one", &refused, ("x", missing))
 }

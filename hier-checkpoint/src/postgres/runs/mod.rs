@@ -309,7 +309,7 @@ impl RunStore for Postgres {
         settlement.records.iter().try_for_each(check)?;
         self.ready().await?;
         let (thread, ends) = (&*lease.thread, settlement.end.is_some());
-        let mut batch = Batch::of(&self.0.vault, thread, settlement.records.clone())?;
+        let mut batch = Batch::of(&self.0.vault, &self.0.latest, &lease.thread, settlement.records.clone())?;
         batch.settle();
         // That there are some is all that is asked of them further on.
         settlement.records.truncate(1);

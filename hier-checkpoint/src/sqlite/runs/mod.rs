@@ -272,7 +272,7 @@ impl RunStore for Sqlite {
     async fn record(&self, lease: &Lease, mut settlement: Settlement) -> Result<u64, RunsError> {
         settlement.records.iter().try_for_each(check)?;
         let enters = settlement.records.clone();
-        let batch = Batch::of(&self.0.vault, &lease.thread, enters)?;
+        let batch = Batch::of(&self.0.vault, &self.0.latest, &lease.thread, enters)?;
         let ends = settlement.end.is_some();
         let own = lease.clone();
         settlement.records.truncate(1);

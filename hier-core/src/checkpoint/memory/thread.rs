@@ -14,6 +14,7 @@ use super::names::NameHash;
 use super::namespace::Namespace;
 use crate::checkpoint::{
     Checkpoint, Claim, Deletion, ListQuery, Listed, Piece, Record, Saved, SaverError, ThreadInfo, builds_on,
+    builds_only_on,
 };
 
 /// A thread.
@@ -81,7 +82,7 @@ impl Thread {
             let Record::Checkpoint { namespace, checkpoint, pieces } = record else { continue };
             let space = self.namespace(namespace);
             let before = space.and_then(|space| space.parent_of(checkpoint));
-            if before.is_some_and(|before| has_bases(before, checkpoint, pieces)) {
+            if before.is_some_and(|before| builds_only_on(&before.versions, checkpoint, pieces)) {
                 continue;
             }
             for (channel, version) in builds_on(record) {
@@ -218,16 +219,6 @@ impl Thread {
     fn namespace_mut(&mut self, name: Arc<str>) -> &mut Namespace {
         if name.is_empty() { &mut self.root } else { self.children.entry(name).or_default() }
     }
-}
-
-/// Whether all that a checkpoint builds on is what the one before it has, which is there. That is so of nearly all of them, and told
-/// faster than by looking for each value. Both have the same channels.
-fn has_bases(before: &Checkpoint, checkpoint: &Checkpoint, pieces: &[Piece]) -> bool {
-    let brings = |channel| pieces.iter().any(|piece| piece.channel == channel);
-    let mut versions = checkpoint.versions.iter().zip(&*before.versions).enumerate();
-    versions.all(|(channel, (version, known))| {
-        version == known || version.is_nil() || (*version == checkpoint.id && brings(channel))
-    }) && pieces.iter().all(|piece| piece.base.is_none_or(|base| before.versions.get(piece.channel) == Some(&base)))
 }
 
 /// Whether a record has this value.

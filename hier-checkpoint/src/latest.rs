@@ -1,0 +1,65 @@
+//! Which checkpoint of a thread was stored last: what follows it need not have each of its values looked for.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hier_core::checkpoint::{Checkpoint, Piece, builds_only_on};
+use uuid::Uuid;
+
+/// How many are kept. Of two in one place the later one is; the other's next commit has its values looked for.
+const PLACES: usize = 256;
+
+/// The checkpoints that this process stored last, or tried to: that one is stored still is for the database to say.
+pub(crate) struct Latest(Box<[Mutex<Option<Entry>>]>);
+
+struct Entry {
+    thread: Arc<str>,
+    namespace: Arc<str>,
+    known: Known,
+}
+
+/// A checkpoint as far as others build on it.
+#[derive(Clone)]
+pub(crate) struct Known {
+    id: Uuid,
+    channels: Arc<[Arc<str>]>,
+    versions: Arc<[Uuid]>,
+}
+
+impl Default for Latest {
+    fn default() -> Self {
+        Self((0..PLACES).map(|_| Mutex::default()).collect())
+    }
+}
+
+impl Latest {
+    /// The last one of this thread and namespace, in whose place this one comes.
+    pub(crate) fn replace(&self, thread: &Arc<str>, namespace: &Arc<str>, known: Known) -> Option<Known> {
+        let mut hasher = DefaultHasher::new();
+        (thread, namespace).hash(&mut hasher);
+        let place = usize::try_from(hasher.finish() % PLACES as u64).unwrap_or_default();
+        let mut entry = self.0[place].lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *entry {
+            Some(entry) if entry.thread == *thread && entry.namespace == *namespace => {
+                Some(std::mem::replace(&mut entry.known, known))
+            }
+            other => {
+                *other = Some(Entry { thread: thread.clone(), namespace: namespace.clone(), known });
+                None
+            }
+        }
+    }
+}
+
+impl Known {
+    pub(crate) fn of(checkpoint: &Checkpoint) -> Self {
+        Self { id: checkpoint.id, channels: checkpoint.channels.clone(), versions: checkpoint.versions.clone() }
+    }
+
+    /// Whether this is the checkpoint's parent, and all that it builds on is what this one has.
+    pub(crate) fn is_all_of(&self, checkpoint: &Checkpoint, pieces: &[Piece]) -> bool {
+        let is_parent = checkpoint.parent == Some(self.id);
+        let has_channels = || Arc::ptr_eq(&self.channels, &checkpoint.channels) || self.channels == checkpoint.channels;
+        is_parent && has_channels() && builds_only_on(&self.versions, checkpoint, pieces)
+    }
+}
