@@ -80,6 +80,37 @@ async fn pay(amount: u32) -> Command<Filing> {
     Command::update(paid.messages(Message::user("paid")))
 }
 
+/// Nobody is asked to approve a call that cannot be made: the model mends it first, and the person sees what it has mended.
+#[tokio::test]
+async fn arguments_that_do_not_fit_are_told_to_the_model_before_a_person_is_asked() {
+    let model = ScriptedModel::new([
+        calls([("pay", json!({"amount": "ten"})), ("pay", json!({"sum": 10}))]),
+        call("pay", json!({"amount": 10})),
+        report("handled"),
+    ]);
+    let clerk = Clerk::compile_as_root().checkpointer(MemorySaver::new());
+    let (thread, context) = (|| Config::thread("case"), || BaseContext::new(model.clone()));
+    let asked = clerk.invoke(Filing::update(), thread(), context()).await.unwrap();
+    let Outcome::Interrupted(asked) = asked else { panic!("nobody was asked") };
+    let asked: Vec<_> = asked.questions.iter().map(|question| &question.value["call"]["args"]).collect();
+    assert_eq!(asked, [&json!({"amount": 10})]);
+    let told = prompt(&model, 1);
+    for mistake in ["`amount`: invalid type: string \"ten\", expected u32", "`amount` is missing", "no argument `sum`"]
+    {
+        assert!(told.iter().any(|text| text.contains(mistake)), "{mistake} in {told:?}");
+    }
+    let end = clerk.invoke(Command::resume(Approval::Approve), thread(), context()).await.unwrap();
+    assert_eq!(end.state().findings, ["paid 10"]);
+}
+
+/// What the operator makes of the arguments is held to the schema, too.
+#[tokio::test]
+async fn arguments_of_the_operator_that_do_not_fit_are_told_to_the_model() {
+    let (end, last) = answered(Approval::Edit { args: json!({"amount": "ten"}) }).await;
+    assert!(end.findings.is_empty());
+    assert!(last.iter().any(|text| text.contains("`amount`: invalid type")), "{last:?}");
+}
+
 async fn answered(answer: Approval) -> (Filing, Vec<String>) {
     let model = ScriptedModel::new([
         call("clerk", json!({"task": "pay"})),

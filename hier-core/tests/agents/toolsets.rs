@@ -267,6 +267,26 @@ async fn a_tool_that_changed_since_the_model_was_told_is_not_called() -> Result<
     Ok(())
 }
 
+/// What is missing in a call that needs approval is told before a person is asked.
+#[tokio::test]
+async fn a_call_that_lacks_an_argument_is_not_put_to_a_person() -> Result<()> {
+    let model = ScriptedModel::new([
+        call("depot_erase", json!({"parcel": 1})),
+        call("depot_erase", json!({"order": 1})),
+        Message::assistant("Done."),
+    ]);
+    let support = Support::compile().checkpointer(MemorySaver::new());
+    let (thread, context) = (|| Config::thread("t"), desk(&model));
+    let asked = support.invoke(Message::user("Go."), thread(), context).await?;
+    let Outcome::Interrupted(asked) = asked else { panic!("nobody was asked") };
+    assert_eq!(asked.questions[0].value["call"]["args"], json!({"order": 1}));
+    let out = support.invoke(Command::resume(Approval::Approve), thread(), desk(&model)).await?;
+    let said = answers(&out);
+    assert!(said[0].contains("`order` is missing"), "{said:?}");
+    assert_eq!(said[1], "1: erase {\"order\":1}");
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_call_that_waits_for_an_answer_goes_on_whatever_the_catalogue_says_now() -> Result<()> {
     let model = ScriptedModel::new([call("ship", json!({"order": 1})), Message::assistant("Done.")]);

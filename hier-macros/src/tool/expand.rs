@@ -87,6 +87,7 @@ fn implementation(tool: &Tool) -> TokenStream {
     }
     let (needs_approval, description) = (tool.options.needs_approval, description(tool));
     let schema = schema(tool);
+    let mistake = needs_approval.then(|| mistake(tool));
     let call = call(tool, &given);
     quote! {
         #[automatically_derived]
@@ -99,6 +100,7 @@ fn implementation(tool: &Tool) -> TokenStream {
             fn needs_approval(&self) -> ::core::primitive::bool {
                 #needs_approval
             }
+            #mistake
             fn call<'life0, 'life1, 'life2, 'async_trait>(
                 &'life0 self,
                 __call: &'life1 __hier::ToolCall,
@@ -225,6 +227,23 @@ fn told(default: &Expr) -> Option<TokenStream> {
         },
         Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => told(&unary.expr).map(|value| quote!(-#value)),
         _ => None,
+    }
+}
+
+/// What is wrong with the arguments, before a person is asked whether the call may be made.
+fn mistake(tool: &Tool) -> TokenStream {
+    let (_, values) = arguments(tool);
+    let reader = reader(tool);
+    quote! {
+        fn mistake(&self, __call: &__hier::ToolCall) -> ::core::option::Option<::std::string::String> {
+            let mut __arguments = #reader;
+            let _ = (#(#values,)*);
+            if __arguments.fit() {
+                ::core::option::Option::None
+            } else {
+                ::core::option::Option::Some(__arguments.report())
+            }
+        }
     }
 }
 

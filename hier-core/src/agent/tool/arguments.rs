@@ -42,12 +42,25 @@ impl<'a> ToolArguments<'a> {
             known.extend(call.args.as_object().into_iter().flat_map(Map::keys).map(String::as_str));
         }
         let mut arguments = Self::new(call, &known);
-        if call.args.is_object() || call.args.is_null() {
-            let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
-            let missing = required.filter_map(Value::as_str).filter(|name| call.args.get(name).is_none());
-            missing.for_each(|name| arguments.miss(name));
-        }
+        arguments.miss_required(schema);
         arguments
+    }
+
+    /// What is missing in a call of a tool that is known by its schema only: the rest is for whoever has made the schema to say.
+    pub(crate) fn missing(call: &ToolCall, schema: &Value) -> Option<String> {
+        let given: Vec<&str> = call.args.as_object().into_iter().flat_map(Map::keys).map(String::as_str).collect();
+        let mut arguments = ToolArguments::new(call, &given);
+        arguments.miss_required(schema);
+        (!arguments.fit()).then(|| arguments.report())
+    }
+
+    fn miss_required(&mut self, schema: &Value) {
+        if self.call.args.is_object() || self.call.args.is_null() {
+            let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+            let missing = required.filter_map(Value::as_str).filter(|name| self.given(name).is_none());
+            let missing: Vec<&str> = missing.collect();
+            missing.into_iter().for_each(|name| self.miss(name));
+        }
     }
 
     /// An argument that must be there.

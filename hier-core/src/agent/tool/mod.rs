@@ -36,6 +36,13 @@ pub trait Tool<S: Values, C>: Send + Sync + 'static {
         false
     }
 
+    /// What is wrong with the arguments of a call, where that can be said without making it: of a call that needs approval the
+    /// model is told so, and nobody is asked. Unless it is implemented, nothing is wrong before the call is made.
+    fn mistake(&self, call: &ToolCall) -> Option<String> {
+        let _ = call;
+        None
+    }
+
     /// Calls it. An error is the tool's own failure; arguments that do not fit are [`ToolOutput::Invalid`].
     async fn call(&self, call: &ToolCall, task: &Task<S, C>) -> Result<ToolOutput<S>, NodeError>;
 }

@@ -132,6 +132,11 @@ impl<C> Run<C> {
         Interrupt { run: self, value, due: None, default: None, schema: None, check: None, answer: PhantomData }
     }
 
+    /// Whether what this task asks next is answered already.
+    pub(crate) fn has_answer(&self) -> bool {
+        self.inbox.as_deref().is_some_and(Inbox::has_next)
+    }
+
     /// Waits until this time, across the ends of processes.
     ///
     /// The time is recorded with the task as a step is ([`Run::step`]): when the task runs again it does not wait anew. A wait of

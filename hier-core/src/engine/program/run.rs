@@ -347,6 +347,12 @@ impl Inbox {
         (number, self.answers.get(number).cloned().or_else(|| self.take(number)))
     }
 
+    /// Whether the next question has an answer of its own.
+    pub(super) fn has_next(&self) -> bool {
+        let number = self.asked.load(Ordering::Relaxed);
+        number < self.answers.len() || self.taken.get().is_some_and(|(taken_for, _)| *taken_for == number)
+    }
+
     /// The answer for whoever asks first. A later attempt of the task gets it for the same question.
     fn take(&self, number: usize) -> Option<Value> {
         if let Some((taken_for, answer)) = self.taken.get() {
