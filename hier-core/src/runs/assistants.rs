@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::RunStore;
-use super::document::Document;
+use super::document::{Document, readable};
 use super::error::RunsError;
 use super::query::contains;
 
@@ -214,12 +214,12 @@ impl<'a> Assistants<'a> {
         self.0.remove_document(KIND, id).await
     }
 
-    /// Those that a query asks for, the newest first.
+    /// Those that a query asks for, the newest first. One that cannot be read does not hide the others: it is told through
+    /// `tracing`, and an error for who [gets](Self::get) it.
     pub async fn search(self, query: &AssistantQuery) -> Result<Vec<Assistant>, RunsError> {
-        let mut found = Vec::new();
-        for document in self.0.documents(KIND).await? {
-            found.extend(decode(&document)?.latest().filter(|assistant| query.wants(assistant)).cloned());
-        }
+        let stored = readable(&self.0.documents(KIND).await?, decode);
+        let mut found: Vec<Assistant> =
+            stored.iter().filter_map(Stored::latest).filter(|assistant| query.wants(assistant)).cloned().collect();
         found.sort_by(|a, b| b.created.cmp(&a.created).then_with(|| a.id.cmp(&b.id)));
         Ok(found)
     }

@@ -230,10 +230,10 @@ impl<'a> Crons<'a> {
         self.0.remove_document(KIND, id).await
     }
 
-    /// Those that a query asks for, the newest first.
+    /// Those that a query asks for, the newest first. One that cannot be read does not hide the others: it is told through
+    /// `tracing`, and an error for who [gets](Self::get) it.
     pub async fn search(self, query: &CronQuery) -> Result<Vec<Cron>, RunsError> {
-        let all = self.0.documents(KIND).await?;
-        let mut found = all.iter().map(decode).collect::<Result<Vec<_>, _>>()?;
+        let mut found = readable(&self.0.documents(KIND).await?, decode);
         found.retain(|cron| query.wants(cron));
         found.sort_by(|a, b| b.created.cmp(&a.created).then_with(|| a.id.cmp(&b.id)));
         Ok(found)

@@ -77,14 +77,15 @@ impl<'a> Webhooks<'a> {
         Ok(due)
     }
 
-    /// Claims a delivery for one attempt, and returns it with the run as it ended. Nobody else tries for so long; then it is
-    /// tried again, unless it was [told](Self::done). None if somebody else was faster.
+    /// Claims a delivery for one attempt, and returns it with the run as it ended, or why what is stored of that cannot be read:
+    /// then the attempt has failed. Nobody else tries for so long; then it is tried again, unless it was [told](Self::done). None
+    /// if somebody else was faster.
     pub async fn claim(
         self,
         delivery: &Delivery,
         now: SystemTime,
         lasts: Duration,
-    ) -> Result<Option<(Delivery, Run)>, RunsError> {
+    ) -> Result<Option<(Delivery, Result<Run, RunsError>)>, RunsError> {
         let mut claimed = delivery.clone();
         claimed.attempts = claimed.attempts.saturating_add(1);
         claimed.next = now.checked_add(lasts).unwrap_or(now);
@@ -97,7 +98,7 @@ impl<'a> Webhooks<'a> {
             self.done(&claimed).await?;
             return Ok(None);
         };
-        Ok(Some((claimed, read(&run)?)))
+        Ok(Some((claimed, read(&run))))
     }
 
     /// It was told, or is given up.

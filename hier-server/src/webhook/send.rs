@@ -104,7 +104,11 @@ impl Sender {
             let sender = self.clone();
             telling.spawn(async move {
                 let _place = place;
-                let told = sender.tell(&url, &claimed, payload(&run, SystemTime::now())).await;
+                let told = match run {
+                    Ok(run) => sender.tell(&url, &claimed, payload(&run, SystemTime::now())).await,
+                    // A program of another version may be able to read it.
+                    Err(error) => Err(error.to_string()),
+                };
                 if let Err(error) = sender.settle(&claimed, told).await {
                     tracing::warn!(run = claimed.id, %error, "what came of a webhook cannot be stored: it is told again");
                 }
@@ -153,6 +157,9 @@ impl Sender {
 
 #[cfg(test)]
 mod tests {
+    use hier_core::runs::{Cancel, Document, MemoryRuns, NewRun, Request};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
     use super::*;
 
     #[tokio::test]
@@ -161,5 +168,40 @@ mod tests {
         let refused = Guarded { private: false }.resolve(name()).await.err().expect("a refusal").to_string();
         assert!(refused.contains("not on the open internet"), "{refused}");
         assert!(Guarded { private: true }.resolve(name()).await.is_ok());
+    }
+
+    /// One look begins to tell all of them, though the run of the first cannot be read; that was an attempt.
+    #[tokio::test]
+    async fn a_run_that_cannot_be_read_holds_up_no_others() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = format!("http://{}/hook", listener.local_addr().expect("an address"));
+        let store = Arc::new(MemoryRuns::new());
+        for thread in ["broken", "whole"] {
+            let mut request = Request::default();
+            request.webhook = Some(address.clone());
+            let run = store.create_run(NewRun::new(thread, "desk", request).create_thread()).await.expect("a run");
+            store.cancel_runs(thread, &[run.id], Cancel::Interrupt).await.expect("its end");
+        }
+        let webhooks = runs::Webhooks::of(&*store);
+        let due = webhooks.due(SystemTime::now()).await.expect("what is to be told");
+        let [broken, whole] = &due[..] else { panic!("{due:?}") };
+        let other = Document::new("webhook_run", &*broken.id, 7.into());
+        assert!(store.put_document(other, Some(1)).await.expect("a change"));
+        let sender = Sender::new(store.clone(), Webhooks::new().allow_private(), None).expect("a sender");
+        let telling = TaskTracker::new();
+        sender.look(&Arc::new(Semaphore::new(AT_ONCE)), &telling).await.expect("a look");
+        let answer = async {
+            let (mut socket, _) = listener.accept().await.expect("a connection");
+            socket.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.expect("an answer");
+            let mut asked = Vec::new();
+            socket.read_to_end(&mut asked).await.expect("the request");
+            String::from_utf8_lossy(&asked).into_owned()
+        };
+        telling.close();
+        let (asked, ()) = tokio::join!(answer, telling.wait());
+        assert!(asked.contains(&whole.id), "{asked}");
+        let kept = webhooks.all().await.expect("webhooks");
+        assert_eq!(kept.iter().map(|kept| (&kept.id, kept.attempts)).collect::<Vec<_>>(), [(&broken.id, 1)]);
+        assert!(kept[0].next < SystemTime::now() + CLAIM / 2, "it is tried again as any that failed: {kept:?}");
     }
 }

@@ -197,9 +197,10 @@ async fn the_end_of_a_run_is_kept_until_its_webhook_is_told(store: Subject) -> O
         &vec!["https://example.org/hook"],
     )?;
     let (claimed, ended) = some("a claim", webhooks.claim(&due[0], now, lasts).await?)?;
+    let ended = ended?;
     same("the run", &(ended.id, ended.status), &(run.id, RunStatus::Success))?;
     same("what it returned", &ended.output, &Some(json!({ "values": { "n": 1 } })))?;
-    same("a second claim", &webhooks.claim(&due[0], now, lasts).await?, &None)?;
+    holds("a second claim is refused", webhooks.claim(&due[0], now, lasts).await?.is_none())?;
     same("what others are to tell", &webhooks.due(now).await?, &Vec::new())?;
     same("when the claim is over", &webhooks.due(now + lasts).await?.len(), &1)?;
     webhooks.again(&claimed, now + Duration::from_secs(5)).await?;
@@ -226,12 +227,31 @@ async fn runs_without_an_end_or_a_webhook_tell_nobody(store: Subject) -> Outcome
 }
 
 async fn one_that_cannot_be_read_holds_up_nobody(store: Subject) -> Outcome {
-    for kind in ["cron", "webhook"] {
+    for kind in ["assistant", "cron", "webhook"] {
         store.put_document(Document::new(kind, "broken", json!(7)), None).await?;
     }
     due_cron(&store, |_| {}).await?;
+    let crons = Crons::of(&*store).search(&CronQuery::default()).await?;
+    same("the crons that are found", &crons.iter().map(|cron| &*cron.id).collect::<Vec<_>>(), &vec!["c"])?;
+    let broken = Crons::of(&*store).get("broken").await;
+    holds(
+        "whoever asks for the other is told",
+        broken.is_err_and(|error| error.to_string().contains("cron `broken`")),
+    )?;
+    let assistants = Assistants::of(&*store);
+    assistants.create(NewAssistant::new("a", "desk")).await?;
+    let found = assistants.search(&AssistantQuery::default()).await?;
+    same("the assistants that are found", &found.iter().map(|found| &*found.id).collect::<Vec<_>>(), &vec!["a"])?;
     let run = store.create_run(with_webhook("t")).await?;
     store.cancel_runs("t", &[run.id], Cancel::Interrupt).await?;
-    let due = Webhooks::of(&*store).due(SystemTime::now() + Duration::from_mins(1)).await?;
-    same("what is to be told", &due.iter().map(|due| &*due.id).collect::<Vec<_>>(), &vec![&*run.id.to_string()])
+    let (webhooks, now) = (Webhooks::of(&*store), SystemTime::now() + Duration::from_mins(1));
+    let due = webhooks.due(now).await?;
+    same("what is to be told", &due.iter().map(|due| &*due.id).collect::<Vec<_>>(), &vec![&*run.id.to_string()])?;
+    // The run that it tells of is kept apart.
+    store.put_document(Document::new("webhook_run", &*due[0].id, json!(7)), Some(1)).await?;
+    let (claimed, ended) = some("a claim", webhooks.claim(&due[0], now, Duration::from_mins(1)).await?)?;
+    holds("whoever claims it is told", ended.is_err_and(|error| error.to_string().contains(&*due[0].id)))?;
+    same("the attempts", &claimed.attempts, &1)?;
+    webhooks.done(&claimed).await?;
+    same("once it is given up", &webhooks.due(now).await?.len(), &0)
 }
