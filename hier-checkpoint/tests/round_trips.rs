@@ -169,3 +169,52 @@ async fn a_read_that_is_dropped_keeps_its_connection() {
     }
     assert_eq!(road.connections(), before, "no connection was opened anew");
 }
+
+/// Where the answer does not come, the connection is closed: whoever waits for it has another, and does not wait for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_that_is_dropped_and_never_answered_gives_its_place_to_others() {
+    let Some(url) = server() else { return };
+    let road = Road::to(&url).await;
+    let options = Postgres::options().schema("dropped_for_good").connections(1);
+    let store = options.connect(&road.url).await.expect("the server");
+    store.migrate().await.expect("tables");
+    store.thread("t").await.expect("the server");
+    let before = road.connections();
+    road.hold_answers();
+    tokio::select! {
+        _ = store.thread("t") => panic!("its answer is held"),
+        () = road.answer_is_held() => {}
+    }
+    road.keep_held_answers();
+    assert_eq!(store.thread("t").await.expect("the place of the first"), None);
+    assert_eq!(road.connections(), before + 1);
+}
+
+/// Of the connections of a pool half are waited for at most: the others make room at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_reads_that_are_dropped_half_keep_their_connections() {
+    let Some(url) = server() else { return };
+    let road = Road::to(&url).await;
+    let options = Postgres::options().schema("many_dropped").connections(2);
+    let store = options.connect(&road.url).await.expect("the server");
+    store.migrate().await.expect("tables");
+    let both = async || {
+        let (one, other) = tokio::join!(store.thread("a"), store.thread("b"));
+        assert_eq!((one.expect("the server"), other.expect("the server")), (None, None));
+    };
+    both().await;
+    let before = road.connections();
+    road.hold_answers();
+    {
+        let (mut one, mut other) = (std::pin::pin!(store.thread("a")), std::pin::pin!(store.thread("b")));
+        for reading in [&mut one, &mut other] {
+            tokio::select! {
+                _ = reading => panic!("its answer is held"),
+                () = road.answer_is_held() => {}
+            }
+        }
+    }
+    road.let_answers_go();
+    both().await;
+    assert_eq!(road.connections(), before + 1, "one was kept, one closed");
+}

@@ -177,6 +177,11 @@ impl Road {
         self.let_answers_go();
     }
 
+    /// The answers that wait do not arrive, and their connections stay open. Others arrive again.
+    pub(crate) fn keep_held_answers(&self) {
+        self.state.holds_answers.store(false, Ordering::SeqCst);
+    }
+
     /// Answers arrive again, first those that waited.
     pub(crate) fn let_answers_go(&self) {
         self.state.holds_answers.store(false, Ordering::SeqCst);
