@@ -33,6 +33,9 @@ struct Arguments {
     /// Where to keep everything: `sqlite:FILE` or `postgres://…`; in memory unless given.
     #[arg(long)]
     db: Option<String>,
+    /// Serves nobody, and does the runs that servers on the same database have taken.
+    #[arg(long, requires = "db")]
+    worker: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -53,7 +56,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
             langgraphjs::graphs(Server::new())?.routes(storage::truncation(runs.clone(), store.clone()))
         }
     };
-    let running = server.storage(runs, store).allow_origins(["*"]).start(arguments.addr).await?;
+    let server = server.storage(runs, store);
+    if arguments.worker {
+        let worker = server.worker().await?;
+        println!("working");
+        worker.run().await;
+        return Ok(());
+    }
+    let running = server.allow_origins(["*"]).start(arguments.addr).await?;
     // The port is the system's choice if the address says 0.
     println!("serving on http://{}", running.address());
     Ok(running.until_told().await?)
