@@ -7,6 +7,7 @@ mod kit;
 
 use hier_checkpoint::{Postgres, PostgresOptions};
 use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, SaverError, WhenRunning};
+use hier_core::runs::{Document, EventQuery, NewEvent, NewRun, Request, RunClaim, RunStore, Settlement};
 use hier_testkit::checkpoint::{self as suite, Report};
 use kit::pooler::pooler;
 use kit::server::{Bouncer, Road, Server, server};
@@ -179,8 +180,6 @@ async fn encrypted_and_compressed_runs_keep_the_contract() {
 /// A worker in another process is told of a run without looking.
 #[tokio::test(flavor = "multi_thread")]
 async fn other_processes_are_woken() {
-    use hier_core::runs::{NewRun, Request, RunStore};
-
     let Some(url) = server() else { return };
     let open = || Postgres::options().schema("woken").connect(&url);
     let (here, there) = (open().await.expect("a server"), open().await.expect("a server"));
@@ -221,5 +220,47 @@ async fn a_pooler_may_give_each_transaction_another_connection() {
         let found = saver.get("t", "", None).await.expect("the thread").expect("a checkpoint");
         assert_eq!(found.values[0].1.deltas.len(), 5, "all parts are there");
         saver.release(&lease).await.expect("released");
+    }
+}
+
+/// A statement that reads could be somebody else's, too, under the same name, which finds nothing: what is there is found, whichever
+/// of them a process prepares first.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_there_is_read_through_a_pooler() {
+    let Some(url) = server() else { return };
+    let there = Postgres::options().schema("pooled_reads").connect(&url).await.expect("the server");
+    there.migrate().await.expect("tables");
+    let new = || NewRun::new("t", "desk", Request::default()).create_thread();
+    let run = there.create_run(new()).await.expect("a run").id;
+    let claim = || RunClaim::new("worker", std::time::Duration::from_mins(1), ["desk"]);
+    let claimed = there.claim_run(claim()).await.expect("the server").expect("the run");
+    let (checkpoint, record) = kit::next(None, &[(0, false, vec![7])], 1);
+    let write = kit::write(checkpoint.id, 0, b"done");
+    there.record(&claimed.lease, Settlement::records(vec![record, write])).await.expect("stored");
+    there.hand_back(&claimed.lease, run).await.expect("handed back");
+    there.put_document(Document::new("kind", "a", serde_json::json!(1)), None).await.expect("a document");
+    for shares_names in [false, true] {
+        let pooled = pooler(&url, shares_names).await;
+        let open = async || {
+            let options = Postgres::options().schema("pooled_reads").connections(1);
+            options.connect(&pooled).await.expect("the server")
+        };
+        assert!(open().await.run(run).await.expect("the server").is_some());
+        assert!(open().await.thread("t").await.expect("the server").is_some());
+        assert!(open().await.document("kind", "a").await.expect("the server").is_some());
+        assert!(!open().await.events(EventQuery::after("t", 0)).await.expect("the server").events.is_empty());
+        for id in [None, Some(checkpoint.id)] {
+            let found = open().await.get("t", "", id).await.expect("the server").expect("a checkpoint");
+            assert_eq!((found.values.len(), found.writes.len()), (1, 1));
+        }
+        let claimed = there.claim_run(claim()).await.expect("the server").expect("the run");
+        open().await.renew(&claimed.lease).await.expect("it is held");
+        open().await.create_run(new()).await.expect("one that waits");
+        open().await.release(&claimed.lease).await.expect("released");
+        let next = open().await.claim_run(claim()).await.expect("the server").expect("the run whose worker has let go");
+        assert_eq!(next.run.id, run);
+        let told = NewEvent::new(run, "values", serde_json::json!({}));
+        assert!(open().await.record(&next.lease, Settlement::events(vec![told])).await.expect("stored") > 1);
+        there.hand_back(&next.lease, run).await.expect("handed back");
     }
 }

@@ -79,6 +79,10 @@ impl Fault {
                 &SqlState::DUPLICATE_PSTATEMENT,
                 &SqlState::PROTOCOL_VIOLATION,
                 &SqlState::INVALID_BINARY_REPRESENTATION,
+                // The condition of the tag.
+                &SqlState::DIVISION_BY_ZERO,
+                // The tables were changed since, or it is somebody else's that was prepared when they were others.
+                &SqlState::FEATURE_NOT_SUPPORTED,
             ]
             .contains(&code)
         })

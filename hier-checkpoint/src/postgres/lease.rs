@@ -71,7 +71,7 @@ impl Postgres {
                 if !is_wanted() {
                     return Err(Fault::Saver(SaverError::Invalid("the call was dropped".to_owned())));
                 }
-                session.query(&client, &session.statements.claim, &with).await
+                session.query_often(&client, &session.statements.claim, &with).await
             })?;
             if !claimed.is_empty() {
                 let token: i64 = first(&claimed).map_err(|fault| fault.tell(&session.place))?;
@@ -104,7 +104,7 @@ impl Postgres {
         let limit = (lease.lasts / 3).max(SHORTEST_RENEWAL);
         let attempts = session.attempts_for(lease.lasts);
         let rows = retrying!(session, attempts, client => {
-            session.query(&client.within(limit), &session.statements.renew, &with).await
+            session.query_often(&client.within(limit), &session.statements.renew, &with).await
         })?;
         let superseded = || SaverError::Superseded { thread: lease.thread.to_string() };
         rows.first().map(|_| ()).ok_or_else(superseded)
@@ -120,7 +120,7 @@ impl Postgres {
         self.ready().await?;
         let (name, token) = (escape(&lease.thread), i64::try_from(lease.token).unwrap_or(-1));
         let with = [(&name as _, Type::TEXT), (&token as _, Type::INT8)];
-        retrying!(session, client => session.query(&client, &session.statements.release, &with).await)?;
+        retrying!(session, client => session.query_often(&client, &session.statements.release, &with).await)?;
         self.0.released.notify_waiters();
         Ok(())
     }

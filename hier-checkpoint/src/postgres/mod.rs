@@ -50,9 +50,9 @@ use turns::Turns;
 /// Keeps checkpoints in a Postgres database. A clone shares the connections.
 ///
 /// A commit is one statement, which also checks that the thread is still held. When the server cannot be reached, calls are
-/// tried again for a while ([`PostgresOptions::retry_for`]); what is tried again is stored once. Only the statement that
-/// commits is prepared, once a connection; a pooler may give each transaction another connection, and once it does, nothing is
-/// prepared any more. A commit takes its place when it is called, even if its future is dropped.
+/// tried again for a while ([`PostgresOptions::retry_for`]); what is tried again is stored once. The statements that claim, commit,
+/// change runs and read single rows are prepared, once a connection; a pooler may give each transaction another connection, and
+/// once it does, nothing is prepared any more. A commit takes its place when it is called, even if its future is dropped.
 ///
 /// Connections are encrypted if the URL says `sslmode=require` (or `verify-ca` or `verify-full`; feature `tls`), and then the
 /// certificate of the server and its name are always checked: by the roots of this machine, or by those of a file, which

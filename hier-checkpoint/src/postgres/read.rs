@@ -42,10 +42,10 @@ impl Space<'_> {
         let place = [(&thread as _, Type::TEXT), (&namespace as _, Type::TEXT)];
         let statements = &self.session.statements;
         let found = match &id {
-            None => self.session.query(self.client, &statements.latest, &place).await?,
+            None => self.session.query_often(self.client, &statements.latest, &place).await?,
             Some(id) => {
                 let with = [&place[..], &[(id as _, Type::UUID)]].concat();
-                self.session.query(self.client, &statements.checkpoint, &with).await?
+                self.session.query_often(self.client, &statements.checkpoint, &with).await?
             }
         };
         let Some(row) = found.first() else { return Ok(None) };
@@ -70,7 +70,7 @@ impl Space<'_> {
             (&names as _, Type::TEXT_ARRAY),
             (&versions as _, Type::UUID_ARRAY),
         ];
-        let rows = self.session.query(self.client, &self.session.statements.values, &with).await?;
+        let rows = self.session.query_often(self.client, &self.session.statements.values, &with).await?;
         let mut values: Vec<_> = present.iter().map(|(channel, _)| (*channel, Chain::default())).collect();
         for row in rows {
             let place = usize::try_from(row.try_get::<_, i64>(0)? - 1).unwrap_or(usize::MAX);
@@ -96,7 +96,7 @@ impl Space<'_> {
     async fn writes(self, key: i64, id: Uuid) -> Result<Vec<WriteRow>, Fault> {
         let namespace = escape(self.namespace);
         let with = [(&key as _, Type::INT8), (&namespace as _, Type::TEXT), (&id as _, Type::UUID)];
-        let rows = self.session.query(self.client, &self.session.statements.writes, &with).await?;
+        let rows = self.session.query_often(self.client, &self.session.statements.writes, &with).await?;
         let namespace: Arc<str> = self.namespace.into();
         rows.iter().map(|row| Ok(write(row, 0, namespace.clone())?.open(self.vault, self.thread)?)).collect()
     }

@@ -50,12 +50,10 @@ pub(crate) struct Session {
     /// Whether connections keep what they have prepared, as far as is known: behind a pooler that gives each transaction
     /// another one, they do not.
     prepares: AtomicBool,
-    /// Tells what this process prepares and notifies of from what others do.
+    /// Tells what this process notifies of from what others do.
     pub(super) tag: String,
     /// What the ids of this process's changes of runs begin with.
     changer: u64,
-    /// The statement that commits, on the condition of the tag.
-    commit: String,
 }
 
 /// Does something with a connection, and again with a new one while the server cannot be reached.
@@ -87,7 +85,8 @@ pub(crate) use retrying;
 
 impl Session {
     pub(crate) async fn start(url: &str, options: &PostgresOptions) -> Result<Self, SaverError> {
-        let statements = Statements::of(&options.schema)?;
+        let tag = Uuid::new_v4();
+        let statements = Statements::of(&options.schema, tag)?;
         let Address { mut config, place, roots } = Address::parse(url)?;
         let limit = options.limit();
         let connecting = set_defaults(&mut config, limit);
@@ -110,13 +109,11 @@ impl Session {
         let ready = AtomicBool::new(false);
         let retry_for = options.retry_for.min(CONNECTING);
         let prepares = AtomicBool::new(true);
-        let tag = Uuid::new_v4();
         let (changer, tag) = (tag.as_u64_pair().0, tag.simple().to_string());
-        let commit = format!("{} where $22 = '{tag}'", statements.commit);
         // The others are closed, so that there is room in the pool.
         let settling = Arc::new(Semaphore::new(options.connections.div_ceil(2)));
         let mut session =
-            Self { place, statements, line, pool, settling, limit, retry_for, ready, prepares, tag, changer, commit };
+            Self { place, statements, line, pool, settling, limit, retry_for, ready, prepares, tag, changer };
         let version = retrying!(&session, client => session.version(&client).await)?;
         session.ready = AtomicBool::new(version == Some(MIGRATIONS.len()));
         session.retry_for = options.retry_for;
@@ -206,21 +203,28 @@ impl Session {
         client.batch(&self.statements.with_schema(&end)).await
     }
 
-    /// Commits, outside of a transaction, by a statement that is prepared once a connection.
+    /// Runs a statement of many uses, which is prepared once a connection: it has `{own}` among its conditions.
     ///
     /// The driver numbers what it prepares. Behind a pooler, a number can be unknown to the connection that a transaction gets,
     /// or be that of another process: then the server refuses, or the condition of the tag does not hold, and nothing has
-    /// happened. From then on this process prepares nothing.
-    pub(crate) async fn commit(&self, client: &Client, with: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
-        let with: Vec<Parameter<'_>> = with.iter().cloned().chain([(&self.tag as _, Type::TEXT)]).collect();
-        if self.prepares.load(Ordering::Relaxed) {
-            match client.query_prepared(&self.commit, &with).await {
-                Ok(rows) if !rows.is_empty() => return Ok(rows),
-                Err(fault) if !fault.is_of_prepared() => return Err(fault),
-                Ok(_) | Err(_) => self.prepares.store(false, Ordering::Relaxed),
+    /// happened. From then on this process prepares nothing. In a transaction, which an attempt that fails would end, nothing is
+    /// prepared either.
+    pub(crate) async fn query_often(
+        &self,
+        client: &Client,
+        sql: &str,
+        with: &[Parameter<'_>],
+    ) -> Result<Vec<Row>, Fault> {
+        let sql = self.statements.own(sql, with.len());
+        let tag: &[Uuid] = &[self.statements.tag];
+        let with: Vec<Parameter<'_>> = with.iter().cloned().chain([(&tag as _, Type::UUID_ARRAY)]).collect();
+        if self.prepares.load(Ordering::Relaxed) && !client.is_in_transaction() {
+            match client.query_prepared(&sql, &with).await {
+                Err(fault) if fault.is_of_prepared() => self.prepares.store(false, Ordering::Relaxed),
+                answered => return answered,
             }
         }
-        client.query(&self.commit, &with).await
+        client.query(&sql, &with).await
     }
 
     /// Runs a statement in one round trip. Nothing is left behind in the connection: a pooler may give it to somebody else.

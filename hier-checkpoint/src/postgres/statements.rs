@@ -1,12 +1,15 @@
 //! The statements. All of them are made here, of constant texts and the name of the schema; everything else is a parameter.
 
 use hier_core::checkpoint::SaverError;
+use uuid::Uuid;
 
 /// The statements for one schema.
 #[derive(Debug)]
 pub(crate) struct Statements {
     /// Quoted.
     pub(super) schema: String,
+    /// Tells what this process prepares from what others do.
+    pub(super) tag: Uuid,
     pub(super) commit: String,
     pub(super) change_runs: String,
     pub(super) claim: String,
@@ -23,7 +26,7 @@ pub(crate) struct Statements {
 
 impl Statements {
     /// [`SaverError::Invalid`] for a schema with another name than `PostgresOptions::schema` allows.
-    pub(super) fn of(schema: &str) -> Result<Self, SaverError> {
+    pub(super) fn of(schema: &str, tag: Uuid) -> Result<Self, SaverError> {
         let good = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';
         let starts = |letter: char| letter.is_ascii_lowercase() || letter == '_';
         if schema.len() > 63 || !schema.starts_with(starts) || !schema.chars().all(good) {
@@ -35,7 +38,7 @@ impl Statements {
         let for_schema = |text: &str| text.replace("{s}", &schema);
         Ok(Self {
             commit: for_schema(COMMIT),
-            change_runs: for_schema(&format!("select {{s}}.change_runs({})", parameters(CHANGE_RUNS))),
+            change_runs: for_schema(&format!("select {{s}}.change_runs({}) where {{own}}", parameters(CHANGE_RUNS))),
             claim: for_schema(CLAIM),
             holder: for_schema(HOLDER),
             renew: for_schema(RENEW),
@@ -47,12 +50,21 @@ impl Statements {
             list: for_schema(LIST),
             threads: for_schema(THREADS),
             schema: schema.clone(),
+            tag,
         })
     }
 
-    /// A statement of few uses, with the schema in place of `{s}`.
+    /// A statement with the schema in place of `{s}`.
     pub(crate) fn with_schema(&self, text: &str) -> String {
         text.replace("{s}", &self.schema)
+    }
+
+    /// A statement on the condition, in place of `{own}`, that it was prepared by this process: what it takes after its own parameters
+    /// is the tag. It fails if that is another, before it does anything and whether or not there are rows; and somebody else's
+    /// statement takes no list of ids there.
+    pub(super) fn own(&self, text: &str, parameters: usize) -> String {
+        let condition = format!("1 / (${} = '{{{}}}'::uuid[])::integer = 1", parameters + 1, self.tag);
+        self.with_schema(text).replace("{own}", &condition)
     }
 }
 
@@ -65,31 +77,32 @@ fn parameters(count: usize) -> String {
 }
 
 const COMMIT: &str =
-    "select {s}.store($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)";
+    "select {s}.store($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
+    where {own}";
 
 /// Nothing if somebody else holds the thread and the claim is not to take it over.
-const CLAIM: &str = "select token from {s}.claim($1, $2, $3, $4, $5) token where token is not null";
+const CLAIM: &str = "select token from {s}.claim($1, $2, $3, $4, $5) token where token is not null and {own}";
 
 const HOLDER: &str =
     "select holder from {s}.threads where name = $1 and holder is not null and leased_until > clock_timestamp()";
 
 const RENEW: &str = "
     update {s}.threads set leased_until = clock_timestamp() + $3 * interval '1 millisecond'
-    where name = $1 and token = $2 returning 1";
+    where name = $1 and token = $2 and {own} returning 1";
 
-const RELEASE: &str =
-    "update {s}.threads set holder = null, leased_until = null where name = $1 and token = $2 returning 1";
+const RELEASE: &str = "
+    update {s}.threads set holder = null, leased_until = null where name = $1 and token = $2 and {own} returning 1";
 
 /// The thread is looked up first, so that the order of the index is known to be the one that is asked for.
 const CHECKPOINT: &str = "
     select c.thread, c.id, c.body from {s}.checkpoints c
-    where c.thread = (select key from {s}.threads where name = $1) and c.namespace = $2";
+    where c.thread = (select key from {s}.threads where name = $1) and c.namespace = $2 and {own}";
 
-const VALUES: &str = "select place, version, base, value from {s}.chains($1, $2, $3, $4)";
+const VALUES: &str = "select place, version, base, value from {s}.chains($1, $2, $3, $4) where {own}";
 
 const WRITES: &str = "
     select checkpoint, task, slot, path, channel, value from {s}.writes
-    where thread = $1 and namespace = $2 and checkpoint = $3";
+    where thread = $1 and namespace = $2 and checkpoint = $3 and {own}";
 
 const LIST: &str = "
     select t.name, c.namespace, c.id, c.body from {s}.threads t join {s}.checkpoints c on c.thread = t.key

@@ -147,12 +147,7 @@ pub(super) async fn store(
     };
     let thread: [Parameter<'_>; 3] = [(&name, Type::TEXT), (&token, Type::INT8), (&key, Type::INT8)];
     let with: Vec<Parameter<'_>> = thread.into_iter().chain(columns.parameters()).collect();
-    let rows = if client.is_in_transaction() {
-        // Which an attempt that fails would end.
-        session.query(client, &session.statements.commit, &with).await?
-    } else {
-        session.commit(client, &with).await?
-    };
+    let rows = session.query_often(client, &session.statements.commit, &with).await?;
     let Some(answer) = first::<Option<Vec<String>>>(&rows)? else { return Ok(Stored::NotHeld) };
     match &answer[..] {
         [channel, version] => Ok(Stored::Lacks(unescape(channel), version.parse().unwrap_or_default())),

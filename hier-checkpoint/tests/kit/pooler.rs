@@ -39,7 +39,7 @@ async fn carry(mut client: TcpStream, address: &str, shares_names: bool) -> Opti
         let last = loop {
             let message = message(&mut client).await?;
             if message[0] == b'P' && message[5] != 0 && shares_names {
-                let condition = b"where $22 = '";
+                let condition = b" = '{";
                 let place = message.windows(condition.len()).position(|part| part == condition).expect("a condition");
                 let mut other = message.clone();
                 other[place + condition.len() - 3] = b'<';

@@ -114,6 +114,8 @@ struct State {
     goes_on: Notify,
     /// How many statements, or groups of them that were sent as one, the server has done.
     round_trips: AtomicUsize,
+    /// How many statements it was given the text of.
+    texts: AtomicUsize,
 }
 
 impl Road {
@@ -161,6 +163,11 @@ impl Road {
         self.state.round_trips.swap(0, Ordering::SeqCst)
     }
 
+    /// How often somebody has sent the server the text of a statement, which it plans then, since this was last asked.
+    pub(crate) fn texts(&self) -> usize {
+        self.state.texts.swap(0, Ordering::SeqCst)
+    }
+
     /// From now on answers wait.
     pub(crate) fn hold_answers(&self) {
         self.state.holds_answers.store(true, Ordering::SeqCst);
@@ -189,31 +196,36 @@ impl Road {
     }
 }
 
-/// The messages of a server in what it sends, however that is cut.
+/// The messages of an end in what it sends, however that is cut.
 #[derive(Default)]
 struct Messages(Vec<u8>);
 
 impl Messages {
-    /// How many of these bytes' messages say that the server is ready for the next statement.
-    fn ready(&mut self, bytes: &[u8]) -> usize {
+    /// Of a client, whose first message has no kind.
+    fn of_client() -> Self {
+        Self(vec![0])
+    }
+
+    /// How many of these bytes' messages are of this kind.
+    fn count(&mut self, bytes: &[u8], wanted: u8) -> usize {
         self.0.extend_from_slice(bytes);
-        let (mut at, mut ready) = (0, 0);
+        let (mut at, mut count) = (0, 0);
         while let Some(&[kind, a, b, c, d]) = self.0.get(at..at + 5) {
             let end = at + 1 + u32::from_be_bytes([a, b, c, d]) as usize;
             if end > self.0.len() {
                 break;
             }
-            ready += usize::from(kind == b'Z');
+            count += usize::from(kind == wanted);
             at = end;
         }
         self.0.drain(..at);
-        ready
+        count
     }
 }
 
 async fn carry(mut client: TcpStream, mut server: TcpStream, number: usize, state: Arc<State>) {
     let (mut asks, mut answers) = (vec![0; 65_536], vec![0; 65_536]);
-    let mut messages = Messages::default();
+    let (mut asked, mut answered) = (Messages::of_client(), Messages::default());
     loop {
         if number < state.silent_before.load(Ordering::SeqCst) {
             // Both ends stay open.
@@ -223,14 +235,17 @@ async fn carry(mut client: TcpStream, mut server: TcpStream, number: usize, stat
             Ok(length) = client.read(&mut asks) => match length {
                 0 => return,
                 _ if number < state.silent_before.load(Ordering::SeqCst) => {}
-                // A server that was killed.
-                _ => if server.write_all(&asks[..length]).await.is_err() { return },
+                _ => {
+                    state.texts.fetch_add(asked.count(&asks[..length], b'P'), Ordering::SeqCst);
+                    // A server that was killed.
+                    if server.write_all(&asks[..length]).await.is_err() { return }
+                }
             },
             Ok(length) = server.read(&mut answers) => {
                 if length == 0 || state.loses_answer.swap(false, Ordering::SeqCst) {
                     return;
                 }
-                state.round_trips.fetch_add(messages.ready(&answers[..length]), Ordering::SeqCst);
+                state.round_trips.fetch_add(answered.count(&answers[..length], b'Z'), Ordering::SeqCst);
                 let goes_on = state.goes_on.notified();
                 if state.holds_answers.load(Ordering::SeqCst) {
                     state.held.notify_one();

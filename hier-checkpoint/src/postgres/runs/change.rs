@@ -103,8 +103,8 @@ impl Tables<'_> {
     /// [`SaverError::Damaged`] if rows of the thread cannot be read.
     pub(super) async fn see(&self, thread: &str, new: Option<Uuid>) -> Result<Seen, Fault> {
         let name = escape(thread);
-        let sql = "select * from {s}.runs_of($1, $2)";
-        let rows = self.query(sql, &[(&name, Type::TEXT), (&new, Type::UUID)]).await?;
+        let sql = "select * from {s}.runs_of($1, $2) where {own}";
+        let rows = self.query_often(sql, &[(&name, Type::TEXT), (&new, Type::UUID)]).await?;
         match rows.first() {
             Some(row) => self.seen(thread, new, row, 0),
             None => Err(Fault::NoConnection("the server answered with no row where there must be one".to_owned())),
@@ -118,8 +118,8 @@ impl Tables<'_> {
         let without: Vec<_> = passed_over.iter().map(|thread| escape(thread)).collect();
         let graphs: Option<Vec<_>> = graphs.map(|graphs| graphs.iter().map(|graph| escape(graph)).collect());
         let sql = "select w.names, r.* from {s}.waiting($1, $2) w (names), {s}.runs_of(w.names[1], null) r
-            where cardinality(w.names) > 0";
-        let rows = self.query(sql, &[(&graphs, Type::TEXT_ARRAY), (&without, Type::TEXT_ARRAY)]).await?;
+            where cardinality(w.names) > 0 and {own}";
+        let rows = self.query_often(sql, &[(&graphs, Type::TEXT_ARRAY), (&without, Type::TEXT_ARRAY)]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let names: Vec<String> = row.try_get(0)?;
         let names: Vec<String> = names.iter().map(|name| unescape(name).to_string()).collect();
@@ -234,7 +234,7 @@ impl Tables<'_> {
             (&documents.body, Type::BYTEA_ARRAY),
         ];
         let with: Vec<Parameter<'_>> = own.into_iter().chain(records.parameters()).collect();
-        let rows = self.session.query(self.client, &self.session.statements.change_runs, &with).await?;
+        let rows = self.session.query_often(self.client, &self.session.statements.change_runs, &with).await?;
         answer(&first::<Vec<Option<String>>>(&rows)?)
     }
 

@@ -35,6 +35,11 @@ impl Tables<'_> {
         self.session.query(self.client, &self.session.statements.with_schema(sql), with).await
     }
 
+    /// A statement of many uses, see [`Session::query_often`].
+    pub(super) async fn query_often(&self, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+        self.session.query_often(self.client, sql, with).await
+    }
+
     /// The server's time.
     pub(super) async fn now(&self) -> Result<SystemTime, Fault> {
         Ok(time(first(&self.query(&format!("select {NOW}"), &[]).await?)?))
@@ -43,8 +48,8 @@ impl Tables<'_> {
     /// A thread, without its values unless they are wanted.
     pub(super) async fn thread(&self, id: &str, with_values: bool) -> Result<Option<ThreadRow>, Fault> {
         let name = escape(id);
-        let sql = "select body, case when $2 then vals end from {s}.run_threads where name = $1";
-        let rows = self.query(sql, &[(&name, Type::TEXT), (&with_values, Type::BOOL)]).await?;
+        let sql = "select body, case when $2 then vals end from {s}.run_threads where name = $1 and {own}";
+        let rows = self.query_often(sql, &[(&name, Type::TEXT), (&with_values, Type::BOOL)]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let mut thread: ThreadRow = open(self.vault, THREADS, id, row.try_get(0)?)?;
         let values: Option<Vec<u8>> = row.try_get(1)?;
@@ -58,7 +63,8 @@ impl Tables<'_> {
     }
 
     pub(super) async fn run(&self, id: Uuid) -> Result<Option<Run>, Fault> {
-        let rows = self.query("select id, body from {s}.runs where id = $1", &[(&id, Type::UUID)]).await?;
+        let sql = "select id, body from {s}.runs where id = $1 and {own}";
+        let rows = self.query_often(sql, &[(&id, Type::UUID)]).await?;
         Ok(rows.first().map(|row| self.read_run(row)).transpose()?.transpose()?)
     }
 
@@ -166,7 +172,7 @@ impl Tables<'_> {
         let (name, after) = (escape(&query.thread), integer(query.after));
         let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
         let sql = "select number, at, body from {s}.events where thread = $1 and number > $2
-            and ($3::uuid is null or run = $3) order by number limit $4";
+            and ($3::uuid is null or run = $3) and {own} order by number limit $4";
         let with = [
             (&name as _, Type::TEXT),
             (&after as _, Type::INT8),
@@ -174,7 +180,7 @@ impl Tables<'_> {
             (&limit as _, Type::INT8),
         ];
         let mut events = Vec::new();
-        for row in self.query(sql, &with).await? {
+        for row in self.query_often(sql, &with).await? {
             let at = number(row.try_get(0)?);
             let event = open(self.vault, EVENTS, &event_key(&query.thread, at), row.try_get(2)?)?;
             events.push(EventRow::new(at, time(row.try_get(1)?), event));

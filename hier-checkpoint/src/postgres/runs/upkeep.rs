@@ -76,26 +76,27 @@ impl Tables<'_> {
     }
 
     pub(super) async fn document(&self, kind: &str, id: &str) -> Result<Option<Document>, Fault> {
-        Ok(self.read_documents(kind, Some(id)).await?.pop().transpose()?)
+        let (own_kind, own_id) = (escape(kind), escape(id));
+        let sql = "select id, revision, body from {s}.documents where kind = $1 and id = $2 and {own}";
+        let rows = self.query_often(sql, &[(&own_kind, Type::TEXT), (&own_id, Type::TEXT)]).await?;
+        Ok(rows.first().map(|row| self.read_document(kind, row)).transpose()?.transpose()?)
     }
 
     /// All documents of a kind that can be read.
     pub(super) async fn documents(&self, kind: &str) -> Result<Vec<Document>, Fault> {
-        let found = self.read_documents(kind, None).await?;
-        Ok(found.into_iter().filter_map(|document| self.unreadable.told(document)).collect())
+        let own_kind = escape(kind);
+        let sql = "select id, revision, body from {s}.documents where kind = $1 order by id";
+        let mut found = Vec::new();
+        for row in self.query(sql, &[(&own_kind, Type::TEXT)]).await? {
+            found.extend(self.unreadable.told(self.read_document(kind, &row)?));
+        }
+        Ok(found)
     }
 
-    async fn read_documents(&self, kind: &str, id: Option<&str>) -> Result<Vec<Result<Document, SaverError>>, Fault> {
-        let (own_kind, own_id) = (escape(kind), id.map(escape));
-        let sql = "select id, revision, body from {s}.documents
-            where kind = $1 and ($2::text is null or id = $2) order by id";
-        let rows = self.query(sql, &[(&own_kind, Type::TEXT), (&own_id, Type::TEXT)]).await?;
-        let read = |row: &Row| {
-            let (id, revision) = (unescape(row.try_get(0)?), number(row.try_get(1)?));
-            let value = open(self.vault, DOCUMENTS, &document_key(kind, &id), row.try_get(2)?);
-            Ok(value.map(|value| Document::new(kind, &*id, value).revision(revision)))
-        };
-        rows.iter().map(read).collect()
+    fn read_document(&self, kind: &str, row: &Row) -> Result<Result<Document, SaverError>, Fault> {
+        let (id, revision) = (unescape(row.try_get(0)?), number(row.try_get(1)?));
+        let value = open(self.vault, DOCUMENTS, &document_key(kind, &id), row.try_get(2)?);
+        Ok(value.map(|value| Document::new(kind, &*id, value).revision(revision)))
     }
 
     pub(super) async fn put_document(&self, document: &Document, replaces: Option<u64>) -> Result<bool, Fault> {
