@@ -52,7 +52,7 @@ impl Bell {
         self.listen(id, |thread| thread.all.subscribe())
     }
 
-    /// Listens for the ends of the runs of a thread, and hears little else.
+    /// Listens for the ends of the runs of a thread and for those that are to be cancelled, and hears little else.
     pub fn ends(&self, id: &str) -> Listener {
         self.listen(id, |thread| thread.ends.subscribe())
     }
@@ -78,7 +78,7 @@ impl Bell {
         });
     }
 
-    /// Something of this thread has changed, and no run of it has ended.
+    /// Something of this thread has changed, and no run of it has ended or is to be cancelled.
     pub fn ring_events(&self, id: &str) {
         self.ring_those(id, |thread| ring(&thread.all));
     }

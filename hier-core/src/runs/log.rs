@@ -25,7 +25,8 @@ const ROOM: u64 = 64 << 20;
 /// When events are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keeps {
-    /// As they come: those of a step perhaps before its checkpoint. For runs that store in the background.
+    /// As they come: those of a step perhaps before its checkpoint. For runs that store in the background: what such a run begins with
+    /// is stored with what comes next, or soon ([`RunLog::flush`]).
     #[default]
     AsTheyCome,
     /// Those of a step with its checkpoint; what is told in the midst of a step as it comes. For runs that store each step
@@ -36,6 +37,10 @@ pub enum Keeps {
 /// The saver of one claimed run. What the run's graph commits is stored with the events that were told so far; what may be
 /// its last commit waits for [`settle`](Self::settle), so that how the run ended is stored with it. What is read meanwhile is as if it
 /// were stored.
+///
+/// What a run that stores in the background begins with, its input and the step that follows from that alone, waits too: for the next
+/// commit, [`settle`](Self::settle) or [`flush`](Self::flush). If it is lost with the process, no node's work is: the run's row has the
+/// input, and who claims the run next gives it to the thread.
 ///
 /// Without a run, it is that of a change of the thread from outside: everything waits for [`settle`](Self::settle), so that what the
 /// index says is stored with it.
@@ -49,8 +54,34 @@ pub struct RunLog {
     keeps: Keeps,
     buffer: Mutex<Buffer>,
     /// Commits and flushes go one after the other, in the order in which they were asked for.
-    gate: tokio::sync::Mutex<Vec<Record>>,
+    gate: tokio::sync::Mutex<Held>,
     told: tokio::sync::Notify,
+}
+
+/// What was committed and waits to be stored.
+#[derive(Default)]
+struct Held {
+    records: Vec<Record>,
+    /// How many of them, the first, are what the run begins with: they wait for what comes next, and no longer than events do.
+    beginning: usize,
+    /// Whether something of the run was stored, or tried to be.
+    has_begun: bool,
+}
+
+impl Held {
+    /// Everything, to be stored now.
+    fn take(&mut self) -> Vec<Record> {
+        self.beginning = 0;
+        self.has_begun |= !self.records.is_empty();
+        std::mem::take(&mut self.records)
+    }
+
+    /// What the run begins with, to be stored now.
+    fn take_beginning(&mut self) -> Vec<Record> {
+        let rest = self.records.split_off(std::mem::take(&mut self.beginning));
+        self.has_begun |= !self.records.is_empty();
+        std::mem::replace(&mut self.records, rest)
+    }
 }
 
 #[derive(Default)]
@@ -91,19 +122,23 @@ impl RunLog {
         self.told.notified().await;
     }
 
-    /// Stores the events that need not wait for a commit. Of those that could not be stored it is told later that they are
-    /// missing; if this is dropped, of those that it was storing nothing is.
+    /// Stores the events that need not wait for a commit, and what the run begins with. Of events that could not be stored it is told
+    /// later that they are missing; if this is dropped, of those that it was storing nothing is.
     pub async fn flush(&self) -> Result<(), RunsError> {
-        let _gate = self.gate.lock().await;
+        let mut held = self.gate.lock().await;
+        let records = held.take_beginning();
         let events = self.take(self.keeps == Keeps::WithCommits);
-        if events.is_empty() {
+        if events.is_empty() && records.is_empty() {
             return Ok(());
         }
         let count = events.len() as u64;
-        let stored = self.store.record(&self.lease, Settlement::events(events)).await;
+        let again = records.clone();
+        let stored = self.store.record(&self.lease, Settlement { records, events, ..Settlement::default() }).await;
         if stored.is_err() {
             // Perhaps they were, and only the answer was lost: told again they might be there twice.
             lock(&self.buffer).missed += count;
+            // These may be stored twice, and what follows builds on them.
+            held.records.splice(..0, again);
         }
         stored.map(|_| ())
     }
@@ -112,8 +147,7 @@ impl RunLog {
     pub async fn settle(&self, index: Option<ThreadIndex>, end: Option<RunEnd>) -> Result<(), RunsError> {
         let mut held = self.gate.lock().await;
         let events = self.take(false);
-        let settlement =
-            Settlement { records: std::mem::take(&mut *held), events, index, end, ..Settlement::default() };
+        let settlement = Settlement { records: held.take(), events, index, end, ..Settlement::default() };
         self.store.record(&self.lease, settlement).await.map(|_| ())
     }
 
@@ -142,10 +176,10 @@ impl RunLog {
     /// Stores what was held back, before somebody reads.
     async fn store_held(&self) -> Result<(), SaverError> {
         let mut held = self.gate.lock().await;
-        if held.is_empty() {
+        if held.records.is_empty() {
             return Ok(());
         }
-        let records = std::mem::take(&mut *held);
+        let records = held.take();
         self.store.record(&self.lease, Settlement::records(records)).await.map(|_| ()).map_err(saver_error)
     }
 }
@@ -184,6 +218,12 @@ fn has_answer(record: &Record) -> bool {
 
 fn is_input(record: &Record) -> bool {
     matches!(record, Record::Checkpoint { checkpoint, .. } if checkpoint.source == Source::Input)
+}
+
+/// Whether a commit is what the root graph of a run begins with: an input, and at most the step that follows from it. No node has run.
+fn is_beginning(records: &[Record]) -> bool {
+    let is_own = |record: &Record| matches!(record, Record::Checkpoint { namespace, .. } if namespace.is_empty());
+    matches!(records.len(), 1 | 2) && is_input(&records[0]) && records.iter().all(is_own)
 }
 
 fn saver_error(error: RunsError) -> SaverError {
@@ -232,20 +272,33 @@ impl Checkpointer for RunLog {
         if self.run.is_none() {
             last = 0;
         }
-        let waiting = records.split_off(last);
-        if records.is_empty() {
-            held.extend(waiting);
+        if self.keeps == Keeps::AsTheyCome && !held.has_begun && held.records.is_empty() && is_beginning(&records) {
+            held.beginning = last;
+            held.records = records;
+            drop(held);
+            self.told.notify_one();
             return Ok(());
         }
-        let mut now = std::mem::replace(&mut *held, waiting);
+        let waiting = records.split_off(last);
+        if records.is_empty() {
+            held.records.extend(waiting);
+            return Ok(());
+        }
+        let beginning = held.records[..held.beginning].to_vec();
+        let mut now = held.take();
+        held.has_begun = true;
+        held.records = waiting;
         now.append(&mut records);
         let settlement = Settlement { records: now, events: self.take(false), ..Settlement::default() };
         let stored = self.store.record(&self.lease, settlement).await.map(|_| ()).map_err(saver_error);
-        if stored.is_err() {
-            // What follows a part that was refused is not stored with the run's end either.
-            held.clear();
+        let Err(error) = stored else { return Ok(()) };
+        // What follows a part that was refused is not stored with the run's end either.
+        held.records.clear();
+        if !beginning.is_empty() && !matches!(error, SaverError::Database { .. } | SaverError::Superseded { .. }) {
+            // What came before it is: the thread stands where the run began. Whether that can be stored changes nothing of the error.
+            drop(self.store.record(&self.lease, Settlement::records(beginning)).await);
         }
-        stored
+        Err(error)
     }
 
     /// What is changed beside the records is not held back, and neither are these: they follow what is.
@@ -254,7 +307,8 @@ impl Checkpointer for RunLog {
             return self.commit(lease, records).await;
         }
         let mut held = self.gate.lock().await;
-        let mut now = std::mem::take(&mut *held);
+        let mut now = held.take();
+        held.has_begun = true;
         now.extend(records);
         let settlement = Settlement { records: now, also, events: self.take(false), ..Settlement::default() };
         self.store.record(&self.lease, settlement).await.map(|_| ()).map_err(saver_error)
@@ -274,7 +328,7 @@ impl Checkpointer for RunLog {
 
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
         let held = self.gate.lock().await;
-        if let Some(found) = overlay::get(&*self.as_saver(), &held, thread, namespace, id).await? {
+        if let Some(found) = overlay::get(&*self.as_saver(), &held.records, thread, namespace, id).await? {
             return Ok(found);
         }
         drop(held);
@@ -284,7 +338,7 @@ impl Checkpointer for RunLog {
 
     async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
         let held = self.gate.lock().await;
-        overlay::list(&*self.as_saver(), &held, &self.lease.thread, query).await
+        overlay::list(&*self.as_saver(), &held.records, &self.lease.thread, query).await
     }
 
     async fn threads(&self, limit: Option<usize>) -> Result<Vec<ThreadInfo>, SaverError> {

@@ -86,18 +86,24 @@ impl Heartbeat {
     }
 }
 
+/// When it is first looked whether a run is to be cancelled, if nobody tells: it may have been before anybody listened. Most runs have
+/// ended by then.
+const FIRST_LOOK: Duration = Duration::from_millis(100);
+
 /// Resolves once the run's row says that it is to be cancelled.
 async fn cancelled(shared: &Shared, run: &Run) -> Cancel {
-    let mut bell = shared.store.bell().thread(&run.thread);
+    let mut bell = shared.store.bell().ends(&run.thread);
+    let mut wait = shared.poll.min(FIRST_LOOK);
     loop {
-        // Each commit of the run itself rings too: no more often than so. A short run has ended by then.
-        sleep(shared.flush).await;
+        let _ = timeout(wait, bell.rung()).await;
+        wait = shared.poll;
         match shared.store.run(run.id).await {
             Ok(Some(Run { cancel: Some(action), .. })) => return action,
             Ok(_) => {}
             Err(error) => tracing::warn!(run = %run.id, %error, "cannot see whether a run was cancelled"),
         }
-        let _ = timeout(shared.poll, bell.rung()).await;
+        // Runs that are added to the thread, and end unbegun, ring too: no more often than so.
+        sleep(shared.flush).await;
     }
 }
 

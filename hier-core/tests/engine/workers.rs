@@ -386,7 +386,8 @@ impl RunsLayer for Slow {
     }
 
     async fn record(&self, lease: &Lease, settlement: Settlement) -> Result<u64, RunsError> {
-        let is_flush = settlement.records.is_empty() && settlement.end.is_none() && settlement.also.is_empty();
+        // What the run begins with is stored with them.
+        let is_flush = !settlement.events.is_empty() && settlement.end.is_none() && settlement.also.is_empty();
         if is_flush {
             self.storing.send_replace(true);
             if self.fails {

@@ -23,6 +23,7 @@ cases!(super::Case, "recovery":
     a_worker_that_stops_hands_its_runs_back,
     a_worker_that_dies_is_replaced,
     an_input_that_was_stored_is_not_given_again,
+    an_input_is_stored_while_the_first_node_works,
     an_answer_that_was_stored_is_not_asked_for_again,
     an_answer_at_a_checkpoint_is_not_given_again,
     an_input_that_came_with_messages_is_not_given_again,
@@ -88,6 +89,25 @@ async fn an_input_that_was_stored_is_not_given_again(store: Subject) -> Outcome 
     let ended = ended(&store, made.id).await?;
     same("the run", &(ended.status, ended.error.clone()), &(RunStatus::Success, None))?;
     same("the log", &log(&ended), &json!(["in", "first", "updated", "answered"]))?;
+    working.stop().await
+}
+
+/// What a run begins with waits for what comes next, but not long.
+async fn an_input_is_stored_while_the_first_node_works(store: Subject) -> Outcome {
+    let counts = Arc::<Counts>::default();
+    counts.first_hangs.store(true, Ordering::SeqCst);
+    let dead = Working::start(&store, &counts, SHORT)?;
+    let made = store.create_run(doing("t", "")).await?;
+    first_began(&counts, 1).await?;
+    has_entered(&store, made.id).await?;
+    let stored = some("its input", store.get("t", "", None).await?)?;
+    same("the step that follows from it", &stored.checkpoint.step, &0)?;
+    dead.kill().await;
+    counts.first_hangs.store(false, Ordering::SeqCst);
+    let working = Working::start(&store, &counts, LEASE)?;
+    let ended = ended(&store, made.id).await?;
+    same("the run", &(ended.status, ended.attempts), &(RunStatus::Success, 2))?;
+    same("the log", &log(&ended), &json!(["in", "first", "second"]))?;
     working.stop().await
 }
 
