@@ -5,14 +5,18 @@
 
 mod kit;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use hier_checkpoint::Postgres;
+use hier_core::CancellationToken;
 use hier_core::checkpoint::Checkpointer;
+use hier_core::prelude::*;
 use hier_core::runs::{
     Claimed, EventQuery, NewEvent, NewRun, Request, RunClaim, RunEnd, RunQuery, RunStatus, RunStore, Settlement,
     ThreadIndex, ThreadStatus,
 };
+use hier_core::worker::Worker;
 use kit::server::{Road, server};
 use serde_json::json;
 
@@ -83,6 +87,96 @@ async fn a_run_takes_few_round_trips() {
     println!("round trips of {ROUNDS} runs of 3 steps: {all}, {count:?}; statements that were planned: {texts}");
     assert!(texts <= ROUNDS * TOLD, "{texts} statements of {ROUNDS} runs were planned");
     assert!(all <= ROUNDS * MOST, "{all} round trips of {ROUNDS} runs: {count:?}");
+}
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Line {
+    n: u64,
+}
+
+async fn add(line: &Line) -> LineUpdate {
+    Line::update().n(line.n + 1)
+}
+
+graph! { One<Line> = Graph { nodes: [add], edges: [START >> add >> END] } }
+
+/// The most that a run of one node may take on a thread that is there, from being added to being read: what is there, what becomes of it,
+/// the last checkpoint with its values and writes, the end with all checkpoints, and the row; and for what other processes are told.
+const MOST_OF_A_WORKER: usize = 2 + 3 + 1 + 1 + 3;
+
+/// A run that is added where a worker has a place for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_of_a_worker_in_the_same_process_takes_few_round_trips() {
+    let Some(url) = server() else { return };
+    let road = Road::to(&url).await;
+    let store = Postgres::options().schema("worker_trips").connect(&road.url).await.expect("the server");
+    store.migrate().await.expect("tables");
+    let store: Arc<dyn RunStore> = Arc::new(store);
+    let stop = CancellationToken::new();
+    let worker = Worker::new(store.clone()).graph("one", One::compile().erase(|_| Ok(())));
+    let worker = worker.poll(Duration::from_mins(1));
+    let hands = worker.hands();
+    let working = tokio::spawn(worker.run_until(stop.clone()));
+    for round in 0..=ROUNDS {
+        if round == 1 {
+            road.round_trips();
+        }
+        let mut ends = store.bell().ends("t");
+        let new = NewRun::new("t", "one", Request::input(json!({ "n": round }))).create_thread();
+        let made = hands.create_run(&store, new).await.expect("a run");
+        let ended = loop {
+            let _ = tokio::time::timeout(Duration::from_secs(2), ends.rung()).await;
+            let row = store.run(made.id).await.expect("the server").expect("the run");
+            if !row.status.is_live() {
+                break row;
+            }
+        };
+        assert_eq!(ended.output.expect("an output")["values"], json!({ "n": round + 1 }));
+    }
+    let all = road.round_trips();
+    println!("round trips of {ROUNDS} runs of one node: {all}");
+    assert!(all <= ROUNDS * MOST_OF_A_WORKER, "{all} round trips of {ROUNDS} runs");
+    stop.cancel();
+    working.await.expect("it stops");
+}
+
+/// The server has added a run and claimed it, and the answer is lost: whoever asked has the claim all the same, and once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_whose_answer_was_lost_with_its_run_is_known() {
+    let Some(url) = server() else { return };
+    let road = Road::to(&url).await;
+    let store = Postgres::options().schema("lost_claims").connections(1).connect(&road.url).await.expect("the server");
+    store.migrate().await.expect("tables");
+    let claim = || RunClaim::new("worker", Duration::from_mins(1), ["desk"]);
+    let new = || NewRun::new("t", "desk", Request::default()).create_thread();
+    // The thread is made, and what is asked is prepared.
+    let (_, claimed) = store.create_claimed(new(), claim()).await.expect("a run");
+    assert_eq!(claimed, None, "the thread is new");
+    let first = store.claim_run(claim()).await.expect("the server").expect("the run");
+    store
+        .record(&first.lease, Settlement::default().end(RunEnd::new(first.run.id, RunStatus::Success)))
+        .await
+        .expect("its end");
+    road.hold_answers();
+    let adding = store.clone();
+    let adding = tokio::spawn(async move { adding.create_claimed(new(), claim()).await });
+    // What is there.
+    road.answer_is_held().await;
+    road.let_answers_go();
+    road.hold_answers();
+    // What becomes of it.
+    road.answer_is_held().await;
+    road.lose_the_held_answer();
+    let (added, claimed) = adding.await.expect("it ends").expect("a run");
+    let claimed = claimed.expect("it was claimed");
+    assert_eq!((claimed.run.id, claimed.run.status, claimed.run.attempts), (added.id, RunStatus::Running, 1));
+    assert_eq!(store.runs(RunQuery::thread("t")).await.expect("runs").len(), 2, "it is there once");
+    assert_eq!(store.claim_run(claim()).await.expect("the server"), None, "nobody else has it");
+    let end = RunEnd::new(added.id, RunStatus::Success);
+    store.record(&claimed.lease, Settlement::default().end(end)).await.expect("the lease is good");
+    let page = store.events(EventQuery::after("t", 0)).await.expect("events");
+    let modes: Vec<_> = page.events.iter().map(|row| &*row.event.mode).collect();
+    assert_eq!(modes, ["start", "end", "start", "end"]);
 }
 
 /// The connection is lost after the server has stored something: what is tried again is stored once.

@@ -1,12 +1,13 @@
 //! What all requests share, and who sends one.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use hier_core::runs::{Assistant, Assistants, Run, RunStore, RunsError, ThreadRow, contains};
+use hier_core::runs::{Assistant, Assistants, NewRun, Run, RunStore, RunsError, ThreadRow, contains};
 use hier_core::store::Store;
+use hier_core::worker::Hands;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -23,6 +24,8 @@ use crate::webhook::Webhooks;
 pub(crate) struct App {
     pub(crate) graphs: BTreeMap<String, Served>,
     pub(crate) runs: Arc<dyn RunStore>,
+    /// The way to the worker of this process, once it works.
+    pub(crate) hands: OnceLock<Hands>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) auth: Arc<dyn Auth>,
     pub(crate) limits: Limits,
@@ -41,6 +44,14 @@ impl std::fmt::Debug for App {
 }
 
 impl App {
+    /// Adds a run, which the worker of this process begins at once if it has a place.
+    pub(crate) async fn create_run(&self, new: NewRun) -> Result<Run, RunsError> {
+        match self.hands.get() {
+            Some(hands) => hands.create_run(&self.runs, new).await,
+            None => self.runs.create_run(new).await,
+        }
+    }
+
     /// The graph with this name.
     pub(crate) fn graph(&self, name: &str) -> ApiResult<&Served> {
         self.graphs.get(name).ok_or_else(|| {

@@ -73,15 +73,34 @@ impl Follow {
     }
 }
 
-/// The run once it has ended; none if it was deleted.
-pub(crate) async fn ended(app: &App, thread: &str, run: Uuid) -> ApiResult<Option<Run>> {
-    let mut listener = app.runs.bell().ends(thread);
-    loop {
-        match app.runs.run(run).await.map_err(refused)? {
-            None => return Ok(None),
-            Some(row) if !row.status.is_live() => return Ok(Some(row)),
-            Some(_) => {
-                let _ = tokio::time::timeout(LOOK_AGAIN, listener.rung()).await;
+/// Waits for the end of a run.
+pub(crate) struct Ending {
+    listener: Listener,
+    /// Whether it may have ended before anybody listened.
+    is_unknown: bool,
+}
+
+impl Ending {
+    /// Of a run that is there. It is looked at first.
+    pub(crate) fn of(app: &App, thread: &str) -> Self {
+        Self { listener: app.runs.bell().ends(thread), is_unknown: true }
+    }
+
+    /// Of a run that is added after this, and so cannot have ended yet.
+    pub(crate) fn of_new(app: &App, thread: &str) -> Self {
+        Self { is_unknown: false, ..Self::of(app, thread) }
+    }
+
+    /// The run once it has ended; none if it was deleted. Cancel safe.
+    pub(crate) async fn wait(&mut self, app: &App, run: Uuid) -> ApiResult<Option<Run>> {
+        loop {
+            if !std::mem::replace(&mut self.is_unknown, true) {
+                let _ = tokio::time::timeout(LOOK_AGAIN, self.listener.rung()).await;
+            }
+            match app.runs.run(run).await.map_err(refused)? {
+                None => return Ok(None),
+                Some(row) if !row.status.is_live() => return Ok(Some(row)),
+                Some(_) => self.is_unknown = false,
             }
         }
     }

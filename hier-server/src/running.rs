@@ -116,6 +116,9 @@ fn worker(app: &App, concurrency: usize) -> hier_core::worker::Worker {
 
 /// Does runs, and what is done beside them, until the token is cancelled.
 pub(crate) async fn work(app: Arc<App>, concurrency: usize, own: Option<SocketAddr>, stop: CancellationToken) {
-    let runs = worker(&app, concurrency).run_until(stop.clone());
+    let worker = worker(&app, concurrency);
+    // Of two in one process, the first has what is added here.
+    let _ = app.hands.set(worker.hands());
+    let runs = worker.run_until(stop.clone());
     tokio::join!(runs, background::run_until(app, own, stop));
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
@@ -288,6 +288,7 @@ impl Server {
         let app = Arc::new(App {
             graphs,
             runs: database.runs,
+            hands: OnceLock::new(),
             store: database.store,
             auth: self.auth.clone().unwrap_or_else(|| Arc::new(Open)),
             limits: self.limits,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hier_core::async_trait;
 use hier_core::checkpoint::{Also, Checkpointer, Lease, Record, SaverError, saver_calls};
-use hier_core::runs::{Bell, Claimed, RunClaim, RunStore, RunsError, run_calls};
+use hier_core::runs::{Bell, Claimed, NewRun, Run, RunClaim, RunStore, RunsError, run_calls};
 
 /// A saver as graphs take it, made of a [`SaverLayer`]; a store of runs as workers take it, if it is a [`RunsLayer`].
 #[derive(Clone, Debug, Default)]
@@ -130,6 +130,11 @@ run_calls! {
                 }
                 Ok(self.claim_run(claim).await?.into_iter().collect())
             }
+
+            /// By [`create_run`](Self::create_run), so that what is written there sees it; it is left to be claimed.
+            async fn create_claimed(&self, run: NewRun, _claim: RunClaim) -> Result<(Run, Option<Claimed>), RunsError> {
+                Ok((self.create_run(run).await?, None))
+            }
         } of RunsError, by runs_store,
         {
             fn bell(&self) -> &Bell {
@@ -142,6 +147,10 @@ run_calls! {
 
             async fn claim_runs(&self, claim: RunClaim, most: usize) -> Result<Vec<Claimed>, RunsError> {
                 self.0.claim_runs(claim, most).await
+            }
+
+            async fn create_claimed(&self, run: NewRun, claim: RunClaim) -> Result<(Run, Option<Claimed>), RunsError> {
+                self.0.create_claimed(run, claim).await
             }
         }
     }

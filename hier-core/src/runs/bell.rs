@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use super::run::MultitaskStrategy;
 use crate::sync::{Mutex, lock};
 
 /// Wakes who waits for runs to claim, or for a thread to change. A store rings it after each transaction.
@@ -81,6 +82,15 @@ impl Bell {
     /// Something of this thread has changed, and no run of it has ended or is to be cancelled.
     pub fn ring_events(&self, id: &str) {
         self.ring_those(id, |thread| ring(&thread.all));
+    }
+
+    /// A run was added to this thread, with what that does to those before it.
+    pub fn ring_added(&self, id: &str, strategy: MultitaskStrategy) {
+        if strategy.spares_others() {
+            self.ring_events(id);
+        } else {
+            self.ring_thread(id);
+        }
     }
 
     fn ring_those(&self, id: &str, with: impl FnOnce(&Thread)) {

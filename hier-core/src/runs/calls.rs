@@ -33,6 +33,9 @@ macro_rules! __hier_run_calls {
                 async fn remove_document(kind: &str, id: &str) -> bool;
             }
             {
+                async fn create_claimed(
+                    run: $crate::runs::NewRun, claim: $crate::runs::RunClaim
+                ) -> ($crate::runs::Run, Option<$crate::runs::Claimed>);
                 async fn claim_runs(claim: $crate::runs::RunClaim, most: usize) -> Vec<$crate::runs::Claimed>;
             }
         }

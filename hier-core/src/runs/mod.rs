@@ -87,6 +87,18 @@ pub trait RunStore: Checkpointer {
     /// changed by somebody else.
     async fn create_run(&self, run: NewRun) -> Result<Run, RunsError>;
 
+    /// Adds a run as [`create_run`](Self::create_run) does, and claims it in the same transaction, as [`claim_run`](Self::claim_run) would,
+    /// if nothing is in its way: it is due, the next of its thread, of one of these graphs, and nobody holds the thread. Returns it as it
+    /// was added, and the claim if it was claimed.
+    ///
+    /// For workers that have a place for it while there is no other run that could have it. Whoever calls it has to do the run that is
+    /// claimed: if the future is dropped, it may be claimed all the same, and nobody does it before the lease has run out. A store may
+    /// always leave the run to be claimed.
+    async fn create_claimed(&self, run: NewRun, claim: RunClaim) -> Result<(Run, Option<Claimed>), RunsError> {
+        let _ = claim;
+        Ok((self.create_run(run).await?, None))
+    }
+
     /// A run. Ids are unique over all threads.
     async fn run(&self, id: Uuid) -> Result<Option<Run>, RunsError>;
 

@@ -174,6 +174,17 @@ impl Queue {
         Some(run)
     }
 
+    /// Whether a run of it was begun.
+    pub fn starts(&self) -> bool {
+        self.change.events.iter().any(|event| event.mode == event_mode::START)
+    }
+
+    /// Begins the run that was just added under this id, if it is the one that [`head`](Self::head) gives.
+    pub fn start_added(&mut self, id: Uuid, graphs: Option<&[String]>, now: SystemTime) -> Option<Run> {
+        self.head(graphs, now).filter(|head| head.id == id)?;
+        self.start(graphs, now)
+    }
+
     /// The run waits again, and its last attempt does not count.
     pub fn hand_back(&mut self, id: Uuid, now: SystemTime) {
         let Some(run) = self.live.iter_mut().find(|run| run.id == id && run.status == RunStatus::Running) else {

@@ -65,6 +65,13 @@ pub enum MultitaskStrategy {
     Rollback,
 }
 
+impl MultitaskStrategy {
+    /// Whether the runs before it stay as they are.
+    pub const fn spares_others(self) -> bool {
+        matches!(self, Self::Reject | Self::Enqueue)
+    }
+}
+
 /// What happens to a run when whoever waited for it goes away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

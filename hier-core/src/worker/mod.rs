@@ -40,6 +40,7 @@ pub(crate) mod drive;
 mod due;
 mod ending;
 mod guarded;
+mod hands;
 pub(crate) mod prepare;
 mod watch;
 
@@ -57,6 +58,8 @@ use crate::graph::DynGraph;
 use crate::panics;
 use crate::runs::{Claimed, Run, RunClaim, RunStore};
 use crate::store::Store;
+pub use hands::Hands;
+use hands::Open;
 
 /// How many runs a worker claims at once. No more, so that other workers have their part.
 const AT_ONCE: usize = 8;
@@ -68,7 +71,7 @@ type Ended = dyn Fn(&Run) + Send + Sync;
 
 /// Claims runs and does them.
 #[must_use = "a worker does nothing until it runs"]
-pub struct Worker(Shared);
+pub struct Worker(Shared, Hands);
 
 /// What all runs of a worker share.
 pub(crate) struct Shared {
@@ -87,7 +90,7 @@ pub(crate) struct Shared {
 impl Worker {
     /// A worker that does ten runs at once, and has no graphs yet.
     pub fn new(store: Arc<dyn RunStore>) -> Self {
-        Self(Shared {
+        let shared = Shared {
             store: Arc::new(guarded::Guarded::new(store)),
             graphs: BTreeMap::new(),
             memory: None,
@@ -98,7 +101,13 @@ impl Worker {
             ended: None,
             holder: format!("worker {}", std::process::id()),
             concurrency: 10,
-        })
+        };
+        Self(shared, Hands::default())
+    }
+
+    /// The way to its free places, for who adds runs to its store in this process.
+    pub fn hands(&self) -> Hands {
+        self.1.clone()
     }
 
     /// Does runs of this graph, which rows name so.
@@ -166,11 +175,14 @@ impl Worker {
     /// future leaves them to other workers, once their leases have run out.
     pub async fn run_until(self, stop: CancellationToken) {
         panics::note_places();
-        let shared = Arc::new(self.0);
+        let (shared, hands) = (Arc::new(self.0), self.1);
         let (room, runs) = (Arc::new(Semaphore::new(shared.concurrency)), TaskTracker::new());
         // If this is dropped, so are the runs.
         let lost = CancellationToken::new();
         let _guard = lost.clone().drop_guard();
+        let (own, counted) = (shared.clone(), runs.clone());
+        let opened =
+            hands.open(Open { shared: own, room: room.clone(), runs: counted, stop: stop.clone(), lost: lost.clone() });
         let mut bell = shared.store.bell().runs();
         let _waking = AbortOnDropHandle::new(tokio::spawn(due::run_until(shared.clone(), stop.clone())));
         loop {
@@ -203,6 +215,7 @@ impl Worker {
                 }
             }
         }
+        drop(opened);
         runs.close();
         runs.wait().await;
     }
@@ -210,8 +223,12 @@ impl Worker {
 
 impl Shared {
     async fn claim(&self, most: usize) -> Result<Vec<Claimed>, crate::runs::RunsError> {
-        let claim = RunClaim::new(self.holder.clone(), self.lasts, self.graphs.keys().cloned());
-        self.store.claim_runs(claim, most).await
+        self.store.claim_runs(self.claim_of_one(), most).await
+    }
+
+    /// How a run is claimed.
+    fn claim_of_one(&self) -> RunClaim {
+        RunClaim::new(self.holder.clone(), self.lasts, self.graphs.keys().cloned())
     }
 }
 

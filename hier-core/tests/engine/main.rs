@@ -8,6 +8,7 @@ mod declared_checkpoints;
 mod failures;
 mod growth;
 mod guards;
+mod hands;
 mod hooks;
 mod identity;
 mod joins_and_defer;

@@ -38,7 +38,7 @@ async fn add_all(app: &App, all: Vec<NewRun>) -> ApiResult<Vec<Run>> {
     let mut made = Vec::with_capacity(all.len());
     for (number, mut new) in all.into_iter().enumerate() {
         let (thread, id) = (new.thread.clone(), *new.id.get_or_insert_with(Uuid::now_v7));
-        match app.runs.create_run(new).await {
+        match app.create_run(new).await {
             Ok(run) => made.push(run),
             Err(error) => {
                 let error = refused(error);

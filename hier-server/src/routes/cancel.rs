@@ -15,6 +15,7 @@ use crate::auth::Action;
 use crate::body::{MaybeBody, id};
 use crate::error::{ApiError, ApiResult};
 use crate::fault::refused;
+use crate::follow::Ending;
 use crate::query::Query;
 use crate::wire::object::RunOutput;
 
@@ -72,7 +73,8 @@ pub(crate) async fn run(
     if !query.wait {
         return Ok(MayWait::Accepted);
     }
-    let mut response = streams::until_end(&caller, &run, Leaves::Continue);
+    let ending = Ending::of(&caller.app, &run.thread);
+    let mut response = streams::until_end(&caller, &run, Leaves::Continue, ending);
     located(&mut response.0, &run, true, Some("join"));
     Ok(MayWait::Ended(response))
 }

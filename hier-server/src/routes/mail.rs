@@ -164,5 +164,5 @@ async fn after_the_end(caller: &Caller, graph: &dyn DynGraph, run: Run, inbox: &
     (next.id, next.assistant) = (Some(Uuid::now_v7()), run.assistant.clone());
     next.metadata.clone_from(&run.metadata);
     next.multitask_strategy = MultitaskStrategy::Enqueue;
-    caller.app.runs.create_run(next).await.map_err(refused)
+    caller.app.create_run(next).await.map_err(refused)
 }

@@ -21,6 +21,7 @@ use crate::body::{Body, id};
 use crate::context::USER;
 use crate::error::{ApiError, ApiResult};
 use crate::fault::refused;
+use crate::follow::Ending;
 use crate::query::Query;
 use crate::stream::translate::recorded;
 use crate::wire::mode::Mode;
@@ -107,13 +108,18 @@ pub(crate) async fn add_keeping(
     temporary: bool,
 ) -> ApiResult<Run> {
     let new = checked(caller, thread, &body, kept, temporary).await?;
-    if body.multitask_strategy == Some(Multitask::Inject)
-        && thread.is_some()
-        && let Some(run) = mail::inject(caller, &new.thread, &new.request).await?
-    {
-        return Ok(run);
+    match injected(caller, thread, &body, &new).await? {
+        Some(run) => Ok(run),
+        None => caller.app.create_run(new).await.map_err(refused),
     }
-    caller.app.runs.create_run(new).await.map_err(refused)
+}
+
+/// The run that takes its input, if it is to be injected and one is going on.
+async fn injected(caller: &Caller, thread: Option<&str>, body: &RunCreate, new: &NewRun) -> ApiResult<Option<Run>> {
+    if body.multitask_strategy != Some(Multitask::Inject) || thread.is_none() {
+        return Ok(None);
+    }
+    mail::inject(caller, &new.thread, &new.request).await
 }
 
 /// A run that may be added as it is.
@@ -304,9 +310,18 @@ pub(crate) async fn create_stateless(caller: Caller, Body(body): Body<RunCreate>
 }
 
 async fn waited(caller: Caller, thread: Option<String>, body: RunCreate) -> ApiResult<As<RunOutput>> {
-    let run = add(&caller, thread.as_deref(), body, Follower::End).await?;
+    let (kept, temporary) = kept_of(thread.as_deref(), &body, Follower::End);
+    let new = checked(&caller, thread.as_deref(), &body, kept, temporary).await?;
+    let (run, ending) = if let Some(run) = injected(&caller, thread.as_deref(), &body, &new).await? {
+        let ending = Ending::of(&caller.app, &run.thread);
+        (run, ending)
+    } else {
+        // It listens before the run is there, so that its end is heard.
+        let ending = Ending::of_new(&caller.app, &new.thread);
+        (caller.app.create_run(new).await.map_err(refused)?, ending)
+    };
     let leaves = Leaves::as_said(&run);
-    let mut response = streams::until_end(&caller, &run, leaves);
+    let mut response = streams::until_end(&caller, &run, leaves, ending);
     located(&mut response.0, &run, true, Some("join"));
     Ok(response)
 }
@@ -378,7 +393,8 @@ pub(crate) async fn join(
 ) -> ApiResult<As<RunOutput>> {
     let run = caller.run(&thread, &run, Action::Read).await?;
     let leaves = if query.cancel_on_disconnect { Leaves::Cancel } else { Leaves::Continue };
-    let mut response = streams::until_end(&caller, &run, leaves);
+    let ending = Ending::of(&caller.app, &run.thread);
+    let mut response = streams::until_end(&caller, &run, leaves, ending);
     located(&mut response.0, &run, true, Some("join"));
     Ok(response)
 }

@@ -23,7 +23,7 @@ use crate::body::Body;
 use crate::error::ApiResult;
 use crate::fault::refused;
 use crate::feed::{self, End, Feed, HEARTBEAT_EVERY};
-use crate::follow::{Follow, ended};
+use crate::follow::{Ending, Follow};
 use crate::query::Query;
 use crate::stream::sse::frame;
 use crate::stream::translate::{Told, Translator};
@@ -80,6 +80,7 @@ impl Drop for Guard {
 struct Waiting {
     app: Arc<App>,
     run: Run,
+    ending: Ending,
     guard: Guard,
     is_done: bool,
 }
@@ -90,7 +91,7 @@ impl Waiting {
             return None;
         }
         let body = tokio::select! {
-            ended = ended(&self.app, &self.run.thread, self.run.id) => match ended {
+            ended = self.ending.wait(&self.app, self.run.id) => match ended {
                 Ok(Some(run)) => final_body(&run),
                 Ok(None) => json!({}),
                 Err(error) => json!({ "__error__": { "error": "HTTPException", "message": error.to_string() } }),
@@ -107,9 +108,9 @@ impl Waiting {
 }
 
 /// The answer of `wait` and `join`.
-pub(crate) fn until_end(caller: &Caller, run: &Run, leaves: Leaves) -> As<RunOutput> {
+pub(crate) fn until_end(caller: &Caller, run: &Run, leaves: Leaves, ending: Ending) -> As<RunOutput> {
     let guard = Guard::new(&caller.app, run, leaves);
-    let waiting = Waiting { app: caller.app.clone(), run: run.clone(), guard, is_done: false };
+    let waiting = Waiting { app: caller.app.clone(), run: run.clone(), ending, guard, is_done: false };
     let body = futures_util::stream::unfold(waiting, |mut waiting| async move {
         waiting.next().await.map(|text| (Ok::<_, Infallible>(text), waiting))
     });

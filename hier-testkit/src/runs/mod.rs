@@ -15,6 +15,7 @@
 //! Each case needs a store that is empty and that nobody else uses meanwhile. Most of them are what broke elsewhere: a stale
 //! worker that wrote after another had taken over, a thread that stayed busy for ever, a delayed run that began early.
 
+mod added;
 mod claims;
 mod desk;
 mod documents;
@@ -61,6 +62,7 @@ pub fn cases() -> impl Iterator<Item = Case> {
     let groups = [
         queue::CASES,
         claims::CASES,
+        added::CASES,
         events::CASES,
         threads::CASES,
         documents::CASES,

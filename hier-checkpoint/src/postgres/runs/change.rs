@@ -46,7 +46,7 @@ pub(super) struct Beside<'a> {
     pub(super) lease: Option<&'a Lease>,
     /// And is released.
     pub(super) ends: bool,
-    /// The thread is claimed, by whom and for how many milliseconds.
+    /// The thread is claimed if a run of it begins, by whom and for how many milliseconds.
     pub(super) claim: Option<(&'a str, i64)>,
     /// Checkpoints, and what tasks have done.
     pub(super) records: Option<&'a Batch>,

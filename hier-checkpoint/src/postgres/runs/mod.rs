@@ -1,6 +1,7 @@
 //! Runs in Postgres, beside the checkpoints.
 
 mod change;
+mod claims;
 pub(super) mod known;
 pub(super) mod listen;
 #[cfg(feature = "encryption")]
@@ -17,7 +18,7 @@ use hier_core::async_trait;
 use hier_core::checkpoint::{Checkpointer, Lease, SaverError, check};
 use hier_core::runs::{
     Bell, Cancel, Claimed, Document, EventPage, EventQuery, IfExists, NewRun, NewThread, Queue, Run, RunClaim,
-    RunQuery, RunStatus, RunStore, RunsError, Settlement, ThreadPatch, ThreadQuery, ThreadRow,
+    RunQuery, RunStore, RunsError, Settlement, ThreadPatch, ThreadQuery, ThreadRow, ThreadStatus,
 };
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -25,9 +26,7 @@ use uuid::Uuid;
 use super::Postgres;
 use super::delete::Change;
 use super::fault::Fault;
-use super::lease::millis;
 use super::session::{Session, Transaction, retrying};
-use super::text::claimed_by;
 use crate::rows::Batch;
 use crate::run_rows::{micros, no_thread, superseded};
 use change::{Answer, Beside, Seen};
@@ -69,6 +68,7 @@ macro_rules! look {
         })
     }};
 }
+use look;
 
 impl Postgres {
     /// Lets something happen to a thread, and stores what has changed. None for what it came to if only the answer of an
@@ -115,45 +115,6 @@ impl Postgres {
             }
         }
     }
-
-    /// Claims a run of this thread, if that can be done now.
-    async fn claim_of(&self, thread: &str, seen: Option<Seen>, asked: &RunClaim) -> Result<Option<Claimed>, RunsError> {
-        let graphs = asked.graphs.as_deref();
-        let holder = claimed_by(&asked.holder);
-        let decide = |seen: &Seen| {
-            let Some(mut queue) = seen.queue() else { return Ok(None) };
-            Ok(queue.start(graphs, seen.now).map(|run| (queue, run)))
-        };
-        let beside = Beside { claim: Some((&holder, millis(asked.lasts))), ..Beside::default() };
-        match self.change(Asked { beside, known: seen, ..Asked::of(thread) }, decide).await? {
-            Changed::Stored { result, token, .. } => {
-                Ok(Some(Claimed::new(result, Lease::new(thread, token, asked.lasts))))
-            }
-            Changed::Before(seen) => {
-                // It was claimed, and the answer was lost.
-                let token = look!(self, tables => tables.token_of(thread, &holder).await)?;
-                let running =
-                    seen.thread.and_then(|(_, live)| live.into_iter().find(|run| run.status == RunStatus::Running));
-                Ok(token.zip(running).map(|(token, run)| Claimed::new(run, Lease::new(thread, token, asked.lasts))))
-            }
-            Changed::Nothing | Changed::Refused(_) => Ok(None),
-        }
-    }
-}
-
-/// Adds a run to what is there.
-fn add(seen: &Seen, run: &NewRun, id: Uuid) -> Result<Option<(Queue, Run)>, RunsError> {
-    if seen.there.is_some() {
-        return Err(RunsError::Exists { kind: "run", id: id.to_string() });
-    }
-    let mut queue = match seen.queue() {
-        Some(queue) => queue,
-        None => Queue::new(Queue::thread_for(run, seen.now)?, Vec::new()),
-    };
-    let mut new = run.clone();
-    new.id = Some(id);
-    let added = queue.add(new, seen.number, seen.now)?;
-    Ok(Some((queue, added)))
 }
 
 fn refused(answer: &Answer, thread: &str, document: Option<&Document>) -> RunsError {
@@ -227,17 +188,16 @@ impl RunStore for Postgres {
     }
 
     async fn create_run(&self, run: NewRun) -> Result<Run, RunsError> {
-        // One id for all attempts, so that it is added once.
-        let id = run.id.unwrap_or_else(Uuid::new_v4);
-        let beside = Beside { document: run.document.as_ref(), ..Beside::default() };
-        let asked = Asked { beside, new: Some(id), ..Asked::of(&run.thread) };
-        let made = self.change(asked, |seen| add(seen, &run, id)).await?;
-        self.ring(&run.thread, true);
-        match made {
-            Changed::Stored { result, .. } => Ok(result),
-            Changed::Before(seen) => seen.there.ok_or_else(|| no_thread(&run.thread)),
-            Changed::Refused(answer) => Err(refused(&answer, &run.thread, run.document.as_ref())),
-            Changed::Nothing => Err(no_thread(&run.thread)),
+        let made = self.add(&run, None).await?;
+        Ok(made.ok_or_else(|| no_thread(&run.thread))?.0)
+    }
+
+    async fn create_claimed(&self, mut run: NewRun, asked: RunClaim) -> Result<(Run, Option<Claimed>), RunsError> {
+        run.id.get_or_insert_with(Uuid::new_v4);
+        match self.add(&run, Some(&asked)).await? {
+            Some(made) => Ok(made),
+            // Somebody has claimed the thread meanwhile: the run waits for its turn.
+            None => Ok((self.create_run(run).await?, None)),
         }
     }
 
@@ -322,17 +282,23 @@ impl RunStore for Postgres {
         let beside =
             Beside { lease: Some(lease), ends, records: Some(&batch), also: also.as_ref(), ..Beside::default() };
         let known = self.0.known.take(thread);
-        let last = match self.change(Asked { beside, known, ..Asked::of(thread) }, decide).await? {
-            Changed::Stored { thread, .. } => thread.last_event,
-            Changed::Before(seen) => seen.thread.map_or(0, |(thread, _)| thread.last_event),
+        let (last, more) = match self.change(Asked { beside, known, ..Asked::of(thread) }, decide).await? {
+            Changed::Stored { thread, .. } => (thread.last_event, thread.status == ThreadStatus::Busy),
+            Changed::Before(seen) => (seen.thread.map_or(0, |(thread, _)| thread.last_event), true),
             Changed::Refused(answer) => return Err(refused(&answer, thread, None)),
             Changed::Nothing => return Err(superseded(thread)),
         };
         if ends {
             self.0.known.take(thread);
             self.0.released.notify_waiters();
+            self.0.bell.ring_thread(thread);
+            if more {
+                self.0.bell.ring_runs();
+            }
+            self.tell(thread, true);
+        } else {
+            self.ring(thread, false);
         }
-        self.ring(thread, ends);
         Ok(last)
     }
 

@@ -151,8 +151,10 @@ impl Postgres {
             Ok(None) => return Ok(Attempt::Ended(Changed::Nothing)),
             Err(error) => return Ok(Attempt::Failed(error)),
         };
+        let claim = asked.beside.claim.filter(|_| queue.starts());
+        let beside = Beside { claim, ..asked.beside };
         // Whoever goes on with the thread is spared from reading it again.
-        let goes_on = !asked.beside.ends && (asked.beside.lease.is_some() || asked.beside.claim.is_some());
+        let goes_on = !beside.ends && (beside.lease.is_some() || beside.claim.is_some());
         let live = if goes_on { queue.live().to_vec() } else { Vec::new() };
         let (mut thread, change) = queue.changed();
         let has_more = asked.beside.also.is_some() || change.is_crowded || !change.undone.is_empty();
@@ -163,7 +165,7 @@ impl Postgres {
             tables.trim(&mut thread).await?;
         }
         let was_sent = op.sent.swap(true, Ordering::Relaxed);
-        let answer = tables.put(&seen, op.id, (&thread, &change), asked.beside).await?;
+        let answer = tables.put(&seen, op.id, (&thread, &change), beside).await?;
         if !matches!(answer, Answer::Done(_)) {
             // This attempt has stored nothing, that is known.
             op.sent.store(was_sent, Ordering::Relaxed);

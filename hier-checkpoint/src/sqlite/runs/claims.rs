@@ -5,7 +5,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use hier_core::checkpoint::{Claim, SaverError, WhenRunning};
-use hier_core::runs::{Claimed, RunClaim};
+use hier_core::runs::{Claimed, Queue, RunClaim};
+use uuid::Uuid;
 
 use super::super::fault::Fault;
 use super::super::lease;
@@ -81,10 +82,31 @@ fn claim_of(tables: Tables<'_>, thread: &str, claim: &RunClaim, now: SystemTime)
     let Some(mut queue) = tables.queue(thread)?.filter(|queue| queue.head(graphs, now).is_some()) else {
         return Ok(None);
     };
-    let (holder, lasts) = (claim.holder.clone(), claim.lasts);
-    let asked = Claim { holder, lasts, when_running: WhenRunning::Reject, ..Claim::default() };
-    let Ok(lease) = lease::claim(tables.connection, thread, &asked)? else { return Ok(None) };
+    let Ok(lease) = lease::claim(tables.connection, thread, &of_thread(claim))? else { return Ok(None) };
     let Some(run) = queue.start(graphs, now) else { return Ok(None) };
     tables.store(queue, now)?;
     Ok(Some(Claimed::new(run, lease)))
+}
+
+/// Claims the run that was just added, if that can be done now. Whoever calls stores what has changed.
+pub(super) fn claim_added(
+    tables: Tables<'_>,
+    queue: &mut Queue,
+    id: Uuid,
+    claim: &RunClaim,
+    now: SystemTime,
+) -> Result<Option<Claimed>, Fault> {
+    let graphs = claim.graphs.as_deref();
+    if queue.head(graphs, now).is_none_or(|head| head.id != id) {
+        return Ok(None);
+    }
+    let lease = lease::claim(tables.connection, &queue.thread().id, &of_thread(claim))?;
+    let Ok(lease) = lease else { return Ok(None) };
+    Ok(queue.start_added(id, graphs, now).map(|run| Claimed::new(run, lease)))
+}
+
+/// A claim of a run as one of its thread.
+fn of_thread(claim: &RunClaim) -> Claim {
+    let (holder, lasts) = (claim.holder.clone(), claim.lasts);
+    Claim { holder, lasts, when_running: WhenRunning::Reject, ..Claim::default() }
 }

@@ -13,7 +13,7 @@ use hier_core::async_trait;
 use hier_core::checkpoint::{Checkpointer, Lease, check};
 use hier_core::runs::{
     Bell, Cancel, Claimed, Document, EventPage, EventQuery, IfExists, NewRun, NewThread, Queue, Run, RunClaim,
-    RunQuery, RunStore, RunsError, Settlement, ThreadPatch, ThreadQuery, ThreadRow,
+    RunQuery, RunStore, RunsError, Settlement, ThreadPatch, ThreadQuery, ThreadRow, ThreadStatus,
 };
 use rusqlite::{Connection, params};
 use uuid::Uuid;
@@ -24,7 +24,7 @@ use super::{SHORT_BYTES, Sqlite, delete, lease, store};
 use crate::rows::Batch;
 use crate::run_rows::{no_thread, superseded};
 pub(super) use claims::Recovery;
-use claims::claim;
+use claims::{claim, claim_added};
 use tables::Tables;
 
 /// What comes of something that may be refused. A refusal is no fault: nothing was changed before it.
@@ -64,6 +64,16 @@ impl Sqlite {
         Ok(changed)
     }
 
+    async fn add(&self, run: NewRun, claim: Option<RunClaim>) -> Result<(Run, Option<Claimed>), RunsError> {
+        let strategy = run.multitask_strategy;
+        let made = self.change(move |tables, now| create_run(tables, run, claim.as_ref(), now)).await?;
+        self.0.bell.ring_added(&made.0.thread, strategy);
+        if made.1.is_none() {
+            self.0.bell.ring_runs();
+        }
+        Ok(made)
+    }
+
     fn ring(&self, thread: &str) {
         self.0.bell.ring_thread(thread);
         self.0.bell.ring_runs();
@@ -101,7 +111,13 @@ fn check_held(connection: &Connection, lease: &Lease) -> Result<bool, Fault> {
     Ok(connection.prepare_cached(sql)?.exists(params![&*lease.thread, token])?)
 }
 
-fn create_run(tables: Tables<'_>, run: NewRun, now: SystemTime) -> Decided<Run> {
+/// Adds a run, and claims it if that is asked for and can be done now.
+fn create_run(
+    tables: Tables<'_>,
+    run: NewRun,
+    asked: Option<&RunClaim>,
+    now: SystemTime,
+) -> Decided<(Run, Option<Claimed>)> {
     if let Some(id) = run.id
         && tables.run(id)?.is_some()
     {
@@ -122,8 +138,12 @@ fn create_run(tables: Tables<'_>, run: NewRun, now: SystemTime) -> Decided<Run> 
             {
                 return Ok(Err(RunsError::Stale { kind: document.kind, id: document.id }));
             }
+            let claimed = match asked {
+                Some(asked) => claim_added(tables, &mut queue, run.id, asked, now)?,
+                None => None,
+            };
             tables.store(queue, now)?;
-            Ok(Ok(run))
+            Ok(Ok((run, claimed)))
         }
         Err(error) => Ok(Err(error)),
     }
@@ -135,7 +155,7 @@ fn record(
     mut settlement: Settlement,
     batch: &Batch,
     now: SystemTime,
-) -> Decided<u64> {
+) -> Decided<ThreadRow> {
     if !check_held(tables.connection, lease)? {
         return Ok(Err(superseded(&lease.thread)));
     }
@@ -149,7 +169,7 @@ fn record(
     if ends {
         lease::release(tables.connection, lease)?;
     }
-    Ok(Ok(thread.last_event))
+    Ok(Ok(thread))
 }
 
 #[async_trait]
@@ -220,9 +240,11 @@ impl RunStore for Sqlite {
     }
 
     async fn create_run(&self, run: NewRun) -> Result<Run, RunsError> {
-        let run = self.change(move |tables, now| create_run(tables, run, now)).await?;
-        self.ring(&run.thread);
-        Ok(run)
+        Ok(self.add(run, None).await?.0)
+    }
+
+    async fn create_claimed(&self, run: NewRun, claim: RunClaim) -> Result<(Run, Option<Claimed>), RunsError> {
+        self.add(run, Some(claim)).await
     }
 
     async fn run(&self, id: Uuid) -> Result<Option<Run>, RunsError> {
@@ -276,14 +298,17 @@ impl RunStore for Sqlite {
         let ends = settlement.end.is_some();
         let own = lease.clone();
         settlement.records.truncate(1);
-        let last = self.change(move |tables, now| record(tables, &own, settlement, &batch, now)).await?;
+        let row = self.change(move |tables, now| record(tables, &own, settlement, &batch, now)).await?;
         if ends {
             self.0.released.notify_waiters();
-            self.ring(&lease.thread);
+            self.0.bell.ring_thread(&lease.thread);
+            if row.status == ThreadStatus::Busy {
+                self.0.bell.ring_runs();
+            }
         } else {
             self.0.bell.ring_events(&lease.thread);
         }
-        Ok(last)
+        Ok(row.last_event)
     }
 
     async fn hand_back(&self, lease: &Lease, run: Uuid) -> Result<(), RunsError> {

@@ -17,7 +17,7 @@ use super::event::{EventPage, EventQuery};
 use super::query::{RunQuery, ThreadQuery};
 use super::queue::Queue;
 use super::run::{Cancel, Claimed, NewRun, Run, RunClaim, Settlement};
-use super::thread::{IfExists, NewThread, ThreadPatch, ThreadRow};
+use super::thread::{IfExists, NewThread, ThreadPatch, ThreadRow, ThreadStatus};
 use crate::checkpoint::{Checkpointer, Claim, Lease, MemorySaver, WhenRunning};
 use crate::sync::{Mutex, MutexGuard, lock};
 use tables::{Holder, Tables};
@@ -85,6 +85,56 @@ impl MemoryRuns {
         let until = now.checked_add(claim.lasts).unwrap_or(now);
         tables.hold(thread, Holder::Worker { token: lease.token, lasts: claim.lasts, until });
         Some(lease)
+    }
+
+    /// Adds a run, and claims it if that is asked for and can be done now.
+    async fn add(&self, run: NewRun, claim: Option<&RunClaim>) -> Result<(Run, Option<Claimed>), RunsError> {
+        let (thread, strategy) = (run.thread.clone(), run.multitask_strategy);
+        let (run, claimed, undone) = {
+            let (mut tables, now) = (self.tables(), SystemTime::now());
+            if let Some(id) = run.id.filter(|id| tables.runs.contains_key(id)) {
+                return Err(RunsError::Exists { kind: "run", id: id.to_string() });
+            }
+            let document = run.document.clone();
+            let made = !tables.threads.contains_key(&thread);
+            let mut queue = match tables.queue(&thread) {
+                Ok(queue) => queue,
+                Err(_) => Queue::new(Queue::thread_for(&run, now)?, Vec::new()),
+            };
+            let run = queue.add(run, tables.last_number + 1, now)?;
+            if let Some(document) = document {
+                let (kind, id, revision) = (document.kind.clone(), document.id.clone(), document.revision);
+                if !tables.put_document(document, Some(revision)) {
+                    return Err(RunsError::Stale { kind, id });
+                }
+            }
+            if made {
+                tables.insert(queue.thread().clone());
+            }
+            tables.last_number = run.number;
+            let claimed = claim.and_then(|claim| self.hold_added(&mut tables, (&mut queue, run.id), claim, now));
+            (run, claimed, tables.store(queue, now))
+        };
+        self.undo(&undone).await?;
+        self.shared.bell.ring_added(&thread, strategy);
+        if claimed.is_none() {
+            self.shared.bell.ring_runs();
+        }
+        Ok((run, claimed))
+    }
+
+    /// Claims the run that was just added, if that can be done now.
+    fn hold_added(
+        &self,
+        tables: &mut Tables,
+        (queue, id): (&mut Queue, Uuid),
+        claim: &RunClaim,
+        now: SystemTime,
+    ) -> Option<Claimed> {
+        let graphs = claim.graphs.as_deref();
+        queue.head(graphs, now).filter(|head| head.id == id)?;
+        let lease = self.try_hold(tables, &queue.thread().id, claim, Instant::now())?;
+        Some(Claimed::new(queue.start_added(id, graphs, now)?, lease))
     }
 
     fn claim_now(&self, claim: &RunClaim, most: usize) -> Vec<Claimed> {
@@ -168,35 +218,11 @@ impl RunStore for MemoryRuns {
     }
 
     async fn create_run(&self, run: NewRun) -> Result<Run, RunsError> {
-        let thread = run.thread.clone();
-        let (run, undone) = {
-            let (mut tables, now) = (self.tables(), SystemTime::now());
-            if let Some(id) = run.id.filter(|id| tables.runs.contains_key(id)) {
-                return Err(RunsError::Exists { kind: "run", id: id.to_string() });
-            }
-            let document = run.document.clone();
-            let made = !tables.threads.contains_key(&thread);
-            let mut queue = match tables.queue(&thread) {
-                Ok(queue) => queue,
-                Err(_) => Queue::new(Queue::thread_for(&run, now)?, Vec::new()),
-            };
-            let run = queue.add(run, tables.last_number + 1, now)?;
-            if let Some(document) = document {
-                let (kind, id, revision) = (document.kind.clone(), document.id.clone(), document.revision);
-                if !tables.put_document(document, Some(revision)) {
-                    return Err(RunsError::Stale { kind, id });
-                }
-            }
-            if made {
-                tables.insert(queue.thread().clone());
-            }
-            tables.last_number = run.number;
-            (run, tables.store(queue, now))
-        };
-        self.undo(&undone).await?;
-        self.shared.bell.ring_thread(&thread);
-        self.shared.bell.ring_runs();
-        Ok(run)
+        Ok(self.add(run, None).await?.0)
+    }
+
+    async fn create_claimed(&self, run: NewRun, claim: RunClaim) -> Result<(Run, Option<Claimed>), RunsError> {
+        self.add(run, Some(&claim)).await
     }
 
     async fn run(&self, id: Uuid) -> Result<Option<Run>, RunsError> {
@@ -240,7 +266,7 @@ impl RunStore for MemoryRuns {
 
     async fn record(&self, lease: &Lease, mut settlement: Settlement) -> Result<u64, RunsError> {
         let ends = settlement.end.is_some();
-        let (last, undone) = {
+        let (last, more, undone) = {
             let (mut tables, now) = (self.tables(), SystemTime::now());
             let mut queue = tables.queue(&lease.thread)?;
             queue.settle(&mut settlement, now)?;
@@ -250,13 +276,16 @@ impl RunStore for MemoryRuns {
             if ends {
                 tables.let_go(lease);
             }
-            (tables.entry(&lease.thread)?.row.last_event, undone)
+            let row = &tables.entry(&lease.thread)?.row;
+            (row.last_event, row.status == ThreadStatus::Busy, undone)
         };
         self.undo(&undone).await?;
         if ends {
             self.saver.release(lease).await?;
-            self.shared.bell.ring_runs();
             self.shared.bell.ring_thread(&lease.thread);
+            if more {
+                self.shared.bell.ring_runs();
+            }
         } else {
             self.shared.bell.ring_events(&lease.thread);
         }

@@ -1,0 +1,109 @@
+//! Adding runs, and claiming them.
+
+use std::time::Duration;
+
+use hier_core::checkpoint::Lease;
+use hier_core::runs::{Claimed, NewRun, Queue, Run, RunClaim, RunStatus, RunsError};
+use uuid::Uuid;
+
+use super::super::Postgres;
+use super::super::lease::millis;
+use super::super::session::retrying;
+use super::super::text::claimed_by;
+use super::change::{Answer, Beside, Seen};
+use super::store::{Asked, Changed};
+use super::tables::Tables;
+use super::{look, refused};
+use crate::run_rows::no_thread;
+
+impl Postgres {
+    /// Adds a run, and claims it if that is asked for and nothing is in its way. None, and nothing was stored, if somebody else has claimed
+    /// the thread.
+    pub(super) async fn add(
+        &self,
+        run: &NewRun,
+        asked: Option<&RunClaim>,
+    ) -> Result<Option<(Run, Option<Claimed>)>, RunsError> {
+        // One id for all attempts, so that it is added once.
+        let id = run.id.unwrap_or_else(Uuid::new_v4);
+        let holder = asked.map(|asked| claimed_by(&asked.holder));
+        let claim = holder.as_deref().zip(asked.map(|asked| millis(asked.lasts)));
+        let beside = Beside { document: run.document.as_ref(), claim, ..Beside::default() };
+        let decide = |seen: &Seen| {
+            let (mut queue, added) = added(seen, run, id)?;
+            // The row of a new thread would be there before its claim could be refused.
+            let asked = asked.filter(|_| seen.thread.is_some());
+            let begun = asked.and_then(|asked| queue.start_added(id, asked.graphs.as_deref(), seen.now));
+            Ok(Some((queue, (added, begun))))
+        };
+        let asking = Asked { beside, new: Some(id), ..Asked::of(&run.thread) };
+        let made = match Box::pin(self.change(asking, decide)).await? {
+            Changed::Stored { result: (added, begun), token, .. } => (added, begun.map(|begun| (begun, token))),
+            Changed::Before(seen) => {
+                let there = seen.there.ok_or_else(|| no_thread(&run.thread))?;
+                // It may have been claimed, and the answer was lost.
+                let token = match &holder {
+                    Some(holder) => look!(self, tables => tables.token_of(&run.thread, holder).await)?,
+                    None => None,
+                };
+                (there.clone(), token.map(|token| (there, token)))
+            }
+            Changed::Refused(Answer::Taken) => return Ok(None),
+            Changed::Refused(answer) => return Err(refused(&answer, &run.thread, run.document.as_ref())),
+            Changed::Nothing => return Err(no_thread(&run.thread)),
+        };
+        let (added, begun) = made;
+        self.0.bell.ring_added(&run.thread, run.multitask_strategy);
+        if begun.is_none() {
+            self.0.bell.ring_runs();
+        }
+        self.tell(&run.thread, begun.is_none() || !run.multitask_strategy.spares_others());
+        let lasts = asked.map_or(Duration::ZERO, |asked| asked.lasts);
+        let claimed = begun.map(|(begun, token)| Claimed::new(begun, Lease::new(&*run.thread, token, lasts)));
+        Ok(Some((added, claimed)))
+    }
+
+    /// Claims a run of this thread, if that can be done now.
+    pub(super) async fn claim_of(
+        &self,
+        thread: &str,
+        seen: Option<Seen>,
+        asked: &RunClaim,
+    ) -> Result<Option<Claimed>, RunsError> {
+        let graphs = asked.graphs.as_deref();
+        let holder = claimed_by(&asked.holder);
+        let decide = |seen: &Seen| {
+            let Some(mut queue) = seen.queue() else { return Ok(None) };
+            Ok(queue.start(graphs, seen.now).map(|run| (queue, run)))
+        };
+        let beside = Beside { claim: Some((&holder, millis(asked.lasts))), ..Beside::default() };
+        match self.change(Asked { beside, known: seen, ..Asked::of(thread) }, decide).await? {
+            Changed::Stored { result, token, .. } => {
+                Ok(Some(Claimed::new(result, Lease::new(thread, token, asked.lasts))))
+            }
+            Changed::Before(seen) => {
+                // It was claimed, and the answer was lost.
+                let token = look!(self, tables => tables.token_of(thread, &holder).await)?;
+                let running =
+                    seen.thread.and_then(|(_, live)| live.into_iter().find(|run| run.status == RunStatus::Running));
+                Ok(token.zip(running).map(|(token, run)| Claimed::new(run, Lease::new(thread, token, asked.lasts))))
+            }
+            Changed::Nothing | Changed::Refused(_) => Ok(None),
+        }
+    }
+}
+
+/// Adds a run to what is there.
+fn added(seen: &Seen, run: &NewRun, id: Uuid) -> Result<(Queue, Run), RunsError> {
+    if seen.there.is_some() {
+        return Err(RunsError::Exists { kind: "run", id: id.to_string() });
+    }
+    let mut queue = match seen.queue() {
+        Some(queue) => queue,
+        None => Queue::new(Queue::thread_for(run, seen.now)?, Vec::new()),
+    };
+    let mut new = run.clone();
+    new.id = Some(id);
+    let added = queue.add(new, seen.number, seen.now)?;
+    Ok((queue, added))
+}

@@ -1,0 +1,327 @@
+//! Runs that are begun as they are added, and what a run stores of its beginning.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use hier_core::CancellationToken;
+use hier_core::async_trait;
+use hier_core::checkpoint::{Checkpointer, Lease, SaverError};
+use hier_core::graph::{DynGraph, DynInput, DynRun};
+use hier_core::prelude::*;
+use hier_core::runs::{
+    Claimed, EventQuery, Keeps, MemoryRuns, NewEvent, NewRun, Request, Run as RunRow, RunClaim, RunEnd, RunLog,
+    RunStatus, RunStore, RunsError, Settlement,
+};
+use hier_core::worker::Worker;
+use hier_testkit::{Layered, RunsLayer, SaverLayer};
+use serde_json::json;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Line {
+    n: u64,
+}
+
+async fn add(line: &Line) -> LineUpdate {
+    Line::update().n(line.n + 1)
+}
+
+graph! { One<Line> = Graph { nodes: [add], edges: [START >> add >> END] } }
+
+/// What nodes wait for.
+#[derive(Clone, Default)]
+struct Gate(Arc<Notify>);
+
+async fn wait(line: &Line, run: &Run<Gate>) -> LineUpdate {
+    run.context().0.notified().await;
+    Line::update().n(line.n + 1)
+}
+
+graph! { Waits<Line, Gate> = Graph { nodes: [wait], edges: [START >> wait >> END] } }
+
+/// Counts what is asked of it. Runs are only claimed as they are added, unless it is told otherwise.
+#[derive(Default)]
+struct Counting {
+    runs: MemoryRuns,
+    records: AtomicUsize,
+    fails: AtomicUsize,
+    claims: AtomicBool,
+    /// What is added waits.
+    holds: AtomicBool,
+    held: Notify,
+    goes_on: Notify,
+}
+
+#[async_trait]
+impl SaverLayer for Counting {
+    fn saver(&self) -> &dyn Checkpointer {
+        &self.runs
+    }
+}
+
+#[async_trait]
+impl RunsLayer for Counting {
+    fn runs_store(&self) -> &dyn RunStore {
+        &self.runs
+    }
+
+    async fn create_claimed(&self, run: NewRun, claim: RunClaim) -> Result<(RunRow, Option<Claimed>), RunsError> {
+        let made = self.runs.create_claimed(run, claim).await;
+        if self.holds.load(Ordering::SeqCst) {
+            self.held.notify_one();
+            self.goes_on.notified().await;
+        }
+        made
+    }
+
+    async fn claim_run(&self, claim: RunClaim) -> Result<Option<Claimed>, RunsError> {
+        if self.claims.load(Ordering::SeqCst) { self.runs.claim_run(claim).await } else { Ok(None) }
+    }
+
+    async fn record(&self, lease: &Lease, settlement: Settlement) -> Result<u64, RunsError> {
+        self.records.fetch_add(1, Ordering::SeqCst);
+        if self.fails.load(Ordering::SeqCst) > 0 {
+            self.fails.fetch_sub(1, Ordering::SeqCst);
+            return Err(SaverError::Panicked { message: "as asked".to_owned() }.into());
+        }
+        self.runs.record(lease, settlement).await
+    }
+}
+
+fn new(thread: &str, graph: &str) -> NewRun {
+    NewRun::new(thread, graph, Request::input(json!({ "n": 1 }))).create_thread()
+}
+
+/// A worker that does so many runs at once, and the way to its places.
+struct Desk {
+    store: Arc<Layered<Counting>>,
+    hands: hier_core::worker::Hands,
+    gate: Gate,
+    stop: CancellationToken,
+    working: JoinHandle<()>,
+}
+
+impl Desk {
+    async fn open(places: usize) -> Self {
+        let (store, gate, stop) = (Arc::<Layered<Counting>>::default(), Gate::default(), CancellationToken::new());
+        let own = gate.clone();
+        let worker = Worker::new(store.clone()).graph("one", One::compile().erase(|_| Ok(())));
+        let worker = worker.graph("waits", Waits::compile().erase(move |_| Ok(own.clone())));
+        let worker = worker.concurrency(places).poll(Duration::from_millis(5));
+        let hands = worker.hands();
+        let working = tokio::spawn(worker.run_until(stop.clone()));
+        while format!("{hands:?}").contains("false") {
+            tokio::task::yield_now().await;
+        }
+        Self { store, hands, gate, stop, working }
+    }
+
+    async fn add(&self, run: NewRun) -> RunRow {
+        let store: Arc<dyn RunStore> = self.store.clone();
+        self.hands.create_run(&store, run).await.expect("a run")
+    }
+
+    async fn has_status(&self, run: Uuid, status: RunStatus) -> RunRow {
+        let looking = async {
+            loop {
+                let row = self.store.runs.run(run).await.expect("the store").expect("the run");
+                if row.status == status {
+                    return row;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_mins(1), looking).await.expect("it gets there")
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_has_a_place_is_begun_as_it_is_added() {
+    let desk = Desk::open(2).await;
+    let added = desk.add(new("t", "one")).await;
+    assert_eq!((added.status, added.attempts), (RunStatus::Pending, 0), "as it was added");
+    let ended = desk.has_status(added.id, RunStatus::Success).await;
+    assert_eq!((ended.attempts, &ended.output.expect("an output")["values"]["n"]), (1, &json!(2)));
+    assert_eq!(desk.store.records.load(Ordering::SeqCst), 1, "its input was stored with its end");
+    let modes: Vec<_> = desk.store.events(EventQuery::after("t", 0)).await.expect("events").events;
+    assert_eq!(modes.iter().map(|row| &*row.event.mode).collect::<Vec<_>>(), ["start", "end"]);
+    let thread = desk.store.thread("t").await.expect("the store").expect("the thread");
+    assert_eq!(thread.values, Some(json!({ "n": 2 })));
+    desk.stop.cancel();
+    desk.working.await.expect("it stops");
+}
+
+/// First in, first out: it waits behind the one that is done, and behind those that wait.
+#[tokio::test]
+async fn a_run_behind_others_or_without_a_place_waits_for_its_turn() {
+    let desk = Desk::open(2).await;
+    let first = desk.add(new("t", "waits")).await.id;
+    let second = desk.add(new("t", "waits")).await.id;
+    // The place that the second was to have is free again.
+    let other = desk.add(new("u", "waits")).await.id;
+    let without_a_place = desk.add(new("v", "waits")).await.id;
+    for (run, status) in [
+        (first, RunStatus::Running),
+        (other, RunStatus::Running),
+        (second, RunStatus::Pending),
+        (without_a_place, RunStatus::Pending),
+    ] {
+        desk.has_status(run, status).await;
+    }
+    desk.store.claims.store(true, Ordering::SeqCst);
+    let mut ended = Vec::new();
+    for run in [first, second, other, without_a_place] {
+        while desk.store.runs.run(run).await.expect("the store").expect("the run").status.is_live() {
+            desk.gate.0.notify_waiters();
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        ended.push(desk.has_status(run, RunStatus::Success).await);
+    }
+    assert!(ended.iter().all(|run| run.attempts == 1), "each is begun once");
+    assert!(ended[1].started >= ended[0].ended, "one at a time of a thread");
+    assert!(ended[3].started >= ended[0].ended.min(ended[2].ended), "two at a time");
+    desk.stop.cancel();
+    desk.working.await.expect("it stops");
+}
+
+/// The client goes away while its run is added: it was claimed, and nobody would have done it before the lease had run out.
+#[tokio::test]
+async fn a_run_is_done_though_whoever_added_it_has_gone() {
+    let desk = Desk::open(1).await;
+    desk.store.holds.store(true, Ordering::SeqCst);
+    let run = Uuid::from_u128(7);
+    let mut asked = new("t", "one");
+    asked.id = Some(run);
+    tokio::select! {
+        _ = desk.add(asked) => panic!("its answer is held"),
+        () = desk.store.held.notified() => {}
+    }
+    desk.store.goes_on.notify_one();
+    assert_eq!(desk.has_status(run, RunStatus::Success).await.attempts, 1);
+    desk.stop.cancel();
+    desk.working.await.expect("it stops");
+}
+
+/// A worker that stops hands back what was begun so, and what is being claimed meanwhile; then it begins nothing any more.
+#[tokio::test]
+async fn a_worker_that_stops_hands_back_what_was_begun_as_it_was_added() {
+    let desk = Desk::open(3).await;
+    let going = desk.add(new("t", "waits")).await.id;
+    desk.has_status(going, RunStatus::Running).await;
+    desk.store.holds.store(true, Ordering::SeqCst);
+    let coming = Uuid::from_u128(7);
+    let mut asked = new("u", "waits");
+    asked.id = Some(coming);
+    let store: Arc<dyn RunStore> = desk.store.clone();
+    let hands = desk.hands.clone();
+    let adding = tokio::spawn(async move { hands.create_run(&store, asked).await });
+    desk.store.held.notified().await;
+    desk.stop.cancel();
+    desk.store.goes_on.notify_one();
+    desk.working.await.expect("it stops");
+    adding.await.expect("it is answered").expect("a run");
+    let store: Arc<dyn RunStore> = desk.store.clone();
+    let late = desk.hands.create_run(&store, new("v", "one")).await.expect("a run").id;
+    for run in [going, coming, late] {
+        let row = store.run(run).await.expect("the store").expect("the run");
+        assert_eq!((row.status, row.attempts), (RunStatus::Pending, 0), "others may do it");
+    }
+}
+
+/// A run that was claimed as its worker would have, with its log.
+async fn begun(store: &Arc<Layered<Counting>>, thread: &str, graph: &str) -> (Claimed, Arc<RunLog>) {
+    let run = store.runs.create_run(new(thread, graph)).await.expect("a run");
+    let claim = RunClaim::new("one", Duration::from_secs(30), [graph]);
+    let claimed = store.runs.claim_run(claim).await.expect("the store").expect("the run");
+    assert_eq!(claimed.run.id, run.id);
+    let log = RunLog::new(store.clone(), claimed.lease.clone(), Some(run.id), Keeps::AsTheyCome);
+    (claimed, Arc::new(log))
+}
+
+/// Does a run as far as its worker has to say how it ended.
+async fn work(log: &Arc<RunLog>, thread: &str) {
+    let mut run = DynRun::new(DynInput::New(json!({ "n": 1 })), Config::thread(thread));
+    run.saver = Some(log.clone());
+    assert!(One::compile().erase(|_| Ok(())).run(run).await.expect("it runs").is_finished());
+}
+
+/// The worker dies before it has stored anything: whoever has the run next begins with its row, and nothing is there twice.
+#[tokio::test]
+async fn an_input_that_was_not_stored_is_given_again() {
+    let store = Arc::<Layered<Counting>>::default();
+    let (claimed, log) = begun(&store, "t", "one").await;
+    work(&log, "t").await;
+    drop(log);
+    assert_eq!(store.records.load(Ordering::SeqCst), 0);
+    assert_eq!(store.get("t", "", None).await.expect("the store"), None);
+    assert!(!store.run(claimed.run.id).await.expect("the store").expect("the run").entered, "it is not stored");
+    store.runs.hand_back(&claimed.lease, claimed.run.id).await.expect("it is somebody else's");
+    store.claims.store(true, Ordering::SeqCst);
+    let stop = CancellationToken::new();
+    let worker = Worker::new(store.clone()).graph("one", One::compile().erase(|_| Ok(())));
+    let working = tokio::spawn(worker.poll(Duration::from_millis(5)).run_until(stop.clone()));
+    let mut changes = store.bell().thread("t");
+    while store.run(claimed.run.id).await.expect("the store").expect("the run").status.is_live() {
+        let _ = tokio::time::timeout(Duration::from_secs(1), changes.rung()).await;
+    }
+    let listed = store.list(hier_core::checkpoint::ListQuery::thread("t")).await.expect("the store");
+    let steps: Vec<i64> = listed.iter().map(|it| it.checkpoint.step).collect();
+    assert_eq!(steps, [1, 0, -1], "each once");
+    assert_eq!(store.thread("t").await.expect("the store").expect("the thread").values, Some(json!({ "n": 2 })));
+    stop.cancel();
+    working.await.expect("it stops");
+}
+
+/// While a node works the input is stored, with the events told so far. If that fails, it is stored with what comes next.
+#[tokio::test]
+async fn what_a_run_begins_with_is_stored_soon_and_once() {
+    let store = Arc::<Layered<Counting>>::default();
+    for fails in [0, 1] {
+        let thread = format!("t{fails}");
+        let (claimed, log) = begun(&store, &thread, "one").await;
+        let gate = Gate::default();
+        let own = gate.clone();
+        let mut run = DynRun::new(DynInput::New(json!({ "n": 1 })), Config::thread(&*thread));
+        run.saver = Some(log.clone());
+        let graph = Waits::compile().erase(move |_| Ok(own.clone()));
+        let mut running = Box::pin(graph.run(run));
+        tokio::select! {
+            biased;
+            _ = &mut running => panic!("its node waits"),
+            () = log.told() => {}
+        }
+        let held = log.list(hier_core::checkpoint::ListQuery::thread(&*thread)).await.expect("the log");
+        assert_eq!(held.len(), 2, "who reads through the log sees it");
+        assert_eq!(store.get(&thread, "", None).await.expect("the store"), None, "it is not stored yet");
+        log.push(NewEvent::new(claimed.run.id, "values", json!({ "n": 1 })));
+        store.fails.store(fails, Ordering::SeqCst);
+        assert_eq!(log.flush().await.is_err(), fails > 0);
+        let stored = store.get(&thread, "", None).await.expect("the store").map(|saved| saved.checkpoint.step);
+        assert_eq!(stored, (fails == 0).then_some(0));
+        let entered = store.run(claimed.run.id).await.expect("the store").expect("the run").entered;
+        assert_eq!(entered, fails == 0);
+        gate.0.notify_one();
+        assert!(running.await.expect("it runs").is_finished());
+        log.settle(None, Some(RunEnd::new(claimed.run.id, RunStatus::Success))).await.expect("its end");
+        let listed = store.list(hier_core::checkpoint::ListQuery::thread(&*thread)).await.expect("the store");
+        let steps: Vec<i64> = listed.iter().map(|it| it.checkpoint.step).collect();
+        assert_eq!(steps, [1, 0, -1], "each once");
+    }
+}
+
+/// A run that stores each step before the next does that with its input, too.
+#[tokio::test]
+async fn a_run_that_awaits_its_commits_holds_no_input_back() {
+    let store = Arc::<Layered<Counting>>::default();
+    let (claimed, _) = begun(&store, "t", "one").await;
+    let log = RunLog::new(store.clone(), claimed.lease.clone(), Some(claimed.run.id), Keeps::WithCommits);
+    let log = Arc::new(log);
+    let mut run = DynRun::new(DynInput::New(json!({ "n": 1 })), Config::thread("t").durability(Durability::Sync));
+    run.saver = Some(log.clone());
+    assert!(One::compile().erase(|_| Ok(())).run(run).await.expect("it runs").is_finished());
+    let stored = store.get("t", "", None).await.expect("the store").expect("the input");
+    assert_eq!(stored.checkpoint.step, 0);
+}

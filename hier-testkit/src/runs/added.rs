@@ -1,0 +1,108 @@
+//! Runs that are claimed as they are added.
+
+use std::collections::HashSet;
+
+use hier_core::checkpoint::{Checkpointer, Claim, WhenRunning};
+use hier_core::runs::{
+    Claimed, Document, NewRun, NewThread, Request, Run, RunClaim, RunEnd, RunStatus, RunsError, Settlement,
+    ThreadStatus,
+};
+use serde_json::json;
+
+use super::kit::{
+    LONG, Outcome, add, cases, checkpoint, claim, claim_for, has_status, holds, is, modes, new, run, same,
+};
+use super::{Failure, Subject};
+
+cases!(super::Case, "added":
+    a_run_is_claimed_as_it_is_added_or_waits,
+    what_may_not_begin_is_not_claimed_as_it_is_added,
+    nothing_is_claimed_with_a_run_that_is_refused,
+);
+
+async fn end_of(store: &Subject, claimed: &Claimed) -> Outcome {
+    let end = RunEnd::new(claimed.run.id, RunStatus::Success);
+    store.record(&claimed.lease, Settlement::default().end(end)).await?;
+    Ok(())
+}
+
+async fn add_claimed(store: &Subject, run: NewRun, graph: &str) -> Result<(Run, Option<Claimed>), Failure> {
+    Ok(store.create_claimed(run, RunClaim::new("the suite", LONG, [graph])).await?)
+}
+
+/// A store may claim it or leave it: it is done once and in order.
+async fn a_run_is_claimed_as_it_is_added_or_waits(store: Subject) -> Outcome {
+    for _ in 0..3 {
+        let (added, claimed) = add_claimed(&store, new("t"), "desk").await?;
+        same("it is told as it was added", &(added.status, added.attempts), &(RunStatus::Pending, 0))?;
+        let claimed = match claimed {
+            Some(claimed) => claimed,
+            None => claim(&store).await?,
+        };
+        same("the run", &(claimed.run.id, claimed.run.status), &(added.id, RunStatus::Running))?;
+        same("as it is stored", &run(&store, added.id).await?, &claimed.run)?;
+        is(&store, "t", ThreadStatus::Busy).await?;
+        same("another worker meanwhile", &claim_for(&store, LONG).await?, &None)?;
+        let (next, none) = add_claimed(&store, new("t"), "desk").await?;
+        same("one behind it", &none, &None)?;
+        let checkpoint = checkpoint(added.id, 1);
+        let end = RunEnd::new(added.id, RunStatus::Success);
+        store.record(&claimed.lease, Settlement::records(vec![checkpoint]).end(end)).await?;
+        let behind = claim(&store).await?;
+        same("the next", &(behind.run.id, behind.run.attempts), &(next.id, 1))?;
+        end_of(&store, &behind).await?;
+        is(&store, "t", ThreadStatus::Idle).await?;
+    }
+    let expected = ["start", "end"].repeat(6);
+    same("what was told", &modes(&store, "t").await?, &expected.into_iter().map(str::to_owned).collect())
+}
+
+async fn what_may_not_begin_is_not_claimed_as_it_is_added(store: Subject) -> Outcome {
+    let first = add(&store, "t").await?;
+    let (second, claimed) = add_claimed(&store, new("t"), "desk").await?;
+    same("one behind a run that waits", &claimed, &None)?;
+    let mut later = new("later");
+    later.after = LONG;
+    same("one that is delayed", &add_claimed(&store, later, "desk").await?.1, &None)?;
+    same("one of another graph", &add_claimed(&store, new("other"), "another").await?.1, &None)?;
+    let lease = store.acquire("held", Claim { when_running: WhenRunning::Reject, ..Claim::default() }).await?;
+    store.create_thread(NewThread::new("held")).await?;
+    let (held, claimed) = add_claimed(&store, new("held"), "desk").await?;
+    same("one of a thread that somebody else holds", &claimed, &None)?;
+    has_status(&store, held.id, RunStatus::Pending).await?;
+    let mut order = Vec::new();
+    while let Some(claimed) = claim_for(&store, LONG).await? {
+        order.push(claimed.run.id);
+        end_of(&store, &claimed).await?;
+        if order.len() == 3 {
+            store.release(&lease).await?;
+        }
+    }
+    let place = |run: &Run| order.iter().position(|id| *id == run.id);
+    holds("the first two are in order", place(&first) < place(&second))?;
+    same("how many were claimed", &order.iter().collect::<HashSet<_>>().len(), &4)?;
+    holds("also the one whose thread was held", order.contains(&held.id))
+}
+
+async fn nothing_is_claimed_with_a_run_that_is_refused(store: Subject) -> Outcome {
+    let made = add(&store, "t").await?;
+    let claimed = claim(&store).await?;
+    end_of(&store, &claimed).await?;
+    let mut again = new("t");
+    again.id = Some(made.id);
+    let refused = store.create_claimed(again, RunClaim::new("the suite", LONG, ["desk"])).await;
+    holds("one that is there", matches!(refused, Err(RunsError::Exists { .. })))?;
+    let nowhere = NewRun::new("nowhere", "desk", Request::default());
+    let refused = store.create_claimed(nowhere, RunClaim::new("the suite", LONG, ["desk"])).await;
+    holds("one without a thread", matches!(refused, Err(RunsError::NoThread { .. })))?;
+    let mut stale = new("t");
+    stale.document = Some(Document::new("cron", "c", json!({})).revision(7));
+    let refused = store.create_claimed(stale, RunClaim::new("the suite", LONG, ["desk"])).await;
+    holds("one whose document was changed", matches!(refused, Err(RunsError::Stale { .. })))?;
+    is(&store, "t", ThreadStatus::Idle).await?;
+    same("nothing waits", &claim_for(&store, LONG).await?, &None)?;
+    // Nobody holds it.
+    let lease = store.acquire("t", Claim { when_running: WhenRunning::Reject, ..Claim::default() }).await?;
+    store.release(&lease).await?;
+    Ok(())
+}
