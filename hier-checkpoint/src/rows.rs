@@ -240,6 +240,11 @@ pub(crate) fn open_body(
     Ok(checkpoint)
 }
 
+/// Whether whoever reads has this version of a channel.
+pub(crate) fn is_known(known: &[(Arc<str>, Uuid)], channel: &Arc<str>, version: &Uuid) -> bool {
+    known.iter().any(|(name, known)| known == version && name == channel)
+}
+
 impl PieceRow {
     fn place<'a>(&'a self, thread: &'a str) -> Place<'a> {
         let Self { namespace, channel, version, base, .. } = self;

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use hier_core::checkpoint::{
-    Also, Checkpointer, Claim, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, MemorySaver, Posted, Prune,
-    Record, Saved, SaverError, ThreadInfo, WhenRunning,
+    Also, Checkpointer, Claim, Conversations, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, MemorySaver,
+    Posted, Prune, Record, Saved, SaverError, ThreadInfo, WhenRunning,
 };
 use hier_core::drive;
 use uuid::Uuid;
@@ -93,6 +93,11 @@ impl Checkpointer for ThreadLog {
         Ok(())
     }
 
+    /// The lease is this process's own: it is released when the run ends.
+    async fn commit_last(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<bool, SaverError> {
+        self.commit_also(lease, records, also).await.map(|()| false)
+    }
+
     async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
         let new = self.saver.post(thread, graph, letter.clone()).await?;
         if new {
@@ -111,6 +116,16 @@ impl Checkpointer for ThreadLog {
 
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
         self.saver.get(thread, namespace, id).await
+    }
+
+    async fn get_changed(
+        &self,
+        thread: &str,
+        namespace: &str,
+        id: Option<Uuid>,
+        known: &[(Arc<str>, Uuid)],
+    ) -> Result<Option<Saved>, SaverError> {
+        self.saver.get_changed(thread, namespace, id, known).await
     }
 
     async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
@@ -143,5 +158,10 @@ impl Checkpointer for ThreadLog {
 
     fn leases_expire(&self) -> bool {
         false
+    }
+
+    /// The log is made anew for each piece of a run.
+    fn conversations(&self) -> Option<&Conversations> {
+        None
     }
 }

@@ -4,8 +4,9 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use hier_core::async_trait;
-use hier_core::checkpoint::{Also, Checkpointer, Lease, Record, SaverError, saver_calls};
+use hier_core::checkpoint::{Also, Checkpointer, Conversations, Lease, Record, Saved, SaverError, saver_calls};
 use hier_core::runs::{Bell, Claimed, NewRun, Run, RunClaim, RunStore, RunsError, run_calls};
+use uuid::Uuid;
 
 /// A saver as graphs take it, made of a [`SaverLayer`]; a store of runs as workers take it, if it is a [`RunsLayer`].
 #[derive(Clone, Debug, Default)]
@@ -103,6 +104,23 @@ saver_calls! {
                 }
                 self.saver().commit_also(lease, records, also).await
             }
+
+            /// A [`commit_also`](Self::commit_also), which releases nothing.
+            async fn commit_last(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<bool, SaverError> {
+                self.commit_also(lease, records, also).await.map(|()| false)
+            }
+
+            /// A [`get`](Self::get), which leaves nothing out: nothing is kept in memory from run to run.
+            async fn get_changed(
+                &self,
+                thread: &str,
+                namespace: &str,
+                id: Option<Uuid>,
+                known: &[(Arc<str>, Uuid)],
+            ) -> Result<Option<Saved>, SaverError> {
+                let _ = known;
+                self.get(thread, namespace, id).await
+            }
         } of SaverError, by saver,
         {
             fn leases_expire(&self) -> bool {
@@ -111,6 +129,24 @@ saver_calls! {
 
             async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
                 self.0.commit_also(lease, records, also).await
+            }
+
+            async fn commit_last(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<bool, SaverError> {
+                self.0.commit_last(lease, records, also).await
+            }
+
+            async fn get_changed(
+                &self,
+                thread: &str,
+                namespace: &str,
+                id: Option<Uuid>,
+                known: &[(Arc<str>, Uuid)],
+            ) -> Result<Option<Saved>, SaverError> {
+                self.0.get_changed(thread, namespace, id, known).await
+            }
+
+            fn conversations(&self) -> Option<&Conversations> {
+                None
             }
         }
     }

@@ -25,8 +25,8 @@ use std::time::SystemTime;
 
 use hier_core::async_trait;
 use hier_core::checkpoint::{
-    Also, Checkpointer, Claim, Deletion, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, Posted, Prune, Record,
-    Saved, SaverError, ThreadInfo, check,
+    Also, Checkpointer, Claim, Conversations, Deletion, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, Posted,
+    Prune, Record, Saved, SaverError, ThreadInfo, check,
 };
 use hier_core::runs::Bell;
 use tokio::sync::Notify;
@@ -91,6 +91,7 @@ struct Inner {
     ear: OnceLock<runs::listen::Ear>,
     /// Rows of runs that are passed over.
     unreadable: Unreadable,
+    conversations: Conversations,
 }
 
 impl Postgres {
@@ -129,6 +130,7 @@ impl Postgres {
             bell: Arc::default(),
             ear: OnceLock::new(),
             unreadable: Unreadable::default(),
+            conversations: Conversations::new(options.conversations),
         })))
     }
 
@@ -176,7 +178,9 @@ impl Postgres {
             let change = Change { session, client: transaction.client(), vault };
             let changed = change.delete_some(thread, plan).await;
             transaction.end(changed).await
-        })?;
+        });
+        self.0.conversations.forget(thread);
+        let deleted = deleted?;
         self.0.released.notify_waiters();
         Ok(deleted)
     }
@@ -298,9 +302,21 @@ impl Checkpointer for Postgres {
     }
 
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
+        self.get_changed(thread, namespace, id, &[]).await
+    }
+
+    async fn get_changed(
+        &self,
+        thread: &str,
+        namespace: &str,
+        id: Option<Uuid>,
+        known: &[(Arc<str>, Uuid)],
+    ) -> Result<Option<Saved>, SaverError> {
         let (session, vault) = (&self.0.session, &self.0.vault);
         self.ready().await?;
-        retrying!(session, client => read::Space { session, client: &client, vault, thread, namespace }.saved(id).await)
+        retrying!(session, client => {
+            read::Space { session, client: &client, vault, thread, namespace }.saved(id, known).await
+        })
     }
 
     async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
@@ -318,12 +334,14 @@ impl Checkpointer for Postgres {
     async fn delete_thread(&self, thread: &str) -> Result<(), SaverError> {
         let (session, vault) = (&self.0.session, &self.0.vault);
         self.ready().await?;
-        retrying!(session, client => {
+        let deleted = retrying!(session, client => {
             let transaction = Transaction::begin(client).await?;
             let change = Change { session, client: transaction.client(), vault };
             let changed = change.delete_thread(thread).await;
             transaction.end(changed).await
-        })?;
+        });
+        self.0.conversations.forget(thread);
+        deleted?;
         self.0.released.notify_waiters();
         Ok(())
     }
@@ -334,12 +352,14 @@ impl Checkpointer for Postgres {
         if from == to {
             return Ok(());
         }
-        retrying!(session, client => {
+        let copied = retrying!(session, client => {
             let transaction = Transaction::begin(client).await?;
             let change = Change { session, client: transaction.client(), vault };
             let changed = change.copy_thread(from, to).await;
             transaction.end(changed).await
-        })?;
+        });
+        self.0.conversations.forget(to);
+        copied?;
         self.0.released.notify_waiters();
         Ok(())
     }
@@ -369,6 +389,14 @@ impl Checkpointer for Postgres {
             transaction.end(changed).await
         })?;
         self.0.released.notify_waiters();
-        Ok(swept + self.sweep_runs().await?)
+        let swept = swept + self.sweep_runs().await?;
+        if swept > 0 {
+            self.0.conversations.forget_all();
+        }
+        Ok(swept)
+    }
+
+    fn conversations(&self) -> Option<&Conversations> {
+        Some(&self.0.conversations)
     }
 }

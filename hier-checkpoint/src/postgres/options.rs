@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hier_core::checkpoint::SaverError;
+use hier_core::checkpoint::{Conversations, SaverError};
 
 use super::Postgres;
 use crate::vault::Vault;
@@ -19,6 +19,7 @@ pub struct PostgresOptions {
     pub(super) connections: usize,
     pub(super) retry_for: Duration,
     pub(super) statement_timeout: Option<Duration>,
+    pub(super) conversations: usize,
     pub(crate) vault: Vault,
 }
 
@@ -29,6 +30,7 @@ impl Default for PostgresOptions {
             connections: 8,
             retry_for: Duration::from_secs(30),
             statement_timeout: None,
+            conversations: Conversations::BYTES,
             vault: Vault::default(),
         }
     }
@@ -65,6 +67,13 @@ impl PostgresOptions {
 
     pub(super) fn limit(&self) -> Duration {
         self.statement_timeout.unwrap_or_else(|| self.retry_for.clamp(SHORTEST, LONGEST))
+    }
+
+    /// How many bytes of conversations are kept in memory between the runs of a thread, about; 32 MiB by default, and none with 0. See
+    /// [`Conversations`].
+    pub fn keep_conversations(mut self, bytes: usize) -> Self {
+        self.conversations = bytes;
+        self
     }
 
     /// Compresses what is stored from now on, where it gets smaller. What is there already can be read as before.

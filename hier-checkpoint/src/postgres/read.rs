@@ -12,7 +12,7 @@ use super::client::Client;
 use super::fault::Fault;
 use super::session::{Session, Transaction};
 use super::text::{escape, holder, unescape};
-use crate::rows::{PieceRow, WriteRow, by_task, open_body};
+use crate::rows::{PieceRow, WriteRow, by_task, is_known, open_body};
 use crate::vault::Vault;
 
 /// A namespace of a thread.
@@ -26,18 +26,18 @@ pub(super) struct Space<'a> {
 }
 
 impl Space<'_> {
-    /// A checkpoint with everything.
-    pub(super) async fn saved(self, id: Option<Uuid>) -> Result<Option<Saved>, Fault> {
-        let mut saved = self.try_saved(id).await?;
+    /// A checkpoint with everything but the values that are known in its version.
+    pub(super) async fn saved(self, id: Option<Uuid>, known: &[(Arc<str>, Uuid)]) -> Result<Option<Saved>, Fault> {
+        let mut saved = self.try_saved(id, known).await?;
         let is_whole = |saved: &Saved| saved.values.iter().all(|(_, chain)| chain.full.is_some());
         if saved.as_ref().is_some_and(|saved| !is_whole(saved)) {
             // It may have been deleted between the statements.
-            saved = self.try_saved(id).await?;
+            saved = self.try_saved(id, known).await?;
         }
         Ok(saved)
     }
 
-    async fn try_saved(self, id: Option<Uuid>) -> Result<Option<Saved>, Fault> {
+    async fn try_saved(self, id: Option<Uuid>, known: &[(Arc<str>, Uuid)]) -> Result<Option<Saved>, Fault> {
         let (thread, namespace) = (escape(self.thread), escape(self.namespace));
         let place = [(&thread as _, Type::TEXT), (&namespace as _, Type::TEXT)];
         let statements = &self.session.statements;
@@ -51,13 +51,19 @@ impl Space<'_> {
         let Some(row) = found.first() else { return Ok(None) };
         let (key, id): (i64, Uuid) = (row.try_get(0)?, row.try_get(1)?);
         let checkpoint = open_body(self.vault, self.thread, self.namespace, id, row.try_get(2)?)?;
-        let (values, writes) = tokio::join!(self.values(key, &checkpoint), self.writes(key, id));
+        let (values, writes) = tokio::join!(self.values(key, &checkpoint, known), self.writes(key, id));
         Ok(Some(Saved::new(checkpoint, values?, by_task(writes?))))
     }
 
-    async fn values(self, key: i64, checkpoint: &Checkpoint) -> Result<Vec<(usize, Chain)>, Fault> {
+    async fn values(
+        self,
+        key: i64,
+        checkpoint: &Checkpoint,
+        known: &[(Arc<str>, Uuid)],
+    ) -> Result<Vec<(usize, Chain)>, Fault> {
         let all = checkpoint.channels.iter().zip(checkpoint.versions.iter()).enumerate();
-        let present: Vec<_> = all.filter(|(_, (_, version))| !version.is_nil()).collect();
+        let present: Vec<_> =
+            all.filter(|(_, (name, version))| !version.is_nil() && !is_known(known, name, version)).collect();
         if present.is_empty() {
             return Ok(Vec::new());
         }

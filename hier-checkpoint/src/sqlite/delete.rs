@@ -209,7 +209,7 @@ pub(super) fn check(connection: &Connection, vault: &Vault) -> Result<Option<Str
         for space in Space::all(connection, vault, &thread)? {
             let ids: Vec<Uuid> = space.checkpoints()?.iter().map(|checkpoint| checkpoint.id).collect();
             for id in ids {
-                let Some(saved) = space.saved(Some(id))? else { continue };
+                let Some(saved) = space.saved(Some(id), &[])? else { continue };
                 if let Some((channel, _)) = saved.values.iter().find(|(_, chain)| chain.full.is_none()) {
                     let name = &saved.checkpoint.channels[*channel];
                     return Ok(Some(format!(

@@ -23,8 +23,8 @@ use std::time::{Duration, SystemTime};
 
 use hier_core::async_trait;
 use hier_core::checkpoint::{
-    Also, Checkpointer, Claim, Deletion, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, Posted, Prune, Record,
-    Saved, SaverError, ThreadInfo, WhenRunning, check,
+    Also, Checkpointer, Claim, Conversations, Deletion, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, Posted,
+    Prune, Record, Saved, SaverError, ThreadInfo, WhenRunning, check,
 };
 use hier_core::runs::Bell;
 use rusqlite::Connection;
@@ -81,6 +81,7 @@ struct Inner {
     /// When runs of lost workers are looked for.
     recovery: runs::Recovery,
     latest: Latest,
+    conversations: Conversations,
 }
 
 struct Readers {
@@ -111,6 +112,7 @@ impl Sqlite {
         let place =
             path.as_ref().map_or_else(|| "a database in memory".to_owned(), |path| format!("`{}`", path.display()));
         let (vault, busy_timeout) = (options.vault.of_a_database(), options.busy_timeout);
+        let conversations = Conversations::new(options.conversations);
         let manner = Manner { busy_timeout, waits_for_disk: options.survives == Survives::PowerLoss };
         let (log, own_path) = (Log::of(path.as_deref()), path.clone());
         let writer =
@@ -121,7 +123,9 @@ impl Sqlite {
         let (released, bell, unreadable, recovery) =
             (Notify::new(), Bell::default(), Arc::default(), runs::Recovery::default());
         let latest = Latest::default();
-        Ok(Self(Arc::new(Inner { place, vault, writer, readers, released, bell, unreadable, recovery, latest })))
+        let inner =
+            Inner { place, vault, writer, readers, released, bell, unreadable, recovery, latest, conversations };
+        Ok(Self(Arc::new(inner)))
     }
 
     /// Waits until all that was committed is done and, if this is the last clone, until the file is closed.
@@ -277,11 +281,39 @@ impl Sqlite {
         thread: String,
         plan: impl FnOnce(&delete::History) -> Deletion + Send + 'static,
     ) -> Result<u64, SaverError> {
-        let vault = self.0.vault.clone();
-        let work = move |connection: &Connection| delete::delete_some(connection, &vault, &thread, plan);
+        let (vault, name) = (self.0.vault.clone(), thread.clone());
+        let work = move |connection: &Connection| delete::delete_some(connection, &vault, &name, plan);
         let deleted = self.0.writer.submit(Work::Alone, work).await;
+        self.0.conversations.forget(&thread);
         self.0.released.notify_waiters();
         deleted
+    }
+
+    /// Stores records, and does something in the same transaction.
+    async fn commit_and(
+        &self,
+        lease: &Lease,
+        records: Vec<Record>,
+        also: Also,
+        then: impl FnOnce(&Connection, &Lease) -> Result<(), Fault> + Send + 'static,
+    ) -> Result<(), SaverError> {
+        records.iter().try_for_each(check)?;
+        let batch = Batch::of(&self.0.vault, &self.0.latest, &lease.thread, records)?;
+        let (rows, bytes) = batch.size();
+        let work = if rows <= SHORT_ROWS && bytes <= SHORT_BYTES { Work::Short } else { Work::Long };
+        let lease = lease.clone();
+        let commit = move |connection: &Connection| {
+            store::commit(connection, &lease.thread, lease.token, &batch, &also)?;
+            then(connection, &lease)
+        };
+        self.0.writer.submit(work, commit).await
+    }
+
+    /// A lease was released: whoever waits for the thread is told.
+    fn is_released(&self) {
+        self.0.released.notify_waiters();
+        self.0.recovery.is_soon();
+        self.0.bell.ring_runs();
     }
 }
 
@@ -325,9 +357,7 @@ impl Checkpointer for Sqlite {
         let lease = lease.clone();
         let releasing = self.0.writer.submit(Work::Short, move |connection| lease::release(connection, &lease));
         let released = releasing.await;
-        self.0.released.notify_waiters();
-        self.0.recovery.is_soon();
-        self.0.bell.ring_runs();
+        self.is_released();
         released
     }
 
@@ -336,12 +366,13 @@ impl Checkpointer for Sqlite {
     }
 
     async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
-        records.iter().try_for_each(check)?;
-        let batch = Batch::of(&self.0.vault, &self.0.latest, &lease.thread, records)?;
-        let (thread, token) = (lease.thread.clone(), lease.token);
-        let (rows, bytes) = batch.size();
-        let work = if rows <= SHORT_ROWS && bytes <= SHORT_BYTES { Work::Short } else { Work::Long };
-        self.0.writer.submit(work, move |connection| store::commit(connection, &thread, token, &batch, &also)).await
+        self.commit_and(lease, records, also, |_, _| Ok(())).await
+    }
+
+    async fn commit_last(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<bool, SaverError> {
+        let released = self.commit_and(lease, records, also, lease::release).await;
+        self.is_released();
+        released.map(|()| true)
     }
 
     async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
@@ -360,10 +391,21 @@ impl Checkpointer for Sqlite {
     }
 
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
+        self.get_changed(thread, namespace, id, &[]).await
+    }
+
+    async fn get_changed(
+        &self,
+        thread: &str,
+        namespace: &str,
+        id: Option<Uuid>,
+        known: &[(Arc<str>, Uuid)],
+    ) -> Result<Option<Saved>, SaverError> {
         let (vault, name, place) = (self.0.vault.clone(), thread.to_owned(), namespace.to_owned());
+        let known = known.to_vec();
         let find = move |connection: &Connection, bytes| {
             let space = read::Space::find(connection, &vault, &name, &place)?;
-            space.map_or(Ok(None), |space| space.within(bytes).saved(id))
+            space.map_or(Ok(None), |space| space.within(bytes).saved(id, &known))
         };
         let first = find.clone();
         let short = move |connection: &Connection| {
@@ -387,9 +429,10 @@ impl Checkpointer for Sqlite {
     }
 
     async fn delete_thread(&self, thread: &str) -> Result<(), SaverError> {
-        let thread = thread.to_owned();
+        let name = thread.to_owned();
         let deleted =
-            self.0.writer.submit(Work::Alone, move |connection| delete::delete_thread(connection, &thread)).await;
+            self.0.writer.submit(Work::Alone, move |connection| delete::delete_thread(connection, &name)).await;
+        self.0.conversations.forget(thread);
         self.0.released.notify_waiters();
         deleted
     }
@@ -398,9 +441,10 @@ impl Checkpointer for Sqlite {
         if from == to {
             return Ok(());
         }
-        let (vault, from, to) = (self.0.vault.clone(), from.to_owned(), to.to_owned());
-        let work = move |connection: &Connection| delete::copy_thread(connection, &vault, &from, &to);
+        let (vault, from, target) = (self.0.vault.clone(), from.to_owned(), to.to_owned());
+        let work = move |connection: &Connection| delete::copy_thread(connection, &vault, &from, &target);
         let copied = self.0.writer.submit(Work::Alone, work).await;
+        self.0.conversations.forget(to);
         self.0.released.notify_waiters();
         copied
     }
@@ -427,6 +471,14 @@ impl Checkpointer for Sqlite {
 
     async fn sweep(&self) -> Result<u64, SaverError> {
         let work = |connection: &Connection| Ok(runs::tables::sweep(connection)? + delete::sweep(connection)?);
-        self.0.writer.submit(Work::Alone, work).await
+        let swept = self.0.writer.submit(Work::Alone, work).await?;
+        if swept > 0 {
+            self.0.conversations.forget_all();
+        }
+        Ok(swept)
+    }
+
+    fn conversations(&self) -> Option<&Conversations> {
+        Some(&self.0.conversations)
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use hier_core::checkpoint::SaverError;
+use hier_core::checkpoint::{Conversations, SaverError};
 
 use super::Sqlite;
 use crate::vault::Vault;
@@ -40,12 +40,18 @@ const LONGEST_WAIT: Duration = Duration::from_millis(i32::MAX as u64);
 pub struct SqliteOptions {
     pub(super) survives: Survives,
     pub(super) busy_timeout: Duration,
+    pub(super) conversations: usize,
     pub(crate) vault: Vault,
 }
 
 impl Default for SqliteOptions {
     fn default() -> Self {
-        Self { survives: Survives::default(), busy_timeout: Duration::from_secs(10), vault: Vault::default() }
+        Self {
+            survives: Survives::default(),
+            busy_timeout: Duration::from_secs(10),
+            conversations: Conversations::BYTES,
+            vault: Vault::default(),
+        }
     }
 }
 
@@ -59,6 +65,13 @@ impl SqliteOptions {
     /// How long to wait for another process that is writing to the same file; 10 seconds by default.
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.busy_timeout = timeout.min(LONGEST_WAIT);
+        self
+    }
+
+    /// How many bytes of conversations are kept in memory between the runs of a thread, about; 32 MiB by default, and none with 0. See
+    /// [`Conversations`].
+    pub fn keep_conversations(mut self, bytes: usize) -> Self {
+        self.conversations = bytes;
         self
     }
 

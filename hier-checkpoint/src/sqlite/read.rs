@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::fault::Fault;
 use super::lease::{now, time};
-use crate::rows::{PieceRow, WriteRow, by_task, open_body};
+use crate::rows::{PieceRow, WriteRow, by_task, is_known, open_body};
 use crate::vault::Vault;
 
 /// What is read beside every row, in bytes: a row without a value costs as well.
@@ -114,12 +114,12 @@ impl<'a> Space<'a> {
         .collect()
     }
 
-    /// A checkpoint with everything.
-    pub(super) fn saved(&self, id: Option<Uuid>) -> Result<Option<Saved>, Fault> {
+    /// A checkpoint with everything but the values that are known in its version.
+    pub(super) fn saved(&self, id: Option<Uuid>, known: &[(Arc<str>, Uuid)]) -> Result<Option<Saved>, Fault> {
         let Some(checkpoint) = self.checkpoint(id)? else { return Ok(None) };
         let mut values = Vec::new();
         for (channel, (name, version)) in checkpoint.channels.iter().zip(checkpoint.versions.iter()).enumerate() {
-            if !version.is_nil() {
+            if !version.is_nil() && !is_known(known, name, version) {
                 values.push((channel, self.chain(name, *version)?));
             }
         }

@@ -35,6 +35,17 @@ macro_rules! __hier_saver_calls {
                     records: Vec<$crate::checkpoint::Record>,
                     also: $crate::checkpoint::Also
                 ) -> ();
+                async fn commit_last(
+                    lease: &$crate::checkpoint::Lease,
+                    records: Vec<$crate::checkpoint::Record>,
+                    also: $crate::checkpoint::Also
+                ) -> bool;
+                async fn get_changed(
+                    thread: &str,
+                    namespace: &str,
+                    id: Option<uuid::Uuid>,
+                    known: &[(std::sync::Arc<str>, uuid::Uuid)]
+                ) -> Option<$crate::checkpoint::Saved>;
             }
         }
     };

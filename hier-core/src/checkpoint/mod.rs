@@ -10,6 +10,7 @@
 mod calls;
 pub mod codec;
 mod codec_shape;
+mod conversations;
 pub(crate) mod delta;
 mod error;
 mod lease;
@@ -29,6 +30,8 @@ use uuid::Uuid;
 
 #[doc(hidden)]
 pub use calls::saver_calls;
+pub use conversations::Conversations;
+pub(crate) use conversations::{Conversation, Since};
 pub use delta::chain_json;
 pub use error::{CodecError, SaverError};
 pub use lease::{Claim, Lease, WhenRunning};
@@ -85,6 +88,21 @@ pub trait Checkpointer: Send + Sync + 'static {
     /// Pending writes are in the order of (path, task, slot).
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError>;
 
+    /// As [`Self::get`]; the values of which the caller has the very version may be left out. `known` are names of channels with
+    /// their versions.
+    ///
+    /// A saver that does not implement this leaves nothing out.
+    async fn get_changed(
+        &self,
+        thread: &str,
+        namespace: &str,
+        id: Option<Uuid>,
+        known: &[(Arc<str>, Uuid)],
+    ) -> Result<Option<Saved>, SaverError> {
+        let _ = known;
+        self.get(thread, namespace, id).await
+    }
+
     /// Checkpoints without their values, newest first.
     async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError>;
 
@@ -124,6 +142,14 @@ pub trait Checkpointer: Send + Sync + 'static {
         }
     }
 
+    /// As [`Self::commit_also`], for the last commit of a run: says whether the lease was released in the same instant, as by
+    /// [`Self::release`]. If it fails, the lease is held as before.
+    ///
+    /// A saver that does not implement this releases nothing here.
+    async fn commit_last(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<bool, SaverError> {
+        self.commit_also(lease, records, also).await.map(|()| false)
+    }
+
     /// Puts a letter into the mailbox of a thread, which need not exist and may be held by anybody, and says whether it is new: one
     /// with an id that the thread was sent before changes nothing, also after that one was taken. When the future resolves it
     /// survives a crash. With a signal the thread becomes due at once, for this graph.
@@ -153,6 +179,12 @@ pub trait Checkpointer: Send + Sync + 'static {
     fn leases_expire(&self) -> bool {
         true
     }
+
+    /// Where the engine keeps conversations from run to run, if it may. Who has one implements [`Self::get_changed`], or nothing is
+    /// saved, and [forgets](Conversations::forget) what is deleted here: after it is deleted, before the call ends.
+    fn conversations(&self) -> Option<&Conversations> {
+        None
+    }
 }
 
 /// Passes calls on to what an `Arc` holds. Written as `async_trait` writes them, since an `async fn` would put the future
@@ -181,6 +213,9 @@ impl<T: Checkpointer + ?Sized> Checkpointer for Arc<T> {
         release<'life1>(lease: &'life1 Lease) -> ();
         commit<'life1>(lease: &'life1 Lease, records: Vec<Record>) -> ();
         get<'life1, 'life2>(thread: &'life1 str, namespace: &'life2 str, id: Option<Uuid>) -> Option<Saved>;
+        get_changed<'life1, 'life2, 'life3>(
+            thread: &'life1 str, namespace: &'life2 str, id: Option<Uuid>, known: &'life3 [(Arc<str>, Uuid)]
+        ) -> Option<Saved>;
         list(query: ListQuery) -> Vec<Listed>;
         threads(limit: Option<usize>) -> Vec<ThreadInfo>;
         delete_thread<'life1>(thread: &'life1 str) -> ();
@@ -189,6 +224,7 @@ impl<T: Checkpointer + ?Sized> Checkpointer for Arc<T> {
         prune(prune: Prune) -> u64;
         sweep() -> u64;
         commit_also<'life1>(lease: &'life1 Lease, records: Vec<Record>, also: Also) -> ();
+        commit_last<'life1>(lease: &'life1 Lease, records: Vec<Record>, also: Also) -> bool;
         post<'life1, 'life2>(thread: &'life1 str, graph: &'life2 str, letter: Letter) -> bool;
         mail<'life1>(thread: &'life1 str) -> Vec<Posted>;
         due(query: DueQuery) -> Vec<DueThread>;
@@ -196,5 +232,9 @@ impl<T: Checkpointer + ?Sized> Checkpointer for Arc<T> {
 
     fn leases_expire(&self) -> bool {
         (**self).leases_expire()
+    }
+
+    fn conversations(&self) -> Option<&Conversations> {
+        (**self).conversations()
     }
 }

@@ -14,8 +14,8 @@ use super::run::{RunEnd, Settlement};
 use super::thread::ThreadIndex;
 use super::{RunStore, overlay};
 use crate::checkpoint::{
-    Also, Checkpointer, Claim, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, Posted, Prune, Record, Saved,
-    SaverError, Source, ThreadInfo, codec, slot,
+    Also, Checkpointer, Claim, Conversations, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, Posted, Prune,
+    Record, Saved, SaverError, Source, ThreadInfo, codec, slot,
 };
 use crate::sync::{Mutex, lock};
 
@@ -314,6 +314,11 @@ impl Checkpointer for RunLog {
         self.store.record(&self.lease, settlement).await.map(|_| ()).map_err(saver_error)
     }
 
+    /// The lease is released with the run's end.
+    async fn commit_last(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<bool, SaverError> {
+        self.commit_also(lease, records, also).await.map(|()| false)
+    }
+
     async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
         self.store.post(thread, graph, letter).await
     }
@@ -334,6 +339,21 @@ impl Checkpointer for RunLog {
         drop(held);
         self.store_held().await?;
         self.store.get(thread, namespace, id).await
+    }
+
+    async fn get_changed(
+        &self,
+        thread: &str,
+        namespace: &str,
+        id: Option<Uuid>,
+        known: &[(Arc<str>, Uuid)],
+    ) -> Result<Option<Saved>, SaverError> {
+        let held = self.gate.lock().await;
+        if held.is_empty() {
+            return self.store.get_changed(thread, namespace, id, known).await;
+        }
+        drop(held);
+        self.get(thread, namespace, id).await
     }
 
     async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
@@ -368,5 +388,9 @@ impl Checkpointer for RunLog {
 
     fn leases_expire(&self) -> bool {
         self.store.leases_expire()
+    }
+
+    fn conversations(&self) -> Option<&Conversations> {
+        self.store.conversations()
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::checkpoint::{Checkpointer, SaverError, saver_calls};
+use crate::checkpoint::{Checkpointer, Conversations, SaverError, saver_calls};
 use crate::panics;
 use crate::runs::{Bell, RunStore, RunsError, run_calls};
 
@@ -49,6 +49,13 @@ saver_calls! {
                 panics::catch(|| self.store.leases_expire()).unwrap_or_else(|payload| {
                     told("leases_expire", &*payload);
                     true
+                })
+            }
+
+            fn conversations(&self) -> Option<&Conversations> {
+                panics::catch(|| self.store.conversations()).unwrap_or_else(|payload| {
+                    told("conversations", &*payload);
+                    None
                 })
             }
         }

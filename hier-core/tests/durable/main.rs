@@ -5,6 +5,7 @@ mod answered;
 mod answers;
 mod breakpoints;
 mod committing;
+mod conversations;
 mod crashes;
 mod due;
 mod erased;

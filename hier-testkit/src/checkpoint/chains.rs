@@ -1,8 +1,10 @@
 //! Values that are stored as what was added to them.
 
+use std::sync::Arc;
+
 use super::Subject;
 use super::kit::Change::{Add, Drop, Set};
-use super::kit::{LONG_AGO, Line, Outcome, cases, claim, get, has_values, ids, same};
+use super::kit::{LONG_AGO, Line, Outcome, cases, claim, get, has_values, holds, ids, new_id, same, some, writes};
 use hier_core::checkpoint::{Checkpointer, Prune, Record, Strategy};
 
 cases!(super::Case, "chains":
@@ -18,6 +20,7 @@ cases!(super::Case, "chains":
     chains_survive_a_copy,
     chains_survive_the_deletion_of_runs,
     a_dropped_chain_can_start_again,
+    what_is_known_may_be_left_out,
 );
 
 async fn what_was_added_comes_back_in_order(saver: Subject) -> Outcome {
@@ -198,4 +201,41 @@ async fn a_dropped_chain_can_start_again(saver: Subject) -> Outcome {
         saver.commit(&lease, vec![line.next(&[change])]).await?;
     }
     has_values("the value", &get(&saver, "t", "", None).await?, &[("log", &[b"new", b"2"])])
+}
+
+/// Of what the caller has, and of nothing else.
+async fn what_is_known_may_be_left_out(saver: Subject) -> Outcome {
+    let lease = claim(&saver, "t").await?;
+    let mut line = Line::root();
+    saver.commit(&lease, vec![line.next(&[Set("log", b"0"), Set("x", b"x")])]).await?;
+    let first = line.tip()?.id;
+    saver.commit(&lease, vec![line.next(&[Add("log", b"1")])]).await?;
+    let last = line.tip()?.id;
+    saver.commit(&lease, vec![writes("", last, new_id(), "a", &[(0, "x", b"pending")])]).await?;
+    let whole = get(&saver, "t", "", None).await?;
+    let none: &[&str] = &[];
+    for (known, may_miss) in [
+        (vec![], none),
+        (vec![("log", last)], &["log"]),
+        (vec![("x", first)], &["x"]),
+        (vec![("x", first), ("log", last)], &["log", "x"]),
+        // Versions of before, and of other channels.
+        (vec![("log", first), ("x", last), ("other", last)], none),
+    ] {
+        let known: Vec<_> = known.into_iter().map(|(name, version)| (Arc::from(name), version)).collect();
+        for id in [None, Some(last)] {
+            let found = some("the checkpoint", saver.get_changed("t", "", id, &known).await?)?;
+            same("the checkpoint", &found.checkpoint, &whole.checkpoint)?;
+            same("the writes", &found.writes, &whole.writes)?;
+            for (channel, chain) in &whole.values {
+                let name = &*whole.checkpoint.channels[*channel];
+                match found.values.iter().find(|(other, _)| other == channel) {
+                    Some((_, found)) => same(name, found, chain)?,
+                    None => holds(&format!("`{name}` is known, or read"), may_miss.contains(&name))?,
+                }
+            }
+            holds("nothing else is read", found.values.len() <= whole.values.len())?;
+        }
+    }
+    same("what is not there", &saver.get_changed("other", "", None, &[("log".into(), last)]).await?, &None)
 }

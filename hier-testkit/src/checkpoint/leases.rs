@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use super::kit::Change::{Add, Set};
 use super::kit::{Line, Outcome, cases, claim, get, has_values, holds, ids, new_id, same, superseded, writes};
 use super::{Failure, Subject};
-use hier_core::checkpoint::{Checkpointer, Claim, SaverError, WhenRunning};
+use hier_core::checkpoint::{Also, Checkpointer, Claim, SaverError, WhenRunning};
 
 cases!(super::Case, "leases":
     tokens_grow,
@@ -25,6 +25,9 @@ cases!(super::Case, "leases":
     whoever_died_is_waited_for_until_the_lease_runs_out,
     leases_of_other_threads_do_not_matter,
     claims_at_once_leave_one_writer,
+    a_last_commit_says_whether_it_releases,
+    a_last_commit_that_is_refused_releases_nothing,
+    who_waits_gets_what_a_last_commit_releases,
 );
 
 fn claiming(holder: &str, when_running: WhenRunning) -> Claim {
@@ -229,4 +232,57 @@ async fn claims_at_once_leave_one_writer(saver: Subject) -> Outcome {
         }
     }
     same("the number of checkpoints", &ids(&saver, "t", "").await?.len(), &1)
+}
+
+async fn a_last_commit_says_whether_it_releases(saver: Subject) -> Outcome {
+    let mut line = Line::root();
+    for _ in 0..2 {
+        let lease = claim(&saver, "t").await?;
+        let released = saver.commit_last(&lease, vec![line.next(&[])], Also::default()).await?;
+        match saver.acquire("t", claiming("next", WhenRunning::Reject)).await {
+            Ok(next) if released => saver.release(&next).await?,
+            Err(SaverError::Busy { .. }) if !released => saver.release(&lease).await?,
+            other => return Err(Failure(format!("{other:?}, and it was said that `released` is {released}"))),
+        }
+        same("the newest", &get(&saver, "t", "", None).await?.checkpoint.id, &line.tip()?.id)?;
+        // Once more, by whoever cannot know it, changes nothing.
+        saver.release(&lease).await?;
+    }
+    Ok(())
+}
+
+async fn a_last_commit_that_is_refused_releases_nothing(saver: Subject) -> Outcome {
+    let old = claim(&saver, "t").await?;
+    let new = claim(&saver, "t").await?;
+    let refused = saver.commit_last(&old, vec![Line::root().next(&[Set("x", b"stale")])], Also::default()).await;
+    superseded("the last commit of whoever was superseded", &refused)?;
+    let mut line = Line::root();
+    saver.commit(&new, vec![line.next(&[Set("x", b"x")])]).await?;
+    // It builds on what is not there.
+    let mut astray = line.clone();
+    astray.next(&[Set("x", b"never stored")]);
+    let refused = saver.commit_last(&new, vec![astray.next(&[Add("x", b"+")])], Also::default()).await;
+    holds("it is refused", matches!(refused, Err(SaverError::Gone { .. })))?;
+    match saver.acquire("t", claiming("third", WhenRunning::Reject)).await {
+        Err(SaverError::Busy { .. }) => {}
+        other => {
+            return Err(Failure(format!("{other:?} instead of `Busy`: a commit that was refused freed the thread")));
+        }
+    }
+    saver.commit(&new, vec![line.next(&[Set("x", b"y")])]).await?;
+    has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"y"])])
+}
+
+async fn who_waits_gets_what_a_last_commit_releases(saver: Subject) -> Outcome {
+    let first = claim(&saver, "t").await?;
+    let second = saver.acquire("t", claiming("second", WhenRunning::Wait(LATE)));
+    let last = async {
+        if !saver.commit_last(&first, vec![Line::root().next(&[])], Also::default()).await? {
+            saver.release(&first).await?;
+        }
+        Ok::<_, SaverError>(())
+    };
+    let (second, released) = tokio::join!(second, last);
+    released?;
+    holds("the token is greater", second?.token > first.token)
 }

@@ -178,6 +178,7 @@ impl RunStore for Postgres {
     async fn remove_thread(&self, id: &str) -> Result<bool, RunsError> {
         let thread = [id.to_owned()];
         let removed = in_transaction!(self, tables => tables.remove(&thread).await)?;
+        self.0.conversations.forget(id);
         self.0.released.notify_waiters();
         self.ring(id, true);
         Ok(removed > 0)

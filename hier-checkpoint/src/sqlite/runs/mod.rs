@@ -219,6 +219,7 @@ impl RunStore for Sqlite {
                 Ok(Ok(removed))
             })
             .await;
+        self.0.conversations.forget(id);
         self.0.released.notify_waiters();
         self.ring(id);
         removed

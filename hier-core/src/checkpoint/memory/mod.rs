@@ -16,8 +16,8 @@ use uuid::Uuid;
 
 use super::record::check;
 use super::{
-    Also, Checkpointer, Claim, CodecError, Deletion, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, Posted,
-    Prune, Record, Saved, SaverError, ThreadInfo, WhenRunning, codec,
+    Also, Checkpointer, Claim, CodecError, Conversations, Deletion, DueQuery, DueThread, Lease, Letter, ListQuery,
+    Listed, Posted, Prune, Record, Saved, SaverError, ThreadInfo, WhenRunning, codec,
 };
 use mailbox::Mail;
 use names::NameHash;
@@ -44,6 +44,7 @@ struct Shared {
     last_token: AtomicU64,
     /// Of all threads. Locked after a shard.
     mail: Mutex<Mail>,
+    conversations: Conversations,
 }
 
 impl MemorySaver {
@@ -147,6 +148,17 @@ impl MemorySaver {
 
     /// Commits, and says whether the lease is still good even if there is nothing to store.
     pub(crate) fn commit_also_now(&self, lease: &Lease, records: Vec<Record>, also: &Also) -> Result<(), SaverError> {
+        self.commit_and(lease, records, also, |_| {})
+    }
+
+    /// Commits, and does something with the thread before anybody else can.
+    fn commit_and(
+        &self,
+        lease: &Lease,
+        records: Vec<Record>,
+        also: &Also,
+        then: impl FnOnce(&mut Thread),
+    ) -> Result<(), SaverError> {
         for record in &records {
             check(record)?;
         }
@@ -157,6 +169,7 @@ impl MemorySaver {
             lock(&self.0.mail).commit(&lease.thread, also, SystemTime::now())?;
         }
         thread.store(records);
+        then(thread);
         Ok(())
     }
 
@@ -210,6 +223,7 @@ impl MemorySaver {
                 let expired = thread.is_expired(now);
                 if expired {
                     lock(&self.0.mail).delete(name);
+                    self.0.conversations.forget(name);
                 }
                 swept += u64::from(expired);
                 !expired && !thread.is_idle_and_empty()
@@ -249,6 +263,10 @@ impl Checkpointer for MemorySaver {
         self.commit_also_now(lease, records, &also)
     }
 
+    async fn commit_last(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<bool, SaverError> {
+        self.commit_and(lease, records, &also, Thread::free).map(|()| true)
+    }
+
     async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
         lock(&self.0.mail).post(thread, graph, letter, SystemTime::now())
     }
@@ -262,7 +280,17 @@ impl Checkpointer for MemorySaver {
     }
 
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
-        Ok(self.shard(thread).get(thread).and_then(|thread| thread.get(namespace, id)))
+        self.get_changed(thread, namespace, id, &[]).await
+    }
+
+    async fn get_changed(
+        &self,
+        thread: &str,
+        namespace: &str,
+        id: Option<Uuid>,
+        known: &[(Arc<str>, Uuid)],
+    ) -> Result<Option<Saved>, SaverError> {
+        Ok(self.shard(thread).get(thread).and_then(|thread| thread.get(namespace, id, known)))
     }
 
     async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
@@ -278,6 +306,7 @@ impl Checkpointer for MemorySaver {
         let mut shard = self.shard(thread);
         shard.remove(thread);
         lock(&self.0.mail).delete(thread);
+        self.0.conversations.forget(thread);
         Ok(())
     }
 
@@ -287,6 +316,7 @@ impl Checkpointer for MemorySaver {
             let mut shard = self.shard(to);
             shard.remove(to);
             lock(&self.0.mail).delete(to);
+            self.0.conversations.forget(to);
             if let Some(history) = history {
                 shard.insert(Arc::from(to), history);
             }
@@ -296,13 +326,19 @@ impl Checkpointer for MemorySaver {
 
     async fn delete_for_runs(&self, runs: &[String]) -> Result<(), SaverError> {
         self.delete(None, |thread| Deletion::by_runs(thread.newest_first(), runs));
+        self.0.conversations.forget_all();
         Ok(())
     }
 
     async fn prune(&self, prune: Prune) -> Result<u64, SaverError> {
         let now = SystemTime::now();
         let plan = |thread: &Thread| Deletion::by_prune(thread.newest_first(), &prune, now);
-        Ok(self.delete(prune.threads.as_deref(), plan))
+        let pruned = self.delete(prune.threads.as_deref(), plan);
+        match &prune.threads {
+            Some(threads) => threads.iter().for_each(|thread| self.0.conversations.forget(thread)),
+            None => self.0.conversations.forget_all(),
+        }
+        Ok(pruned)
     }
 
     async fn sweep(&self) -> Result<u64, SaverError> {
@@ -311,6 +347,10 @@ impl Checkpointer for MemorySaver {
 
     fn leases_expire(&self) -> bool {
         false
+    }
+
+    fn conversations(&self) -> Option<&Conversations> {
+        Some(&self.0.conversations)
     }
 }
 

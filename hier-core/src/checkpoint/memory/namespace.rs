@@ -72,13 +72,17 @@ impl Namespace {
         }
     }
 
-    pub(super) fn get(&self, id: Option<Uuid>) -> Option<Saved> {
+    pub(super) fn get(&self, id: Option<Uuid>, known: &[(Arc<str>, Uuid)]) -> Option<Saved> {
         let entry = match id {
             Some(id) => &self.entries[self.place(id).ok()?],
             None => self.entries.last()?,
         };
         let checkpoint = entry.checkpoint.as_ref().clone();
-        let versions = checkpoint.versions.iter().enumerate().filter(|(_, version)| !version.is_nil());
+        let is_known = |channel: usize, version: &Uuid| {
+            known.iter().any(|(name, known)| known == version && *name == checkpoint.channels[channel])
+        };
+        let versions = checkpoint.versions.iter().enumerate();
+        let versions = versions.filter(|(channel, version)| !version.is_nil() && !is_known(*channel, version));
         let values = versions.map(|(channel, version)| (channel, self.chain(&checkpoint.channels[channel], *version)));
         let values = values.collect();
         Some(Saved { values, writes: self.writes_of(checkpoint.id), checkpoint })

@@ -111,8 +111,9 @@ impl Thread {
         }
     }
 
-    pub(super) fn get(&self, namespace: &str, id: Option<Uuid>) -> Option<Saved> {
-        self.namespace(namespace)?.get(id)
+    /// A checkpoint with the values that are not known in its version.
+    pub(super) fn get(&self, namespace: &str, id: Option<Uuid>, known: &[(Arc<str>, Uuid)]) -> Option<Saved> {
+        self.namespace(namespace)?.get(id, known)
     }
 
     /// The checkpoints that match the query, in no order.

@@ -8,7 +8,9 @@ use serde_json::{Map, Value};
 use uuid::{Builder, Uuid};
 
 use crate::checkpoint::scratch::Scratch;
-use crate::checkpoint::{Agenda, Chain, Checkpoint, CodecError, Piece, Record, SaverError, Schema, Source, delta};
+use crate::checkpoint::{
+    Agenda, Chain, Checkpoint, CodecError, Piece, Record, SaverError, Schema, Since, Source, delta,
+};
 use crate::engine::durable::delta::{Size, load_chain};
 use crate::engine::durable::load::Known;
 use crate::engine::durable::packed::pack_writes;
@@ -46,6 +48,8 @@ pub(crate) struct Journal {
     scratch: Scratch,
     /// Of a subgraph that keeps its state: the log of the graph around it, and the last part of its namespace there.
     keeper: Option<(Arc<TaskLog>, String)>,
+    /// What was known of the thread in memory when it was taken up, if its conversations may be kept there.
+    pub(crate) recalled: Option<Since>,
 }
 
 struct Buffered {
@@ -147,6 +151,7 @@ impl Journal {
             buffered: None,
             scratch: Scratch::default(),
             keeper: None,
+            recalled: None,
         };
         for (name, version, size) in known.versions {
             if let Some(channel) = journal.channels.iter().position(|channel| *channel == name) {
@@ -342,6 +347,13 @@ impl Journal {
         }
         records.extend(self.log.take_held().into_iter().map(|writes| self.log.record(writes)));
         Ok(records)
+    }
+
+    /// The channels of the state in their order, as the last checkpoint has them.
+    pub(crate) fn stored(&self) -> impl Iterator<Item = (&Arc<str>, Uuid, Size)> {
+        let own = self.channels.len() - 2;
+        let versions = self.versions.iter().zip(&self.sizes);
+        self.channels[..own].iter().zip(versions).map(|(name, (version, size))| (name, *version, *size))
     }
 
     /// Whether the thread has no newer checkpoint than this one.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::checkpoint::{Checkpoint, CodecError, PendingWrite, Saved, SaverError, TaskWrites, codec, slot};
+use crate::checkpoint::{
+    Checkpoint, CodecError, Conversation, PendingWrite, Saved, SaverError, TaskWrites, codec, slot,
+};
 use crate::engine::attempt::stored::{RESUME, ROUTING, RoutingRecord};
 use crate::engine::durable::delta::{Size, load_chain};
 use crate::engine::durable::journal::{RETURNED, START};
@@ -70,9 +72,20 @@ impl<S: Values, C> Reader<'_, S, C> {
 /// Reads what is stored. `state` is what the thread starts from where nothing is stored.
 pub(crate) fn load<S: Values, C>(
     reader: &Reader<'_, S, C>,
-    mut state: S,
+    state: S,
     newest: Option<Uuid>,
     saved: Saved,
+    is_child: bool,
+) -> Result<Loaded<S>, RunError> {
+    load_with(reader, state, newest, (saved, Vec::new()), is_child)
+}
+
+/// The same, with conversations that are in memory: what was left out of the values for that.
+pub(in crate::engine) fn load_with<S: Values, C>(
+    reader: &Reader<'_, S, C>,
+    mut state: S,
+    newest: Option<Uuid>,
+    (saved, recalled): (Saved, Vec<Conversation>),
     is_child: bool,
 ) -> Result<Loaded<S>, RunError> {
     let graph = reader.graph;
@@ -110,6 +123,13 @@ pub(crate) fn load<S: Values, C>(
                 load_chain(&mut state, channel, chain).map_err(unfit)?;
                 held.push(channel);
             }
+        }
+    }
+    for Conversation { channel: name, version, parts, bytes, messages } in recalled {
+        if let Some(channel) = graph.channels.iter().position(|spec| spec.name == *name) {
+            state.set_any(channel, &messages);
+            known.versions.push((name, version, Size { parts, bytes }));
+            held.push(channel);
         }
     }
     // Channels whose stored values are of an older version: the next checkpoint stores them again.

@@ -49,6 +49,8 @@ pub(crate) struct Committer {
     room: Arc<Semaphore>,
     /// The first error of the background writer.
     failure: Arc<OnceLock<SaverError>>,
+    /// Ends what renews the lease meanwhile; false if that is just calling the saver.
+    pub(super) stop_renewal: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
     released: AtomicBool,
 }
 
@@ -87,6 +89,7 @@ impl Committer {
             tried: AtomicUsize::new(0),
             room: Arc::new(Semaphore::new(ROOM as usize)),
             failure: Arc::default(),
+            stop_renewal: OnceLock::new(),
             released: AtomicBool::new(false),
         }
     }
@@ -140,6 +143,19 @@ impl Committer {
     pub(crate) async fn commit_now(&self, records: Vec<Record>) -> Result<(), SaverError> {
         self.flush().await?;
         self.saver.commit(&self.lease, records).await
+    }
+
+    /// Stores the last records of the run, whose tasks are all gone, and releases the lease in the same instant, if the saver can and
+    /// nothing else is to be said of the thread. A lease that is released must not be renewed.
+    pub(crate) async fn commit_last(&self, records: Vec<Record>) -> Result<(), SaverError> {
+        if self.has_waited() || !self.stop_renewal.get().is_none_or(|stop| stop()) {
+            return self.commit(records).await;
+        }
+        self.flush().await?;
+        if self.saver.commit_last(&self.lease, records, Also::default()).await? {
+            self.released.store(true, Ordering::Release);
+        }
+        Ok(())
     }
 
     async fn enqueue(&self, records: Vec<Record>, runtime: &Handle) -> Result<(), SaverError> {
@@ -207,8 +223,10 @@ impl Committer {
         })
         .await;
         *lock(&self.writer) = None;
-        release(None, &self.saver, &self.lease).await;
-        self.released.store(true, Ordering::Release);
+        if !self.released.load(Ordering::Acquire) {
+            release(None, &self.saver, &self.lease).await;
+            self.released.store(true, Ordering::Release);
+        }
     }
 }
 

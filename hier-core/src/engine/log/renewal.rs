@@ -32,6 +32,15 @@ impl Renewal {
     pub(crate) async fn start(committer: &Committer) -> Option<Self> {
         let runtime = Handle::try_current().ok().filter(|_| committer.saver.leases_expire())?;
         let kept = Arc::new(Mutex::new(Kept { saver: Some(committer.saver.clone()), renews: false }));
+        let own = kept.clone();
+        // Nobody else has set it: a run has one.
+        let _ = committer.stop_renewal.set(Box::new(move || {
+            let mut kept = lock(&own);
+            if !kept.renews {
+                kept.saver = None;
+            }
+            !kept.renews
+        }));
         let task = AbortOnDropHandle::new(runtime.spawn(keep_alive(kept.clone(), committer.lease.clone())));
         // What a worker of the runtime has spawned last waits for this worker, which a node may keep from now on.
         tokio::task::yield_now().await;

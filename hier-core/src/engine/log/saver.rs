@@ -10,8 +10,8 @@ use uuid::Uuid;
 
 use super::deferred::Deferred;
 use crate::checkpoint::{
-    self, Also, Checkpointer, Claim, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, Posted, Record, Saved,
-    SaverError,
+    self, Also, Checkpointer, Claim, Conversations, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, Posted,
+    Record, Saved, SaverError,
 };
 use crate::panics;
 use crate::runs::overlay;
@@ -49,6 +49,10 @@ impl Saver {
         release(lease: &'a Lease) -> ();
         commit(lease: &'a Lease, records: Vec<Record>) -> ();
         commit_also(lease: &'a Lease, records: Vec<Record>, also: Also) -> ();
+        commit_last(lease: &'a Lease, records: Vec<Record>, also: Also) -> bool;
+        get_changed(
+            thread: &'a str, namespace: &'a str, id: Option<Uuid>, known: &'a [(Arc<str>, Uuid)]
+        ) -> Option<Saved>;
         post(thread: &'a str, graph: &'a str, letter: Letter) -> bool;
         mail(thread: &'a str) -> Vec<Posted>;
     }
@@ -89,6 +93,10 @@ impl Saver {
 
     pub(crate) fn leases_expire(&self) -> bool {
         self.saver.leases_expire()
+    }
+
+    pub(crate) fn conversations(&self) -> Option<&Conversations> {
+        self.saver.conversations()
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub(in crate::engine) mod hooks;
 pub(in crate::engine) mod piece;
+pub(in crate::engine) mod recall;
 pub(in crate::engine) mod resume;
 pub(in crate::engine) mod resume_subgraph;
 pub(in crate::engine) mod runner;

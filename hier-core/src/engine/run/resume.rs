@@ -11,13 +11,14 @@ use crate::engine::attempt::{resolve, stored};
 use crate::engine::durable::answer::{Asked, Given};
 use crate::engine::durable::journal::{Journal, StepMetadata};
 use crate::engine::durable::kept::Place;
-use crate::engine::durable::load::{Known, Loaded, Reader, load};
+use crate::engine::durable::load::{Known, Loaded, Reader, load_with};
 use crate::engine::durable::pending::Pending;
 use crate::engine::durable::resumed::{Mode, Resumed};
 use crate::engine::durable::{answer, input};
 use crate::engine::log::committer::Committer;
 use crate::engine::log::task_log::TaskLog;
 use crate::engine::program::{Anyone, Command, Destinations, Input, Task, TaskKey};
+use crate::engine::run::recall::Recalled;
 use crate::engine::run::runner::Runner;
 use crate::engine::step::Breakpoints;
 use crate::error::RunError;
@@ -39,7 +40,8 @@ where
     let config = runner.task.run.shared.config.clone();
     let thread = committer.lease.thread.clone();
     let fail = |error| RunError::Saver { graph: graph.plan.graph().to_owned(), error };
-    let saved = committer.saver.get(&thread, "", config.checkpoint).await.map_err(fail)?;
+    let mut recalled = Recalled::of(&graph, &committer.saver, &thread, &config);
+    let saved = recalled.read(&graph, &committer.saver, &thread, config.checkpoint).await.map_err(fail)?;
     let newest = newest(committer, config.checkpoint.is_some()).await.map_err(fail)?;
     let newest = newest.or(saved.as_ref().map(|saved| saved.checkpoint.id));
     let metadata = Arc::new(config.metadata.clone());
@@ -62,8 +64,10 @@ where
     input::complete(&committer.saver, &thread, "", &mut saved).await.map_err(fail)?;
     let reader = Reader { graph: &graph, thread: &thread };
     let Loaded { checkpoint, state, position, pending, known } =
-        load(&reader, (graph.initial)(), newest, saved, false)?;
-    runner.take_up(journal(known), state, position);
+        load_with(&reader, (graph.initial)(), newest, (saved, recalled.conversations), false)?;
+    let mut journal = journal(known);
+    journal.recalled = recalled.since;
+    runner.take_up(journal, state, position);
     let unfit = |error: CodecError| reader.unfit(error);
     if pending.waits().map_err(unfit)? {
         committer.waits();

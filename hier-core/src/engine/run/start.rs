@@ -16,8 +16,8 @@ use crate::engine::log::renewal::Renewal;
 use crate::engine::log::saver::Saver;
 use crate::engine::log::task_log::TaskLog;
 use crate::engine::program::{Attachments, GraphOutput, Input, Program, Scope, Shared};
-use crate::engine::run::resume;
 use crate::engine::run::runner::{End, Runner};
+use crate::engine::run::{recall, resume};
 use crate::engine::step::Breakpoints;
 use crate::engine::stream::emitter::{CloseOnDrop, Emitter, EventSink, EventStream};
 use crate::engine::stream::event::Modes;
@@ -201,6 +201,9 @@ where
         if let Err(error) = due::settle(committer, &runner.task.graph.renamed, now).await {
             tracing::debug!(thread = %committer.lease.thread, %error, "cannot say when the thread is due next");
         }
+    }
+    if ended.is_ok() && stored.is_ok() && flushed.is_ok() {
+        recall::keep(runner, committer);
     }
     committer.release().await;
     let ended = ended?;

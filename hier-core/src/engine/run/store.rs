@@ -28,11 +28,13 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     /// Stores a step that has been applied.
     pub(in crate::engine) async fn store_step(&mut self) -> Result<(), RunError> {
         let taken = if self.task.graph.inbox.is_some() { Box::pin(self.drain()).await? } else { Vec::new() };
-        let record = self.step_record(Source::Loop)?.into_iter().collect();
-        if taken.is_empty() {
-            self.commit(record).await?;
-        } else {
+        let record: Vec<Record> = self.step_record(Source::Loop)?.into_iter().collect();
+        if !taken.is_empty() {
             Box::pin(self.commit_drained(record, taken)).await?;
+        } else if self.is_last() {
+            self.commit_last(record).await?;
+        } else {
+            self.commit(record).await?;
         }
         if self.emitter.is_some() {
             self.emit_checkpoint(self.step, Source::Loop);
@@ -105,6 +107,17 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     pub(in crate::engine) async fn commit(&self, records: Vec<Record>) -> Result<(), RunError> {
         let Some(journal) = self.journal.as_ref().filter(|_| !records.is_empty()) else { return Ok(()) };
         journal.log.committer.commit(records).await.map_err(|error| journal.saver(error))
+    }
+
+    /// Whether nothing is stored after the step that has just been applied: it was the root's last, and no task is left.
+    fn is_last(&self) -> bool {
+        !self.is_child() && self.position.is_over() && self.turn().is_none() && self.task.run.shared.tracker.is_empty()
+    }
+
+    /// Stores the last records of the run.
+    async fn commit_last(&self, records: Vec<Record>) -> Result<(), RunError> {
+        let Some(journal) = self.journal.as_ref().filter(|_| !records.is_empty()) else { return Ok(()) };
+        journal.log.committer.commit_last(records).await.map_err(|error| journal.saver(error))
     }
 
     /// Stores records, and what is changed beside them.

@@ -1,5 +1,6 @@
 //! The checkpoints beside the runs: those of a [`MemorySaver`](crate::checkpoint::MemorySaver), whose leases the runs have to know.
 
+use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use async_trait::async_trait;
@@ -8,8 +9,8 @@ use uuid::Uuid;
 use super::MemoryRuns;
 use super::tables::Holder;
 use crate::checkpoint::{
-    Also, Checkpointer, Claim, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, Posted, Prune, Record, Saved,
-    SaverError, ThreadInfo,
+    Also, Checkpointer, Claim, Conversations, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, Posted, Prune,
+    Record, Saved, SaverError, ThreadInfo,
 };
 
 #[async_trait]
@@ -57,6 +58,16 @@ impl Checkpointer for MemoryRuns {
         self.saver.get(thread, namespace, id).await
     }
 
+    async fn get_changed(
+        &self,
+        thread: &str,
+        namespace: &str,
+        id: Option<Uuid>,
+        known: &[(Arc<str>, Uuid)],
+    ) -> Result<Option<Saved>, SaverError> {
+        self.saver.get_changed(thread, namespace, id, known).await
+    }
+
     async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
         self.saver.list(query).await
     }
@@ -97,5 +108,9 @@ impl Checkpointer for MemoryRuns {
 
     fn leases_expire(&self) -> bool {
         self.saver.leases_expire()
+    }
+
+    fn conversations(&self) -> Option<&Conversations> {
+        self.saver.conversations()
     }
 }

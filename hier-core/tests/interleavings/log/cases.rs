@@ -105,6 +105,11 @@ impl Run {
                 self.promised.check(&self.saver);
             }
         }
+        if thread_rng().gen_ratio(1, 2) {
+            self.committer.commit_last(vec![record(2 * STEPS)]).await?;
+            self.promised.add(2 * STEPS);
+            self.promised.check(&self.saver);
+        }
         Ok(())
     }
 }

@@ -101,6 +101,17 @@ impl Saver {
         self.commit(lease, records).await
     }
 
+    /// Releases the lease too, or leaves that to whoever committed.
+    pub(crate) async fn commit_last(&self, lease: &Lease, records: Vec<Record>, _: Also) -> Result<bool, SaverError> {
+        self.commit(lease, records).await?;
+        let releases = thread_rng().gen_ratio(1, 2);
+        if releases {
+            self.state().releases += 1;
+            self.0.is_released.notify_one();
+        }
+        Ok(releases)
+    }
+
     #[allow(clippy::unused_self)]
     pub(crate) fn mail(&self, _: &str) -> Ready<Result<Vec<Posted>, SaverError>> {
         ready(Ok(Vec::new()))

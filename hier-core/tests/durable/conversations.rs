@@ -1,0 +1,281 @@
+//! Conversations that stay in memory from run to run: what a run goes on from is what is stored, whatever was done to the thread between.
+
+use std::sync::{Arc, Mutex};
+
+use hier_core::StateUpdate;
+use hier_core::agent::{Message, Messages};
+use hier_core::checkpoint::{Checkpointer, Claim, Conversations, MemorySaver, Prune, Record, Strategy, WhenRunning};
+use hier_core::prelude::*;
+
+/// What a graph with these channels is, in two versions.
+macro_rules! chat {
+    ($module:ident, $(#[$state:meta])* $extra:ident: $type:ty) => {
+        mod $module {
+            use super::*;
+
+            #[derive(State, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+            $(#[$state])*
+            pub(super) struct Chat {
+                #[reducer(messages)]
+                pub(super) messages: Messages,
+                /// Of the same type, without a reducer.
+                pub(super) last: Messages,
+                #[channel(untracked)]
+                #[serde(skip)]
+                pub(super) scratch: Messages,
+                pub(super) $extra: $type,
+            }
+
+            graph! {
+                pub(super) Talk<Chat, Heard> = Graph {
+                    name: "talk",
+                    nodes: [listen, answer],
+                    edges: [START >> listen >> answer >> END],
+                }
+            }
+
+            /// Tells what it is given.
+            async fn listen(state: &Chat, run: &Run<Heard>) -> ChatUpdate {
+                run.context().0.lock().unwrap().push((texts(&state.messages), state.scratch.len()));
+                Chat::update().last(state.messages.clone()).scratch(Messages::from("never stored"))
+            }
+
+            /// Answers; fails or asks where it is told to.
+            async fn answer(state: &Chat, run: &Run<Heard>) -> Result<ChatUpdate> {
+                let said = state.messages.last().map(Message::text).unwrap_or_default();
+                match &*said {
+                    "fail" => return Err("it was told to".into()),
+                    "ask" => {
+                        let answer: String = run.interrupt(&"what?").await?;
+                        return Ok(Chat::update().messages(Message::assistant(format!("you said {answer}"))));
+                    }
+                    "forget" => return Ok(Chat::update().messages([Message::remove_all(), Message::user("anew")])),
+                    _ => {}
+                }
+                Ok(Chat::update().messages(Message::assistant(format!("re: {said}"))))
+            }
+        }
+    };
+}
+
+chat!(v1, turns: u32);
+chat!(v2, #[state(version = 2, migrate = count)] count: u32);
+
+/// `turns` is called `count` now, and the old messages are gone.
+fn count(stored: &mut serde_json::Map<String, serde_json::Value>) -> Result<()> {
+    let turns = stored.remove("turns").unwrap_or_default();
+    stored.insert("count".to_owned(), turns);
+    stored.insert("messages".to_owned(), serde_json::json!([{ "role": "user", "content": "from version 1" }]));
+    Ok(())
+}
+
+/// What the nodes were given: the conversation, and how much of the untracked one.
+#[derive(Clone, Default)]
+struct Heard(Arc<Mutex<Vec<(Vec<String>, usize)>>>);
+
+impl Heard {
+    fn last(&self) -> (Vec<String>, usize) {
+        self.0.lock().unwrap().last().cloned().expect("a node has run")
+    }
+}
+
+fn texts(messages: &Messages) -> Vec<String> {
+    messages.iter().map(Message::text).collect()
+}
+
+fn kept(saver: &MemorySaver) -> &Conversations {
+    saver.conversations().expect("it keeps conversations")
+}
+
+fn thread() -> Config {
+    Config::thread("t")
+}
+
+/// Makes the stored conversation of a thread unreadable, under the ids that it has.
+async fn spoil(saver: &MemorySaver, thread: &str) {
+    let found = saver.get(thread, "", None).await.unwrap().expect("a checkpoint");
+    let channel = found.checkpoint.channels.iter().position(|name| &**name == "messages").expect("the channel");
+    let version = found.checkpoint.versions[channel];
+    let mut spoilt = saver.get(thread, "", Some(version)).await.unwrap().expect("what stored it").checkpoint;
+    spoilt.id = version;
+    let lease = saver.acquire(thread, Claim::default()).await.unwrap();
+    let piece = hier_core::checkpoint::Piece { channel, base: None, bytes: b"nothing of ours".to_vec() };
+    let record = Record::Checkpoint { namespace: "".into(), checkpoint: Box::new(spoilt), pieces: vec![piece] };
+    saver.commit(&lease, vec![record]).await.unwrap();
+    saver.release(&lease).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_thread_that_is_gone_on_with_is_not_read_again() {
+    let (saver, heard) = (MemorySaver::new(), Heard::default());
+    let graph = v1::Talk::compile().checkpointer(saver.clone());
+    let say = |text: &str| graph.invoke(v1::Chat::update().messages(Messages::from(text)), thread(), heard.clone());
+    let _ = say("one").await.unwrap();
+    assert!(kept(&saver).is_empty(), "a thread with a single run costs nothing");
+    let _ = say("two").await.unwrap();
+    assert_eq!(kept(&saver).len(), 1);
+    spoil(&saver, "t").await;
+    let _ = say("three").await.unwrap();
+    assert_eq!(heard.last(), (["one", "re: one", "two", "re: two", "three"].map(String::from).to_vec(), 0));
+    // What is not in memory is read.
+    kept(&saver).forget_all();
+    spoil(&saver, "t").await;
+    let error = say("four").await.unwrap_err();
+    assert!(error.to_string().contains("`messages` does not fit"), "{error}");
+}
+
+#[tokio::test]
+async fn what_is_deleted_here_is_forgotten() {
+    let saver = MemorySaver::new();
+    let graph = v1::Talk::compile().checkpointer(saver.clone());
+    let all = Prune { strategy: Strategy::Delete, ..Prune::default() };
+    let one = Prune { threads: Some(vec!["t".to_owned()]), ..all.clone() };
+    for case in 0..5 {
+        for _ in 0..2 {
+            let config = thread().metadata("run_id", "r");
+            let _ = graph
+                .invoke(v1::Chat::update().messages(Messages::from("hi")), config, Heard::default())
+                .await
+                .unwrap();
+        }
+        assert_eq!(kept(&saver).len(), 1, "{case}");
+        match case {
+            0 => saver.delete_thread("t").await.unwrap(),
+            1 => saver.copy_thread("another", "t").await.unwrap(),
+            2 => saver.delete_for_runs(&["r".to_owned()]).await.unwrap(),
+            3 => drop(saver.prune(one.clone()).await.unwrap()),
+            _ => drop(saver.prune(all.clone()).await.unwrap()),
+        }
+        assert!(kept(&saver).is_empty(), "{case}");
+    }
+}
+
+#[tokio::test]
+async fn another_version_of_the_state_reads_everything() {
+    let (saver, heard) = (MemorySaver::new(), Heard::default());
+    let old = v1::Talk::compile().checkpointer(saver.clone());
+    for text in ["one", "two"] {
+        let input = v1::Chat::update().messages(Messages::from(text)).turns(7_u32);
+        let _ = old.invoke(input, thread(), heard.clone()).await.unwrap();
+    }
+    assert_eq!(kept(&saver).len(), 1);
+    let new = v2::Talk::compile().checkpointer(saver.clone());
+    for number in 0..3 {
+        let input = v2::Chat::update().messages(Messages::from("new"));
+        let out = new.invoke(input, thread(), heard.clone()).await.unwrap();
+        assert_eq!(out.state().count, 7);
+        assert_eq!(heard.last().0[..2], ["from version 1", "new"], "{number}");
+    }
+    assert_eq!(heard.last().0.len(), 6);
+}
+
+/// What may be done to a thread.
+#[derive(Clone, Copy, Debug)]
+enum Do {
+    Say(&'static str),
+    Answer,
+    Command,
+    Update,
+    Fork,
+    Prune,
+    Copy,
+    Delete,
+    Cancel,
+}
+
+const ALL: [Do; 16] = [
+    Do::Say("hello"),
+    Do::Say("hello"),
+    Do::Say("hello"),
+    Do::Say("hello"),
+    Do::Say("fail"),
+    Do::Say("ask"),
+    Do::Say("ask"),
+    Do::Say("forget"),
+    Do::Answer,
+    Do::Command,
+    Do::Update,
+    Do::Fork,
+    Do::Prune,
+    Do::Copy,
+    Do::Delete,
+    Do::Cancel,
+];
+
+type Talking = CompiledGraph<v1::Chat, Heard>;
+
+/// Does something, and says how a run that it began ended.
+async fn done(
+    graph: &Talking,
+    saver: &MemorySaver,
+    what: Do,
+    config: Config,
+    dice: &mut fastrand::Rng,
+) -> Option<v1::Chat> {
+    let heard = Heard::default();
+    let said = |text: &str| v1::Chat::update().messages(Messages::from(text));
+    let outcome = match what {
+        Do::Say(text) => graph.invoke(said(text), config, heard.clone()).await,
+        Do::Answer => graph.invoke(Command::resume("42"), config, heard.clone()).await,
+        Do::Command => graph.invoke(Command::update(said("by command")), config, heard.clone()).await,
+        Do::Fork => {
+            let states = graph.states(config.clone()).await.unwrap();
+            let earlier = (!states.is_empty()).then(|| states[dice.usize(..states.len())].checkpoint).flatten();
+            let config = earlier.map_or(config.clone(), |id| config.checkpoint(id));
+            graph.invoke(said("from before"), config, heard.clone()).await
+        }
+        Do::Cancel => {
+            let run = graph.invoke(said("cancelled"), config, heard.clone());
+            tokio::pin!(run);
+            let _ = futures_util::poll!(run);
+            return None;
+        }
+        Do::Update => {
+            let _ = graph.update_state(config, StateUpdate::update(said("by update")).as_node("answer")).await;
+            return None;
+        }
+        Do::Prune => {
+            saver.prune(Prune { threads: Some(vec!["t".to_owned()]), ..Prune::default() }).await.unwrap();
+            return None;
+        }
+        Do::Copy => {
+            let (from, to) = if dice.bool() { ("t", "copy") } else { ("copy", "t") };
+            saver.copy_thread(from, to).await.unwrap();
+            return None;
+        }
+        Do::Delete => {
+            if dice.u8(..4) == 0 {
+                saver.delete_thread("t").await.unwrap();
+            }
+            return None;
+        }
+    };
+    if !heard.0.lock().unwrap().is_empty() {
+        assert_eq!(heard.last().1, 0, "what is not stored is not there either");
+    }
+    outcome.ok().map(Outcome::into_state)
+}
+
+/// Sequences of all that can be done to a thread: its runs end with what is stored, and see what a program sees that reads everything.
+#[tokio::test]
+async fn what_is_in_memory_is_what_is_stored() {
+    let mut recalled = 0;
+    for seed in 0..300 {
+        let mut dice = fastrand::Rng::with_seed(seed);
+        let saver = MemorySaver::new();
+        let graph = v1::Talk::compile().checkpointer(saver.clone());
+        let durability = [Durability::Sync, Durability::Async, Durability::Exit][dice.usize(..3)];
+        for number in 0..14 {
+            let what = ALL[dice.usize(..ALL.len())];
+            let config = thread().durability(durability).when_running(WhenRunning::TakeOver);
+            recalled += kept(&saver).len();
+            let ended = done(&graph, &saver, what, config, &mut dice).await;
+            let stored = graph.state(thread()).await.unwrap();
+            let Some(ended) = ended else { continue };
+            // A question leaves what a command wrote beside the checkpoint; the snapshot has it too.
+            assert_eq!(ended.messages, stored.values.messages, "seed {seed}, {number}: {what:?}");
+            assert_eq!(ended.last, stored.values.last, "seed {seed}, {number}: {what:?}");
+        }
+    }
+    assert!(recalled > 500, "only {recalled} times something was in memory");
+}
