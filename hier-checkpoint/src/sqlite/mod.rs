@@ -9,6 +9,7 @@ mod log;
 mod mail;
 mod options;
 mod read;
+mod readers;
 mod runs;
 pub(crate) mod schema;
 mod store;
@@ -42,12 +43,11 @@ use crate::vault::Vault;
 use fault::Fault;
 use log::Log;
 pub use options::{SqliteOptions, Survives};
+use readers::Readers;
 #[cfg(feature = "encryption")]
 use runs::reencrypt::Mark;
 use writer::{Manner, Work, Writer};
 
-/// How many connections that only read are kept for the next time. Opening one takes longer than most reads.
-const READERS: usize = 16;
 /// What a caller stores itself at most, rather than leave it to the thread.
 const SHORT_ROWS: usize = 16;
 const SHORT_BYTES: usize = 64 << 10;
@@ -84,12 +84,6 @@ struct Inner {
     conversations: Conversations,
 }
 
-struct Readers {
-    path: PathBuf,
-    busy_timeout: Duration,
-    idle: Mutex<Vec<Connection>>,
-}
-
 impl Sqlite {
     /// Opens the file, which is made if it is not there. [`Sqlite::options`] has more.
     ///
@@ -119,7 +113,7 @@ impl Sqlite {
             Writer::start(place.clone(), manner, log, move || schema::open_writer(own_path.as_deref(), &options))
                 .await?;
         vault.set_database(writer.submit(Work::Short, schema::identity).await?);
-        let readers = path.map(|path| Readers { path, busy_timeout, idle: Mutex::default() });
+        let readers = path.map(|path| Readers::new(path, busy_timeout));
         let (released, bell, unreadable, recovery) =
             (Notify::new(), Bell::default(), Arc::default(), runs::Recovery::default());
         let latest = Latest::default();
@@ -150,65 +144,6 @@ impl Sqlite {
                 Err(SaverError::Unusable { place: self.0.place.clone(), reason: format!("it is damaged: {report}") })
             }
         }
-    }
-
-    /// Reads one consistent state.
-    async fn read<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
-    ) -> Result<T, SaverError> {
-        if self.0.readers.is_none() {
-            return self.0.writer.submit(Work::Alone, work).await;
-        }
-        let this = self.clone();
-        let reading = tokio::task::spawn_blocking(move || this.read_blocking(work));
-        reading.await.map_err(|error| SaverError::database(&self.0.place, error))?
-    }
-
-    /// Reads what is short at once: with the connection that writes if nobody is writing, else with one that reads. That takes less than
-    /// waking a thread. None if it is long, or cannot be read without waiting: who waits for it reads it elsewhere.
-    fn read_short<T>(&self, work: impl Fn(&Connection) -> Result<T, Fault>) -> Option<Result<T, SaverError>> {
-        let read = match self.0.writer.read_now(&work) {
-            Some(read) => read,
-            None => self.read_beside(work)?,
-        };
-        match read {
-            Ok(found) => Some(Ok(found)),
-            Err(Fault::Saver(error)) => Some(Err(error)),
-            Err(Fault::Long | Fault::Sql(_)) => None,
-        }
-    }
-
-    /// Reads with a connection that is open and only reads. None if there is none.
-    fn read_beside<T>(&self, work: impl Fn(&Connection) -> Result<T, Fault>) -> Option<Result<T, Fault>> {
-        let readers = self.0.readers.as_ref()?;
-        let connection = readers.idle().pop()?;
-        let read = || {
-            connection.busy_timeout(Duration::ZERO)?;
-            let found = work(&connection);
-            connection.busy_timeout(readers.busy_timeout)?;
-            found
-        };
-        let found = read();
-        readers.keep(connection);
-        Some(found)
-    }
-
-    fn read_blocking<T>(&self, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, SaverError> {
-        let Some(readers) = &self.0.readers else { return Err(SaverError::Invalid("there is no file".to_owned())) };
-        let run = || {
-            let connection = match readers.idle().pop() {
-                Some(connection) => connection,
-                None => schema::open_reader(&readers.path, readers.busy_timeout)?,
-            };
-            let result = {
-                let _state = connection.unchecked_transaction()?;
-                work(&connection)?
-            };
-            readers.keep(connection);
-            Ok::<_, Fault>(result)
-        };
-        run().map_err(|fault| fault.tell(&self.0.place))
     }
 
     /// If the call is dropped, the lease is released before anybody else's call is served.
@@ -314,20 +249,6 @@ impl Sqlite {
         self.0.released.notify_waiters();
         self.0.recovery.is_soon();
         self.0.bell.ring_runs();
-    }
-}
-
-impl Readers {
-    /// Keeps a connection for the next time, if there are few.
-    fn keep(&self, connection: Connection) {
-        let mut idle = self.idle();
-        if idle.len() < READERS {
-            idle.push(connection);
-        }
-    }
-
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -349,7 +349,7 @@ impl Checkpointer for RunLog {
         known: &[(Arc<str>, Uuid)],
     ) -> Result<Option<Saved>, SaverError> {
         let held = self.gate.lock().await;
-        if held.is_empty() {
+        if held.records.is_empty() {
             return self.store.get_changed(thread, namespace, id, known).await;
         }
         drop(held);
