@@ -20,6 +20,9 @@ macro_rules! chat {
                 pub(super) messages: Messages,
                 /// Of the same type, without a reducer.
                 pub(super) last: Messages,
+                /// What is written twice is there twice.
+                #[reducer(with = behind)]
+                pub(super) notes: Messages,
                 #[channel(untracked)]
                 #[serde(skip)]
                 pub(super) scratch: Messages,
@@ -61,20 +64,33 @@ macro_rules! chat {
 chat!(v1, turns: u32);
 chat!(v2, #[state(version = 2, migrate = count)] count: u32);
 
-/// `turns` is called `count` now, and the old messages are gone.
+/// A reducer of one's own.
+fn behind(notes: &mut Messages, new: Messages) {
+    let all: Vec<Message> = [std::mem::take(notes), new].iter().flat_map(Messages::iter).cloned().collect();
+    *notes = all.into_iter().map(|note| note.with_id(fresh())).collect();
+}
+
+fn fresh() -> String {
+    uuid::Uuid::new_v4().to_string()
+}
+
+/// `turns` is called `count` now, and of the messages only the first is left.
 fn count(stored: &mut serde_json::Map<String, serde_json::Value>) -> Result<()> {
-    let turns = stored.remove("turns").unwrap_or_default();
+    let turns = stored.remove("turns").ok_or("version 1 counts its turns")?;
     stored.insert("count".to_owned(), turns);
-    stored.insert("messages".to_owned(), serde_json::json!([{ "role": "user", "content": "from version 1" }]));
+    let messages = stored.get_mut("messages").and_then(serde_json::Value::as_array_mut).ok_or("it has messages")?;
+    messages.truncate(1);
     Ok(())
 }
 
 /// What the nodes were given: the conversation, and how much of the untracked one.
 #[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Vec<(Vec<String>, usize)>>>);
+struct Heard(Arc<Mutex<Vec<Given>>>);
+
+type Given = (Vec<String>, usize);
 
 impl Heard {
-    fn last(&self) -> (Vec<String>, usize) {
+    fn last(&self) -> Given {
         self.0.lock().unwrap().last().cloned().expect("a node has run")
     }
 }
@@ -164,7 +180,7 @@ async fn another_version_of_the_state_reads_everything() {
         let input = v2::Chat::update().messages(Messages::from("new"));
         let out = new.invoke(input, thread(), heard.clone()).await.unwrap();
         assert_eq!(out.state().count, 7);
-        assert_eq!(heard.last().0[..2], ["from version 1", "new"], "{number}");
+        assert_eq!(heard.last().0[..2], ["one", "new"], "{number}");
     }
     assert_eq!(heard.last().0.len(), 6);
 }
@@ -217,7 +233,10 @@ async fn done(
     let outcome = match what {
         Do::Say(text) => graph.invoke(said(text), config, heard.clone()).await,
         Do::Answer => graph.invoke(Command::resume("42"), config, heard.clone()).await,
-        Do::Command => graph.invoke(Command::update(said("by command")), config, heard.clone()).await,
+        Do::Command => {
+            let update = said("by command").notes(Messages::from("noted"));
+            graph.invoke(Command::update(update), config, heard.clone()).await
+        }
         Do::Fork => {
             let states = graph.states(config.clone()).await.unwrap();
             let earlier = (!states.is_empty()).then(|| states[dice.usize(..states.len())].checkpoint).flatten();
@@ -275,6 +294,7 @@ async fn what_is_in_memory_is_what_is_stored() {
             // A question leaves what a command wrote beside the checkpoint; the snapshot has it too.
             assert_eq!(ended.messages, stored.values.messages, "seed {seed}, {number}: {what:?}");
             assert_eq!(ended.last, stored.values.last, "seed {seed}, {number}: {what:?}");
+            assert_eq!(texts(&ended.notes), texts(&stored.values.notes), "seed {seed}, {number}: {what:?}");
         }
     }
     assert!(recalled > 500, "only {recalled} times something was in memory");

@@ -52,18 +52,18 @@ impl Recalled {
         }
         let known: Vec<_> = self.conversations.iter().map(|kept| (kept.channel.clone(), kept.version)).collect();
         let read = saver.get_changed(thread, "", id, &known).await?;
-        let Some(saved) = read.filter(|saved| *saved.checkpoint.schema == schema(graph)) else {
+        let Some(found) = read.filter(|found| *found.checkpoint.schema == schema(graph)) else {
             self.conversations.clear();
             return saver.get(thread, "", id).await;
         };
-        let checkpoint = &saved.checkpoint;
+        let checkpoint = &found.checkpoint;
         self.conversations.retain(|kept| {
             let place = checkpoint.channels.iter().position(|name| *name == kept.channel);
             let has_it = |place: usize| checkpoint.versions.get(place) == Some(&kept.version);
-            let was_read = |place: usize| saved.values.iter().any(|(channel, _)| *channel == place);
+            let was_read = |place: usize| found.values.iter().any(|(channel, _)| *channel == place);
             place.is_some_and(|place| has_it(place) && !was_read(place))
         });
-        Ok(Some(saved))
+        Ok(Some(found))
     }
 }
 
