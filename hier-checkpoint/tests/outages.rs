@@ -129,6 +129,9 @@ async fn a_claim_that_is_dropped_before_its_answer_is_undone() {
     let road = Road::to(&url).await;
     let saver = Postgres::options().schema("undone").connections(1).connect(&road.url).await.expect("the server");
     saver.migrate().await.expect("tables");
+    // The statements are prepared, so that the answer that is held is that of the claim.
+    let lease = saver.acquire("t", reject()).await.expect("the thread");
+    saver.release(&lease).await.expect("a release");
     road.hold_answers();
     let claiming = saver.acquire("t", reject());
     tokio::select! {
