@@ -57,9 +57,11 @@ impl<'a> ToolArguments<'a> {
     fn miss_required(&mut self, schema: &Value) {
         if self.call.args.is_object() || self.call.args.is_null() {
             let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
-            let missing = required.filter_map(Value::as_str).filter(|name| self.given(name).is_none());
-            let missing: Vec<&str> = missing.collect();
-            missing.into_iter().for_each(|name| self.miss(name));
+            for name in required.filter_map(Value::as_str) {
+                if self.given(name).is_none() {
+                    self.miss(name);
+                }
+            }
         }
     }
 
