@@ -8,7 +8,7 @@ use restate_sdk::context::{DurableFuturesUnordered, RequestTarget};
 use restate_sdk::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::WIDTH;
+use crate::loops::WIDTH;
 
 /// As in hier: how long an invocation begins further steps, in milliseconds, and how many at most.
 const LASTS: u64 = 20;

@@ -5,28 +5,7 @@ use std::time::Duration;
 use hier_core::prelude::*;
 use hier_restate::Endpoint;
 
-use crate::WIDTH;
-
-#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Count {
-    at: u64,
-    goal: u64,
-}
-
-graph! {
-    Loop<Count> = Graph {
-        nodes: [tick],
-        edges: [START >> tick >> if is_over { END } else { tick }],
-    }
-}
-
-async fn tick(state: &Count) -> CountUpdate {
-    Count::update().at(state.at + 1)
-}
-
-fn is_over(state: &Count) -> bool {
-    state.at >= state.goal
-}
+use crate::loops::{Count, CountUpdate, Loop, Wide, is_over, seed, tick};
 
 graph! {
     Slow<Count> = Graph {
@@ -39,24 +18,6 @@ graph! {
 async fn rest(state: &Count) -> CountUpdate {
     tokio::time::sleep(Duration::from_millis(40)).await;
     Count::update().at(state.at + 1)
-}
-
-graph! {
-    Wide<Count> = Graph {
-        nodes: [seed, work, gather = tick],
-        edges: [
-            START >> seed >> for item in items { work(item) },
-            work >> gather >> if is_over { END } else { seed },
-        ],
-    }
-}
-
-async fn seed() {}
-
-async fn work(Sent(_item): Sent<u64>) {}
-
-fn items(_: &Count) -> Vec<u64> {
-    (0..WIDTH).collect()
 }
 
 graph! {

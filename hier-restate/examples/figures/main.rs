@@ -15,6 +15,8 @@ mod bare;
 mod calls;
 mod front;
 mod graphs;
+#[path = "../../tests/cluster/loops.rs"]
+mod loops;
 mod model;
 mod relay;
 mod scale;
@@ -33,8 +35,6 @@ use crate::site::Site;
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;
 
-/// How many tasks a wide step has.
-const WIDTH: u64 = 8;
 /// How many supersteps or rounds a measured thread has.
 const LENGTH: u64 = 100;
 const ROUNDS: u64 = 20;

@@ -6,10 +6,11 @@ use hier_core::prelude::Config;
 use hier_restate::{Client, RemoteGraph, register};
 use serde_json::json;
 
+use crate::Failed;
+use crate::loops::WIDTH;
 use crate::relay::Relay;
 use crate::scale::Worker;
 use crate::site::{Site, Spent};
-use crate::{Failed, WIDTH};
 
 /// A worker of its own, and what counts its bytes.
 struct Place<'a> {

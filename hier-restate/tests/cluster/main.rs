@@ -4,6 +4,7 @@ mod conformance;
 mod kept;
 mod kills;
 mod limits;
+mod loops;
 mod places;
 mod runs;
 mod served;
