@@ -1,4 +1,5 @@
-//! Graphs as a service: a desk that asks a person, and an agent that chats, for the clients of LangGraph's server.
+//! Graphs as a service: the hierarchy of the README, a desk that asks a person, and an agent that chats, for the clients of
+//! LangGraph's server.
 //!
 //! ```text
 //! cargo run --features server --example server
@@ -6,19 +7,24 @@
 //!     -d '{"assistant_id": "chat", "input": {"messages": [{"role": "user", "content": "hello"}]}}'
 //! ```
 //!
-//! Python: `langgraph_sdk.get_client(url="http://127.0.0.1:8123")`. It needs no key: the model says what a script says.
-//! With `--selftest` it serves on a port of its own, is its own client (a run, a question and its answer as a stream, a chat), and fails
-//! if it is answered wrongly.
+//! Python: `langgraph_sdk.get_client(url="http://127.0.0.1:8123")`; the studio is at <http://127.0.0.1:8123/studio>. It needs no key:
+//! the models say what scripts say. With `--selftest` it serves on a port of its own, is its own client (agents at work, a question and
+//! its answer as a stream, a chat), and fails if it is answered wrongly.
+
+#[path = "filing_desk/desk.rs"]
+pub mod filing;
 
 use std::error::Error;
 
 use clap::Parser;
+use filing::FilingDesk;
+use hier_core::agent::ChatRequest;
 use hier_core::prelude::*;
 use hier_server::Server;
 use hier_testkit::ScriptedModel;
 use serde_json::{Value, json};
 
-/// Serves two graphs.
+/// Serves three graphs.
 #[derive(Parser)]
 struct Arguments {
     /// Where to listen.
@@ -73,11 +79,31 @@ graph! {
     Chat<BaseState> = Agent { system: "You are friendly." }
 }
 
-fn model() -> ScriptedModel {
-    ScriptedModel::reacting(|request| {
-        let asked = request.messages.iter().rev().find_map(|message| Some(message.content()?.text()));
-        Message::assistant(format!("You said: {}", asked.unwrap_or_default()))
-    })
+/// What the chat says.
+fn echo(request: &ChatRequest) -> Message {
+    let asked = request.messages.iter().rev().find_map(|message| Some(message.content()?.text()));
+    Message::assistant(format!("You said: {}", asked.unwrap_or_default()))
+}
+
+/// What the agents of the filing desk do: each its next step, by the last that it took.
+fn clerks(request: &ChatRequest) -> Message {
+    let call = |name: &str, args: Value| {
+        let id = format!("{name}-{}", request.messages.len());
+        Message::calls("", [ToolCall { name: name.to_owned(), args, id }])
+    };
+    if !request.tools.iter().any(|tool| tool.name == "extractor") {
+        return call("report_to_supervisor", json!({ "report": "everything matches" }));
+    }
+    let last = request.messages.iter().rev().find_map(|message| message.tool_calls().first());
+    match last.map(|last| (&*last.name, last.args["item"].as_str().unwrap_or_default())) {
+        Some(("lookup_rate", _)) => call("todo_write", json!({ "items": ["extract", "match"] })),
+        Some(("todo_write", _)) => call("extractor", json!({ "task": "read the documents" })),
+        Some(("extractor", _)) => call("todo_complete", json!({ "item": "extract" })),
+        Some(("todo_complete", "extract")) => call("matcher", json!({ "task": "match what was found" })),
+        Some(("matcher", _)) => call("todo_complete", json!({ "item": "match" })),
+        Some(("todo_complete", _)) => call("finish_task", json!({ "result": "the return is filed" })),
+        _ => call("lookup_rate", json!({ "year": 2025 })),
+    }
 }
 
 /// What a client of the server does, with what it is to be answered.
@@ -89,8 +115,23 @@ async fn selftest(base: &str) -> std::result::Result<(), Box<dyn Error>> {
     };
     let json = |text: String| serde_json::from_str::<Value>(&text);
 
-    let thread = json(post("/threads", json!({})).await?)?;
-    let runs = format!("/threads/{}/runs", thread["thread_id"].as_str().ok_or("a thread has an id")?);
+    let thread = async || {
+        let thread = json(post("/threads", json!({})).await?)?;
+        let id = thread["thread_id"].as_str().ok_or("a thread has an id")?;
+        Ok::<_, Box<dyn Error>>(format!("/threads/{id}/runs"))
+    };
+
+    let (runs, mut found) = (thread().await?, Vec::new());
+    for document in ["W-2 of 2025", "receipt of a hotel"] {
+        let input = json!({ "messages": [{ "role": "user", "content": format!(" {document} ") }] });
+        let filed = json!({ "assistant_id": "filing_desk", "input": input });
+        let filed = json(post(&format!("{runs}/wait"), filed).await?)?;
+        expect("what is reported", &filed["current_agent_report"], &json!("the return is filed"))?;
+        found.push(json!({ "text": document }));
+        expect("what was found", &filed["findings"], &json!(found))?;
+    }
+
+    let runs = thread().await?;
     let case = json!({ "assistant_id": "tax_desk", "input": { "income": 52_000.0 } });
     let asked = json(post(&format!("{runs}/wait"), case).await?)?;
     expect("the question", &asked["__interrupt__"][0]["value"]["file"], &json!(3_640.0))?;
@@ -114,8 +155,11 @@ fn expect(what: &str, found: &Value, wanted: &Value) -> std::result::Result<(), 
 #[tokio::main]
 async fn main() -> std::result::Result<(), Box<dyn Error>> {
     let arguments = Arguments::parse();
-    let server = Server::new().graph("tax_desk", TaxDesk::compile(), ());
-    let server = server.graph("chat", Chat::compile(), BaseContext::new(model()));
+    let model = |says| BaseContext::new(ScriptedModel::reacting(says));
+    let server = Server::new()
+        .graph("filing_desk", FilingDesk::compile_as_root(), model(clerks as fn(&ChatRequest) -> Message))
+        .graph("tax_desk", TaxDesk::compile(), ())
+        .graph("chat", Chat::compile(), model(echo));
     let server = if arguments.public { server.without_auth() } else { server };
     let server = match arguments.db {
         Some(db) => server.database(db),

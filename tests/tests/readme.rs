@@ -4,7 +4,7 @@ use std::process::Command;
 
 const README: &str = include_str!("../../README.md");
 const PICTURE: &str = include_str!("../../docs/filing_desk.svg");
-const DESK: &str = include_str!("../../examples/filing_desk.rs");
+const DESK: &str = include_str!("../../examples/filing_desk/desk.rs");
 
 /// The code of the hierarchy.
 fn hierarchy() -> &'static str {
@@ -24,7 +24,7 @@ fn its_hierarchy_is_the_example_that_compiles() {
     let (readme, example) = (words(hierarchy()), words(DESK));
     let items = hierarchy().split("\n\n").map(words).filter(|item| !item.is_empty());
     for item in items {
-        assert!(example.contains(&item), "not in examples/filing_desk.rs: {item}");
+        assert!(example.contains(&item), "not in examples/filing_desk/desk.rs: {item}");
     }
     assert!(readme.contains("FilingDesk"));
 }

@@ -1,9 +1,6 @@
-//! The hierarchy of the README, and the picture that the library draws of it, as Mermaid.
-//!
-//! ```text
-//! cargo run --example filing_desk
-//! ```
+//! A filing desk: agents, their subagents and tools, as the README shows them.
 
+use hier_core::agent::Body;
 use hier_core::prelude::*;
 
 /// What was found in a document.
@@ -92,9 +89,12 @@ enum Verdict {
     Redo,
 }
 
+/// The documents are what came in since the desk last said something.
 async fn normalise(state: &Filing) -> FilingUpdate {
-    let messages = state.base.messages.iter().filter_map(|message| Some(message.content()?.text()));
-    Filing::update().artifact(Artifact { lines: messages.map(|text| text.trim().to_owned()).collect() })
+    let came = state.base.messages.iter().rev().take_while(|message| matches!(message.body, Body::User { .. }));
+    let mut lines: Vec<String> = came.map(|message| message.text().trim().to_owned()).collect();
+    lines.reverse();
+    Filing::update().artifact(Artifact { lines })
 }
 
 async fn validate() {}
@@ -110,10 +110,4 @@ async fn assess(state: &Filing) -> FilingUpdate {
 
 fn verdict(state: &Filing) -> Verdict {
     if state.findings.is_empty() { Verdict::Redo } else { Verdict::Accept }
-}
-
-fn main() {
-    // `-- --svg` draws the picture of the README.
-    let svg = std::env::args().nth(1).is_some_and(|option| option == "--svg");
-    print!("{}", if svg { FilingDesk::svg() } else { FilingDesk::mermaid() });
 }

@@ -1,0 +1,18 @@
+//! The hierarchy of the README, and the picture that the library draws of it, as Mermaid.
+//!
+//! ```text
+//! cargo run --example filing_desk
+//! ```
+//!
+//! `cargo run --features server --example server` serves it.
+
+pub mod desk;
+
+use desk::FilingDesk;
+use hier_core::prelude::*;
+
+fn main() {
+    // `-- --svg` draws the picture of the README.
+    let svg = std::env::args().nth(1).is_some_and(|option| option == "--svg");
+    print!("{}", if svg { FilingDesk::svg() } else { FilingDesk::mermaid() });
+}
