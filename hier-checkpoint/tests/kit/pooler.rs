@@ -42,7 +42,7 @@ async fn carry(mut client: TcpStream, address: &str, shares_names: bool) -> Opti
                 let condition = b" = '{";
                 let place = message.windows(condition.len()).position(|part| part == condition).expect("a condition");
                 let mut other = message.clone();
-                other[place + condition.len() - 3] = b'<';
+                other[place + 1] = b'<';
                 servers[1 - turn].write_all(&other).await.ok()?;
                 servers[1 - turn].write_all(b"S\0\0\0\x04").await.ok()?;
                 answer(&mut servers[1 - turn]).await?;
