@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo run --example chat                                   without a key: a script answers
-//! cargo run --example chat -- --db sqlite:chat.db            start it again, and it remembers what was said
+//! cargo run --example chat -- --db chat.db                   start it again, and it remembers what was said
 //! cargo run --features models --example chat -- --model openai:gpt-4o          a real model
 //! ```
 //!

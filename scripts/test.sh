@@ -70,6 +70,11 @@ example() {
                 && run_example "$name" --db "sqlite:$scratch/approval.db" answer yes \
                 && grep --quiet paid "$scratch/out"
             ;;
+        # A file by itself is a database, and the next process goes on with the conversation.
+        chat)
+            run_example "$name" --db "$scratch/chat.db" <<<hello \
+                && run_example "$name" --db "$scratch/chat.db" <<<again
+            ;;
         server|studio) run_example "$name" --selftest ;;
         # Needs a Restate server: scripts/cluster.sh drives it, with --all.
         cluster) ;;

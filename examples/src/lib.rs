@@ -7,13 +7,16 @@ use hier_core::agent::ChatModel;
 use hier_core::checkpoint::Checkpointer;
 use hier_core::{NodeError, Result};
 
-/// The saver that `sqlite:PATH` or `postgres:URL` names.
+/// The saver in this file, or the one that `sqlite:PATH` or `postgres:URL` names.
 pub async fn database(name: &str) -> Result<Arc<dyn Checkpointer>> {
     match name.split_once(':') {
+        None => Ok(Arc::new(Sqlite::open(name).await?)),
         Some(("sqlite", path)) => Ok(Arc::new(Sqlite::open(path).await?)),
         // `postgres:URL` and a URL by itself are both understood.
-        Some(("postgres", rest)) => postgres(if rest.starts_with("//") { name } else { rest }).await,
-        _ => Err(NodeError::permanent(format!("`{name}` is no database: use `sqlite:PATH` or `postgres:URL`"))),
+        Some(("postgres" | "postgresql", rest)) => postgres(if rest.starts_with("//") { name } else { rest }).await,
+        _ => {
+            Err(NodeError::permanent(format!("`{name}` is no database: give a file, `sqlite:PATH` or `postgres:URL`")))
+        }
     }
 }
 

@@ -116,7 +116,7 @@ async fn run(arguments: &Arguments, view: &mut View) -> Result<End> {
     let Arguments { input, db, case, .. } = arguments;
     let mut graph = TaxDesk::compile_as_root();
     if let Some(db) = db {
-        graph = graph.checkpointer(database(&place(db)).await?);
+        graph = graph.checkpointer(database(db).await?);
     }
     let cancel = CancellationToken::new();
     let config = if db.is_some() { Config::thread(case.as_str()) } else { Config::default() };
@@ -130,15 +130,6 @@ async fn run(arguments: &Arguments, view: &mut View) -> Result<End> {
     let base = BaseContext { model: Some(Arc::new(model(arguments)?)), ..BaseContext::default() };
     let desk = Desk { base, folder: input.clone() };
     case::run(graph, config, desk, db.is_some(), view).await
-}
-
-/// A file by itself is one of SQLite.
-fn place(db: &str) -> String {
-    if db.starts_with("sqlite:") || db.starts_with("postgres:") || db.starts_with("postgresql:") {
-        db.to_owned()
-    } else {
-        format!("sqlite:{db}")
-    }
 }
 
 fn model(Arguments { model, pace, log, .. }: &Arguments) -> Result<Noting> {
