@@ -19,25 +19,26 @@ home=$PWD/.tools/semver
 mkdir -p "$home"
 printf '#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec rustdoc "$@"\n' >"$home/rustdoc"
 chmod +x "$home/rustdoc"
-# The documentation of the checkout in this folder, into that one.
+# The documentation of the checkout in this folder, into that one, compiled into a third. Each checkout has a target folder of its own: in one,
+# the crates of one would be taken for those of the other, whose files are no newer.
 document() {
     (
         cd "$1"
-        RUSTDOC=$home/rustdoc RUSTDOCFLAGS="-Z unstable-options --output-format json" CARGO_TARGET_DIR=$home/target \
+        RUSTDOC=$home/rustdoc RUSTDOCFLAGS="-Z unstable-options --output-format json" CARGO_TARGET_DIR=$3 \
             cargo doc --quiet --all-features --no-deps --lib --locked "${packages[@]/#/--package=}"
     )
     rm -rf "$2" && mkdir "$2"
     for package in "${packages[@]}"; do
-        cp "$home/target/doc/${package//-/_}.json" "$2"
+        cp "$3/doc/${package//-/_}.json" "$2"
     done
 }
 if [ ! -d "$home/$revision" ]; then
     trap 'git worktree remove --force "$home/checkout" 2>/dev/null || true' EXIT
     git worktree add --quiet --force --detach "$home/checkout" "$revision"
-    document "$home/checkout" "$home/$revision.part"
+    document "$home/checkout" "$home/$revision.part" "$home/target"
     mv "$home/$revision.part" "$home/$revision"
 fi
-document . "$home/present"
+document . "$home/present" "$(realpath --canonicalize-missing "${CARGO_TARGET_DIR:-target}")"
 
 status=0
 cargo run --quiet --locked --package hier-layers --bin public-changes -- "$home/$revision" "$home/present" || status=$?
