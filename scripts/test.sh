@@ -73,7 +73,9 @@ example() {
         # A file by itself is a database, and the next process goes on with the conversation.
         chat)
             run_example "$name" --db "$scratch/chat.db" <<<hello \
-                && run_example "$name" --db "$scratch/chat.db" <<<again
+                && run_example "$name" --db "$scratch/chat.db" <<<again \
+                && ! run_example "$name" --db mysql://chat <<<hello \
+                && grep --quiet '`mysql://chat` is no database: give a file' "$scratch/out"
             ;;
         server|studio) run_example "$name" --selftest ;;
         # Needs a Restate server: scripts/cluster.sh drives it, with --all.

@@ -30,7 +30,7 @@ pub(crate) struct Bases {
 }
 
 /// A channel's value on which a commit builds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Base {
     pub(crate) channel: Arc<str>,
     pub(crate) version: Uuid,
@@ -180,8 +180,8 @@ impl Batch {
             let brings = |piece: &PieceRow| {
                 piece.version == version && piece.channel == base.channel && piece.namespace == *namespace
             };
-            // Brought last, as a rule.
-            if !self.pieces.iter().rev().any(brings) && !values.contains(&base) {
+            // Brought last, as a rule. Each value is listed once: a channel that the checkpoint brings is not one that it only names.
+            if !self.pieces.iter().rev().any(brings) {
                 values.push(base);
             }
         }

@@ -115,7 +115,7 @@ async fn a_run_of_a_worker_in_the_same_process_takes_few_round_trips() {
     let stop = CancellationToken::new();
     let worker = Worker::new(store.clone()).graph("one", One::compile().erase(|_| Ok(())));
     let worker = worker.poll(Duration::from_mins(1));
-    let hands = worker.hands();
+    let handle = worker.handle();
     let working = tokio::spawn(worker.run_until(stop.clone()));
     for round in 0..=ROUNDS {
         if round == 1 {
@@ -123,7 +123,7 @@ async fn a_run_of_a_worker_in_the_same_process_takes_few_round_trips() {
         }
         let mut ends = store.bell().ends("t");
         let new = NewRun::new("t", "one", Request::input(json!({ "n": round }))).create_thread();
-        let made = hands.create_run(&store, new).await.expect("a run");
+        let made = handle.create_run(&store, new).await.expect("a run");
         let ended = loop {
             let _ = tokio::time::timeout(Duration::from_secs(2), ends.rung()).await;
             let row = store.run(made.id).await.expect("the server").expect("the run");

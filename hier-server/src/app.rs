@@ -7,7 +7,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use hier_core::runs::{Assistant, Assistants, NewRun, Run, RunStore, RunsError, ThreadRow, contains};
 use hier_core::store::Store;
-use hier_core::worker::Hands;
+use hier_core::worker;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -24,8 +24,8 @@ use crate::webhook::Webhooks;
 pub(crate) struct App {
     pub(crate) graphs: BTreeMap<String, Served>,
     pub(crate) runs: Arc<dyn RunStore>,
-    /// The way to the worker of this process, once it works.
-    pub(crate) hands: OnceLock<Hands>,
+    /// The worker of this process, once it works.
+    pub(crate) worker: OnceLock<worker::Handle>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) auth: Arc<dyn Auth>,
     pub(crate) limits: Limits,
@@ -44,10 +44,10 @@ impl std::fmt::Debug for App {
 }
 
 impl App {
-    /// Adds a run, which the worker of this process begins at once if it has a place.
+    /// Adds a run, which the worker of this process begins at once if it has a free slot.
     pub(crate) async fn create_run(&self, new: NewRun) -> Result<Run, RunsError> {
-        match self.hands.get() {
-            Some(hands) => hands.create_run(&self.runs, new).await,
+        match self.worker.get() {
+            Some(worker) => worker.create_run(&self.runs, new).await,
             None => self.runs.create_run(new).await,
         }
     }

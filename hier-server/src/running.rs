@@ -118,7 +118,7 @@ fn worker(app: &App, concurrency: usize) -> hier_core::worker::Worker {
 pub(crate) async fn work(app: Arc<App>, concurrency: usize, own: Option<SocketAddr>, stop: CancellationToken) {
     let worker = worker(&app, concurrency);
     // Of two in one process, the first has what is added here.
-    let _ = app.hands.set(worker.hands());
+    let _ = app.worker.set(worker.handle());
     let runs = worker.run_until(stop.clone());
     tokio::join!(runs, background::run_until(app, own, stop));
 }

@@ -288,7 +288,7 @@ impl Server {
         let app = Arc::new(App {
             graphs,
             runs: database.runs,
-            hands: OnceLock::new(),
+            worker: OnceLock::new(),
             store: database.store,
             auth: self.auth.clone().unwrap_or_else(|| Arc::new(Open)),
             limits: self.limits,

@@ -1,6 +1,6 @@
 //! The saver in a SQLite file.
 
-mod crowd;
+mod contention;
 mod delete;
 pub(crate) mod fault;
 mod job;
@@ -245,7 +245,7 @@ impl Sqlite {
     }
 
     /// A lease was released: whoever waits for the thread is told.
-    fn is_released(&self) {
+    fn notify_released(&self) {
         self.0.released.notify_waiters();
         self.0.recovery.is_soon();
         self.0.bell.ring_runs();
@@ -278,7 +278,7 @@ impl Checkpointer for Sqlite {
         let lease = lease.clone();
         let releasing = self.0.writer.submit(Work::Short, move |connection| lease::release(connection, &lease));
         let released = releasing.await;
-        self.is_released();
+        self.notify_released();
         released
     }
 
@@ -292,7 +292,7 @@ impl Checkpointer for Sqlite {
 
     async fn commit_last(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<bool, SaverError> {
         let released = self.commit_and(lease, records, also, lease::release).await;
-        self.is_released();
+        self.notify_released();
         released.map(|()| true)
     }
 

@@ -5,7 +5,7 @@
 //! for the disk, writing the log back) is left to the thread, since it would keep the caller's other tasks waiting.
 //!
 //! Where many write, most of a transaction's time goes to pages that each of them changes. There the first in the queue lets the others
-//! queue first, as long as more of them come, and then writes for all ([`super::crowd`]).
+//! queue first, as long as more of them come, and then writes for all ([`super::contention`]).
 //!
 //! Locks and threads are named by `super::sync`, so that `tests/interleavings` can run this file under a scheduler that tries
 //! many interleavings.
@@ -75,7 +75,7 @@ impl Writer {
         let call = Call { shared, is_open: true };
         async move {
             if work.is_short() && !call.shared.manner.waits_for_disk {
-                call.shared.see_to(is_first, &answered).await;
+                call.shared.complete(is_first, &answered).await;
             } else {
                 call.shared.wake();
             }
@@ -165,6 +165,6 @@ struct Reading<'a> {
 impl Drop for Reading<'_> {
     fn drop(&mut self) {
         self.connection = None;
-        self.shared.is_free();
+        self.shared.notify_free();
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hier_core::checkpoint::SaverError;
 use rusqlite::{Connection, ErrorCode};
 
-use super::crowd::Crowd;
+use super::contention::Contention;
 use super::fault::Fault;
 use super::job::{Job, Ran, Reply, Work};
 use super::log::Log;
@@ -39,7 +39,7 @@ pub(super) struct Shared {
     /// None once it is closed. Jobs are taken from the queue by whoever has it.
     connection: Mutex<Option<Connection>>,
     pub(super) log: Arc<Log>,
-    pub(super) crowd: Crowd,
+    pub(super) contention: Contention,
 }
 
 /// What is to be written. Unless the thread is going to look at it, whoever queued the first of it does.
@@ -77,7 +77,7 @@ impl Queue {
 impl Shared {
     pub(super) fn new(place: String, manner: Manner, log: Log) -> Self {
         let (queue, awake, connection) = (Mutex::default(), Condvar::new(), Mutex::default());
-        Self { place, manner, queue, awake, connection, log: Arc::new(log), crowd: Crowd::default() }
+        Self { place, manner, queue, awake, connection, log: Arc::new(log), contention: Contention::default() }
     }
 
     pub(super) fn has_opened(&self, connection: Connection) {
@@ -120,7 +120,7 @@ impl Shared {
             if let Some(connection) = &*self.connection() {
                 self.write(connection, true);
             }
-            self.is_free();
+            self.notify_free();
             self.log.write_back();
             let mut connection = self.connection();
             if let Some(connection) = &*connection {
@@ -133,7 +133,7 @@ impl Shared {
                 *connection = None;
             }
             drop(connection);
-            self.is_free();
+            self.notify_free();
             if closed {
                 return;
             }
@@ -145,14 +145,14 @@ impl Shared {
     fn waits(&self) -> bool {
         let mut queue = self.queue();
         while !queue.wanted && !queue.closed {
-            if self.crowd.is_there() || queue.len() > 0 {
+            if self.contention.is_present() || queue.len() > 0 {
                 let before = queue.taken;
                 let waited = self.awake.wait_timeout(queue, LOOKS_AFTER).unwrap_or_else(PoisonError::into_inner);
                 queue = waited.0;
                 if waited.1.timed_out() && queue.taken == before {
                     queue.wanted = queue.len() > 0;
                     if !queue.wanted {
-                        self.crowd.goes();
+                        self.contention.clear();
                     }
                 }
             } else {
@@ -174,7 +174,7 @@ impl Shared {
         if self.log.is_long() {
             self.wake();
         }
-        self.is_free();
+        self.notify_free();
         true
     }
 

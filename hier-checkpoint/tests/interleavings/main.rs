@@ -5,8 +5,8 @@
 
 mod sqlite {
     mod cases;
-    #[path = "../../../src/sqlite/crowd.rs"]
-    mod crowd;
+    #[path = "../../../src/sqlite/contention.rs"]
+    mod contention;
     #[allow(dead_code)] // the saver uses more of it than the writer does
     #[path = "../../../src/sqlite/fault.rs"]
     pub(crate) mod fault;

@@ -40,7 +40,7 @@ pub(crate) mod drive;
 mod due;
 mod ending;
 mod guarded;
-mod hands;
+mod handle;
 pub(crate) mod prepare;
 mod watch;
 
@@ -58,8 +58,8 @@ use crate::graph::DynGraph;
 use crate::panics;
 use crate::runs::{Claimed, Run, RunClaim, RunStore};
 use crate::store::Store;
-pub use hands::Hands;
-use hands::Open;
+pub use handle::Handle;
+use handle::Running;
 
 /// How many runs a worker claims at once. No more, so that other workers have their part.
 const AT_ONCE: usize = 8;
@@ -71,7 +71,7 @@ type Ended = dyn Fn(&Run) + Send + Sync;
 
 /// Claims runs and does them.
 #[must_use = "a worker does nothing until it runs"]
-pub struct Worker(Shared, Hands);
+pub struct Worker(Shared, Handle);
 
 /// What all runs of a worker share.
 pub(crate) struct Shared {
@@ -102,11 +102,11 @@ impl Worker {
             holder: format!("worker {}", std::process::id()),
             concurrency: 10,
         };
-        Self(shared, Hands::default())
+        Self(shared, Handle::default())
     }
 
-    /// The way to its free places, for who adds runs to its store in this process.
-    pub fn hands(&self) -> Hands {
+    /// A handle for whoever adds runs to its store in this process: it begins them at once while it has a free slot.
+    pub fn handle(&self) -> Handle {
         self.1.clone()
     }
 
@@ -175,22 +175,23 @@ impl Worker {
     /// future leaves them to other workers, once their leases have run out.
     pub async fn run_until(self, stop: CancellationToken) {
         panics::note_places();
-        let (shared, hands) = (Arc::new(self.0), self.1);
-        let (room, runs) = (Arc::new(Semaphore::new(shared.concurrency)), TaskTracker::new());
+        let (shared, handle) = (Arc::new(self.0), self.1);
+        let (slots, runs) = (Arc::new(Semaphore::new(shared.concurrency)), TaskTracker::new());
         // If this is dropped, so are the runs.
         let lost = CancellationToken::new();
         let _guard = lost.clone().drop_guard();
         let (own, counted) = (shared.clone(), runs.clone());
-        let opened =
-            hands.open(Open { shared: own, room: room.clone(), runs: counted, stop: stop.clone(), lost: lost.clone() });
+        let running =
+            Running { shared: own, slots: slots.clone(), runs: counted, stop: stop.clone(), lost: lost.clone() };
+        let attached = handle.attach(running);
         let mut bell = shared.store.bell().runs();
         let _waking = AbortOnDropHandle::new(tokio::spawn(due::run_until(shared.clone(), stop.clone())));
         loop {
-            let Some(Ok(place)) = stop.run_until_cancelled(room.clone().acquire_owned()).await else { break };
+            let Some(Ok(place)) = stop.run_until_cancelled(slots.clone().acquire_owned()).await else { break };
             if stop.is_cancelled() {
                 break;
             }
-            let free = std::iter::from_fn(|| room.clone().try_acquire_owned().ok());
+            let free = std::iter::from_fn(|| slots.clone().try_acquire_owned().ok());
             let places: Vec<_> = std::iter::once(place).chain(free.take(AT_ONCE - 1)).collect();
             match shared.claim(places.len()).await {
                 Ok(claimed) if claimed.is_empty() => {
@@ -215,7 +216,7 @@ impl Worker {
                 }
             }
         }
-        drop(opened);
+        drop(attached);
         runs.close();
         runs.wait().await;
     }

@@ -8,7 +8,7 @@ mod declared_checkpoints;
 mod failures;
 mod growth;
 mod guards;
-mod hands;
+mod handle;
 mod hooks;
 mod identity;
 mod joins_and_defer;

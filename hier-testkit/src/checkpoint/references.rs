@@ -19,6 +19,7 @@ cases!(super::Case, "references":
     a_checkpoint_that_is_replaced_keeps_its_values,
     a_lease_that_was_lost_is_found_first,
     what_a_refused_commit_brought_does_not_count,
+    what_a_deleted_parent_did_not_bring_counts,
 );
 
 /// Fails unless the commit was refused since this version of this channel is not there.
@@ -173,4 +174,17 @@ async fn what_a_refused_commit_brought_does_not_count(saver: Subject) -> Outcome
     let missing = line.tip()?.id;
     let refused = saver.commit(&next, vec![line.next(&[])]).await;
     gone("a commit that follows the refused one", &refused, ("x", missing))
+}
+
+/// The checkpoint that a commit follows was deleted with a run; what it names was brought by those before it, which are there.
+async fn what_a_deleted_parent_did_not_bring_counts(saver: Subject) -> Outcome {
+    let (lease, line) = begun(&saver).await?;
+    let mut line = line.of_run("deleted");
+    saver.commit(&lease, vec![line.next(&[])]).await?;
+    saver.delete_for_runs(&["deleted".to_owned()]).await?;
+    // That has ended the lease.
+    let lease = claim(&saver, "t").await?;
+    let mut line = line.of_run("next");
+    saver.commit(&lease, vec![line.next(&[Set("y", b"2")])]).await?;
+    has_values("the values", &get(&saver, "t", "", None).await?, &[("x", &[b"1"]), ("y", &[b"2"])])
 }

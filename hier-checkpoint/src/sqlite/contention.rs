@@ -9,39 +9,39 @@ use tokio::sync::{Notify, oneshot};
 
 use super::writing::{MOST_FOR_OTHERS, Shared};
 
-/// After how many transactions of one call there is no crowd any more.
+/// After how many transactions of one call contention has ended.
 const LASTS: u8 = 8;
 /// How often others are let go first.
 const ROUNDS: usize = 8;
 
 /// Whether many write, and who waits for the connection.
 #[derive(Default)]
-pub(super) struct Crowd {
-    /// For how many transactions of one call more there is one.
+pub(super) struct Contention {
+    /// For how many more transactions of one call it is taken to be there.
     level: AtomicU8,
     /// The connection was given back.
     free: Notify,
 }
 
-impl Crowd {
-    pub(super) fn is_there(&self) -> bool {
+impl Contention {
+    pub(super) fn is_present(&self) -> bool {
         self.level.load(Ordering::Relaxed) > 0
     }
 
     /// Nobody has written for a while.
-    pub(super) fn goes(&self) {
+    pub(super) fn clear(&self) {
         self.level.store(0, Ordering::Relaxed);
     }
 }
 
 impl Shared {
-    /// Sees to it that what is queued is done. That of others is for whoever queued the first of it.
-    pub(super) async fn see_to<T>(&self, is_first: bool, answered: &oneshot::Receiver<T>) {
-        if self.crowd.is_there() {
+    /// Completes what is queued. That of others is for whoever queued the first of it.
+    pub(super) async fn complete<T>(&self, is_first: bool, answered: &oneshot::Receiver<T>) {
+        if self.contention.is_present() {
             if !is_first {
                 return;
             }
-            self.gather(answered).await;
+            self.let_others_queue(answered).await;
         }
         while answered.is_empty() {
             if self.write_now() {
@@ -51,18 +51,18 @@ impl Shared {
                 }
                 return;
             }
-            self.comes();
+            self.note_contention();
             if !is_first {
                 return;
             }
-            self.crowd.free.notified().await;
+            self.contention.free.notified().await;
         }
         // It may have been told in the place of the next one.
-        self.is_free();
+        self.notify_free();
     }
 
     /// Lets others queue what they have.
-    async fn gather<T>(&self, answered: &oneshot::Receiver<T>) {
+    async fn let_others_queue<T>(&self, answered: &oneshot::Receiver<T>) {
         let mut seen = 0;
         for _ in 0..ROUNDS {
             let queued = self.queue().len();
@@ -75,23 +75,23 @@ impl Shared {
     }
 
     /// The connection was given back: whoever waits for it goes on. If nobody does, whoever is next to wait looks once more in vain.
-    pub(super) fn is_free(&self) {
-        self.crowd.free.notify_one();
+    pub(super) fn notify_free(&self) {
+        self.contention.free.notify_one();
     }
 
     /// A transaction has done so many calls.
     pub(super) fn counts(&self, calls: usize) {
-        let level = self.crowd.level.load(Ordering::Relaxed);
+        let level = self.contention.level.load(Ordering::Relaxed);
         if calls > 1 {
-            self.comes();
+            self.note_contention();
         } else if level > 0 {
-            self.crowd.level.store(level - 1, Ordering::Relaxed);
+            self.contention.level.store(level - 1, Ordering::Relaxed);
         }
     }
 
     /// Many write: the thread looks after those who write for them.
-    fn comes(&self) {
-        if self.crowd.level.swap(LASTS, Ordering::Relaxed) == 0 {
+    fn note_contention(&self) {
+        if self.contention.level.swap(LASTS, Ordering::Relaxed) == 0 {
             // Not between its look at the level and its sleep.
             drop(self.queue());
             self.awake.notify_one();

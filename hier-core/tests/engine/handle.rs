@@ -95,10 +95,10 @@ fn new(thread: &str, graph: &str) -> NewRun {
     NewRun::new(thread, graph, Request::input(json!({ "n": 1 }))).create_thread()
 }
 
-/// A worker that does so many runs at once, and the way to its places.
+/// A worker that does so many runs at once, and its handle.
 struct Desk {
     store: Arc<Layered<Counting>>,
-    hands: hier_core::worker::Hands,
+    handle: hier_core::worker::Handle,
     gate: Gate,
     stop: CancellationToken,
     working: JoinHandle<()>,
@@ -111,17 +111,17 @@ impl Desk {
         let worker = Worker::new(store.clone()).graph("one", One::compile().erase(|_| Ok(())));
         let worker = worker.graph("waits", Waits::compile().erase(move |_| Ok(own.clone())));
         let worker = worker.concurrency(places).poll(Duration::from_millis(5));
-        let hands = worker.hands();
+        let handle = worker.handle();
         let working = tokio::spawn(worker.run_until(stop.clone()));
-        while format!("{hands:?}").contains("false") {
+        while !handle.is_running() {
             tokio::task::yield_now().await;
         }
-        Self { store, hands, gate, stop, working }
+        Self { store, handle, gate, stop, working }
     }
 
     async fn add(&self, run: NewRun) -> RunRow {
         let store: Arc<dyn RunStore> = self.store.clone();
-        self.hands.create_run(&store, run).await.expect("a run")
+        self.handle.create_run(&store, run).await.expect("a run")
     }
 
     async fn has_status(&self, run: Uuid, status: RunStatus) -> RunRow {
@@ -205,7 +205,7 @@ async fn a_run_is_done_though_whoever_added_it_has_gone() {
     desk.working.await.expect("it stops");
 }
 
-/// A worker that stops hands back what was begun so, and what is being claimed meanwhile; then it begins nothing any more.
+/// A worker that stops handle back what was begun so, and what is being claimed meanwhile; then it begins nothing any more.
 #[tokio::test]
 async fn a_worker_that_stops_hands_back_what_was_begun_as_it_was_added() {
     let desk = Desk::open(3).await;
@@ -216,15 +216,15 @@ async fn a_worker_that_stops_hands_back_what_was_begun_as_it_was_added() {
     let mut asked = new("u", "waits");
     asked.id = Some(coming);
     let store: Arc<dyn RunStore> = desk.store.clone();
-    let hands = desk.hands.clone();
-    let adding = tokio::spawn(async move { hands.create_run(&store, asked).await });
+    let handle = desk.handle.clone();
+    let adding = tokio::spawn(async move { handle.create_run(&store, asked).await });
     desk.store.held.notified().await;
     desk.stop.cancel();
     desk.store.goes_on.notify_one();
     desk.working.await.expect("it stops");
     adding.await.expect("it is answered").expect("a run");
     let store: Arc<dyn RunStore> = desk.store.clone();
-    let late = desk.hands.create_run(&store, new("v", "one")).await.expect("a run").id;
+    let late = desk.handle.create_run(&store, new("v", "one")).await.expect("a run").id;
     for run in [going, coming, late] {
         let row = store.run(run).await.expect("the store").expect("the run");
         assert_eq!((row.status, row.attempts), (RunStatus::Pending, 0), "others may do it");
