@@ -213,9 +213,17 @@ pub(crate) fn seal_body(
     namespace: &str,
     checkpoint: &Checkpoint,
 ) -> Result<Vec<u8>, SaverError> {
-    let body = codec::encode(checkpoint)
+    let mut body = Vec::with_capacity(body_size(checkpoint));
+    codec::encode_into(checkpoint, &mut body)
         .map_err(|error| SaverError::Invalid(format!("checkpoint `{}` cannot be encoded: {error}", checkpoint.id)))?;
     vault.seal(Place::Body { thread, namespace, id: checkpoint.id }, body)
+}
+
+/// About how many bytes a checkpoint has: most are not moved while they become more, and take little room that they do not need.
+fn body_size(checkpoint: &Checkpoint) -> usize {
+    let channels = checkpoint.channels.iter().map(|name| name.len() + 20).sum::<usize>();
+    let sends = checkpoint.agenda.sends.iter().map(|send| send.payload.len() + 64).sum::<usize>();
+    240 + channels + sends
 }
 
 pub(crate) fn open_body(

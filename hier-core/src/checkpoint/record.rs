@@ -134,7 +134,7 @@ pub struct Agenda {
     /// the last part of its namespace and the id of its checkpoint. None if the graph has no such subgraph, or was stored by
     /// a program that did not note it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub kept: Option<Kept>,
+    pub kept: Option<Arc<Kept>>,
 }
 
 /// Which checkpoint a subgraph that keeps its state goes on from, by the last part of its namespace.

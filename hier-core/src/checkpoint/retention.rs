@@ -63,7 +63,7 @@ impl Deletion {
         let stays = |(namespace, checkpoint): &&Placed<'_>| !self.has(namespace, checkpoint.id);
         let mut open: Vec<Placed<'_>> = newest_first.iter().filter(stays).copied().collect();
         while let Some((namespace, checkpoint)) = open.pop() {
-            let kept = checkpoint.agenda.kept.iter().flatten().filter_map(|(level, id)| {
+            let kept = checkpoint.agenda.kept.iter().flat_map(|kept| kept.iter()).filter_map(|(level, id)| {
                 let inner = if namespace.is_empty() { level.to_string() } else { format!("{namespace}|{level}") };
                 known.get(&(inner.as_str(), *id)).copied()
             });

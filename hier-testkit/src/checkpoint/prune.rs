@@ -1,5 +1,7 @@
 //! Deleting what is no longer wanted.
 
+use std::sync::Arc;
+
 use uuid::Uuid;
 
 use super::kit::Change::Set;
@@ -212,7 +214,7 @@ async fn what_is_kept_from_call_to_call_stays_with_what_goes_on_from_it(saver: S
 /// The checkpoint goes on from this one of a subgraph.
 fn keeping(mut record: Record, level: &str, kept: Uuid) -> Record {
     if let Record::Checkpoint { checkpoint, .. } = &mut record {
-        checkpoint.agenda.kept = Some([(level.into(), kept)].into());
+        checkpoint.agenda.kept = Some(Arc::new([(level.into(), kept)].into()));
     }
     record
 }

@@ -64,7 +64,7 @@ async fn a_checkpoint_comes_back_as_it_was(saver: Subject) -> Outcome {
     agenda.joins = vec![JoinRecord::new("join:a+b:c", vec![Arc::from("a")], true)];
     agenda.tied = vec![Arc::from("b")];
     agenda.last = LastRan::Among(vec![Arc::from("a"), Arc::from("b")]);
-    agenda.kept = Some([(Arc::from("desk"), new_id())].into());
+    agenda.kept = Some(Arc::new([(Arc::from("desk"), new_id())].into()));
     let wanted = checkpoint.as_ref().clone();
     saver.commit(&lease, vec![Record::Checkpoint { namespace, checkpoint, pieces }]).await?;
     for id in [None, Some(wanted.id)] {

@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value};
-use uuid::{Builder, Uuid};
+use uuid::Uuid;
 
 use crate::checkpoint::scratch::Scratch;
 use crate::checkpoint::{
     Agenda, Chain, Checkpoint, CodecError, Piece, Record, SaverError, Schema, Since, Source, delta,
 };
+use crate::engine::durable::clock::Clock;
 use crate::engine::durable::delta::{Size, load_chain};
 use crate::engine::durable::load::Known;
 use crate::engine::durable::packed::pack_writes;
 use crate::engine::log::task_log::TaskLog;
-use crate::engine::program::{Program, random_node};
+use crate::engine::program::Program;
 use crate::engine::step::{Changes, Fresh};
 use crate::error::RunError;
 use crate::state::{ChannelWrite, Values, Writes};
@@ -64,52 +64,6 @@ impl Drop for Journal {
     fn drop(&mut self) {
         self.log.forget();
     }
-}
-
-/// Makes ids that grow.
-#[derive(Clone)]
-pub(in crate::engine) struct Clock {
-    /// Units of 100 ns since October 1582, as in UUIDs.
-    ticks: u64,
-    node: [u8; 6],
-    /// What the clock shows, where it has been stopped.
-    stopped: Option<u64>,
-}
-
-/// 1970, in the ticks of UUIDs (RFC 9562).
-const UNIX_EPOCH_TICKS: u64 = 0x01b2_1dd2_1381_4000;
-
-impl Clock {
-    /// A clock whose ids are greater than this one.
-    pub(in crate::engine) fn after(floor: Option<Uuid>) -> Self {
-        let ticks = floor.and_then(|id| id.get_timestamp()).map_or(0, |time| time.to_gregorian().0);
-        Self { ticks, node: random_node(), stopped: None }
-    }
-
-    /// The clock of a turn: a turn that is done again makes the same ids, so that what its tasks hand to others under their keys is
-    /// recognized.
-    fn of_turn(self, turn: Option<&Turn>, namespace: &str) -> Self {
-        match turn.and_then(|turn| turn.clock(namespace)) {
-            Some((since_1970, node)) => Self { node, stopped: Some(ticks_of(since_1970)), ..self },
-            None => self,
-        }
-    }
-
-    pub(in crate::engine) fn id(&mut self, step: i64) -> Uuid {
-        let now = || ticks_of(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
-        let now = self.stopped.unwrap_or_else(now);
-        self.ticks = now.max(self.ticks + 1);
-        // The reference keeps the step, modulo 2^14, in the clock sequence of the id.
-        let sequence = u16::try_from(step.rem_euclid(1 << 14)).unwrap_or_default();
-        Builder::from_sorted_gregorian_timestamp(self.ticks, sequence, &self.node).into_uuid()
-    }
-}
-
-/// A time since 1970, in the ticks of UUIDs.
-fn ticks_of(since_1970: Duration) -> u64 {
-    let ticks = since_1970.as_secs().saturating_mul(10_000_000) + u64::from(since_1970.subsec_nanos() / 100);
-    // There are 60 bits for them.
-    UNIX_EPOCH_TICKS.saturating_add(ticks).min((1 << 60) - 1)
 }
 
 /// The metadata of a step, for its checkpoint.
@@ -183,7 +137,7 @@ impl Journal {
         metadata: StepMetadata,
     ) -> Result<Option<Record>, RunError> {
         let id = self.clock.id(metadata.step);
-        let mut pieces = self.pieces(id, state, changes)?;
+        let mut pieces = self.pieces(id, state, changes, 1)?;
         pieces.push(self.start(id, writes)?);
         Ok(self.made(id, metadata, pieces))
     }
@@ -206,7 +160,8 @@ impl Journal {
         metadata: StepMetadata,
     ) -> Result<Option<Record>, RunError> {
         let id = self.clock.id(metadata.step);
-        let mut pieces = self.pieces(id, state, changes)?;
+        let more = usize::from(input.is_some()) + usize::from(!returned.writes.is_empty());
+        let mut pieces = self.pieces(id, state, changes, more)?;
         if let Some(input) = input {
             // A copy has the input for itself: the one that it is a copy of may only refer to it.
             pieces.push(self.start(id, input)?);
@@ -224,12 +179,18 @@ impl Journal {
         Ok(self.made(id, metadata, pieces))
     }
 
-    /// The stored forms of the channels that changed.
-    fn pieces<S: Values>(&mut self, id: Uuid, state: &S, changes: &mut Changes) -> Result<Vec<Piece>, RunError> {
+    /// The stored forms of the channels that changed, with room for so many more: what a saver in memory keeps should be no larger than it is.
+    fn pieces<S: Values>(
+        &mut self,
+        id: Uuid,
+        state: &S,
+        changes: &mut Changes,
+        more: usize,
+    ) -> Result<Vec<Piece>, RunError> {
         if let Some((channel, error)) = changes.error.take() {
             return Err(self.unfit(&format!("what was written to channel `{}`", self.channels[channel]), &error));
         }
-        let mut pieces = Vec::with_capacity(changes.changed.len() + 1);
+        let mut pieces = Vec::with_capacity(changes.changed.len() + more);
         for &channel in &changes.changed {
             if self.versions[channel] == id {
                 continue;

@@ -4,6 +4,8 @@
 //! ([`Agenda::kept`](crate::checkpoint::Agenda::kept)); what a call has done since then, in the step that is open, has the id
 //! of the task that called.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -77,13 +79,13 @@ impl<S: Values, C> Place<'_, S, C> {
         &self,
         checkpoint: Option<&Checkpoint>,
         bound: Option<Uuid>,
-    ) -> Result<Option<Kept>, SaverError> {
+    ) -> Result<Option<Arc<Kept>>, SaverError> {
         if let Some(kept) = checkpoint.and_then(|checkpoint| checkpoint.agenda.kept.clone()) {
             return Ok(Some(kept));
         }
-        let mut kept: Option<Kept> = None;
+        let mut kept: Option<Arc<Kept>> = None;
         for node in self.keepers() {
-            let kept = kept.get_or_insert_default();
+            let kept = Arc::make_mut(kept.get_or_insert_default());
             let level = self.level(node, Uuid::nil()).await?;
             let namespace = within(self.namespace, &level);
             if let Some(found) = newest(self.saver, self.thread, &namespace, None, bound).await? {
@@ -96,7 +98,7 @@ impl<S: Values, C> Place<'_, S, C> {
     /// Adds what calls of the open step, which follows the checkpoint `base`, have done.
     pub(in crate::engine) async fn begun(
         &self,
-        kept: &mut Option<Kept>,
+        kept: &mut Option<Arc<Kept>>,
         pending: &Pending,
         keys: impl Iterator<Item = TaskKey>,
         base: Uuid,
@@ -116,7 +118,7 @@ impl<S: Values, C> Place<'_, S, C> {
                 newest(self.saver, self.thread, &namespace, Some(call), None).await?
             };
             if let Some(found) = found {
-                kept.get_or_insert_default().insert(level.into(), found.id);
+                Arc::make_mut(kept.get_or_insert_default()).insert(level.into(), found.id);
             }
         }
         Ok(())

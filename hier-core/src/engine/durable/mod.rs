@@ -6,6 +6,7 @@
 
 pub(in crate::engine) mod answer;
 pub(in crate::engine) mod check;
+pub(in crate::engine) mod clock;
 pub(in crate::engine) mod delta;
 pub(in crate::engine) mod due;
 pub(in crate::engine) mod input;

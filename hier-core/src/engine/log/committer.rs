@@ -24,8 +24,8 @@ const OVERHEAD: usize = 256;
 /// How many jobs are stored as one commit at most.
 const GROUP: usize = 4096;
 /// How many commits of a run are tried in place before they go to the background: waking a task and being woken by it takes longer
-/// than a saver in this process needs for a short commit, and a short run has no more. A long one stores many steps as one commit there.
-const IN_PLACE: usize = 8;
+/// than a saver in this process needs for a short commit. A run of many steps stores them as a few commits there.
+const IN_PLACE: usize = 2;
 
 /// The saver of a run, and the lease under which it writes. All graphs of the run's tree share it.
 pub(crate) struct Committer {

@@ -19,7 +19,7 @@ pub(crate) struct TaskLog {
     /// The records that are stored when the run ends, if nothing is stored before.
     held: Mutex<Vec<TaskWrites>>,
     /// Which checkpoints the subgraphs that keep their state go on from; none if the graph has no such subgraph.
-    kept: Mutex<Option<Kept>>,
+    kept: Mutex<Option<Arc<Kept>>>,
 }
 
 /// What belongs to a checkpoint of a graph, this one or one around it.
@@ -54,18 +54,18 @@ impl TaskLog {
     }
 
     /// What the graph's subgraphs keep.
-    pub(crate) fn kept(&self) -> Option<Kept> {
+    pub(crate) fn kept(&self) -> Option<Arc<Kept>> {
         lock(&self.kept).clone()
     }
 
     /// What the graph's subgraphs keep where the run takes it up.
-    pub(crate) fn keep_all(&self, kept: Option<Kept>) {
+    pub(crate) fn keep_all(&self, kept: Option<Arc<Kept>>) {
         *lock(&self.kept) = kept;
     }
 
     /// From now on a subgraph goes on from this checkpoint.
     pub(crate) fn keep(&self, level: &str, checkpoint: Uuid) {
-        lock(&self.kept).get_or_insert_default().insert(level.into(), checkpoint);
+        Arc::make_mut(lock(&self.kept).get_or_insert_default()).insert(level.into(), checkpoint);
     }
 
     /// Stores what a task has done, and comes back when it is stored: behind everything that waits to be stored in the background.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::checkpoint::{Checkpointer, Lease, Piece, Record, SaverError, Source, TaskWrites};
+use crate::engine::durable::clock::Clock;
 use crate::engine::durable::input;
-use crate::engine::durable::journal::{Clock, START};
+use crate::engine::durable::journal::START;
 use crate::engine::durable::kept::newest;
 use crate::engine::log::saver::Saver;
 

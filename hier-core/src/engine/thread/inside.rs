@@ -1,6 +1,8 @@
 //! What an update of a graph inside another changes beside it: the graphs around it go on from it, and what it had asked is
 //! asked no more.
 
+use std::sync::Arc;
+
 use crate::checkpoint::{Checkpoint, CodecError, ListQuery, Record, SaverError, TaskWrites, is_per_call, slot};
 use crate::engine::attempt::stored;
 use crate::engine::durable::kept::newest;
@@ -60,7 +62,7 @@ impl Line {
         {
             // No call is open: the next one starts from it.
             let mut checkpoint = Box::new(checkpoint.clone());
-            checkpoint.agenda.kept.get_or_insert_default().insert(level.into(), made.id);
+            Arc::make_mut(checkpoint.agenda.kept.get_or_insert_default()).insert(level.into(), made.id);
             records.push(Record::Checkpoint { namespace: outer.as_str().into(), checkpoint, pieces: Vec::new() });
             return Ok(records);
         }

@@ -204,7 +204,7 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
         namespace: &[String],
         known: &Known,
         copies: bool,
-    ) -> Result<Option<Kept>, SaverError> {
+    ) -> Result<Option<Arc<Kept>>, SaverError> {
         let Reader { graph, thread } = self.reader;
         let place = Place { graph, saver, thread, namespace };
         let (checkpoint, is_past) = (self.checkpoint.as_ref(), known.base != known.newest);
