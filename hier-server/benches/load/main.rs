@@ -2,12 +2,14 @@
 //!
 //! ```text
 //! cargo bench --package hier-server --all-features --bench load -- wait [--db URL] [--connections 64] [--seconds 10]
+//! cargo bench --package hier-server --all-features --bench load -- wait --addr 127.0.0.1:2024 [--durable yes]
 //! cargo bench --package hier-server --all-features --bench load -- streams [--connections 10000]
 //! cargo bench --package hier-server --all-features --bench load -- events [--events 100000]
 //! ```
 //!
 //! `wait` asks for runs of a graph of one node and waits for their ends: `/runs/wait` in memory, and with a database
-//! `/threads/{id}/runs/wait`, each connection on threads of its own. `streams` opens streams and says what each costs. `events` follows
+//! `/threads/{id}/runs/wait`, each connection on threads of its own. With
+//! `--addr` it asks a server that somebody else has started, with a graph `one` that adds 1 to `n`. `streams` opens streams and says what each costs. `events` follows
 //! a run of so many events from its beginning, while it is done and afterwards, and counts what is missing.
 
 mod http;
@@ -68,6 +70,11 @@ async fn served(db: Option<&str>) -> Result<Running, ServerError> {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments = Arguments(std::env::args().collect());
+    let (connections, seconds) = (arguments.number("connections", 64), arguments.number("seconds", 10));
+    let lasts = Duration::from_secs(seconds.try_into()?);
+    if let Some(address) = arguments.text("addr") {
+        return Ok(rates::measure(address.parse()?, arguments.text("durable").is_some(), connections, lasts).await?);
+    }
     let db = arguments.text("db");
     let running = served(db).await?;
     let address = running.address();
@@ -75,11 +82,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some("streams") => streams::open(address, arguments.number("connections", 10_000)).await?,
         Some("events") => streams::follow(address, arguments.number("events", 100_000)).await?,
         // `cargo bench` and `cargo test --benches` name no part.
-        _ => {
-            let (connections, seconds) = (arguments.number("connections", 64), arguments.number("seconds", 10));
-            let lasts = Duration::from_secs(seconds.try_into()?);
-            rates::measure(address, db.is_some(), connections, lasts).await?;
-        }
+        _ => rates::measure(address, db.is_some(), connections, lasts).await?,
     }
     running.stop().await?;
     Ok(())
