@@ -15,7 +15,7 @@ pub struct New {
     /// What it is.
     #[arg(long, value_enum, default_value_t = Kind::Graph)]
     pub kind: Kind,
-    /// Depends on the `hier` of a checkout in this folder, instead of the release of this command's version.
+    /// Depends on the `hier` of a checkout in this folder.
     #[arg(long, value_name = "FOLDER")]
     pub path: Option<PathBuf>,
     /// Depends on the `hier` of this repository.
@@ -49,6 +49,11 @@ pub enum Error {
     /// A file is there.
     #[error("`{0}` is a file: give a folder, which may be empty or not be there")]
     File(PathBuf),
+    /// It was not said where hier is. A version is no answer: the crate `hier` on crates.io is somebody else's.
+    #[error(
+        "say where hier is: `--path CHECKOUT` or `--git URL`; it is not on crates.io, where another library has the name `hier`"
+    )]
+    NoSource,
     /// The folder of `--path` is no checkout.
     #[error("`{0}` is no checkout of hier: it has no `hier/Cargo.toml`")]
     NoCheckout(PathBuf),
@@ -73,7 +78,7 @@ const AGENT: &[File] = template![
     "agent/tests/agent.rs"
 ];
 /// What a server has of its own; the rest is the agent's.
-const SERVER: &[File] = template!["server/README.md", "server/src/main.rs"];
+const SERVER: &[File] = template!["server/README.md", "server/Dockerfile", "server/src/main.rs"];
 const IGNORED: &str = include_str!("../templates/gitignore");
 
 impl Kind {
@@ -105,7 +110,7 @@ pub fn run(arguments: &New, out: &mut dyn Write) -> Result<(), Error> {
     let source = match (path, git) {
         (Some(path), _) => format!("path = {:?}", checkout(path)?.display().to_string()),
         (None, Some(git)) => format!("git = {git:?}"),
-        (None, None) => format!("version = {:?}", env!("CARGO_PKG_VERSION")),
+        (None, None) => return Err(Error::NoSource),
     };
     if folder.is_file() {
         return Err(Error::File(folder.clone()));
@@ -115,6 +120,9 @@ pub fn run(arguments: &New, out: &mut dyn Write) -> Result<(), Error> {
     }
     write(folder, "Cargo.toml", &(manifest(&name, *kind, &source) + apart(folder)))?;
     write(folder, ".gitignore", IGNORED)?;
+    if *kind == Kind::Server {
+        write(folder, ".dockerignore", &format!("/.git\n{IGNORED}"))?;
+    }
     for (place, text) in kind.files() {
         let text = text.replace("{{name}}", &name).replace("{{crate}}", &name.replace('-', "_"));
         write(folder, place, &text)?;

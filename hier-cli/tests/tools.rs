@@ -11,6 +11,9 @@ fn hier(folder: &Path, arguments: &[&str]) -> Output {
     command.current_dir(folder).args(arguments).env_remove("NO_COLOR").output().expect("the command starts")
 }
 
+/// Where a new project finds hier, if it is never built.
+const URL: &str = "https://example.org/hier";
+
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -29,14 +32,13 @@ fn a_new_project_has_what_its_kind_needs() {
         ("server", r#"["models", "server", "sqlite"]"#, &["tests/agent.rs", "src/stand_in.rs"]),
     ] {
         let name = format!("my-{kind}");
-        let made = hier(folder.path(), &["new", &name, "--kind", kind]);
+        let made = hier(folder.path(), &["new", &name, "--kind", kind, "--git", URL]);
         assert!(made.status.success(), "{}", text(&made.stderr));
         assert!(text(&made.stdout).starts_with(&format!("made `{name}`")), "{}", text(&made.stdout));
         let read = |file: &str| fs::read_to_string(folder.path().join(&name).join(file)).expect(file);
         let manifest = read("Cargo.toml");
         assert!(manifest.contains(&format!("name = \"{name}\"")), "{manifest}");
-        let version = env!("CARGO_PKG_VERSION");
-        let needs = format!("hier = {{ version = \"{version}\", default-features = false, features = {features} }}");
+        let needs = format!("hier = {{ git = \"{URL}\", default-features = false, features = {features} }}");
         assert!(manifest.contains(&needs), "{manifest}");
         assert!(read("src/main.rs").contains(&format!("use my_{kind}::")));
         assert!(read("README.md").starts_with(&format!("# {name}\n")));
@@ -45,7 +47,21 @@ fn a_new_project_has_what_its_kind_needs() {
             assert!(!read(file).contains("{{"), "{file}");
         }
         assert_eq!(read("src/main.rs").contains("Server::new()"), kind == "server");
+        for file in ["Dockerfile", ".dockerignore"] {
+            assert_eq!(folder.path().join(&name).join(file).exists(), kind == "server", "{file}");
+        }
     }
+}
+
+#[test]
+fn the_image_of_a_new_server_is_the_one_of_the_book() {
+    let folder = TempDir::new().expect("a folder");
+    assert!(hier(folder.path(), &["new", "desk", "--kind", "server", "--git", URL]).status.success());
+    let read = |file: &str| fs::read_to_string(folder.path().join("desk").join(file)).expect(file);
+    let book = fs::read_to_string(checkout().join("docs/deploying.md")).expect("the page");
+    assert!(book.contains(&format!("```dockerfile\n{}```\n", read("Dockerfile"))), "{}", read("Dockerfile"));
+    let ignored = read(".dockerignore");
+    assert!(["/target", "/.git", "*.db"].iter().all(|it| ignored.lines().any(|line| line == *it)), "{ignored}");
 }
 
 #[test]
@@ -56,7 +72,7 @@ fn a_new_project_can_depend_on_a_checkout_or_a_repository() {
     let manifest = fs::read_to_string(folder.path().join("a/Cargo.toml")).expect("the manifest");
     let place = fs::canonicalize(checkout().join("hier")).expect("the crate").display().to_string();
     assert_eq!(manifest.matches(&format!("hier = {{ path = {place:?}, ")).count(), 2, "{manifest}");
-    assert!(hier(folder.path(), &["new", "b", "--git", "https://example.org/hier"]).status.success());
+    assert!(hier(folder.path(), &["new", "b", "--git", URL]).status.success());
     let manifest = fs::read_to_string(folder.path().join("b/Cargo.toml")).expect("the manifest");
     assert_eq!(manifest.matches("hier = { git = \"https://example.org/hier\", ").count(), 2, "{manifest}");
 }
@@ -72,9 +88,10 @@ fn a_project_that_cannot_be_made_is_refused_and_nothing_is_written() {
         (&["new", "hier"], "error: no package can be called `hier` here"),
         (&["new", "serde_json"], "error: no package can be called `serde_json` here"),
         (&["new", "fn"], "error: no package can be called `fn` here"),
-        (&["new", "taken/notes"], "error: `taken/notes` is a file: give a folder"),
-        (&["new", "taken/notes/x"], "error: cannot write `taken/notes/x/Cargo.toml`: "),
-        (&["new", "taken"], "error: `taken` is there already and is not empty"),
+        (&["new", "x"], "error: say where hier is: `--path CHECKOUT` or `--git URL`"),
+        (&["new", "taken/notes", "--git", URL], "error: `taken/notes` is a file: give a folder"),
+        (&["new", "taken/notes/x", "--git", URL], "error: cannot write `taken/notes/x/Cargo.toml`: "),
+        (&["new", "taken", "--git", URL], "error: `taken` is there already and is not empty"),
         (&["new", "x", "--path", "taken"], "error: `taken` is no checkout of hier"),
     ] {
         let output = hier(folder.path(), arguments);
@@ -91,21 +108,21 @@ fn a_project_is_made_in_an_empty_folder_also_in_the_one_where_one_stands() {
     let folder = TempDir::new().expect("a folder");
     let own = folder.path().join("my-desk");
     fs::create_dir(&own).expect("a folder");
-    let made = hier(&own, &["new", "."]);
+    let made = hier(&own, &["new", ".", "--git", URL]);
     assert!(made.status.success(), "{}", text(&made.stderr));
     let manifest = fs::read_to_string(own.join("Cargo.toml")).expect("the manifest");
     assert!(manifest.contains("name = \"my-desk\""), "{manifest}");
-    let again = hier(&own, &["new", "."]);
+    let again = hier(&own, &["new", ".", "--git", URL]);
     assert!(again.status.code() == Some(2) && text(&again.stderr).contains("is not empty"), "{}", text(&again.stderr));
     fs::create_dir(folder.path().join("empty")).expect("a folder");
-    assert!(hier(folder.path(), &["new", "empty"]).status.success());
+    assert!(hier(folder.path(), &["new", "empty", "--git", URL]).status.success());
 }
 
 #[test]
 fn a_project_in_the_folder_of_a_workspace_is_none_of_its_members() {
     let folder = TempDir::new().expect("a folder");
     let manifest = |name: &str| {
-        assert!(hier(folder.path(), &["new", name]).status.success(), "{name}");
+        assert!(hier(folder.path(), &["new", name, "--git", URL]).status.success(), "{name}");
         fs::read_to_string(folder.path().join(name).join("Cargo.toml")).expect("the manifest")
     };
     assert!(!manifest("alone").contains("[workspace]"));

@@ -1,3 +1,4 @@
+use std::env;
 use std::sync::Arc;
 
 use {{crate}}::{Assistant, StandIn};
@@ -5,18 +6,23 @@ use hier::agent::ChatModel;
 use hier::graph::draw;
 use hier::prelude::*;
 use hier::server::Server;
+use hier::server::auth::{Tokens, User};
 
 #[tokio::main]
 async fn main() -> Result<()> {
     draw::on_request(&[Assistant::SPEC]); // for `hier graph`
-    let model: Arc<dyn ChatModel> = match std::env::var("MODEL") {
+    let model: Arc<dyn ChatModel> = match env::var("MODEL") {
         Ok(name) => Arc::new(Model::parse(&name)?),
         Err(_) => Arc::new(StandIn),
     };
-    // Other machines may speak to it once `.auth(…)` says who they are.
-    let address = std::env::var("LISTEN").unwrap_or_else(|_| "127.0.0.1:8123".to_owned());
-    let server = Server::new().graph("assistant", Assistant::compile(), BaseContext::new(model));
-    let running = server.database("sqlite:threads.db").start(address).await?;
+    let database = env::var("DATABASE").unwrap_or_else(|_| "sqlite:threads.db".to_owned());
+    let mut server = Server::new().graph("assistant", Assistant::compile(), BaseContext::new(model)).database(database);
+    // Whoever knows the token is `operator`. Without one only this machine is served.
+    if let Ok(token) = env::var("TOKEN") {
+        server = server.auth(Tokens::new([(token, User::new("operator"))]));
+    }
+    let address = env::var("LISTEN").unwrap_or_else(|_| "127.0.0.1:8123".to_owned());
+    let running = server.start(address).await?;
     println!("serving on http://{}", running.address());
     running.until_told().await?; // a signal to stop: streams end, runs go on in the next process
     Ok(())
