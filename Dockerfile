@@ -2,7 +2,6 @@
 #
 #   docker build -t hier-server . && docker run -p 8123:8123 hier-server
 FROM rust:1-slim-bookworm AS build
-RUN apt-get update && apt-get install --yes --no-install-recommends cmake make g++ && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY . .
 RUN cargo build --locked --profile dist --package hier-examples --features server --example server
