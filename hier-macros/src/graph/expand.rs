@@ -9,7 +9,8 @@ mod tools;
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
-use syn::{Ident, Type};
+use syn::spanned::Spanned;
+use syn::{Ident, Type, parse_quote};
 
 use super::agent;
 use super::model::Model;
@@ -20,7 +21,8 @@ pub(super) fn expand(model: &Model, doubtful: &[Ident], words: &Words) -> TokenS
     let (attributes, visibility, name) = (&model.head.attributes, &model.head.visibility, &model.head.name);
     let rest = model.head.state.as_ref().map(|state| {
         let (hier, targets) = (&model.hier, targets(model, state));
-        let (graph, fits_context) = (named::around(model, graph(model, state, doubtful)), fits_context(model));
+        let (checked, alias) = checked(state);
+        let (graph, fits_context) = (named::around(model, graph(model, &alias, doubtful)), fits_context(model));
         // First: where a word stands several times, editors complete the first.
         let outline = outline::outline(model, state, words);
         quote! {
@@ -35,6 +37,7 @@ pub(super) fn expand(model: &Model, doubtful: &[Ident], words: &Words) -> TokenS
                 #[cfg(not(rust_analyzer))]
                 const _: () = {
                     use #hier as __hier;
+                    #checked
                     #graph
                     #fits_context
                 };
@@ -48,6 +51,17 @@ pub(super) fn expand(model: &Model, doubtful: &[Ident], words: &Words) -> TokenS
         #visibility struct #name;
         #rest
     }
+}
+
+/// The state, under a name that is unknown to the compiler if it is no state: then this is said once, where the state is written,
+/// and nothing of the nodes.
+fn checked(state: &Type) -> (TokenStream, Type) {
+    let here = state.span();
+    let alias = Ident::new("__HierState", Span::call_site().located_at(here));
+    let checked = quote_spanned! {here=>
+        type #alias = <__hier::Checked<#state, { let _ = <#state as __hier::State>::CHANNELS; true }> as __hier::Known>::Type;
+    };
+    (checked, parse_quote!(#alias))
 }
 
 /// A constant for each node, as the target of commands.

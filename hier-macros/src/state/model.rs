@@ -1,8 +1,10 @@
 //! What the struct means: channels, managed fields, the flattened state.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::ToTokens;
 use syn::ext::IdentExt;
-use syn::{Attribute, Generics, Ident, Path, Type, Visibility};
+use syn::spanned::Spanned;
+use syn::{Attribute, GenericParam, Generics, Ident, Path, Type, Visibility};
 
 use super::parse::{Field, Input, Reducer};
 use crate::symbol;
@@ -67,6 +69,8 @@ pub(super) enum Merge {
 pub(super) struct Flattened {
     pub(super) field: Ident,
     pub(super) ty: Type,
+    /// A name for the type, which is unknown to the compiler if the type is no state; none if the type has a parameter in it.
+    pub(super) alias: Option<Ident>,
 }
 
 /// A field that the engine writes.
@@ -130,7 +134,9 @@ pub(super) fn build(input: &Input, hier: TokenStream) -> Model {
         } else if field.flattens.is_empty() || is_parameter(&field.ty, &input.generics) {
             model.channels.push(channel(field));
         } else if model.flattened.is_none() {
-            model.flattened = Some(Flattened { field: ident, ty });
+            let name = format!("__{}Flattened", input.ident.unraw());
+            let alias = (!has_parameter(&ty, &input.generics)).then(|| crate::diag::local(&name, ty.span()));
+            model.flattened = Some(Flattened { field: ident, ty, alias });
         }
     }
     model
@@ -194,6 +200,28 @@ pub(super) fn is_parameter(ty: &Type, generics: &Generics) -> bool {
         Type::Path(path) => generics.type_params().any(|param| path.path.is_ident(&param.ident)),
         _ => false,
     }
+}
+
+/// Whether the type is written with this name in it.
+pub(super) fn mentions(ty: &Type, name: &Ident) -> bool {
+    fn any(tokens: TokenStream, name: &Ident) -> bool {
+        tokens.into_iter().any(|token| match token {
+            TokenTree::Ident(ident) => ident == *name,
+            TokenTree::Group(group) => any(group.stream(), name),
+            _ => false,
+        })
+    }
+    any(ty.to_token_stream(), name)
+}
+
+/// Whether a parameter of the state stands in the type.
+fn has_parameter(ty: &Type, generics: &Generics) -> bool {
+    generics.params.iter().any(|param| match param {
+        // A state that borrows has been reported.
+        GenericParam::Lifetime(_) => true,
+        GenericParam::Type(param) => mentions(ty, &param.ident),
+        GenericParam::Const(param) => mentions(ty, &param.ident),
+    })
 }
 
 /// Whether the type is a number, `bool` or `char`.

@@ -168,7 +168,10 @@ fn contains(model: &Model, names: &Names) -> TokenStream {
     let flattened = model.flattened.as_ref().map(|flattened| {
         let (field, ty, variant) = (&flattened.field, &flattened.ty, variant(&flattened.field));
         let mut generics = names.with(parse_quote!(__Part: __hier::Values));
-        generics.make_where_clause().predicates.push(parse_quote!(#ty: __hier::Contains<__Part>));
+        generics
+            .make_where_clause()
+            .predicates
+            .push(parse_quote!(<__Part as __hier::Late<#ty>>::Type: __hier::Contains<__Part>));
         let (impl_generics, _, conditions) = generics.split_for_impl();
         quote! {
             #[automatically_derived]
@@ -216,7 +219,10 @@ fn conversation(model: &Model, names: &Names) -> TokenStream {
         }
         (None, Some(flattened)) => {
             let (field, ty, variant) = (&flattened.field, &flattened.ty, variant(&flattened.field));
-            generics.make_where_clause().predicates.push(parse_quote!(#ty: __hier::Conversation<__Via>));
+            generics
+                .make_where_clause()
+                .predicates
+                .push(parse_quote!(<__Via as __hier::Late<#ty>>::Type: __hier::Conversation<__Via>));
             let inner = quote!(<#ty as __hier::Conversation<__Via>>);
             (
                 quote!(#inner::CHANNEL),

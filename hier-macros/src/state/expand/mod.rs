@@ -8,9 +8,9 @@ mod values;
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{GenericParam, Generics, Type, parse_quote};
+use syn::{GenericParam, Generics, parse_quote};
 
-use super::model::{Channel, Flattened, Model};
+use super::model::{Channel, Flattened, Model, mentions};
 
 pub(super) use shape::hash;
 
@@ -22,7 +22,9 @@ pub(super) fn expand(model: &Model) -> TokenStream {
     let (update, update_impls) = update::expand(model, &names);
     let values = values::expand(model, &names);
     let shares = shape::expand(model, &names);
+    let flattened = model.flattened.as_ref().and_then(|flattened| flattened.declared(hier));
     quote! {
+        #flattened
         #keys
         #update
         const _: () = {
@@ -109,25 +111,27 @@ fn bounded(model: &Model) -> Generics {
     generics
 }
 
-/// Whether a type is written with this name in it.
-fn mentions(ty: &Type, name: &Ident) -> bool {
-    fn any(tokens: TokenStream, name: &Ident) -> bool {
-        tokens.into_iter().any(|token| match token {
-            proc_macro2::TokenTree::Ident(ident) => ident == *name,
-            proc_macro2::TokenTree::Group(group) => any(group.stream(), name),
-            _ => false,
+impl Flattened {
+    /// The alias, and the one place where it is checked that the type is a state. A constant that cannot be made has no type
+    /// that depends on it, so the compiler reports that the type is no state, and nothing else about it.
+    fn declared(&self, hier: &TokenStream) -> Option<TokenStream> {
+        let (ty, alias) = (&self.ty, self.alias.as_ref()?);
+        Some(quote_spanned! {ty.span()=>
+            #[doc(hidden)]
+            type #alias = <#hier::Checked<#ty, { let _ = <#ty as #hier::State>::CHANNELS; true }> as #hier::Known>::Type;
         })
     }
-    any(ty.to_token_stream(), name)
-}
 
-impl Flattened {
-    /// An item of a trait of the flattened state. It carries the span of the type, so that a type that is no state is
-    /// reported there.
+    /// The type, as all other code names it.
+    fn checked(&self) -> TokenStream {
+        self.alias.as_ref().map_or_else(|| self.ty.to_token_stream(), ToTokens::to_token_stream)
+    }
+
+    /// An item of a trait of the flattened state.
     fn item(&self, hier: &TokenStream, of: &str, item: &str) -> TokenStream {
-        let ty = &self.ty;
-        let (of, item) = (Ident::new(of, ty.span()), Ident::new(item, ty.span()));
-        quote_spanned!(ty.span()=> <#ty as #hier::#of>::#item)
+        let (ty, here) = (self.checked(), self.ty.span());
+        let (of, item) = (Ident::new(of, here), Ident::new(item, here));
+        quote_spanned!(here=> <#ty as #hier::#of>::#item)
     }
 }
 

@@ -313,7 +313,7 @@ fn conversions(model: &Model, names: &Names) -> TokenStream {
         quote!(__writes.push(#write::#variant(#value));)
     });
     let flattened = model.flattened.as_ref().map(|flattened| {
-        let (field, ty, variant) = (&flattened.field, &flattened.ty, variant(&flattened.field));
+        let (field, ty, variant) = (&flattened.field, flattened.checked(), variant(&flattened.field));
         let (writes, from) = (local("__writes", ty.span()), local("__state", ty.span()));
         quote_spanned!(ty.span()=> __hier::lift::<#ty, #state>(&mut #writes, #from.#field, #write::#variant);)
     });

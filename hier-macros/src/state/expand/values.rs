@@ -24,13 +24,13 @@ pub(super) fn expand(model: &Model, names: &Names) -> TokenStream {
         quote!(self.#field = __steps.#method();)
     });
     let inner_steps = model.flattened.as_ref().map(|flattened| {
-        let field = &flattened.field;
-        quote!(__hier::Values::set_steps(&mut self.#field, __steps);)
+        let (field, ty) = (&flattened.field, flattened.checked());
+        quote!(<#ty as __hier::Values>::set_steps(&mut self.#field, __steps);)
     });
     let channel_schema = channel_schema(model);
     let managed = !model.managed.is_empty();
     let inner_managed = model.flattened.as_ref().map(|flattened| {
-        let ty = &flattened.ty;
+        let ty = flattened.checked();
         quote!(|| <#ty as __hier::Values>::MANAGED)
     });
     quote! {
@@ -65,7 +65,7 @@ fn channel_schema(model: &Model) -> TokenStream {
     let own = model.channels.len();
     let schemas =
         each(model, |index, Channel { ty, .. }| quote!(#index => __hier::SchemaOf::<#ty>::TYPE.schema(__generator),));
-    let inner = if let Some(Flattened { ty, .. }) = &model.flattened {
+    let inner = if let Some(ty) = model.flattened.as_ref().map(Flattened::checked) {
         quote!(<#ty as __hier::Values>::channel_schema(__channel - #own, __generator))
     } else {
         quote!(::core::option::Option::None)
@@ -98,8 +98,8 @@ fn reduce(model: &Model, names: &Names) -> TokenStream {
         quote!(#write::#variant(__write) => #merged,)
     });
     let inner = model.flattened.as_ref().map(|flattened| {
-        let (field, variant) = (&flattened.field, variant(&flattened.field));
-        quote!(#write::#variant(__write) => __hier::Values::reduce(&mut self.#field, __write),)
+        let (field, variant, ty) = (&flattened.field, variant(&flattened.field), flattened.checked());
+        quote!(#write::#variant(__write) => <#ty as __hier::Values>::reduce(&mut self.#field, __write),)
     });
     quote! {
         fn reduce(&mut self, __write: Self::Write) -> ::core::result::Result<(), __hier::ReduceError> {
@@ -124,20 +124,22 @@ fn merged(field: &Ident, reducer: &Merge) -> TokenStream {
 fn by_index(model: &Model) -> TokenStream {
     let own = model.channels.len();
     // What is not the state's own is the flattened one's, or nothing.
-    let inner = |call: fn(&Ident, TokenStream) -> TokenStream, none: TokenStream| match &model.flattened {
-        Some(Flattened { field, .. }) => call(field, quote!(__channel - #own)),
+    let inner = |call: fn(TokenStream, &Ident, TokenStream) -> TokenStream, none: TokenStream| match &model.flattened {
+        Some(flattened) => {
+            let ty = flattened.checked();
+            call(quote!(<#ty as __hier::Values>), &flattened.field, quote!(__channel - #own))
+        }
         None => none,
     };
-    let inner_clear = inner(|part, index| quote!(__hier::Values::clear(&mut self.#part, #index)), quote!({}));
-    let inner_stored =
-        inner(|part, index| quote!(__hier::Values::stored(&self.#part, #index)), quote!(::core::option::Option::None));
+    let none = || quote!(::core::option::Option::None);
+    let inner_clear = inner(|values, part, index| quote!(#values::clear(&mut self.#part, #index)), quote!({}));
+    let inner_stored = inner(|values, part, index| quote!(#values::stored(&self.#part, #index)), none());
     let inner_load = inner(
-        |part, index| quote!(__hier::Values::load(&mut self.#part, #index, __bytes)),
+        |values, part, index| quote!(#values::load(&mut self.#part, #index, __bytes)),
         quote!(::core::result::Result::Err(__hier::no_channel(__channel))),
     );
-    let inner_get =
-        inner(|part, index| quote!(__hier::Values::get_any(&self.#part, #index)), quote!(::core::option::Option::None));
-    let inner_set = inner(|part, index| quote!(__hier::Values::set_any(&mut self.#part, #index, __value)), quote!({}));
+    let inner_get = inner(|values, part, index| quote!(#values::get_any(&self.#part, #index)), none());
+    let inner_set = inner(|values, part, index| quote!(#values::set_any(&mut self.#part, #index, __value)), quote!({}));
     let clear = each(model, clear);
     let lasts = model.channels.iter().any(|channel| !channel.expires());
     let reset = lasts.then(|| quote!(0..#own => __hier::reset(self, __channel),));
@@ -214,9 +216,9 @@ fn write_from(model: &Model, names: &Names) -> TokenStream {
         let read = quote_spanned!(ty.span()=> __hier::#read::<#ty>);
         quote!(#index => ::core::result::Result::Ok(#write::#variant(#read(__overwrite, __bytes)?)),)
     });
-    let inner = if let Some(Flattened { field, .. }) = &model.flattened {
-        let variant = variant(field);
-        let read = quote!(__hier::Values::write_from(&self.#field, __channel - #own, __overwrite, __bytes)?);
+    let inner = if let Some(flattened) = &model.flattened {
+        let (field, variant, ty) = (&flattened.field, variant(&flattened.field), flattened.checked());
+        let read = quote!(<#ty as __hier::Values>::write_from(&self.#field, __channel - #own, __overwrite, __bytes)?);
         quote!(::core::result::Result::Ok(#write::#variant(#read)))
     } else {
         quote!(::core::result::Result::Err(__hier::no_channel(__channel)))
