@@ -2,7 +2,8 @@
 //!
 //! Where a type must stand, the compiler refuses the name of a function before it checks anything, and with words that say nothing of
 //! `#[tool]`. So each tool is imported under another name: an import takes what there is of the name, be it a type or not. Where there
-//! is no type, one of the import's name that stands around it is meant, which is no tool, and says so.
+//! is no type, one of the import's name that stands around it is meant, which is no tool, and says so: once, where an alias of what was
+//! imported is checked. All other code names the alias.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -24,15 +25,21 @@ pub(super) fn around(model: &Model, graph: TokenStream) -> TokenStream {
         return graph;
     }
     let missing = tools.iter().enumerate().map(|(place, path)| {
-        let name = name(place, code::span(path));
+        let name = found(place, code::span(path));
         quote!(#[allow(dead_code)] type #name = __hier::MissingTool<()>;)
     });
     let imports = tools.iter().enumerate().map(|(place, path)| {
-        let name = name(place, code::span(path));
+        let here = code::span(path);
+        let (name, found) = (name(place, here), found(place, here));
         // The import of what is not there at all would be an error of its own. It stands behind all that users wrote, so
         // that no name of theirs means this macro.
         let something = path.get_ident().map(|tool| quote!(#[allow(unused_macros)] macro_rules! #tool { () => {}; }));
-        quote_spanned!(code::span(path)=> #something #[allow(unused_imports)] use #path as #name;)
+        quote_spanned! {here=>
+            #something
+            #[allow(unused_imports)]
+            use #path as #found;
+            type #name = <__hier::Checked<#found, { let _ = <#found as __hier::NamedTool>::NAME; true }> as __hier::Known>::Type;
+        }
     });
     quote! {
         #(#missing)*
@@ -43,6 +50,12 @@ pub(super) fn around(model: &Model, graph: TokenStream) -> TokenStream {
     }
 }
 
+/// What was imported.
+fn found(place: usize, here: Span) -> Ident {
+    Ident::new(&format!("__HierFound{place}"), here)
+}
+
+/// The tool.
 fn name(place: usize, here: Span) -> Ident {
     Ident::new(&format!("__HierTool{place}"), here)
 }
