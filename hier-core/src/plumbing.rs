@@ -39,8 +39,8 @@ pub use crate::graph::{
 };
 pub use crate::reducer::{IntoTexts, IntoValue, IntoWrite, ReduceError, builtin, reduce};
 pub use crate::state::derived::{
-    BoxedWrite, Checked, Known, Late, boxed, cloned, copy, fingerprint, lift, load, load_value, load_write, name,
-    no_channel, reset, set, stored, unboxed, unboxed_value, write_field,
+    BoxedWrite, Checked, Known, Late, Mention, boxed, cloned, copy, fingerprint, lift, load, load_value, load_write,
+    name, no_channel, reset, set, stored, unboxed, unboxed_value, write_field,
 };
 pub use crate::state::nibbles::*;
 pub use crate::state::schema::SchemaOf;

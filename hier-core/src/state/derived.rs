@@ -24,6 +24,14 @@ impl<T, const HOLDS: bool> Known for Checked<T, HOLDS> {
     type Type = T;
 }
 
+/// What code says of a type to name another one.
+pub trait Mention {
+    /// Names it.
+    fn mention<T>() {}
+}
+
+impl<T> Mention for T {}
+
 /// A type in a bound of which the compiler can say nothing before it knows the parameter, the implementor. A bound that has no
 /// parameter in it is an error where it is written if it does not hold, and so is one that follows from it.
 pub trait Late<T> {

@@ -54,11 +54,14 @@ pub(super) fn expand(model: &Model, doubtful: &[Ident], words: &Words) -> TokenS
 }
 
 /// The state, under a name that is unknown to the compiler if it is no state: then this is said once, where the state is written,
-/// and nothing of the nodes.
+/// and nothing of the nodes. Documentation shows what the name stands for.
 fn checked(state: &Type) -> (TokenStream, Type) {
     let here = state.span();
     let alias = Ident::new("__HierState", Span::call_site().located_at(here));
     let checked = quote_spanned! {here=>
+        #[cfg(doc)]
+        type #alias = #state;
+        #[cfg(not(doc))]
         type #alias = <__hier::Checked<#state, { let _ = <#state as __hier::State>::CHANNELS; true }> as __hier::Known>::Type;
     };
     (checked, parse_quote!(#alias))

@@ -28,6 +28,15 @@ pub(super) fn around(model: &Model, graph: TokenStream) -> TokenStream {
         let name = found(place, code::span(path));
         quote!(#[allow(dead_code)] type #name = __hier::MissingTool<()>;)
     });
+    // One that is not there at all is looked for as a type too, because the compiler then says which one is like it, or where one of
+    // the name stands. A function that is no tool is no type, of which nothing is said: the alias is unknown by then. It stands before
+    // the macros of the imports, which must not be found. In a constant the compiler would propose a parameter of this name for it.
+    let mentions = tools.iter().enumerate().filter_map(|(place, path)| {
+        let (tool, here) = (path.get_ident()?, code::span(path));
+        let name = name(place, here);
+        let mention = Ident::new(&format!("__HIER_MENTION_{place}"), here);
+        Some(quote_spanned!(here=> static #mention: () = { use __hier::Mention as _; let _ = <#name>::mention::<#tool>; };))
+    });
     let imports = tools.iter().enumerate().map(|(place, path)| {
         let here = code::span(path);
         let (name, found) = (name(place, here), found(place, here));
@@ -45,6 +54,7 @@ pub(super) fn around(model: &Model, graph: TokenStream) -> TokenStream {
         #(#missing)*
         const _: () = {
             #graph
+            #(#mentions)*
             #(#imports)*
         };
     }

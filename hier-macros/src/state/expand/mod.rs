@@ -113,11 +113,14 @@ fn bounded(model: &Model) -> Generics {
 
 impl Flattened {
     /// The alias, and the one place where it is checked that the type is a state. A constant that cannot be made has no type
-    /// that depends on it, so the compiler reports that the type is no state, and nothing else about it.
+    /// that depends on it, so the compiler reports that the type is no state, and nothing else about it. Documentation shows what the alias stands
+    /// for.
     fn declared(&self, hier: &TokenStream) -> Option<TokenStream> {
         let (ty, alias) = (&self.ty, self.alias.as_ref()?);
         Some(quote_spanned! {ty.span()=>
-            #[doc(hidden)]
+            #[cfg(doc)]
+            type #alias = #ty;
+            #[cfg(not(doc))]
             type #alias = <#hier::Checked<#ty, { let _ = <#ty as #hier::State>::CHANNELS; true }> as #hier::Known>::Type;
         })
     }

@@ -35,6 +35,28 @@ graph! {
 
 async fn help() {}
 
+mod desk {
+    /// Looks for a word.
+    #[hier_core::prelude::tool]
+    pub async fn search(word: String) -> String {
+        word
+    }
+}
+use desk::search;
+
+graph! {
+    Similar<Filing> = ReactGraph {
+        tools: [serach],
+    }
+}
+
+graph! {
+    SimilarNodes<Filing> = Graph {
+        nodes: [act = tools![serach, search]],
+        edges: [START >> act >> END],
+    }
+}
+
 fn main() {
     let _ = Desk::compile_as_root();
 }
