@@ -1,5 +1,6 @@
 //! Items that macro-generated code uses. Not public API, and exempt from semver.
 
+mod types;
 pub mod words;
 
 pub use std::borrow::Cow;
@@ -12,6 +13,8 @@ pub use hier_spec::{
 };
 pub use schemars::{Schema, SchemaGenerator};
 pub use serde_json::{self, Value};
+
+pub use types::{Checked, Known, Late, Mention};
 
 pub use crate::NodeError;
 pub use crate::agent::schema::{ToolSchema, args_schema};
@@ -39,8 +42,8 @@ pub use crate::graph::{
 };
 pub use crate::reducer::{IntoTexts, IntoValue, IntoWrite, ReduceError, builtin, reduce};
 pub use crate::state::derived::{
-    BoxedWrite, Checked, Known, Late, Mention, boxed, cloned, copy, fingerprint, lift, load, load_value, load_write,
-    name, no_channel, reset, set, stored, unboxed, unboxed_value, write_field,
+    BoxedWrite, boxed, cloned, copy, fingerprint, lift, load, load_value, load_write, name, no_channel, reset, set,
+    stored, unboxed, unboxed_value, write_field,
 };
 pub use crate::state::nibbles::*;
 pub use crate::state::schema::SchemaOf;

@@ -35,7 +35,7 @@ pub(super) fn around(model: &Model, graph: TokenStream) -> TokenStream {
         let (tool, here) = (path.get_ident()?, code::span(path));
         let name = name(place, here);
         let mention = Ident::new(&format!("__HIER_MENTION_{place}"), here);
-        Some(quote_spanned!(here=> static #mention: () = { use __hier::Mention as _; let _ = <#name>::mention::<#tool>; };))
+        Some(quote_spanned!(here=> static #mention: () = { use __hier::Mention as _; let _ = <#name>::__mention::<#tool>; };))
     });
     let imports = tools.iter().enumerate().map(|(place, path)| {
         let here = code::span(path);
