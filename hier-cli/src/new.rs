@@ -15,7 +15,7 @@ pub struct New {
     /// What it is.
     #[arg(long, value_enum, default_value_t = Kind::Graph)]
     pub kind: Kind,
-    /// Depends on the `hier` of a checkout in this folder.
+    /// Depends on the `hier` of a checkout in this folder; unless told, of the one that this command was built in.
     #[arg(long, value_name = "FOLDER")]
     pub path: Option<PathBuf>,
     /// Depends on the `hier` of this repository.
@@ -49,11 +49,12 @@ pub enum Error {
     /// A file is there.
     #[error("`{0}` is a file: give a folder, which may be empty or not be there")]
     File(PathBuf),
-    /// It was not said where hier is. A version is no answer: the crate `hier` on crates.io is somebody else's.
+    /// It was not said where hier is, and the checkout that the command was built in is gone. A version is no answer: the crate `hier`
+    /// on crates.io is somebody else's.
     #[error(
-        "say where hier is: `--path CHECKOUT` or `--git URL`; it is not on crates.io, where another library has the name `hier`"
+        "say where hier is: `--path CHECKOUT` or `--git URL`; it is not on crates.io, where another library has the name `hier`, and `{0}`, where this command was built, is no checkout any more"
     )]
-    NoSource,
+    NoSource(PathBuf),
     /// The folder of `--path` is no checkout.
     #[error("`{0}` is no checkout of hier: it has no `hier/Cargo.toml`")]
     NoCheckout(PathBuf),
@@ -108,9 +109,9 @@ pub fn run(arguments: &New, out: &mut dyn Write) -> Result<(), Error> {
     let New { folder, kind, path, git } = arguments;
     let name = name(folder)?;
     let source = match (path, git) {
-        (Some(path), _) => format!("path = {:?}", checkout(path)?.display().to_string()),
+        (Some(path), _) => in_checkout(&checkout(path).ok_or_else(|| Error::NoCheckout(path.clone()))?),
         (None, Some(git)) => format!("git = {git:?}"),
-        (None, None) => return Err(Error::NoSource),
+        (None, None) => in_checkout(&own_checkout(Path::new(env!("CARGO_MANIFEST_DIR")))?),
     };
     if folder.is_file() {
         return Err(Error::File(folder.clone()));
@@ -198,12 +199,19 @@ fn name(folder: &Path) -> Result<String, Error> {
 }
 
 /// The folder of the crate `hier` in a checkout.
-fn checkout(path: &Path) -> Result<PathBuf, Error> {
+fn checkout(path: &Path) -> Option<PathBuf> {
     let hier = path.join("hier");
-    match hier.join("Cargo.toml").is_file().then(|| hier.canonicalize()) {
-        Some(Ok(hier)) => Ok(hier),
-        _ => Err(Error::NoCheckout(path.to_owned())),
-    }
+    hier.join("Cargo.toml").is_file().then(|| hier.canonicalize().ok()).flatten()
+}
+
+/// The same, in the checkout of which this was the folder of the command's crate.
+fn own_checkout(built_in: &Path) -> Result<PathBuf, Error> {
+    let root = built_in.parent().unwrap_or(built_in);
+    checkout(root).ok_or_else(|| Error::NoSource(root.to_owned()))
+}
+
+fn in_checkout(hier: &Path) -> String {
+    format!("path = {:?}", hier.display().to_string())
 }
 
 fn manifest(name: &str, kind: Kind, source: &str) -> String {
@@ -250,4 +258,20 @@ fn write(folder: &Path, place: &str, text: &str) -> Result<(), Error> {
     let path = folder.join(place);
     let written = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&path, text));
     written.map_err(|error| Error::Write(path, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::own_checkout;
+
+    #[test]
+    fn a_command_whose_checkout_is_gone_asks_where_hier_is() {
+        let gone = std::env::temp_dir().join("no-such-checkout-of-hier");
+        let error = own_checkout(&gone.join("hier-cli")).expect_err("it is gone").to_string();
+        let begins = "say where hier is: `--path CHECKOUT` or `--git URL`";
+        assert!(error.starts_with(begins) && error.contains(&gone.display().to_string()), "{error}");
+        assert!(own_checkout(Path::new(env!("CARGO_MANIFEST_DIR"))).is_ok());
+    }
 }

@@ -68,10 +68,13 @@ fn the_image_of_a_new_server_is_the_one_of_the_book() {
 fn a_new_project_can_depend_on_a_checkout_or_a_repository() {
     let folder = TempDir::new().expect("a folder");
     let path = checkout().to_str().expect("a text");
-    assert!(hier(folder.path(), &["new", "a", "--path", path]).status.success());
-    let manifest = fs::read_to_string(folder.path().join("a/Cargo.toml")).expect("the manifest");
     let place = fs::canonicalize(checkout().join("hier")).expect("the crate").display().to_string();
-    assert_eq!(manifest.matches(&format!("hier = {{ path = {place:?}, ")).count(), 2, "{manifest}");
+    // Unless told, it is the checkout that the command was built in.
+    for (name, told) in [("a", &["--path", path][..]), ("c", &[])] {
+        assert!(hier(folder.path(), &[&["new", name], told].concat()).status.success());
+        let manifest = fs::read_to_string(folder.path().join(name).join("Cargo.toml")).expect("the manifest");
+        assert_eq!(manifest.matches(&format!("hier = {{ path = {place:?}, ")).count(), 2, "{manifest}");
+    }
     assert!(hier(folder.path(), &["new", "b", "--git", URL]).status.success());
     let manifest = fs::read_to_string(folder.path().join("b/Cargo.toml")).expect("the manifest");
     assert_eq!(manifest.matches("hier = { git = \"https://example.org/hier\", ").count(), 2, "{manifest}");
@@ -88,7 +91,6 @@ fn a_project_that_cannot_be_made_is_refused_and_nothing_is_written() {
         (&["new", "hier"], "error: no package can be called `hier` here"),
         (&["new", "serde_json"], "error: no package can be called `serde_json` here"),
         (&["new", "fn"], "error: no package can be called `fn` here"),
-        (&["new", "x"], "error: say where hier is: `--path CHECKOUT` or `--git URL`"),
         (&["new", "taken/notes", "--git", URL], "error: `taken/notes` is a file: give a folder"),
         (&["new", "taken/notes/x", "--git", URL], "error: cannot write `taken/notes/x/Cargo.toml`: "),
         (&["new", "taken", "--git", URL], "error: `taken` is there already and is not empty"),
