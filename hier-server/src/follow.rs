@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hier_core::runs::{EventQuery, EventRow, Listener, Run, RunsError};
+use hier_core::runs::{Ends, EventQuery, EventRow, Listener, Run, RunsError};
 use uuid::Uuid;
 
 use crate::app::App;
@@ -75,7 +75,7 @@ impl Follow {
 
 /// Waits for the end of a run.
 pub(crate) struct Ending {
-    listener: Listener,
+    listener: Ends,
     /// Whether it may have ended before anybody listened.
     is_unknown: bool,
 }
@@ -92,14 +92,18 @@ impl Ending {
     }
 
     /// The run once it has ended; none if it was deleted. Cancel safe.
-    pub(crate) async fn wait(&mut self, app: &App, run: Uuid) -> ApiResult<Option<Run>> {
+    pub(crate) async fn wait(&mut self, app: &App, run: Uuid) -> ApiResult<Option<Arc<Run>>> {
         loop {
             if !std::mem::replace(&mut self.is_unknown, true) {
                 let _ = tokio::time::timeout(LOOK_AGAIN, self.listener.rung()).await;
             }
+            // If it ended in this process, its row need not be read.
+            if let Some(row) = self.listener.ended(run) {
+                return Ok(Some(row));
+            }
             match app.runs.run(run).await.map_err(refused)? {
                 None => return Ok(None),
-                Some(row) if !row.status.is_live() => return Ok(Some(row)),
+                Some(row) if !row.status.is_live() => return Ok(Some(Arc::new(row))),
                 Some(_) => self.is_unknown = false,
             }
         }

@@ -1,11 +1,12 @@
 //! Wakes who waits for a change.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use tokio::sync::watch;
+use uuid::Uuid;
 
-use super::run::MultitaskStrategy;
+use super::run::{MultitaskStrategy, Run};
 use crate::sync::{Mutex, lock};
 
 /// Wakes who waits for runs to claim, or for a thread to change. A store rings it after each transaction.
@@ -20,11 +21,15 @@ pub struct Bell {
 struct Thread {
     all: watch::Sender<u64>,
     ends: watch::Sender<u64>,
+    /// What each of those who listen to the ends was handed last. Theirs, so that nothing is kept for nobody.
+    handed: Vec<Weak<Handed>>,
 }
+
+type Handed = Mutex<Option<Arc<Run>>>;
 
 impl Thread {
     fn new() -> Self {
-        Self { all: watch::Sender::new(0), ends: watch::Sender::new(0) }
+        Self { all: watch::Sender::new(0), ends: watch::Sender::new(0), handed: Vec::new() }
     }
 
     fn is_heard(&self) -> bool {
@@ -54,13 +59,19 @@ impl Bell {
     }
 
     /// Listens for the ends of the runs of a thread and for those that are to be cancelled, and hears little else.
-    pub fn ends(&self, id: &str) -> Listener {
-        self.listen(id, |thread| thread.ends.subscribe())
+    pub fn ends(&self, id: &str) -> Ends {
+        let last = Arc::<Handed>::default();
+        let rung = self.listen(id, |thread| {
+            thread.handed.retain(|handed| handed.strong_count() > 0);
+            thread.handed.push(Arc::downgrade(&last));
+            thread.ends.subscribe()
+        });
+        Ends { rung, last }
     }
 
-    fn listen(&self, id: &str, to: impl FnOnce(&Thread) -> watch::Receiver<u64>) -> Listener {
+    fn listen(&self, id: &str, to: impl FnOnce(&mut Thread) -> watch::Receiver<u64>) -> Listener {
         let mut threads = lock(&self.threads);
-        match threads.get(id) {
+        match threads.get_mut(id) {
             Some(thread) => Listener(to(thread)),
             None => Listener(to(threads.entry(Arc::from(id)).or_insert_with(Thread::new))),
         }
@@ -74,6 +85,19 @@ impl Bell {
     /// Something of this thread has changed.
     pub fn ring_thread(&self, id: &str) {
         self.ring_those(id, |thread| {
+            ring(&thread.all);
+            ring(&thread.ends);
+        });
+    }
+
+    /// A run has ended, and its row is this one now: whoever listens to the ends of its thread need not read it.
+    pub fn ring_ended(&self, run: Run) {
+        let id = run.thread.clone();
+        self.ring_those(&id, |thread| {
+            let run = Arc::new(run);
+            for handed in thread.handed.iter().filter_map(Weak::upgrade) {
+                *lock(&handed) = Some(run.clone());
+            }
             ring(&thread.all);
             ring(&thread.ends);
         });
@@ -126,5 +150,59 @@ impl Listener {
             // The bell is gone, and with it the store: nobody rings any more.
             std::future::pending::<()>().await;
         }
+    }
+}
+
+/// Waits for the ends of the runs of a thread.
+#[derive(Debug)]
+pub struct Ends {
+    rung: Listener,
+    last: Arc<Handed>,
+}
+
+impl Ends {
+    /// Resolves once it has rung since it was last heard, or the listener was made. Cancel safe.
+    pub async fn rung(&mut self) {
+        self.rung.rung().await;
+    }
+
+    /// This run as it ended, if it was the last to end since this listens and the store has told its row with that: then nobody has to
+    /// read it. It may have been deleted since.
+    pub fn ended(&self, run: Uuid) -> Option<Arc<Run>> {
+        lock(&self.last).clone().filter(|last| last.id == run)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::Bell;
+    use crate::runs::{NewRun, NewThread, Queue, Request, Run, ThreadRow};
+
+    fn ended() -> Run {
+        let now = SystemTime::UNIX_EPOCH;
+        let mut queue = Queue::new(ThreadRow::new(NewThread::new("t"), now), Vec::new());
+        queue.add(NewRun::new("t", "desk", Request::default()), 1, now).expect("a run")
+    }
+
+    #[test]
+    fn who_listens_to_ends_is_handed_the_run_that_ended_and_nobody_keeps_it() {
+        let (bell, run, other) = (Bell::default(), ended(), ended());
+        let listening = bell.ends("t");
+        let late = {
+            bell.ring_ended(run.clone());
+            bell.ends("t")
+        };
+        assert_eq!(listening.ended(run.id).as_deref(), Some(&run));
+        assert_eq!(listening.ended(other.id), None, "of another run nothing is known");
+        assert_eq!(late.ended(run.id), None, "it ended before");
+        let handed = listening.ended(run.id).expect("the run");
+        drop(listening);
+        assert_eq!(std::sync::Arc::strong_count(&handed), 1, "nothing is kept for who has gone");
+        bell.ring_ended(other.clone());
+        assert_eq!(late.ended(other.id).as_deref(), Some(&other));
+        let again = bell.ends("t");
+        assert_eq!(again.ended(other.id), None);
     }
 }

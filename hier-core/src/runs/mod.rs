@@ -34,7 +34,7 @@ use async_trait::async_trait;
 use uuid::Uuid;
 
 pub use assistants::{Assistant, AssistantPatch, AssistantQuery, Assistants, NewAssistant};
-pub use bell::{Bell, Listener};
+pub use bell::{Bell, Ends, Listener};
 #[doc(hidden)]
 pub use calls::run_calls;
 pub use crons::{Cron, CronQuery, Crons, NewCron};

@@ -185,6 +185,11 @@ impl Queue {
         self.start(graphs, now)
     }
 
+    /// The run with this id as it has just ended; none if it has not, or is deleted with its end.
+    pub fn ended(&self, id: Uuid) -> Option<&Run> {
+        self.change.put.iter().find(|run| run.id == id && run.ended.is_some())
+    }
+
     /// The run waits again, and its last attempt does not count.
     pub fn hand_back(&mut self, id: Uuid, now: SystemTime) {
         let Some(run) = self.live.iter_mut().find(|run| run.id == id && run.status == RunStatus::Running) else {

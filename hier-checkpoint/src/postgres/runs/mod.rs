@@ -269,7 +269,8 @@ impl RunStore for Postgres {
     async fn record(&self, lease: &Lease, mut settlement: Settlement) -> Result<u64, RunsError> {
         settlement.records.iter().try_for_each(check)?;
         self.ready().await?;
-        let (thread, ends) = (&*lease.thread, settlement.end.is_some());
+        let (thread, ended) = (&*lease.thread, settlement.end.as_ref().map(|end| end.run));
+        let ends = ended.is_some();
         let mut batch = Batch::of(&self.0.vault, &self.0.latest, &lease.thread, settlement.records.clone())?;
         batch.settle();
         // That there are some is all that is asked of them further on.
@@ -277,22 +278,26 @@ impl RunStore for Postgres {
         let decide = |seen: &Seen| {
             let mut queue = seen.queue().ok_or_else(|| no_thread(thread))?;
             queue.settle(&mut settlement.clone(), seen.now)?;
-            Ok(Some((queue, ())))
+            let row = ended.and_then(|run| queue.ended(run)).cloned();
+            Ok(Some((queue, row)))
         };
         let also = Some(settlement.also.clone()).filter(|also| !also.is_empty());
         let beside =
             Beside { lease: Some(lease), ends, records: Some(&batch), also: also.as_ref(), ..Beside::default() };
         let known = self.0.known.take(thread);
-        let (last, more) = match self.change(Asked { beside, known, ..Asked::of(thread) }, decide).await? {
-            Changed::Stored { thread, .. } => (thread.last_event, thread.status == ThreadStatus::Busy),
-            Changed::Before(seen) => (seen.thread.map_or(0, |(thread, _)| thread.last_event), true),
+        let (last, more, row) = match self.change(Asked { beside, known, ..Asked::of(thread) }, decide).await? {
+            Changed::Stored { thread, result, .. } => (thread.last_event, thread.status == ThreadStatus::Busy, result),
+            Changed::Before(seen) => (seen.thread.map_or(0, |(thread, _)| thread.last_event), true, None),
             Changed::Refused(answer) => return Err(refused(&answer, thread, None)),
             Changed::Nothing => return Err(superseded(thread)),
         };
         if ends {
             self.0.known.take(thread);
             self.0.released.notify_waiters();
-            self.0.bell.ring_thread(thread);
+            match row {
+                Some(row) => self.0.bell.ring_ended(row),
+                None => self.0.bell.ring_thread(thread),
+            }
             if more {
                 self.0.bell.ring_runs();
             }
