@@ -24,7 +24,6 @@ pub(crate) struct Batch {
 pub(crate) struct Bases {
     pub(crate) namespace: Arc<str>,
     /// If this checkpoint is stored, so are all the values.
-    #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "Postgres looks for the values"))]
     pub(crate) parent: Option<Uuid>,
     pub(crate) values: Vec<Base>,
 }

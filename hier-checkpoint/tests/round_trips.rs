@@ -151,9 +151,8 @@ async fn a_claim_whose_answer_was_lost_with_its_run_is_known() {
     let claim = || RunClaim::new("worker", Duration::from_mins(1), ["desk"]);
     let new = || NewRun::new("t", "desk", Request::default()).create_thread();
     // The thread is made, and what is asked is prepared.
-    let (_, claimed) = store.create_claimed(new(), claim()).await.expect("a run");
-    assert_eq!(claimed, None, "the thread is new");
-    let first = store.claim_run(claim()).await.expect("the server").expect("the run");
+    let (_, first) = store.create_claimed(new(), claim()).await.expect("a run");
+    let first = first.expect("it is claimed on a new thread, too");
     store
         .record(&first.lease, Settlement::default().end(RunEnd::new(first.run.id, RunStatus::Success)))
         .await

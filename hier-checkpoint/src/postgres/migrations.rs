@@ -1,5 +1,7 @@
 //! The tables and the functions of the database, as they came about.
 
+mod changes;
+
 /// Each brings the tables to the next version; `{s}` is the schema.
 pub(super) const MIGRATIONS: &[&str] = &[
     r#"
@@ -394,4 +396,5 @@ pub(super) const MIGRATIONS: &[&str] = &[
     -- Planned once for a connection. Left to itself the server plans it each time it is called, which takes five times as long as to do it.
     alter function {s}.chains(bigint, text, text[], uuid[]) set plan_cache_mode = force_generic_plan;
 ",
+    changes::SEVERAL,
 ];

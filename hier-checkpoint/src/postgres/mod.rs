@@ -80,6 +80,8 @@ struct Inner {
     changes: Arc<Turns>,
     /// Threads with their runs as they were last stored.
     known: runs::known::Known,
+    /// Those that are stored together.
+    together: runs::together::Together,
     latest: Latest,
     /// What other processes are to be told.
     news: runs::tell::News,
@@ -124,6 +126,7 @@ impl Postgres {
             turns,
             changes: Arc::default(),
             known: runs::known::Known::default(),
+            together: runs::together::Together::default(),
             latest: Latest::default(),
             news: runs::tell::News::default(),
             released: Notify::new(),

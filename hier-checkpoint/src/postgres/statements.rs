@@ -38,7 +38,10 @@ impl Statements {
         let for_schema = |text: &str| text.replace("{s}", &schema);
         Ok(Self {
             commit: for_schema(COMMIT),
-            change_runs: for_schema(&format!("select {{s}}.change_runs({}) where {{own}}", parameters(CHANGE_RUNS))),
+            change_runs: for_schema(&format!(
+                "select * from {{s}}.change_threads({}) where {{own}}",
+                parameters(CHANGE_RUNS)
+            )),
             claim: for_schema(CLAIM),
             holder: for_schema(HOLDER),
             renew: for_schema(RENEW),
@@ -69,7 +72,7 @@ impl Statements {
 }
 
 /// How many parameters a change of runs has.
-const CHANGE_RUNS: usize = 49;
+pub(super) const CHANGE_RUNS: usize = 57;
 
 /// `$1, $2, …`
 fn parameters(count: usize) -> String {

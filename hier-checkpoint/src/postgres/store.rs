@@ -11,7 +11,7 @@ use super::session::{Parameter, Session, first};
 use super::text::{escape, unescape};
 use crate::rows::Batch;
 
-/// The rows of a batch, a list for each column.
+/// The rows of batches, a list for each column; with the place in a list of threads where there are several.
 #[derive(Default)]
 pub(super) struct Columns<'a> {
     bases: Bases<'a>,
@@ -24,13 +24,16 @@ type Text<'a> = std::borrow::Cow<'a, str>;
 
 #[derive(Default)]
 struct Bases<'a> {
+    item: Vec<i32>,
     namespace: Vec<Text<'a>>,
-    channel: Vec<Text<'a>>,
+    /// None for a checkpoint that has all the values.
+    channel: Vec<Option<Text<'a>>>,
     version: Vec<Uuid>,
 }
 
 #[derive(Default)]
 struct Checkpoints<'a> {
+    item: Vec<i32>,
     namespace: Vec<Text<'a>>,
     id: Vec<Uuid>,
     body: Vec<&'a [u8]>,
@@ -38,6 +41,7 @@ struct Checkpoints<'a> {
 
 #[derive(Default)]
 struct Pieces<'a> {
+    item: Vec<i32>,
     namespace: Vec<Text<'a>>,
     channel: Vec<Text<'a>>,
     version: Vec<Uuid>,
@@ -47,6 +51,7 @@ struct Pieces<'a> {
 
 #[derive(Default)]
 struct Writes<'a> {
+    item: Vec<i32>,
     namespace: Vec<Text<'a>>,
     checkpoint: Vec<Uuid>,
     task: Vec<Uuid>,
@@ -57,37 +62,49 @@ struct Writes<'a> {
 }
 
 impl<'a> Columns<'a> {
-    pub(super) fn of(batch: &'a Batch) -> Self {
+    pub(super) fn of(batch: &'a Batch, looks: Looks) -> Self {
         let mut columns = Self::default();
+        columns.push(1, batch, looks);
+        columns
+    }
+
+    /// Adds those of the thread in this place.
+    pub(super) fn push(&mut self, item: i32, batch: &'a Batch, looks: Looks) {
         for bases in &batch.bases {
-            for base in &bases.values {
-                columns.bases.namespace.push(escape(&bases.namespace));
-                columns.bases.channel.push(escape(&base.channel));
-                columns.bases.version.push(base.version);
+            let parent = bases.parent.filter(|_| looks == Looks::ForParents);
+            let values = bases.values.iter().map(|base| (Some(escape(&base.channel)), base.version));
+            let values = values.filter(|_| parent.is_none());
+            for (channel, version) in parent.map(|parent| (None, parent)).into_iter().chain(values) {
+                self.bases.item.push(item);
+                self.bases.namespace.push(escape(&bases.namespace));
+                self.bases.channel.push(channel);
+                self.bases.version.push(version);
             }
         }
         for row in &batch.checkpoints {
-            columns.checkpoints.namespace.push(escape(&row.namespace));
-            columns.checkpoints.id.push(row.id);
-            columns.checkpoints.body.push(&row.body);
+            self.checkpoints.item.push(item);
+            self.checkpoints.namespace.push(escape(&row.namespace));
+            self.checkpoints.id.push(row.id);
+            self.checkpoints.body.push(&row.body);
         }
         for row in &batch.pieces {
-            columns.pieces.namespace.push(escape(&row.namespace));
-            columns.pieces.channel.push(escape(&row.channel));
-            columns.pieces.version.push(row.version);
-            columns.pieces.base.push(row.base);
-            columns.pieces.value.push(&row.value);
+            self.pieces.item.push(item);
+            self.pieces.namespace.push(escape(&row.namespace));
+            self.pieces.channel.push(escape(&row.channel));
+            self.pieces.version.push(row.version);
+            self.pieces.base.push(row.base);
+            self.pieces.value.push(&row.value);
         }
         for row in &batch.writes {
-            columns.writes.namespace.push(escape(&row.namespace));
-            columns.writes.checkpoint.push(row.checkpoint);
-            columns.writes.task.push(row.task);
-            columns.writes.slot.push(row.slot);
-            columns.writes.path.push(escape(&row.path));
-            columns.writes.channel.push(escape(&row.channel));
-            columns.writes.value.push(&row.value);
+            self.writes.item.push(item);
+            self.writes.namespace.push(escape(&row.namespace));
+            self.writes.checkpoint.push(row.checkpoint);
+            self.writes.task.push(row.task);
+            self.writes.slot.push(row.slot);
+            self.writes.path.push(escape(&row.path));
+            self.writes.channel.push(escape(&row.channel));
+            self.writes.value.push(&row.value);
         }
-        columns
     }
 
     /// What the statements that store them take, in their order.
@@ -114,6 +131,31 @@ impl<'a> Columns<'a> {
             (&w.value, Type::BYTEA_ARRAY),
         ]
     }
+
+    /// What the statement takes that stores those of several threads.
+    pub(super) fn parameters_of_several(&self) -> Vec<Parameter<'_>> {
+        let items: [(usize, Parameter<'_>); 4] = [
+            (0, (&self.bases.item, Type::INT4_ARRAY)),
+            (3, (&self.checkpoints.item, Type::INT4_ARRAY)),
+            (6, (&self.pieces.item, Type::INT4_ARRAY)),
+            (11, (&self.writes.item, Type::INT4_ARRAY)),
+        ];
+        let mut all: Vec<Parameter<'_>> = self.parameters().to_vec();
+        // The last first, so that the places before it stay.
+        for (place, parameter) in items.into_iter().rev() {
+            all.insert(place, parameter);
+        }
+        all
+    }
+}
+
+/// What is looked for of that which records build on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Looks {
+    /// The checkpoints that have all of it, where they are known.
+    ForParents,
+    /// Each value.
+    ForValues,
 }
 
 /// Which thread a batch is for.
@@ -140,7 +182,22 @@ pub(super) async fn store(
     owner: &Owner<'_>,
     batch: &Batch,
 ) -> Result<Stored, Fault> {
-    let columns = Columns::of(batch);
+    match store_looking(session, client, owner, batch, Looks::ForParents).await? {
+        // The values may be there all the same.
+        None => Ok(store_looking(session, client, owner, batch, Looks::ForValues).await?.unwrap_or(Stored::NotHeld)),
+        Some(stored) => Ok(stored),
+    }
+}
+
+/// None if a checkpoint is not there that would have all that the batch builds on: then nothing is stored.
+async fn store_looking(
+    session: &Session,
+    client: &Client,
+    owner: &Owner<'_>,
+    batch: &Batch,
+    looks: Looks,
+) -> Result<Option<Stored>, Fault> {
+    let columns = Columns::of(batch, looks);
     let (name, token, key) = match owner {
         Owner::Held(name, token) => (Some(escape(name)), i64::try_from(*token).unwrap_or(-1), None),
         Owner::Unclaimed(key) => (None, 0, Some(*key)),
@@ -148,9 +205,10 @@ pub(super) async fn store(
     let thread: [Parameter<'_>; 3] = [(&name, Type::TEXT), (&token, Type::INT8), (&key, Type::INT8)];
     let with: Vec<Parameter<'_>> = thread.into_iter().chain(columns.parameters()).collect();
     let rows = session.query_often(client, &session.statements.commit, &with).await?;
-    let Some(answer) = first::<Option<Vec<String>>>(&rows)? else { return Ok(Stored::NotHeld) };
-    match &answer[..] {
-        [channel, version] => Ok(Stored::Lacks(unescape(channel), version.parse().unwrap_or_default())),
-        _ => Ok(Stored::Done),
-    }
+    let Some(answer) = first::<Option<Vec<Option<String>>>>(&rows)? else { return Ok(Some(Stored::NotHeld)) };
+    Ok(match &answer[..] {
+        [None, _] => None,
+        [Some(channel), Some(version)] => Some(Stored::Lacks(unescape(channel), version.parse().unwrap_or_default())),
+        _ => Some(Stored::Done),
+    })
 }

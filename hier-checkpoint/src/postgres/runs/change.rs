@@ -1,25 +1,21 @@
 //! Changes of a thread's runs: what is there is read, what becomes of it is decided here, and it is stored on condition that nobody
 //! else has changed it meanwhile. Two statements, and no transaction that is open while we think.
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use hier_core::checkpoint::{Also, Deletion, Lease, SaverError};
-use hier_core::runs::{Change, Document, Queue, Run, ThreadRow};
+use hier_core::runs::{Document, Queue, Run, ThreadRow};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::super::client::Parameter;
 use super::super::delete;
 use super::super::fault::Fault;
-use super::super::session::first;
-use super::super::store::Columns;
 use super::super::text::{escape, unescape};
 use super::tables::Tables;
 use crate::rows::Batch;
-use crate::run_rows::{
-    DOCUMENTS, EVENTS, RUNS, THREADS, document_key, event_key, expires, integer, micros, number, open, seal, time,
-};
+use crate::run_rows::{RUNS, THREADS, number, open, time};
 
 /// A thread with its runs as it was read.
 #[derive(Clone, Debug)]
@@ -49,7 +45,7 @@ pub(super) struct Beside<'a> {
     /// The thread is claimed if a run of it begins, by whom and for how many milliseconds.
     pub(super) claim: Option<(&'a str, i64)>,
     /// Checkpoints, and what tasks have done.
-    pub(super) records: Option<&'a Batch>,
+    pub(super) records: Option<&'a Arc<Batch>>,
     /// What is changed beside the records; not nothing.
     pub(super) also: Option<&'a Also>,
     /// A document that has to have this revision, and is replaced.
@@ -71,31 +67,10 @@ pub(super) enum Answer {
     Taken,
     /// The records build on a value of this channel and version, which is not there.
     Lacks(String, Uuid),
-}
-
-/// A list for each column.
-#[derive(Default)]
-struct RunColumns {
-    id: Vec<Uuid>,
-    number: Vec<i64>,
-    status: Vec<&'static str>,
-    ended: Vec<Option<i64>>,
-    body: Vec<Vec<u8>>,
-}
-
-#[derive(Default)]
-struct EventColumns {
-    number: Vec<i64>,
-    run: Vec<Option<Uuid>>,
-    bytes: Vec<i64>,
-    body: Vec<Vec<u8>>,
-}
-
-#[derive(Default)]
-struct DocumentColumns {
-    kind: Vec<String>,
-    id: Vec<String>,
-    body: Vec<Vec<u8>>,
+    /// They follow a checkpoint that is not there, and may build on values that are.
+    LacksParent,
+    /// Somebody is at work on the thread, and it was not waited for.
+    Alone,
 }
 
 impl Tables<'_> {
@@ -174,116 +149,6 @@ impl Tables<'_> {
         let change = delete::Change { session: self.session, client: self.client, vault: self.vault };
         change.delete_some(thread, &plan).await.map(|_| ())
     }
-
-    /// Stores what has changed, unless somebody else has changed it since.
-    pub(super) async fn put(
-        &self,
-        seen: &Seen,
-        op: Uuid,
-        (thread, change): (&ThreadRow, &Change),
-        beside: Beside<'_>,
-    ) -> Result<Answer, Fault> {
-        let (runs, events, documents) =
-            (self.runs_of(change)?, self.events_of(thread, change)?, self.documents_of(change)?);
-        let (name, body) = (escape(&thread.id), seal(self.vault, THREADS, &thread.id, thread)?);
-        let (values, expires, is_new) = (self.sealed_values(thread)?, expires(thread), seen.thread.is_none());
-        let ready = change.ready.as_ref();
-        let (ready, graph) = ready.map(|(time, graph)| (micros(*time), escape(graph))).unzip();
-        let token = beside.lease.map(|lease| i64::try_from(lease.token).unwrap_or(-1));
-        let (holder, lasts) = beside.claim.unzip();
-        let (kind, id, revision, document) = match beside.document {
-            None => (None, None, None, None),
-            Some(Document { kind, id, revision, value, .. }) => {
-                let body = seal(self.vault, DOCUMENTS, &document_key(kind, id), value)?;
-                (Some(escape(kind)), Some(escape(id)), Some(integer(*revision)), Some(body))
-            }
-        };
-        let (at, none) = (micros(seen.now), Batch::default());
-        let records = Columns::of(beside.records.unwrap_or(&none));
-        let own: [Parameter<'_>; 31] = [
-            (&name, Type::TEXT),
-            (&seen.op, Type::UUID),
-            (&is_new, Type::BOOL),
-            (&op, Type::UUID),
-            (&ready, Type::INT8),
-            (&graph, Type::TEXT),
-            (&expires, Type::INT8),
-            (&body, Type::BYTEA),
-            (&values, Type::BYTEA),
-            (&token, Type::INT8),
-            (&beside.ends, Type::BOOL),
-            (&holder, Type::TEXT),
-            (&lasts, Type::INT8),
-            (&kind, Type::TEXT),
-            (&id, Type::TEXT),
-            (&revision, Type::INT8),
-            (&document, Type::BYTEA),
-            (&runs.id, Type::UUID_ARRAY),
-            (&runs.number, Type::INT8_ARRAY),
-            (&runs.status, Type::TEXT_ARRAY),
-            (&runs.ended, Type::INT8_ARRAY),
-            (&runs.body, Type::BYTEA_ARRAY),
-            (&change.removed, Type::UUID_ARRAY),
-            (&at, Type::INT8),
-            (&events.number, Type::INT8_ARRAY),
-            (&events.run, Type::UUID_ARRAY),
-            (&events.bytes, Type::INT8_ARRAY),
-            (&events.body, Type::BYTEA_ARRAY),
-            (&documents.kind, Type::TEXT_ARRAY),
-            (&documents.id, Type::TEXT_ARRAY),
-            (&documents.body, Type::BYTEA_ARRAY),
-        ];
-        let with: Vec<Parameter<'_>> = own.into_iter().chain(records.parameters()).collect();
-        let rows = self.session.query_often(self.client, &self.session.statements.change_runs, &with).await?;
-        answer(&first::<Vec<Option<String>>>(&rows)?)
-    }
-
-    fn runs_of(&self, change: &Change) -> Result<RunColumns, Fault> {
-        let mut columns = RunColumns::default();
-        for run in &change.put {
-            columns.id.push(run.id);
-            columns.number.push(integer(run.number));
-            columns.status.push(run.status.name());
-            columns.ended.push(run.ended.map(micros));
-            columns.body.push(seal(self.vault, RUNS, &run.id.to_string(), run)?);
-        }
-        Ok(columns)
-    }
-
-    fn events_of(&self, thread: &ThreadRow, change: &Change) -> Result<EventColumns, Fault> {
-        let first = (thread.last_event + 1).saturating_sub(change.events.len() as u64);
-        let mut columns = EventColumns::default();
-        for (at, event) in (first..).zip(&change.events) {
-            columns.number.push(integer(at));
-            columns.run.push(event.run);
-            columns.bytes.push(integer(event.bytes()));
-            columns.body.push(seal(self.vault, EVENTS, &event_key(&thread.id, at), event)?);
-        }
-        Ok(columns)
-    }
-
-    fn documents_of(&self, change: &Change) -> Result<DocumentColumns, Fault> {
-        let mut columns = DocumentColumns::default();
-        for Document { kind, id, value, .. } in &change.documents {
-            columns.kind.push(escape(kind).into_owned());
-            columns.id.push(escape(id).into_owned());
-            columns.body.push(seal(self.vault, DOCUMENTS, &document_key(kind, id), value)?);
-        }
-        Ok(columns)
-    }
-}
-
-fn answer(told: &[Option<String>]) -> Result<Answer, Fault> {
-    let word = |place: usize| told.get(place).and_then(Option::as_deref).unwrap_or_default();
-    Ok(match word(0) {
-        "done" => Answer::Done(word(1).parse().unwrap_or_default()),
-        "changed" => Answer::Changed,
-        "stale" => Answer::Stale,
-        "superseded" => Answer::Superseded,
-        "taken" => Answer::Taken,
-        "lacks" => Answer::Lacks(unescape(word(1)).to_string(), word(2).parse().unwrap_or_default()),
-        other => return Err(Fault::NoConnection(format!("the server answered `{other}` to a change of runs"))),
-    })
 }
 
 impl Seen {

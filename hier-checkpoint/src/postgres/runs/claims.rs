@@ -31,8 +31,6 @@ impl Postgres {
         let beside = Beside { document: run.document.as_ref(), claim, ..Beside::default() };
         let decide = |seen: &Seen| {
             let (mut queue, added) = added(seen, run, id)?;
-            // The row of a new thread would be there before its claim could be refused.
-            let asked = asked.filter(|_| seen.thread.is_some());
             let begun = asked.and_then(|asked| queue.start_added(id, asked.graphs.as_deref(), seen.now));
             Ok(Some((queue, (added, begun))))
         };
@@ -77,7 +75,8 @@ impl Postgres {
             Ok(queue.start(graphs, seen.now).map(|run| (queue, run)))
         };
         let beside = Beside { claim: Some((&holder, millis(asked.lasts))), ..Beside::default() };
-        match self.change(Asked { beside, known: seen, ..Asked::of(thread) }, decide).await? {
+        let asking = Asked { beside, known: seen, ..Asked::of(thread) };
+        match Box::pin(self.change(asking, decide)).await? {
             Changed::Stored { result, token, .. } => {
                 Ok(Some(Claimed::new(result, Lease::new(thread, token, asked.lasts))))
             }

@@ -2,6 +2,7 @@
 
 mod change;
 mod claims;
+mod item;
 pub(super) mod known;
 pub(super) mod listen;
 #[cfg(feature = "encryption")]
@@ -9,6 +10,7 @@ pub(super) mod reencrypt;
 mod store;
 pub(super) mod tables;
 pub(super) mod tell;
+pub(super) mod together;
 mod upkeep;
 
 use std::sync::Arc;
@@ -273,6 +275,7 @@ impl RunStore for Postgres {
         let ends = ended.is_some();
         let mut batch = Batch::of(&self.0.vault, &self.0.latest, &lease.thread, settlement.records.clone())?;
         batch.settle();
+        let batch = Arc::new(batch);
         // That there are some is all that is asked of them further on.
         settlement.records.truncate(1);
         let decide = |seen: &Seen| {

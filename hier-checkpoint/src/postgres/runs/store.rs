@@ -1,9 +1,10 @@
 //! Reads a thread's runs, lets a caller decide, and stores that; again if somebody else has changed them meanwhile.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hier_core::checkpoint::SaverError;
-use hier_core::runs::{Queue, RunsError, ThreadRow};
+use hier_core::runs::{Queue, Run, RunsError, ThreadRow};
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
@@ -12,7 +13,9 @@ use super::super::fault::Fault;
 use super::super::mail::Mailbox;
 use super::super::session::{Session, Transaction, retrying};
 use super::change::{Answer, Beside, Seen};
+use super::item::Item;
 use super::tables::Tables;
+use super::together::Shared;
 
 /// After so many changes by others a change holds the thread before it reads it.
 const PATIENCE: usize = 3;
@@ -67,6 +70,18 @@ impl Op {
     }
 }
 
+/// A change that was decided, and is to be stored.
+struct Decided<'a, T> {
+    result: T,
+    seen: Seen,
+    thread: ThreadRow,
+    undone: Vec<String>,
+    item: Arc<Item>,
+    /// The runs that have not ended, if the thread is gone on with.
+    live: Option<Vec<Run>>,
+    asked: &'a Asked<'a>,
+}
+
 /// One attempt.
 enum Attempt<T> {
     Ended(Changed<T>),
@@ -117,7 +132,10 @@ impl Postgres {
                 let attempt = async {
                     tables.hold(thread).await?;
                     let seen = tables.see(thread, asked.new).await?;
-                    self.once(tables, asked, seen, (op, true), decide).await
+                    match self.decided(tables, asked, seen, (op, true), decide).await? {
+                        Ok(decided) => self.put_held(tables, decided, op).await,
+                        Err(attempt) => Ok(attempt),
+                    }
                 };
                 match attempt.await {
                     Ok(done @ Attempt::Ended(Changed::Stored { .. })) => transaction.end(Ok(done)).await,
@@ -130,66 +148,106 @@ impl Postgres {
                     Some(seen) => seen,
                     None => tables.see(thread, asked.new).await?,
                 };
-                self.once(tables, asked, seen, (op, false), decide).await
+                match self.decided(tables, asked, seen, (op, false), decide).await? {
+                    Ok(decided) => {
+                        // Others may have it while this waits.
+                        drop(client);
+                        self.put_short(decided, op).await
+                    }
+                    Err(attempt) => Ok(attempt),
+                }
             }
         })
     }
 
-    async fn once<T: Send>(
+    /// What is to be stored; or how the attempt has ended without.
+    async fn decided<'a, T: Send>(
         &self,
         tables: Tables<'_>,
-        asked: &Asked<'_>,
+        asked: &'a Asked<'a>,
         seen: Seen,
         (op, is_held): (&Op, bool),
         decide: &(impl Fn(&Seen) -> Result<Option<(Queue, T)>, RunsError> + Send + Sync),
-    ) -> Result<Attempt<T>, Fault> {
+    ) -> Result<Result<Decided<'a, T>, Attempt<T>>, Fault> {
         if op.is_stored(tables, &seen).await? {
-            return Ok(Attempt::Ended(Changed::Before(Box::new(seen))));
+            return Ok(Err(Attempt::Ended(Changed::Before(Box::new(seen)))));
         }
         let (queue, result) = match decide(&seen) {
             Ok(Some(decided)) => decided,
-            Ok(None) => return Ok(Attempt::Ended(Changed::Nothing)),
-            Err(error) => return Ok(Attempt::Failed(error)),
+            Ok(None) => return Ok(Err(Attempt::Ended(Changed::Nothing))),
+            Err(error) => return Ok(Err(Attempt::Failed(error))),
         };
         let claim = asked.beside.claim.filter(|_| queue.starts());
         let beside = Beside { claim, ..asked.beside };
         // Whoever goes on with the thread is spared from reading it again.
         let goes_on = !beside.ends && (beside.lease.is_some() || beside.claim.is_some());
-        let live = if goes_on { queue.live().to_vec() } else { Vec::new() };
+        let live = goes_on.then(|| queue.live().to_vec());
         let (mut thread, change) = queue.changed();
         let has_more = asked.beside.also.is_some() || change.is_crowded || !change.undone.is_empty();
         if !is_held && has_more {
-            return Ok(Attempt::IsLong);
+            return Ok(Err(Attempt::IsLong));
         }
         if change.is_crowded {
             tables.trim(&mut thread).await?;
         }
+        let item = Arc::new(tables.item(&seen, op.id, (&thread, &change), beside)?);
+        Ok(Ok(Decided { result, seen, thread, undone: change.undone, item, live, asked }))
+    }
+
+    /// Stores it in a transaction that holds the thread, with what takes statements of its own.
+    async fn put_held<T: Send>(
+        &self,
+        tables: Tables<'_>,
+        decided: Decided<'_, T>,
+        op: &Op,
+    ) -> Result<Attempt<T>, Fault> {
         let was_sent = op.sent.swap(true, Ordering::Relaxed);
-        let answer = tables.put(&seen, op.id, (&thread, &change), beside).await?;
-        if !matches!(answer, Answer::Done(_)) {
+        let answer = tables.put(&decided.item).await?;
+        if matches!(answer, Answer::Done(_)) {
+            if let Some(also) = decided.asked.beside.also {
+                let mailbox = Mailbox { session: tables.session, client: tables.client, thread: decided.asked.thread };
+                mailbox.change(also, op.id).await?;
+            }
+            if !decided.undone.is_empty() {
+                // Also what was stored with this.
+                tables.undo(&decided.thread.id, &decided.undone).await?;
+            }
+        }
+        Ok(self.answered(decided, answer, op, was_sent))
+    }
+
+    /// Stores it with a statement, if it can be together with others.
+    async fn put_short<T: Send>(&self, decided: Decided<'_, T>, op: &Op) -> Result<Attempt<T>, Fault> {
+        let mut was_sent = op.sent.swap(true, Ordering::Relaxed);
+        if decided.item.may_share() {
+            match self.put_together(&decided.item).await {
+                Shared::Answered(answer) => return Ok(self.answered(decided, answer, op, was_sent)),
+                Shared::Alone => {}
+                Shared::Unknown => was_sent = true,
+            }
+        }
+        let (session, vault, unreadable) = (&self.0.session, &self.0.vault, &self.0.unreadable);
+        let client = session.client().await?;
+        let answer = Tables { session, client: &client, vault, unreadable }.put(&decided.item).await?;
+        Ok(self.answered(decided, answer, op, was_sent))
+    }
+
+    fn answered<T>(&self, decided: Decided<'_, T>, answer: Answer, op: &Op, was_sent: bool) -> Attempt<T> {
+        let Decided { result, seen, thread, live, asked, .. } = decided;
+        let Answer::Done(token) = answer else {
             // This attempt has stored nothing, that is known.
             op.sent.store(was_sent, Ordering::Relaxed);
+            return match answer {
+                Answer::Changed | Answer::Alone | Answer::LacksParent => Attempt::Again,
+                refused => Attempt::Ended(Changed::Refused(refused)),
+            };
+        };
+        if let Some(live) = live {
+            let mut next = thread.clone();
+            next.values = None;
+            let next = Seen { thread: Some((next, live)), op: Some(op.id), there: None, ..seen };
+            self.0.known.keep(asked.thread, next);
         }
-        match answer {
-            Answer::Done(token) => {
-                if let Some(also) = asked.beside.also {
-                    let mailbox = Mailbox { session: tables.session, client: tables.client, thread: asked.thread };
-                    mailbox.change(also, op.id).await?;
-                }
-                if !change.undone.is_empty() {
-                    // Also what was stored with this.
-                    tables.undo(&thread.id, &change.undone).await?;
-                }
-                if goes_on {
-                    let mut next = thread.clone();
-                    next.values = None;
-                    let next = Seen { thread: Some((next, live)), op: Some(op.id), there: None, ..seen };
-                    self.0.known.keep(asked.thread, next);
-                }
-                Ok(Attempt::Ended(Changed::Stored { result, thread: Box::new(thread), token }))
-            }
-            Answer::Changed => Ok(Attempt::Again),
-            refused => Ok(Attempt::Ended(Changed::Refused(refused))),
-        }
+        Attempt::Ended(Changed::Stored { result, thread: Box::new(thread), token })
     }
 }
