@@ -1,7 +1,7 @@
 //! Which checkpoint of a thread was stored last: what follows it need not have each of its values looked for.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hier_core::checkpoint::{Checkpoint, Piece, builds_only_on};
 use uuid::Uuid;
@@ -33,12 +33,24 @@ impl Default for Latest {
 }
 
 impl Latest {
-    /// The last one of this thread and namespace, in whose place this one comes.
-    pub(crate) fn replace(&self, thread: &Arc<str>, namespace: &Arc<str>, known: Known) -> Option<Known> {
+    fn place(&self, thread: &str, namespace: &str) -> MutexGuard<'_, Option<Entry>> {
         let mut hasher = DefaultHasher::new();
         (thread, namespace).hash(&mut hasher);
         let place = usize::try_from(hasher.finish() % PLACES as u64).unwrap_or_default();
-        let mut entry = self.0[place].lock().unwrap_or_else(PoisonError::into_inner);
+        self.0[place].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The last one of this thread and namespace.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn get(&self, thread: &str, namespace: &str) -> Option<Known> {
+        let entry = self.place(thread, namespace);
+        let entry = entry.as_ref().filter(|entry| *entry.thread == *thread && *entry.namespace == *namespace);
+        entry.map(|entry| entry.known.clone())
+    }
+
+    /// The last one of this thread and namespace, in whose place this one comes.
+    pub(crate) fn replace(&self, thread: &Arc<str>, namespace: &Arc<str>, known: Known) -> Option<Known> {
+        let mut entry = self.place(thread, namespace);
         match &mut *entry {
             Some(entry) if entry.thread == *thread && entry.namespace == *namespace => {
                 Some(std::mem::replace(&mut entry.known, known))
@@ -54,6 +66,13 @@ impl Latest {
 impl Known {
     pub(crate) fn of(checkpoint: &Checkpoint) -> Self {
         Self { id: checkpoint.id, channels: checkpoint.channels.clone(), versions: checkpoint.versions.clone() }
+    }
+
+    /// The channels that have a value, each with its version.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn present(&self) -> impl Iterator<Item = (&Arc<str>, Uuid)> {
+        let all = self.channels.iter().zip(self.versions.iter().copied());
+        all.filter(|(_, version)| !version.is_nil())
     }
 
     /// Whether this is the checkpoint's parent, and all that it builds on is what this one has.

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use hier_checkpoint::Postgres;
 use hier_core::CancellationToken;
-use hier_core::checkpoint::Checkpointer;
+use hier_core::checkpoint::{Checkpointer, Claim, WhenRunning};
 use hier_core::prelude::*;
 use hier_core::runs::{
-    Claimed, EventQuery, NewEvent, NewRun, Request, RunClaim, RunEnd, RunQuery, RunStatus, RunStore, Settlement,
-    ThreadIndex, ThreadStatus,
+    Claimed, Document, EventQuery, NewEvent, NewRun, Request, RunClaim, RunEnd, RunQuery, RunStatus, RunStore,
+    Settlement, ThreadIndex, ThreadStatus,
 };
 use hier_core::worker::Worker;
 use kit::server::{Road, server};
@@ -103,7 +103,7 @@ graph! { One<Line> = Graph { nodes: [add], edges: [START >> add >> END] } }
 /// The most that a run of one node may take on a thread that is there, from being added to being read: what is there, what becomes of it,
 /// the last checkpoint with its values and writes, and the end with all checkpoints, whose row is handed to whoever waits; and for what
 /// other processes are told.
-const MOST_OF_A_WORKER: usize = 2 + 3 + 1 + 3;
+const MOST_OF_A_WORKER: usize = 2 + 1 + 1 + 3;
 
 /// A run that is added where a worker has a place for it.
 #[tokio::test(flavor = "multi_thread")]
@@ -177,6 +177,64 @@ async fn a_claim_whose_answer_was_lost_with_its_run_is_known() {
     let page = store.events(EventQuery::after("t", 0)).await.expect("events");
     let modes: Vec<_> = page.events.iter().map(|row| &*row.event.mode).collect();
     assert_eq!(modes, ["start", "end", "start", "end"]);
+}
+
+/// What several ask for at once is read once, and nobody is told what was stored before it asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_that_several_ask_for_is_read_once_for_those_who_had_asked() {
+    let Some(url) = server() else { return };
+    let road = Road::to(&url).await;
+    let open = |url: &str| {
+        let url = url.to_owned();
+        async move { Postgres::options().schema("shared_reads").connect(&url).await.expect("the server") }
+    };
+    let (store, other) = (open(&road.url).await, open(&url).await);
+    store.migrate().await.expect("tables");
+    let document = |value: u64| Document::new("assistant", "a", json!(value));
+    assert!(store.put_document(document(1), None).await.expect("the server"));
+    let look = |store: Postgres| async move {
+        store.document("assistant", "a").await.expect("the server").expect("the document").value
+    };
+    assert_eq!(look(store.clone()).await, json!(1));
+    road.round_trips();
+    road.hold_answers();
+    let first = tokio::spawn(look(store.clone()));
+    road.answer_is_held().await;
+    assert!(other.put_document(document(2), Some(1)).await.expect("the server"));
+    let others: Vec<_> = (0..10).map(|_| tokio::spawn(look(store.clone()))).collect();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    road.let_answers_go();
+    assert_eq!(first.await.expect("it ends"), json!(1));
+    for reading in others {
+        assert_eq!(reading.await.expect("it ends"), json!(2));
+    }
+    assert_eq!(road.round_trips(), 2);
+}
+
+/// What is asked for with the latest checkpoint is what this process has stored last: where somebody else has stored since, that counts.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_another_process_has_stored_since_is_what_is_read() {
+    let Some(url) = server() else { return };
+    let open = || Postgres::options().schema("two_latest").connect(&url);
+    let (one, two) = (open().await.expect("the server"), open().await.expect("the server"));
+    one.migrate().await.expect("tables");
+    let mut last = None;
+    for round in 0..12_u8 {
+        let (stores, other) = if round % 3 == 1 { (&two, &one) } else { (&one, &two) };
+        let claim = Claim { when_running: WhenRunning::TakeOver, ..Claim::default() };
+        let lease = stores.acquire("t", claim).await.expect("the thread");
+        let (checkpoint, record) = kit::next(last.as_ref(), &[(0, round % 4 != 0, vec![round])], 2);
+        stores.commit(&lease, vec![record]).await.expect("stored");
+        let wanted: Vec<u8> = (round - round % 4..=round).collect();
+        for store in [stores, other] {
+            let read = store.get("t", "", None).await.expect("the server").expect("a checkpoint");
+            assert_eq!(read.checkpoint.id, checkpoint.id);
+            let (channel, chain) = &read.values[0];
+            let parts: Vec<u8> = chain.full.iter().chain(&chain.deltas).flatten().copied().collect();
+            assert_eq!((read.values.len(), *channel, parts), (1, 0, wanted.clone()));
+        }
+        last = Some(checkpoint);
+    }
 }
 
 /// The connection is lost after the server has stored something: what is tried again is stored once.

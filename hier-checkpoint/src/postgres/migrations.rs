@@ -1,6 +1,7 @@
 //! The tables and the functions of the database, as they came about.
 
 mod changes;
+mod saved;
 
 /// Each brings the tables to the next version; `{s}` is the schema.
 pub(super) const MIGRATIONS: &[&str] = &[
@@ -397,4 +398,5 @@ pub(super) const MIGRATIONS: &[&str] = &[
     alter function {s}.chains(bigint, text, text[], uuid[]) set plan_cache_mode = force_generic_plan;
 ",
     changes::SEVERAL,
+    saved::SAVED,
 ];

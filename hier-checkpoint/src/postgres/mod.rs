@@ -82,6 +82,8 @@ struct Inner {
     known: runs::known::Known,
     /// Those that are stored together.
     together: runs::together::Together,
+    /// Documents that several ask for.
+    shared_reads: runs::shared_reads::SharedReads,
     latest: Latest,
     /// What other processes are to be told.
     news: runs::tell::News,
@@ -127,6 +129,7 @@ impl Postgres {
             changes: Arc::default(),
             known: runs::known::Known::default(),
             together: runs::together::Together::default(),
+            shared_reads: runs::shared_reads::SharedReads::default(),
             latest: Latest::default(),
             news: runs::tell::News::default(),
             released: Notify::new(),
@@ -317,8 +320,10 @@ impl Checkpointer for Postgres {
     ) -> Result<Option<Saved>, SaverError> {
         let (session, vault) = (&self.0.session, &self.0.vault);
         self.ready().await?;
+        let latest = self.0.latest.get(thread, namespace);
+        let latest = latest.as_ref();
         retrying!(session, client => {
-            read::Space { session, client: &client, vault, thread, namespace }.saved(id, known).await
+            read::Space { session, client: &client, vault, thread, namespace, latest }.saved(id, known).await
         })
     }
 

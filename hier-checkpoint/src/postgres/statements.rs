@@ -16,10 +16,8 @@ pub(crate) struct Statements {
     pub(super) holder: String,
     pub(super) renew: String,
     pub(super) release: String,
-    pub(super) latest: String,
-    pub(super) checkpoint: String,
+    pub(super) saved: String,
     pub(super) values: String,
-    pub(super) writes: String,
     pub(super) list: String,
     pub(super) threads: String,
 }
@@ -46,10 +44,8 @@ impl Statements {
             holder: for_schema(HOLDER),
             renew: for_schema(RENEW),
             release: for_schema(RELEASE),
-            latest: for_schema(&format!("{CHECKPOINT} order by c.id desc limit 1")),
-            checkpoint: for_schema(&format!("{CHECKPOINT} and c.id = $3")),
+            saved: for_schema(SAVED),
             values: for_schema(VALUES),
-            writes: for_schema(WRITES),
             list: for_schema(LIST),
             threads: for_schema(THREADS),
             schema: schema.clone(),
@@ -96,16 +92,9 @@ const RENEW: &str = "
 const RELEASE: &str = "
     update {s}.threads set holder = null, leased_until = null where name = $1 and token = $2 and {own} returning 1";
 
-/// The thread is looked up first, so that the order of the index is known to be the one that is asked for.
-const CHECKPOINT: &str = "
-    select c.thread, c.id, c.body from {s}.checkpoints c
-    where c.thread = (select key from {s}.threads where name = $1) and c.namespace = $2 and {own}";
+const SAVED: &str = "select * from {s}.saved($1, $2, $3, $4, $5) where o_id is not null and {own}";
 
 const VALUES: &str = "select place, version, base, value from {s}.chains($1, $2, $3, $4) where {own}";
-
-const WRITES: &str = "
-    select checkpoint, task, slot, path, channel, value from {s}.writes
-    where thread = $1 and namespace = $2 and checkpoint = $3 and {own}";
 
 const LIST: &str = "
     select t.name, c.namespace, c.id, c.body from {s}.threads t join {s}.checkpoints c on c.thread = t.key

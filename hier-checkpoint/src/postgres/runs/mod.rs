@@ -7,6 +7,7 @@ pub(super) mod known;
 pub(super) mod listen;
 #[cfg(feature = "encryption")]
 pub(super) mod reencrypt;
+pub(super) mod shared_reads;
 mod store;
 pub(super) mod tables;
 pub(super) mod tell;
@@ -348,7 +349,8 @@ impl RunStore for Postgres {
     }
 
     async fn document(&self, kind: &str, id: &str) -> Result<Option<Document>, RunsError> {
-        Ok(look!(self, tables => tables.document(kind, id).await)?)
+        self.ready().await?;
+        Ok(self.shared_document(kind, id).await?)
     }
 
     async fn documents(&self, kind: &str) -> Result<Vec<Document>, RunsError> {
