@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use hier_core::checkpoint::{Checkpoint, Piece, builds_only_on};
 use uuid::Uuid;
 
-/// How many are kept. Of two in one place the later one is; the other's next commit has its values looked for.
-const PLACES: usize = 256;
+/// How many are kept. Of two in one place the later one is; the other's next commit has its values looked for, and on Postgres its next
+/// run reads them by a statement of their own.
+const PLACES: usize = 1_024;
 
 /// The checkpoints that this process stored last, or tried to: that one is stored still is for the database to say.
 pub(crate) struct Latest(Box<[Mutex<Option<Entry>>]>);

@@ -8,7 +8,7 @@ mod kit;
 use std::time::Duration;
 
 use hier_checkpoint::Postgres;
-use hier_core::checkpoint::{Checkpointer, Claim, Lease, SaverError, WhenRunning};
+use hier_core::checkpoint::{Checkpointer, Claim, Lease, Record, SaverError, WhenRunning};
 use hier_core::runs::{
     Claimed, EventQuery, NewEvent, NewRun, Request, RunClaim, RunEnd, RunStatus, RunStore, RunsError, Settlement,
 };
@@ -185,9 +185,9 @@ async fn those_whose_answer_was_lost_are_stored_once() {
         let recording = desk.all_wait().await;
         desk.road.hold_answers();
         desk.run("commit").await;
-        for _ in 0..=round % LANES {
-            desk.road.answer_is_held().await;
-        }
+        desk.road.answer_is_held().await;
+        // The other one is lost in its place, or with it, or neither.
+        tokio::time::sleep(Duration::from_millis(20 * (u64::try_from(round % 2).expect("few")))).await;
         desk.road.lose_the_held_answer();
         desk.road.lose_one_answer();
         for recording in recording {
@@ -251,5 +251,34 @@ async fn processes_that_change_the_same_threads_do_not_wait_for_each_other() {
         let mut query = hier_core::runs::RunQuery::thread(format!("t{thread}"));
         query.limit = usize::MAX;
         assert_eq!(one.runs(query).await.expect("runs").len(), added.len() / 16);
+    }
+}
+
+/// What a checkpoint builds on is there if its parent is, and if it is not, each value is looked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_builds_on_values_that_are_gone_is_refused_and_on_others_is_stored() {
+    let Some(desk) = Desk::open("together_bases").await else { return };
+    for (number, as_commit) in [(0, false), (1, true)] {
+        let lease = desk.claimed[number].lease.clone();
+        let store = async |record: Record| match as_commit {
+            true => desk.store.commit(&lease, vec![record]).await,
+            false => match desk.store.record(&lease, Settlement::records(vec![record])).await {
+                Err(RunsError::Saver(error)) => Err(error),
+                other => other.map(drop).map_err(|error| panic!("{error}")),
+            },
+        };
+        let (first, record) = kit::next(None, &[(0, false, vec![1]), (1, false, vec![1])], 2);
+        store(record).await.expect("stored");
+        desk.run("delete from {s}.checkpoints").await;
+        let (second, record) = kit::next(Some(&first), &[(1, false, vec![2])], 2);
+        store(record).await.expect("its parent is gone, and the value is there");
+        let (third, record) = kit::next(Some(&second), &[(1, false, vec![3])], 2);
+        desk.run("delete from {s}.pieces where channel = 'channel 1'").await;
+        store(record).await.expect("its parent is there, and so is what it builds on");
+        desk.run("delete from {s}.checkpoints; delete from {s}.pieces").await;
+        let (_, record) = kit::next(Some(&third), &[(1, false, vec![4])], 2);
+        let refused = store(record).await.expect_err("it builds on what is gone");
+        assert!(matches!(&refused, SaverError::Gone { channel, .. } if channel == "channel 0"), "{refused:?}");
+        assert_eq!(desk.store.get(&format!("t{number}"), "", None).await.expect("the server"), None);
     }
 }
