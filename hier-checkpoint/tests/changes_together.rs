@@ -260,12 +260,14 @@ async fn what_builds_on_values_that_are_gone_is_refused_and_on_others_is_stored(
     let Some(desk) = Desk::open("together_bases").await else { return };
     for (number, as_commit) in [(0, false), (1, true)] {
         let lease = desk.claimed[number].lease.clone();
-        let store = async |record: Record| match as_commit {
-            true => desk.store.commit(&lease, vec![record]).await,
-            false => match desk.store.record(&lease, Settlement::records(vec![record])).await {
+        let store = async |record: Record| {
+            if as_commit {
+                return desk.store.commit(&lease, vec![record]).await;
+            }
+            match desk.store.record(&lease, Settlement::records(vec![record])).await {
                 Err(RunsError::Saver(error)) => Err(error),
                 other => other.map(drop).map_err(|error| panic!("{error}")),
-            },
+            }
         };
         let (first, record) = kit::next(None, &[(0, false, vec![1]), (1, false, vec![1])], 2);
         store(record).await.expect("stored");
