@@ -7,8 +7,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rusqlite::hooks::Wal;
 use rusqlite::{Connection, OpenFlags};
 
-/// From which length on it is written back, in pages.
-const LONG: u32 = 8_000;
+/// From which length on it is written back, in pages: what is written over and over stays in the processor's cache.
+const LONG: u32 = 2_000;
+/// The same while many write: each time it is written back, all of them wait for the disk.
+const LONG_FOR_MANY: u32 = 8_000;
 
 /// The log of a database.
 pub(super) struct Log {
@@ -39,19 +41,19 @@ impl Log {
     }
 
     /// Whether it is to be written back.
-    pub(super) fn is_long(&self) -> bool {
+    pub(super) fn is_long(&self, many_write: bool) -> bool {
         let length = self.length.load(Ordering::Relaxed);
         if length <= LONG {
             self.may_have.store(LONG, Ordering::Relaxed);
             return false;
         }
-        length > self.may_have.load(Ordering::Relaxed)
+        length > long(many_write).max(self.may_have.load(Ordering::Relaxed))
     }
 
     /// Writes it back as far as it is now, with a connection of its own: that is most of the time of writing it back, and while it lasts
     /// others can commit.
-    pub(super) fn write_back(&self) {
-        if self.is_long()
+    pub(super) fn write_back(&self, many_write: bool) {
+        if self.is_long(many_write)
             && let Some(database) = &self.database
         {
             // If it fails, so much is left to be done at the end, where SQLite knows what follows if that fails.
@@ -62,16 +64,20 @@ impl Log {
 
     /// Writes the rest of it back into the file if it is long, as far as nobody is reading what that would change. The next commit then
     /// begins it anew.
-    pub(super) fn shorten(&self, connection: &Connection) {
-        if !self.is_long() {
+    pub(super) fn shorten(&self, connection: &Connection, many_write: bool) {
+        if !self.is_long(many_write) {
             return;
         }
         // Who reads for long keeps it from getting shorter: then it is tried again once it has grown by as much.
         let length = self.length.load(Ordering::Relaxed);
-        self.may_have.store(length.saturating_add(LONG), Ordering::Relaxed);
+        self.may_have.store(length.saturating_add(long(many_write)), Ordering::Relaxed);
         // If it fails, the log goes on growing, which harms nothing but the next attempt's time.
         let _ = written_back(connection);
     }
+}
+
+const fn long(many_write: bool) -> u32 {
+    if many_write { LONG_FOR_MANY } else { LONG }
 }
 
 fn written_back(connection: &Connection) -> Result<(), rusqlite::Error> {

@@ -117,17 +117,18 @@ impl Shared {
     pub(super) fn serve(&self) {
         loop {
             let closed = self.waits();
+            let many_write = self.contention.is_present();
             if let Some(connection) = &*self.connection() {
                 self.write(connection, true);
             }
             self.notify_free();
-            self.log.write_back();
+            self.log.write_back(many_write);
             let mut connection = self.connection();
             if let Some(connection) = &*connection {
                 if closed {
                     self.write(connection, true);
                 }
-                self.log.shorten(connection);
+                self.log.shorten(connection, many_write);
             }
             if closed {
                 *connection = None;
@@ -171,7 +172,7 @@ impl Shared {
             None => self.refuse_all(),
         }
         drop(connection);
-        if self.log.is_long() {
+        if self.log.is_long(self.contention.is_present()) {
             self.wake();
         }
         self.notify_free();

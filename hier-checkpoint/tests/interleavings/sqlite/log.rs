@@ -14,18 +14,18 @@ impl Log {
     }
 
     #[allow(clippy::unused_self)]
-    pub(super) fn is_long(&self) -> bool {
+    pub(super) fn is_long(&self, _: bool) -> bool {
         thread_rng().gen_ratio(1, 4)
     }
 
     /// Takes a while.
     #[allow(clippy::unused_self)]
-    pub(super) fn write_back(&self) {
+    pub(super) fn write_back(&self, _: bool) {
         shuttle::thread::yield_now();
     }
 
     #[allow(clippy::unused_self)]
-    pub(super) fn shorten(&self, _: &Connection) {
+    pub(super) fn shorten(&self, _: &Connection, _: bool) {
         shuttle::thread::yield_now();
     }
 }
