@@ -11,7 +11,8 @@ if ! [ -x "$home/bin/langgraph" ]; then
     "$home/bin/python" -m pip install --quiet --disable-pip-version-check "langgraph-cli[inmem]==0.4.40" langgraph-api==0.16.7
 fi
 
-# Built before the clock runs.
+# As the tables in docs/benchmarks.md: without link-time optimization, which takes minutes. Built before the clock runs.
+export CARGO_PROFILE_BENCH_LTO=off CARGO_PROFILE_BENCH_CODEGEN_UNITS=16
 load() { cargo bench --quiet --locked --package hier-server --all-features --bench load -- wait "$@"; }
 cargo bench --quiet --locked --package hier-server --all-features --bench load --no-run
 
@@ -50,7 +51,7 @@ for _ in $(seq 120); do
     sleep 1
 done
 
-for turn in 1 2 3; do
+for turn in 1 2; do
     echo "turn $turn"
     echo "  reference: $(load --seconds 10 --addr "127.0.0.1:$port")"
     echo "  reference: $(load --seconds 10 --addr "127.0.0.1:$port" --durable yes)"
