@@ -11,7 +11,7 @@ pub(crate) struct Statements {
     /// Tells what this process prepares from what others do.
     pub(super) tag: Uuid,
     pub(super) commit: String,
-    pub(super) change_runs: String,
+    pub(super) change_threads: String,
     pub(super) claim: String,
     pub(super) holder: String,
     pub(super) renew: String,
@@ -36,7 +36,7 @@ impl Statements {
         let for_schema = |text: &str| text.replace("{s}", &schema);
         Ok(Self {
             commit: for_schema(COMMIT),
-            change_runs: for_schema(&format!(
+            change_threads: for_schema(&format!(
                 "select * from {{s}}.change_threads({}) where {{own}}",
                 parameters(CHANGE_RUNS)
             )),

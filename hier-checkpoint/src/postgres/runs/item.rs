@@ -263,7 +263,7 @@ impl Tables<'_> {
             (&document_body, Type::BYTEA_ARRAY),
         ];
         let with: Vec<Parameter<'_>> = own.into_iter().chain(records.parameters_of_several()).collect();
-        let rows = self.session.query_often(self.client, &self.session.statements.change_runs, &with).await?;
+        let rows = self.session.query_often(self.client, &self.session.statements.change_threads, &with).await?;
         let Some(row) = rows.first() else {
             return Err(Fault::NoConnection("the server answered with no row where there must be one".to_owned()));
         };
