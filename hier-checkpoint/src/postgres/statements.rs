@@ -38,7 +38,7 @@ impl Statements {
             commit: for_schema(COMMIT),
             change_threads: for_schema(&format!(
                 "select * from {{s}}.change_threads({}) where {{own}}",
-                parameters(CHANGE_RUNS)
+                parameters(CHANGE_THREADS)
             )),
             claim: for_schema(CLAIM),
             holder: for_schema(HOLDER),
@@ -68,7 +68,7 @@ impl Statements {
 }
 
 /// How many parameters a change of runs has.
-pub(super) const CHANGE_RUNS: usize = 57;
+pub(super) const CHANGE_THREADS: usize = 57;
 
 /// `$1, $2, …`
 fn parameters(count: usize) -> String {

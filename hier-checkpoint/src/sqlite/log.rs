@@ -83,3 +83,28 @@ const fn long(many_write: bool) -> u32 {
 fn written_back(connection: &Connection) -> Result<(), rusqlite::Error> {
     connection.query_row("pragma wal_checkpoint(passive)", [], |_| Ok(()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::atomic::Ordering;
+
+    use super::{LONG, LONG_FOR_MANY, Log};
+
+    #[test]
+    fn the_log_may_be_longer_while_many_write_and_is_not_tried_again_at_once() {
+        let log = Log::of(Some(Path::new("a.db")));
+        let is_long = |length: u32, many_write| {
+            log.length.store(length, Ordering::Relaxed);
+            log.is_long(many_write)
+        };
+        assert!(!is_long(LONG, false) && is_long(LONG + 1, false));
+        assert!(!is_long(LONG_FOR_MANY, true) && is_long(LONG_FOR_MANY + 1, true));
+        // Somebody who reads keeps it from getting shorter.
+        let connection = rusqlite::Connection::open_in_memory().expect("a connection");
+        log.shorten(&connection, false);
+        assert!(!is_long(LONG_FOR_MANY + LONG, false), "it was tried at this length");
+        assert!(is_long(LONG_FOR_MANY + LONG + 2, false), "it has grown by as much since");
+        assert!(!is_long(1, false) && is_long(LONG + 1, false), "it was begun anew");
+    }
+}

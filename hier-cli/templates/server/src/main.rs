@@ -18,7 +18,7 @@ async fn main() -> Result<()> {
     let database = env::var("DATABASE").unwrap_or_else(|_| "sqlite:threads.db".to_owned());
     let mut server = Server::new().graph("assistant", Assistant::compile(), BaseContext::new(model)).database(database);
     // Whoever knows the token is `operator`. Without one only this machine is served.
-    if let Ok(token) = env::var("TOKEN") {
+    if let Some(token) = env::var("TOKEN").ok().filter(|token| !token.is_empty()) {
         server = server.auth(Tokens::new([(token, User::new("operator"))]));
     }
     let address = env::var("LISTEN").unwrap_or_else(|_| "127.0.0.1:8123".to_owned());
