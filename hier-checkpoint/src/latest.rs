@@ -69,6 +69,12 @@ impl Known {
         Self { id: checkpoint.id, channels: checkpoint.channels.clone(), versions: checkpoint.versions.clone() }
     }
 
+    /// Whether it is the checkpoint with this id.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn is(&self, id: Uuid) -> bool {
+        self.id == id
+    }
+
     /// The channels that have a value, each with its version.
     #[cfg(feature = "postgres")]
     pub(crate) fn present(&self) -> impl Iterator<Item = (&Arc<str>, Uuid)> {

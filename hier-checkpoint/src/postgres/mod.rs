@@ -320,7 +320,8 @@ impl Checkpointer for Postgres {
     ) -> Result<Option<Saved>, SaverError> {
         let (session, vault) = (&self.0.session, &self.0.vault);
         self.ready().await?;
-        let latest = self.0.latest.get(thread, namespace);
+        // The values of the latest are not read for an earlier one, which may have others.
+        let latest = self.0.latest.get(thread, namespace).filter(|latest| id.is_none_or(|id| latest.is(id)));
         let latest = latest.as_ref();
         retrying!(session, client => {
             read::Space { session, client: &client, vault, thread, namespace, latest }.saved(id, known).await
