@@ -4,6 +4,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
 use super::ending::{self, Ending};
@@ -17,12 +18,15 @@ use crate::graph::{DynGraph, DynRun, DynTell};
 use crate::panics;
 use crate::runs::{Cancel, Claimed, Failure, Run, RunLog, RunsError};
 
-/// Does the run. Whatever goes wrong, it is stored, or the run is left to whoever claims it next.
-pub(super) async fn drive(shared: &Shared, claimed: Claimed, stop: &CancellationToken) {
+/// Does the run. Whatever goes wrong, it is stored, or the run is left to whoever claims it next. Its place is free for another one once
+/// nothing of it is at work any more: whoever hears of its end may add the next run at once.
+pub(super) async fn drive(shared: &Shared, claimed: Claimed, place: OwnedSemaphorePermit, stop: &CancellationToken) {
     let Claimed { run, lease } = claimed;
     let keeps = prepare::keeps(prepare::durability(&run.request).unwrap_or(Durability::Async));
     let log = Arc::new(RunLog::new(shared.store.clone(), lease, Some(run.id), keeps));
-    let done = match done(shared, &run, &log, stop).await {
+    let done = done(shared, &run, &log, stop).await;
+    drop(place);
+    let done = match done {
         Ok(Some(ending)) => ending::settle(shared, &run, &log, ending).await,
         Ok(None) => ending::hand_back(shared, &run, &log).await,
         Err(error) => Err(error),

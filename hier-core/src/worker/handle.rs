@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -25,6 +26,8 @@ pub(super) struct Running {
     pub(super) shared: Arc<Shared>,
     /// A slot for each run at once. Whoever waits for one here comes first: that is the worker itself, for the runs that wait longest.
     pub(super) slots: Arc<Semaphore>,
+    /// Whether there may be runs that wait for a slot.
+    pub(super) waiting: Arc<AtomicBool>,
     pub(super) runs: TaskTracker,
     pub(super) stop: CancellationToken,
     pub(super) lost: CancellationToken,
@@ -33,7 +36,7 @@ pub(super) struct Running {
 /// A slot that was taken. Until it is dropped the worker does not return.
 struct Slot {
     worker: Running,
-    _permit: OwnedSemaphorePermit,
+    place: OwnedSemaphorePermit,
     _counted: TaskTrackerToken,
 }
 
@@ -58,12 +61,18 @@ impl Handle {
         lock(&self.0).is_some()
     }
 
-    /// Takes a slot, if one is free.
+    /// Takes a slot, if one is free and no run waits for it. Otherwise the new one waits, too.
     fn try_slot(&self) -> Option<Slot> {
         let worker = lock(&self.0);
         let worker = worker.as_ref().filter(|worker| !worker.stop.is_cancelled())?;
-        let permit = worker.slots.clone().try_acquire_owned().ok()?;
-        Some(Slot { _permit: permit, _counted: worker.runs.token(), worker: worker.clone() })
+        if worker.waiting.load(Ordering::Relaxed) {
+            return None;
+        }
+        let Ok(place) = worker.slots.clone().try_acquire_owned() else {
+            worker.waiting.store(true, Ordering::Relaxed);
+            return None;
+        };
+        Some(Slot { place, _counted: worker.runs.token(), worker: worker.clone() })
     }
 
     /// Adds a run to the store of the worker, which is this one, and begins it if there is a free slot.
@@ -95,7 +104,7 @@ impl Handle {
 impl Slot {
     async fn work(self, claimed: Claimed) {
         let Running { shared, stop, lost, .. } = &self.worker;
-        lost.run_until_cancelled(drive::drive(shared, claimed, stop)).await;
+        lost.run_until_cancelled(drive::drive(shared, claimed, self.place, stop)).await;
     }
 }
 

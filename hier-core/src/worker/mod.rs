@@ -47,6 +47,7 @@ mod watch;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
@@ -62,7 +63,7 @@ pub use handle::Handle;
 use handle::Running;
 
 /// How many runs a worker claims at once. No more, so that other workers have their part.
-const AT_ONCE: usize = 8;
+const AT_ONCE: usize = 32;
 /// How long a worker waits after the store has failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -181,8 +182,15 @@ impl Worker {
         let lost = CancellationToken::new();
         let _guard = lost.clone().drop_guard();
         let (own, counted) = (shared.clone(), runs.clone());
-        let running =
-            Running { shared: own, slots: slots.clone(), runs: counted, stop: stop.clone(), lost: lost.clone() };
+        let waiting = Arc::new(AtomicBool::new(false));
+        let running = Running {
+            shared: own,
+            slots: slots.clone(),
+            waiting: waiting.clone(),
+            runs: counted,
+            stop: stop.clone(),
+            lost: lost.clone(),
+        };
         let attached = handle.attach(running);
         let mut bell = shared.store.bell().runs();
         let _waking = AbortOnDropHandle::new(tokio::spawn(due::run_until(shared.clone(), stop.clone())));
@@ -193,7 +201,10 @@ impl Worker {
             }
             let free = std::iter::from_fn(|| slots.clone().try_acquire_owned().ok());
             let places: Vec<_> = std::iter::once(place).chain(free.take(AT_ONCE - 1)).collect();
-            match shared.claim(places.len()).await {
+            let claimed = shared.claim(places.len()).await;
+            // As many as there were places: there may be more.
+            waiting.store(claimed.as_ref().is_ok_and(|claimed| claimed.len() == places.len()), Ordering::Relaxed);
+            match claimed {
                 Ok(claimed) if claimed.is_empty() => {
                     drop(places);
                     // Whether it rang or time passed: look again.
@@ -205,8 +216,7 @@ impl Worker {
                     for (claimed, place) in claimed.into_iter().zip(places) {
                         let (shared, stop, lost) = (shared.clone(), stop.clone(), lost.clone());
                         runs.spawn(async move {
-                            let _place = place;
-                            lost.run_until_cancelled(drive::drive(&shared, claimed, &stop)).await;
+                            lost.run_until_cancelled(drive::drive(&shared, claimed, place, &stop)).await;
                         });
                     }
                 }

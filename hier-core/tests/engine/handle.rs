@@ -51,6 +51,10 @@ struct Counting {
     claims: AtomicBool,
     /// What is added waits.
     holds: AtomicBool,
+    /// A claim waits before it is made.
+    holds_claims: AtomicBool,
+    /// The answer of what is recorded waits.
+    holds_answers: AtomicBool,
     held: Notify,
     goes_on: Notify,
 }
@@ -78,6 +82,10 @@ impl RunsLayer for Counting {
     }
 
     async fn claim_run(&self, claim: RunClaim) -> Result<Option<Claimed>, RunsError> {
+        if self.holds_claims.swap(false, Ordering::SeqCst) {
+            self.held.notify_one();
+            self.goes_on.notified().await;
+        }
         if self.claims.load(Ordering::SeqCst) { self.runs.claim_run(claim).await } else { Ok(None) }
     }
 
@@ -87,7 +95,11 @@ impl RunsLayer for Counting {
             self.fails.fetch_sub(1, Ordering::SeqCst);
             return Err(SaverError::Panicked { message: "as asked".to_owned() }.into());
         }
-        self.runs.record(lease, settlement).await
+        let recorded = self.runs.record(lease, settlement).await;
+        if self.holds_answers.load(Ordering::SeqCst) {
+            self.goes_on.notified().await;
+        }
+        recorded
     }
 }
 
@@ -183,6 +195,62 @@ async fn a_run_behind_others_or_without_a_place_waits_for_its_turn() {
     assert!(ended.iter().all(|run| run.attempts == 1), "each is begun once");
     assert!(ended[1].started >= ended[0].ended, "one at a time of a thread");
     assert!(ended[3].started >= ended[0].ended.min(ended[2].ended), "two at a time");
+    desk.stop.cancel();
+    desk.working.await.expect("it stops");
+}
+
+/// While the worker claims those that have waited longest, another place becomes free: it is for those that wait, too.
+#[tokio::test]
+async fn a_new_run_does_not_overtake_those_that_wait() {
+    let desk = Desk::open(2).await;
+    desk.store.claims.store(true, Ordering::SeqCst);
+    let running = [desk.add(new("t", "waits")).await.id, desk.add(new("u", "waits")).await.id];
+    for run in running {
+        desk.has_status(run, RunStatus::Running).await;
+    }
+    let waiting = [desk.add(new("v", "waits")).await.id, desk.add(new("w", "waits")).await.id];
+    desk.store.holds_claims.store(true, Ordering::SeqCst);
+    desk.gate.0.notify_one();
+    desk.store.held.notified().await;
+    desk.gate.0.notify_one();
+    for run in running {
+        desk.has_status(run, RunStatus::Success).await;
+    }
+    let last = desk.add(new("x", "waits")).await.id;
+    assert_eq!(desk.has_status(last, RunStatus::Pending).await.attempts, 0, "it waits behind them");
+    desk.store.goes_on.notify_one();
+    for run in waiting {
+        desk.has_status(run, RunStatus::Running).await;
+    }
+    assert_eq!(desk.has_status(last, RunStatus::Pending).await.attempts, 0);
+    desk.gate.0.notify_one();
+    desk.has_status(last, RunStatus::Running).await;
+    // Nobody waits any more: what comes now is begun as it is added, which is what a free place is for.
+    desk.gate.0.notify_one();
+    desk.store.claims.store(false, Ordering::SeqCst);
+    let added = loop {
+        let added = desk.add(new(&Uuid::new_v4().to_string(), "one")).await.id;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        if desk.store.runs.run(added).await.expect("the store").expect("the run").attempts > 0 {
+            break added;
+        }
+    };
+    desk.has_status(added, RunStatus::Success).await;
+    desk.stop.cancel();
+    desk.gate.0.notify_one();
+    desk.working.await.expect("it stops");
+}
+
+/// Whoever hears of the end of a run may add the next at once, and finds its place free.
+#[tokio::test]
+async fn the_place_of_a_run_is_free_when_its_end_is_told() {
+    let desk = Desk::open(1).await;
+    desk.store.holds_answers.store(true, Ordering::SeqCst);
+    for thread in ["t", "u", "v"] {
+        let run = desk.add(new(thread, "one")).await.id;
+        assert_eq!(desk.has_status(run, RunStatus::Success).await.attempts, 1, "nobody claims what waits");
+    }
+    desk.store.goes_on.notify_waiters();
     desk.stop.cancel();
     desk.working.await.expect("it stops");
 }
