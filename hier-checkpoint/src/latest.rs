@@ -25,6 +25,8 @@ pub(crate) struct Known {
     id: Uuid,
     channels: Arc<[Arc<str>]>,
     versions: Arc<[Uuid]>,
+    /// How many bytes its values have, or those of one before it.
+    bytes: usize,
 }
 
 impl Default for Latest {
@@ -50,10 +52,11 @@ impl Latest {
     }
 
     /// The last one of this thread and namespace, in whose place this one comes.
-    pub(crate) fn replace(&self, thread: &Arc<str>, namespace: &Arc<str>, known: Known) -> Option<Known> {
+    pub(crate) fn replace(&self, thread: &Arc<str>, namespace: &Arc<str>, mut known: Known) -> Option<Known> {
         let mut entry = self.place(thread, namespace);
         match &mut *entry {
             Some(entry) if entry.thread == *thread && entry.namespace == *namespace => {
+                known.bytes = known.bytes.max(entry.known.bytes);
                 Some(std::mem::replace(&mut entry.known, known))
             }
             other => {
@@ -65,8 +68,14 @@ impl Latest {
 }
 
 impl Known {
-    pub(crate) fn of(checkpoint: &Checkpoint) -> Self {
-        Self { id: checkpoint.id, channels: checkpoint.channels.clone(), versions: checkpoint.versions.clone() }
+    pub(crate) fn of(checkpoint: &Checkpoint, pieces: &[Piece]) -> Self {
+        let (channels, versions) = (checkpoint.channels.clone(), checkpoint.versions.clone());
+        Self { id: checkpoint.id, channels, versions, bytes: pieces.iter().map(|piece| piece.bytes.len()).sum() }
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Whether it is the checkpoint with this id.

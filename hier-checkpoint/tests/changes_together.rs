@@ -11,6 +11,7 @@ use hier_checkpoint::Postgres;
 use hier_core::checkpoint::{Checkpointer, Claim, Lease, Record, SaverError, WhenRunning};
 use hier_core::runs::{
     Claimed, EventQuery, NewEvent, NewRun, Request, RunClaim, RunEnd, RunStatus, RunStore, RunsError, Settlement,
+    ThreadPatch,
 };
 use kit::server::{Road, server};
 use serde_json::json;
@@ -29,8 +30,6 @@ struct Desk {
     claimed: Vec<Claimed>,
 }
 
-/// As many statements are on their way at once; what is sent then goes together.
-const LANES: usize = 2;
 const THREADS: usize = 8;
 const ROUNDS: usize = 6;
 
@@ -87,17 +86,12 @@ impl Desk {
         }
     }
 
-    /// Changes of all threads, all but the first few of which go together once the table is free again, for which this has locked it.
+    /// Changes of all threads, all but the first of which go together once the table is free again, for which this has locked it.
     async fn all_wait(&self) -> Vec<JoinHandle<Result<u64, RunsError>>> {
         self.run("begin; lock table {s}.run_threads in access exclusive mode").await;
-        let mut recording: Vec<_> = Vec::new();
-        for number in 0..LANES {
-            recording.push(self.record(number, self.tells(number)));
-            self.until_blocked(number + 1).await;
-        }
-        for number in LANES..THREADS {
-            recording.push(self.record(number, self.tells(number)));
-        }
+        let mut recording = vec![self.record(0, self.tells(0))];
+        self.until_blocked(1).await;
+        recording.extend((1..THREADS).map(|number| self.record(number, self.tells(number))));
         tokio::time::sleep(Duration::from_millis(200)).await;
         recording
     }
@@ -115,7 +109,7 @@ async fn one_that_has_lost_its_lease_is_refused_and_the_others_are_stored() {
     let claim = Claim { holder: "another".into(), when_running: WhenRunning::TakeOver, ..Claim::default() };
     other.acquire("t5", claim).await.expect("taken over");
     let recording = desk.all_wait().await;
-    assert_eq!(desk.blocked().await, i64::try_from(LANES).expect("few"), "the others wait for these");
+    assert_eq!(desk.blocked().await, 1, "the others wait for this one");
     desk.road.round_trips();
     desk.run("commit").await;
     for (number, recording) in recording.into_iter().enumerate() {
@@ -127,7 +121,7 @@ async fn one_that_has_lost_its_lease_is_refused_and_the_others_are_stored() {
             assert_eq!(recorded.expect("stored"), 2);
         }
     }
-    // Two that were on their way, the rest, and what others are told.
+    // One that was on its way, the rest, and what others are told.
     let trips = desk.road.round_trips();
     assert!(trips < THREADS, "{trips} round trips");
     for number in 0..THREADS {
@@ -197,6 +191,26 @@ async fn those_whose_answer_was_lost_are_stored_once() {
     }
     for number in 0..THREADS {
         assert_eq!(desk.modes(number).await.len(), 1 + ROUNDS, "of thread {number}");
+    }
+}
+
+/// The server has stored it, its answer does not arrive, and before it is sent again another process changes the thread, so that the thread
+/// does not say any more that it was stored.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_whose_answer_was_lost_is_stored_once_though_others_have_changed_the_thread_since() {
+    let Some(desk) = Desk::open("together_since").await else { return };
+    let other = Postgres::options().schema(desk.schema).connect(&desk.url).await.expect("the server");
+    for number in 0..THREADS {
+        desk.road.hold_answers();
+        let recording = desk.record(number, desk.tells(number));
+        desk.road.answer_is_held().await;
+        let patch = ThreadPatch::metadata([("by".to_owned(), json!("another"))].into_iter().collect());
+        other.update_thread(&format!("t{number}"), patch).await.expect("changed");
+        desk.road.lose_the_held_answer();
+        recording.await.expect("it ends").expect("stored");
+        assert_eq!(desk.modes(number).await, ["start", "values"]);
+        // What others are told is told by then.
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod changes;
 mod saved;
+mod several;
 
 /// Each brings the tables to the next version; `{s}` is the schema.
 pub(super) const MIGRATIONS: &[&str] = &[
@@ -399,4 +400,5 @@ pub(super) const MIGRATIONS: &[&str] = &[
 ",
     changes::SEVERAL,
     saved::SAVED,
+    several::SEVERAL,
 ];

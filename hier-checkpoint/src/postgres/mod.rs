@@ -11,7 +11,9 @@ mod options;
 mod queue;
 mod read;
 mod runs;
+mod saved;
 pub(crate) mod session;
+mod sharing;
 pub(crate) mod statements;
 mod store;
 pub(crate) mod text;
@@ -44,6 +46,7 @@ use queue::{Group, Queue, Worker};
 #[cfg(feature = "encryption")]
 use runs::reencrypt::Mark;
 use session::{Session, Transaction, first, retrying};
+use sharing::Sharing;
 use store::{Owner, Stored};
 use turns::Turns;
 
@@ -80,8 +83,10 @@ struct Inner {
     changes: Arc<Turns>,
     /// Threads with their runs as they were last stored.
     known: runs::known::Known,
-    /// Those that are stored together.
-    together: runs::together::Together,
+    /// Those that are stored together, and those that are read together.
+    changing: Sharing<runs::item::Item>,
+    looking: Sharing<runs::see::Look>,
+    reading: Sharing<saved::Asked>,
     /// Documents that several ask for.
     shared_reads: runs::shared_reads::SharedReads,
     latest: Latest,
@@ -128,7 +133,9 @@ impl Postgres {
             turns,
             changes: Arc::default(),
             known: runs::known::Known::default(),
-            together: runs::together::Together::default(),
+            changing: Sharing::default(),
+            looking: Sharing::default(),
+            reading: Sharing::default(),
             shared_reads: runs::shared_reads::SharedReads::default(),
             latest: Latest::default(),
             news: runs::tell::News::default(),
@@ -318,14 +325,7 @@ impl Checkpointer for Postgres {
         id: Option<Uuid>,
         known: &[(Arc<str>, Uuid)],
     ) -> Result<Option<Saved>, SaverError> {
-        let (session, vault) = (&self.0.session, &self.0.vault);
-        self.ready().await?;
-        // The values of the latest are not read for an earlier one, which may have others.
-        let latest = self.0.latest.get(thread, namespace).filter(|latest| id.is_none_or(|id| latest.is(id)));
-        let latest = latest.as_ref();
-        retrying!(session, client => {
-            read::Space { session, client: &client, vault, thread, namespace, latest }.saved(id, known).await
-        })
+        self.saved((thread, namespace, id), known).await
     }
 
     async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {

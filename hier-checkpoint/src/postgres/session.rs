@@ -61,12 +61,17 @@ macro_rules! retrying {
     ($session:expr, $client:ident => $work:expr) => {
         $crate::postgres::session::retrying!($session, $session.attempts(), $client => $work)
     };
-    ($session:expr, $attempts:expr, $client:ident => $work:expr) => {{
-        let session: &$crate::postgres::session::Session = $session;
+    ($session:expr, $attempts:expr, $client:ident => $work:expr) => {
+        $crate::postgres::session::retrying!($attempts => {
+            let $client = $session.client().await?;
+            $work
+        })
+    };
+    // With connections of its own.
+    ($attempts:expr => $work:expr) => {{
         let mut attempts = $attempts;
         loop {
             let attempt = async {
-                let $client = session.client().await?;
                 let result: Result<_, $crate::postgres::fault::Fault> = $work;
                 result
             };

@@ -92,7 +92,7 @@ const RENEW: &str = "
 const RELEASE: &str = "
     update {s}.threads set holder = null, leased_until = null where name = $1 and token = $2 and {own} returning 1";
 
-const SAVED: &str = "select * from {s}.saved($1, $2, $3, $4, $5) where o_id is not null and {own}";
+const SAVED: &str = "select * from {s}.saved_of_several($1, $2, $3, $4, $5, $6, $7) where {own}";
 
 const VALUES: &str = "select place, version, base, value from {s}.chains($1, $2, $3, $4) where {own}";
 

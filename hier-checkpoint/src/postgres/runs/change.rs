@@ -4,18 +4,17 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use hier_core::checkpoint::{Also, Deletion, Lease, SaverError};
+use hier_core::checkpoint::{Also, Deletion, Lease};
 use hier_core::runs::{Document, Queue, Run, ThreadRow};
-use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::super::delete;
 use super::super::fault::Fault;
-use super::super::text::{escape, unescape};
+use super::super::text::escape;
 use super::tables::Tables;
 use crate::rows::Batch;
-use crate::run_rows::{RUNS, THREADS, number, open, time};
+use crate::run_rows::number;
 
 /// A thread with its runs as it was read.
 #[derive(Clone, Debug)]
@@ -31,9 +30,6 @@ pub(in super::super) struct Seen {
     /// The run that is there already under the id of the new one.
     pub(super) there: Option<Run>,
 }
-
-/// The threads that wait, and the first as it was read.
-pub(super) type Waiting = (Vec<String>, Result<Seen, SaverError>);
 
 /// What is stored together with what becomes of the runs.
 #[derive(Clone, Copy, Default)]
@@ -54,7 +50,7 @@ pub(super) struct Beside<'a> {
 
 /// What came of a change.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(in super::super) enum Answer {
     /// It is stored. The token of the claim, if there is one.
     Done(u64),
     /// Somebody else has changed the runs since they were read.
@@ -74,61 +70,6 @@ pub(super) enum Answer {
 }
 
 impl Tables<'_> {
-    /// A thread with its runs that have not ended, and what a new run needs if one is to be added under this id.
-    /// [`SaverError::Damaged`] if rows of the thread cannot be read.
-    pub(super) async fn see(&self, thread: &str, new: Option<Uuid>) -> Result<Seen, Fault> {
-        let name = escape(thread);
-        let sql = "select * from {s}.runs_of($1, $2) where {own}";
-        let rows = self.query_often(sql, &[(&name, Type::TEXT), (&new, Type::UUID)]).await?;
-        match rows.first() {
-            Some(row) => self.seen(thread, new, row, 0),
-            None => Err(Fault::NoConnection("the server answered with no row where there must be one".to_owned())),
-        }
-    }
-
-    /// The threads that a worker with these graphs may look at, those that have waited longest first; the first as it is. Not those
-    /// that are passed over.
-    pub(super) async fn waiting(&self, graphs: Option<&[String]>) -> Result<Option<Waiting>, Fault> {
-        let passed_over = self.unreadable.threads();
-        let without: Vec<_> = passed_over.iter().map(|thread| escape(thread)).collect();
-        let graphs: Option<Vec<_>> = graphs.map(|graphs| graphs.iter().map(|graph| escape(graph)).collect());
-        let sql = "select w.names, r.* from {s}.waiting($1, $2) w (names), {s}.runs_of(w.names[1], null) r
-            where cardinality(w.names) > 0 and {own}";
-        let rows = self.query_often(sql, &[(&graphs, Type::TEXT_ARRAY), (&without, Type::TEXT_ARRAY)]).await?;
-        let Some(row) = rows.first() else { return Ok(None) };
-        let names: Vec<String> = row.try_get(0)?;
-        let names: Vec<String> = names.iter().map(|name| unescape(name).to_string()).collect();
-        let first = match self.seen(names.first().map_or("", |name| name), None, row, 1) {
-            Err(Fault::Saver(error)) => Err(error),
-            read => Ok(read?),
-        };
-        Ok(Some((names, first)))
-    }
-
-    /// From this column on.
-    fn seen(&self, thread: &str, new: Option<Uuid>, row: &Row, column: usize) -> Result<Seen, Fault> {
-        self.read_seen(thread, new, row, column).map_err(|fault| fault.of_thread(thread))
-    }
-
-    fn read_seen(&self, thread: &str, new: Option<Uuid>, row: &Row, column: usize) -> Result<Seen, Fault> {
-        let body: Option<Vec<u8>> = row.try_get(column)?;
-        let (ids, bodies): (Option<Vec<Uuid>>, Option<Vec<Vec<u8>>>) =
-            (row.try_get(column + 3)?, row.try_get(column + 4)?);
-        let run = |(id, body): (Uuid, Vec<u8>)| Ok(open(self.vault, RUNS, &id.to_string(), body)?);
-        let live = ids.unwrap_or_default().into_iter().zip(bodies.unwrap_or_default());
-        let live = live.map(run).collect::<Result<Vec<Run>, Fault>>()?;
-        let row_of = |body| Ok::<ThreadRow, Fault>(open(self.vault, THREADS, thread, body)?);
-        let thread = body.map(row_of).transpose()?.map(|found| (found, live));
-        let there: Option<Vec<u8>> = row.try_get(column + 6)?;
-        Ok(Seen {
-            thread,
-            op: row.try_get(column + 1)?,
-            now: time(row.try_get(column + 2)?),
-            number: number(row.try_get::<_, Option<i64>>(column + 5)?.unwrap_or_default()),
-            there: new.zip(there).map(run).transpose()?,
-        })
-    }
-
     /// The token of a thread that this one holds.
     pub(super) async fn token_of(&self, thread: &str, holder: &str) -> Result<Option<u64>, Fault> {
         let name = escape(thread);

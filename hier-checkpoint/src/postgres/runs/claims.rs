@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use hier_core::checkpoint::Lease;
+use futures_util::future::join_all;
+use hier_core::checkpoint::{Lease, SaverError};
 use hier_core::runs::{Claimed, NewRun, Queue, Run, RunClaim, RunStatus, RunsError};
 use uuid::Uuid;
 
@@ -11,6 +12,7 @@ use super::super::lease::millis;
 use super::super::session::retrying;
 use super::super::text::claimed_by;
 use super::change::{Answer, Beside, Seen};
+use super::see::Waiting;
 use super::store::{Asked, Changed};
 use super::tables::Tables;
 use super::{look, refused};
@@ -59,6 +61,49 @@ impl Postgres {
         let lasts = asked.map_or(Duration::ZERO, |asked| asked.lasts);
         let claimed = begun.map(|(begun, token)| Claimed::new(begun, Lease::new(&*run.thread, token, lasts)));
         Ok(Some((added, claimed)))
+    }
+
+    /// Claims a run of each of these threads, up to so many; and whether a thread was passed over, as it cannot be read. What was claimed
+    /// is handed over also if something fails then.
+    pub(super) async fn claim_of_those(
+        &self,
+        mut waiting: Waiting,
+        asked: &RunClaim,
+        most: usize,
+    ) -> Result<(Vec<Claimed>, bool), RunsError> {
+        let (mut made, mut passes) = (Vec::new(), false);
+        while made.len() < most && !waiting.is_empty() {
+            let next: Vec<_> = waiting.drain(..waiting.len().min(most - made.len())).collect();
+            let claims = next.iter().map(|(thread, seen)| async {
+                match seen.clone() {
+                    Ok(seen) => self.claim_of(thread, seen, asked).await,
+                    Err(error) => Err(error.into()),
+                }
+            });
+            // At once, so that they are stored together.
+            let claims = join_all(claims).await;
+            let mut failed = None;
+            for ((thread, _), claimed) in next.iter().zip(claims) {
+                let passed = match claimed {
+                    Ok(claimed) => {
+                        made.extend(claimed);
+                        continue;
+                    }
+                    Err(RunsError::Saver(error @ SaverError::Damaged { .. })) => {
+                        passes = true;
+                        self.0.unreadable.pass_over(thread, error).map_err(RunsError::from)
+                    }
+                    Err(error) => Err(error),
+                };
+                failed = failed.or(passed.err());
+            }
+            match failed {
+                Some(error) if made.is_empty() => return Err(error),
+                Some(_) => break,
+                None => {}
+            }
+        }
+        Ok((made, passes))
     }
 
     /// Claims a run of this thread, if that can be done now.

@@ -13,13 +13,14 @@ use super::super::fault::Fault;
 use super::super::store::{Columns, Looks};
 use super::super::text::{escape, unescape};
 use super::change::{Answer, Beside, Seen};
-use super::tables::Tables;
+use super::tables::{Tables, sealed_values};
 use crate::rows::Batch;
 use crate::run_rows::{DOCUMENTS, EVENTS, RUNS, THREADS, document_key, event_key, expires, integer, micros, seal};
+use crate::vault::Vault;
 
 /// A change of a thread's runs as it is stored.
 #[derive(Debug, Default)]
-pub(super) struct Item {
+pub(in super::super) struct Item {
     /// Escaped, as everything in here.
     pub(super) name: String,
     seen: Option<Uuid>,
@@ -79,11 +80,11 @@ struct DocumentColumns {
 impl Item {
     /// Whether it may be stored together with those of other threads: none of them waits for it.
     pub(super) fn may_share(&self) -> bool {
-        self.document.is_none() && self.gone.is_empty() && self.size() <= MOST_BYTES
+        self.document.is_none() && self.gone.is_empty() && self.bytes() <= MOST_BYTES
     }
 
     /// About how many bytes it has.
-    pub(super) fn size(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         let runs = self.runs.iter().map(|run| run.body.len()).sum::<usize>();
         let events = self.events.iter().map(|event| event.body.len()).sum::<usize>();
         let documents = self.documents.iter().map(|document| document.body.len()).sum::<usize>();
@@ -95,25 +96,25 @@ impl Item {
 /// A change that has more bytes goes alone.
 pub(super) const MOST_BYTES: usize = 256 << 10;
 
-impl Tables<'_> {
+impl Item {
     /// What has changed, to be stored unless somebody else has changed it since.
-    pub(super) fn item(
-        &self,
+    pub(super) fn of(
+        vault: &Vault,
         seen: &Seen,
         op: Uuid,
         (thread, change): (&ThreadRow, &Change),
         beside: Beside<'_>,
-    ) -> Result<Item, Fault> {
+    ) -> Result<Self, SaverError> {
         let (ready, graph) =
             change.ready.as_ref().map(|(time, graph)| (micros(*time), escape(graph).into_owned())).unzip();
         let (holder, lasts) = beside.claim.unzip();
         let document = beside.document.map(|document| {
             let Document { kind, id, revision, value, .. } = document;
-            let body = seal(self.vault, DOCUMENTS, &document_key(kind, id), value)?;
+            let body = seal(vault, DOCUMENTS, &document_key(kind, id), value)?;
             let (kind, id) = (escape(kind).into_owned(), escape(id).into_owned());
             Ok::<_, SaverError>(Replaced { kind, id, revision: integer(*revision), body })
         });
-        Ok(Item {
+        Ok(Self {
             name: escape(&thread.id).into_owned(),
             seen: seen.op,
             is_new: seen.thread.is_none(),
@@ -121,52 +122,54 @@ impl Tables<'_> {
             ready,
             graph,
             expires: expires(thread),
-            body: seal(self.vault, THREADS, &thread.id, thread)?,
-            values: self.sealed_values(thread)?,
+            body: seal(vault, THREADS, &thread.id, thread)?,
+            values: sealed_values(vault, thread)?,
             token: beside.lease.map(|lease| i64::try_from(lease.token).unwrap_or(-1)),
             ends: beside.ends,
             holder: holder.map(str::to_owned),
             lasts,
             document: document.transpose()?,
-            runs: self.runs_of(change)?,
+            runs: runs_of(vault, change)?,
             gone: change.removed.clone(),
             at: micros(seen.now),
-            events: self.events_of(thread, change)?,
-            documents: self.documents_of(change)?,
+            events: events_of(vault, thread, change)?,
+            documents: documents_of(vault, change)?,
             records: beside.records.cloned(),
         })
     }
+}
 
-    fn runs_of(&self, change: &Change) -> Result<Vec<RunColumns>, Fault> {
-        let columns = change.put.iter().map(|run| {
-            Ok(RunColumns {
-                id: run.id,
-                number: integer(run.number),
-                status: run.status.name(),
-                ended: run.ended.map(micros),
-                body: seal(self.vault, RUNS, &run.id.to_string(), run)?,
-            })
-        });
-        columns.collect()
-    }
+fn runs_of(vault: &Vault, change: &Change) -> Result<Vec<RunColumns>, SaverError> {
+    let columns = change.put.iter().map(|run| {
+        Ok(RunColumns {
+            id: run.id,
+            number: integer(run.number),
+            status: run.status.name(),
+            ended: run.ended.map(micros),
+            body: seal(vault, RUNS, &run.id.to_string(), run)?,
+        })
+    });
+    columns.collect()
+}
 
-    fn events_of(&self, thread: &ThreadRow, change: &Change) -> Result<Vec<EventColumns>, Fault> {
-        let first = (thread.last_event + 1).saturating_sub(change.events.len() as u64);
-        let columns = (first..).zip(&change.events).map(|(at, event)| {
-            let body = seal(self.vault, EVENTS, &event_key(&thread.id, at), event)?;
-            Ok(EventColumns { number: integer(at), run: event.run, bytes: integer(event.bytes()), body })
-        });
-        columns.collect()
-    }
+fn events_of(vault: &Vault, thread: &ThreadRow, change: &Change) -> Result<Vec<EventColumns>, SaverError> {
+    let first = (thread.last_event + 1).saturating_sub(change.events.len() as u64);
+    let columns = (first..).zip(&change.events).map(|(at, event)| {
+        let body = seal(vault, EVENTS, &event_key(&thread.id, at), event)?;
+        Ok(EventColumns { number: integer(at), run: event.run, bytes: integer(event.bytes()), body })
+    });
+    columns.collect()
+}
 
-    fn documents_of(&self, change: &Change) -> Result<Vec<DocumentColumns>, Fault> {
-        let columns = change.documents.iter().map(|Document { kind, id, value, .. }| {
-            let body = seal(self.vault, DOCUMENTS, &document_key(kind, id), value)?;
-            Ok(DocumentColumns { kind: escape(kind).into_owned(), id: escape(id).into_owned(), body })
-        });
-        columns.collect()
-    }
+fn documents_of(vault: &Vault, change: &Change) -> Result<Vec<DocumentColumns>, SaverError> {
+    let columns = change.documents.iter().map(|Document { kind, id, value, .. }| {
+        let body = seal(vault, DOCUMENTS, &document_key(kind, id), value)?;
+        Ok(DocumentColumns { kind: escape(kind).into_owned(), id: escape(id).into_owned(), body })
+    });
+    columns.collect()
+}
 
+impl Tables<'_> {
     /// Stores a change, and waits for whoever is at work on its thread.
     pub(super) async fn put(&self, item: &Item) -> Result<Answer, Fault> {
         let answer = Box::pin(self.put_all(&[item], Looks::ForParents, true)).await?.pop();

@@ -2,16 +2,17 @@
 
 mod change;
 mod claims;
-mod item;
+pub(super) mod item;
 pub(super) mod known;
 pub(super) mod listen;
 #[cfg(feature = "encryption")]
 pub(super) mod reencrypt;
+pub(super) mod see;
 pub(super) mod shared_reads;
 mod store;
 pub(super) mod tables;
 pub(super) mod tell;
-pub(super) mod together;
+mod together;
 mod upkeep;
 
 use std::sync::Arc;
@@ -240,31 +241,22 @@ impl RunStore for Postgres {
     }
 
     async fn claim_run(&self, asked: RunClaim) -> Result<Option<Claimed>, RunsError> {
+        Ok(self.claim_runs(asked, 1).await?.pop())
+    }
+
+    async fn claim_runs(&self, asked: RunClaim, most: usize) -> Result<Vec<Claimed>, RunsError> {
+        if most == 0 {
+            return Ok(Vec::new());
+        }
         loop {
-            let found = look!(self, tables => tables.waiting(asked.graphs.as_deref()).await)?;
-            let Some((threads, first)) = found else { return Ok(None) };
-            let (mut first, mut passes) = (Some(first), false);
-            for thread in threads {
-                let claimed = match first.take().transpose() {
-                    Ok(seen) => self.claim_of(&thread, seen, &asked).await,
-                    Err(error) => Err(error.into()),
-                };
-                match claimed {
-                    Ok(None) => {}
-                    Ok(claimed) => {
-                        self.ring(&thread, false);
-                        return Ok(claimed);
-                    }
-                    Err(RunsError::Saver(error @ SaverError::Damaged { .. })) => {
-                        self.0.unreadable.pass_over(&thread, error)?;
-                        passes = true;
-                    }
-                    Err(error) => return Err(error),
-                }
+            let waiting = look!(self, tables => tables.waiting(asked.graphs.as_deref(), most).await)?;
+            let (claimed, passes) = self.claim_of_those(waiting, &asked, most).await?;
+            for claimed in &claimed {
+                self.ring(&claimed.run.thread, false);
             }
             // In the place of those that are passed over are now those that come after them.
-            if !passes {
-                return Ok(None);
+            if !claimed.is_empty() || !passes {
+                return Ok(claimed);
             }
         }
     }

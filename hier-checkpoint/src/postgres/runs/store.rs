@@ -15,7 +15,6 @@ use super::super::session::{Session, Transaction, retrying};
 use super::change::{Answer, Beside, Seen};
 use super::item::Item;
 use super::tables::Tables;
-use super::together::Shared;
 
 /// After so many changes by others a change holds the thread before it reads it.
 const PATIENCE: usize = 3;
@@ -61,10 +60,18 @@ impl Op {
     }
 
     /// Whether it was stored by an attempt of which the answer was lost. Others may have changed the thread since.
-    async fn is_stored(&self, tables: Tables<'_>, seen: &Seen) -> Result<bool, Fault> {
+    async fn is_stored(&self, postgres: &Postgres, held: Option<Tables<'_>>, seen: &Seen) -> Result<bool, Fault> {
         if !self.sent.load(Ordering::Relaxed) || seen.op == Some(self.id) {
             return Ok(seen.op == Some(self.id));
         }
+        let Some(tables) = held else {
+            let client = postgres.0.session.client().await?;
+            return self.is_kept(postgres.tables(&client)).await;
+        };
+        self.is_kept(tables).await
+    }
+
+    async fn is_kept(&self, tables: Tables<'_>) -> Result<bool, Fault> {
         let found = tables.query("select 1 from {s}.run_changes where op = $1", &[(&self.id, Type::UUID)]).await?;
         Ok(!found.is_empty())
     }
@@ -123,53 +130,56 @@ impl Postgres {
         is_long: bool,
         decide: &(impl Fn(&Seen) -> Result<Option<(Queue, T)>, RunsError> + Send + Sync),
     ) -> Result<Attempt<T>, SaverError> {
-        let (session, vault, unreadable) = (&self.0.session, &self.0.vault, &self.0.unreadable);
-        let thread = asked.thread;
+        let (session, thread) = (&self.0.session, asked.thread);
+        if !is_long {
+            return retrying!(session.attempts() => self.attempt_short(asked, op, decide).await);
+        }
         retrying!(session, client => {
-            if is_long {
-                let transaction = Transaction::begin(client).await?;
-                let tables = Tables { session, client: transaction.client(), vault, unreadable };
-                let attempt = async {
-                    tables.hold(thread).await?;
-                    let seen = tables.see(thread, asked.new).await?;
-                    match self.decided(tables, asked, seen, (op, true), decide).await? {
-                        Ok(decided) => self.put_held(tables, decided, op).await,
-                        Err(attempt) => Ok(attempt),
-                    }
-                };
-                match attempt.await {
-                    Ok(done @ Attempt::Ended(Changed::Stored { .. })) => transaction.end(Ok(done)).await,
-                    Ok(other) => transaction.undo().await.map(|()| other),
-                    Err(fault) => transaction.end(Err(fault)).await,
-                }
-            } else {
-                let tables = Tables { session, client: &client, vault, unreadable };
-                let seen = match asked.known.take() {
-                    Some(seen) => seen,
-                    None => tables.see(thread, asked.new).await?,
-                };
-                match self.decided(tables, asked, seen, (op, false), decide).await? {
-                    Ok(decided) => {
-                        // Others may have it while this waits.
-                        drop(client);
-                        self.put_short(decided, op).await
-                    }
+            let transaction = Transaction::begin(client).await?;
+            let tables = self.tables(transaction.client());
+            let attempt = async {
+                tables.hold(thread).await?;
+                let seen = tables.see(thread, asked.new).await?;
+                match self.decided(Some(tables), asked, seen, op, decide).await? {
+                    Ok(decided) => self.put_held(tables, decided, op).await,
                     Err(attempt) => Ok(attempt),
                 }
+            };
+            match attempt.await {
+                Ok(done @ Attempt::Ended(Changed::Stored { .. })) => transaction.end(Ok(done)).await,
+                Ok(other) => transaction.undo().await.map(|()| other),
+                Err(fault) => transaction.end(Err(fault)).await,
             }
         })
     }
 
-    /// What is to be stored; or how the attempt has ended without.
+    /// One that takes a statement to look at the thread, unless it is known, and one to store what was decided.
+    async fn attempt_short<T: Send>(
+        &self,
+        asked: &mut Asked<'_>,
+        op: &Op,
+        decide: &(impl Fn(&Seen) -> Result<Option<(Queue, T)>, RunsError> + Send + Sync),
+    ) -> Result<Attempt<T>, Fault> {
+        let seen = match asked.known.take() {
+            Some(seen) => seen,
+            None => self.see(asked.thread, asked.new).await?,
+        };
+        match self.decided(None, asked, seen, op, decide).await? {
+            Ok(decided) => self.put_short(decided, op).await,
+            Err(attempt) => Ok(attempt),
+        }
+    }
+
+    /// What is to be stored; or how the attempt has ended without. In the transaction that holds the thread, if there is one.
     async fn decided<'a, T: Send>(
         &self,
-        tables: Tables<'_>,
+        held: Option<Tables<'_>>,
         asked: &'a Asked<'a>,
         seen: Seen,
-        (op, is_held): (&Op, bool),
+        op: &Op,
         decide: &(impl Fn(&Seen) -> Result<Option<(Queue, T)>, RunsError> + Send + Sync),
     ) -> Result<Result<Decided<'a, T>, Attempt<T>>, Fault> {
-        if op.is_stored(tables, &seen).await? {
+        if op.is_stored(self, held, &seen).await? {
             return Ok(Err(Attempt::Ended(Changed::Before(Box::new(seen)))));
         }
         let (queue, result) = match decide(&seen) {
@@ -184,13 +194,12 @@ impl Postgres {
         let live = goes_on.then(|| queue.live().to_vec());
         let (mut thread, change) = queue.changed();
         let has_more = asked.beside.also.is_some() || change.is_crowded || !change.undone.is_empty();
-        if !is_held && has_more {
-            return Ok(Err(Attempt::IsLong));
+        match held {
+            None if has_more => return Ok(Err(Attempt::IsLong)),
+            Some(tables) if change.is_crowded => tables.trim(&mut thread).await?,
+            _ => {}
         }
-        if change.is_crowded {
-            tables.trim(&mut thread).await?;
-        }
-        let item = Arc::new(tables.item(&seen, op.id, (&thread, &change), beside)?);
+        let item = Arc::new(Item::of(&self.0.vault, &seen, op.id, (&thread, &change), beside)?);
         Ok(Ok(Decided { result, seen, thread, undone: change.undone, item, live, asked }))
     }
 
@@ -220,15 +229,14 @@ impl Postgres {
     async fn put_short<T: Send>(&self, decided: Decided<'_, T>, op: &Op) -> Result<Attempt<T>, Fault> {
         let mut was_sent = op.sent.swap(true, Ordering::Relaxed);
         if decided.item.may_share() {
-            match self.put_together(&decided.item).await {
-                Shared::Answered(answer) => return Ok(self.answered(decided, answer, op, was_sent)),
-                Shared::Alone => {}
-                Shared::Unknown => was_sent = true,
+            match self.share(&decided.item).await {
+                Some(Answer::Alone | Answer::LacksParent) => {}
+                Some(answer) => return Ok(self.answered(decided, answer, op, was_sent)),
+                None => was_sent = true,
             }
         }
-        let (session, vault, unreadable) = (&self.0.session, &self.0.vault, &self.0.unreadable);
-        let client = session.client().await?;
-        let answer = Tables { session, client: &client, vault, unreadable }.put(&decided.item).await?;
+        let client = self.0.session.client().await?;
+        let answer = self.tables(&client).put(&decided.item).await?;
         Ok(self.answered(decided, answer, op, was_sent))
     }
 

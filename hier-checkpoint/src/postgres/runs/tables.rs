@@ -8,6 +8,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
+use super::super::Postgres;
 use super::super::client::{Client, Parameter};
 use super::super::fault::Fault;
 use super::super::session::{Session, first};
@@ -29,6 +30,12 @@ pub(in super::super) struct Tables<'a> {
 }
 
 pub(super) const NOW: &str = "(extract(epoch from clock_timestamp()) * 1000000)::bigint";
+
+impl Postgres {
+    pub(super) fn tables<'a>(&'a self, client: &'a Client) -> Tables<'a> {
+        Tables { session: &self.0.session, client, vault: &self.0.vault, unreadable: &self.0.unreadable }
+    }
+}
 
 impl Tables<'_> {
     pub(super) async fn query(&self, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
@@ -97,7 +104,7 @@ impl Tables<'_> {
     /// Makes a thread unless it is there.
     pub(super) async fn make_thread(&self, thread: &ThreadRow) -> Result<bool, Fault> {
         let (name, body) = (escape(&thread.id), seal(self.vault, THREADS, &thread.id, thread)?);
-        let values = self.sealed_values(thread)?;
+        let values = sealed_values(self.vault, thread)?;
         let sql = "insert into {s}.run_threads (name, expires, body, vals, op) values ($1, $2, $3, $4, $5)
             on conflict do nothing returning 1";
         let (expires, op) = (expires(thread), Uuid::new_v4());
@@ -109,10 +116,6 @@ impl Tables<'_> {
             (&op as _, Type::UUID),
         ];
         Ok(!self.query(sql, &with).await?.is_empty())
-    }
-
-    pub(super) fn sealed_values(&self, thread: &ThreadRow) -> Result<Option<Vec<u8>>, Fault> {
-        Ok(thread.values.as_ref().map(|values| seal(self.vault, VALUES, &thread.id, values)).transpose()?)
     }
 
     pub(super) async fn trim(&self, thread: &mut ThreadRow) -> Result<(), Fault> {
@@ -189,4 +192,8 @@ impl Tables<'_> {
         let last = events.last().map_or(0, |event| event.number).max(thread.last_event);
         Ok(Some(EventPage::new(events, last, thread.gone_events)))
     }
+}
+
+pub(super) fn sealed_values(vault: &Vault, thread: &ThreadRow) -> Result<Option<Vec<u8>>, SaverError> {
+    thread.values.as_ref().map(|values| seal(vault, VALUES, &thread.id, values)).transpose()
 }

@@ -1,0 +1,153 @@
+//! What is asked of the server at the same time, as one statement: of each kind one is on its way, and what comes meanwhile goes together
+//! with the next. None waits for another to come. One at a time, since a statement costs more than what each adds to it.
+
+use std::collections::{HashSet, VecDeque};
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+use super::Postgres;
+use super::fault::Fault;
+
+/// Something that can be sent together with others of its kind.
+pub(super) trait Shares: Send + Sync + Sized + 'static {
+    type Answer: Send + 'static;
+
+    /// How many share a statement.
+    const MOST: usize;
+    /// How large they are together. One that is larger alone holds up the others, and is better sent by whoever asks.
+    const MOST_SIZE: usize;
+
+    fn size(&self) -> usize;
+
+    /// By what they are sorted, and two that have the same never go together; any two may if they have none.
+    fn name(&self) -> Option<&str> {
+        None
+    }
+
+    /// Those of this kind.
+    fn sharing(postgres: &Postgres) -> &Sharing<Self>;
+
+    /// Sends them with one statement. An answer for each.
+    fn send(postgres: &Postgres, items: &[&Self]) -> impl Future<Output = Result<Vec<Self::Answer>, Fault>> + Send;
+}
+
+/// Who waits to be sent.
+struct Waits<T: Shares> {
+    item: Arc<T>,
+    answer: oneshot::Sender<T::Answer>,
+}
+
+struct Inner<T: Shares> {
+    waiting: VecDeque<Waits<T>>,
+    is_at_work: bool,
+}
+
+/// What waits, and whether somebody sends it.
+pub(super) struct Sharing<T: Shares>(Mutex<Inner<T>>);
+
+/// Sends what waits until nothing does. If it is dropped before, since its runtime has ended or something panicked, those who wait are told.
+struct Sender<T: Shares> {
+    postgres: Postgres,
+    is_done: bool,
+    kind: PhantomData<fn(T)>,
+}
+
+impl<T: Shares> Default for Sharing<T> {
+    fn default() -> Self {
+        Self(Mutex::new(Inner { waiting: VecDeque::new(), is_at_work: false }))
+    }
+}
+
+impl<T: Shares> Sharing<T> {
+    fn lock(&self) -> MutexGuard<'_, Inner<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets it wait. Whether nobody sends yet, and the caller has to see to it.
+    fn add(&self, item: Arc<T>) -> (bool, oneshot::Receiver<T::Answer>) {
+        let (answer, answered) = oneshot::channel();
+        let mut inner = self.lock();
+        inner.waiting.push_back(Waits { item, answer });
+        (!std::mem::replace(&mut inner.is_at_work, true), answered)
+    }
+
+    /// The next that go together, by their names; none if nothing waits, and whoever sends has ended.
+    fn next(&self) -> Vec<Waits<T>> {
+        let mut inner = self.lock();
+        let (mut taken, mut later, mut size) = (Vec::<Waits<T>>::new(), VecDeque::new(), 0);
+        let mut names = HashSet::new();
+        while taken.len() < T::MOST
+            && let Some(waits) = inner.waiting.pop_front()
+        {
+            // Whoever asked for it has gone.
+            if waits.answer.is_closed() {
+                continue;
+            }
+            if waits.item.name().is_some_and(|name| !names.insert(name.to_owned())) {
+                later.push_back(waits);
+                continue;
+            }
+            size += waits.item.size();
+            if size > T::MOST_SIZE && !taken.is_empty() {
+                inner.waiting.push_front(waits);
+                break;
+            }
+            taken.push(waits);
+        }
+        while let Some(waits) = later.pop_back() {
+            inner.waiting.push_front(waits);
+        }
+        inner.is_at_work = !taken.is_empty();
+        drop(inner);
+        taken.sort_by(|one, other| one.item.name().cmp(&other.item.name()));
+        taken
+    }
+}
+
+impl Postgres {
+    /// Sends something together with what is to be sent at the same time. None if what came of it is not known: the statement failed, or
+    /// whoever sent it has gone. There is one attempt: those who wait make the others, each its own.
+    pub(super) async fn share<T: Shares>(&self, item: &Arc<T>) -> Option<T::Answer> {
+        let (begins, answered) = T::sharing(self).add(item.clone());
+        if begins {
+            // On the runtime of the caller: the one that this was made in may have ended.
+            tokio::spawn(Sender::<T> { postgres: self.clone(), is_done: false, kind: PhantomData }.work());
+        }
+        answered.await.ok()
+    }
+}
+
+impl<T: Shares> Sender<T> {
+    async fn work(mut self) {
+        loop {
+            let waiting = T::sharing(&self.postgres).next();
+            if waiting.is_empty() {
+                self.is_done = true;
+                return;
+            }
+            let items: Vec<&T> = waiting.iter().map(|waits| &*waits.item).collect();
+            let answers = T::send(&self.postgres, &items).await.unwrap_or_default();
+            for (waits, answer) in waiting.into_iter().zip(answers) {
+                // A call that was dropped waits for no answer.
+                let _ = waits.answer.send(answer);
+            }
+        }
+    }
+}
+
+impl<T: Shares> Drop for Sender<T> {
+    fn drop(&mut self) {
+        if self.is_done {
+            return;
+        }
+        let dropped = {
+            let mut inner = T::sharing(&self.postgres).lock();
+            inner.is_at_work = false;
+            std::mem::take(&mut inner.waiting)
+        };
+        // Without the lock: who is told may want it.
+        drop(dropped);
+    }
+}
