@@ -143,7 +143,7 @@ impl Postgres {
     }
 }
 
-impl<'a> Space<'a> {
+impl Space<'_> {
     /// What is asked for, and the channels of the values that it may have: most often nobody else has stored anything since the latest.
     fn asked(self, id: Option<Uuid>, latest: Option<&Known>) -> (Asked, Vec<Arc<str>>) {
         let guesses = latest.into_iter().flat_map(Known::present);

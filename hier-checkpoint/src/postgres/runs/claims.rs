@@ -84,7 +84,7 @@ impl Postgres {
             let claims = join_all(claims).await;
             let mut failed = None;
             for ((thread, _), claimed) in next.iter().zip(claims) {
-                let passed = match claimed {
+                let refused = match claimed {
                     Ok(claimed) => {
                         made.extend(claimed);
                         continue;
@@ -95,7 +95,7 @@ impl Postgres {
                     }
                     Err(error) => Err(error),
                 };
-                failed = failed.or(passed.err());
+                failed = failed.or(refused.err());
             }
             match failed {
                 Some(error) if made.is_empty() => return Err(error),

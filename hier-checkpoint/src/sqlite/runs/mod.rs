@@ -155,21 +155,22 @@ fn record(
     mut settlement: Settlement,
     batch: &Batch,
     now: SystemTime,
-) -> Decided<ThreadRow> {
+) -> Decided<(ThreadRow, Option<Run>)> {
     if !check_held(tables.connection, lease)? {
         return Ok(Err(superseded(&lease.thread)));
     }
     let Some(mut queue) = tables.queue(&lease.thread)? else { return Ok(Err(no_thread(&lease.thread))) };
-    let ends = settlement.end.is_some();
+    let ends = settlement.end.as_ref().map(|end| end.run);
     if let Err(error) = queue.settle(&mut settlement, now) {
         return Ok(Err(error));
     }
     store::commit(tables.connection, &lease.thread, lease.token, batch, &settlement.also)?;
+    let ended = ends.and_then(|run| queue.ended(run)).cloned();
     let thread = tables.store(queue, now)?;
-    if ends {
+    if ends.is_some() {
         lease::release(tables.connection, lease)?;
     }
-    Ok(Ok(thread))
+    Ok(Ok((thread, ended)))
 }
 
 #[async_trait]
@@ -299,10 +300,13 @@ impl RunStore for Sqlite {
         let ends = settlement.end.is_some();
         let own = lease.clone();
         settlement.records.truncate(1);
-        let row = self.change(move |tables, now| record(tables, &own, settlement, &batch, now)).await?;
+        let (row, ended) = self.change(move |tables, now| record(tables, &own, settlement, &batch, now)).await?;
         if ends {
             self.0.released.notify_waiters();
-            self.0.bell.ring_thread(&lease.thread);
+            match ended {
+                Some(run) => self.0.bell.ring_ended(run),
+                None => self.0.bell.ring_thread(&lease.thread),
+            }
             if row.status == ThreadStatus::Busy {
                 self.0.bell.ring_runs();
             }
