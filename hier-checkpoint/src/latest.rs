@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 /// How many are kept. Of two in one place the later one is; the other's next commit has its values looked for, and on Postgres its next
 /// run reads them by a statement of their own.
-const PLACES: usize = 1_024;
+const PLACES: usize = 4_096;
 
 /// The checkpoints that this process stored last, or tried to: that one is stored still is for the database to say.
 pub(crate) struct Latest(Box<[Mutex<Option<Entry>>]>);

@@ -218,6 +218,12 @@ fn manifest(name: &str, kind: Kind, source: &str) -> String {
     let list = |features: &[&str]| features.iter().map(|it| format!("{it:?}")).collect::<Vec<_>>().join(", ");
     let features = list(kind.features());
     let json = if kind == Kind::Graph { "" } else { "serde_json = \"1\"\n" };
+    let allocator = if kind == Kind::Server {
+        "# A server does about a fifth more with it than with glibc's allocator.\n\
+         mimalloc = { version = \"0.1\", default-features = false, features = [\"no_thp\"] }\n"
+    } else {
+        ""
+    };
     format!(
         r#"[package]
 name = "{name}"
@@ -228,7 +234,7 @@ publish = false
 [dependencies]
 # Features: sqlite and postgres (threads that outlive the process), models, server, testing, …
 hier = {{ {source}, default-features = false, features = [{features}] }}
-serde = {{ version = "1", features = ["derive"] }}
+{allocator}serde = {{ version = "1", features = ["derive"] }}
 {json}tokio = {{ version = "1", features = ["macros", "rt-multi-thread"] }}
 
 [dev-dependencies]

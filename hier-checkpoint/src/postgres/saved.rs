@@ -25,7 +25,7 @@ pub(super) struct Asked {
     id: Option<Uuid>,
     channels: Vec<String>,
     versions: Vec<Uuid>,
-    /// About how many bytes the values have.
+    /// About how many bytes these values have.
     bytes: usize,
 }
 
@@ -117,9 +117,7 @@ impl Postgres {
         let latest = self.0.latest.get(thread, namespace).filter(|latest| id.is_none_or(|id| latest.is(id)));
         let (asked, names) = space.asked(id, latest.as_ref());
         let asked = Arc::new(asked);
-        // How much there is of one that is not known is not known either.
-        let may_share = latest.is_some() && asked.size() <= Asked::MOST_SIZE;
-        let mut first = if may_share { self.share(&asked).await } else { None };
+        let mut first = if asked.size() <= Asked::MOST_SIZE { self.share(&asked).await } else { None };
         if let Some(row) = &first {
             let Some(row) = row else { return Ok(None) };
             let found = space.found(row, &names).map_err(|fault| fault.tell(&session.place))?;

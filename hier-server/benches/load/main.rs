@@ -44,6 +44,10 @@ async fn add(line: &Line, run: &Run) -> LineUpdate {
     Line::update().n(line.n + 1)
 }
 
+/// As in the servers that `hier new` makes.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// What stands on the command line, each with what it is unless given.
 struct Arguments(Vec<String>);
 

@@ -8,6 +8,9 @@ use hier::prelude::*;
 use hier::server::Server;
 use hier::server::auth::{Tokens, User};
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[tokio::main]
 async fn main() -> Result<()> {
     draw::on_request(&[Assistant::SPEC]); // for `hier graph`
