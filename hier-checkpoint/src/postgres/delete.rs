@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
-use hier_core::checkpoint::{Checkpoint, Deletion};
+use hier_core::checkpoint::{Checkpoint, Checkpointer, Deletion, ListQuery, SaverError};
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
+use super::Postgres;
 use super::client::Client;
 use super::fault::Fault;
 use super::queue::MOST_BYTES;
 use super::read::write;
-use super::session::{Parameter, Session};
+use super::session::{Parameter, Session, Transaction, retrying};
 use super::store::{Owner, store};
 use super::text::{escape, unescape};
 #[cfg(feature = "encryption")]
 use crate::place::Place;
-use crate::retention::{PieceKey, unneeded};
+use crate::retention::{PieceKey, Unread, unneeded};
 use crate::rows::open_body;
 use crate::rows::{Batch, CheckpointRow, PieceRow, seal_body};
 use crate::vault::Vault;
@@ -29,6 +30,46 @@ pub(super) struct Change<'a> {
     pub(super) session: &'a Session,
     pub(super) client: &'a Client,
     pub(super) vault: &'a Vault,
+}
+
+impl Postgres {
+    /// Deletes what the plan says of a thread, and returns how many checkpoints that were.
+    async fn delete_some_of(
+        &self,
+        thread: &str,
+        plan: &(impl Fn(&History) -> Deletion + Sync + Send),
+    ) -> Result<u64, SaverError> {
+        let (session, vault) = (&self.0.session, &self.0.vault);
+        let deleted = retrying!(session, client => {
+            let transaction = Transaction::begin(client).await?;
+            let change = Change { session, client: transaction.client(), vault };
+            let changed = change.delete_some(thread, plan).await;
+            transaction.end(changed).await
+        });
+        self.0.conversations.forget(thread);
+        let deleted = deleted?;
+        self.0.released.notify_waiters();
+        Ok(deleted)
+    }
+
+    /// Deletes of these threads what the plan says, also if some of them cannot be read, which is said at the end. Each is
+    /// looked at first without being held: most have nothing to be deleted.
+    pub(super) async fn delete_of(
+        &self,
+        threads: Vec<String>,
+        plan: impl Fn(&History) -> Deletion + Sync + Send,
+    ) -> Result<u64, SaverError> {
+        let (mut deleted, mut unread) = (0, Unread::default());
+        for thread in threads {
+            let all = ListQuery { namespace: None, ..ListQuery::thread(&*thread) };
+            let listed = unread.pass(self.list(all).await)?;
+            let history: History = listed.into_iter().map(|it| (it.namespace, it.checkpoint)).collect();
+            if !plan(&history).is_empty() {
+                deleted += unread.pass(self.delete_some_of(&thread, &plan).await)?;
+            }
+        }
+        unread.report().map(|()| deleted)
+    }
 }
 
 impl Change<'_> {

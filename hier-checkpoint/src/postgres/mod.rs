@@ -35,9 +35,8 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 
 use crate::latest::Latest;
-use crate::retention::Unread;
 #[cfg(feature = "encryption")]
-use crate::retention::UnreadRows;
+use crate::retention::{Unread, UnreadRows};
 use crate::unreadable::Unreadable;
 use crate::vault::Vault;
 use delete::{Change, History};
@@ -177,44 +176,6 @@ impl Postgres {
     fn stopped(&self) -> SaverError {
         let reason = "the runtime in which it was at work has ended, or something in it panicked: try again";
         SaverError::database(&*self.0.session.place, std::io::Error::other(reason))
-    }
-
-    /// Deletes what the plan says of a thread, and returns how many checkpoints that were.
-    async fn delete_some(
-        &self,
-        thread: &str,
-        plan: &(impl Fn(&History) -> Deletion + Sync + Send),
-    ) -> Result<u64, SaverError> {
-        let (session, vault) = (&self.0.session, &self.0.vault);
-        let deleted = retrying!(session, client => {
-            let transaction = Transaction::begin(client).await?;
-            let change = Change { session, client: transaction.client(), vault };
-            let changed = change.delete_some(thread, plan).await;
-            transaction.end(changed).await
-        });
-        self.0.conversations.forget(thread);
-        let deleted = deleted?;
-        self.0.released.notify_waiters();
-        Ok(deleted)
-    }
-
-    /// Deletes of these threads what the plan says, also if some of them cannot be read, which is said at the end. Each is
-    /// looked at first without being held: most have nothing to be deleted.
-    async fn delete_of(
-        &self,
-        threads: Vec<String>,
-        plan: impl Fn(&History) -> Deletion + Sync + Send,
-    ) -> Result<u64, SaverError> {
-        let (mut deleted, mut unread) = (0, Unread::default());
-        for thread in threads {
-            let all = ListQuery { namespace: None, ..ListQuery::thread(&*thread) };
-            let listed = unread.pass(self.list(all).await)?;
-            let history: History = listed.into_iter().map(|it| (it.namespace, it.checkpoint)).collect();
-            if !plan(&history).is_empty() {
-                deleted += unread.pass(self.delete_some(&thread, &plan).await)?;
-            }
-        }
-        unread.report().map(|()| deleted)
     }
 
     /// Stores everything anew, encrypted with the key of [`PostgresOptions::encrypt`], and returns how many threads that were.
