@@ -25,8 +25,8 @@ pub(crate) struct Known {
     id: Uuid,
     channels: Arc<[Arc<str>]>,
     versions: Arc<[Uuid]>,
-    /// How many bytes its values have, or those of one before it.
-    bytes: usize,
+    /// How many bytes the value of each channel has, or its last part; none if that is not known.
+    sizes: Vec<u32>,
 }
 
 impl Default for Latest {
@@ -51,31 +51,41 @@ impl Latest {
         entry.map(|entry| entry.known.clone())
     }
 
-    /// The last one of this thread and namespace, in whose place this one comes.
-    pub(crate) fn replace(&self, thread: &Arc<str>, namespace: &Arc<str>, mut known: Known) -> Option<Known> {
+    /// The last one of this thread and namespace, in whose place this one comes, with its pieces.
+    pub(crate) fn replace(
+        &self,
+        thread: &Arc<str>,
+        namespace: &Arc<str>,
+        checkpoint: &Checkpoint,
+        pieces: &[Piece],
+    ) -> Option<Known> {
         let mut entry = self.place(thread, namespace);
-        match &mut *entry {
-            Some(entry) if entry.thread == *thread && entry.namespace == *namespace => {
-                known.bytes = known.bytes.max(entry.known.bytes);
-                Some(std::mem::replace(&mut entry.known, known))
-            }
-            other => {
-                *other = Some(Entry { thread: thread.clone(), namespace: namespace.clone(), known });
-                None
+        let mut known = Known::of(checkpoint);
+        let mut before = entry.take().filter(|entry| entry.thread == *thread && entry.namespace == *namespace);
+        if let Some(before) = &mut before
+            && before.known.has_channels_of(checkpoint)
+        {
+            known.sizes = std::mem::take(&mut before.known.sizes);
+        }
+        known.sizes.resize(known.versions.len(), 0);
+        for piece in pieces {
+            if let Some(size) = known.sizes.get_mut(piece.channel) {
+                *size = u32::try_from(piece.bytes.len()).unwrap_or(u32::MAX);
             }
         }
+        *entry = Some(Entry { thread: thread.clone(), namespace: namespace.clone(), known });
+        before.map(|before| before.known)
     }
 }
 
 impl Known {
-    pub(crate) fn of(checkpoint: &Checkpoint, pieces: &[Piece]) -> Self {
+    fn of(checkpoint: &Checkpoint) -> Self {
         let (channels, versions) = (checkpoint.channels.clone(), checkpoint.versions.clone());
-        Self { id: checkpoint.id, channels, versions, bytes: pieces.iter().map(|piece| piece.bytes.len()).sum() }
+        Self { id: checkpoint.id, channels, versions, sizes: Vec::new() }
     }
 
-    #[cfg(feature = "postgres")]
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+    fn has_channels_of(&self, checkpoint: &Checkpoint) -> bool {
+        Arc::ptr_eq(&self.channels, &checkpoint.channels) || self.channels == checkpoint.channels
     }
 
     /// Whether it is the checkpoint with this id.
@@ -84,17 +94,17 @@ impl Known {
         self.id == id
     }
 
-    /// The channels that have a value, each with its version.
+    /// The channels that have a value, each with its version and how many bytes it has, or its last part, as far as that is known.
     #[cfg(feature = "postgres")]
-    pub(crate) fn present(&self) -> impl Iterator<Item = (&Arc<str>, Uuid)> {
-        let all = self.channels.iter().zip(self.versions.iter().copied());
-        all.filter(|(_, version)| !version.is_nil())
+    pub(crate) fn present(&self) -> impl Iterator<Item = (&Arc<str>, Uuid, usize)> {
+        let all = self.channels.iter().zip(self.versions.iter().copied()).zip(&self.sizes);
+        let all = all.map(|((name, version), size)| (name, version, usize::try_from(*size).unwrap_or(usize::MAX)));
+        all.filter(|(_, version, _)| !version.is_nil())
     }
 
     /// Whether this is the checkpoint's parent, and all that it builds on is what this one has.
     pub(crate) fn is_all_of(&self, checkpoint: &Checkpoint, pieces: &[Piece]) -> bool {
         let is_parent = checkpoint.parent == Some(self.id);
-        let has_channels = || Arc::ptr_eq(&self.channels, &checkpoint.channels) || self.channels == checkpoint.channels;
-        is_parent && has_channels() && builds_only_on(&self.versions, checkpoint, pieces)
+        is_parent && self.has_channels_of(checkpoint) && builds_only_on(&self.versions, checkpoint, pieces)
     }
 }

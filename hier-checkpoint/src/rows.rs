@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hier_core::checkpoint::{Checkpoint, PendingWrite, Record, SaverError, TaskWrites, builds_on, codec};
 use uuid::Uuid;
 
-use crate::latest::{Known, Latest};
+use crate::latest::Latest;
 use crate::place::Place;
 use crate::vault::Vault;
 
@@ -166,7 +166,7 @@ impl Batch {
     /// What a record builds on and no earlier one brings.
     fn add_bases(&mut self, latest: &Latest, thread: &Arc<str>, record: &Record) {
         let Record::Checkpoint { namespace, checkpoint, pieces } = record else { return };
-        let before = latest.replace(thread, namespace, Known::of(checkpoint, pieces));
+        let before = latest.replace(thread, namespace, checkpoint, pieces);
         let parent = before.filter(|before| before.is_all_of(checkpoint, pieces)).and(checkpoint.parent);
         let is_of_batch =
             |id| self.checkpoints.iter().rev().any(|row| Some(row.id) == id && row.namespace == *namespace);

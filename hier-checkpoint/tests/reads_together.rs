@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use hier_checkpoint::Postgres;
 use hier_core::checkpoint::{Checkpoint, Checkpointer, Claim, Lease, Saved, SaverError};
-use hier_core::runs::{NewRun, Request, RunQuery, RunStore, RunsError};
+use hier_core::runs::{NewRun, Request, RunClaim, RunQuery, RunStore, RunsError};
 use kit::server::{Road, server};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
@@ -192,6 +192,33 @@ async fn one_that_is_dropped_while_it_waits_is_in_nobodys_way() {
     }
 }
 
+/// A runtime is not driven any more, and not dropped either, while it has sent what others wait for: they wait as long as a statement may
+/// take, and then ask for themselves.
+#[test]
+fn what_was_sent_on_a_runtime_that_stands_still_is_in_nobodys_way_for_ever() {
+    let Some(url) = server() else { return };
+    let build = || tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let (still, driven) = (build(), build());
+    let limit = Duration::from_secs(1);
+    let options = Postgres::options().schema("reads_still").statement_timeout(limit);
+    let store = driven.block_on(options.connect(&url)).expect("the server");
+    driven.block_on(store.migrate()).expect("tables");
+    let sql = driven.block_on(connected(&url));
+    let locks = "begin; lock table reads_still.threads in access exclusive mode";
+    driven.block_on(sql.batch_execute(locks)).expect("the server");
+    still.block_on(async {
+        let reading = tokio::time::timeout(Duration::from_millis(200), store.get("t", "", None));
+        assert!(reading.await.is_err(), "it waits for the lock");
+    });
+    driven.block_on(async {
+        sql.batch_execute("commit").await.expect("the server");
+        for _ in 0..2 {
+            let reading = tokio::time::timeout(20 * limit, store.get("t", "", None));
+            assert_eq!(reading.await.expect("an answer").expect("the server"), None);
+        }
+    });
+}
+
 /// A large one goes alone: what is asked for meanwhile is answered before it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_large_one_holds_up_no_other() {
@@ -208,6 +235,34 @@ async fn a_large_one_holds_up_no_other() {
     for (number, read) in (1..THREADS).zip(reads) {
         shelf.is_last(number, &read.await.expect("it ends").expect("read").expect("there"));
     }
+}
+
+/// Runs that wait are claimed together, and one on whose thread somebody is at work is passed over.
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_that_wait_are_claimed_at_once_but_for_one_that_is_held() {
+    let Some(shelf) = Shelf::open("reads_claims").await else { return };
+    for number in 0..THREADS {
+        let new = NewRun::new(format!("r{number}"), "desk", Request::default()).create_thread();
+        shelf.store.create_run(new).await.expect("added");
+    }
+    // What others are told is told by then.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    shelf.run("begin; select 1 from {s}.run_threads where name = 'r3' for update").await;
+    shelf.road.round_trips();
+    let claim = || RunClaim::new("worker", Duration::from_mins(1), ["desk"]);
+    let claimed = tokio::time::timeout(Duration::from_secs(10), shelf.store.claim_runs(claim(), 6)).await;
+    let claimed = claimed.expect("it waits for nobody").expect("the server");
+    let trips = shelf.road.round_trips();
+    let threads: Vec<_> = claimed.iter().map(|claimed| claimed.run.thread.as_str()).collect();
+    assert_eq!(threads, ["r0", "r1", "r2", "r4", "r5"]);
+    // What waits, the claims, perhaps one of them before the others, and what others are told.
+    assert!(trips <= 4, "{trips} round trips");
+    let rest = shelf.store.claim_runs(claim(), 6).await.expect("the server");
+    let threads: Vec<_> = rest.iter().map(|claimed| claimed.run.thread.as_str()).collect();
+    assert_eq!(threads, ["r6", "r7"]);
+    assert!(shelf.store.claim_runs(claim(), 6).await.expect("the server").is_empty());
+    shelf.run("commit").await;
+    assert_eq!(shelf.store.claim_run(claim()).await.expect("the server").expect("it is free").run.thread, "r3");
 }
 
 /// Runs that are added to many threads at once are looked at together: each gets a number of its own, and what was there before it.

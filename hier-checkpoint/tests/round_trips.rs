@@ -345,6 +345,15 @@ async fn a_read_that_is_dropped_and_never_answered_gives_its_place_to_others() {
     road.keep_held_answers();
     assert_eq!(store.thread("t").await.expect("the place of the first"), None);
     assert_eq!(road.connections(), before + 1);
+    // The same of one that is read together with others, of whom there are none.
+    road.hold_answers();
+    tokio::select! {
+        _ = store.get("t", "", None) => panic!("its answer is held"),
+        () = road.answer_is_held() => {}
+    }
+    road.keep_held_answers();
+    assert_eq!(store.get("t", "", None).await.expect("the place of the first"), None);
+    assert_eq!(road.connections(), before + 2);
 }
 
 /// Of the connections of a pool half are waited for at most: the others make room at once.

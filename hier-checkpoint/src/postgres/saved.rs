@@ -25,7 +25,7 @@ pub(super) struct Asked {
     id: Option<Uuid>,
     channels: Vec<String>,
     versions: Vec<Uuid>,
-    /// About how many bytes these values have.
+    /// How many bytes these values have, as far as that is known.
     bytes: usize,
 }
 
@@ -39,7 +39,7 @@ struct Found {
     rest: Vec<usize>,
 }
 
-/// A namespace of a thread, of which values are known.
+/// A namespace of a thread, with the versions of values that the caller has already.
 #[derive(Clone, Copy)]
 struct Space<'a> {
     postgres: &'a Postgres,
@@ -57,7 +57,7 @@ impl Shares for Asked {
 
     fn size(&self) -> usize {
         // The statement compares each value with each that shares it.
-        self.bytes + (self.versions.len() << 10)
+        self.bytes + (self.versions.len() << 9)
     }
 
     fn sharing(postgres: &Postgres) -> &Sharing<Self> {
@@ -70,7 +70,7 @@ impl Shares for Asked {
     }
 }
 
-/// Reads checkpoints with one statement. Those that are there.
+/// Reads checkpoints with one statement: for each that is asked for its row, or none if it is not there.
 async fn read(session: &Session, client: &Client, asked: &[&Asked]) -> Result<Vec<Option<Row>>, Fault> {
     let threads: Vec<&str> = asked.iter().map(|asked| &*asked.thread).collect();
     let namespaces: Vec<&str> = asked.iter().map(|asked| &*asked.namespace).collect();
@@ -116,25 +116,27 @@ impl Postgres {
         // The values of the latest are not read for an earlier one, which may have others.
         let latest = self.0.latest.get(thread, namespace).filter(|latest| id.is_none_or(|id| latest.is(id)));
         let (asked, names) = space.asked(id, latest.as_ref());
-        let asked = Arc::new(asked);
-        let mut first = if asked.size() <= Asked::MOST_SIZE { self.share(&asked).await } else { None };
-        if let Some(row) = &first {
+        let (asked, attempts) = (Arc::new(asked), session.attempts());
+        let mut first = None;
+        if asked.is_small()
+            && let Some(row) = self.share(&asked).await
+        {
             let Some(row) = row else { return Ok(None) };
-            let found = space.found(row, &names).map_err(|fault| fault.tell(&session.place))?;
+            let found = space.found(&row, &names).map_err(|fault| fault.tell(&session.place))?;
             if found.rest.is_empty() {
                 return Ok(Some(found.saved()));
             }
+            first = Some(found);
         }
-        retrying!(session, client => {
-            let row = match first.take() {
-                Some(row) => row,
-                None => read(session, &client, &[&*asked]).await?.pop().flatten(),
+        retrying!(session, attempts, client => {
+            let found = match first.take() {
+                Some(found) => Some(found),
+                None => space.read(&client, &asked, &names).await?,
             };
-            let mut saved = space.completed(&client, row, &names).await?;
+            let mut saved = space.completed(&client, found).await?;
             if saved.as_ref().is_some_and(|saved| saved.values.iter().any(|(_, chain)| chain.full.is_none())) {
                 // It may have been deleted between the statements.
-                let row = read(session, &client, &[&*asked]).await?.pop().flatten();
-                saved = space.completed(&client, row, &names).await?;
+                saved = space.completed(&client, space.read(&client, &asked, &names).await?).await?;
             }
             Ok(saved)
         })
@@ -144,14 +146,23 @@ impl Postgres {
 impl Space<'_> {
     /// What is asked for, and the channels of the values that it may have: most often nobody else has stored anything since the latest.
     fn asked(self, id: Option<Uuid>, latest: Option<&Known>) -> (Asked, Vec<Arc<str>>) {
-        let guesses = latest.into_iter().flat_map(Known::present);
-        let guesses = guesses.filter(|(name, version)| !is_known(self.known, name, version));
-        let (names, versions): (Vec<Arc<str>>, Vec<Uuid>) =
-            guesses.map(|(name, version)| (name.clone(), version)).unzip();
+        let (mut names, mut versions, mut bytes) = (Vec::new(), Vec::new(), 0);
+        for (name, version, size) in latest.into_iter().flat_map(Known::present) {
+            if !is_known(self.known, name, &version) {
+                names.push(name.clone());
+                versions.push(version);
+                bytes += size;
+            }
+        }
         let channels = names.iter().map(|name| escape(name).into_owned()).collect();
         let (thread, namespace) = (escape(self.thread).into_owned(), escape(self.namespace).into_owned());
-        let bytes = latest.map_or(0, Known::bytes);
         (Asked { thread, namespace, id, channels, versions, bytes }, names)
+    }
+
+    /// Reads it alone.
+    async fn read(self, client: &Client, asked: &Asked, names: &[Arc<str>]) -> Result<Option<Found>, Fault> {
+        let row = read(&self.postgres.0.session, client, &[asked]).await?.pop().flatten();
+        row.map(|row| self.found(&row, names)).transpose()
     }
 
     fn found(self, row: &Row, names: &[Arc<str>]) -> Result<Found, Fault> {
@@ -179,9 +190,8 @@ impl Space<'_> {
     }
 
     /// With the values that were not read with it.
-    async fn completed(self, client: &Client, row: Option<Row>, names: &[Arc<str>]) -> Result<Option<Saved>, Fault> {
-        let Some(row) = row else { return Ok(None) };
-        let mut found = self.found(&row, names)?;
+    async fn completed(self, client: &Client, found: Option<Found>) -> Result<Option<Saved>, Fault> {
+        let Some(mut found) = found else { return Ok(None) };
         if !found.rest.is_empty() {
             found.values.extend(self.chains(client, &found).await?);
             found.values.sort_by_key(|(channel, _)| *channel);

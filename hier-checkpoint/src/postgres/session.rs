@@ -136,6 +136,18 @@ impl Session {
         Attempts { session: self, end, wait: FIRST_WAIT }
     }
 
+    /// How long a statement may take.
+    pub(super) fn limit(&self) -> Duration {
+        self.limit
+    }
+
+    /// Takes note of a fault: what befell a connection has befallen those that are idle, as a rule.
+    pub(super) fn note(&self, fault: &Fault) {
+        if fault.is_of_connection() {
+            self.pool.retain(|_, _| false);
+        }
+    }
+
     pub(crate) async fn client(&self) -> Result<Client, Fault> {
         Ok(Client::new(self.pool.get().await?, self.limit, self.settling.clone()))
     }
@@ -301,10 +313,7 @@ pub(crate) struct Attempts<'a> {
 impl Attempts<'_> {
     /// Waits before the next attempt; or says what went wrong if there is none.
     pub(crate) async fn after(&mut self, fault: Fault) -> Result<(), SaverError> {
-        if fault.is_of_connection() {
-            // What befell this connection has befallen those that are idle, as a rule.
-            self.session.pool.retain(|_, _| false);
-        }
+        self.session.note(&fault);
         if !fault.is_passing() || self.end.is_some_and(|end| Instant::now() >= end) {
             return Err(fault.tell(&self.session.place));
         }

@@ -4,8 +4,11 @@
 use std::collections::{HashSet, VecDeque};
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout};
 
 use super::Postgres;
 use super::fault::Fault;
@@ -14,16 +17,21 @@ use super::fault::Fault;
 pub(super) trait Shares: Send + Sync + Sized + 'static {
     type Answer: Send + 'static;
 
-    /// How many share a statement.
+    /// How many share a statement at most.
     const MOST: usize;
-    /// How large they are together. One that is larger alone holds up the others, and is better sent by whoever asks.
+    /// How large they are together at most.
     const MOST_SIZE: usize;
 
     fn size(&self) -> usize;
 
-    /// By what they are sorted, and two that have the same never go together; any two may if they have none.
+    /// The key by which those of a statement are sorted. Two with the same key never share one; those without a key always may.
     fn name(&self) -> Option<&str> {
         None
+    }
+
+    /// Whether it is small enough. Whoever asks for a larger one sends it alone: it would hold up the others, which go one after the other.
+    fn is_small(&self) -> bool {
+        self.size() <= Self::MOST_SIZE / 4
     }
 
     /// Those of this kind.
@@ -41,7 +49,8 @@ struct Waits<T: Shares> {
 
 struct Inner<T: Shares> {
     waiting: VecDeque<Waits<T>>,
-    is_at_work: bool,
+    /// Since when the statement is on its way that whoever sends has sent last; none if nobody sends.
+    at_work: Option<Instant>,
 }
 
 /// What waits, and whether somebody sends it.
@@ -56,7 +65,7 @@ struct Sender<T: Shares> {
 
 impl<T: Shares> Default for Sharing<T> {
     fn default() -> Self {
-        Self(Mutex::new(Inner { waiting: VecDeque::new(), is_at_work: false }))
+        Self(Mutex::new(Inner { waiting: VecDeque::new(), at_work: None }))
     }
 }
 
@@ -65,12 +74,17 @@ impl<T: Shares> Sharing<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets it wait. Whether nobody sends yet, and the caller has to see to it.
-    fn add(&self, item: Arc<T>) -> (bool, oneshot::Receiver<T::Answer>) {
+    /// Lets it wait. Whether nobody sends, and the caller has to see to it: also if the last statement should have ended long ago, as when the
+    /// runtime of whoever sends is not driven any more.
+    fn add(&self, item: Arc<T>, limit: Duration) -> (bool, oneshot::Receiver<T::Answer>) {
         let (answer, answered) = oneshot::channel();
         let mut inner = self.lock();
         inner.waiting.push_back(Waits { item, answer });
-        (!std::mem::replace(&mut inner.is_at_work, true), answered)
+        let begins = inner.at_work.is_none_or(|since| since.elapsed() > limit);
+        if begins {
+            inner.at_work = Some(Instant::now());
+        }
+        (begins, answered)
     }
 
     /// The next that go together, by their names; none if nothing waits, and whoever sends has ended.
@@ -99,7 +113,7 @@ impl<T: Shares> Sharing<T> {
         while let Some(waits) = later.pop_back() {
             inner.waiting.push_front(waits);
         }
-        inner.is_at_work = !taken.is_empty();
+        inner.at_work = (!taken.is_empty()).then(Instant::now);
         drop(inner);
         taken.sort_by(|one, other| one.item.name().cmp(&other.item.name()));
         taken
@@ -107,28 +121,41 @@ impl<T: Shares> Sharing<T> {
 }
 
 impl Postgres {
-    /// Sends something together with what is to be sent at the same time. None if what came of it is not known: the statement failed, or
-    /// whoever sent it has gone. There is one attempt: those who wait make the others, each its own.
+    /// Sends something together with what is to be sent at the same time. None if what came of it is not known: the statement failed, there was
+    /// no answer in the time that a statement may take, or whoever sent it has gone. There is one attempt: those who wait make the others, each
+    /// its own, and are told then what is wrong.
     pub(super) async fn share<T: Shares>(&self, item: &Arc<T>) -> Option<T::Answer> {
-        let (begins, answered) = T::sharing(self).add(item.clone());
+        let limit = self.0.session.limit();
+        let (begins, answered) = T::sharing(self).add(item.clone(), limit);
         if begins {
             // On the runtime of the caller: the one that this was made in may have ended.
             tokio::spawn(Sender::<T> { postgres: self.clone(), is_done: false, kind: PhantomData }.work());
         }
-        answered.await.ok()
+        timeout(limit, answered).await.ok()?.ok()
     }
 }
 
 impl<T: Shares> Sender<T> {
     async fn work(mut self) {
+        // What is asked for in the same breath goes along.
+        tokio::task::yield_now().await;
         loop {
-            let waiting = T::sharing(&self.postgres).next();
+            let mut waiting = T::sharing(&self.postgres).next();
             if waiting.is_empty() {
                 self.is_done = true;
                 return;
             }
-            let items: Vec<&T> = waiting.iter().map(|waits| &*waits.item).collect();
-            let answers = T::send(&self.postgres, &items).await.unwrap_or_default();
+            let items: Vec<Arc<T>> = waiting.iter().map(|waits| waits.item.clone()).collect();
+            let items: Vec<&T> = items.iter().map(|item| &**item).collect();
+            let sent = tokio::select! {
+                sent = T::send(&self.postgres, &items) => sent,
+                // Nobody waits for it any more: its connection is free for others.
+                _ = join_all(waiting.iter_mut().map(|waits| waits.answer.closed())) => continue,
+            };
+            let answers = sent.unwrap_or_else(|fault| {
+                self.postgres.0.session.note(&fault);
+                Vec::new()
+            });
             for (waits, answer) in waiting.into_iter().zip(answers) {
                 // A call that was dropped waits for no answer.
                 let _ = waits.answer.send(answer);
@@ -144,7 +171,7 @@ impl<T: Shares> Drop for Sender<T> {
         }
         let dropped = {
             let mut inner = T::sharing(&self.postgres).lock();
-            inner.is_at_work = false;
+            inner.at_work = None;
             std::mem::take(&mut inner.waiting)
         };
         // Without the lock: who is told may want it.

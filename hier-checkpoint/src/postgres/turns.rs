@@ -30,6 +30,18 @@ impl Turns {
         turn
     }
 
+    /// A turn, if nobody has it.
+    pub(super) fn try_take(self: &Arc<Self>, thread: &str) -> Option<Turn> {
+        let thread: Arc<str> = thread.into();
+        let mut threads = self.threads();
+        if threads.contains_key(&thread) {
+            return None;
+        }
+        let lock = threads.entry(thread.clone()).or_default().clone();
+        let held = lock.clone().try_lock_owned().ok();
+        Some(Turn { turns: self.clone(), thread, lock, held })
+    }
+
     fn threads(&self) -> MutexGuard<'_, Threads> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -64,7 +76,13 @@ mod tests {
         drop(dropped);
         drop(first);
         assert!(futures_now(&mut second).is_some(), "its turn");
+        assert!(turns.try_take("t").is_none(), "the second has it");
         drop(second);
+        assert!(turns.threads().is_empty(), "nobody is left");
+        let third = turns.try_take("t").expect("nobody has it");
+        assert!(turns.try_take("t").is_none());
+        assert!(futures_now(&mut Box::pin(turns.take("t"))).is_none(), "the third has it");
+        drop(third);
         assert!(turns.threads().is_empty(), "nobody is left");
     }
 

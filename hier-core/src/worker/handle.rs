@@ -26,7 +26,7 @@ pub(super) struct Running {
     pub(super) shared: Arc<Shared>,
     /// A slot for each run at once. Whoever waits for one here comes first: that is the worker itself, for the runs that wait longest.
     pub(super) slots: Arc<Semaphore>,
-    /// Whether there may be runs that wait for a slot.
+    /// Whether there may be runs that wait for a slot, as far as the last claim and the runs added since tell.
     pub(super) waiting: Arc<AtomicBool>,
     pub(super) runs: TaskTracker,
     pub(super) stop: CancellationToken,
@@ -79,7 +79,14 @@ impl Handle {
     ///
     /// Needs a tokio runtime. It may be dropped: a run that was claimed is done all the same.
     pub async fn create_run(&self, store: &Arc<dyn RunStore>, run: NewRun) -> Result<Run, RunsError> {
-        let Some(slot) = self.try_slot() else { return store.create_run(run).await };
+        let Some(slot) = self.try_slot() else {
+            let added = store.create_run(run).await;
+            if added.is_err() {
+                // Nothing was added that the worker would hear of: it is to see whether there are runs that wait.
+                store.bell().ring_runs();
+            }
+            return added;
+        };
         let (answer, answered) = oneshot::channel();
         // In a task of its own, which a caller that goes away leaves to its end: who claims has to do what is claimed.
         tokio::spawn(async move {

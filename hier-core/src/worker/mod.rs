@@ -128,7 +128,7 @@ impl Worker {
         self
     }
 
-    /// How many runs it does at once. At least 1; 10 unless given.
+    /// How many runs it does at once. At least 1; 10 unless given. A run of which only the end is still to be stored is not counted.
     pub fn concurrency(mut self, runs: usize) -> Self {
         self.0.concurrency = runs.max(1);
         self
@@ -165,7 +165,7 @@ impl Worker {
         self
     }
 
-    /// Tells of each run that has ended here, once that is stored. It must not wait. A worker that dies between the two tells
+    /// Tells of each run that has ended here, once that is stored; the next run may have begun by then. It must not wait. A worker that dies between the two tells
     /// nobody: [`RunStore::runs`] has what is true.
     pub fn on_end(mut self, ended: impl Fn(&Run) + Send + Sync + 'static) -> Self {
         self.0.ended = Some(Arc::new(ended));
@@ -199,8 +199,11 @@ impl Worker {
             if stop.is_cancelled() {
                 break;
             }
+            // While nobody is known to wait, half of the free slots stay for runs that are begun as they are added.
+            let half = slots.available_permits() / 2;
+            let more = if waiting.load(Ordering::Relaxed) { AT_ONCE - 1 } else { half.min(AT_ONCE - 1) };
             let free = std::iter::from_fn(|| slots.clone().try_acquire_owned().ok());
-            let places: Vec<_> = std::iter::once(place).chain(free.take(AT_ONCE - 1)).collect();
+            let places: Vec<_> = std::iter::once(place).chain(free.take(more)).collect();
             let claimed = shared.claim(places.len()).await;
             // As many as there were places: there may be more.
             waiting.store(claimed.as_ref().is_ok_and(|claimed| claimed.len() == places.len()), Ordering::Relaxed);
@@ -221,6 +224,7 @@ impl Worker {
                     }
                 }
                 Err(error) => {
+                    drop(places);
                     tracing::warn!(%error, "a worker cannot claim runs; trying again later");
                     stop.run_until_cancelled(tokio::time::sleep(PAUSE.min(shared.poll))).await;
                 }

@@ -16,7 +16,8 @@ pub(super) const SEVERAL: &str = r"
         left join {s}.run_threads t on t.name = r.name
         left join lateral (
             select array_agg(x.id order by x.number) as ids, array_agg(x.body order by x.number) as bodies
-            from {s}.runs x where x.thread = r.name and x.ended is null) l on true
+            -- Found as those that have not ended, of which there are few, and then sorted.
+            from (select * from {s}.runs y where y.thread = r.name and y.ended is null offset 0) x) l on true
         left join {s}.runs n on n.id = r.run;
     end $$;
 

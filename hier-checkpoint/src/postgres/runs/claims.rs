@@ -63,8 +63,8 @@ impl Postgres {
         Ok(Some((added, claimed)))
     }
 
-    /// Claims a run of each of these threads, up to so many; and whether a thread was passed over, as it cannot be read. What was claimed
-    /// is handed over also if something fails then.
+    /// Claims a run of each of these threads: of as many as are wanted, and if none of those can be claimed, of those behind them. And whether a
+    /// thread was passed over, as it cannot be read. What was claimed is handed over also if another claim fails.
     pub(super) async fn claim_of_those(
         &self,
         mut waiting: Waiting,
@@ -72,15 +72,15 @@ impl Postgres {
         most: usize,
     ) -> Result<(Vec<Claimed>, bool), RunsError> {
         let (mut made, mut passes) = (Vec::new(), false);
-        while made.len() < most && !waiting.is_empty() {
-            let next: Vec<_> = waiting.drain(..waiting.len().min(most - made.len())).collect();
+        while made.is_empty() && !waiting.is_empty() {
+            let next: Vec<_> = waiting.drain(..waiting.len().min(most)).collect();
             let claims = next.iter().map(|(thread, seen)| async {
                 match seen.clone() {
                     Ok(seen) => self.claim_of(thread, seen, asked).await,
                     Err(error) => Err(error.into()),
                 }
             });
-            // At once, so that they are stored together.
+            // At once, so that they are stored together. None of them waits for somebody: the others are held from now on.
             let claims = join_all(claims).await;
             let mut failed = None;
             for ((thread, _), claimed) in next.iter().zip(claims) {
@@ -99,14 +99,14 @@ impl Postgres {
             }
             match failed {
                 Some(error) if made.is_empty() => return Err(error),
-                Some(_) => break,
+                Some(error) => tracing::warn!(%error, "a thread cannot be claimed; it is tried again"),
                 None => {}
             }
         }
         Ok((made, passes))
     }
 
-    /// Claims a run of this thread, if that can be done now.
+    /// Claims a run of this thread, if that can be done now. It waits for nobody who is at work on the thread.
     pub(super) async fn claim_of(
         &self,
         thread: &str,
@@ -120,7 +120,7 @@ impl Postgres {
             Ok(queue.start(graphs, seen.now).map(|run| (queue, run)))
         };
         let beside = Beside { claim: Some((&holder, millis(asked.lasts))), ..Beside::default() };
-        let asking = Asked { beside, known: seen, ..Asked::of(thread) };
+        let asking = Asked { beside, known: seen, waits: false, ..Asked::of(thread) };
         match Box::pin(self.change(asking, decide)).await? {
             Changed::Stored { result, token, .. } => {
                 Ok(Some(Claimed::new(result, Lease::new(thread, token, asked.lasts))))

@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::super::client::Parameter;
 use super::super::fault::Fault;
+use super::super::sharing::Shares;
 use super::super::store::{Columns, Looks};
 use super::super::text::{escape, unescape};
 use super::change::{Answer, Beside, Seen};
@@ -80,7 +81,7 @@ struct DocumentColumns {
 impl Item {
     /// Whether it may be stored together with those of other threads: none of them waits for it.
     pub(super) fn may_share(&self) -> bool {
-        self.document.is_none() && self.gone.is_empty() && self.bytes() <= MOST_BYTES
+        self.document.is_none() && self.gone.is_empty() && self.is_small()
     }
 
     /// About how many bytes it has.
@@ -92,9 +93,6 @@ impl Item {
         self.body.len() + self.values.as_ref().map_or(0, Vec::len) + runs + events + documents + records
     }
 }
-
-/// A change that has more bytes goes alone.
-pub(super) const MOST_BYTES: usize = 256 << 10;
 
 impl Item {
     /// What has changed, to be stored unless somebody else has changed it since.
@@ -170,13 +168,13 @@ fn documents_of(vault: &Vault, change: &Change) -> Result<Vec<DocumentColumns>, 
 }
 
 impl Tables<'_> {
-    /// Stores a change, and waits for whoever is at work on its thread.
-    pub(super) async fn put(&self, item: &Item) -> Result<Answer, Fault> {
-        let answer = Box::pin(self.put_all(&[item], Looks::ForParents, true)).await?.pop();
+    /// Stores a change, which waits for whoever is at work on its thread or is to go alone.
+    pub(super) async fn put(&self, item: &Item, waits: bool) -> Result<Answer, Fault> {
+        let answer = Box::pin(self.put_all(&[item], Looks::ForParents, waits)).await?.pop();
         match answer.unwrap_or(Answer::Changed) {
             // The values may be there all the same.
             Answer::LacksParent => {
-                let answer = Box::pin(self.put_all(&[item], Looks::ForValues, true)).await?.pop();
+                let answer = Box::pin(self.put_all(&[item], Looks::ForValues, waits)).await?.pop();
                 Ok(answer.unwrap_or(Answer::Changed))
             }
             answer => Ok(answer),

@@ -69,9 +69,8 @@ impl Tables<'_> {
     async fn look(&self, at: &[&Look]) -> Result<Vec<Row>, Fault> {
         let names: Vec<&str> = at.iter().map(|look| &*look.name).collect();
         let new: Vec<Option<Uuid>> = at.iter().map(|look| look.new).collect();
-        let sql = "select * from {s}.runs_of_several($1, $2) where {own}";
-        let mut rows = self.query_often(sql, &[(&names, Type::TEXT_ARRAY), (&new, Type::UUID_ARRAY)]).await?;
-        rows.sort_by_key(|row| row.get::<_, i64>(0));
+        let sql = "select * from {s}.runs_of_several($1, $2) where {own} order by place";
+        let rows = self.query_often(sql, &[(&names, Type::TEXT_ARRAY), (&new, Type::UUID_ARRAY)]).await?;
         if rows.len() == at.len() {
             return Ok(rows);
         }

@@ -27,11 +27,13 @@ pub(super) struct Asked<'a> {
     pub(super) beside: Beside<'a>,
     /// The thread as it was when it was last looked at.
     pub(super) known: Option<Seen>,
+    /// Whether it waits for whoever is at work on the thread. It is refused otherwise.
+    pub(super) waits: bool,
 }
 
 impl<'a> Asked<'a> {
     pub(super) fn of(thread: &'a str) -> Self {
-        Self { thread, new: None, beside: Beside::default(), known: None }
+        Self { thread, new: None, beside: Beside::default(), known: None, waits: true }
     }
 }
 
@@ -109,11 +111,21 @@ impl Postgres {
     ) -> Result<Changed<T>, RunsError> {
         self.ready().await?;
         // Those of this process one after the other: each begins with what the one before it has left.
-        let _turn = self.0.changes.take(asked.thread).await;
+        let turn = if asked.waits {
+            Some(self.0.changes.take(asked.thread).await)
+        } else {
+            self.0.changes.try_take(asked.thread)
+        };
+        let Some(_turn) = turn else { return Ok(Changed::Refused(Answer::Alone)) };
         // One for all attempts, so that it is stored once.
         let (op, mut rounds, mut is_long) = (Op::new(&self.0.session), 0, false);
         loop {
-            is_long |= rounds > PATIENCE;
+            if rounds > PATIENCE {
+                if !asked.waits {
+                    return Ok(Changed::Refused(Answer::Changed));
+                }
+                is_long = true;
+            }
             match self.attempt(&mut asked, &op, is_long, &decide).await? {
                 Attempt::Ended(changed) => return Ok(changed),
                 Attempt::Failed(error) => return Err(error),
@@ -211,7 +223,7 @@ impl Postgres {
         op: &Op,
     ) -> Result<Attempt<T>, Fault> {
         let was_sent = op.sent.swap(true, Ordering::Relaxed);
-        let answer = tables.put(&decided.item).await?;
+        let answer = tables.put(&decided.item, true).await?;
         if matches!(answer, Answer::Done(_)) {
             if let Some(also) = decided.asked.beside.also {
                 let mailbox = Mailbox { session: tables.session, client: tables.client, thread: decided.asked.thread };
@@ -230,13 +242,21 @@ impl Postgres {
         let mut was_sent = op.sent.swap(true, Ordering::Relaxed);
         if decided.item.may_share() {
             match self.share(&decided.item).await {
+                Some(Answer::Alone) if !decided.asked.waits => {
+                    return Ok(Attempt::Ended(Changed::Refused(Answer::Alone)));
+                }
                 Some(Answer::Alone | Answer::LacksParent) => {}
                 Some(answer) => return Ok(self.answered(decided, answer, op, was_sent)),
                 None => was_sent = true,
             }
         }
         let client = self.0.session.client().await?;
-        let answer = self.tables(&client).put(&decided.item).await?;
+        // Whether an earlier attempt was stored is known once whoever is at work on the thread has ended.
+        let waits = decided.asked.waits || was_sent;
+        let answer = self.tables(&client).put(&decided.item, waits).await?;
+        if matches!(answer, Answer::Alone) && !waits {
+            return Ok(Attempt::Ended(Changed::Refused(answer)));
+        }
         Ok(self.answered(decided, answer, op, was_sent))
     }
 

@@ -6,13 +6,13 @@ use super::super::fault::Fault;
 use super::super::sharing::{Shares, Sharing};
 use super::super::store::Looks;
 use super::change::Answer;
-use super::item::{Item, MOST_BYTES};
+use super::item::Item;
 
 impl Shares for Item {
     type Answer = Answer;
 
     const MOST: usize = 64;
-    const MOST_SIZE: usize = MOST_BYTES;
+    const MOST_SIZE: usize = 256 << 10;
 
     fn size(&self) -> usize {
         self.bytes()
