@@ -30,20 +30,20 @@ pub(super) async fn settle(shared: &Shared, run: &Run, log: &Arc<RunLog>, ending
     let (mut index, end) = match ending {
         Ending::Outcome(outcome) => outcome_of(run, outcome),
         Ending::Failed(failure) => {
-            let index = left(shared, run, log, ThreadStatus::Error, Some(failure.clone())).await;
+            let index = Box::pin(left(shared, run, log, ThreadStatus::Error, Some(failure.clone()))).await;
             (index, RunEnd::failed(run.id, failure))
         }
         Ending::TimedOut => {
             let failure = Failure::new("Timeout", "the run took longer than it may");
-            let index = left(shared, run, log, ThreadStatus::Error, Some(failure.clone())).await;
+            let index = Box::pin(left(shared, run, log, ThreadStatus::Error, Some(failure.clone()))).await;
             (index, RunEnd { error: Some(failure), ..RunEnd::new(run.id, RunStatus::Timeout) })
         }
         Ending::Cancelled(Cancel::Interrupt) => {
             let failure = Failure::new("UserInterrupt", "the last run was cancelled");
-            let index = left(shared, run, log, ThreadStatus::Idle, Some(failure)).await;
+            let index = Box::pin(left(shared, run, log, ThreadStatus::Idle, Some(failure))).await;
             (index, RunEnd::new(run.id, RunStatus::Interrupted))
         }
-        Ending::Cancelled(Cancel::Rollback) => (before(shared, run).await, RunEnd::rolled_back(run.id)),
+        Ending::Cancelled(Cancel::Rollback) => (Box::pin(before(shared, run)).await, RunEnd::rolled_back(run.id)),
     };
     index.config = Some(run.request.config.clone());
     log.settle(Some(index), Some(end)).await?;

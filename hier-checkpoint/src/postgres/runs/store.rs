@@ -142,16 +142,27 @@ impl Postgres {
         is_long: bool,
         decide: &(impl Fn(&Seen) -> Result<Option<(Queue, T)>, RunsError> + Send + Sync),
     ) -> Result<Attempt<T>, SaverError> {
-        let (session, thread) = (&self.0.session, asked.thread);
-        if !is_long {
-            return retrying!(session.attempts() => self.attempt_short(asked, op, decide).await);
+        if is_long {
+            // Rare, and large.
+            return Box::pin(self.attempt_long(asked, op, decide)).await;
         }
+        retrying!(self.0.session.attempts() => self.attempt_short(asked, op, decide).await)
+    }
+
+    /// One in a transaction that holds the thread from the beginning.
+    async fn attempt_long<T: Send>(
+        &self,
+        asked: &Asked<'_>,
+        op: &Op,
+        decide: &(impl Fn(&Seen) -> Result<Option<(Queue, T)>, RunsError> + Send + Sync),
+    ) -> Result<Attempt<T>, SaverError> {
+        let session = &self.0.session;
         retrying!(session, client => {
             let transaction = Transaction::begin(client).await?;
             let tables = self.tables(transaction.client());
             let attempt = async {
-                tables.hold(thread).await?;
-                let seen = tables.see(thread, asked.new).await?;
+                tables.hold(asked.thread).await?;
+                let seen = tables.see(asked.thread, asked.new).await?;
                 match self.decided(Some(tables), asked, seen, op, decide).await? {
                     Ok(decided) => self.put_held(tables, decided, op).await,
                     Err(attempt) => Ok(attempt),
@@ -250,6 +261,11 @@ impl Postgres {
                 None => was_sent = true,
             }
         }
+        Box::pin(self.put_alone(decided, op, was_sent)).await
+    }
+
+    /// Stores it with a statement of its own.
+    async fn put_alone<T: Send>(&self, decided: Decided<'_, T>, op: &Op, was_sent: bool) -> Result<Attempt<T>, Fault> {
         let client = self.0.session.client().await?;
         // Whether an earlier attempt was stored is known once whoever is at work on the thread has ended.
         let waits = decided.asked.waits || was_sent;
