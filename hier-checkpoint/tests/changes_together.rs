@@ -13,7 +13,7 @@ use hier_core::runs::{
     Claimed, EventQuery, NewEvent, NewRun, Request, RunClaim, RunEnd, RunStatus, RunStore, RunsError, Settlement,
     ThreadPatch,
 };
-use kit::server::{Road, server};
+use kit::server::{Road, blocked, connected, server};
 use serde_json::json;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
@@ -32,12 +32,6 @@ struct Desk {
 
 const THREADS: usize = 8;
 const ROUNDS: usize = 6;
-
-async fn connected(url: &str) -> tokio_postgres::Client {
-    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.expect("the server");
-    tokio::spawn(connection);
-    client
-}
 
 impl Desk {
     async fn open(schema: &'static str) -> Option<Self> {
@@ -73,11 +67,7 @@ impl Desk {
 
     /// How many statements wait for a lock in the server: changes, and reads of a thread that is not known any more.
     async fn blocked(&self) -> i64 {
-        let sql = format!(
-            "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like '%\"{}\".%'",
-            self.schema
-        );
-        self.watch.query_one(&sql, &[]).await.expect("the server").get(0)
+        blocked(&self.watch, self.schema).await
     }
 
     async fn until_blocked(&self, count: usize) {

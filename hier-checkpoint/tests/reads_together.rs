@@ -10,7 +10,7 @@ use std::time::Duration;
 use hier_checkpoint::Postgres;
 use hier_core::checkpoint::{Checkpoint, Checkpointer, Claim, Lease, Saved, SaverError};
 use hier_core::runs::{NewRun, Request, RunClaim, RunQuery, RunStore, RunsError};
-use kit::server::{Road, server};
+use kit::server::{Road, blocked, connected, server};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
@@ -30,12 +30,6 @@ struct Shelf {
 }
 
 type Reading = JoinHandle<Result<Option<Saved>, SaverError>>;
-
-async fn connected(url: &str) -> tokio_postgres::Client {
-    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.expect("the server");
-    tokio::spawn(connection);
-    client
-}
 
 fn name(number: u8) -> String {
     format!("t{number}")
@@ -71,11 +65,7 @@ impl Shelf {
 
     /// How many statements wait for a lock in the server.
     async fn blocked(&self) -> i64 {
-        let sql = format!(
-            "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like '%\"{}\".%'",
-            self.schema
-        );
-        self.watch.query_one(&sql, &[]).await.expect("the server").get(0)
+        blocked(&self.watch, self.schema).await
     }
 
     /// Locks the checkpoints and asks for one, for which others then wait.
@@ -263,6 +253,28 @@ async fn runs_that_wait_are_claimed_at_once_but_for_one_that_is_held() {
     assert!(shelf.store.claim_runs(claim(), 6).await.expect("the server").is_empty());
     shelf.run("commit").await;
     assert_eq!(shelf.store.claim_run(claim()).await.expect("the server").expect("it is free").run.thread, "r3");
+}
+
+/// A claim has no answer in time while the server is at it, and what is at work on the thread then is that claim: it is not given up, since
+/// nobody would do the run before its lease had run out.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_is_still_at_work_in_the_server_is_waited_for() {
+    let Some(url) = server() else { return };
+    let options = Postgres::options().schema("reads_slow_claim").statement_timeout(Duration::from_secs(1));
+    let store = options.connect(&url).await.expect("the server");
+    store.migrate().await.expect("tables");
+    let added = store.create_run(NewRun::new("r", "desk", Request::default()).create_thread()).await.expect("added");
+    let sql = connected(&url).await;
+    sql.batch_execute("begin; lock table reads_slow_claim.runs in share mode").await.expect("the server");
+    let claiming = tokio::spawn(async move {
+        let claim = RunClaim::new("worker", Duration::from_mins(1), ["desk"]);
+        store.claim_run(claim).await
+    });
+    // The first statement holds the thread and waits for the table; those after it have no answer in time either.
+    tokio::time::sleep(Duration::from_millis(4_500)).await;
+    sql.batch_execute("commit").await.expect("the server");
+    let claimed = claiming.await.expect("it ends").expect("the server").expect("it was claimed");
+    assert_eq!((claimed.run.id, claimed.run.attempts), (added.id, 1));
 }
 
 /// Runs that are added to many threads at once are looked at together: each gets a number of its own, and what was there before it.

@@ -82,10 +82,12 @@ struct Inner {
     changes: Arc<Turns>,
     /// Threads with their runs as they were last stored.
     known: runs::known::Known,
-    /// Those that are stored together, and those that are read together.
+    /// Changes of threads' runs that are stored together.
     changing: Sharing<runs::item::Item>,
+    /// Threads that are read together before their runs are changed.
     looking: Sharing<runs::see::Look>,
-    reading: Sharing<saved::Asked>,
+    /// Checkpoints that are read together.
+    reading: Sharing<saved::SavedQuery>,
     /// Documents that several ask for.
     shared_reads: runs::shared_reads::SharedReads,
     latest: Latest,

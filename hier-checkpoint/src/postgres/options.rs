@@ -59,7 +59,8 @@ impl PostgresOptions {
 
     /// How long a statement may wait for its answer, and a call for a connection: the connection is closed then, and the call
     /// tried again as [`PostgresOptions::retry_for`] says. By default as long as calls are tried again, but at least
-    /// 5 seconds and at most 30. Give more if pruning or listing very long threads takes longer.
+    /// 5 seconds and at most 30. Give more if pruning or listing very long threads takes longer. A call whose statement is shared with
+    /// others waits so long for it, and is sent alone then.
     pub fn statement_timeout(mut self, time: Duration) -> Self {
         self.statement_timeout = Some(time);
         self

@@ -19,7 +19,7 @@ use crate::latest::Known;
 use crate::rows::{PieceRow, WriteRow, by_task, is_known, open_body};
 
 /// A checkpoint that is asked for, the latest of its namespace if none is named, and the values that it may have. Names are escaped.
-pub(super) struct Asked {
+pub(super) struct SavedQuery {
     thread: String,
     namespace: String,
     id: Option<Uuid>,
@@ -48,7 +48,7 @@ struct Space<'a> {
     known: &'a [(Arc<str>, Uuid)],
 }
 
-impl Shares for Asked {
+impl Shares for SavedQuery {
     /// None if there is no such checkpoint.
     type Answer = Option<Row>;
 
@@ -71,7 +71,7 @@ impl Shares for Asked {
 }
 
 /// Reads checkpoints with one statement: for each that is asked for its row, or none if it is not there.
-async fn read(session: &Session, client: &Client, asked: &[&Asked]) -> Result<Vec<Option<Row>>, Fault> {
+async fn read(session: &Session, client: &Client, asked: &[&SavedQuery]) -> Result<Vec<Option<Row>>, Fault> {
     let threads: Vec<&str> = asked.iter().map(|asked| &*asked.thread).collect();
     let namespaces: Vec<&str> = asked.iter().map(|asked| &*asked.namespace).collect();
     let ids: Vec<Option<Uuid>> = asked.iter().map(|asked| asked.id).collect();
@@ -145,7 +145,7 @@ impl Postgres {
 
 impl Space<'_> {
     /// What is asked for, and the channels of the values that it may have: most often nobody else has stored anything since the latest.
-    fn asked(self, id: Option<Uuid>, latest: Option<&Known>) -> (Asked, Vec<Arc<str>>) {
+    fn asked(self, id: Option<Uuid>, latest: Option<&Known>) -> (SavedQuery, Vec<Arc<str>>) {
         let (mut names, mut versions, mut bytes) = (Vec::new(), Vec::new(), 0);
         for (name, version, size) in latest.into_iter().flat_map(Known::present) {
             if !is_known(self.known, name, &version) {
@@ -156,11 +156,11 @@ impl Space<'_> {
         }
         let channels = names.iter().map(|name| escape(name).into_owned()).collect();
         let (thread, namespace) = (escape(self.thread).into_owned(), escape(self.namespace).into_owned());
-        (Asked { thread, namespace, id, channels, versions, bytes }, names)
+        (SavedQuery { thread, namespace, id, channels, versions, bytes }, names)
     }
 
     /// Reads it alone.
-    async fn read(self, client: &Client, asked: &Asked, names: &[Arc<str>]) -> Result<Option<Found>, Fault> {
+    async fn read(self, client: &Client, asked: &SavedQuery, names: &[Arc<str>]) -> Result<Option<Found>, Fault> {
         let row = read(&self.postgres.0.session, client, &[asked]).await?.pop().flatten();
         row.map(|row| self.found(&row, names)).transpose()
     }

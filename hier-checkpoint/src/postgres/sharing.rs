@@ -137,7 +137,7 @@ impl Postgres {
 
 impl<T: Shares> Sender<T> {
     async fn work(mut self) {
-        // What is asked for in the same breath goes along.
+        // Lets the tasks that are ready add theirs first.
         tokio::task::yield_now().await;
         loop {
             let mut waiting = T::sharing(&self.postgres).next();

@@ -18,6 +18,21 @@ pub(crate) fn server() -> Option<String> {
     url
 }
 
+/// A connection past what is tested.
+pub(crate) async fn connected(url: &str) -> tokio_postgres::Client {
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.expect("the server");
+    tokio::spawn(connection);
+    client
+}
+
+/// How many statements on this schema wait for a lock in the server.
+pub(crate) async fn blocked(watch: &tokio_postgres::Client, schema: &str) -> i64 {
+    let sql = format!(
+        "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like '%\"{schema}\".%'"
+    );
+    watch.query_one(&sql, &[]).await.expect("the server").get(0)
+}
+
 /// A server of its own, to be killed.
 pub(crate) struct Server {
     pub(crate) folder: PathBuf,

@@ -121,7 +121,8 @@ impl Postgres {
         let (op, mut rounds, mut is_long) = (Op::new(&self.0.session), 0, false);
         loop {
             if rounds > PATIENCE {
-                if !asked.waits {
+                // Unless an attempt was sent of which it is not known whether it was stored: nobody would do what it claimed.
+                if !asked.waits && !op.sent.load(Ordering::Relaxed) {
                     return Ok(Changed::Refused(Answer::Changed));
                 }
                 is_long = true;
@@ -253,7 +254,8 @@ impl Postgres {
         let mut was_sent = op.sent.swap(true, Ordering::Relaxed);
         if decided.item.may_share() {
             match self.share(&decided.item).await {
-                Some(Answer::Alone) if !decided.asked.waits => {
+                // An earlier attempt may be what is at work on the thread.
+                Some(Answer::Alone) if !decided.asked.waits && !was_sent => {
                     return Ok(Attempt::Ended(Changed::Refused(Answer::Alone)));
                 }
                 Some(Answer::Alone | Answer::LacksParent) => {}
