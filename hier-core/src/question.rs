@@ -122,6 +122,12 @@ pub(crate) struct Asker {
 }
 
 impl Question {
+    /// The graph that asks, as `node:task` for each level below the root; nothing for the root itself.
+    pub(crate) fn namespace(&self) -> impl Iterator<Item = &str> {
+        let asker = self.asker.as_ref().map_or("", |asker| asker.namespace.as_str());
+        asker.split('|').filter(|level| !level.is_empty())
+    }
+
     /// The id of the root graph's task that asks, itself or by a graph that it runs.
     pub(crate) fn root_task(&self) -> Option<String> {
         let asker = self.asker.as_ref()?;

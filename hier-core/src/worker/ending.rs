@@ -83,8 +83,17 @@ fn outcome_of(run: &Run, outcome: Outcome<Value>) -> (ThreadIndex, RunEnd) {
     (index, RunEnd::new(run.id, RunStatus::Success).output(output))
 }
 
+/// A question in the output of a run: with the schema of its answer, and with the graph that asks, if that is not the root.
 fn question_json(question: &Question) -> Value {
-    json!({ "id": question.id, "value": question.value })
+    let mut asked = json!({ "id": question.id, "value": question.value });
+    if let Some(schema) = &question.schema {
+        asked["response_schema"] = schema.clone();
+    }
+    let namespace: Vec<&str> = question.namespace().collect();
+    if !namespace.is_empty() {
+        asked["namespace"] = json!(namespace);
+    }
+    asked
 }
 
 /// What the index says of a thread whose run did not end well: its last checkpoint, as far as it can be read, and what the run's

@@ -201,6 +201,12 @@ impl Translator {
         let task = data.get("task").and_then(Value::as_str);
         let metadata = self.spoken_metadata(node, task, step, namespace);
         let mut told = Vec::new();
+        // First: a client that asks for both takes pieces from `messages` until it has learned of a model by `events`.
+        if self.has(Mode::Events) {
+            let chunk = self.speeches.chunk(&piece);
+            let events = runnables::model(&self.run, &piece, &chunk, (node, task), namespace, metadata.clone());
+            told.extend(events.into_iter().map(Told::runnable));
+        }
         if self.has(Mode::Messages) {
             if piece.is_first {
                 let about = json!({ &piece.id: { "metadata": metadata } });
@@ -221,11 +227,6 @@ impl Translator {
             if !adds_nothing(&chunk) {
                 told.push(Told::new(self.of("messages", namespace), json!([chunk, metadata])));
             }
-        }
-        if self.has(Mode::Events) {
-            let chunk = self.speeches.chunk(&piece);
-            let told_of = runnables::model(&self.run, &piece, &chunk, (node, task), namespace, metadata);
-            told.extend(told_of.into_iter().map(Told::runnable));
         }
         told
     }

@@ -3,15 +3,16 @@
 use std::collections::{HashMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use axum::extract::Path;
 use hier_core::runs::{EventRow, event_mode};
 use serde_json::Value;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::filter::Filter;
-use super::translate::{Frame, Translator};
+use super::translate::{Frame, Translator, position};
 use crate::answer::Streamed;
 use crate::app::{App, Caller};
 use crate::auth::Action;
@@ -20,9 +21,11 @@ use crate::error::{ApiError, ApiResult};
 use crate::feed::{self, Feed};
 use crate::follow::Follow;
 use crate::stream::sse::frame;
+use crate::time::millis;
 
-/// How long what asks for input is held back, so that what was told before it has reached every connection of the client: one of
-/// them ends what it reads from the others as soon as it learns of a question.
+/// How long a question is held back, so that earlier events reach every connection of the client first: a client that learns of a
+/// question stops reading its other connections. On a WebSocket, the end of a run is held back as long after it happened, so that
+/// subscriptions that follow the start of the run come before it.
 const HOLD: Duration = Duration::from_millis(40);
 
 /// Reads a thread's events from the beginning.
@@ -34,6 +37,9 @@ pub(crate) struct Events {
     /// An event of the log that is being translated.
     taken: Option<EventRow>,
     ready: VecDeque<Frame>,
+    /// When the held event at the front of those that are ready is released.
+    release: Option<Instant>,
+    holds_ends: bool,
     since: u64,
 }
 
@@ -42,17 +48,26 @@ impl Events {
     pub(crate) fn new(app: Arc<App>, thread: &str, since: u64) -> Self {
         let follow = Follow::new(app.clone(), thread, None, 0);
         let (translator, graphs, ready) = (Translator::default(), HashMap::new(), VecDeque::new());
-        Self { app, follow, translator, graphs, taken: None, ready, since }
+        Self { app, follow, translator, graphs, taken: None, ready, release: None, holds_ends: false, since }
     }
 
-    /// The next event. Cancel safe but for the hold, which then begins anew.
+    /// The same events, but the end of a run is held back for a moment.
+    pub(crate) fn holding_ends(self) -> Self {
+        Self { holds_ends: true, ..self }
+    }
+
+    /// The next event. Cancel safe.
     pub(crate) async fn next(&mut self) -> ApiResult<Option<Frame>> {
         loop {
             if let Some(first) = self.ready.front() {
-                if first.method == "input.requested" {
-                    tokio::time::sleep(HOLD).await;
+                if let Some(hold) = self.hold(first) {
+                    let release = *self.release.get_or_insert_with(|| Instant::now() + hold);
+                    tokio::time::sleep_until(release).await;
                 }
-                return Ok(self.ready.pop_front());
+                let first = self.ready.pop_front();
+                // The events of one row of the log are held back together.
+                self.release = self.release.filter(|_| !self.ready.is_empty());
+                return Ok(first);
             }
             if self.taken.is_none() {
                 self.taken = self.follow.next().await?;
@@ -62,6 +77,14 @@ impl Events {
             // Only now: what is given up while it waits is taken again.
             self.taken = None;
         }
+    }
+
+    fn hold(&self, frame: &Frame) -> Option<Duration> {
+        if frame.method == "input.requested" {
+            return Some(HOLD);
+        }
+        let is_held = self.holds_ends && frame.ends_run();
+        is_held.then(|| HOLD.saturating_sub(Duration::from_millis(millis(SystemTime::now()).saturating_sub(frame.at))))
     }
 
     async fn take(&mut self, row: &EventRow) {
@@ -83,7 +106,7 @@ impl Events {
 pub(crate) fn since(request: &Value) -> Result<u64, String> {
     match request.get("since").filter(|since| !since.is_null()) {
         None => Ok(0),
-        Some(since) => since.as_u64().ok_or_else(|| "since must be a number from 0 on".to_owned()),
+        Some(since) => since.as_u64().map(position).ok_or_else(|| "since must be a number from 0 on".to_owned()),
     }
 }
 

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::commands::{Answer, answer, success};
 use super::events::{Events, since, visible};
 use super::filter::Filter;
-use super::translate::Frame;
+use super::translate::{Frame, numbered};
 use crate::app::Caller;
 use crate::body::id;
 use crate::error::ApiResult;
@@ -34,13 +34,15 @@ struct Connection {
     events: Option<Events>,
     /// What each wants, and the number up to which it has it.
     subscriptions: HashMap<String, (Filter, u64)>,
-    /// The greatest number that was sent.
+    /// The greatest position that was sent in this pass over the thread, or the one that the pass began after.
     sent: u64,
+    /// How often the thread was read again: later events have greater numbers than all before them.
+    pass: u64,
 }
 
 impl Connection {
     fn new(caller: Caller, thread: String) -> Self {
-        Self { caller, thread, events: None, subscriptions: HashMap::new(), sent: 0 }
+        Self { caller, thread, events: None, subscriptions: HashMap::new(), sent: 0, pass: 0 }
     }
 
     async fn serve(mut self, mut socket: WebSocket) {
@@ -54,14 +56,15 @@ impl Connection {
                 }
             };
             tokio::select! {
+                // Commands first: a subscription that waits is to have the events that are sent next.
                 biased;
-                told = told => match told {
-                    Ok(Some(frame)) => if !self.send(&mut socket, &frame).await { return },
-                    Ok(None) | Err(_) => return,
-                },
                 received = socket.recv() => match received {
                     Some(Ok(message)) => if !self.receive(&mut socket, message).await { return },
                     Some(Err(_)) | None => return,
+                },
+                told = told => match told {
+                    Ok(Some(frame)) => if !self.send(&mut socket, frame).await { return },
+                    Ok(None) | Err(_) => return,
                 },
                 () = tokio::time::sleep(HEARTBEAT_EVERY) => {
                     if socket.send(Message::Ping(axum::body::Bytes::new())).await.is_err() {
@@ -76,11 +79,16 @@ impl Connection {
         }
     }
 
-    /// Sends an event to whoever subscribed to it, once. False if nobody is there any more.
-    async fn send(&mut self, socket: &mut WebSocket, frame: &Frame) -> bool {
-        let is_wanted = self.subscriptions.values().any(|(filter, since)| frame.seq > *since && filter.wants(frame));
+    /// The number of the last event that was sent, as the client has it.
+    fn applied(&self) -> u64 {
+        numbered(self.sent, self.pass)
+    }
+
+    /// Sends an event once if any subscription wants it. Returns false if the client has gone.
+    async fn send(&mut self, socket: &mut WebSocket, frame: Frame) -> bool {
+        let is_wanted = self.subscriptions.values().any(|(filter, since)| frame.seq > *since && filter.wants(&frame));
         self.sent = self.sent.max(frame.seq);
-        !is_wanted || socket.send(Message::text(frame.json().to_string())).await.is_ok()
+        !is_wanted || socket.send(Message::text(frame.in_pass(self.pass).json().to_string())).await.is_ok()
     }
 
     async fn receive(&mut self, socket: &mut WebSocket, message: Message) -> bool {
@@ -102,18 +110,18 @@ impl Connection {
         let params = command.get("params").unwrap_or(&nothing);
         match command.get("method").and_then(Value::as_str) {
             Some("subscription.subscribe" | "subscription.reconnect") => match self.subscribe(params).await {
-                Ok(result) => success(number, result, self.sent),
+                Ok(result) => success(number, result, self.applied()),
                 Err(message) => Answer::Error { id: number, error: "invalid_argument", message },
             },
             Some("subscription.unsubscribe") => {
                 let wanted = params.get("subscription_id").and_then(Value::as_str).unwrap_or_default();
                 if self.subscriptions.remove(wanted).is_some() {
-                    return success(number, json!({}), self.sent);
+                    return success(number, json!({}), self.applied());
                 }
                 let message = format!("Unknown subscription: {wanted}");
                 Answer::Error { id: number, error: "no_such_subscription", message }
             }
-            _ => answer(&self.caller, &self.thread, command, self.sent).await,
+            _ => answer(&self.caller, &self.thread, command, self.applied()).await,
         }
     }
 
@@ -129,7 +137,9 @@ impl Connection {
             for (_, had) in self.subscriptions.values_mut() {
                 *had = self.sent.max(*had);
             }
-            self.events = Some(Events::new(self.caller.app.clone(), &self.thread, since));
+            self.pass += u64::from(since < self.sent);
+            self.sent = since;
+            self.events = Some(Events::new(self.caller.app.clone(), &self.thread, since).holding_ends());
         }
         self.subscriptions.insert(subscription.clone(), (filter, since));
         Ok(json!({ "subscription_id": subscription, "replayed_events": 0 }))

@@ -3,7 +3,7 @@
 //! Every event of the log becomes at most [`PARTS`] events, and their numbers follow from its number: they rise, they are the
 //! same whenever and wherever they are told, and whatever a client leaves out of them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use hier_core::runs::{EventRow, Run, RunStatus, event_mode};
 use serde_json::{Value, json};
@@ -17,6 +17,23 @@ use crate::wire::{message, question};
 
 /// How many events one of the log becomes at most.
 const PARTS: u64 = 64;
+
+/// How far apart the numbers of two passes over one thread are. A connection that reads a thread again adds this to the numbers,
+/// since clients ignore events whose numbers are lower than that of a run's end.
+const PASS: u64 = 1 << 40;
+
+/// How many passes keep their numbers within the integers of JavaScript.
+const LAST_PASS: u64 = 8_000;
+
+/// The number of the event at this position of the thread when it is sent in this pass.
+pub(crate) fn numbered(position: u64, pass: u64) -> u64 {
+    position.saturating_add(pass.min(LAST_PASS) * PASS)
+}
+
+/// The position in the thread of the event with this number, whichever pass it was sent in.
+pub(crate) fn position(seq: u64) -> u64 {
+    seq % PASS
+}
 
 /// An event.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +49,20 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
+    /// The same event, sent in this pass over the thread.
+    pub(crate) fn in_pass(mut self, pass: u64) -> Self {
+        self.seq = numbered(self.seq, pass);
+        self
+    }
+
+    /// Returns true for the event that ends a run: the last one of the root graph.
+    pub(crate) fn ends_run(&self) -> bool {
+        let event = self.data.get("event").and_then(Value::as_str);
+        self.method == "lifecycle"
+            && self.namespace.is_empty()
+            && matches!(event, Some("completed" | "failed" | "interrupted"))
+    }
+
     /// The event as it goes over the wire.
     pub(crate) fn json(&self) -> Value {
         let mut params = json!({ "namespace": self.namespace, "timestamp": self.at, "data": self.data });
@@ -54,6 +85,9 @@ struct Known {
     /// Graphs within that have ended, in that order, which is told once the step around them is stored: who learns of the end
     /// reads the state.
     ended: Vec<Ended>,
+    /// States by their namespaces, each held back until the checkpoint of its step: clients connect a state to the checkpoint
+    /// before it.
+    states: BTreeMap<Vec<String>, (u64, Value)>,
 }
 
 /// The end of a graph within.
@@ -108,6 +142,7 @@ impl Translator {
         }
         let mut telling = Telling { row, run, frames: Vec::new() };
         let event = &row.event;
+        known.release_states(&event.namespace, event.mode == "checkpoints", &mut telling);
         known.discover(&event.namespace, &mut telling);
         let mut data = event.data.clone();
         match &*event.mode {
@@ -126,7 +161,7 @@ impl Translator {
             }
             "values" => {
                 message::outward(&mut data);
-                telling.tell("values", &event.namespace, data);
+                known.states.insert(event.namespace.clone(), (millis(row.at), data));
             }
             "updates" => {
                 message::outward(&mut data);
@@ -147,6 +182,7 @@ impl Translator {
                     "source": data.pointer("/metadata/source"),
                 });
                 telling.tell("checkpoints", &event.namespace, told);
+                known.release_states(&event.namespace, false, &mut telling);
                 // The last checkpoint of a graph is stored with its end.
                 if data.get("next").and_then(Value::as_array).is_some_and(|next| !next.is_empty()) {
                     known.tell_ends(Some(&event.namespace), &mut telling);
@@ -159,6 +195,18 @@ impl Translator {
 }
 
 impl Known {
+    /// Sends the states that are held back for this graph and for the graphs within it, the innermost first. A checkpoint releases
+    /// only those within: its own state follows it.
+    fn release_states(&mut self, namespace: &[String], only_within: bool, telling: &mut Telling<'_>) {
+        let is_due = |held: &[String]| held.starts_with(namespace) && !(only_within && held.len() == namespace.len());
+        let mut due: Vec<Vec<String>> = self.states.keys().filter(|held| is_due(held)).cloned().collect();
+        due.sort_by_key(|held| std::cmp::Reverse(held.len()));
+        for namespace in due {
+            let Some((at, state)) = self.states.remove(&namespace) else { continue };
+            telling.tell("values", &namespace, state).at = at;
+        }
+    }
+
     /// A graph within is known by the first event that comes from it.
     fn discover(&mut self, namespace: &[String], telling: &mut Telling<'_>) {
         for depth in 1..=namespace.len() {
@@ -246,17 +294,22 @@ impl Known {
         }
     }
 
+    /// Questions come first, then the end of the root, then those of the graphs within that wait: a client that learns that the
+    /// thread waits reads the questions that it has. If nothing is asked, the graphs within end before the root.
     fn end(&mut self, ended: Option<&Run>, data: &Value, telling: &mut Telling<'_>) {
-        self.tell_ends(None, telling);
         let graph = self.graph.clone();
-        let mut is_asking = false;
+        let is_asking = ended.is_some_and(|ended| questions(ended).next().is_some());
+        if !is_asking {
+            self.tell_ends(None, telling);
+        }
         for asked in ended.into_iter().flat_map(questions) {
-            is_asking = true;
             let id = asked.get("id").and_then(Value::as_str).unwrap_or_default();
             // One client reads `payload`, another `value`.
             let told = json!({ "interrupt_id": id, "payload": asked.get("value"), "value": asked.get("value") });
-            let event_id = format!("synth:{}:input||{id}", telling.run);
-            telling.tell("input.requested", &[], told).event_id = event_id;
+            let namespace = asked.get("namespace").and_then(Value::as_array).into_iter().flatten();
+            let namespace: Vec<String> = namespace.filter_map(Value::as_str).map(str::to_owned).collect();
+            let event_id = format!("synth:{}:input|{}|{id}", telling.run, namespace.join("|"));
+            telling.tell("input.requested", &namespace, told).event_id = event_id;
         }
         let status = ended.map(|run| run.status);
         let name = data.get("status").and_then(Value::as_str).unwrap_or_default();
@@ -269,6 +322,7 @@ impl Known {
         } else {
             telling.lifecycle(&[], "completed", &graph, Value::Null);
         }
+        self.tell_ends(None, telling);
     }
 }
 

@@ -4,7 +4,7 @@ use hier_core::prelude::*;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::graphs::{Inner, Line, Sub};
+use crate::graphs::{Hitl, Inner, Line, Sub};
 use crate::support::{Desk, Told, desk, open};
 
 const THREAD: &str = "48d6f4e1-ea21-4b3c-901c-f6ebfd376bdc";
@@ -152,6 +152,69 @@ async fn the_end_of_a_graph_within_is_told_once_its_step_is_stored() {
     assert!(stored(1) < ends("first") && ends("first") < stored(2), "with the step around it, not with the next");
     assert!(ends("child") < ends("second"), "what is inside ends first");
     assert!(stored(2) < ends("second"), "the last with the run");
+    desk.stop().await;
+}
+
+graph! {
+    /// A graph whose inner graph asks.
+    AsksInside<Line> = Graph { nodes: [child = Hitl], edges: [START >> child >> END] }
+}
+
+/// A client that learns that the thread waits reads the questions at once, each with the graph that asks.
+#[tokio::test]
+async fn question_of_an_inner_graph_comes_before_the_end_and_has_its_namespace() {
+    let desk = open(crate::graphs::server().graph("asks_inside", AsksInside::compile(), ())).await;
+    command(&desk, "run.start", json!({ "assistant_id": "asks_inside", "input": { "n": 1.0 } })).await;
+    let path = format!("/threads/{THREAD}/stream/events");
+    let mut open = desk.send(Method::POST, &path, &json!({ "channels": ["lifecycle", "input"] })).await;
+    let told = desk.until(&mut open, &mut String::new(), |told| told.len() == 5).await;
+    let row = |told: &Told| {
+        let params = &told.data["params"];
+        let place = params["namespace"]
+            .as_array()
+            .expect("a namespace")
+            .iter()
+            .map(|level| level.as_str().expect("a text").split(':').next().unwrap_or_default().to_owned());
+        (told.event.clone(), place.collect::<Vec<_>>(), params["data"]["event"].as_str().map(str::to_owned))
+    };
+    let lifecycle = |inside: &[&str], event: &str| {
+        ("lifecycle".to_owned(), inside.iter().map(|node| (*node).to_owned()).collect(), Some(event.to_owned()))
+    };
+    let expected = [
+        lifecycle(&[], "running"),
+        lifecycle(&["child"], "started"),
+        ("input.requested".to_owned(), vec!["child".to_owned()], None),
+        lifecycle(&[], "interrupted"),
+        lifecycle(&["child"], "interrupted"),
+    ];
+    assert_eq!(told.iter().map(row).collect::<Vec<_>>(), expected);
+    let asked = &told[2].data["params"];
+    assert_eq!(asked["namespace"], told[1].data["params"]["namespace"]);
+    let answer =
+        json!({ "interrupt_id": asked["data"]["interrupt_id"], "namespace": asked["namespace"], "response": "yes" });
+    assert_eq!(command(&desk, "input.respond", answer).await["type"], "success");
+    let told =
+        events(&desk, json!({ "channels": ["values", "lifecycle"], "namespaces": [[]], "depth": 0 }), "completed", 1)
+            .await;
+    assert_eq!(data(&told, "values").last().expect("values")["log"], json!(["a", "ask:yes", "b"]));
+    desk.stop().await;
+}
+
+/// `@langchain/react` connects each state with the checkpoint before it, to know where an edit of a message branches off.
+#[tokio::test]
+async fn checkpoint_of_a_step_comes_before_its_state() {
+    let desk = desk().await;
+    command(&desk, "run.start", json!({ "assistant_id": "sub", "input": { "n": 1.0 } })).await;
+    let told = events(&desk, json!({ "channels": ["values", "checkpoints", "lifecycle"] }), "completed", 1).await;
+    for inside in [false, true] {
+        let of_graph =
+            |told: &&Told| told.event != "lifecycle" && (told.data["params"]["namespace"] != json!([])) == inside;
+        let order: Vec<&str> = told.iter().filter(of_graph).map(|told| told.event.as_str()).collect();
+        let steps: Vec<Value> =
+            told.iter().filter(of_graph).map(|told| told.data["params"]["data"]["step"].clone()).collect();
+        let pairs = order.len() / 2;
+        assert_eq!(order[order.len() - 2 * pairs..], ["checkpoints", "values"].repeat(pairs), "{order:?} {steps:?}");
+    }
     desk.stop().await;
 }
 

@@ -118,12 +118,56 @@ async fn a_later_subscription_is_told_from_the_beginning_and_the_first_nothing_t
         told.push(line.next().await);
     }
     assert_eq!(methods(&told), ["updates", "updates"], "what the first has had is not told again");
-    assert!(numbers(&told) < numbers(&first)[1..].to_vec());
+    assert!(
+        numbers(&told)[0] > *numbers(&first).last().unwrap(),
+        "numbers never go backwards: clients ignore lower ones"
+    );
     // From a number on, and after it was taken back, nothing.
     line.command("subscription.unsubscribe", json!({ "subscription_id": late })).await;
     let since = numbers(&told)[0];
     line.subscribe(json!({ "channels": ["updates"], "since": since })).await;
-    assert_eq!(line.next().await, told[1]);
+    assert_eq!(line.next().await["event_id"], told[1]["event_id"]);
+    desk.stop().await;
+}
+
+/// The page of `@langchain/react` subscribes twice after the start of a run. It ignores events of the second subscription whose numbers
+/// are not greater than that of the run's end.
+#[tokio::test]
+async fn subscription_after_the_end_of_a_run_has_all_its_events_with_greater_numbers() {
+    let desk = desk().await;
+    let thread = desk.thread().await;
+    let mut line = Line::open(&desk, &thread).await;
+    line.command("run.start", json!({ "assistant_id": "two", "input": { "n": 1.0 } })).await;
+    line.subscribe(json!({ "channels": ["lifecycle", "input"] })).await;
+    let first = line.until("completed").await;
+    line.subscribe(json!({ "channels": ["values", "lifecycle", "checkpoints"], "namespaces": [[]], "depth": 1 })).await;
+    let second = line.until("completed").await;
+    let values: Vec<&Value> = second.iter().filter(|event| event["method"] == "values").collect();
+    assert_eq!(values.last().expect("values")["params"]["data"], json!({ "n": 4.0, "log": ["a", "b"] }));
+    let all = [numbers(&first), numbers(&second)].concat();
+    assert!(all.is_sorted_by(|one, next| one < next), "{all:?}");
+    let ids = |events: &[Value]| -> Vec<Value> {
+        events.iter().filter(|event| event["method"] == "lifecycle").map(|event| event["event_id"].clone()).collect()
+    };
+    assert_eq!(ids(&first), ids(&second), "an event has the same id whenever it is sent");
+    // On another connection, the greater numbers mean the same place of the thread.
+    let since = second.iter().rev().nth(1).expect("an event before the last")["seq"].clone();
+    let mut other = Line::open(&desk, &thread).await;
+    other.subscribe(json!({ "channels": ["values", "lifecycle", "checkpoints"], "since": since })).await;
+    let rest = other.until("completed").await;
+    assert_eq!(rest.len(), 1, "{rest:?}");
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn earlier_place_of_a_later_subscription_is_served() {
+    let desk = desk().await;
+    let thread = desk.thread().await;
+    let mut line = Line::open(&desk, &thread).await;
+    line.command("run.start", json!({ "assistant_id": "two", "input": { "n": 1.0 } })).await;
+    line.subscribe(json!({ "channels": ["lifecycle"], "since": 1_000_000 })).await;
+    line.subscribe(json!({ "channels": ["lifecycle"] })).await;
+    assert_eq!(methods(&line.until("completed").await), ["lifecycle", "lifecycle"]);
     desk.stop().await;
 }
 

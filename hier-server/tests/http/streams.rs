@@ -155,6 +155,25 @@ async fn what_a_model_says_is_told_in_two_forms() {
     desk.stop().await;
 }
 
+/// A client that asks for both takes pieces from `messages` until it has learned of a model by `events`: it would show the first
+/// piece twice.
+#[tokio::test]
+async fn events_of_a_piece_come_before_its_message() {
+    let desk = desk().await;
+    let thread = desk.thread().await;
+    let modes = json!(["events", "values", "updates", "messages-tuple"]);
+    let body = json!({ "assistant_id": "chat", "input": { "messages": [{ "role": "user", "content": "hi" }] }, "stream_mode": modes });
+    let told = desk.stream(&thread, body).await;
+    let mut spoken = told.iter().filter_map(|told| match &*told.event {
+        "messages" if told.data[0]["type"] == "AIMessageChunk" => Some("messages".to_owned()),
+        "events" => told.data["event"].as_str().filter(|event| event.starts_with("on_chat_model")).map(str::to_owned),
+        _ => None,
+    });
+    let first: Vec<String> = spoken.by_ref().take(4).collect();
+    assert_eq!(first, ["on_chat_model_start", "on_chat_model_stream", "messages", "on_chat_model_stream"]);
+    desk.stop().await;
+}
+
 #[tokio::test]
 async fn a_resumable_stream_is_joined_from_any_event_on() {
     let desk = desk().await;
