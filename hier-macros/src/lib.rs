@@ -6,6 +6,7 @@ use proc_macro::TokenStream;
 
 mod crate_path;
 mod diag;
+mod docs;
 #[cfg(test)]
 mod grammar;
 mod graph;

@@ -27,7 +27,7 @@ pub const TABLE: &[Order] = &[
         "hier_spec hier_macros hier_core hier_checkpoint hier_models hier_mcp hier_server hier_restate hier_testkit hier hier_cli",
     ),
     order("hier_spec", "suggest self names reach together declare check agent"),
-    order("hier_macros", "words diag symbol crate_path testing state view graph tool mutated grammar snapshots"),
+    order("hier_macros", "words diag docs symbol crate_path testing state view graph tool mutated grammar snapshots"),
     order(
         "hier_core",
         "sync turn panics channel reducer message checkpoint question error state store runs config engine graph worker agent drive prelude plumbing",

@@ -45,6 +45,7 @@ async fn reply(id: ToolCallId) -> Command<Filing> {
     Command::update(Filing::update().messages(Message::tool(&call, "as you wish")))
 }
 
+/// Files the form.
 #[tool]
 async fn file(form: serde_json::Value) -> String {
     format!("filed {form}")

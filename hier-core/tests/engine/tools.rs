@@ -193,6 +193,7 @@ struct Claim {
     inner: Option<Box<Claim>>,
 }
 
+/// Files a claim.
 #[tool]
 async fn claim(#[args] claim: Claim) -> Json<Claim> {
     Json(claim)
@@ -221,6 +222,7 @@ enum Payment {
     Cash { amount: u32 },
 }
 
+/// Pays.
 #[tool]
 async fn pay(#[args] payment: Payment) -> Json<Payment> {
     Json(payment)
@@ -248,21 +250,25 @@ struct Boxed {
     value: Payment,
 }
 
+/// Reads a box.
 #[tool]
 async fn boxed(#[args] boxed: Boxed) -> String {
     format!("{:?}", boxed.value)
 }
 
+/// Takes a note.
 #[tool]
 async fn note(text: String, call: &ToolCall) -> Command<Part> {
     Command::update(Part::update().messages(Message::tool(call, text)))
 }
 
+/// Parses a number.
 #[tool]
 async fn parse(text: String) -> Result<i64> {
     Ok(text.parse::<i64>()?)
 }
 
+/// Writes two messages.
 #[tool]
 async fn both(call: &ToolCall) -> Result<Vec<Message>, std::fmt::Error> {
     Ok(vec![Message::tool(call, "here"), Message::user("and here")])
@@ -288,6 +294,7 @@ async fn results_are_text_messages_or_commands_or_errors() {
 
 static TRIES: AtomicUsize = AtomicUsize::new(0);
 
+/// Fails twice.
 #[tool(retry = 3)]
 async fn shaky() -> Result<Content> {
     if TRIES.fetch_add(1, Ordering::Relaxed) < 2 { Err(NodeError::new("busy")) } else { Ok(Content::default()) }
@@ -295,12 +302,14 @@ async fn shaky() -> Result<Content> {
 
 static STUBBORN: AtomicUsize = AtomicUsize::new(0);
 
+/// Always fails.
 #[tool(retry = Retry { attempts: 5, interval: Duration::ZERO, ..Retry::default() })]
 async fn stubborn() -> Result<String> {
     STUBBORN.fetch_add(1, Ordering::Relaxed);
     Err(NodeError::permanent("no"))
 }
 
+/// Takes a minute.
 #[tool(timeout = 20ms)]
 async fn slow() -> &'static str {
     std::future::pending::<()>().await;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use hier_spec::{EdgeSpec, Goto, GraphSpec, NodeSpec, Site, Source, Target};
 use proc_macro2::{Span, TokenStream};
 use syn::ext::IdentExt;
-use syn::{Attribute, Expr, Ident, Lit, LitStr, Meta, Type};
+use syn::{Ident, LitStr, Type};
 
 use super::agent::ast::{Agent, Membership};
 use super::agent::shape;
@@ -14,6 +14,7 @@ use super::routes;
 use super::text::snake_case;
 use crate::crate_path::Hier;
 use crate::diag::{Errors, local};
+use crate::docs::Docs;
 use crate::symbol;
 
 /// A graph as it was understood.
@@ -21,7 +22,9 @@ pub(super) struct Model {
     /// Where generated code finds what it needs.
     pub(super) hier: TokenStream,
     pub(super) head: Head,
+    /// The graph as data, without its documentation.
     pub(super) spec: GraphSpec,
+    pub(super) docs: Docs,
     /// The nodes, in the order of the spec.
     pub(super) nodes: Vec<Node>,
     /// The routes, in the order of the route edges of the spec.
@@ -52,7 +55,8 @@ pub(super) fn model(ast: Ast, hier: &Hier, errors: &mut Errors) -> Model {
         None => edges,
     };
     let holes = shapeless || nodes.broken || edges.broken;
-    let mut spec = empty_spec(&head, name.as_ref(), description.as_ref());
+    let mut spec = empty_spec(&head, name.as_ref());
+    let docs = description.map_or_else(|| Docs::read(&head.attributes), |text| Docs::Text(text.value()));
     if let Some(agent) = &agent {
         let GraphSpec { nodes, edges, .. } = shape::shape(agent);
         (spec.nodes, spec.edges) = (nodes, edges);
@@ -61,6 +65,7 @@ pub(super) fn model(ast: Ast, hier: &Hier, errors: &mut Errors) -> Model {
         hier: hier.path(home.as_ref(), errors),
         head,
         spec,
+        docs,
         nodes: Vec::new(),
         routes: Vec::new(),
         plain: Vec::new(),
@@ -350,30 +355,14 @@ impl Model {
     }
 }
 
-fn empty_spec(head: &Head, name: Option<&LitStr>, description: Option<&LitStr>) -> GraphSpec {
+fn empty_spec(head: &Head, name: Option<&LitStr>) -> GraphSpec {
     let text = name.map_or_else(|| snake_case(&head.name.unraw().to_string()), LitStr::value);
     GraphSpec {
         name: Cow::Owned(text),
-        doc: Cow::Owned(description.map_or_else(|| docs(&head.attributes), LitStr::value)),
+        doc: Cow::Borrowed(""),
         nodes: Cow::Owned(Vec::new()),
         edges: Cow::Owned(Vec::new()),
         interrupt_before: Cow::Owned(Vec::new()),
         interrupt_after: Cow::Owned(Vec::new()),
     }
-}
-
-/// The text of the doc comments.
-fn docs(attributes: &[Attribute]) -> String {
-    let lines = attributes.iter().filter_map(|attribute| match &attribute.meta {
-        Meta::NameValue(meta) if meta.path.is_ident("doc") => match &meta.value {
-            Expr::Lit(literal) => match &literal.lit {
-                Lit::Str(text) => Some(text.value()),
-                _ => None,
-            },
-            _ => None,
-        },
-        _ => None,
-    });
-    let lines: Vec<String> = lines.map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_owned()).collect();
-    lines.join("\n").trim().to_owned()
 }

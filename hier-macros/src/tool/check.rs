@@ -5,6 +5,7 @@
 //! 3. [`provider_name`]: its name is one that providers take.
 //! 4. [`one_shape`]: its arguments are one struct or single ones, not both.
 //! 5. [`tried_once`]: it is tried at least once.
+//! 6. [`described`]: it has a description.
 
 use syn::{Expr, GenericParam, Lit, Type};
 
@@ -19,6 +20,7 @@ pub(super) fn check(tool: &Tool, errors: &mut Errors) {
     provider_name(tool, errors);
     one_shape(tool, errors);
     tried_once(tool, errors);
+    described(tool, errors);
 }
 
 /// A tool may wait, and others run meanwhile.
@@ -91,5 +93,20 @@ fn tried_once(tool: &Tool, errors: &mut Errors) {
         && number.base10_digits() == "0"
     {
         errors.push(number, "a tool is tried at least once: `1` is no retry, `3` is two retries");
+    }
+}
+
+/// The model chooses a tool by its description.
+fn described(tool: &Tool, errors: &mut Errors) {
+    let ident = &tool.function.sig.ident;
+    let empty = match &tool.options.description {
+        Some(text) => text.value().trim().is_empty(),
+        None => tool.docs.is_empty(),
+    };
+    if empty {
+        errors.push(
+            ident,
+            format!("the tool `{ident}` has no description, by which models choose it: write a doc comment above it"),
+        );
     }
 }

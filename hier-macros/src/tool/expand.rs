@@ -28,6 +28,7 @@ pub(super) fn expand(tool: &Tool, hier: &TokenStream, sound: bool) -> TokenStrea
         #[derive(Clone, Copy, Debug, Default)]
         #visibility struct #ident {}
 
+        #[allow(unused_qualifications)]
         const _: () = {
             use #hier as __hier;
 
@@ -134,9 +135,9 @@ fn implementation(tool: &Tool) -> TokenStream {
     }
 }
 
-/// What the model is told of the tool.
-fn description(tool: &Tool) -> String {
-    tool.options.description.as_ref().map_or_else(|| tool.docs.clone(), syn::LitStr::value)
+/// The text by which the model chooses the tool.
+fn description(tool: &Tool) -> TokenStream {
+    tool.options.description.as_ref().map_or_else(|| tool.docs.to_token_stream(), ToTokens::to_token_stream)
 }
 
 /// What must hold of the state and the context.

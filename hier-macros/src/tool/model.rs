@@ -3,6 +3,7 @@
 use proc_macro2::Span;
 use syn::{Expr, Ident, ItemFn, LitStr, Path, Type};
 
+use crate::docs::Docs;
 use crate::graph::Length;
 
 /// A tool.
@@ -10,7 +11,7 @@ pub(super) struct Tool {
     /// The function, without what only this macro understands.
     pub(super) function: ItemFn,
     /// Its doc comment.
-    pub(super) docs: String,
+    pub(super) docs: Docs,
     pub(super) options: Options,
     /// What its parameters are, in order.
     pub(super) params: Vec<Param>,
@@ -60,7 +61,7 @@ pub(super) enum Role {
 pub(super) struct Argument {
     pub(super) ident: Ident,
     pub(super) ty: Type,
-    pub(super) description: String,
+    pub(super) description: Docs,
     pub(super) need: Need,
 }
 

@@ -6,11 +6,12 @@ use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::spanned::Spanned;
 use syn::{
-    Attribute, Expr, FnArg, GenericArgument, Ident, ItemFn, Lit, LitStr, Meta, Pat, Path, PathArguments, Token, Type,
+    Attribute, Expr, FnArg, GenericArgument, Ident, ItemFn, LitStr, Meta, Pat, Path, PathArguments, Token, Type,
 };
 
 use super::model::{Argument, Need, Options, Param, Role, Tool};
 use crate::diag::{Errors, unknown};
+use crate::docs::Docs;
 use crate::graph;
 use crate::symbol;
 
@@ -80,7 +81,7 @@ pub(super) fn function(item: &TokenStream, errors: &mut Errors) -> Option<ItemFn
 
 /// The tool that a function declares.
 pub(super) fn tool(mut function: ItemFn, options: Options, errors: &mut Errors) -> Tool {
-    let docs = docs(&function.attrs);
+    let docs = Docs::read(&function.attrs);
     let params = function.sig.inputs.iter_mut().map(|input| param(input, errors)).collect();
     Tool { function, docs, options, params }
 }
@@ -237,7 +238,7 @@ fn argument(
         (None, Some(inner)) => Need::Optional(inner),
         (None, None) => Need::Required,
     };
-    let (ident, ty, description) = (name.ident.clone(), ty.clone(), docs(attributes));
+    let (ident, ty, description) = (name.ident.clone(), ty.clone(), Docs::read(attributes));
     Role::Argument(Box::new(Argument { ident, ty, description, need }))
 }
 
@@ -248,19 +249,6 @@ fn default_of(attribute: &Attribute) -> syn::Result<Option<Expr>> {
         Meta::NameValue(pair) => Ok(Some(pair.value.clone())),
         Meta::List(list) => Err(syn::Error::new_spanned(list, "write `#[default = …]`")),
     }
-}
-
-/// The text of a doc comment, its lines without their indentation.
-fn docs(attributes: &[Attribute]) -> String {
-    let lines = attributes.iter().filter(|attribute| attribute.path().is_ident(symbol::DOC)).filter_map(|attribute| {
-        let Meta::NameValue(pair) = &attribute.meta else { return None };
-        let Expr::Lit(literal) = &pair.value else { return None };
-        let Lit::Str(text) = &literal.lit else { return None };
-        let text = text.value();
-        Some(text.strip_prefix(' ').unwrap_or(&text).trim_end().to_owned())
-    });
-    let text = lines.collect::<Vec<_>>().join("\n");
-    text.trim().to_owned()
 }
 
 /// Whether the function returns something over a state of its own: that state.

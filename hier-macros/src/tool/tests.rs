@@ -5,8 +5,13 @@ use proc_macro2::TokenStream;
 use crate::crate_path::Hier;
 use crate::testing::{expect, messages};
 
-/// The messages of a tool's errors, in order.
+/// Returns the messages of a tool's errors, in order.
 fn errors(options: &str, function: &str) -> Vec<String> {
+    undocumented(options, &format!("/// Looks.\n{function}"))
+}
+
+/// Returns the same for a function without a doc comment.
+fn undocumented(options: &str, function: &str) -> Vec<String> {
     let output = super::expand(options.parse().unwrap(), &function.parse().unwrap(), &Hier::known("hier_core"));
     let text = output.to_string();
     assert!(text.contains("struct look") && text.contains("fn look"), "no type or no function in {text}");
@@ -73,6 +78,26 @@ fn the_function_is_checked() {
     let output =
         super::expand(TokenStream::new(), &"struct look;".parse().unwrap(), &Hier::known("hier_core")).to_string();
     assert!(output.contains("`#[tool]` stands above an `async fn` with a body"), "{output}");
+}
+
+#[test]
+fn a_tool_has_a_description() {
+    let missing = ["the tool `look` has no description, by which models choose it: write a doc comment above it"];
+    for (options, function) in [
+        ("", "async fn look() {}"),
+        ("", "/// \nasync fn look() {}"),
+        ("", "#[doc(hidden)] async fn look() {}"),
+        ("description = \" \"", "/// Looks.\nasync fn look() {}"),
+    ] {
+        expect(&undocumented(options, function), &missing);
+    }
+    for (options, function) in [
+        ("description = \"Looks.\"", "async fn look() {}"),
+        ("", "#[doc = \"Looks.\"] async fn look() {}"),
+        ("", "#[doc = include_str!(\"look.md\")] async fn look() {}"),
+    ] {
+        expect(&undocumented(options, function), &[]);
+    }
 }
 
 #[test]

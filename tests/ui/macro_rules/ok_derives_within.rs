@@ -47,12 +47,14 @@ macro_rules! owned {
 
 macro_rules! tools {
     ($name:ident($first:ident: $ty:ident, $second:ident: $other:ident) -> $result:ident over $state:ident) => {
+        /// Adds up.
         #[tool]
         async fn $name(state: &$state, $first: $ty, #[default] $second: $other, third: Option<$ty>) -> $result {
             let _ = (state, $second, third);
             $first.to_string()
         }
 
+        /// Adds up again.
         #[tool(timeout = 5s)]
         async fn again(run: &Run<()>, #[inject] state: &$state, call: &ToolCall, id: ToolCallId, $first: $ty) -> $result {
             let _ = (run, state, call, id);

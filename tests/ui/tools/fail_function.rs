@@ -2,11 +2,13 @@
 
 use hier_core::prelude::*;
 
+/// Waits.
 #[tool]
 fn waits_for_nobody() -> String {
     String::new()
 }
 
+/// Writes a value.
 #[tool]
 async fn any<T: ToString>(value: T) -> String {
     value.to_string()

@@ -7,6 +7,7 @@ struct Span {
     from: u16,
 }
 
+/// Measures a span.
 #[tool]
 async fn between(span: Span) -> String {
     span.from.to_string()

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use hier_core::prelude::*;
 
+/// Counts.
 #[tool]
 async fn counts() -> usize {
     let shared = Rc::new(1);

@@ -2,11 +2,13 @@
 
 use hier_core::prelude::*;
 
+/// Looks.
 #[tool(needs_aproval)]
 async fn misspelt() -> String {
     String::new()
 }
 
+/// Looks.
 #[tool(name = "two words", timeout = 5, retry = 0)]
 async fn wrong_values() -> String {
     String::new()

@@ -4,11 +4,13 @@ use hier_core::prelude::*;
 
 struct Report;
 
+/// Reports.
 #[tool]
 async fn reports() -> Report {
     Report
 }
 
+/// Does nothing.
 #[tool]
 async fn nothing() {}
 

@@ -11,7 +11,7 @@ use super::code;
 /// `&GraphSpec { … }`
 pub(super) fn spec(model: &Model) -> TokenStream {
     let spec = &model.spec;
-    let (name, doc) = (&*spec.name, &*spec.doc);
+    let (name, doc) = (&*spec.name, &model.docs);
     let nodes = spec.nodes.iter().enumerate().map(|(index, spec)| node(model, index, spec));
     let edges = spec.edges.iter().map(edge);
     let (before, after) = (spec.interrupt_before.iter(), spec.interrupt_after.iter());

@@ -1,0 +1,14 @@
+use hier_core::prelude::*;
+
+#[tool]
+async fn look(word: String) -> String {
+    word
+}
+
+/// Looks it up.
+#[tool(description = "")]
+async fn empty(word: String) -> String {
+    word
+}
+
+fn main() {}
