@@ -293,13 +293,13 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
         self
     }
 
-    /// Stops runs before these nodes, where there is a saver that keeps the thread meanwhile.
+    /// Stops runs before these nodes. To continue such a run, the graph needs a saver.
     pub fn interrupt_before<'a>(&mut self, nodes: impl IntoIterator<Item = &'a str>) -> &mut Self {
         self.draft.interrupt_before.extend(nodes.into_iter().map(Place::from));
         self
     }
 
-    /// Stops runs after these nodes, where there is a saver that keeps the thread meanwhile.
+    /// Stops runs after these nodes. To continue such a run, the graph needs a saver.
     pub fn interrupt_after<'a>(&mut self, nodes: impl IntoIterator<Item = &'a str>) -> &mut Self {
         self.draft.interrupt_after.extend(nodes.into_iter().map(Place::from));
         self

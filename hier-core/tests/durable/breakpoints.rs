@@ -160,3 +160,13 @@ async fn d76_a_drained_thread_goes_on() {
         assert_eq!(log(bench.go_on().await.unwrap()), json!(["d", "n"]), "{durability:?}");
     }
 }
+
+#[tokio::test]
+async fn breakpoints_stop_runs_without_a_saver() {
+    let mut graph = row(&["a", "b"]);
+    graph.interrupt_before(["b"]);
+    let graph = compile(graph);
+    let input = graph.update(json!({ "x": 1 })).unwrap();
+    let outcome = graph.invoke(input, Config::default(), Tally::default()).await.unwrap();
+    assert_eq!(stop(outcome).1, ["b"]);
+}
