@@ -26,7 +26,7 @@ pub(super) fn expand(model: &Model, doubtful: &[Ident], words: &Words) -> TokenS
         // First: where a word stands several times, editors complete the first.
         let outline = outline::outline(model, state, words);
         quote! {
-            #[allow(clippy::all, clippy::pedantic, unexpected_cfgs)]
+            #[allow(clippy::all, clippy::pedantic, clippy::nursery, unexpected_cfgs, unused_qualifications)]
             const _: () = {
                 #[cfg(rust_analyzer)]
                 const _: () = {
@@ -80,7 +80,7 @@ fn targets(model: &Model, state: &Type) -> TokenStream {
         }
     });
     quote! {
-        #[allow(non_upper_case_globals, dead_code, clippy::all, clippy::pedantic)]
+        #[allow(non_upper_case_globals, dead_code, unused_qualifications, clippy::all, clippy::pedantic, clippy::nursery)]
         impl #name {
             #(#constants)*
         }

@@ -14,6 +14,7 @@ pub(super) fn expand(view: &View, hier: &TokenStream) -> TokenStream {
         None => owned(view),
     };
     quote! {
+        #[allow(unused_qualifications)]
         const _: () = {
             use #hier as __hier;
             #code

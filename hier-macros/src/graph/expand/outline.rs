@@ -73,7 +73,8 @@ fn names(model: &Model) -> TokenStream {
     let names = nodes.chain([symbol::START.to_owned(), symbol::END.to_owned()]).map(|name| {
         // Not at the place of the name: it is no definition.
         let here = Span::call_site();
-        let name = syn::parse_str::<Ident>(&name).unwrap_or_else(|_| Ident::new_raw(&name, here));
+        // Raw, since a name may be a keyword in the edition of the user's crate or of this one.
+        let name = Ident::new_raw(&name, here);
         quote_spanned!(here=> pub const #name: () = ();)
     });
     names.collect()

@@ -26,12 +26,21 @@ pub(super) fn node(input: ParseStream<'_>, errors: &mut Errors) -> Result<Node> 
     };
     let last = path.segments.last().map(|segment| segment.ident.clone());
     let Some(name) = name.or(last) else { return Err(input.error("expected a node")) };
+    if PATH_KEYWORDS.iter().any(|keyword| name == keyword) {
+        let message = format!(
+            "`{name}` cannot be the name of a node: give it one, `name = path`, and name a function or a graph"
+        );
+        return Err(syn::Error::new_spanned(name, message));
+    }
     let options = if input.peek(syn::token::Brace) { options(input, errors)? } else { Options::default() };
     if let (None, Some((word, _))) = (&tools, &options.tool_errors) {
         errors.push(word, format!("`{name}` calls no tools: `{word}` is an option of a node `tools![…]`"));
     }
     Ok(Node { name, path, tools, options })
 }
+
+/// The keywords that begin a path. Not even as raw identifiers can they name an item.
+const PATH_KEYWORDS: [&str; 4] = ["crate", "self", "Self", "super"];
 
 /// The functions and the toolsets of a node that calls tools.
 type Tools = (Vec<Path>, Vec<ExprClosure>);

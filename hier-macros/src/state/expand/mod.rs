@@ -27,6 +27,7 @@ pub(super) fn expand(model: &Model) -> TokenStream {
         #flattened
         #keys
         #update
+        #[allow(unused_qualifications)]
         const _: () = {
             use #hier as __hier;
             #key_impls

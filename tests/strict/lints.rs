@@ -1,0 +1,233 @@
+//! A program that uses every macro, in a crate that denies the lint groups and the lints that are allowed by default.
+//! What the macros generate must not trigger a lint that the user's code does not.
+
+#![deny(
+    warnings,
+    future_incompatible,
+    keyword_idents,
+    let_underscore,
+    nonstandard_style,
+    refining_impl_trait,
+    rust_2018_compatibility,
+    rust_2018_idioms,
+    rust_2021_compatibility,
+    rust_2024_compatibility,
+    unused
+)]
+#![deny(
+    absolute_paths_not_starting_with_crate,
+    ambiguous_negative_literals,
+    closure_returning_async_block,
+    deprecated_in_future,
+    deprecated_safe_2024,
+    deref_into_dyn_supertrait,
+    elided_lifetimes_in_paths,
+    explicit_outlives_requirements,
+    ffi_unwind_calls,
+    if_let_rescope,
+    impl_trait_overcaptures,
+    impl_trait_redundant_captures,
+    let_underscore_drop,
+    macro_use_extern_crate,
+    meta_variable_misuse,
+    missing_copy_implementations,
+    missing_debug_implementations,
+    missing_docs,
+    non_ascii_idents,
+    redundant_imports,
+    redundant_lifetimes,
+    single_use_lifetimes,
+    tail_expr_drop_order,
+    trivial_casts,
+    trivial_numeric_casts,
+    unit_bindings,
+    unnameable_types,
+    unreachable_pub,
+    unsafe_code,
+    unsafe_op_in_unsafe_fn,
+    unused_extern_crates,
+    unused_import_braces,
+    unused_lifetimes,
+    unused_macro_rules,
+    unused_qualifications,
+    unused_results,
+    variant_size_differences
+)]
+#![deny(clippy::all, clippy::pedantic, clippy::nursery, clippy::cargo)]
+// The package is private, and its dependencies are the workspace's.
+#![allow(clippy::cargo_common_metadata, clippy::multiple_crate_versions)]
+// The tool below shows that its macro accepts a `Result`.
+#![allow(clippy::missing_errors_doc)]
+
+use hier_core::agent::Json;
+use hier_core::prelude::*;
+
+/// The part that states have in common.
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Base {
+    /// What was noted.
+    #[reducer(append)]
+    pub notes: Vec<String>,
+}
+
+/// A case with every kind of channel.
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+#[state(version = 2, migrate = [first])]
+pub struct Case {
+    /// The common part.
+    #[state(flatten)]
+    pub base: Base,
+    /// The question.
+    #[state(rename = "asked")]
+    pub question: String,
+    /// The sum.
+    #[reducer(sum)]
+    pub total: u32,
+    /// The largest number, by a function.
+    #[reducer(with = largest)]
+    pub most: u32,
+    /// Gone after a step.
+    #[channel(ephemeral)]
+    pub hint: Option<String>,
+    /// The steps that are left.
+    pub left: RemainingSteps,
+}
+
+fn first(stored: &mut serde_json::Map<String, serde_json::Value>) -> Result<(), NodeError> {
+    if stored.contains_key("answer") {
+        return Err("version 1 has no channel `answer`".into());
+    }
+    Ok(())
+}
+
+fn largest(current: &mut u32, new: u32) {
+    *current = (*current).max(new);
+}
+
+/// The input.
+#[derive(View, Clone, Debug)]
+#[view(of = Case)]
+pub struct Asked {
+    /// The question.
+    pub question: String,
+}
+
+/// A part to read.
+#[derive(View, Debug)]
+#[view(of = Case)]
+pub struct Seen<'a> {
+    /// The question.
+    pub question: &'a String,
+    /// The sum.
+    pub total: &'a u32,
+}
+
+/// The context.
+#[derive(Clone, Debug)]
+pub struct Desk {
+    /// The base.
+    pub base: BaseContext,
+}
+
+impl AsRef<BaseContext> for Desk {
+    fn as_ref(&self) -> &BaseContext {
+        &self.base
+    }
+}
+
+async fn look(seen: Seen<'_>) -> CaseUpdate {
+    Case::update().total(u32::from(!seen.question.is_empty()))
+}
+
+async fn weigh(word: Sent<String>) -> CaseUpdate {
+    Case::update().notes([word.0])
+}
+
+async fn decide(_: &Run<Desk>) -> Result<Command<Case>> {
+    Ok(Command::new().goto(Inner::count))
+}
+
+async fn count() {}
+
+graph! {
+    /// Counts.
+    pub Inner<Case, Desk> = Graph { nodes: [count], edges: [START >> count >> END] }
+}
+
+graph! {
+    /// Works on a case.
+    pub Work<Case, Desk> = Graph {
+        nodes: [look { retry: 2, timeout: 5s, writes: [total] }, weigh, decide { goto: [count] }, count, Inner, shut = count { defer }],
+        edges: [
+            START >> look >> for word in state.question.split(' ').map(str::to_owned) { weigh(word) },
+            look >> match state.total { 0 => END, 1 | 2 if state.question.len() > 3 => decide, _ => if state.most > 2 { count } else { END } },
+            [weigh, decide] >> Inner >> shut >> END,
+            count >> END,
+        ],
+        input: Asked,
+        interrupt_after: [shut],
+    }
+}
+
+/// A place.
+#[derive(JsonSchema, Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Place {
+    /// The year.
+    pub year: u16,
+}
+
+/// Looks up a place.
+#[tool(needs_approval, timeout = 5s, retry = 2)]
+pub async fn look_up(#[args] place: Place) -> String {
+    place.year.to_string()
+}
+
+/// Adds up.
+#[tool(step)]
+pub async fn add(
+    run: &Run<Desk>,
+    call: &ToolCall,
+    #[inject] state: &BaseState,
+    first: u32,
+    #[default = 2] second: u32,
+    third: Option<u32>,
+) -> Result<Json<u32>> {
+    let _ = (run, call, state);
+    Ok(Json(first + second + third.unwrap_or_default()))
+}
+
+graph! {
+    /// Finds things.
+    pub Clerk<BaseState, Desk> = ReactGraph { system: "You look.", tools: [add], on_entry: enter }
+}
+
+async fn enter() {}
+
+graph! {
+    /// Leads the clerk.
+    pub Lead<BaseState, Desk> = TodoGraph {
+        system: "You lead.",
+        tools: [add],
+        subagents: [Clerk { merge_fields: [file_refs], clear_messages: true, max_iterations: 4 }],
+        layers: [Limit { model_calls: 3 }, Retry { attempts: 2 }],
+        max_iterations: 8,
+        inbox: messages,
+    }
+}
+
+const TOOLS: &[&str] = &[look_up::NAME, add::NAME];
+
+graph! {
+    /// Calls tools.
+    pub Tools<BaseState, Desk> = Graph {
+        nodes: [work = tools![look_up]],
+        edges: [START >> work >> END],
+    }
+}
+
+#[test]
+fn the_graphs_compile() {
+    let graphs = [Work::compile().mermaid(), Lead::compile().mermaid(), Tools::compile().mermaid()];
+    assert!(graphs.iter().all(|text| !text.is_empty()));
+    assert_eq!(TOOLS.len(), 2);
+}
