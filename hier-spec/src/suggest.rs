@@ -1,10 +1,17 @@
 //! "Did you mean": the nearest of the names that would have been right.
 
+/// The longest name that is compared, in bytes: names come from users of a server, too.
+const LONGEST: usize = 128;
+
 /// The candidate nearest to `name`, if one is near enough to be what the user meant.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if name.len() > LONGEST {
+        return None;
+    }
     let limit = (name.chars().count() / 3).max(1);
     candidates
         .into_iter()
+        .filter(|candidate| candidate.len() <= LONGEST)
         .map(|candidate| (distance(name, candidate), candidate))
         .filter(|(distance, _)| *distance <= limit)
         .min_by_key(|(distance, _)| *distance)
@@ -41,6 +48,7 @@ mod tests {
         assert_eq!(nearest("apend", ["append", "extend", "sum"]), Some("append"));
         assert_eq!(nearest("Review", ["review", "assess"]), Some("review"));
         assert_eq!(nearest("xyz", ["append", "extend"]), None);
+        assert_eq!(nearest(&"x".repeat(16 << 20), ["append", "extend"]), None);
     }
 
     #[test]
