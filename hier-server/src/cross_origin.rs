@@ -11,7 +11,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
-use crate::error::ApiError;
+use crate::error::{ApiError, ApiResult};
 use crate::failure::ServerError;
 
 /// What clients read of an answer beside its body.
@@ -50,25 +50,51 @@ pub(crate) fn layer(origins: &[String]) -> Result<Option<CorsLayer>, ServerError
 /// of this machine do, too. They send a simple request, or open a WebSocket, without asking first, and a site may let its own
 /// name lead here.
 pub(crate) async fn guarded(State(origins): State<Arc<[String]>>, request: Request, next: Next) -> Response {
-    let refusal = refused(&request, &origins);
-    match refusal {
-        Some(text) => ApiError::new(StatusCode::FORBIDDEN, text).into_response(),
+    match refused(&request, &origins) {
+        Some(error) => error.into_response(),
         None => next.run(request).await,
     }
 }
 
-fn refused(request: &Request, origins: &[String]) -> Option<&'static str> {
-    let headers = request.headers();
-    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
+fn refused(request: &Request, origins: &[String]) -> Option<ApiError> {
+    let host = match host(request) {
+        Ok(host) => host,
+        Err(error) => return Some(error),
+    };
     if host.as_ref().is_some_and(|host| !is_local(host.host())) {
-        return Some(
+        return Some(ApiError::new(
+            StatusCode::FORBIDDEN,
             "nobody is asked who they are here, so the server is to be called by an address or as localhost: add `.auth(…)`, or \
              `.without_auth()` if something in front of it asks",
-        );
+        ));
     }
-    let changes = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-    let is_allowed = !(changes || headers.contains_key(header::UPGRADE)) || is_of(headers, host.as_ref(), origins);
-    (!is_allowed).then_some("pages of this origin may not use the server: name it with `.allow_origins([…])`")
+    let is_allowed = !changes(request) || is_of(request.headers(), host.as_ref(), origins);
+    (!is_allowed).then(|| {
+        let text = "pages of this origin may not use the server: name it with `.allow_origins([…])`";
+        ApiError::new(StatusCode::FORBIDDEN, text)
+    })
+}
+
+/// The host that the request is for; none if an old client names none. A browser sends what it was given as a name, however odd, so
+/// that a host that cannot be read is refused like a foreign one.
+fn host(request: &Request) -> ApiResult<Option<Authority>> {
+    let mut named = request.headers().get_all(header::HOST).iter();
+    let (host, more) = (named.next(), named.next());
+    let unreadable = || ApiError::bad_request("the request needs one `Host` header, with a name or an address");
+    if more.is_some() {
+        return Err(unreadable());
+    }
+    let parse = |host: &HeaderValue| host.to_str().ok()?.parse::<Authority>().ok();
+    let host = host.map(|host| parse(host).ok_or_else(unreadable)).transpose()?;
+    // A request line with a whole address goes before the header.
+    Ok(request.uri().authority().cloned().or(host))
+}
+
+/// Whether a request has an effect, so that it matters which page sends it.
+fn changes(request: &Request) -> bool {
+    !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
+        || request.headers().contains_key(header::UPGRADE)
+        || request.uri().query().is_some_and(|query| query.contains("cancel_on_disconnect"))
 }
 
 /// Names that no other site can let lead here.
@@ -79,7 +105,11 @@ fn is_local(host: &str) -> bool {
 
 /// Whether it comes from no page, from one of the server's own, or from one that is named.
 fn is_of(headers: &HeaderMap, host: Option<&Authority>, origins: &[String]) -> bool {
-    let Some(origin) = headers.get(header::ORIGIN) else { return true };
+    let Some(origin) = headers.get(header::ORIGIN) else {
+        // Browsers send no origin with a GET of an image or a link.
+        let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+        return site.is_none_or(|site| matches!(site, b"same-origin" | b"none"));
+    };
     let Ok(origin) = origin.to_str() else { return false };
     let own = origin.split_once("://").is_some_and(|(_, place)| host.is_some_and(|host| host.as_str() == place));
     own || origins.iter().any(|known| known == "*" || known == origin)
