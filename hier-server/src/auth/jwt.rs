@@ -10,7 +10,8 @@ use super::{Auth, Credentials, User};
 use crate::error::ApiError;
 
 /// Users by signed tokens: `sub` is the identity, `scope` (words) or `permissions` (a list) what they may do, and every claim
-/// is one of [`User::claims`]. A token has to say when it ends (`exp`).
+/// is one of [`User::claims`]. A token has to say when it ends (`exp`), and is refused before it begins (`nbf`, if it has one); both
+/// with a tolerance of 60 seconds for clocks that differ.
 ///
 /// ```
 /// use hier_server::auth::Jwt;
@@ -36,7 +37,9 @@ pub struct BadKey(String);
 
 impl Jwt {
     fn new(key: DecodingKey, algorithm: Algorithm) -> Self {
-        Self { key, validation: Validation::new(algorithm) }
+        let mut validation = Validation::new(algorithm);
+        validation.validate_nbf = true;
+        Self { key, validation }
     }
 
     /// Tokens signed with a secret that this server shares.
