@@ -55,7 +55,33 @@ pub(crate) fn seal<T: Serialize>(
 ) -> Result<Vec<u8>, SaverError> {
     let place = Place::Row { table, key };
     let json = serde_json::to_vec(value).map_err(|error| SaverError::Invalid(format!("{place:?}: {error}")))?;
+    if is_deeper(&json, DEEPEST) {
+        let text = "cannot be stored, since it could not be read again: it is nested deeper than";
+        return Err(SaverError::Invalid(format!("{place:?}: {text} {DEEPEST} levels; keep what is inside as text")));
+    }
     vault.seal(place, json)
+}
+
+/// How many levels of lists and objects [`open`] reads.
+const DEEPEST: usize = 127;
+
+/// Whether JSON has more levels than this.
+fn is_deeper(json: &[u8], levels: usize) -> bool {
+    let (mut depth, mut is_text, mut is_escaped) = (0_usize, false, false);
+    for byte in json {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_text => is_escaped = true,
+            b'"' => is_text = !is_text,
+            b'[' | b'{' if !is_text => depth += 1,
+            b']' | b'}' if !is_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > levels {
+            return true;
+        }
+    }
+    false
 }
 
 /// The value that was stored in this row.
@@ -98,4 +124,22 @@ pub(crate) fn no_thread(thread: &str) -> RunsError {
 
 pub(crate) fn superseded(thread: &str) -> RunsError {
     RunsError::Saver(SaverError::Superseded { thread: thread.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::{DEEPEST, is_deeper};
+
+    #[test]
+    fn what_is_not_too_deep_is_read() {
+        for levels in [0, 1, DEEPEST - 1, DEEPEST, DEEPEST + 1, DEEPEST + 2] {
+            for inside in ["1", r#""[[[{{{\"[[[\\""#] {
+                let json = format!("{}{inside}{}", "[".repeat(levels), "]".repeat(levels));
+                let is_read = serde_json::from_str::<Value>(&json).is_ok();
+                assert_eq!(is_read, !is_deeper(json.as_bytes(), DEEPEST), "{levels} levels");
+            }
+        }
+    }
 }

@@ -309,3 +309,8 @@ impl RunControl {
         lock(&self.0).clone()
     }
 }
+
+/// The name of the user who sends a request. A server that knows its users puts it into the extensions of the HTTP requests that it
+/// passes to routers of other crates, which keep apart what belongs to different users.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Identity(pub Arc<str>);

@@ -1,6 +1,6 @@
 //! What all requests share, and who sends one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 use axum::extract::FromRequestParts;
@@ -44,12 +44,32 @@ impl std::fmt::Debug for App {
 }
 
 impl App {
+    /// Whether this is the id of the assistant that a graph of this server has by itself.
+    pub(crate) fn is_system(&self, assistant: &str) -> bool {
+        self.system_assistants().contains(assistant)
+    }
+
+    /// The ids of the assistants that the graphs of this server have by themselves.
+    pub(crate) fn system_assistants(&self) -> HashSet<String> {
+        self.graphs.keys().map(|graph| system_assistant(graph).to_string()).collect()
+    }
+
     /// Adds a run, which the worker of this process begins at once if it has a free slot.
     pub(crate) async fn create_run(&self, new: NewRun) -> Result<Run, RunsError> {
         match self.worker.get() {
             Some(worker) => worker.create_run(&self.runs, new).await,
             None => self.runs.create_run(new).await,
         }
+    }
+
+    /// The run with this id, if it is one of this thread.
+    pub(crate) async fn run_of(&self, thread: &str, id: Uuid) -> Option<Run> {
+        self.runs.run(id).await.ok().flatten().filter(|run| run.thread == thread)
+    }
+
+    /// This run as it is now; none if it was deleted, though another run may have its id since.
+    pub(crate) async fn same_run(&self, run: &Run) -> Option<Run> {
+        self.run_of(&run.thread, run.id).await.filter(|now| now.number == run.number)
     }
 
     /// The graph with this name.
@@ -61,12 +81,16 @@ impl App {
     }
 }
 
-/// The namespace in which the reference makes the ids of such assistants.
-const SYSTEM: Uuid = Uuid::from_u128(0x6ba7_b821_9dad_11d1_80b4_00c0_4fd4_30c8);
+/// The field of the metadata of an assistant that says who created it, and what the server writes there.
+pub(crate) const CREATED_BY: &str = "created_by";
+pub(crate) const SYSTEM: &str = "system";
+
+/// The namespace of the ids of such assistants, which LangGraph's server uses too.
+const NAMESPACE: Uuid = Uuid::from_u128(0x6ba7_b821_9dad_11d1_80b4_00c0_4fd4_30c8);
 
 /// The id of the assistant that each graph has by itself.
 pub(crate) fn system_assistant(graph: &str) -> Uuid {
-    Uuid::new_v5(&SYSTEM, graph.as_bytes())
+    Uuid::new_v5(&NAMESPACE, graph.as_bytes())
 }
 
 /// Who sends a request, and what it may do.
@@ -126,11 +150,10 @@ impl Caller {
         let filter = self.may(Resource::Assistants, action).await?;
         let found = Assistants::of(&*self.app.runs).get(&assistant).await.map_err(refused)?;
         let found = found.ok_or_else(|| ApiError::no_assistant(&assistant))?;
-        let is_for_all = found.metadata.get("created_by").is_some_and(|by| by == "system");
         if matches(&found.metadata, &filter) {
             return Ok(found);
         }
-        match (is_for_all, action) {
+        match (self.app.is_system(&found.id), action) {
             (true, Action::Read | Action::CreateRun) => Ok(found),
             (true, _) => Err(ApiError::forbidden()),
             (false, _) => Err(ApiError::no_assistant(assistant)),

@@ -46,8 +46,30 @@ fn unread(rejection: &axum::extract::rejection::BytesRejection) -> ApiError {
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> ApiResult<T> {
-    let value: Value = serde_json::from_slice(bytes).map_err(|_| ApiError::invalid("Invalid JSON in request body"))?;
-    from_value(value)
+    from_value(value(bytes)?)
+}
+
+/// How many levels of lists and objects what a client sends has at most. Rows, events and frames have a few levels more around it, and
+/// are read by parsers that read 128 levels: those of the server and those of its clients.
+const DEEPEST: usize = 100;
+
+/// JSON that a client sends.
+pub(crate) fn value(bytes: &[u8]) -> ApiResult<Value> {
+    let value = serde_json::from_slice(bytes).map_err(|_| ApiError::invalid("Invalid JSON in request body"))?;
+    if is_deeper(&value, DEEPEST) {
+        let text = format!("the body is nested deeper than {DEEPEST} levels: send what is inside as text");
+        return Err(ApiError::invalid(text));
+    }
+    Ok(value)
+}
+
+/// Whether a value has more levels than this.
+fn is_deeper(value: &Value, levels: usize) -> bool {
+    match value {
+        Value::Array(items) => levels == 0 || items.iter().any(|item| is_deeper(item, levels - 1)),
+        Value::Object(fields) => levels == 0 || fields.values().any(|field| is_deeper(field, levels - 1)),
+        _ => false,
+    }
 }
 
 /// JSON in which an object is an object: serde would also take its fields as a list, in the order of their declaration.
@@ -121,13 +143,19 @@ impl<'de> Deserializer<'de> for Strict {
     }
 }
 
+/// How many unknown fields of an object are compared with those that it may have.
+const LOOKED_AT: usize = 64;
+
 /// Names a field that is misspelt. What nobody knows is not read, as newer clients may send more than this server knows; but a field that
 /// is nearly one of ours, which is not there, would be lost without a word.
 fn misspelt(given: &Map<String, Value>, fields: &[&str]) -> Option<serde_json::Error> {
-    let unknown = given.keys().filter(|name| !fields.contains(&name.as_str()));
+    let unknown = given.keys().filter(|name| !fields.contains(&name.as_str())).take(LOOKED_AT);
     let mut nearly = unknown.filter_map(|name| {
         let most = if name.len() < 8 { 1 } else { 2 };
-        let missing = fields.iter().filter(|field| field.len() > 3 && !given.contains_key(**field));
+        // A distance is at least the difference in length, so that what is compared is as short as our names.
+        let missing = fields.iter().filter(|field| {
+            field.len() > 3 && name.len().abs_diff(field.len()) <= most && !given.contains_key(**field)
+        });
         let meant = missing.min_by_key(|field| strsim::osa_distance(name, field))?;
         (strsim::osa_distance(name, meant) <= most).then_some((name, meant))
     });

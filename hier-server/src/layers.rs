@@ -1,19 +1,20 @@
 //! What happens around each request: who asks, how much they may ask, and what is counted.
 
-use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{ConnectInfo, MatchedPath, Request, State};
-use axum::http::StatusCode;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use hier_core::Identity;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::admission::{Admission, Rates};
 use crate::app::App;
 use crate::auth::{Credentials, User};
 use crate::error::ApiError;
@@ -25,7 +26,7 @@ const OPEN: [&str; 5] = ["/ok", "/info", "/metrics", "/docs", "/openapi.json"];
 /// What is around every request.
 pub(crate) struct Around {
     app: Arc<App>,
-    rates: Rates,
+    rates: Arc<Rates>,
     /// For so many requests at once.
     room: Arc<Semaphore>,
 }
@@ -34,7 +35,7 @@ impl Around {
     pub(crate) fn new(app: Arc<App>) -> Self {
         let limits = app.limits;
         let room = Arc::new(Semaphore::new(limits.requests.min(Semaphore::MAX_PERMITS)));
-        Self { app, rates: Rates::new(limits.rate, limits.rate_is_given), room }
+        Self { app, rates: Arc::new(Rates::new(limits.rate, limits.rate_is_given)), room }
     }
 }
 
@@ -46,10 +47,11 @@ pub(crate) async fn around(State(around): State<Arc<Around>>, request: Request, 
             ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the server answers as many requests as it can: try again");
         return later(&error);
     };
+    let place = Arc::new(place);
     let (method, route) = (request.method().clone(), request.extensions().get::<MatchedPath>().cloned());
     let limit = around.app.limits.time;
     // What takes longer to begin an answer than the server allows is ended.
-    let response = match tokio::time::timeout(limit, admitted(&around, request, next)).await {
+    let response = match tokio::time::timeout(limit, admitted(&around, &place, request, next)).await {
         Ok(response) => response,
         Err(_) => {
             ApiError::new(StatusCode::GATEWAY_TIMEOUT, "the answer took longer than the server allows").into_response()
@@ -61,25 +63,46 @@ pub(crate) async fn around(State(around): State<Arc<Around>>, request: Request, 
 }
 
 /// Answers those whom the server knows, and who do not ask too often.
-async fn admitted(around: &Around, mut request: Request, next: Next) -> Response {
+async fn admitted(around: &Around, place: &Arc<OwnedSemaphorePermit>, mut request: Request, next: Next) -> Response {
+    let too_many = || later(&ApiError::new(StatusCode::TOO_MANY_REQUESTS, "too many requests: try again in a second"));
     let path = request.uri().path();
     if !OPEN.contains(&path) && !studio::is_page(path) {
+        if around.rates.is_guessing(request.extensions()) {
+            return too_many();
+        }
         let who = Credentials::new(request.method(), path, request.headers());
         match around.app.auth.authenticate(who).await {
             Ok(user) => drop(request.extensions_mut().insert(user)),
-            Err(error) => return error.into_response(),
+            Err(error) => {
+                around.rates.count_unknown(request.extensions());
+                return error.into_response();
+            }
         }
     }
-    if around.rates.admits(&request) {
-        return next.run(request).await;
+    let who = around.rates.who(request.extensions());
+    if who.as_ref().is_some_and(|who| !around.rates.take(who, Instant::now())) {
+        return too_many();
     }
-    later(&ApiError::new(StatusCode::TOO_MANY_REQUESTS, "too many requests: try again in a second"))
+    // A connection outlives its request.
+    if request.headers().contains_key(header::UPGRADE) {
+        Admission::put(&mut request, &around.rates, who, place);
+    }
+    next.run(request).await
+}
+
+/// Tells routes that are not the server's own who asks.
+pub(crate) async fn identified(mut request: Request, next: Next) -> Response {
+    let name = request.extensions().get::<User>().map(|user| user.identity.as_str()).filter(|name| !name.is_empty());
+    if let Some(identity) = name.map(|name| Identity(name.into())) {
+        request.extensions_mut().insert(identity);
+    }
+    next.run(request).await
 }
 
 /// A body that keeps its place until it has been sent.
 struct Held {
     body: Body,
-    _place: OwnedSemaphorePermit,
+    _place: Arc<OwnedSemaphorePermit>,
 }
 
 impl HttpBody for Held {
@@ -106,51 +129,6 @@ fn later(error: &ApiError) -> Response {
     response
 }
 
-/// How many requests each user has left.
-#[derive(Debug)]
-struct Rates {
-    each_second: f64,
-    /// Whether programs on this machine are held to it, too.
-    holds_for_all: bool,
-    left: Mutex<HashMap<String, (f64, Instant)>>,
-}
-
-impl Rates {
-    fn new(each_second: u32, holds_for_all: bool) -> Self {
-        Self { each_second: f64::from(each_second), holds_for_all, left: Mutex::default() }
-    }
-
-    /// Takes one; false if none is left.
-    fn take(&self, who: &str, now: Instant) -> bool {
-        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those who have all of theirs need not be remembered.
-        if left.len() > 10_000 {
-            let each = self.each_second;
-            left.retain(|_, (tokens, at)| now.duration_since(*at).as_secs_f64().mul_add(each, *tokens) < each);
-        }
-        let (tokens, at) = left.entry(who.to_owned()).or_insert((self.each_second, now));
-        *tokens = now.duration_since(*at).as_secs_f64().mul_add(self.each_second, *tokens).min(self.each_second);
-        *at = now;
-        if *tokens < 1.0 {
-            return false;
-        }
-        *tokens -= 1.0;
-        true
-    }
-
-    /// Whether whoever sends this may ask now.
-    fn admits(&self, request: &Request) -> bool {
-        let user =
-            request.extensions().get::<User>().map(|user| user.identity.as_str()).filter(|name| !name.is_empty());
-        let address = request.extensions().get::<ConnectInfo<std::net::SocketAddr>>().map(|info| info.0.ip());
-        if user.is_none() && !self.holds_for_all && address.is_some_and(|address| address.is_loopback()) {
-            return true;
-        }
-        let who = user.map(str::to_owned).or(address.map(|address| address.to_string())).unwrap_or_default();
-        self.take(&who, Instant::now())
-    }
-}
-
 /// A handler has panicked: its text is logged, and not told.
 #[allow(clippy::needless_pass_by_value)] // as the layer hands it over
 pub(crate) fn panicked(payload: Box<dyn std::any::Any + Send + 'static>) -> Response {
@@ -166,21 +144,4 @@ pub(crate) async fn not_found() -> ApiError {
 /// The same of a route that has other methods.
 pub(crate) async fn wrong_method() -> ApiError {
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed")
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    #[test]
-    fn who_asks_too_often_has_to_wait() {
-        let (rates, now) = (Rates::new(2, true), Instant::now());
-        assert!(rates.take("a", now) && rates.take("a", now));
-        assert!(!rates.take("a", now));
-        assert!(rates.take("b", now), "others are not held up");
-        assert!(rates.take("a", now + Duration::from_millis(500)));
-        assert!(!rates.take("a", now + Duration::from_millis(500)));
-    }
 }

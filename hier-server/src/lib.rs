@@ -1,5 +1,6 @@
 //! Serves graphs over HTTP, to the clients of LangGraph's server.
 
+mod admission;
 mod agui;
 mod answer;
 mod app;
@@ -21,11 +22,13 @@ mod metrics;
 mod openapi;
 mod options;
 mod query;
+mod reserved;
 mod router;
 mod routes;
 mod running;
 mod schedule;
 mod server;
+mod serving;
 mod stream;
 mod studio;
 mod time;

@@ -21,7 +21,7 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 pub struct Running {
     pub(crate) address: SocketAddr,
     pub(crate) stop: CancellationToken,
-    pub(crate) serving: JoinHandle<std::io::Result<()>>,
+    pub(crate) serving: JoinHandle<()>,
     pub(crate) working: Option<JoinHandle<()>>,
     pub(crate) tasks: TaskTracker,
 }
@@ -45,7 +45,7 @@ impl Running {
     async fn until(mut self, told: impl Future<Output = ()> + Send) -> Result<(), ServerError> {
         tokio::select! {
             () = told => {}
-            ended = &mut self.serving => return ended.unwrap_or_else(|error| Err(std::io::Error::other(error))).map_err(Into::into),
+            ended = &mut self.serving => return ended.map_err(|error| std::io::Error::other(error).into()),
         }
         self.stop.cancel();
         if let Some(working) = self.working.take() {

@@ -2,23 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::middleware::from_fn_with_state;
-use axum::serve::ListenerExt as _;
+use axum::middleware::{from_fn, from_fn_with_state};
 use hier_core::CancellationToken;
 use hier_core::graph::{CompiledGraph, DynGraph, Runner};
-use hier_core::runs::{Assistants, NewAssistant, RunStore};
+use hier_core::runs::{Assistant, Assistants, NewAssistant, RunStore};
 use hier_core::state::Values;
 use hier_core::store::Store;
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
 
-use crate::app::{App, is_there, system_assistant};
+use crate::app::{App, CREATED_BY, SYSTEM, is_there, system_assistant};
 use crate::auth::{Auth, Open};
 use crate::context::{IntoContext, RunRequest};
 use crate::cross_origin;
@@ -30,6 +28,7 @@ use crate::metrics::Metrics;
 use crate::options::Limits;
 use crate::router::router;
 use crate::running::{Running, Worker, work};
+use crate::serving::serve;
 use crate::studio;
 use crate::webhook::{Sender, Webhooks};
 
@@ -317,7 +316,7 @@ impl Server {
             return Err(ServerError::Unprotected { address });
         }
         let origins = std::mem::take(&mut self.origins);
-        let routes = self.routes.take().unwrap_or_default();
+        let routes = self.routes.take().unwrap_or_default().layer(from_fn(layers::identified));
         let (works, concurrency) = (self.works, self.concurrency);
         let served = match self.studio {
             Studio::Beside => router().merge(studio::router()),
@@ -330,19 +329,9 @@ impl Server {
         if asks_nobody {
             service = service.layer(from_fn_with_state(Arc::from(origins), cross_origin::guarded));
         }
-        let service = service.into_make_service_with_connect_info::<SocketAddr>();
         let (stop, tasks) = (app.stopping.clone(), app.tasks.clone());
         let working = works.then(|| tokio::spawn(work(app, concurrency, Some(address), stop.clone())));
-        let stopping = stop.clone();
-        // Otherwise the second part of an answer, as each event of a stream, waits until its client acknowledges the first, 40 ms.
-        let listener = listener.tap_io(|connection| {
-            if let Err(error) = connection.set_nodelay(true) {
-                tracing::debug!(%error, "a connection cannot be told not to wait: its answers will be slow");
-            }
-        });
-        let serving = tokio::spawn(async move {
-            axum::serve(listener, service).with_graceful_shutdown(stopping.cancelled_owned()).await
-        });
+        let serving = tokio::spawn(serve(listener, service, stop.clone()));
         tracing::info!(%address, "serving");
         Ok(Running { address, stop, serving, working, tasks })
     }
@@ -355,16 +344,30 @@ impl Server {
     }
 }
 
-/// Each graph has an assistant by itself.
+/// Each graph has an assistant by itself. One with its id that a user has created replaces nothing: it is deleted.
 async fn make_assistants(app: &App) -> Result<(), ServerError> {
+    let assistants = Assistants::of(&*app.runs);
     for (name, served) in &app.graphs {
         let mut new = NewAssistant::new(system_assistant(name).to_string(), name.clone());
         new.name = Some(served.graph.spec().name.to_string());
-        new.metadata.insert("created_by".to_owned(), "system".into());
-        match Assistants::of(&*app.runs).create(new).await {
-            Ok(_) => {}
+        new.metadata.insert(CREATED_BY.to_owned(), SYSTEM.into());
+        match assistants.create(new.clone()).await {
             Err(error) if is_there(&error) => {}
-            Err(error) => return Err(error.into()),
+            made => {
+                made?;
+                continue;
+            }
+        }
+        let is_ours = |found: &Assistant| found.metadata.get(CREATED_BY).is_some_and(|by| *by == SYSTEM);
+        if assistants.get(&new.id).await?.as_ref().is_none_or(is_ours) {
+            continue;
+        }
+        tracing::warn!(assistant = new.id, graph = name, "deleted an assistant of a user whose id belongs to a graph");
+        assistants.delete(&new.id).await?;
+        match assistants.create(new).await {
+            // Another server was faster.
+            Err(error) if is_there(&error) => {}
+            made => drop(made?),
         }
     }
     Ok(())

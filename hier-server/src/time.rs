@@ -1,12 +1,30 @@
 //! Times as clients read them.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use chrono::{DateTime, Utc};
 
-/// `2026-11-21T20:19:02.440304+00:00`.
+use crate::error::{ApiError, ApiResult};
+
+/// The longest time to live, in minutes: a hundred years.
+const LONGEST: f64 = 52_560_000.0;
+
+/// `2026-11-21T20:19:02.440304+00:00`; the last time that can be written instead of a later one.
 pub(crate) fn iso(time: SystemTime) -> String {
-    DateTime::<Utc>::from(time).format("%Y-%m-%dT%H:%M:%S%.6f+00:00").to_string()
+    let written = i64::try_from(micros(time)).ok().and_then(DateTime::<Utc>::from_timestamp_micros);
+    written.unwrap_or(DateTime::<Utc>::MAX_UTC).format("%Y-%m-%dT%H:%M:%S%.6f+00:00").to_string()
+}
+
+/// A time to live that a client gives as `ttl`, in minutes.
+pub(crate) fn lives(minutes: f64) -> ApiResult<Duration> {
+    if (0.0..=LONGEST).contains(&minutes) {
+        return Ok(Duration::from_secs_f64(minutes * 60.0));
+    }
+    Err(ApiError::invalid(format!("`ttl`: {minutes} is not a number of minutes from 0 to {LONGEST} (a hundred years)")))
+}
+
+fn micros(time: SystemTime) -> u128 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_micros()
 }
 
 /// Milliseconds since 1970.
@@ -17,13 +35,21 @@ pub(crate) fn millis(time: SystemTime) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
     fn times_have_microseconds_and_an_offset() {
         let time = UNIX_EPOCH + Duration::from_micros(1_795_292_342_440_304);
         assert_eq!(iso(time), "2026-11-21T20:19:02.440304+00:00");
+    }
+
+    #[test]
+    fn every_time_can_be_written() {
+        assert_eq!(iso(UNIX_EPOCH), "1970-01-01T00:00:00.000000+00:00");
+        assert_eq!(iso(UNIX_EPOCH - Duration::from_secs(1)), "1970-01-01T00:00:00.000000+00:00");
+        for seconds in [9e12, 9e15, 9e18] {
+            let late = UNIX_EPOCH.checked_add(Duration::from_secs_f64(seconds)).expect("a time");
+            assert_eq!(iso(late), "+262142-12-31T23:59:59.999999+00:00");
+        }
     }
 }

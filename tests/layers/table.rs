@@ -50,14 +50,14 @@ pub const TABLE: &[Order] = &[
     ),
     order(
         "hier_server",
-        "error failure options time schedule metrics answer auth body query context wire graphs drawing webhook stream fault app follow feed routes v3 agui \
-         openapi router background studio layers cross_origin database running server",
+        "error failure options time reserved schedule metrics answer auth body query context wire graphs drawing webhook stream fault admission app follow feed routes v3 agui \
+         openapi router background studio layers cross_origin database running serving server",
     ),
     order("hier_mcp", "error client server"),
-    order("hier_mcp::server", "seal asked served calls progress handler"),
+    order("hier_mcp::server", "seal asked served sessions calls progress handler"),
     order(
         "hier_mcp::client",
-        "schema question options answer handler link connection builder content catalogue library call",
+        "schema question options answer handler child link connection builder content catalogue library call",
     ),
     order("hier_server::wire", "message mode question run object row state"),
     order("hier_server::stream", "sse speech runnables translate"),

@@ -28,7 +28,7 @@ use std::time::SystemTime;
 use hier_core::async_trait;
 use hier_core::checkpoint::{
     Also, Checkpointer, Claim, Conversations, Deletion, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, Posted,
-    Prune, Record, Saved, SaverError, ThreadInfo, check,
+    Prune, Record, Saved, SaverError, ThreadInfo, check, check_thread,
 };
 use hier_core::runs::Bell;
 use tokio::sync::Notify;
@@ -239,6 +239,7 @@ impl fmt::Debug for Postgres {
 #[async_trait]
 impl Checkpointer for Postgres {
     async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
+        check_thread(thread)?;
         self.claim(thread, &claim).await
     }
 
@@ -266,6 +267,7 @@ impl Checkpointer for Postgres {
     }
 
     async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
+        check_thread(thread)?;
         self.post_letter(thread, graph, &letter).await
     }
 
@@ -319,6 +321,7 @@ impl Checkpointer for Postgres {
     }
 
     async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError> {
+        check_thread(to)?;
         let (session, vault) = (&self.0.session, &self.0.vault);
         self.ready().await?;
         if from == to {

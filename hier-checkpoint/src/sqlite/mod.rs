@@ -25,7 +25,7 @@ use std::time::{Duration, SystemTime};
 use hier_core::async_trait;
 use hier_core::checkpoint::{
     Also, Checkpointer, Claim, Conversations, Deletion, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, Posted,
-    Prune, Record, Saved, SaverError, ThreadInfo, WhenRunning, check,
+    Prune, Record, Saved, SaverError, ThreadInfo, WhenRunning, check, check_thread,
 };
 use hier_core::runs::Bell;
 use rusqlite::Connection;
@@ -261,6 +261,7 @@ impl fmt::Debug for Sqlite {
 #[async_trait]
 impl Checkpointer for Sqlite {
     async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
+        check_thread(thread)?;
         match claim.when_running {
             WhenRunning::TakeOver | WhenRunning::Reject => self.claim(thread, &claim).await,
             WhenRunning::Wait(at_most) => {
@@ -297,6 +298,7 @@ impl Checkpointer for Sqlite {
     }
 
     async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
+        check_thread(thread)?;
         let (vault, thread, graph) = (self.0.vault.clone(), thread.to_owned(), graph.to_owned());
         let work = if letter.value.len() <= SHORT_BYTES { Work::Short } else { Work::Long };
         self.0.writer.submit(work, move |connection| mail::post(connection, &vault, &thread, &graph, &letter)).await
@@ -359,6 +361,7 @@ impl Checkpointer for Sqlite {
     }
 
     async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError> {
+        check_thread(to)?;
         if from == to {
             return Ok(());
         }

@@ -14,7 +14,7 @@ macro_rules! __hier_run_calls {
                 async fn search_threads(query: $crate::runs::ThreadQuery) -> Vec<$crate::runs::ThreadRow>;
                 async fn count_threads(query: $crate::runs::ThreadQuery) -> u64;
                 async fn remove_thread(id: &str) -> bool;
-                async fn clone_thread(from: &str, to: &str) -> $crate::runs::ThreadRow;
+                async fn clone_thread(from: &str, to: $crate::runs::NewThread) -> $crate::runs::ThreadRow;
                 async fn create_run(run: $crate::runs::NewRun) -> $crate::runs::Run;
                 async fn run(id: uuid::Uuid) -> Option<$crate::runs::Run>;
                 async fn runs(query: $crate::runs::RunQuery) -> Vec<$crate::runs::Run>;

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::thread::ThreadRow;
+
 /// How many bytes of events a thread keeps, unless the store says otherwise: when there are more, the oldest go.
 pub const LOG_BYTES: u64 = 32 << 20;
 
@@ -130,7 +132,7 @@ impl EventQuery {
 }
 
 /// Events that were read.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct EventPage {
     /// The events, in the order of their numbers.
@@ -139,11 +141,15 @@ pub struct EventPage {
     pub last: u64,
     /// Events up to this number are gone: pruned, or more than the log holds.
     pub gone: u64,
+    /// When the thread was created. A reader that sees another value than before reads another thread, which was created
+    /// under the id of one that was deleted.
+    pub created: SystemTime,
 }
 
 impl EventPage {
-    /// What was read.
-    pub const fn new(events: Vec<EventRow>, last: u64, gone: u64) -> Self {
-        Self { events, last, gone }
+    /// Events of this thread. A store reads the thread in the same transaction as the events, or after them.
+    pub fn new(events: Vec<EventRow>, thread: &ThreadRow) -> Self {
+        let last = events.last().map_or(0, |event| event.number).max(thread.last_event);
+        Self { events, last, gone: thread.gone_events, created: thread.created }
     }
 }

@@ -77,9 +77,9 @@ pub trait RunStore: Checkpointer {
     /// there was none.
     async fn remove_thread(&self, id: &str) -> Result<bool, RunsError>;
 
-    /// Copies a thread, its history included, to a new one; runs and events are not copied. [`RunsError::Exists`] if the
-    /// target is there.
-    async fn clone_thread(&self, from: &str, to: &str) -> Result<ThreadRow, RunsError>;
+    /// Copies a thread, its history included, to a new one; runs and events are not copied. The metadata of the new thread is
+    /// written over the original's. [`RunsError::Exists`] if the target exists.
+    async fn clone_thread(&self, from: &str, to: NewThread) -> Result<ThreadRow, RunsError>;
 
     /// Adds a run, as its [`MultitaskStrategy`] says. With [`MultitaskStrategy::Reject`], [`RunsError::Busy`] if the thread
     /// has a run that has not ended; [`RunsError::Exists`] if there is a run with this id: then nothing has changed, so that

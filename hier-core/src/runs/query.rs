@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::run::{Run, RunStatus};
 use super::thread::{ThreadRow, ThreadStatus};
+use crate::store::same_number;
 
 /// Which threads to find. What is none or empty does not restrict.
 #[derive(Clone, Debug, PartialEq)]
@@ -120,8 +121,8 @@ impl ThreadQuery {
 }
 
 /// Whether one JSON value contains another: an object contains those whose every key it has, with a value that contains
-/// theirs; a list contains those whose every item one of its own contains; anything else contains itself. As `@>` of
-/// Postgres.
+/// theirs; a list contains those whose every item one of its own contains; a number contains those of the same value, in
+/// whatever form they are written; anything else contains itself. As `@>` of Postgres.
 pub fn contains(have: &Value, want: &Value) -> bool {
     match (have, want) {
         (Value::Object(have), Value::Object(want)) => {
@@ -130,6 +131,7 @@ pub fn contains(have: &Value, want: &Value) -> bool {
         (Value::Array(have), Value::Array(want)) => {
             want.iter().all(|want| have.iter().any(|have| contains(have, want)))
         }
+        (Value::Number(have), Value::Number(want)) => same_number(have, want),
         (have, want) => have == want,
     }
 }

@@ -11,6 +11,7 @@ use super::event::{LOG_BYTES, NewEvent, event_mode};
 use super::run::{Cancel, MultitaskStrategy, NewRun, Run, RunEnd, RunStatus, Settlement};
 use super::thread::{NewThread, ThreadPatch, ThreadRow, ThreadStatus};
 use super::webhooks;
+use crate::checkpoint::check_thread;
 
 /// How long the thread of a temporary run is kept for those who have not read yet how it ended.
 const LINGERS: std::time::Duration = std::time::Duration::from_mins(1);
@@ -82,6 +83,7 @@ impl Queue {
     pub fn thread_for(run: &NewRun, now: SystemTime) -> Result<ThreadRow, RunsError> {
         let missing = || RunsError::NoThread { thread: run.thread.clone() };
         let new = run.new_thread.clone().ok_or_else(missing)?;
+        check_thread(&run.thread)?;
         let mut thread = ThreadRow::new(NewThread { id: run.thread.clone(), ..new }, now);
         thread.temporary = run.temporary;
         Ok(thread)

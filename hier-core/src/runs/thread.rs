@@ -100,10 +100,12 @@ impl ThreadRow {
         }
     }
 
-    /// A copy under another id, without runs and events.
+    /// A copy under another id, without runs and events. Its metadata is this thread's, with the new thread's over it.
     #[must_use]
-    pub fn copy_to(&self, id: impl Into<String>, now: SystemTime) -> Self {
-        let new = NewThread { time_to_live: self.time_to_live, metadata: self.metadata.clone(), ..NewThread::new(id) };
+    pub fn copy_to(&self, to: NewThread, now: SystemTime) -> Self {
+        let mut metadata = self.metadata.clone();
+        metadata.extend(to.metadata);
+        let new = NewThread { time_to_live: to.time_to_live.or(self.time_to_live), metadata, ..NewThread::new(to.id) };
         Self {
             status: self.settled,
             settled: self.settled,

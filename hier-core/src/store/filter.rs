@@ -166,10 +166,15 @@ fn float(number: &Number) -> f64 {
     number.as_f64().unwrap_or_default() + 0.0
 }
 
+/// Whether two numbers have one value, in whatever form they are written: 4 is 4.0.
+pub(crate) fn same_number(a: &Number, b: &Number) -> bool {
+    order(a, b).is_eq()
+}
+
 /// Whether two values are equal; numbers by what they are worth.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
-        (Value::Number(a), Value::Number(b)) => order(a, b).is_eq(),
+        (Value::Number(a), Value::Number(b)) => same_number(a, b),
         (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
         (Value::Object(a), Value::Object(b)) => {
             a.len() == b.len() && a.iter().all(|(name, a)| b.get(name).is_some_and(|b| same(a, b)))

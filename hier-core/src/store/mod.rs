@@ -39,6 +39,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use ext::StoreExt;
+pub(crate) use filter::same_number;
 pub use index::Embedder;
 pub use memory::MemoryStore;
 pub use options::StoreOptions;

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::filter::Filter;
 use super::index::cosine;
-use super::rules::{check_labels, check_namespace, check_value, invalid};
+use super::rules::{check_key, check_labels, check_namespace, check_value, invalid};
 use super::{Index, Namespaces, Op, OpResult, Search, StoreError, StoreOptions};
 
 /// A batch that has been checked and whose texts have become vectors.
@@ -72,6 +72,7 @@ impl Plan {
             match op {
                 Op::Put { namespace, key, value, index, time_to_live } => {
                     check_namespace(&namespace)?;
+                    check_key(&key)?;
                     let time_to_live = time_to_live.or(options.time_to_live);
                     let texts = value.as_ref().map(|value| texts(options, value, &index)).transpose()?;
                     let put = value.map(|value| Put { value, vectors: Vec::new(), time_to_live });
@@ -94,6 +95,7 @@ impl Read {
         match op {
             Op::Get { namespace, key, refresh } => {
                 check_namespace(&namespace)?;
+                check_key(&key)?;
                 Ok(Self::Item { namespace, key, refresh: refresh.unwrap_or(options.refresh_on_read) })
             }
             Op::Search(search) => Ok(Self::Items(Finder::of(options, search).await?)),

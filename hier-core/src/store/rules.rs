@@ -3,11 +3,13 @@
 //! * A namespace has labels. Each has letters, and no period or NUL: stores join them with periods.
 //! * The first is not `hier`, which is the framework's own.
 //! * The labels that a search starts from are the same, but there may be none.
+//! * A namespace with its periods, and a key, have at most [`LONGEST_NAME`] bytes: databases have indexes of them.
 //! * A value is not nested deeper than what every reader of JSON can read.
 
 use serde_json::{Map, Value};
 
 use super::StoreError;
+use crate::checkpoint::{LONGEST_NAME, name_bytes};
 
 /// The framework's own first label.
 const RESERVED: &str = "hier";
@@ -25,8 +27,22 @@ pub(super) fn check_namespace(namespace: &[String]) -> Result<(), StoreError> {
     check_labels(namespace)
 }
 
+/// Whether something can be kept under this key.
+pub(super) fn check_key(key: &str) -> Result<(), StoreError> {
+    check_length("a key", name_bytes(key))
+}
+
+fn check_length(what: &str, bytes: usize) -> Result<(), StoreError> {
+    if bytes <= LONGEST_NAME {
+        return Ok(());
+    }
+    invalid(format!("{what} has {bytes} bytes: give one of at most {LONGEST_NAME} (a NUL or a backslash counts twice)"))
+}
+
 /// Whether these can be the labels of a namespace.
 pub(super) fn check_labels(labels: &[String]) -> Result<(), StoreError> {
+    let bytes = labels.iter().map(|label| name_bytes(label) + 1).sum::<usize>();
+    check_length("a namespace with its periods", bytes.saturating_sub(1))?;
     for label in labels {
         if label.is_empty() {
             return invalid(format!("a label of namespace {labels:?} is empty: give it a name"));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::Shared;
-use crate::checkpoint::{Checkpointer, ListQuery};
+use crate::checkpoint::{Checkpointer, ListQuery, SaverError};
 use crate::config::Config;
 use crate::engine::Outcome;
 use crate::graph::{DynSnapshot, interrupts};
@@ -46,7 +46,16 @@ pub(super) async fn settle(shared: &Shared, run: &Run, log: &Arc<RunLog>, ending
         Ending::Cancelled(Cancel::Rollback) => (Box::pin(before(shared, run)).await, RunEnd::rolled_back(run.id)),
     };
     index.config = Some(run.request.config.clone());
-    log.settle(Some(index), Some(end)).await?;
+    match log.settle(Some(index), Some(end)).await {
+        // What the run returned cannot be stored, and never will be.
+        Err(RunsError::Saver(SaverError::Invalid(text))) => {
+            let failure = Failure::new("CheckpointerError", text);
+            let mut index = ThreadIndex::new(ThreadStatus::Error);
+            (index.error, index.config) = (Some(failure.clone()), Some(run.request.config.clone()));
+            log.settle(Some(index), Some(RunEnd::failed(run.id, failure))).await?;
+        }
+        settled => settled?,
+    }
     if run.temporary
         && let Some(graph) = shared.graphs.get(&run.graph)
         && let Err(error) = graph.forget(&run.thread).await

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::messages;
 use crate::graphs::Served;
+use crate::reserved;
 use crate::wire::message;
 use crate::wire::run::{CommandBody, ConfigBody, OnDisconnect, RunCreate};
 
@@ -71,13 +72,18 @@ fn is_same(one: &Value, other: &Value) -> bool {
 fn uuid(kind: &str, user: &str, parts: &[&str]) -> Uuid {
     // As JSON, so that no two lists of parts make one text.
     let name = json!((["ag-ui", kind, user], parts)).to_string();
-    Uuid::new_v5(&Uuid::NAMESPACE_URL, name.as_bytes())
+    reserved::derived(&name)
 }
 
 impl RunAgentInput {
     /// The thread: the client's id, if that is a UUID.
     pub(super) fn thread(&self, user: &str) -> Uuid {
         Uuid::try_parse(&self.thread_id).unwrap_or_else(|_| uuid("thread", user, &[&self.thread_id]))
+    }
+
+    /// Whether the thread may be created: not if the client names an id that follows from those of another client.
+    pub(super) fn may_create(&self) -> bool {
+        Uuid::try_parse(&self.thread_id).map_or(true, |id| !reserved::is_derived(id))
     }
 
     /// The run. What a client sends again with the same ids is the same run.

@@ -52,7 +52,7 @@ pub(crate) async fn run(
         return Ok(Streamed(at_once(&translator.failed("INTERRUPT_PENDING", text))));
     }
     let mut body = input.body(&assistant.id, served, row.as_ref()).map_err(ApiError::invalid)?;
-    body.if_not_exists = Some(IfNotExists::Create);
+    body.if_not_exists = Some(if input.may_create() { IfNotExists::Create } else { IfNotExists::Reject });
     body.run_id = Some(id);
     let kept = Kept { modes: MODES.map(str::to_owned).to_vec(), subgraphs: false };
     let run = add_keeping(&caller, Some(&thread), body, kept, false).await?;
@@ -81,7 +81,7 @@ fn told(caller: &Caller, run: &Run, translator: Translator) -> Response {
     let telling = Telling {
         app: caller.app.clone(),
         run: run.clone(),
-        follow: Follow::new(caller.app.clone(), &run.thread, Some(run.id), 0),
+        follow: Follow::of_run(caller.app.clone(), run),
         translator,
         // That a client goes away is how it stops a run: the protocol has no other word for it.
         guard: Guard::new(&caller.app, run, Leaves::as_said(run)),
@@ -98,7 +98,7 @@ impl Feed for Telling {
 
     async fn tell(&mut self, row: EventRow, told: &mut feed::Told) -> ControlFlow<()> {
         let is_end = row.event.mode == event_mode::END;
-        let ended = if is_end { self.app.runs.run(self.run.id).await.ok().flatten() } else { None };
+        let ended = if is_end { self.app.same_run(&self.run).await } else { None };
         told.extend(self.translator.event(&row, ended.as_ref()).iter().map(frame));
         if !is_end {
             return ControlFlow::Continue(());

@@ -30,6 +30,12 @@ impl User {
         Self { identity: identity.into(), ..Self::default() }
     }
 
+    /// The label of the namespaces that belong to the user in the store: the identity with `%25` for each `%` and `%2E` for each
+    /// period, which labels cannot have. That of `carol@example.com` is `carol@example%2Ecom`.
+    pub fn store_label(&self) -> String {
+        self.identity.replace('%', "%25").replace('.', "%2E")
+    }
+
     /// The same user with these permissions.
     #[must_use]
     pub fn with_permissions<P: Into<String>>(mut self, permissions: impl IntoIterator<Item = P>) -> Self {
@@ -169,7 +175,7 @@ pub trait Auth: Send + Sync + 'static {
     async fn authenticate(&self, request: Credentials<'_>) -> Result<User, ApiError>;
 
     /// Whether a user may do something. Unless implemented: everybody has their own threads, assistants and crons, by the
-    /// metadata `owner`, and in the store the namespaces whose first label is their identity.
+    /// metadata `owner`, and in the store the namespaces whose first label is their [`store_label`](User::store_label).
     async fn authorize(&self, user: &User, access: Access<'_>) -> Decision {
         owned(user, access)
     }
@@ -178,7 +184,7 @@ pub trait Auth: Send + Sync + 'static {
 /// Everybody has their own.
 fn owned(user: &User, access: Access<'_>) -> Decision {
     if access.resource == Resource::Store {
-        let is_own = access.namespace.first() == Some(&user.identity);
+        let is_own = access.namespace.first().is_some_and(|label| *label == user.store_label());
         return if is_own { Decision::Allow } else { Decision::Deny };
     }
     Decision::Only(Map::from_iter([("owner".to_owned(), Value::from(user.identity.clone()))]))

@@ -9,6 +9,7 @@ use axum::response::{Html, NoContent, Response};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
+use crate::admission::Admitted;
 use crate::answer::{As, MayWait, Streamed};
 use crate::app::{App, Caller};
 use crate::body::{Body, MaybeBody};
@@ -25,6 +26,7 @@ pub(crate) trait Takes {
 impl Takes for Caller {}
 impl Takes for State<Arc<App>> {}
 impl Takes for WebSocketUpgrade {}
+impl Takes for Admitted {}
 /// The names of these stand in the path.
 impl<T> Takes for Path<T> {}
 

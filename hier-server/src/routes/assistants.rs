@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::page::Page;
 use crate::answer::{As, Selected};
-use crate::app::{Caller, is_there, matches};
+use crate::app::{CREATED_BY, Caller, SYSTEM, is_there, matches};
 use crate::auth::{Action, Resource};
 use crate::body::{Body, MaybeBody};
 use crate::drawing::{Drawing, Xray, drawing};
@@ -99,24 +99,48 @@ fn mirrored(config: Map<String, Value>, context: Value) -> (Map<String, Value>, 
     }
 }
 
+/// Refuses a configuration that runs could not be given.
+fn check_config(config: Option<&Map<String, Value>>) -> ApiResult<()> {
+    match config.and_then(|config| config.get("configurable")) {
+        None | Some(Value::Null | Value::Object(_)) => Ok(()),
+        Some(_) => Err(ApiError::invalid("`config.configurable`: it is not an object: give `{\"name\": value}`")),
+    }
+}
+
+/// Refuses metadata by which an assistant of a user would look like one of the server's, or the reverse.
+fn check_metadata(metadata: Option<&Map<String, Value>>, is_system: bool) -> ApiResult<()> {
+    match metadata.and_then(|metadata| metadata.get(CREATED_BY)) {
+        Some(by) if (*by == SYSTEM) != is_system => Err(ApiError::invalid(
+            "`metadata.created_by`: `system` marks the assistants that the server creates for its graphs: leave it out",
+        )),
+        _ => Ok(()),
+    }
+}
+
 pub(crate) async fn create(caller: Caller, Body(body): Body<AssistantBody>) -> ApiResult<Json<AssistantObject>> {
     let filter = caller.may(Resource::Assistants, Action::Create).await?;
     let graph =
         body.graph_id.ok_or_else(|| ApiError::invalid("`graph_id` is missing: name the graph of the assistant"))?;
     caller.app.graph(&graph)?;
+    check_config(body.config.as_ref())?;
+    check_metadata(body.metadata.as_ref(), false)?;
     let (config, context) = mirrored(body.config.unwrap_or_default(), body.context.unwrap_or_default());
     let mut new = NewAssistant::new(body.assistant_id.unwrap_or_else(Uuid::new_v4).to_string(), graph);
     (new.config, new.context, new.name, new.description) = (config, context, body.name, body.description);
     new.metadata = body.metadata.unwrap_or_default();
-    new.metadata.extend(filter.clone());
+    new.metadata.extend(filter);
     let assistants = Assistants::of(&*caller.app.runs);
-    let existing = new.id.clone();
+    let id = new.id.clone();
+    if caller.app.is_system(&id) && assistants.get(&id).await.map_err(refused)?.is_none() {
+        return Err(ApiError::invalid(format!(
+            "`assistant_id`: {id} belongs to a graph of this server: use another one"
+        )));
+    }
     match assistants.create(new).await {
         Ok(made) => Ok(Json(object(&made))),
         Err(error) if is_there(&error) && body.if_exists == Some(IfExistsWord::DoNothing) => {
-            let found = assistants.get(&existing).await.map_err(refused)?;
-            // One of somebody else is not shown, and not said to be there by its absence either.
-            let found = found.filter(|found| matches(&found.metadata, &filter)).ok_or_else(|| refused(error))?;
+            // The assistant of another user is not returned, and its absence is not either.
+            let found = caller.assistant(&id, Action::Read).await.map_err(|_| refused(error))?;
             Ok(Json(object(&found)))
         }
         Err(error) => Err(refused(error)),
@@ -145,8 +169,8 @@ async fn find(caller: &Caller, body: &SearchBody) -> ApiResult<Vec<Assistant>> {
     query.name.clone_from(&body.name);
     query.metadata = body.metadata.clone().unwrap_or_default();
     let mut found = Assistants::of(&*caller.app.runs).search(&query).await.map_err(refused)?;
-    let is_for_all = |assistant: &Assistant| assistant.metadata.get("created_by").is_some_and(|by| by == "system");
-    found.retain(|assistant| is_for_all(assistant) || matches(&assistant.metadata, &filter));
+    let system = caller.app.system_assistants();
+    found.retain(|assistant| system.contains(&assistant.id) || matches(&assistant.metadata, &filter));
     Ok(found)
 }
 
@@ -199,6 +223,8 @@ pub(crate) async fn patch(
     if let Some(graph) = &body.graph_id {
         caller.app.graph(graph)?;
     }
+    check_config(body.config.as_ref())?;
+    check_metadata(body.metadata.as_ref(), caller.app.is_system(&old.id))?;
     let mut patch = AssistantPatch::default();
     if body.config.is_some() || body.context.is_some() {
         let (config, context) = mirrored(body.config.unwrap_or_default(), body.context.unwrap_or_default());

@@ -11,7 +11,7 @@ use super::runs::located;
 use super::streams::{self, Leaves};
 use crate::answer::MayWait;
 use crate::app::Caller;
-use crate::auth::Action;
+use crate::auth::{Action, Resource};
 use crate::body::{MaybeBody, id};
 use crate::error::{ApiError, ApiResult};
 use crate::fault::refused;
@@ -94,6 +94,7 @@ pub(crate) async fn runs(
     Query(CancelsQuery { action }): Query<CancelsQuery>,
     MaybeBody(body): MaybeBody<CancelBody>,
 ) -> ApiResult<NoContent> {
+    caller.may(Resource::Threads, Action::CreateRun).await?;
     let action = action.into();
     let mut cancelled = 0;
     match (&body.status, body.thread_id, &body.run_ids) {

@@ -139,6 +139,10 @@ async fn made(caller: &Caller, cron_id: &str, thread: Option<String>, mut payloa
     let completion = body.on_run_completed.or(run.on_completion).unwrap_or_default();
     let temporary = thread.is_none() && completion == OnCompletion::Delete;
     let mut wanted = wanted(caller, &run, temporary, Follower::Nobody).await?;
+    if thread.is_none() {
+        // Its runs create their threads.
+        wanted.filter.extend(caller.may(Resource::Threads, Action::Create).await?);
+    }
     let configurable = wanted.request.config.entry("configurable").or_insert_with(|| json!({}));
     if let Some(configurable) = configurable.as_object_mut() {
         configurable.insert("cron_id".to_owned(), cron_id.into());

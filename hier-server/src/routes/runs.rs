@@ -23,6 +23,7 @@ use crate::error::{ApiError, ApiResult};
 use crate::fault::refused;
 use crate::follow::Ending;
 use crate::query::Query;
+use crate::reserved;
 use crate::stream::translate::recorded;
 use crate::wire::mode::Mode;
 use crate::wire::object::{RunObject, RunOutput, run_statuses};
@@ -131,24 +132,29 @@ pub(super) async fn checked(
     temporary: bool,
 ) -> ApiResult<NewRun> {
     let Wanted { assistant, request, strategy, filter } = wanted_keeping(caller, body, kept).await?;
-    let thread_id = match thread {
-        Some(thread) => id("thread", thread)?.to_string(),
-        None => Uuid::now_v7().to_string(),
-    };
+    let thread_uuid = thread.map_or_else(|| Ok(Uuid::now_v7()), |thread| id("thread", thread))?;
+    let thread_id = thread_uuid.to_string();
     let mut new = NewRun::new(thread_id.clone(), assistant.graph.clone(), request);
     let is_new = thread.is_none() || body.if_not_exists == Some(IfNotExists::Create);
-    if is_new {
-        let mut made = NewThread::new(thread_id.clone());
-        made.metadata.clone_from(&filter);
-        new.new_thread = Some(made);
-    }
-    // Whether one that is not there may be made is for the store to say; whether one that is there is foreign has to be looked at.
-    if thread.is_some() && !(is_new && filter.is_empty()) {
-        let known = caller.app.runs.thread(&thread_id).await.map_err(refused)?;
-        let is_foreign = known.as_ref().is_some_and(|row| !matches(&row.metadata, &filter));
-        if is_foreign || (known.is_none() && !is_new) {
-            return Err(ApiError::not_found("Thread or assistant not found."));
+    let create = if is_new { Some(caller.may(Resource::Threads, Action::Create).await) } else { None };
+    let is_derived = reserved::is_derived(thread_uuid);
+    let is_open =
+        !is_derived && filter.is_empty() && create.as_ref().is_some_and(|may| may.as_ref().is_ok_and(Map::is_empty));
+    // Whether one that does not exist is created is for the store to decide; whether an existing one is foreign has to be looked up.
+    let known =
+        if thread.is_some() && !is_open { caller.app.runs.thread(&thread_id).await.map_err(refused)? } else { None };
+    match (&known, create) {
+        (Some(row), _) if matches(&row.metadata, &filter) => {}
+        (None, Some(may)) => {
+            let mut made = NewThread::new(thread_id.clone());
+            made.metadata.extend(filter.into_iter().chain(may?));
+            new.new_thread = Some(made);
         }
+        _ => return Err(ApiError::not_found("Thread or assistant not found.")),
+    }
+    // Only AG-UI chooses the ids of runs, and creates the threads that follow from its clients' ids.
+    if new.new_thread.is_some() && body.run_id.is_none() && is_derived {
+        return Err(ApiError::invalid(reserved::REFUSED));
     }
     new.id = Some(body.run_id.unwrap_or_else(Uuid::now_v7));
     new.assistant = Some(assistant.id.clone());
@@ -213,8 +219,10 @@ fn request(
         }
     }
     // The thread is that of the route, and the user the one who asks, whatever the configuration says.
-    if let Some(configurable) = config.get_mut("configurable").and_then(Value::as_object_mut) {
-        configurable.retain(|name, _| !(name.starts_with(USER) || ADDRESS.contains(&&**name)));
+    match config.get_mut("configurable") {
+        Some(Value::Object(fields)) => fields.retain(|name, _| !(name.starts_with(USER) || ADDRESS.contains(&&**name))),
+        Some(_) => drop(config.remove("configurable")),
+        None => {}
     }
     let configurable = config.get("configurable").filter(|value| value.as_object().is_some_and(|map| !map.is_empty()));
     let configurable = configurable.cloned();
@@ -227,10 +235,9 @@ fn request(
     if !caller.user.identity.is_empty() {
         let User { identity, permissions, claims } = &caller.user;
         let user = json!({ "identity": identity, "permissions": permissions, "claims": claims });
-        let configurable = config.entry("configurable").or_insert_with(|| json!({}));
-        if let Some(configurable) = configurable.as_object_mut() {
-            configurable.insert(USER.to_owned(), user);
-        }
+        let fields = config.get("configurable").and_then(Value::as_object).cloned();
+        let with_user = fields.into_iter().flatten().chain([(USER.to_owned(), user)]).collect();
+        config.insert("configurable".to_owned(), Value::Object(with_user));
     }
     request.config = config;
     (request.stream_modes, request.stream_subgraphs) = (kept.modes, kept.subgraphs);
@@ -392,7 +399,7 @@ pub(crate) async fn join(
     Query(query): Query<JoinQuery>,
 ) -> ApiResult<As<RunOutput>> {
     let run = caller.run(&thread, &run, Action::Read).await?;
-    let leaves = if query.cancel_on_disconnect { Leaves::Cancel } else { Leaves::Continue };
+    let leaves = Leaves::asked(&caller, &run, query.cancel_on_disconnect).await?;
     let ending = Ending::of(&caller.app, &run.thread);
     let mut response = streams::until_end(&caller, &run, leaves, ending);
     located(&mut response.0, &run, true, Some("join"));

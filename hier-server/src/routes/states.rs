@@ -284,7 +284,7 @@ pub(crate) async fn update(
     message::inward(&mut values);
     let mut update = DynUpdates::values(values);
     update.as_node = body.as_node;
-    let checkpoint = change(&caller, served, &thread.id, address.config(&thread.id), vec![vec![update]]).await?;
+    let checkpoint = change(&caller, served, &thread, address.config(&thread.id), vec![vec![update]]).await?;
     let at =
         CheckpointAddress { checkpoint_id: checkpoint, thread_id: thread.id.clone(), checkpoint_ns: address.namespace };
     Ok(Json(Updated { checkpoint: at.clone(), configurable: at, checkpoint_id: checkpoint }))
@@ -294,30 +294,37 @@ pub(crate) async fn update(
 async fn change(
     caller: &Caller,
     served: &Served,
-    thread: &str,
+    thread: &ThreadRow,
     config: Config,
     supersteps: Vec<Vec<DynUpdates>>,
 ) -> ApiResult<Option<Uuid>> {
     let runs = &caller.app.runs;
     let holder = "an update of the state".to_owned();
     let claim = Claim { holder, when_running: WhenRunning::Reject, ..Claim::default() };
-    let lease = runs.acquire(thread, claim).await.map_err(|error| fault::saver(&error))?;
-    let log = Arc::new(RunLog::new(runs.clone(), lease.clone(), None, Keeps::WithCommits));
-    let changed = changed(caller, served, thread, config, supersteps, &log).await;
+    let lease = runs.acquire(&thread.id, claim).await.map_err(|error| fault::saver(&error))?;
+    // From here on, the lease ends with the thread.
+    let now = runs.thread(&thread.id).await.map_err(refused);
+    let changed = match now {
+        Ok(Some(now)) if now.created == thread.created => {
+            let log = Arc::new(RunLog::new(runs.clone(), lease.clone(), None, Keeps::WithCommits));
+            changed(served, &now, config, supersteps, &log).await
+        }
+        Ok(_) => Err(ApiError::no_thread(&thread.id)),
+        Err(error) => Err(error),
+    };
     // Whatever came of it, the thread is nobody's again.
     runs.release(&lease).await.map_err(|error| fault::saver(&error))?;
     changed
 }
 
 async fn changed(
-    caller: &Caller,
     served: &Served,
-    thread: &str,
+    row: &ThreadRow,
     config: Config,
     supersteps: Vec<Vec<DynUpdates>>,
     log: &Arc<RunLog>,
 ) -> ApiResult<Option<Uuid>> {
-    let saver: Arc<dyn Checkpointer> = log.clone();
+    let (saver, thread): (Arc<dyn Checkpointer>, _) = (log.clone(), &*row.id);
     let bad = |error: RunError| fault::graph(&error);
     let at = served.graph.update_state(saver.clone(), config, supersteps).await.map_err(bad)?;
     let snapshot = served.graph.state(saver, Config::thread(thread)).await.map_err(bad)?;
@@ -325,9 +332,7 @@ async fn changed(
     let mut index = ThreadIndex::new(if waits { ThreadStatus::Interrupted } else { ThreadStatus::Idle });
     index.values = Some(snapshot.values.clone());
     index.interrupts = hier_core::graph::interrupts(&snapshot.questions);
-    let row = caller.app.runs.thread(thread).await.map_err(refused)?;
-    let about = row.map(|row| row.metadata).unwrap_or_default();
-    let told = state::state(thread, &snapshot, &about);
+    let told = state::state(thread, &snapshot, &row.metadata);
     log.push(NewEvent::new(None, "state_update", json!({ "state": told, "thread_id": thread })));
     log.settle(Some(index), None).await.map_err(refused)?;
     Ok(at.checkpoint_id())
@@ -351,7 +356,7 @@ struct SuperstepUpdate {
 pub(crate) async fn apply_supersteps(
     caller: &Caller,
     served: &Served,
-    thread: &str,
+    thread: &ThreadRow,
     supersteps: Vec<Superstep>,
 ) -> ApiResult<()> {
     let update = |update: SuperstepUpdate| {
@@ -367,5 +372,5 @@ pub(crate) async fn apply_supersteps(
     };
     let typed = supersteps.into_iter().map(|step| step.updates.into_iter().map(update).collect());
     let typed: Vec<Vec<DynUpdates>> = typed.collect::<ApiResult<_>>()?;
-    change(caller, served, thread, Config::thread(thread), typed).await.map(|_| ())
+    change(caller, served, thread, Config::thread(&*thread.id), typed).await.map(|_| ())
 }

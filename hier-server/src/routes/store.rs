@@ -1,7 +1,5 @@
 //! The memory across threads.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::response::NoContent;
 use hier_core::store::{Index, Item, Namespaces, Op, OpResult, Search};
@@ -15,7 +13,7 @@ use crate::body::{Body, MaybeBody};
 use crate::error::{ApiError, ApiResult};
 use crate::fault;
 use crate::query::Query;
-use crate::time::iso;
+use crate::time::{iso, lives};
 
 /// An item of the store.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -61,7 +59,8 @@ pub(crate) struct Listed {
 fn labels(namespace: &[String]) -> ApiResult<()> {
     match namespace.iter().find(|label| label.is_empty() || label.contains('.')) {
         Some(label) => {
-            Err(ApiError::invalid(format!("Namespace label '{label}' must be a non-empty string without periods")))
+            let text = "must be a non-empty string without periods: write `%2E` for a period in the name of a user";
+            Err(ApiError::invalid(format!("Namespace label '{label}' {text}")))
         }
         None => Ok(()),
     }
@@ -98,10 +97,6 @@ enum IndexBody {
 pub(crate) async fn put(caller: Caller, Body(body): Body<PutBody>) -> ApiResult<NoContent> {
     labels(&body.namespace)?;
     caller.may_in_store(Action::Update, &body.namespace).await?;
-    let minutes = |minutes: f64| {
-        let lives = Duration::try_from_secs_f64(minutes * 60.0);
-        lives.map_err(|_| ApiError::invalid(format!("`ttl`: {minutes} is no number of minutes from 0 on")))
-    };
     let op = Op::Put {
         namespace: body.namespace,
         key: body.key,
@@ -111,7 +106,7 @@ pub(crate) async fn put(caller: Caller, Body(body): Body<PutBody>) -> ApiResult<
             Some(IndexBody::Switch(false)) => Index::None,
             Some(IndexBody::Fields(fields)) => Index::Fields(fields),
         },
-        time_to_live: body.ttl.map(minutes).transpose()?,
+        time_to_live: body.ttl.map(lives).transpose()?,
     };
     one(&caller, op).await.map(|_| NoContent)
 }

@@ -13,7 +13,6 @@ use hier_core::runs::{Cancel, EventRow, OnDisconnect, Run, event_mode};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
-use uuid::Uuid;
 
 use super::runs::{Follower, add, final_body, located};
 use crate::answer::{As, Streamed};
@@ -41,6 +40,15 @@ pub(crate) enum Leaves {
 }
 
 impl Leaves {
+    /// As the client asks, if it may cancel the run.
+    pub(crate) async fn asked(caller: &Caller, run: &Run, cancels: bool) -> ApiResult<Self> {
+        if !cancels {
+            return Ok(Self::Continue);
+        }
+        caller.thread(&run.thread, Action::CreateRun).await?;
+        Ok(Self::Cancel)
+    }
+
     /// As the run says.
     pub(crate) fn as_said(run: &Run) -> Self {
         if run.on_disconnect == OnDisconnect::Cancel { Self::Cancel } else { Self::Continue }
@@ -50,12 +58,12 @@ impl Leaves {
 /// Cancels a run unless it is told that the run has ended.
 pub(crate) struct Guard {
     app: Arc<App>,
-    run: Option<(String, Uuid)>,
+    run: Option<Run>,
 }
 
 impl Guard {
     pub(crate) fn new(app: &Arc<App>, run: &Run, leaves: Leaves) -> Self {
-        Self { app: app.clone(), run: (leaves == Leaves::Cancel).then(|| (run.thread.clone(), run.id)) }
+        Self { app: app.clone(), run: (leaves == Leaves::Cancel).then(|| run.clone()) }
     }
 
     pub(crate) fn has_ended(&mut self) {
@@ -66,11 +74,15 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         // Where the server stops, no client has gone: the run is handed back.
-        let Some((thread, run)) = self.run.take().filter(|_| !self.app.stopping.is_cancelled()) else { return };
+        let Some(run) = self.run.take().filter(|_| !self.app.stopping.is_cancelled()) else { return };
         let app = self.app.clone();
         tokio::spawn(async move {
-            if let Err(error) = app.runs.cancel_runs(&thread, &[run], Cancel::Interrupt).await {
-                tracing::warn!(%error, %run, "a run whose client has gone could not be cancelled");
+            // A later run with the same id is another one.
+            if app.same_run(&run).await.is_none_or(|now| !now.status.is_live()) {
+                return;
+            }
+            if let Err(error) = app.runs.cancel_runs(&run.thread, &[run.id], Cancel::Interrupt).await {
+                tracing::warn!(%error, run = %run.id, "a run whose client has gone could not be cancelled");
             }
         });
     }
@@ -91,7 +103,7 @@ impl Waiting {
             return None;
         }
         let body = tokio::select! {
-            ended = self.ending.wait(&self.app, self.run.id) => match ended {
+            ended = self.ending.wait(&self.app, &self.run) => match ended {
                 Ok(Some(run)) => final_body(&run),
                 Ok(None) => json!({}),
                 Err(error) => json!({ "__error__": { "error": "HTTPException", "message": error.to_string() } }),
@@ -184,7 +196,7 @@ impl Feed for RunStream {
             return ControlFlow::Continue(());
         }
         // The status is in the database before the stream ends: clients look at it then.
-        if let Ok(Some(run)) = self.app.runs.run(self.run.id).await {
+        if let Some(run) = self.app.same_run(&self.run).await {
             let events = self.translator.end(&run);
             self.put(row.number, events, told);
         }
@@ -226,7 +238,7 @@ fn run_stream(caller: &Caller, run: &Run, modes: Vec<Mode>, since: Since, leaves
     let stream = RunStream {
         app: caller.app.clone(),
         run: run.clone(),
-        follow: Follow::new(caller.app.clone(), &run.thread, Some(run.id), 0),
+        follow: Follow::of_run(caller.app.clone(), run),
         translator: Translator::new(run.clone(), modes, flag("stream_subgraphs")),
         after,
         with_ids: flag("resumable"),
@@ -280,7 +292,7 @@ pub(crate) async fn join(
     since: Since,
 ) -> ApiResult<Streamed> {
     let run = caller.run(&thread, &run, Action::Read).await?;
-    let leaves = if query.cancel_on_disconnect { Leaves::Cancel } else { Leaves::Continue };
+    let leaves = Leaves::asked(&caller, &run, query.cancel_on_disconnect).await?;
     let modes = if query.stream_mode.is_empty() { modes_of(&run) } else { query.stream_mode };
     let since = match since {
         // Live: after the last event that is there now.

@@ -62,9 +62,10 @@ impl Wanted {
     }
 }
 
-/// The events of all runs of a thread. It ends with the connection.
+/// The events of all runs of a thread. It ends with the connection, or with the thread.
 struct ThreadStream {
     app: Arc<App>,
+    thread: String,
     follow: Follow,
     wanted: Wanted,
     runs: HashMap<Uuid, Translator>,
@@ -98,7 +99,7 @@ impl ThreadStream {
             return update.into_iter().collect();
         };
         if !self.runs.contains_key(&run) {
-            let Ok(Some(found)) = self.app.runs.run(run).await else { return Vec::new() };
+            let Some(found) = self.app.run_of(&self.thread, run).await else { return Vec::new() };
             let subgraphs = found.request.extra.get("stream_subgraphs").and_then(serde_json::Value::as_bool);
             let translator = Translator::new(found.clone(), modes_of(&found), subgraphs.unwrap_or(false));
             self.runs.insert(run, translator);
@@ -111,7 +112,7 @@ impl ThreadStream {
         }
         if row.event.mode == event_mode::END {
             if self.wanted.runs
-                && let Ok(Some(run)) = self.app.runs.run(run).await
+                && let Some(run) = self.app.run_of(&self.thread, run).await
             {
                 told.extend(translator.end(&run));
             }
@@ -139,7 +140,8 @@ pub(crate) async fn follow(
     };
     let stream = ThreadStream {
         app: caller.app.clone(),
-        follow: Follow::new(caller.app.clone(), &row.id, None, 0),
+        thread: row.id.clone(),
+        follow: Follow::of_thread(caller.app.clone(), &row, 0),
         wanted,
         runs: HashMap::new(),
         after,

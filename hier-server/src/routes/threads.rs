@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::Path;
 use axum::response::NoContent;
 use hier_core::checkpoint::{Prune, Strategy};
-use hier_core::runs::{IfExists, NewThread, Order, SortBy, ThreadPatch, ThreadQuery, ThreadRow, ThreadStatus};
+use hier_core::runs::{NewThread, Order, RunQuery, SortBy, ThreadPatch, ThreadQuery, ThreadRow, ThreadStatus};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -16,11 +16,13 @@ use super::assistants::IfExistsWord;
 use super::page::Page;
 use super::states;
 use crate::answer::{As, Selected};
-use crate::app::{Caller, matches};
+use crate::app::{Caller, is_there};
 use crate::auth::{Action, Resource};
 use crate::body::{Body, MaybeBody};
 use crate::error::{ApiError, ApiResult};
 use crate::fault::{self, refused, saver};
+use crate::reserved;
+use crate::time::lives;
 use crate::wire::message;
 use crate::wire::object::Thread;
 use crate::wire::row::thread;
@@ -62,21 +64,19 @@ impl Ttl {
                 *ttl
             }
         };
-        let seconds = minutes * 60.0;
-        Duration::try_from_secs_f64(seconds)
-            .map_err(|_| ApiError::invalid(format!("`ttl`: {minutes} is no number of minutes from 0 on")))
+        lives(minutes)
     }
 }
 
 pub(crate) async fn create(caller: Caller, MaybeBody(body): MaybeBody<ThreadBody>) -> ApiResult<Json<Thread>> {
     let filter = caller.may(Resource::Threads, Action::Create).await?;
+    if body.thread_id.is_some_and(reserved::is_derived) {
+        return Err(ApiError::invalid(reserved::REFUSED));
+    }
     let mut new = NewThread::new(body.thread_id.unwrap_or_else(Uuid::now_v7).to_string());
     new.metadata = body.metadata.unwrap_or_default();
-    new.metadata.extend(filter.clone());
+    new.metadata.extend(filter);
     new.time_to_live = body.ttl.as_ref().map(Ttl::duration).transpose()?;
-    if body.if_exists == Some(IfExistsWord::DoNothing) {
-        new.if_exists = IfExists::DoNothing;
-    }
     let supersteps = body.supersteps.filter(|steps| !steps.is_empty());
     let mut graph = None;
     if supersteps.is_some() {
@@ -85,19 +85,34 @@ pub(crate) async fn create(caller: Caller, MaybeBody(body): MaybeBody<ThreadBody
         graph = Some(caller.app.graph(name.ok_or_else(missing)?)?);
     }
     let id = new.id.clone();
-    let mut row = caller.app.runs.create_thread(new).await.map_err(refused)?;
-    if !matches(&row.metadata, &filter) {
-        return Err(ApiError::conflict(format!("Thread with ID {id} already exists")));
-    }
+    let mut row = match caller.app.runs.create_thread(new).await {
+        Ok(made) => made,
+        // A thread that exists is returned as it is, to users that may read it.
+        Err(error) if is_there(&error) && body.if_exists == Some(IfExistsWord::DoNothing) => {
+            let found = caller.thread(&id, Action::Read).await.map_err(|_| refused(error))?;
+            return Ok(Json(thread(&found)));
+        }
+        Err(error) => return Err(refused(error)),
+    };
     if let (Some(steps), Some(graph)) = (supersteps, graph) {
-        if let Err(error) = states::apply_supersteps(&caller, graph, &id, steps).await {
-            // A thread that could not be filled was not made.
-            caller.app.runs.remove_thread(&id).await.map_err(refused)?;
+        if let Err(error) = states::apply_supersteps(&caller, graph, &row, steps).await {
+            unmake(&caller, &row).await?;
             return Err(error);
         }
         row = caller.app.runs.thread(&id).await.map_err(refused)?.ok_or_else(|| ApiError::no_thread(&id))?;
     }
     Ok(Json(thread(&row)))
+}
+
+/// Deletes a thread that this request made and could not fill, unless another request uses it by now.
+async fn unmake(caller: &Caller, made: &ThreadRow) -> ApiResult<()> {
+    let runs = &caller.app.runs;
+    let now = runs.thread(&made.id).await.map_err(refused)?;
+    let is_same = now.is_some_and(|now| now.created == made.created);
+    if is_same && runs.runs(RunQuery::thread(&made.id)).await.map_err(refused)?.is_empty() {
+        runs.remove_thread(&made.id).await.map_err(refused)?;
+    }
+    Ok(())
 }
 
 pub(crate) async fn get(caller: Caller, Path(id): Path<String>) -> ApiResult<Json<Thread>> {
@@ -135,9 +150,9 @@ pub(crate) async fn delete(caller: Caller, Path(id): Path<String>) -> ApiResult<
 
 pub(crate) async fn copy(caller: Caller, Path(id): Path<String>) -> ApiResult<Json<Thread>> {
     let row = caller.thread(&id, Action::Read).await?;
-    caller.may(Resource::Threads, Action::Create).await?;
-    let copy = Uuid::now_v7().to_string();
-    Ok(Json(thread(&caller.app.runs.clone_thread(&row.id, &copy).await.map_err(refused)?)))
+    let mut copy = NewThread::new(Uuid::now_v7().to_string());
+    copy.metadata = caller.may(Resource::Threads, Action::Create).await?;
+    Ok(Json(thread(&caller.app.runs.clone_thread(&row.id, copy).await.map_err(refused)?)))
 }
 
 /// What to search for.
@@ -264,6 +279,7 @@ pub(crate) struct Pruned {
 }
 
 pub(crate) async fn prune(caller: Caller, Body(body): Body<PruneBody>) -> ApiResult<Json<Pruned>> {
+    caller.may(Resource::Threads, Action::Delete).await?;
     let mut pruned_count = 0_u64;
     for thread in &body.thread_ids {
         // Those that are not there, or somebody else's, are left out: so does the reference.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::Path;
 use hier_core::checkpoint::{Checkpointer, Claim, Prune, Saved, Strategy, WhenRunning};
-use hier_core::runs::{Keeps, RunLog, ThreadIndex, ThreadStatus};
+use hier_core::runs::{Keeps, NewThread, RunLog, ThreadIndex, ThreadStatus};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -32,7 +32,7 @@ pub(super) async fn fork(
     Body(body): Body<ForkBody>,
 ) -> ApiResult<Json<Value>> {
     let found = find(&caller, &thread, Action::Read).await?;
-    caller.may(Resource::Threads, Action::Create).await?;
+    let filter = caller.may(Resource::Threads, Action::Create).await?;
     let runs = &caller.app.runs;
     if let Some(id) = body.checkpoint
         && runs.get(&found.id, "", Some(id)).await.map_err(|error| saver(&error))?.is_none()
@@ -43,7 +43,13 @@ pub(super) async fn fork(
     // Whose ids are names keeps them in the names of the copies.
     let copy = if Uuid::try_parse(&found.id).is_ok() { copy } else { format!("{} {copy}", found.id) };
     match &found.row {
-        Some(_) => drop(runs.clone_thread(&found.id, &copy).await.map_err(refused)?),
+        Some(_) => {
+            let mut new = NewThread::new(&copy);
+            new.metadata = filter;
+            runs.clone_thread(&found.id, new).await.map_err(refused)?;
+        }
+        // Without a row, nothing could say whose copy it is.
+        None if !filter.is_empty() => return Err(ApiError::forbidden()),
         None => runs.copy_thread(&found.id, &copy).await.map_err(|error| saver(&error))?,
     }
     if let Some(from) = body.checkpoint {

@@ -31,7 +31,7 @@ pub(super) struct EventsQuery {
     after: u64,
 }
 
-/// The events after the number in `Last-Event-ID`, or in `after`. The body ends with the connection.
+/// The events after the number in `Last-Event-ID`, or in `after`. The body ends with the connection, or with the thread.
 pub(super) async fn events(
     caller: Caller,
     Path(thread): Path<String>,
@@ -44,18 +44,21 @@ pub(super) async fn events(
         Some(id) => id.parse().map_err(|_| ApiError::invalid("`Last-Event-ID` is no number of an event"))?,
         None => query.after,
     };
-    let log = Log(Follow::new(caller.app.clone(), &found.id, None, after));
+    let log = Log(found.row.map(|row| Follow::of_thread(caller.app.clone(), &row, after)));
     Ok(feed::feed(&caller.app, log))
 }
 
-/// The log of a thread.
-struct Log(Follow);
+/// The log of a thread; none if it has only checkpoints, and so no events.
+struct Log(Option<Follow>);
 
 impl Feed for Log {
     type Item = EventRow;
 
     async fn next(&mut self) -> ApiResult<Option<EventRow>> {
-        self.0.next().await
+        match &mut self.0 {
+            Some(follow) => follow.next().await,
+            None => std::future::pending().await,
+        }
     }
 
     async fn tell(&mut self, row: EventRow, told: &mut feed::Told) -> ControlFlow<()> {

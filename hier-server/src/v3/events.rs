@@ -15,11 +15,11 @@ use super::filter::Filter;
 use super::translate::{Frame, Translator, position};
 use crate::answer::Streamed;
 use crate::app::{App, Caller};
-use crate::auth::Action;
+use crate::auth::{Action, Resource};
 use crate::body::{Body, id};
 use crate::error::{ApiError, ApiResult};
 use crate::feed::{self, Feed};
-use crate::follow::Follow;
+use crate::follow::{Arrival, Follow};
 use crate::stream::sse::frame;
 use crate::time::millis;
 
@@ -31,7 +31,10 @@ const HOLD: Duration = Duration::from_millis(40);
 /// Reads a thread's events from the beginning.
 pub(crate) struct Events {
     app: Arc<App>,
-    follow: Follow,
+    thread: String,
+    arrival: Arrival,
+    /// None until a thread exists that the client may read.
+    follow: Option<Follow>,
     translator: Translator,
     graphs: HashMap<Uuid, String>,
     /// An event of the log that is being translated.
@@ -44,11 +47,13 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// The events of a thread with a greater number.
-    pub(crate) fn new(app: Arc<App>, thread: &str, since: u64) -> Self {
-        let follow = Follow::new(app.clone(), thread, None, 0);
+    /// The events with a greater number of a thread that may not exist yet.
+    pub(crate) fn new(caller: &Caller, thread: &str, since: u64) -> Self {
+        let (app, arrival) = (caller.app.clone(), Arrival::new(caller.clone(), thread));
         let (translator, graphs, ready) = (Translator::default(), HashMap::new(), VecDeque::new());
-        Self { app, follow, translator, graphs, taken: None, ready, release: None, holds_ends: false, since }
+        let thread = thread.to_owned();
+        let (follow, taken, release) = (None, None, None);
+        Self { app, thread, arrival, follow, translator, graphs, taken, ready, release, holds_ends: false, since }
     }
 
     /// The same events, but the end of a run is held back for a moment.
@@ -56,7 +61,7 @@ impl Events {
         Self { holds_ends: true, ..self }
     }
 
-    /// The next event. Cancel safe.
+    /// The next event; none if the thread was deleted. Cancel safe.
     pub(crate) async fn next(&mut self) -> ApiResult<Option<Frame>> {
         loop {
             if let Some(first) = self.ready.front() {
@@ -70,7 +75,14 @@ impl Events {
                 return Ok(first);
             }
             if self.taken.is_none() {
-                self.taken = self.follow.next().await?;
+                let follow = match &mut self.follow {
+                    Some(follow) => follow,
+                    none => {
+                        let row = self.arrival.wait().await?;
+                        none.insert(Follow::of_thread(self.app.clone(), &row, 0))
+                    }
+                };
+                self.taken = follow.next().await?;
             }
             let Some(row) = self.taken.clone() else { return Ok(None) };
             self.take(&row).await;
@@ -92,7 +104,7 @@ impl Events {
         let is_end = row.event.mode == event_mode::END;
         let is_known = self.graphs.contains_key(&run);
         // Looked up at the first event and at the last; a run that was deleted is told of as the log has it.
-        let found = if is_end || !is_known { self.app.runs.run(run).await.ok().flatten() } else { None };
+        let found = if is_end || !is_known { self.app.run_of(&self.thread, run).await } else { None };
         if let Some(found) = found.as_ref().filter(|_| !is_known) {
             self.graphs.insert(run, found.graph.clone());
         }
@@ -112,8 +124,7 @@ pub(crate) fn since(request: &Value) -> Result<u64, String> {
 
 /// A stream of server-sent events.
 struct Stream {
-    /// None of a thread that this client may not see: then it stays silent, as it does for one that is not there.
-    events: Option<Events>,
+    events: Events,
     filter: Filter,
 }
 
@@ -121,10 +132,7 @@ impl Feed for Stream {
     type Item = Frame;
 
     async fn next(&mut self) -> ApiResult<Option<Frame>> {
-        match &mut self.events {
-            Some(events) => events.next().await,
-            None => std::future::pending().await,
-        }
+        self.events.next().await
     }
 
     async fn tell(&mut self, found: Frame, told: &mut feed::Told) -> ControlFlow<()> {
@@ -135,6 +143,7 @@ impl Feed for Stream {
     }
 }
 
+/// The events of a thread. The stream stays silent until a thread with this id exists that the client may read.
 pub(crate) async fn stream(
     caller: Caller,
     Path(thread): Path<String>,
@@ -143,18 +152,7 @@ pub(crate) async fn stream(
     let filter = Filter::parse(&request).map_err(ApiError::bad_request)?;
     let since = since(&request).map_err(ApiError::bad_request)?;
     let thread = id("thread", &thread)?.to_string();
-    let events = visible(&caller, &thread).await?.then(|| Events::new(caller.app.clone(), &thread, since));
+    caller.may(Resource::Threads, Action::Read).await?;
+    let events = Events::new(&caller, &thread, since);
     Ok(Streamed(feed::feed(&caller.app, Stream { events, filter })))
-}
-
-/// Whether the client may follow this thread: its own, or one that is not there yet.
-pub(crate) async fn visible(caller: &Caller, thread: &str) -> ApiResult<bool> {
-    match caller.thread(thread, Action::Read).await {
-        Ok(_) => Ok(true),
-        Err(error) if error.status == axum::http::StatusCode::NOT_FOUND => {
-            let row = caller.app.runs.thread(thread).await.map_err(crate::fault::refused)?;
-            Ok(row.is_none())
-        }
-        Err(error) => Err(error),
-    }
 }

@@ -8,6 +8,9 @@ use super::translate::Frame;
 const CHANNELS: [&str; 9] =
     ["values", "updates", "messages", "tools", "custom", "lifecycle", "input", "tasks", "checkpoints"];
 
+/// How many bytes a filter takes at most: a connection has many, and each event is compared with them.
+const LARGEST: usize = 16 << 10;
+
 /// Channels, namespaces and levels below them.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Filter {
@@ -44,7 +47,18 @@ impl Filter {
             None => None,
             Some(depth) => Some(depth.as_u64().ok_or("depth must be a number from 0 on")?),
         };
-        Ok(Self { channels, namespaces, depth })
+        let filter = Self { channels, namespaces, depth };
+        if filter.bytes() > LARGEST {
+            return Err(format!("channels and namespaces are larger than {LARGEST} bytes: name fewer of them"));
+        }
+        Ok(filter)
+    }
+
+    /// About how many bytes it takes.
+    fn bytes(&self) -> usize {
+        let levels = self.namespaces.iter().flatten().flatten();
+        let texts: usize = self.channels.iter().chain(levels).map(|text| text.len() + 32).sum();
+        texts + self.namespaces.as_ref().map_or(0, Vec::len) * 32
     }
 
     /// Whether a client that asked so wants this event.
@@ -109,5 +123,13 @@ mod tests {
         assert_eq!(Filter::parse(&json!({})), Err("channels is required and must be a non-empty array".to_owned()));
         let error = Filter::parse(&json!({ "channels": ["zzz"] })).unwrap_err();
         assert!(error.starts_with("channels contains unsupported entries: zzz. Allowed: values, updates"), "{error}");
+        for large in [
+            json!({ "channels": [format!("custom:{}", "x".repeat(LARGEST))] }),
+            json!({ "channels": vec!["values"; LARGEST / 32] }),
+            json!({ "channels": ["values"], "namespaces": vec![Vec::<String>::new(); LARGEST / 32] }),
+        ] {
+            let error = Filter::parse(&large).unwrap_err();
+            assert!(error.starts_with("channels and namespaces are larger than 16384 bytes"), "{error}");
+        }
     }
 }

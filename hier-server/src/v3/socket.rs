@@ -9,27 +9,37 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::commands::{Answer, answer, success};
-use super::events::{Events, since, visible};
+use super::events::{Events, since};
 use super::filter::Filter;
 use super::translate::{Frame, numbered};
+use crate::admission::{Admission, Admitted};
 use crate::app::Caller;
-use crate::body::id;
+use crate::auth::{Action, Resource};
+use crate::body::{self, id};
 use crate::error::ApiResult;
 use crate::feed::HEARTBEAT_EVERY;
 
 /// How many subscriptions a connection may have.
 const MOST: usize = 256;
 
-pub(crate) async fn open(caller: Caller, Path(thread): Path<String>, upgrade: WebSocketUpgrade) -> ApiResult<Response> {
+pub(crate) async fn open(
+    caller: Caller,
+    Path(thread): Path<String>,
+    Admitted(admission): Admitted,
+    upgrade: WebSocketUpgrade,
+) -> ApiResult<Response> {
     let thread = id("thread", &thread)?.to_string();
     let limit = caller.app.limits.body;
-    Ok(upgrade.max_message_size(limit).on_upgrade(move |socket| Connection::new(caller, thread).serve(socket)))
+    let connection = Connection::new(caller, thread, admission);
+    Ok(upgrade.max_message_size(limit).on_upgrade(move |socket| connection.serve(socket)))
 }
 
 /// A connection to a thread.
 struct Connection {
     caller: Caller,
     thread: String,
+    /// The connection counts as one request as long as it is open, and each of its commands as another.
+    admission: Option<Admission>,
     /// It begins with the first subscription, from where that wants it.
     events: Option<Events>,
     /// What each wants, and the number up to which it has it.
@@ -41,8 +51,8 @@ struct Connection {
 }
 
 impl Connection {
-    fn new(caller: Caller, thread: String) -> Self {
-        Self { caller, thread, events: None, subscriptions: HashMap::new(), sent: 0, pass: 0 }
+    fn new(caller: Caller, thread: String, admission: Option<Admission>) -> Self {
+        Self { caller, thread, admission, events: None, subscriptions: HashMap::new(), sent: 0, pass: 0 }
     }
 
     async fn serve(mut self, mut socket: WebSocket) {
@@ -62,9 +72,15 @@ impl Connection {
                     Some(Ok(message)) => if !self.receive(&mut socket, message).await { return },
                     Some(Err(_)) | None => return,
                 },
-                told = told => match told {
-                    Ok(Some(frame)) => if !self.send(&mut socket, frame).await { return },
-                    Ok(None) | Err(_) => return,
+                told = told => {
+                    let Ok(Some(frame)) = told else {
+                        // The thread was deleted, or cannot be read any further.
+                        let _ = socket.send(Message::Close(None)).await;
+                        return;
+                    };
+                    if !self.send(&mut socket, frame).await {
+                        return;
+                    }
                 },
                 () = tokio::time::sleep(HEARTBEAT_EVERY) => {
                     if socket.send(Message::Ping(axum::body::Bytes::new())).await.is_err() {
@@ -97,9 +113,14 @@ impl Connection {
             Message::Close(_) => return false,
             Message::Binary(_) | Message::Ping(_) | Message::Pong(_) => return true,
         };
-        let reply = match serde_json::from_str::<Value>(&text) {
-            Ok(command) => self.command(&command).await,
-            Err(_) => Answer::Error { id: Value::Null, error: "invalid_argument", message: "Invalid JSON.".to_owned() },
+        let reply = match body::value(text.as_bytes()) {
+            Ok(command) if self.admission.as_ref().is_none_or(Admission::admits) => self.command(&command).await,
+            Ok(command) => {
+                let (id, message) =
+                    (command.get("id").cloned().unwrap_or_default(), "too many requests: try again in a second");
+                Answer::Error { id, error: "unknown_error", message: message.to_owned() }
+            }
+            Err(error) => Answer::Error { id: Value::Null, error: "invalid_argument", message: error.detail },
         };
         socket.send(Message::text(json!(reply).to_string())).await.is_ok()
     }
@@ -130,16 +151,16 @@ impl Connection {
         if self.subscriptions.len() >= MOST {
             return Err(format!("a connection has at most {MOST} subscriptions: unsubscribe from one"));
         }
-        let may_see = visible(&self.caller, &self.thread).await.map_err(|error| error.to_string())?;
+        self.caller.may(Resource::Threads, Action::Read).await.map_err(|error| error.to_string())?;
         let subscription = Uuid::new_v4().to_string();
         // The events begin anew from where this subscription wants them. The others have had what was sent so far.
-        if may_see && (self.events.is_none() || since < self.sent) {
+        if self.events.is_none() || since < self.sent {
             for (_, had) in self.subscriptions.values_mut() {
                 *had = self.sent.max(*had);
             }
             self.pass += u64::from(since < self.sent);
             self.sent = since;
-            self.events = Some(Events::new(self.caller.app.clone(), &self.thread, since).holding_ends());
+            self.events = Some(Events::new(&self.caller, &self.thread, since).holding_ends());
         }
         self.subscriptions.insert(subscription.clone(), (filter, since));
         Ok(json!({ "subscription_id": subscription, "replayed_events": 0 }))

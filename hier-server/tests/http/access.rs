@@ -1,7 +1,5 @@
 //! Who may do what, and how much.
 
-use std::time::Duration;
-
 use hier_server::auth::{Jwt, Tokens, User};
 use hier_server::axum::Router;
 use hier_server::axum::routing::get;
@@ -10,15 +8,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::graphs::server;
-use crate::support::{Desk, open};
-
-async fn as_user(desk: &Desk, token: &str, method: Method, path: &str, body: Value) -> (u16, Value) {
-    let request =
-        desk.client.request(method, format!("{}{path}", desk.base)).bearer_auth(token).timeout(Duration::from_secs(90));
-    let response = request.json(&body).send().await.expect("an answer");
-    let status = response.status().as_u16();
-    (status, serde_json::from_str(&response.text().await.expect("a body")).unwrap_or_default())
-}
+use crate::support::{Desk, as_user, open};
 
 fn guarded() -> Server {
     server().auth(Tokens::new([("token-of-alice", User::new("alice")), ("token-of-bob", User::new("bob"))]))
@@ -218,6 +208,7 @@ async fn a_signed_token_says_who_asks() {
         ("another algorithm", token(&claims(&[]), Algorithm::HS512, secret)),
         ("not signed", unsigned),
         ("over", token(&claims(&[("exp", json!(in_an_hour - 7_200))]), Algorithm::HS256, secret)),
+        ("not valid yet", token(&claims(&[("nbf", json!(in_an_hour))]), Algorithm::HS256, secret)),
         ("without an end", token(&claims(&[("exp", Value::Null)]), Algorithm::HS256, secret)),
         ("of somebody else", token(&claims(&[("iss", json!("https://evil.example.org"))]), Algorithm::HS256, secret)),
         ("for somebody else", token(&claims(&[("aud", json!("shop"))]), Algorithm::HS256, secret)),

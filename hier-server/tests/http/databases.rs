@@ -106,3 +106,31 @@ async fn postgres_is_served_and_found_again() {
     assert_eq!(again.get(&format!("/threads/{thread}")).await.1["values"]["n"], 4.0);
     again.stop().await;
 }
+
+/// A stream waits without a connection: on two of them, twenty streams and the runs that they follow go on.
+#[cfg(feature = "postgres")]
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_hold_no_connection_of_the_pool() {
+    let Ok(url) = std::env::var("HIER_TEST_POSTGRES") else {
+        return eprintln!("skipped: HIER_TEST_POSTGRES is not set (scripts/postgres.sh with …)");
+    };
+    let runs = hier_checkpoint::Postgres::options().connections(2).connect(&url).await.expect("a database");
+    runs.migrate().await.expect("tables");
+    let store = std::sync::Arc::new(hier_core::store::MemoryStore::default());
+    let desk = open(server().storage(std::sync::Arc::new(runs), store)).await;
+    let thread = desk.thread().await;
+    let mut streams = Vec::new();
+    for _ in 0..20 {
+        let path = format!("/threads/{thread}/stream");
+        streams.push((desk.send(reqwest::Method::GET, &path, &Value::Null).await, String::new()));
+    }
+    let run = json!({ "assistant_id": "two", "input": { "n": 1.0 } });
+    let (status, ended) = desk.post(&format!("/threads/{thread}/runs/wait"), run).await;
+    assert_eq!((status, &ended["n"]), (200, &json!(4.0)));
+    for (stream, text) in &mut streams {
+        let is_done = |told: &[crate::support::Told]| told.iter().any(|told| told.data["status"] == "run_done");
+        desk.until(stream, text, is_done).await;
+    }
+    drop(streams);
+    desk.stop().await;
+}

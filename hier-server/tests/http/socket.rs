@@ -214,3 +214,38 @@ async fn a_connection_asks_who_it_is_and_ends_with_the_server() {
     });
     ended.await.expect("it is closed");
 }
+
+#[tokio::test]
+async fn connections_count_as_requests_and_their_commands_too() {
+    let desk = open(server().max_requests(3)).await;
+    let thread = desk.thread().await;
+    let lines = [Line::open(&desk, &thread).await, Line::open(&desk, &thread).await];
+    assert_eq!(desk.get("/ok").await.0, 200, "there is room for one more");
+    let third = Line::open(&desk, &thread).await;
+    assert_eq!(desk.get("/ok").await.0, 503);
+    assert!(connect_async(address(&desk, &thread)).await.is_err(), "a fourth is refused");
+    drop((lines, third));
+    let freed = async {
+        while desk.get("/ok").await.0 != 200 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), freed).await.expect("closed connections make room");
+    desk.stop().await;
+
+    let desk = open(server().rate_limit(5)).await;
+    let (thread, begun) = (uuid::Uuid::now_v7().to_string(), std::time::Instant::now());
+    let mut line = Line::open(&desk, &thread).await;
+    let mut done = 0.0;
+    for _ in 0..100 {
+        let answer = line.command("state.listCheckpoints", json!({})).await;
+        if answer["type"] == "success" {
+            done += 1.0;
+        } else {
+            assert_eq!(answer["message"], "too many requests: try again in a second", "{answer}");
+        }
+    }
+    let most = 5.0 * begun.elapsed().as_secs_f64() + 5.0;
+    assert!(done <= most, "{done} commands were done, and not {most}");
+    desk.stop().await;
+}

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use hier_server::{Running, Server};
+use hier_server::auth::{Access, Action, Auth, Credentials, Decision, Resource, User};
+use hier_server::{ApiError, Running, Server, async_trait};
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 
@@ -120,4 +121,51 @@ pub(crate) fn names(told: &[Told]) -> Vec<&str> {
 /// What an event with this name says.
 pub(crate) fn said<'a>(told: &'a [Told], event: &str) -> Vec<&'a Value> {
     told.iter().filter(|told| told.event == event).map(|told| &told.data).collect()
+}
+
+/// The status and the body of an answer to the user with this token.
+pub(crate) async fn as_user(desk: &Desk, token: &str, method: Method, path: &str, body: Value) -> (u16, Value) {
+    let response = sent_by(desk, token, method, path, &body).await;
+    let status = response.status().as_u16();
+    (status, serde_json::from_str(&response.text().await.expect("a body")).unwrap_or_default())
+}
+
+/// The answer to the user with this token, whose body has yet to come.
+pub(crate) async fn sent_by(desk: &Desk, token: &str, method: Method, path: &str, body: &Value) -> Response {
+    let request = desk.client.request(method, format!("{}{path}", desk.base)).bearer_auth(token);
+    request.timeout(Duration::from_secs(90)).json(body).send().await.expect("an answer")
+}
+
+/// Users by tokens like `alice:read,create*`: what they may do to what is their own, and with a `*` to everything.
+pub(crate) struct Roles;
+
+#[async_trait]
+impl Auth for Roles {
+    async fn authenticate(&self, request: Credentials<'_>) -> Result<User, ApiError> {
+        let (name, words) = request
+            .token()
+            .and_then(|token| token.split_once(':'))
+            .ok_or_else(|| ApiError::unauthenticated("send `NAME:WORDS`"))?;
+        Ok(User::new(name).with_permissions(words.split(',')))
+    }
+
+    async fn authorize(&self, user: &User, access: Access<'_>) -> Decision {
+        let word = match access.action {
+            Action::Create => "create",
+            Action::Read => "read",
+            Action::Update => "update",
+            Action::Delete => "delete",
+            Action::Search => "search",
+            Action::CreateRun => "run",
+            _ => return Decision::Deny,
+        };
+        if user.permissions.iter().any(|may| may.strip_suffix('*') == Some(word)) {
+            return Decision::Allow;
+        }
+        let is_foreign = access.resource == Resource::Store && access.namespace.first() != Some(&user.identity);
+        if is_foreign || user.permissions.iter().all(|may| may != word) {
+            return Decision::Deny;
+        }
+        Decision::Only(serde_json::Map::from_iter([("owner".to_owned(), user.identity.clone().into())]))
+    }
 }

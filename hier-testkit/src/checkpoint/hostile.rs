@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::Subject;
 use super::kit::Change::{Add, Set};
-use super::kit::{Line, Outcome, cases, claim, get, has_values, ids, new_id, same, writes};
-use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, Prune};
+use super::kit::{Line, Outcome, cases, claim, get, has_values, holds, ids, new_id, same, writes};
+use hier_core::checkpoint::{Checkpointer, Claim, LONGEST_NAME, ListQuery, Prune, SaverError};
 
 cases!(super::Case, "hostile":
     names_of_threads,
@@ -15,6 +15,7 @@ cases!(super::Case, "hostile":
     keys_of_filters,
     values_of_filters,
     many_channels,
+    names_that_are_too_long,
 );
 
 const NAMES: [&str; 16] = [
@@ -165,6 +166,24 @@ async fn many_channels(saver: Subject) -> Outcome {
     for (channel, chain) in &found.values {
         let wanted = if *channel == 7 { b"new".to_vec() } else { names[*channel].clone().into_bytes() };
         same(&names[*channel], &chain.full, &Some(wanted))?;
+    }
+    Ok(())
+}
+
+async fn names_that_are_too_long(saver: Subject) -> Outcome {
+    // A backslash is what a database may store twice.
+    let longest = ["x".repeat(LONGEST_NAME), "\\".repeat(LONGEST_NAME / 2)];
+    for name in &longest {
+        let lease = claim(&saver, name).await?;
+        saver.commit(&lease, vec![Line::root().next(&[Set("x", b"1")])]).await?;
+        same("how many checkpoints it has", &ids(&saver, name, "").await?.len(), &1)?;
+    }
+    for name in longest.iter().map(|name| format!("{name}y")) {
+        let refused = |what: &str, is_refused: bool| holds(&format!("{what} is refused"), is_refused);
+        let claimed = saver.acquire(&name, Claim::default()).await;
+        refused("a claim", matches!(claimed, Err(SaverError::Invalid(_))))?;
+        let copied = saver.copy_thread(&longest[0], &name).await;
+        refused("a copy", matches!(copied, Err(SaverError::Invalid(_))))?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hier_core::checkpoint::ListQuery;
+use hier_core::checkpoint::{LONGEST_NAME, ListQuery, SaverError};
 use hier_core::runs::{
     Document, IfExists, NewThread, Order, RunEnd, RunStatus, RunsError, Settlement, SortBy, ThreadIndex, ThreadPatch,
     ThreadQuery, ThreadStatus,
@@ -16,7 +16,9 @@ use super::{Failure, Subject};
 cases!(super::Case, "threads":
     one_is_made_once,
     a_patch_is_merged,
+    names_that_are_too_long_are_refused,
     they_are_found_by_what_they_hold,
+    numbers_are_found_in_whatever_form_they_are_written,
     they_come_in_order_and_in_pages,
     a_copy_has_the_history_and_no_runs,
     one_whose_time_has_passed_is_swept,
@@ -49,6 +51,17 @@ async fn one_is_made_once(store: Subject) -> Outcome {
     same("its status", &found.status, &ThreadStatus::Idle)?;
     same("whether it can be deleted", &store.remove_thread("t").await?, &true)?;
     same("and again", &store.remove_thread("t").await?, &false)
+}
+
+async fn names_that_are_too_long_are_refused(store: Subject) -> Outcome {
+    let (longest, longer) = ("x".repeat(LONGEST_NAME), "x".repeat(LONGEST_NAME + 1));
+    make(&store, &longest, json!({})).await?;
+    add(&store, &longest).await?;
+    let refused = |result: Option<RunsError>| matches!(result, Some(RunsError::Saver(SaverError::Invalid(_))));
+    holds("a thread is refused", refused(store.create_thread(NewThread::new(&longer)).await.err()))?;
+    holds("a run is refused", refused(store.create_run(new(&longer).create_thread()).await.err()))?;
+    holds("a copy is refused", refused(store.clone_thread(&longest, NewThread::new(&longer)).await.err()))?;
+    same("what there is", &find(&store, |_| {}).await?, &longest)
 }
 
 async fn a_patch_is_merged(store: Subject) -> Outcome {
@@ -98,6 +111,34 @@ async fn they_are_found_by_what_they_hold(store: Subject) -> Outcome {
     holds("values are left out", found.iter().all(|thread| thread.values.is_none()))
 }
 
+async fn numbers_are_found_in_whatever_form_they_are_written(store: Subject) -> Outcome {
+    make(&store, "t", json!({ "whole": 4, "real": 5.0, "deep": { "list": [6.0] }, "large": u64::MAX })).await?;
+    let run = add(&store, "t").await?;
+    let lease = claim(&store).await?.lease;
+    let index = ThreadIndex::new(ThreadStatus::Idle).values(json!({ "whole": 4, "real": 5.0 }));
+    store.record(&lease, Settlement::default().index(index).end(RunEnd::new(run.id, RunStatus::Success))).await?;
+    for (wanted, is_found) in [
+        (json!({ "whole": 4 }), true),
+        (json!({ "whole": 4.0 }), true),
+        (json!({ "real": 5 }), true),
+        (json!({ "real": 5.0 }), true),
+        (json!({ "real": 5.5 }), false),
+        (json!({ "whole": "4" }), false),
+        (json!({ "whole": -4 }), false),
+    ] {
+        let expected = if is_found { "t".to_owned() } else { String::new() };
+        let by_metadata = find(&store, |query| query.metadata = object(wanted.clone())).await?;
+        same(&format!("by metadata {wanted}"), &by_metadata, &expected)?;
+        let by_values = find(&store, |query| query.values = object(wanted.clone())).await?;
+        same(&format!("by values {wanted}"), &by_values, &expected)?;
+    }
+    for wanted in [json!({ "deep": { "list": [6] } }), json!({ "large": u64::MAX })] {
+        same("inside", &find(&store, |query| query.metadata = object(wanted)).await?, &"t".to_owned())?;
+    }
+    let smaller = |query: &mut ThreadQuery| query.metadata = object(json!({ "large": u64::MAX - 1 }));
+    same("whole numbers are exact", &find(&store, smaller).await?, &String::new())
+}
+
 /// The ids of a page, as one text.
 async fn ids(store: &Subject, sort_by: SortBy, order: Order, limit: usize, offset: usize) -> Result<String, Failure> {
     let mut query = ThreadQuery::default();
@@ -124,14 +165,18 @@ async fn a_copy_has_the_history_and_no_runs(store: Subject) -> Outcome {
     let settlement = Settlement::records(vec![checkpoint(run.id, 0)]).index(index);
     store.record(&lease, settlement.end(RunEnd::new(run.id, RunStatus::Success))).await?;
     add(&store, "t").await?;
-    let copy = store.clone_thread("t", "u").await?;
+    let mut to = NewThread::new("u");
+    to.metadata.insert("owner".to_owned(), json!("bob"));
+    let copy = store.clone_thread("t", to).await?;
+    same("its owner", &thread(&store, "u").await?.metadata.get("owner"), &Some(&json!("bob")))?;
+    same("what it keeps", &copy.metadata.get("graph_id"), &thread(&store, "t").await?.metadata.get("graph_id"))?;
     same("its status", &copy.status, &ThreadStatus::Interrupted)?;
     same("its values", &thread(&store, "u").await?.values, &Some(json!({ "n": 1 })))?;
     same("its checkpoints", &store.list(ListQuery::thread("u")).await?.len(), &1)?;
     same("its runs", &store.runs(hier_core::runs::RunQuery::thread("u")).await?, &Vec::new())?;
-    let again = store.clone_thread("t", "u").await;
+    let again = store.clone_thread("t", NewThread::new("u")).await;
     holds("a second is refused", matches!(again, Err(RunsError::Exists { .. })))?;
-    let unknown = store.clone_thread("nobody", "v").await;
+    let unknown = store.clone_thread("nobody", NewThread::new("v")).await;
     holds("an unknown one is refused", matches!(unknown, Err(RunsError::NoThread { .. })))
 }
 

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::Subject;
 use super::kit::{Outcome, cases, holds, invalid, keys, object, plain, same, some};
+use hier_core::checkpoint::LONGEST_NAME;
 use hier_core::store::{Namespaces, Search, StoreExt};
 
 cases! { super::Case, "hostile", plain;
@@ -13,6 +14,7 @@ cases! { super::Case, "hostile", plain;
     any_text_can_be_filtered_by,
     what_is_too_deep_is_refused,
     long_texts_come_back,
+    what_is_too_long_for_an_index_is_refused,
 }
 
 const TEXTS: [&str; 14] = [
@@ -108,9 +110,43 @@ async fn what_is_too_deep_is_refused(store: Subject) -> Outcome {
 }
 
 async fn long_texts_come_back(store: Subject) -> Outcome {
-    let long = "x\0".repeat(1_000);
+    let long = "x\0".repeat(800);
     let value = json!({ "text": "y".repeat(300_000) });
     store.put(["a", "b".repeat(300).as_str()], &long, &value).await?;
     let item = some("the item", store.get(["a", "b".repeat(300).as_str()], &long).await?)?;
     holds("the value comes back", item.value == object(&value))
+}
+
+/// A text of so many bytes that no index compresses.
+fn noise(bytes: usize) -> String {
+    let mut state = 1_u64;
+    let letter = |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        char::from(b'0' + u8::try_from((state >> 33) % 75).unwrap_or_default())
+    };
+    (0..bytes).map(letter).collect::<String>().replace(['.', '\\'], "_")
+}
+
+async fn what_is_too_long_for_an_index_is_refused(store: Subject) -> Outcome {
+    let value = json!({ "a": 1 });
+    for bytes in [1_024, LONGEST_NAME] {
+        let text = noise(bytes);
+        store.put(["a"], &text, &value).await?;
+        holds("a long key is found", store.get(["a"], &text).await?.is_some())?;
+        store.put([text.as_str()], "k", &value).await?;
+        holds("a long label is found", store.get([text.as_str()], "k").await?.is_some())?;
+        let (first, second) = text.split_at(bytes / 2);
+        store.put([first, &second[1..]], "k", &value).await?;
+        same("what is found below", &store.search(Search::below([first])).await?.len(), &1)?;
+        store.delete(["a"], &text).await?;
+    }
+    let escaped = "\\".repeat(LONGEST_NAME / 2);
+    store.put(["a"], &escaped, &value).await?;
+    for text in [noise(LONGEST_NAME + 1), "x".repeat(100_000), format!("{escaped}\\")] {
+        invalid("a key is refused", &store.put(["a"], &text, &value).await)?;
+        invalid("a label is refused", &store.put([text.as_str()], "k", &value).await)?;
+        invalid("reading is refused, too", &store.get(["a"], &text).await)?;
+    }
+    let (first, second) = (noise(LONGEST_NAME / 2), noise(LONGEST_NAME / 2));
+    invalid("labels count together", &store.put([first.as_str(), &second], "k", &value).await)
 }

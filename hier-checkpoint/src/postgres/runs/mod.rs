@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use hier_core::async_trait;
-use hier_core::checkpoint::{Checkpointer, Lease, SaverError, check};
+use hier_core::checkpoint::{Checkpointer, Lease, SaverError, check, check_thread};
 use hier_core::runs::{
     Bell, Cancel, Claimed, Document, EventPage, EventQuery, IfExists, NewRun, NewThread, Queue, Run, RunClaim,
     RunQuery, RunStore, RunsError, Settlement, ThreadPatch, ThreadQuery, ThreadRow, ThreadStatus,
@@ -131,20 +131,21 @@ fn refused(answer: &Answer, thread: &str, document: Option<&Document>) -> RunsEr
     }
 }
 
-async fn clone_thread(tables: &Tables<'_>, from: &str, to: &str) -> Decided<ThreadRow> {
+async fn clone_thread(tables: &Tables<'_>, from: &str, to: &NewThread) -> Decided<ThreadRow> {
     let Some(source) = tables.thread(from, true).await? else { return Ok(Err(no_thread(from))) };
-    let row = source.copy_to(to, tables.now().await?);
+    let row = source.copy_to(to.clone(), tables.now().await?);
     if !tables.make_thread(&row).await? {
-        return Ok(Err(RunsError::Exists { kind: "thread", id: to.to_owned() }));
+        return Ok(Err(RunsError::Exists { kind: "thread", id: row.id }));
     }
     let change = Change { session: tables.session, client: tables.client, vault: tables.vault };
-    change.copy_thread(from, to).await?;
+    change.copy_thread(from, &row.id).await?;
     Ok(Ok(row))
 }
 
 #[async_trait]
 impl RunStore for Postgres {
     async fn create_thread(&self, thread: NewThread) -> Result<ThreadRow, RunsError> {
+        check_thread(&thread.id)?;
         let id = thread.id.clone();
         let made = in_transaction!(self, tables => {
             let row = ThreadRow::new(thread.clone(), tables.now().await?);
@@ -188,8 +189,9 @@ impl RunStore for Postgres {
         Ok(removed > 0)
     }
 
-    async fn clone_thread(&self, from: &str, to: &str) -> Result<ThreadRow, RunsError> {
-        in_transaction!(self, tables => clone_thread(&tables, from, to).await)?
+    async fn clone_thread(&self, from: &str, to: NewThread) -> Result<ThreadRow, RunsError> {
+        check_thread(&to.id)?;
+        in_transaction!(self, tables => clone_thread(&tables, from, &to).await)?
     }
 
     async fn create_run(&self, run: NewRun) -> Result<Run, RunsError> {

@@ -171,7 +171,6 @@ impl Tables<'_> {
     }
 
     pub(super) async fn events(&self, query: &EventQuery) -> Result<Option<EventPage>, Fault> {
-        let Some(thread) = self.thread(&query.thread, false).await? else { return Ok(None) };
         let (name, after) = (escape(&query.thread), integer(query.after));
         let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
         let sql = "select number, at, body from {s}.events where thread = $1 and number > $2
@@ -188,9 +187,9 @@ impl Tables<'_> {
             let event = open(self.vault, EVENTS, &event_key(&query.thread, at), row.try_get(2)?)?;
             events.push(EventRow::new(at, time(row.try_get(1)?), event));
         }
-        // What was appended between the two statements is in the page, too.
-        let last = events.last().map_or(0, |event| event.number).max(thread.last_event);
-        Ok(Some(EventPage::new(events, last, thread.gone_events)))
+        // Read last: if the caller knows this thread from before, the events between the two are its own.
+        let thread = self.thread(&query.thread, false).await?;
+        Ok(thread.map(|thread| EventPage::new(events, &thread)))
     }
 }
 

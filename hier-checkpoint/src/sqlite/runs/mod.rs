@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use hier_core::async_trait;
-use hier_core::checkpoint::{Checkpointer, Lease, check};
+use hier_core::checkpoint::{Checkpointer, Lease, check, check_thread};
 use hier_core::runs::{
     Bell, Cancel, Claimed, Document, EventPage, EventQuery, IfExists, NewRun, NewThread, Queue, Run, RunClaim,
     RunQuery, RunStore, RunsError, Settlement, ThreadPatch, ThreadQuery, ThreadRow, ThreadStatus,
 };
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
 
 use super::fault::Fault;
@@ -176,6 +176,7 @@ fn record(
 #[async_trait]
 impl RunStore for Sqlite {
     async fn create_thread(&self, thread: NewThread) -> Result<ThreadRow, RunsError> {
+        check_thread(&thread.id)?;
         self.change(move |tables, now| {
             if let Some(found) = tables.thread(&thread.id, true)? {
                 let lenient = thread.if_exists == IfExists::DoNothing;
@@ -226,15 +227,16 @@ impl RunStore for Sqlite {
         removed
     }
 
-    async fn clone_thread(&self, from: &str, to: &str) -> Result<ThreadRow, RunsError> {
-        let (from, to) = (from.to_owned(), to.to_owned());
+    async fn clone_thread(&self, from: &str, to: NewThread) -> Result<ThreadRow, RunsError> {
+        check_thread(&to.id)?;
+        let from = from.to_owned();
         self.change(move |tables, now| {
-            if tables.thread(&to, false)?.is_some() {
-                return Ok(Err(RunsError::Exists { kind: "thread", id: to }));
+            if tables.thread(&to.id, false)?.is_some() {
+                return Ok(Err(RunsError::Exists { kind: "thread", id: to.id }));
             }
             let Some(source) = tables.thread(&from, true)? else { return Ok(Err(no_thread(&from))) };
-            let row = source.copy_to(&to, now);
-            delete::copy_thread(tables.connection, tables.vault, &from, &to)?;
+            let row = source.copy_to(to, now);
+            delete::copy_thread(tables.connection, tables.vault, &from, &row.id)?;
             tables.put_thread(&row, None)?;
             Ok(Ok(row))
         })
@@ -258,11 +260,15 @@ impl RunStore for Sqlite {
     }
 
     async fn remove_run(&self, id: Uuid) -> Result<bool, RunsError> {
-        self.change(move |tables, _| match tables.run(id)? {
-            Some(run) if run.status.is_live() => Ok(Err(RunsError::Live { run: id })),
-            found => {
-                tables.connection.prepare_cached("delete from runs where id = ?")?.execute([id.as_bytes()])?;
-                Ok(Ok(found.is_some()))
+        self.change(move |tables, _| {
+            // Without its body, which need not be readable.
+            let mut ended = tables.connection.prepare_cached("select ended from runs where id = ?")?;
+            match ended.query_row([id.as_bytes()], |row| row.get::<_, Option<i64>>(0)).optional()? {
+                Some(None) => Ok(Err(RunsError::Live { run: id })),
+                found => {
+                    tables.connection.prepare_cached("delete from runs where id = ?")?.execute([id.as_bytes()])?;
+                    Ok(Ok(found.is_some()))
+                }
             }
         })
         .await

@@ -14,6 +14,7 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use uuid::Uuid;
 
+use super::limits::check_thread;
 use super::record::check;
 use super::{
     Also, Checkpointer, Claim, CodecError, Conversations, Deletion, DueQuery, DueThread, Lease, Letter, ListQuery,
@@ -236,6 +237,7 @@ impl MemorySaver {
 #[async_trait]
 impl Checkpointer for MemorySaver {
     async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
+        check_thread(thread)?;
         match claim.when_running {
             WhenRunning::Wait(at_most) => self.wait_and_claim(thread, &claim, at_most).await,
             WhenRunning::TakeOver | WhenRunning::Reject => self
@@ -268,6 +270,7 @@ impl Checkpointer for MemorySaver {
     }
 
     async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
+        check_thread(thread)?;
         lock(&self.0.mail).post(thread, graph, letter, SystemTime::now())
     }
 
@@ -311,6 +314,7 @@ impl Checkpointer for MemorySaver {
     }
 
     async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError> {
+        check_thread(to)?;
         if from != to {
             let history = self.shard(from).get(from).map(Thread::history);
             let mut shard = self.shard(to);

@@ -18,7 +18,7 @@ use super::query::{RunQuery, ThreadQuery};
 use super::queue::Queue;
 use super::run::{Cancel, Claimed, NewRun, Run, RunClaim, Settlement};
 use super::thread::{IfExists, NewThread, ThreadPatch, ThreadRow, ThreadStatus};
-use crate::checkpoint::{Checkpointer, Claim, Lease, MemorySaver, WhenRunning};
+use crate::checkpoint::{Checkpointer, Claim, Lease, MemorySaver, WhenRunning, check_thread};
 use crate::sync::{Mutex, MutexGuard, lock};
 use tables::{Holder, Tables};
 
@@ -163,6 +163,7 @@ impl MemoryRuns {
 #[async_trait]
 impl RunStore for MemoryRuns {
     async fn create_thread(&self, thread: NewThread) -> Result<ThreadRow, RunsError> {
+        check_thread(&thread.id)?;
         let mut tables = self.tables();
         match tables.threads.get(&thread.id) {
             Some(entry) if thread.if_exists == IfExists::DoNothing => return Ok(entry.row.clone()),
@@ -203,17 +204,18 @@ impl RunStore for MemoryRuns {
         Ok(removed)
     }
 
-    async fn clone_thread(&self, from: &str, to: &str) -> Result<ThreadRow, RunsError> {
+    async fn clone_thread(&self, from: &str, to: NewThread) -> Result<ThreadRow, RunsError> {
+        check_thread(&to.id)?;
         let row = {
             let mut tables = self.tables();
-            if tables.threads.contains_key(to) {
-                return Err(RunsError::Exists { kind: "thread", id: to.to_owned() });
+            if tables.threads.contains_key(&to.id) {
+                return Err(RunsError::Exists { kind: "thread", id: to.id });
             }
             let row = tables.entry(from)?.row.copy_to(to, SystemTime::now());
             tables.insert(row.clone());
             row
         };
-        self.saver.copy_thread(from, to).await?;
+        self.saver.copy_thread(from, &row.id).await?;
         Ok(row)
     }
 
@@ -313,7 +315,7 @@ impl RunStore for MemoryRuns {
         let first = entry.events.partition_point(|event| event.number <= query.after);
         let wanted = entry.events.range(first..);
         let wanted = wanted.filter(|row| query.run.is_none() || row.event.run == query.run).take(query.limit);
-        Ok(EventPage::new(wanted.cloned().collect(), entry.row.last_event, entry.row.gone_events))
+        Ok(EventPage::new(wanted.cloned().collect(), &entry.row))
     }
 
     async fn prune_runs(&self, older_than: Duration) -> Result<(u64, u64), RunsError> {

@@ -1,0 +1,39 @@
+//! Ids of threads and runs that only AG-UI creates: each follows from the user and from the ids that the client sends, so that anybody
+//! can compute it. No other route creates a thread with such an id, which would keep its user out.
+
+use uuid::{Builder, Uuid, Variant};
+
+/// The first bytes of each such id.
+const MARK: [u8; 4] = *b"agui";
+
+/// Why a request that would create a thread with such an id is refused.
+pub(crate) const REFUSED: &str = "`thread_id`: ids that begin with `61677569` and are UUIDs of version 8 are those of `POST /agui/{graph}`: use another one";
+
+/// The id that follows from this name.
+pub(crate) fn derived(name: &str) -> Uuid {
+    let mut bytes = Uuid::new_v5(&Uuid::NAMESPACE_URL, name.as_bytes()).into_bytes();
+    bytes[..MARK.len()].copy_from_slice(&MARK);
+    Builder::from_custom_bytes(bytes).into_uuid()
+}
+
+/// Whether this is such an id.
+pub(crate) fn is_derived(id: Uuid) -> bool {
+    id.as_bytes().starts_with(&MARK) && id.get_version_num() == 8 && id.get_variant() == Variant::RFC4122
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn derived_ids_are_recognized_and_others_are_not() {
+        let id = derived("alice");
+        assert_eq!(id, derived("alice"));
+        assert_ne!(id, derived("bob"));
+        assert!(is_derived(id), "{id}");
+        assert!(REFUSED.contains(id.to_string().split('-').next().expect("a part")), "{id}");
+        for other in [Uuid::nil(), Uuid::max(), Uuid::now_v7(), Uuid::new_v4()] {
+            assert!(!is_derived(other), "{other}");
+        }
+    }
+}

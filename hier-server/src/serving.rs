@@ -1,0 +1,122 @@
+//! Accepts connections and answers their requests.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use hyper::body::Incoming;
+use hyper::rt::{Read, Write};
+use hyper::server::conn::http1;
+use hyper::{Request, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower_service::Service;
+
+/// How long a connection may take until it has sent the head of its next request: slow and idle connections are closed then.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// How long to wait after a connection could not be accepted, since there are too many.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Serves until the token is cancelled, and then answers those that have asked.
+pub(crate) async fn serve(listener: TcpListener, router: Router, stopping: CancellationToken) {
+    let connections = TaskTracker::new();
+    while let Some(accepted) = stopping.run_until_cancelled(listener.accept()).await {
+        match accepted {
+            Ok((stream, address)) => {
+                // Otherwise the second part of an answer, as each event of a stream, waits until its client acknowledges the first, 40 ms.
+                if let Err(error) = stream.set_nodelay(true) {
+                    tracing::debug!(%error, "a connection cannot be told not to wait: its answers will be slow");
+                }
+                let (router, stopping) = (router.clone(), stopping.clone());
+                connections.spawn(async move { answer(TokioIo::new(stream), address, router, stopping).await });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection; trying again");
+                stopping.run_until_cancelled(tokio::time::sleep(PAUSE)).await;
+            }
+        }
+    }
+    drop(listener);
+    connections.close();
+    connections.wait().await;
+}
+
+/// Answers the requests of a connection.
+async fn answer<C>(connection: C, address: SocketAddr, router: Router, stopping: CancellationToken)
+where
+    C: Read + Write + Unpin + Send + 'static,
+{
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(ConnectInfo(address));
+        router.clone().call(request.map(Body::new))
+    });
+    let serving = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE)
+        .serve_connection(connection, service)
+        .with_upgrades();
+    let mut serving = std::pin::pin!(serving);
+    let ended = tokio::select! {
+        ended = serving.as_mut() => ended,
+        () = stopping.cancelled() => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::trace!(%error, "a connection ended");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+    use tokio::time::{Instant, sleep};
+
+    use super::*;
+
+    fn connected() -> DuplexStream {
+        let (client, server) = tokio::io::duplex(1_024);
+        let router = Router::new().route("/", get(async || "hello"));
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        tokio::spawn(answer(TokioIo::new(server), address, router, CancellationToken::new()));
+        client
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silent_connections_are_closed() {
+        let (mut client, begun) = (connected(), Instant::now());
+        client.read_to_end(&mut Vec::new()).await.expect("it ends");
+        assert_eq!(begun.elapsed(), PATIENCE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connections_that_send_their_head_slowly_are_closed() {
+        let (mut client, begun) = (connected(), Instant::now());
+        client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\nx-slow: ").await.expect("it is sent");
+        while client.write_all(b"y").await.is_ok() {
+            sleep(Duration::from_secs(2)).await;
+        }
+        assert!(begun.elapsed() <= PATIENCE + Duration::from_secs(4), "{:?}", begun.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn idle_connections_are_closed_after_their_last_answer() {
+        let mut client = connected();
+        for _ in 0..3 {
+            sleep(PATIENCE / 2).await;
+            client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("it is sent");
+            let mut answer = vec![0; 1_024];
+            let read = client.read(&mut answer).await.expect("an answer");
+            assert!(answer[..read].starts_with(b"HTTP/1.1 200 OK"));
+        }
+        let begun = Instant::now();
+        client.read_to_end(&mut Vec::new()).await.expect("it ends");
+        assert_eq!(begun.elapsed(), PATIENCE);
+    }
+}
