@@ -1,22 +1,20 @@
 //! A connection to a server.
 
 use std::collections::{HashMap, VecDeque};
-use std::process::Stdio;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
-use process_wrap::tokio::{CommandWrap, KillOnDrop};
 use rmcp::model::{ProtocolVersion, SubscriptionFilter};
 use rmcp::service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, RoleClient, RunningService};
+use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
-use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
-use tokio::process::Command;
 use tokio::time::timeout;
 
+use super::child::ChildTransport;
 use super::handler::Handler;
 use super::options::{Options, Place, Protocol};
 use crate::error::McpError;
@@ -54,7 +52,8 @@ impl Link {
         let opened = async {
             match place {
                 Place::Child { .. } => {
-                    let (transport, errors) = child(place).map_err(|error| failed(error.to_string()))?;
+                    let (transport, errors) =
+                        ChildTransport::start(place).map_err(|error| failed(error.to_string()))?;
                     if let Some(errors) = errors {
                         tokio::spawn(read_tail(errors, tail.clone(), name.to_owned()));
                     }
@@ -151,30 +150,6 @@ fn why(error: &ClientInitializeError, tail: &Tail) -> String {
         source = inner.source();
     }
     format!("{text}{}", tail.said())
-}
-
-/// Starts the program, in an environment of its own.
-fn child(place: &Place) -> std::io::Result<(TokioChildProcess, Option<tokio::process::ChildStderr>)> {
-    let Place::Child { program, args, env, passed, dir } = place else {
-        return Err(std::io::Error::other("it is no program"));
-    };
-    let mut command = Command::new(program);
-    command.args(args).env_clear();
-    for name in passed {
-        if let Some(value) = std::env::var_os(name) {
-            command.env(name, value);
-        }
-    }
-    command.envs(env);
-    if let Some(dir) = dir {
-        command.current_dir(dir);
-    }
-    let mut command = CommandWrap::from(command);
-    command.wrap(KillOnDrop);
-    // What it has started ends with it.
-    #[cfg(unix)]
-    command.wrap(process_wrap::tokio::ProcessGroup::leader());
-    TokioChildProcess::builder(command).stderr(Stdio::piped()).spawn()
 }
 
 /// What is spoken over HTTP: bounded, and never to another host than the one that was named.

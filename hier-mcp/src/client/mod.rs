@@ -4,6 +4,7 @@ mod answer;
 mod builder;
 mod call;
 mod catalogue;
+mod child;
 mod connection;
 mod content;
 mod handler;

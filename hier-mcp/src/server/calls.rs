@@ -14,6 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::asked;
 use super::seal::SealKey;
 use super::served::Served;
+use super::sessions::Owner;
 
 pub(crate) struct Calls {
     pub(crate) graphs: BTreeMap<String, Served>,
@@ -88,13 +89,13 @@ impl Calls {
     }
 
     /// Seals what a client needs to bring answers to these questions.
-    pub(crate) fn seal(&self, tool: &str, thread: &str, questions: &[Question]) -> Result<String, String> {
-        self.key.seal(tool, thread, ids(questions), self.lasts, SystemTime::now())
+    pub(crate) fn seal(&self, by: (&str, &Owner), thread: &str, questions: &[Question]) -> Result<String, String> {
+        self.key.seal(&bound(by), thread, ids(questions), self.lasts, SystemTime::now())
     }
 
     /// The call that a state is of; or why it is not taken.
-    pub(crate) async fn reopen(&self, tool: &str, served: &Served, state: &str) -> Result<Open, String> {
-        let carried = self.key.open(tool, state, SystemTime::now())?;
+    pub(crate) async fn reopen(&self, by: (&str, &Owner), served: &Served, state: &str) -> Result<Open, String> {
+        let carried = self.key.open(&bound(by), state, SystemTime::now())?;
         let questions = self.still_open(served, &carried.thread).await.map_err(|error| error.to_string())?;
         if ids(&questions) != carried.questions {
             return Err("`requestState` was answered already: its questions are not open any more".to_owned());
@@ -111,6 +112,11 @@ impl Calls {
         }
         DynCommand::from_json(&json!({ "resume": answers })).ok().map(DynInput::Command)
     }
+}
+
+/// What a state is sealed for: a tool and a user. No two have the same text, since names of tools have no spaces.
+fn bound((tool, owner): (&str, &Owner)) -> String {
+    format!("{tool} {}", owner.name())
 }
 
 /// The questions of persons; or why a client cannot answer what is open.

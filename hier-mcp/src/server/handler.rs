@@ -1,7 +1,7 @@
 //! Answers the requests of clients.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::join_all;
 use hier_core::Question;
@@ -21,11 +21,14 @@ use super::asked;
 use super::calls::{Calls, Open, Reached, failed};
 use super::progress::Progress;
 use super::served::Served;
+use super::sessions::Owner;
 
 #[derive(Clone)]
 pub(crate) struct Handler {
     pub(crate) calls: Arc<Calls>,
     pub(crate) tasks: TaskManager,
+    /// Whose the tasks are.
+    pub(crate) owners: Arc<Mutex<HashMap<String, Owner>>>,
     pub(crate) name: String,
 }
 
@@ -71,7 +74,7 @@ impl ServerHandler for Handler {
         };
         let begun = match &request.request_state {
             Some(state) => {
-                let open = self.calls.reopen(&tool, &served, state).await;
+                let open = self.calls.reopen((&tool, &Owner::of(&context)), &served, state).await;
                 let open = open.map_err(|why| ErrorData::invalid_params(why, None))?;
                 match Calls::answers(&open.questions, &request.input_responses.unwrap_or_default()) {
                     Some(input) => Begun { tool, served, thread: open.thread, input, early: None },
@@ -92,6 +95,7 @@ impl ServerHandler for Handler {
                     as_task(&calls, begun, task).await
                 })
             });
+            self.keep(&task.task_id, Owner::of(&context));
             return Ok(CreateTaskResult::new(task).into());
         }
         let cancelled = context.ct.clone();
@@ -104,21 +108,56 @@ impl ServerHandler for Handler {
     async fn get_task(
         &self,
         request: GetTaskParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
+        self.check(&request.task_id, &context)?;
         self.tasks.get_task(&request.task_id).map(GetTaskResult::new)
     }
 
-    async fn update_task(&self, request: UpdateTaskParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.check(&request.task_id, &context)?;
         self.tasks.update_task(&request.task_id, request.input_responses)
     }
 
-    async fn cancel_task(&self, request: CancelTaskParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.check(&request.task_id, &context)?;
         self.tasks.cancel_task(&request.task_id)
     }
 }
 
+/// After so many tasks, those that are gone are forgotten.
+const TASKS: usize = 10_000;
+
 impl Handler {
+    fn owners(&self) -> MutexGuard<'_, HashMap<String, Owner>> {
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers whose a task is.
+    fn keep(&self, task: &str, owner: Owner) {
+        let mut owners = self.owners();
+        if owners.len() >= TASKS {
+            owners.retain(|task, _| self.tasks.get_task(task).is_ok());
+        }
+        owners.insert(task.to_owned(), owner);
+    }
+
+    /// Refuses the task of another user, as one that does not exist.
+    fn check(&self, task: &str, context: &RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        if self.owners().get(task) == Some(&Owner::of(context)) {
+            return Ok(());
+        }
+        self.tasks.get_task(&uuid::Uuid::new_v4().to_string()).map(|_| ())
+    }
+
     /// Makes a call whose client waits.
     async fn call(&self, begun: Begun, context: &RequestContext<RoleServer>) -> Result<CallToolResponse, ErrorData> {
         let Begun { tool, served, thread, mut input, mut early } = begun;
@@ -160,7 +199,7 @@ impl Handler {
         let client = context.client_capabilities();
         let requests = asked::requests(&open.questions, client.as_ref())
             .map_err(|needed| ErrorData::missing_required_client_capability(*needed))?;
-        let state = self.calls.seal(tool, &open.thread, &open.questions);
+        let state = self.calls.seal((tool, &Owner::of(context)), &open.thread, &open.questions);
         let state = state.map_err(|why| ErrorData::internal_error(why, None))?;
         Ok(InputRequiredResult::new(Some(requests), Some(state)).into())
     }

@@ -6,6 +6,7 @@ mod handler;
 mod progress;
 mod seal;
 mod served;
+mod sessions;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -35,6 +36,7 @@ use tokio::sync::Semaphore;
 use self::calls::Calls;
 use self::handler::Handler;
 use self::served::Served;
+use self::sessions::{Sessions, guard};
 use crate::error::McpError;
 
 pub use self::seal::SealKey;
@@ -210,7 +212,8 @@ impl Server {
             lasts: self.lasts,
             running: Arc::new(Semaphore::new(self.calls)),
         };
-        Ok(Handler { calls: Arc::new(calls), tasks: TaskManager::new(), name: self.name.clone() })
+        let (tasks, owners) = (TaskManager::new(), Arc::default());
+        Ok(Handler { calls: Arc::new(calls), tasks, owners, name: self.name.clone() })
     }
 
     /// Serves over standard input and output, until the client ends them. Nothing else may be written to standard output.
@@ -234,9 +237,11 @@ impl Server {
         let own = ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"].map(str::to_owned).to_vec();
         let origins = if self.origins.is_empty() && is_local { own } else { self.origins };
         config = config.with_allowed_origins(origins);
-        let sessions = Arc::new(LocalSessionManager::default());
-        let service = StreamableHttpService::new(move || Ok(handler.clone()), sessions, config);
-        let router = Router::new().route_service("/mcp", service);
+        let manager = Arc::new(LocalSessionManager::default());
+        let sessions = Arc::new(Sessions::new(manager.clone()));
+        let service = StreamableHttpService::new(move || Ok(handler.clone()), manager, config);
+        let guarded = from_fn(move |request: Request, next: Next| guard(sessions.clone(), request, next));
+        let router = Router::new().route_service("/mcp", service).layer(guarded);
         let Some(token) = self.bearer else { return Ok(router) };
         let token: Arc<str> = token.into();
         Ok(router.layer(from_fn(move |request: Request, next: Next| admit(token.clone(), request, next))))

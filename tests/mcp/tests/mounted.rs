@@ -57,7 +57,8 @@ async fn serve(calls: &Calls) -> (Running, String) {
         hier_mcp::Server::new().graph("book", Book::compile(), ()).graph("wait", Wait::compile(), calls.clone());
     let tools = tools.router(server.stopping()).unwrap();
     let server = server.graph("book", Book::compile(), ()).routes(tools);
-    let server = server.auth(Tokens::new([("secret", User::new("alice"))]));
+    let users = [("secret", User::new("alice")), ("another", User::new("bob"))];
+    let server = server.auth(Tokens::new(users)).rate_limit(100_000);
     let running = server.start("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", running.address());
     (running, url)
@@ -106,4 +107,63 @@ async fn a_call_ends_with_the_server() {
     running.stop().await.unwrap();
     call.await.unwrap().unwrap_err();
     assert_eq!(calls.dropped.load(Ordering::SeqCst), 1, "its run is cancelled");
+}
+
+/// A request of a client that knows sessions; the status, the session that it is given, and the text.
+async fn asked(url: &str, token: &str, session: Option<&str>, body: &Value) -> (u16, Option<String>, String) {
+    let request = reqwest::Client::new().post(format!("{url}/mcp")).bearer_auth(token);
+    let request = request.header("accept", "application/json, text/event-stream");
+    let request = match session {
+        Some(session) => request.header("mcp-session-id", session).header("mcp-protocol-version", "2025-06-18"),
+        None => request,
+    };
+    let answer = request.json(body).send().await.unwrap();
+    let session = answer.headers().get("mcp-session-id").map(|id| id.to_str().unwrap().to_owned());
+    (answer.status().as_u16(), session, answer.text().await.unwrap())
+}
+
+fn initialize() -> Value {
+    json!({
+        "jsonrpc": "2.0", "id": 1, "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "test", "version": "1" },
+        },
+    })
+}
+
+#[tokio::test]
+async fn a_session_belongs_to_the_user_that_began_it() {
+    let (running, url) = serve(&Calls::default()).await;
+    let (status, session, text) = asked(&url, "secret", None, &initialize()).await;
+    assert_eq!(status, 200, "{text}");
+    let session = session.unwrap();
+    let initialized = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+    assert_eq!(asked(&url, "secret", Some(&session), &initialized).await.0, 202);
+    let list = json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" });
+    let absent = asked(&url, "another", Some("00000000-0000-4000-8000-000000000000"), &list).await;
+    assert_eq!(absent.0, 404, "{absent:?}");
+    assert_eq!(asked(&url, "another", Some(&session), &list).await, absent, "it looks absent to another user");
+    let delete = reqwest::Client::new().delete(format!("{url}/mcp")).bearer_auth("another");
+    let deleted = delete.header("mcp-session-id", &session).send().await.unwrap();
+    assert!(!deleted.text().await.unwrap().contains("book"));
+    let (status, _, text) = asked(&url, "secret", Some(&session), &list).await;
+    assert!(status == 200 && text.contains("book"), "its own user still has it: {status} {text}");
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_user_has_a_bounded_number_of_sessions() {
+    let (running, url) = serve(&Calls::default()).await;
+    let mut begun = 0;
+    loop {
+        let (status, _, text) = asked(&url, "secret", None, &initialize()).await;
+        match status {
+            200 => begun += 1,
+            429 => break assert!(text.contains("too many sessions"), "{text}"),
+            _ => panic!("{status} {text}"),
+        }
+    }
+    assert_eq!(begun, 1_000);
+    assert_eq!(asked(&url, "another", None, &initialize()).await.0, 200, "another user is not held up");
+    running.stop().await.unwrap();
 }

@@ -106,6 +106,30 @@ async fn the_program_ends_with_the_last_client() {
     counts.wait_for("end").await;
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn the_program_and_what_it_started_end_with_the_callers_runtime() {
+    let (counts, folder) = (Counts::new(), tempfile::tempdir().unwrap());
+    let pids = folder.path().join("pids");
+    // It ends neither with its input nor when it is told to, and nor does what it has started.
+    let script = format!("trap '' TERM; sleep 1000 & echo $$ $! > '{}'; \"$1\"; sleep 1000", pids.display());
+    let client = Client::stdio("stubborn", "/bin/sh").args(["-c", script.as_str(), "sh", env!("CARGO_BIN_EXE_peer")]);
+    let client = client.env("PEER_COUNTS", counts.path().display().to_string()).pass_env(["PATH"]).build().unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async { client.connect().await.unwrap() });
+    let pids = std::fs::read_to_string(pids).unwrap();
+    let stat = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let is_alive = |pid: &str| !stat(pid).is_empty() && !stat(pid).contains(") Z ");
+    assert!(pids.split_whitespace().all(is_alive), "{pids}");
+    drop(runtime);
+    let ended = std::time::Instant::now();
+    while pids.split_whitespace().any(is_alive) {
+        assert!(ended.elapsed() < Duration::from_secs(30), "{pids}: they are still there");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    drop(client);
+}
+
 #[tokio::test]
 async fn what_cannot_be_started_says_why() {
     let client = Client::stdio("ghost", "/nowhere/at/all").build().unwrap();
