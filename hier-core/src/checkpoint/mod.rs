@@ -65,7 +65,7 @@ pub use retention::{Deletion, Sweeper, is_per_call, sweep_every};
 #[async_trait]
 pub trait Checkpointer: Send + Sync + 'static {
     /// Claims a thread for a run. The thread need not exist. Every claim that succeeds has a greater token than all claims
-    /// of the thread before it, also after the thread was deleted.
+    /// of the thread before it, also after the thread was deleted. [`SaverError::Invalid`] for a name that [`check_thread`] refuses.
     async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError>;
 
     /// Renews the lease for another [`Claim::lasts`].

@@ -111,7 +111,18 @@ async fn a_call_ends_with_the_server() {
 
 /// A request of a client that knows sessions; the status, the session that it is given, and the text.
 async fn asked(url: &str, token: &str, session: Option<&str>, body: &Value) -> (u16, Option<String>, String) {
-    let request = reqwest::Client::new().post(format!("{url}/mcp")).bearer_auth(token);
+    asked_by(&reqwest::Client::new(), url, token, session, body).await
+}
+
+/// The same of a client that keeps its connections.
+async fn asked_by(
+    client: &reqwest::Client,
+    url: &str,
+    token: &str,
+    session: Option<&str>,
+    body: &Value,
+) -> (u16, Option<String>, String) {
+    let request = client.post(format!("{url}/mcp")).bearer_auth(token);
     let request = request.header("accept", "application/json, text/event-stream");
     let request = match session {
         Some(session) => request.header("mcp-session-id", session).header("mcp-protocol-version", "2025-06-18"),
@@ -154,9 +165,9 @@ async fn a_session_belongs_to_the_user_that_began_it() {
 #[tokio::test]
 async fn a_user_has_a_bounded_number_of_sessions() {
     let (running, url) = serve(&Calls::default()).await;
-    let mut begun = 0;
+    let (mut begun, client) = (0, reqwest::Client::new());
     loop {
-        let (status, _, text) = asked(&url, "secret", None, &initialize()).await;
+        let (status, _, text) = asked_by(&client, &url, "secret", None, &initialize()).await;
         match status {
             200 => begun += 1,
             429 => break assert!(text.contains("too many sessions"), "{text}"),
