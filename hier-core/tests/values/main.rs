@@ -1,0 +1,6 @@
+//! A value survives every path unchanged, or it is refused when it is first written, by the name of its channel.
+
+mod animals;
+mod keys;
+mod paths;
+mod refused;
