@@ -64,8 +64,10 @@ struct Steps {
     log: Vec<String>,
 }
 
+type Arguments = BTreeMap<(u8, u8), Option<Option<f64>>>;
+
 async fn steps(run: &Run) -> Result<StepsUpdate> {
-    let keys: [BTreeMap<(u8, u8), Option<Option<f64>>>; 4] = [
+    let keys: [Arguments; 4] = [
         [((1, 2), None)].into(),
         [((1, 2), Some(None))].into(),
         [((1, 2), Some(Some(f64::NAN)))].into(),

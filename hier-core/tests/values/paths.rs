@@ -230,9 +230,9 @@ async fn json_in_and_out() {
     assert!(told.len() >= 8 && told.contains(&shown), "{told:?}");
     assert_eq!(erased.state(saver.clone(), thread()).await.unwrap().values, shown);
     // What is stored reads as what is shown, as the command line and the studio read it.
-    let saved = saver.get("t", "", None).await.unwrap().expect("a checkpoint");
-    for (channel, chain) in &saved.values {
-        let name = &*saved.checkpoint.channels[*channel];
+    let stored = saver.get("t", "", None).await.unwrap().expect("a checkpoint");
+    for (channel, chain) in &stored.values {
+        let name = &*stored.checkpoint.channels[*channel];
         assert_eq!(hier_core::checkpoint::chain_json(chain).unwrap(), shown[name], "{name}");
     }
 

@@ -1,5 +1,6 @@
 //! `MessagePack` in pieces: sorted maps for hashes, and objects of values that are encoded already.
 
+use super::EncodedFields;
 use super::head::{Head, Heads};
 use crate::checkpoint::CodecError;
 
@@ -19,7 +20,7 @@ pub(super) fn sort(rest: &mut Heads<'_>, sorted: &mut Vec<u8>) -> Result<(), Cod
                 entries.push(entry);
             }
             entries.sort_unstable();
-            entries.iter().for_each(|entry| sorted.extend_from_slice(entry));
+            sorted.extend(entries.into_iter().flatten());
             Ok(())
         }
         _ => Ok(()),
@@ -39,7 +40,7 @@ pub(super) fn pack(fields: &[(&str, Vec<u8>)], bytes: &mut Vec<u8>) -> Result<()
 }
 
 /// The fields of an object, each behind this byte.
-pub(super) fn unpack(format: u8, mut rest: Heads<'_>) -> Result<Option<Vec<(String, Vec<u8>)>>, CodecError> {
+pub(super) fn unpack(format: u8, mut rest: Heads<'_>) -> Result<Option<EncodedFields>, CodecError> {
     let Head::Map(length) = rest.next()? else { return Ok(None) };
     let mut fields = Vec::with_capacity(length.min(rest.0.len()));
     for _ in 0..length {

@@ -173,15 +173,18 @@ pub(crate) fn is_empty(bytes: &[u8]) -> bool {
 }
 
 /// Encodes an object of values that are encoded themselves.
-pub(crate) fn pack_fields<'a>(fields: &[(&'a str, Vec<u8>)]) -> Result<Vec<u8>, CodecError> {
+pub(crate) fn pack_fields(fields: &[(&str, Vec<u8>)]) -> Result<Vec<u8>, CodecError> {
     let mut bytes = vec![VALUE];
     canonical::pack(fields, &mut bytes)?;
     shape::check(&bytes[1..], DEPTH)?;
     Ok(bytes)
 }
 
+/// The names of fields with their encoded values.
+pub(crate) type EncodedFields = Vec<(String, Vec<u8>)>;
+
 /// The fields of an encoded object, each encoded as the object is; none if it is not an object of texts.
-pub(crate) fn unpack_fields(bytes: &[u8]) -> Result<Option<Vec<(String, Vec<u8>)>>, CodecError> {
+pub(crate) fn unpack_fields(bytes: &[u8]) -> Result<Option<EncodedFields>, CodecError> {
     let (format, rest) = bytes.split_first().ok_or_else(|| CodecError::new("there are no bytes"))?;
     shape::check(rest, DEPTH)?;
     canonical::unpack(*format, Heads(rest))

@@ -35,9 +35,9 @@ fn digits(text: &str) -> (String, i64) {
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let digits = format!("{}{fraction}", whole.trim_start_matches(['-', '+']));
     let significant = digits.trim_end_matches('0');
-    let dropped = digits.len() - significant.len();
-    let power =
-        exponent.parse::<i64>().unwrap_or(0).saturating_add(dropped as i64).saturating_sub(fraction.len() as i64);
+    let count = |digits: usize| i64::try_from(digits).unwrap_or(i64::MAX);
+    let power = exponent.parse::<i64>().unwrap_or(0);
+    let power = power.saturating_add(count(digits.len() - significant.len())).saturating_sub(count(fraction.len()));
     let significant = significant.trim_start_matches('0').to_owned();
     let power = if significant.is_empty() { 0 } else { power };
     (significant, power)

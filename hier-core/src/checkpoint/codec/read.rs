@@ -130,15 +130,15 @@ impl<'de> Reader<'de> {
     }
 
     fn number_of<V: Visitor<'de>>(&self, text: &str, visitor: V) -> Result<V::Value, CodecError> {
-        if let Ok(value) = text.parse() {
+        if let Ok(value) = text.parse::<u64>() {
             visitor.visit_u64(value)
-        } else if let Ok(value) = text.parse() {
+        } else if let Ok(value) = text.parse::<i64>() {
             visitor.visit_i64(value)
-        } else if let Ok(value) = text.parse() {
+        } else if let Ok(value) = text.parse::<i128>() {
             visitor.visit_i128(value)
-        } else if let Ok(value) = text.parse() {
+        } else if let Ok(value) = text.parse::<u128>() {
             visitor.visit_u128(value)
-        } else if let Ok(value) = text.parse() {
+        } else if let Ok(value) = text.parse::<f64>() {
             visitor.visit_f64(value)
         } else {
             Err(self.unfit(&Head::Text(text.as_bytes())))
