@@ -116,8 +116,8 @@ impl Client {
         key: Option<Uuid>,
         known: &AtomicBool,
     ) -> Result<A, Error> {
-        let body =
-            codec::encode(request).map_err(|error| Error::Input(format!("what was given cannot be sent: {error}")))?;
+        let body = codec::encode_record(request)
+            .map_err(|error| Error::Input(format!("what was given cannot be sent: {error}")))?;
         if body.len() > self.limit {
             return Err(Error::Run(Failure::new(
                 "PayloadTooLarge",

@@ -9,7 +9,6 @@
 
 mod calls;
 pub mod codec;
-mod codec_shape;
 mod conversations;
 pub(crate) mod delta;
 mod error;

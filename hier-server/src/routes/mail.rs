@@ -85,7 +85,7 @@ pub(crate) async fn list(caller: Caller, Path(thread): Path<String>) -> ApiResul
     let shown = waiting.iter().map(|posted| {
         let letter = &posted.letter;
         // Null if it is none that this program can read.
-        let value: Value = codec::decode(&letter.value).unwrap_or_default();
+        let value = codec::decode_json(&letter.value).unwrap_or_default();
         Waiting { id: letter.id, signal: letter.signal.as_deref().map(str::to_owned), value }
     });
     Ok(Json(shown.collect()))

@@ -25,4 +25,5 @@ mod streams;
 mod studio;
 mod support;
 mod threads;
+mod values;
 mod webhooks;

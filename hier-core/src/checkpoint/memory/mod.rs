@@ -61,7 +61,7 @@ impl MemorySaver {
             let (latest, now) = (Prune::default(), SystemTime::now());
             copy.delete(|thread| Deletion::by_prune(thread.newest_first(), &latest, now));
         }
-        codec::encode(&(copy.dump(), lock(&self.0.mail).mailbox(thread)))
+        codec::encode_record(&(copy.dump(), lock(&self.0.mail).mailbox(thread)))
     }
 
     /// The thread that these bytes are of, in place of what is there.

@@ -75,7 +75,7 @@ pub(in crate::engine) fn entry<T: Serialize + ?Sized>(
     name: &str,
     value: &T,
 ) -> Result<PendingWrite, NodeError> {
-    Ok(PendingWrite { slot, channel: name.into(), value: codec::encode(value)? })
+    Ok(PendingWrite { slot, channel: name.into(), value: codec::encode_record(value)? })
 }
 
 /// An answer to a question of a task.

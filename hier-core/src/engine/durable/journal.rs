@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -46,6 +47,8 @@ pub(crate) struct Journal {
     /// The checkpoint that is stored when the run ends, if none is stored before.
     buffered: Option<Buffered>,
     scratch: Scratch,
+    /// See [`Program::readable`].
+    readable: Arc<[AtomicBool]>,
     /// Of a subgraph that keeps its state: the log of the graph around it, and the last part of its namespace there.
     keeper: Option<(Arc<TaskLog>, String)>,
     /// What was known of the thread in memory when it was taken up, if its conversations may be kept there.
@@ -104,6 +107,7 @@ impl Journal {
             clock: Clock::after(known.newest),
             buffered: None,
             scratch: Scratch::default(),
+            readable: graph.readable.clone(),
             keeper: None,
             recalled: None,
         };
@@ -227,6 +231,10 @@ impl Journal {
             return Ok(Some(Piece { channel, base: Some(base), bytes }));
         }
         let bytes = self.scratch.bytes(|bytes| value.encode(bytes))?;
+        if cfg!(debug_assertions) || !self.readable[channel].load(Ordering::Relaxed) {
+            value.check_readable(&bytes)?;
+            self.readable[channel].store(true, Ordering::Relaxed);
+        }
         self.sizes[channel] = Size { parts: 0, bytes: bytes.len() };
         Ok(Some(Piece { channel, base: None, bytes }))
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::checkpoint::{
-    Checkpoint, CodecError, Conversation, PendingWrite, Saved, SaverError, TaskWrites, codec, slot,
+    Chain, Checkpoint, CodecError, Conversation, PendingWrite, Saved, SaverError, TaskWrites, codec, slot,
 };
 use crate::engine::attempt::stored::{RESUME, ROUTING, RoutingRecord};
 use crate::engine::durable::delta::{Size, load_chain};
@@ -139,7 +139,9 @@ pub(in crate::engine) fn load_with<S: Values, C>(
         let is_stored = |name: &str| channels.contains_key(name);
         migrated = (0..).zip(&graph.channels).filter(|(_, spec)| is_stored(&spec.name)).map(|(at, _)| at).collect();
         held.clone_from(&migrated);
-        take_migrated(reader, &mut state, channels)?;
+        let stored: Vec<(&str, &Chain)> =
+            values.iter().filter_map(|(index, chain)| Some((&**checkpoint.channels.get(*index)?, chain))).collect();
+        take_migrated(reader, &mut state, upgrade, channels, &stored)?;
         // What was stored by the older version is stored as a whole again.
         known.versions.clear();
     }

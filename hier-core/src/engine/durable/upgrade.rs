@@ -2,9 +2,10 @@
 
 use serde_json::{Map, Value};
 
+use crate::checkpoint::delta::grows;
 use crate::checkpoint::{Chain, Checkpoint, CodecError, SendRecord, chain_json, codec};
 use crate::engine::attempt::stored::RoutingRecord;
-use crate::engine::durable::delta::put_together;
+use crate::engine::durable::delta::{load_chain, put_together};
 use crate::engine::durable::journal::{RETURNED, START};
 use crate::engine::durable::load::Reader;
 use crate::engine::program::{Child, Destinations, SendArg};
@@ -119,16 +120,26 @@ fn whole<S: Values, C>(reader: &Reader<'_, S, C>, name: &str, chain: &Chain) -> 
     })
 }
 
-/// Takes migrated channels into the state: all of them, or none.
+/// Takes migrated channels into the state: all of them, or none. A channel that the migrations left alone has what was stored of it.
 pub(in crate::engine) fn take_migrated<S: Values, C>(
     reader: &Reader<'_, S, C>,
     state: &mut S,
+    upgrade: &Upgrade,
     channels: Map<String, Value>,
+    stored: &[(&str, &Chain)],
 ) -> Result<(), RunError> {
     for (name, value) in channels {
         let channel = reader.graph.channels.iter().position(|spec| spec.name == *name);
         let channel = channel
             .ok_or_else(|| reader.unfit(format!("its migration leaves a channel `{name}`, which the state has not")))?;
+        let untouched =
+            stored.iter().find(|(stored, _)| *stored == name && upgrade.channels.get(&name) == Some(&value));
+        if let Some((_, chain)) = untouched
+            && chain.deltas.iter().all(|packed| packed.first().copied() == grows(&reader.graph.channels[channel]))
+            && load_chain(state, channel, chain).is_ok()
+        {
+            continue;
+        }
         let taken = codec::encode(&value).and_then(|bytes| state.load(channel, &bytes));
         taken.map_err(|error| reader.unfit(format!("the migrated value of channel `{name}` does not fit: {error}")))?;
     }
@@ -162,9 +173,15 @@ impl<S: Values, C> Scribe<'_, S, C> {
         let Some(upgrade) = self.upgrade.filter(|_| version < S::VERSION) else {
             return Ok(vec![self.state.write_from(self.reader.channel(name)?, overwrite, bytes)?]);
         };
-        let written = upgrade.write(version, name, codec::decode_json(bytes)?)?;
-        let read = |(name, value): (String, Value)| {
-            self.state.write_from(self.reader.channel(&name)?, overwrite, &codec::encode(&value)?)
+        let stored = codec::decode_json(bytes)?;
+        let written = upgrade.write(version, name, stored.clone())?;
+        let read = |(channel, value): (String, Value)| {
+            let index = self.reader.channel(&channel)?;
+            let migrated = || self.state.write_from(index, overwrite, &codec::encode(&value)?);
+            if channel == name && value == stored {
+                return self.state.write_from(index, overwrite, bytes).or_else(|_| migrated());
+            }
+            migrated()
         };
         written.into_iter().map(read).collect()
     }

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::Run;
 use super::run::Inbox;
+use crate::checkpoint::{CodecError, codec};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::question::{Asker, Question, QuestionKind};
 
@@ -24,9 +25,9 @@ type Check<'a> = Box<dyn Fn(&Value) -> Result<(), String> + Send + Sync + 'a>;
 pub struct Interrupt<'a, A, C = ()> {
     run: &'a Run<C>,
     /// What is asked, until it has been.
-    value: Option<Result<Value, serde_json::Error>>,
+    value: Option<Result<Value, CodecError>>,
     due: Option<SystemTime>,
-    default: Option<Result<Value, serde_json::Error>>,
+    default: Option<Result<Value, CodecError>>,
     schema: Option<Value>,
     check: Option<Check<'a>>,
     answer: PhantomData<fn() -> A>,
@@ -57,7 +58,7 @@ impl<'a, A, C> Interrupt<'a, A, C> {
         A: Serialize,
     {
         self.due = Some(time);
-        self.default = Some(serde_json::to_value(default));
+        self.default = Some(codec::to_json(&default));
         self
     }
 
@@ -110,7 +111,7 @@ impl<A: DeserializeOwned, C> Interrupt<'_, A, C> {
         };
         self.run.note_answer();
         let checked = self.check.as_ref().map_or(Ok(()), |check| check(&answer));
-        checked.and_then(|()| A::deserialize(&answer).map_err(|error| error.to_string())).map_err(|error| {
+        checked.and_then(|()| codec::from_json(&answer).map_err(|error| error.to_string())).map_err(|error| {
             let reason = format!("{answer} is no answer to `{}`: {error}", question.value);
             NodeError::from_kind(NodeErrorKind::WrongAnswer { question: Box::new(question), reason }, false)
         })
@@ -128,7 +129,7 @@ impl<C> Run<C> {
     /// An answer that is no `A` fails the run and is not taken: the question stays and can be answered again. Without a
     /// checkpointer there is nothing to go on with. See [`Interrupt::until`] for a question that does not wait for ever.
     pub fn interrupt<A: DeserializeOwned>(&self, question: &impl Serialize) -> Interrupt<'_, A, C> {
-        let value = Some(serde_json::to_value(question));
+        let value = Some(codec::to_json(question));
         Interrupt { run: self, value, due: None, default: None, schema: None, check: None, answer: PhantomData }
     }
 

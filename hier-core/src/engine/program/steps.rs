@@ -37,8 +37,7 @@ impl StepHome {
     /// A step of this name and with these arguments.
     fn key_for<A: Serialize + ?Sized>(&self, name: &str, arguments: &A) -> Result<StepKey, NodeError> {
         let arguments = hash(arguments).map_err(|error| {
-            let what = format!("the arguments of step `{name}` have no JSON");
-            NodeError::permanent(format!("{what}, by which it could be known: {error}"))
+            NodeError::permanent(format!("the arguments of step `{name}` cannot be serialized: {error}"))
         })?;
         Ok(StepKey { arguments: Some(arguments), ..self.key(name) })
     }
@@ -59,7 +58,7 @@ impl StepHome {
     }
 
     async fn store(&self, found: &Found) -> Result<(), NodeError> {
-        let value = codec::encode(&*found.record)?;
+        let value = codec::encode_record(&*found.record)?;
         let writes = vec![PendingWrite { slot: found.slot, channel: STEP.into(), value }];
         let writes = TaskWrites { checkpoint: self.checkpoint, task: self.task, path: self.path.clone(), writes };
         let stored = match found.letter {
@@ -128,7 +127,7 @@ impl<C> Run<C> {
         }
     }
 
-    /// [`Run::step`] with arguments: the key is the name and what `arguments` is as JSON, the order of an object's fields aside.
+    /// [`Run::step`] with arguments: the key is the name and a hash of `arguments`, in which the order of a map's keys does not count.
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -198,8 +197,14 @@ impl<C> Run<C> {
     }
 
     /// Stores a result before anybody sees it.
-    pub(super) async fn record<T: Serialize>(&self, home: &StepHome, key: StepKey, result: T) -> Result<T, NodeError> {
-        let value = codec::encode(&result).map_err(|error| {
+    pub(super) async fn record<T: Serialize + DeserializeOwned>(
+        &self,
+        home: &StepHome,
+        key: StepKey,
+        result: T,
+    ) -> Result<T, NodeError> {
+        let value = codec::encode(&result);
+        let value = value.and_then(|value| codec::check_readable::<T>(&value).map(|()| value)).map_err(|error| {
             let (name, node) = (&key.name, self.node());
             NodeError::permanent(format!("the result of step `{name}` of node `{node}` cannot be stored: {error}"))
         })?;
@@ -225,9 +230,6 @@ impl<C> Run<C> {
         };
         let letter = letter.letter;
         let value = codec::decode(&letter.value).map_err(|error| {
-            // In terms of the value, not of the bytes.
-            let sent = codec::decode_json(&letter.value).ok().and_then(|sent| serde_json::from_value::<T>(sent).err());
-            let error = sent.map_or_else(|| error.to_string(), |sent| sent.to_string());
             let (node, of) = (self.node(), type_name::<T>());
             let (thread, id) = (&home.log.committer.lease.thread, letter.id);
             NodeError::permanent(format!(

@@ -14,7 +14,7 @@ use crate::engine::durable::kept::Place;
 use crate::engine::durable::load::{Known, Loaded, Reader, load_with};
 use crate::engine::durable::pending::Pending;
 use crate::engine::durable::resumed::{Mode, Resumed};
-use crate::engine::durable::{answer, input};
+use crate::engine::durable::{answer, check, input};
 use crate::engine::log::committer::Committer;
 use crate::engine::log::task_log::TaskLog;
 use crate::engine::program::{Anyone, Command, Destinations, Input, Task, TaskKey};
@@ -103,7 +103,10 @@ fn first_input<S: Values, C>(reader: &Reader<'_, S, C>, input: Input<S>) -> Resu
         Input::Command(command) if command.answers.is_some() && !reader.graph.lenient => {
             Err(answer::unknown_thread(reader))
         }
-        Input::Command(command) if !command.writes.is_empty() || command.answers.is_some() => Ok(command.writes),
+        Input::Command(command) if !command.writes.is_empty() || command.answers.is_some() => {
+            check::goes_nowhere(reader.graph, &command)?;
+            Ok(command.writes)
+        }
         Input::Continue | Input::Command(_) => {
             Err(RunError::EmptyInput { graph: reader.graph.plan.graph().to_owned() })
         }

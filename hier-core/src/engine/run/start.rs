@@ -116,7 +116,10 @@ where
         Input::Command(command) if command.answers.is_some() => {
             Err(RunError::NoCheckpointer { graph: runner.graph_name(), what: "go on with an answer" })
         }
-        Input::Command(command) => runner.enter(command.writes).await,
+        Input::Command(command) => {
+            check::goes_nowhere(&runner.task.graph, &command)?;
+            runner.enter(command.writes).await
+        }
     }
 }
 
