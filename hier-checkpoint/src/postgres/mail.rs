@@ -173,17 +173,20 @@ impl Mailbox<'_> {
             return Ok(());
         }
         self.hold().await?;
-        self.take(&also.taken, commit).await?;
+        self.take(&also.taken, commit, also.run).await?;
         self.change_due(also.due.as_ref()).await
     }
 
-    async fn take(self, letters: &[Uuid], commit: Uuid) -> Result<(), Fault> {
+    async fn take(self, letters: &[Uuid], commit: Uuid, run: Option<Uuid>) -> Result<(), Fault> {
         let name = escape(self.thread);
         for id in letters {
-            // That it was there has to be known: its value is not. What this commit has taken before its answer was lost is its own.
-            let sql = "update {s}.mail set taken = $3, value = '', size = 0
+            // That it was there has to be known. Its value is not, unless a run has taken it that may be rolled back. What this commit has
+            // taken before its answer was lost is its own.
+            let sql = "update {s}.mail set taken = $3, run = $4, value = case when $4 is null then '' else value end,
+                    size = case when $4 is null then 0 else size end
                 where thread = $1 and id = $2 and (taken is null or taken = $3) returning 1";
-            let with: [Parameter<'_>; 3] = [(&name, Type::TEXT), (id, Type::UUID), (&commit, Type::UUID)];
+            let with: [Parameter<'_>; 4] =
+                [(&name, Type::TEXT), (id, Type::UUID), (&commit, Type::UUID), (&run, Type::UUID)];
             if self.run(sql, &with).await?.is_empty() {
                 return Err(SaverError::no_letter(self.thread, *id).into());
             }

@@ -267,4 +267,23 @@ pub(super) const MIGRATIONS: &[&str] = &[
     changes::SEVERAL,
     saved::SAVED,
     several::SEVERAL,
+    r#"
+    -- Pending writes as they were before a run that has not ended changed them; no value where there was none.
+    create table {s}.overwritten (
+        run uuid not null,
+        thread bigint not null,
+        namespace text collate "C" not null,
+        checkpoint uuid not null,
+        task uuid not null,
+        slot integer not null,
+        path text,
+        channel text,
+        value bytea,
+        primary key (run, thread, namespace, checkpoint, task, slot)
+    );
+    create index overwritten_of_threads on {s}.overwritten (thread, namespace, checkpoint);
+    -- The run that has taken a letter and has not ended: until then its value stays.
+    alter table {s}.mail add column run uuid;
+    create index mail_of_runs on {s}.mail (run) where run is not null;
+"#,
 ];

@@ -106,22 +106,25 @@ pub struct Also {
     pub taken: Vec<Uuid>,
     /// When the thread is due.
     pub due: Option<DueChange>,
+    /// The run that may be rolled back. Until it ends, a store of runs keeps the pending writes that the records overwrite and the
+    /// letters that are taken ([`Settlement::undo`](crate::runs::Settlement::undo)).
+    pub run: Option<Uuid>,
 }
 
 impl Also {
     /// Takes these letters.
     pub fn taking(taken: Vec<Uuid>) -> Self {
-        Self { taken, due: None }
+        Self { taken, ..Self::default() }
     }
 
     /// Says when the thread is due.
     pub fn due(due: DueChange) -> Self {
-        Self { taken: Vec::new(), due: Some(due) }
+        Self { due: Some(due), ..Self::default() }
     }
 
     /// Whether nothing is changed.
     pub fn is_empty(&self) -> bool {
-        self.taken.is_empty() && self.due.is_none()
+        *self == Self::default()
     }
 }
 

@@ -21,6 +21,7 @@ mod crons;
 mod document;
 mod error;
 mod event;
+mod held;
 mod log;
 mod memory;
 pub(crate) mod overlay;

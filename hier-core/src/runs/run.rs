@@ -177,6 +177,9 @@ pub struct Run {
     /// Whether its input is stored: another attempt goes on with the thread, and does not give it again.
     #[serde(default)]
     pub entered: bool,
+    /// Whether it has changed more than its own checkpoints: what it has overwritten and taken is kept until it ends.
+    #[serde(default)]
+    pub undoable: bool,
     /// Set once it is to be cancelled.
     pub cancel: Option<Cancel>,
     /// Whether the thread is deleted when it has ended.
@@ -197,6 +200,13 @@ pub struct Run {
     pub output: Option<Value>,
     /// Its place among all runs of the store: a later one's is greater.
     pub number: u64,
+}
+
+impl Run {
+    /// Whether something of it is stored that a rollback has to undo.
+    pub(super) const fn has_stored(&self) -> bool {
+        self.entered || self.undoable
+    }
 }
 
 /// A run that is to be added.
@@ -349,6 +359,9 @@ pub struct Settlement {
     pub events: Vec<NewEvent>,
     /// What the index of threads says from now on.
     pub index: Option<ThreadIndex>,
+    /// A run whose effects are undone: its checkpoints are deleted, the pending writes beside the checkpoints of others are what they
+    /// were, and what it has taken from the mailbox is there again. It has not ended, and the lease stays.
+    pub undo: Option<Uuid>,
     /// The run has ended; the lease is released.
     pub end: Option<RunEnd>,
 }

@@ -23,6 +23,8 @@ pub(super) struct Mail {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Mailbox {
     waiting: Vec<Posted>,
+    /// Letters that a run has taken which may still be rolled back.
+    taken: Vec<(Uuid, Posted)>,
     /// The ids of all that ever came.
     known: HashSet<Uuid>,
     due: Option<(SystemTime, Arc<str>)>,
@@ -69,7 +71,11 @@ impl Mail {
             }
         }
         if let Some(mailbox) = self.boxes.get_mut(thread) {
-            mailbox.waiting.retain(|posted| !taken.contains(&posted.letter.id));
+            let gone = mailbox.waiting.extract_if(.., |posted| taken.contains(&posted.letter.id));
+            match also.run {
+                Some(run) => mailbox.taken.extend(gone.map(|posted| (run, posted))),
+                None => drop(gone.collect::<Vec<_>>()),
+            }
         }
         match &also.due {
             None => {}
@@ -82,6 +88,21 @@ impl Mail {
             }
         }
         Ok(())
+    }
+
+    /// Puts back the letters that a run has taken.
+    pub(super) fn undo(&mut self, thread: &str, run: Uuid) {
+        let Some(mailbox) = self.boxes.get_mut(thread) else { return };
+        let back = mailbox.taken.extract_if(.., |(by, _)| *by == run).map(|(_, posted)| posted);
+        mailbox.waiting.extend(back);
+        mailbox.waiting.sort_by_key(|posted| posted.number);
+    }
+
+    /// The letters that a run has taken are gone for good.
+    pub(super) fn settle(&mut self, thread: &str, run: Uuid) {
+        if let Some(mailbox) = self.boxes.get_mut(thread) {
+            mailbox.taken.retain(|(by, _)| *by != run);
+        }
     }
 
     /// The threads that are due, longest first.

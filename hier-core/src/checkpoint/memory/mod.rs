@@ -152,6 +152,25 @@ impl MemorySaver {
         self.commit_and(lease, records, also, |_| {})
     }
 
+    /// Undoes what a run has done to a thread.
+    pub(crate) fn undo(&self, thread: &str, run: Uuid) {
+        let mut shard = self.shard(thread);
+        if let Some(thread) = shard.get_mut(thread) {
+            thread.undo(run);
+        }
+        lock(&self.0.mail).undo(thread, run);
+        self.0.conversations.forget(thread);
+    }
+
+    /// What a run has done to a thread is not undone any more.
+    pub(crate) fn settle(&self, thread: &str, run: Uuid) {
+        let mut shard = self.shard(thread);
+        if let Some(thread) = shard.get_mut(thread) {
+            thread.settle(run);
+        }
+        lock(&self.0.mail).settle(thread, run);
+    }
+
     /// Commits, and does something with the thread before anybody else can.
     fn commit_and(
         &self,
@@ -168,6 +187,9 @@ impl MemorySaver {
         thread.check_bases(&lease.thread, &records)?;
         if !also.is_empty() {
             lock(&self.0.mail).commit(&lease.thread, also, SystemTime::now())?;
+        }
+        if let Some(run) = also.run {
+            thread.keep_overwritten(run, &records);
         }
         thread.store(records);
         then(thread);

@@ -26,6 +26,13 @@ pub(super) struct Tables {
     pub(super) last_number: u64,
 }
 
+/// Runs that are undone, and runs that are not undone any more.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) undone: Vec<Uuid>,
+    pub(super) settled: Vec<Uuid>,
+}
+
 /// From when on a worker may look at a thread, and the thread.
 type Ready = (SystemTime, String);
 
@@ -89,15 +96,15 @@ impl Tables {
         Ok(Queue::new(row, entry.live.iter().filter_map(|id| self.runs.get(id).cloned()).collect()))
     }
 
-    /// Stores what has changed, and returns the runs whose checkpoints are to be deleted. Values that there are stay unless
-    /// there are new ones.
-    pub(super) fn store(&mut self, queue: Queue, now: SystemTime) -> Vec<String> {
+    /// Stores what has changed, and returns what the saver has to do. Values that there are stay unless there are new ones.
+    pub(super) fn store(&mut self, queue: Queue, now: SystemTime) -> Ended {
         let (mut row, change) = queue.changed();
-        let Change { put, removed, events, undone, documents, ready, is_crowded } = change;
+        let Change { put, removed, events, undone, settled, documents, ready, is_crowded } = change;
+        let ended = Ended { undone, settled };
         for document in documents {
             self.put_document(document, None);
         }
-        let Some(entry) = self.threads.get_mut(&row.id) else { return undone };
+        let Some(entry) = self.threads.get_mut(&row.id) else { return ended };
         let first = row.last_event - events.len() as u64 + 1;
         entry.events.extend((first..).zip(events).map(|(number, event)| EventRow::new(number, now, event)));
         row.values = row.values.or_else(|| entry.row.values.take());
@@ -120,7 +127,7 @@ impl Tables {
         }
         let id = entry.row.id.clone();
         self.list(&id, |entry| entry.ready = ready);
-        undone
+        ended
     }
 
     /// Changes whether and until when a thread is ready or held, and lists it accordingly.
