@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::Postgres;
 use super::client::Client;
 use super::fault::Fault;
+use super::mail::Mailbox;
 use super::queue::MOST_BYTES;
 use super::read::write;
 use super::session::{Parameter, Session, Transaction, retrying};
@@ -230,7 +231,8 @@ impl Change<'_> {
         let name = escape(to);
         let rows = self.run(sql, &[(&source, Type::INT8), (&name, Type::TEXT)]).await?;
         let key = super::session::first(&rows)?;
-        self.store_all(key, batch).await
+        self.store_all(key, batch).await?;
+        Mailbox { session: self.session, client: self.client, thread: from }.copy_due(to).await
     }
 
     /// Stores as many statements as it takes.

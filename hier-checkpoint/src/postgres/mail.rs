@@ -75,7 +75,7 @@ impl Postgres {
         let (by, limit) = (millis(query.by), i64::try_from(query.limit).unwrap_or(i64::MAX));
         let (since, last) = query.after.as_ref().map(|last| (millis(last.at), escape(&last.thread))).unzip();
         let sql = session.statements.with_schema(
-            "select thread, at from {s}.due where graph = any($1) and at <= $2
+            "select thread, at, driven from {s}.due where graph = any($1) and at <= $2
                 and ($4::bigint is null or (at, thread) > ($4, $5)) order by at, thread limit $3",
         );
         retrying!(session, client => {
@@ -87,7 +87,9 @@ impl Postgres {
                 (&last, Type::TEXT),
             ];
             let rows = session.query(&client, &sql, &with).await?;
-            let read = |row: &Row| Ok(DueThread::new(unescape(row.try_get(0)?), time(row.try_get(1)?)));
+            let read = |row: &Row| {
+                Ok(DueThread::new(unescape(row.try_get(0)?), time(row.try_get(1)?)).driven(row.try_get(2)?))
+            };
             rows.iter().map(read).collect::<Result<Vec<_>, Fault>>()
         })
     }
@@ -148,7 +150,11 @@ impl Mailbox<'_> {
         ];
         self.run(sql, &with).await?;
         if letter.signal.is_some() {
-            self.no_later_than(graph, now()).await?;
+            // Whose thread it is, its own runs say.
+            let sql = "insert into {s}.due as old (thread, graph, at) values ($1, $2, $3)
+                on conflict (thread) do update set at = least(old.at, excluded.at)";
+            let (graph, at) = (escape(graph), now());
+            self.run(sql, &[(&name, Type::TEXT), (&graph, Type::TEXT), (&at, Type::INT8)]).await?;
         }
         Ok(true)
     }
@@ -208,8 +214,22 @@ impl Mailbox<'_> {
                     None => Ok(()),
                 }
             }
+            Some(DueChange::Driven { until, graph }) => {
+                let (graph, until) = (escape(graph), due_at(*until));
+                let sql = "insert into {s}.due as old (thread, graph, at, driven) values ($1, $2, $3, true)
+                    on conflict (thread) do update
+                    set graph = excluded.graph, at = least(old.at, excluded.at), driven = true";
+                self.run(sql, &[(&name, Type::TEXT), (&graph, Type::TEXT), (&until, Type::INT8)]).await.map(|_| ())
+            }
             _ => Ok(()),
         }
+    }
+
+    /// A copy of the thread is due when the thread is. Nobody runs it.
+    pub(super) async fn copy_due(self, to: &str) -> Result<(), Fault> {
+        let (name, to) = (escape(self.thread), escape(to));
+        let sql = "insert into {s}.due (thread, graph, at) select $2, graph, at from {s}.due where thread = $1";
+        self.run(sql, &[(&name, Type::TEXT), (&to, Type::TEXT)]).await.map(|_| ())
     }
 
     async fn no_later_than(self, graph: &str, at: i64) -> Result<(), Fault> {

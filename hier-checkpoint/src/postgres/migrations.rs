@@ -285,5 +285,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     -- The run that has taken a letter and has not ended: until then its value stays.
     alter table {s}.mail add column run uuid;
     create index mail_of_runs on {s}.mail (run) where run is not null;
+    -- Whether a run goes on with the thread.
+    alter table {s}.due add column driven boolean not null default false;
 "#,
 ];

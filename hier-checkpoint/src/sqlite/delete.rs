@@ -160,7 +160,7 @@ pub(super) fn copy_thread(connection: &Connection, vault: &Vault, from: &str, to
     for space in spaces {
         store(connection, key, &sealed(&space, to)?)?;
     }
-    Ok(())
+    mail::copy(connection, from, to)
 }
 
 /// All that a namespace has, sealed for another thread.

@@ -42,7 +42,10 @@ pub(super) fn post(
         .prepare_cached("insert into mail (thread, id, signal, value, size) values (?, ?, ?, ?, ?)")?
         .execute(params![thread, id.as_bytes(), signal.as_deref(), value, size])?;
     if signal.is_some() {
-        no_later_than(connection, thread, graph, now())?;
+        // Whose thread it is, its own runs say.
+        let sql = "insert into due (thread, graph, at) values (?1, ?2, ?3)
+            on conflict (thread) do update set at = min(at, excluded.at)";
+        connection.prepare_cached(sql)?.execute(params![thread, graph, now()])?;
     }
     Ok(true)
 }
@@ -92,8 +95,27 @@ pub(super) fn commit(connection: &Connection, thread: &str, also: &Also) -> Resu
                 None => Ok(()),
             }
         }
+        Some(DueChange::Driven { until, graph }) => {
+            let sql = "insert into due (thread, graph, at, driven) values (?, ?, ?, 1)
+                on conflict (thread) do update set graph = excluded.graph, at = min(at, excluded.at), driven = 1";
+            connection.prepare_cached(sql)?.execute(params![thread, &**graph, due_at(*until)])?;
+            Ok(())
+        }
         _ => Ok(()),
     }
+}
+
+/// A copy of a thread is due when the thread is. Nobody runs it.
+pub(super) fn copy(connection: &Connection, from: &str, to: &str) -> Result<(), Fault> {
+    let sql = "insert into due (thread, graph, at) select ?2, graph, at from due where thread = ?1";
+    connection.prepare_cached(sql)?.execute(params![from, to])?;
+    Ok(())
+}
+
+/// Whether a run goes on with a thread.
+pub(super) fn is_driven(connection: &Connection, thread: &str) -> Result<bool, Fault> {
+    let sql = "select 1 from due where thread = ? and driven = 1";
+    Ok(connection.prepare_cached(sql)?.exists([thread])?)
 }
 
 fn no_later_than(connection: &Connection, thread: &str, graph: &str, at: i64) -> Result<(), Fault> {
@@ -112,11 +134,13 @@ pub(super) fn due(connection: &Connection, query: &DueQuery) -> Result<Vec<DueTh
     let since = after.map(|last| millis(last.at.duration_since(UNIX_EPOCH).unwrap_or_default()));
     let last = after.map(|last| &*last.thread);
     let mut statement = connection.prepare_cached(
-        "select thread, at from due where graph = ?1 and at <= ?2 and (?4 is null or (at, thread) > (?4, ?5))
+        "select thread, at, driven from due where graph = ?1 and at <= ?2 and (?4 is null or (at, thread) > (?4, ?5))
         order by at, thread limit ?3",
     )?;
     for graph in &query.graphs {
-        let read = |row: &rusqlite::Row<'_>| Ok(DueThread::new(row.get::<_, String>(0)?, time(row.get(1)?)));
+        let read = |row: &rusqlite::Row<'_>| {
+            Ok(DueThread::new(row.get::<_, String>(0)?, time(row.get(1)?)).driven(row.get(2)?))
+        };
         found
             .extend(statement.query_map(params![graph, by, limit, since, last], read)?.collect::<Result<Vec<_>, _>>()?);
     }

@@ -144,6 +144,8 @@ const MIGRATIONS: &[&str] = &[
     -- The run that has taken a letter and has not ended: until then its value stays.
     alter table mail add column run blob;
     create index mail_of_runs on mail (run) where run is not null;
+    -- Whether a run goes on with the thread.
+    alter table due add column driven integer not null default 0;
 ",
 ];
 

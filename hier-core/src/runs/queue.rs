@@ -93,6 +93,9 @@ impl Queue {
 
     /// Adds a run, which has this number.
     pub fn add(&mut self, new: NewRun, number: u64, now: SystemTime) -> Result<Run, RunsError> {
+        if new.on.as_ref().is_some_and(|on| !on.is(&self.thread)) {
+            return Err(RunsError::NoThread { thread: new.thread });
+        }
         let others: Vec<Uuid> = self.live.iter().map(|run| run.id).collect();
         match (new.multitask_strategy, others.first()) {
             (MultitaskStrategy::Reject, Some(other)) => {

@@ -9,7 +9,8 @@ use uuid::Uuid;
 use super::document::Document;
 use super::error::Failure;
 use super::event::NewEvent;
-use super::thread::{NewThread, ThreadIndex};
+use super::query::contains;
+use super::thread::{NewThread, ThreadIndex, ThreadRow};
 use crate::checkpoint::{Also, Lease, Record};
 
 /// Where a run is.
@@ -209,6 +210,23 @@ impl Run {
     }
 }
 
+/// A thread among all that have had its id.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ThreadIs {
+    /// When it was made.
+    pub created: SystemTime,
+    /// What its metadata contains.
+    pub metadata: Map<String, Value>,
+}
+
+impl ThreadIs {
+    /// Whether this thread is it.
+    pub(super) fn is(&self, thread: &ThreadRow) -> bool {
+        let has = |(key, want): (&String, &Value)| thread.metadata.get(key).is_some_and(|have| contains(have, want));
+        self.created == thread.created && self.metadata.iter().all(has)
+    }
+}
+
 /// A run that is to be added.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -219,6 +237,8 @@ pub struct NewRun {
     pub thread: String,
     /// How the thread is made if it is not there; [`RunsError::NoThread`](super::RunsError::NoThread) then, if none.
     pub new_thread: Option<NewThread>,
+    /// The thread has to be this one, or there is [none](super::RunsError::NoThread): an id may outlive its thread.
+    pub on: Option<ThreadIs>,
     /// The graph.
     pub graph: String,
     /// The assistant.
@@ -247,6 +267,7 @@ impl NewRun {
             id: None,
             thread: thread.into(),
             new_thread: None,
+            on: None,
             graph: graph.into(),
             assistant: None,
             request,

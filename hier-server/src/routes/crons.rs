@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use axum::Json;
 use axum::extract::Path;
 use axum::response::NoContent;
-use hier_core::runs::{Cron, CronQuery, Crons, NewCron};
+use hier_core::runs::{Cron, CronQuery, Crons, NewCron, RunStore, RunsError};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -285,6 +285,15 @@ pub(crate) async fn patch(
     let crons = Crons::of(&*caller.app.runs);
     for _ in 0..ATTEMPTS {
         let old = found(&caller, &cron, Action::Update).await?;
+        let thread = match &old.thread {
+            Some(thread) => Some(caller.thread(thread, Action::CreateRun).await?),
+            None => None,
+        };
+        if thread.as_ref().is_some_and(|thread| old.thread_created != Some(thread.created)) {
+            return Err(ApiError::conflict(
+                "the thread of the cron was deleted: delete the cron, and make another one",
+            ));
+        }
         let mut payload = old.extra.get("payload").cloned().unwrap_or_else(|| json!({}));
         if let Some(fields) = payload.as_object_mut() {
             // The thread and the assistant stay.
@@ -292,6 +301,9 @@ pub(crate) async fn patch(
         }
         let mut new = made(&caller, &old.id, old.thread.clone(), payload).await?;
         (new.created, new.revision) = (old.created, old.revision);
+        if let Some(thread) = &thread {
+            new.bind(thread);
+        }
         new.metadata.extend(caller.may(Resource::Crons, Action::Update).await?);
         let is_same = (&new.schedule, &new.timezone, new.ends) == (&old.schedule, &old.timezone, old.ends);
         if is_same && new.enabled == old.enabled {
@@ -308,4 +320,14 @@ pub(crate) async fn delete(caller: Caller, Path(cron): Path<String>) -> ApiResul
     let cron = found(&caller, &cron, Action::Delete).await?;
     Crons::of(&*caller.app.runs).delete(&cron.id).await.map_err(refused)?;
     Ok(NoContent)
+}
+
+/// Deletes a thread, and disables its crons. False if there was none.
+pub(crate) async fn remove_thread(runs: &dyn RunStore, thread: &str) -> Result<bool, RunsError> {
+    let removed = runs.remove_thread(thread).await?;
+    // What is not disabled here is when it is next due: a cron fires on the thread that it was made for only.
+    if let Err(error) = Crons::of(runs).disable_of(thread).await {
+        tracing::warn!(thread, %error, "the crons of a thread that was deleted are not disabled yet");
+    }
+    Ok(removed)
 }

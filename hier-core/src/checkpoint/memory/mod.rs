@@ -114,7 +114,8 @@ impl MemorySaver {
         }
         let token = self.0.last_token.fetch_add(1, Ordering::Relaxed) + 1;
         thread.claim(token, claim, SystemTime::now());
-        Ok(Lease { thread: name, token, lasts: claim.lasts })
+        let driven = lock(&self.0.mail).is_driven(&name);
+        Ok(Lease::new(name, token, claim.lasts).driven(driven))
     }
 
     async fn wait_and_claim(&self, thread: &str, claim: &Claim, at_most: Duration) -> Result<Lease, SaverError> {
@@ -344,7 +345,9 @@ impl Checkpointer for MemorySaver {
             lock(&self.0.mail).delete(to);
             self.0.conversations.forget(to);
             if let Some(history) = history {
-                shard.insert(Arc::from(to), history);
+                let name = Arc::from(to);
+                lock(&self.0.mail).copy(from, &name);
+                shard.insert(name, history);
             }
         }
         Ok(())
