@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-use futures_util::{Stream, StreamExt, TryStreamExt, stream};
+use futures_util::{Stream, StreamExt, stream};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::CompiledGraph;
@@ -148,16 +148,21 @@ where
     /// some. Threads that somebody else runs are left to them, and do not keep the others from being driven. Nor does one that takes
     /// long: it has one of the places ([`DueSweeper::concurrency`]) until it ends. Dropping the future cancels the runs.
     pub async fn drive_due(&self, now: SystemTime) -> Result<Vec<Driven<O>>, RunError> {
-        let (mut driven, count) = (Vec::new(), AtomicUsize::new(0));
-        let pages = stream::try_unfold(Some(None), |last: Option<Option<DueThread>>| async {
-            let Some(last) = last.filter(|_| count.load(Ordering::Relaxed) < LIMIT) else { return Ok(None) };
-            let (page, last) = self.page(now, last).await?;
-            Ok::<_, RunError>(Some((stream::iter(page).map(Ok), last)))
+        let (mut driven, count) = (Vec::new(), &AtomicUsize::new(0));
+        let pages = stream::unfold(Some(None), move |search: Option<Option<DueThread>>| -> BoxFuture<'_, _> {
+            Box::pin(async move {
+                let after = search.filter(|_| count.load(Ordering::Relaxed) < LIMIT)?;
+                let (page, next) = match self.page(now, after).await {
+                    Ok((page, next)) => (page.into_iter().map(Ok).collect(), next),
+                    Err(error) => (vec![Err(error)], None),
+                };
+                Some((stream::iter(page), next))
+            })
         });
-        let work = pages.try_flatten().map(|due| async move {
+        let work = pages.flatten().map(|due| -> BoxFuture<'_, Result<Option<Driven<O>>, RunError>> {
             match due {
-                Ok(due) => Ok(self.drive_guarded(due, now).await),
-                Err(error) => Err(error),
+                Ok(due) => Box::pin(async move { Ok(self.drive_guarded(due, now).await) }),
+                Err(error) => Box::pin(async move { Err(error) }),
             }
         });
         let mut work = pin!(work.buffer_unordered(self.concurrency));

@@ -204,7 +204,7 @@ impl<'a> Crons<'a> {
             let found = found.ok_or_else(|| RunsError::NoThread { thread: thread.clone() })?;
             cron.bind(&found);
         }
-        if self.0.put_document(Document::new(KIND, &cron.id, encode(&cron)?), None).await? {
+        if self.0.put_document(document(&cron)?, None).await? {
             Ok(Cron { revision: 1, ..cron })
         } else {
             Err(RunsError::Exists { kind: KIND, id: cron.id })
@@ -226,7 +226,7 @@ impl<'a> Crons<'a> {
         let Some(due) = cron.next.filter(|_| cron.is_due(now)) else { return Ok(None) };
         let fired = Cron { next, updated: now, ..cron.clone() };
         let mut new = cron.run(due);
-        new.document = Some(Document::new(KIND, &cron.id, encode(&fired)?).revision(cron.revision));
+        new.document = Some(document(&fired)?.revision(cron.revision));
         match self.0.create_run(new).await {
             Ok(run) => Ok(Some(run)),
             Err(RunsError::Stale { .. }) => Ok(None),
@@ -243,7 +243,7 @@ impl<'a> Crons<'a> {
     /// Stores a cron that was read and changed. False if somebody else was faster: read it again.
     pub async fn replace(self, cron: &Cron) -> Result<bool, RunsError> {
         let cron = Cron { updated: SystemTime::now(), ..cron.clone() };
-        self.0.put_document(Document::new(KIND, &cron.id, encode(&cron)?), Some(cron.revision)).await
+        self.0.put_document(document(&cron)?, Some(cron.revision)).await
     }
 
     /// Disables the crons of a thread that was deleted.
@@ -270,9 +270,9 @@ impl<'a> Crons<'a> {
         Ok(found)
     }
 
-    /// Those of which a run is due. One that cannot be read does not hold up the others: it is told through `tracing`.
+    /// Those of which a run is due: of many, some. One that cannot be read does not hold up the others: it is told through `tracing`.
     pub async fn due(self, now: SystemTime) -> Result<Vec<Cron>, RunsError> {
-        let mut due = readable(&self.0.documents(KIND).await?, decode);
+        let mut due = readable(&self.0.documents_due(KIND, now).await?, decode);
         due.retain(|cron| cron.is_due(now));
         Ok(due)
     }
@@ -291,6 +291,10 @@ fn decode(document: &Document) -> Result<Cron, RunsError> {
     Ok(Cron { revision: document.revision, ..cron })
 }
 
-fn encode(cron: &Cron) -> Result<Value, RunsError> {
-    serde_json::to_value(cron).map_err(|error| RunsError::Invalid(format!("a cron cannot be stored: {error}")))
+/// A cron as it is stored: found when its next run is due.
+fn document(cron: &Cron) -> Result<Document, RunsError> {
+    let value =
+        serde_json::to_value(cron).map_err(|error| RunsError::Invalid(format!("a cron cannot be stored: {error}")))?;
+    let ends = |next: &SystemTime| cron.ends.is_none_or(|ends| *next <= ends);
+    Ok(Document::new(KIND, &cron.id, value).due(cron.next.filter(ends).filter(|_| cron.enabled)))
 }

@@ -44,6 +44,11 @@ pub(super) async fn settle(shared: &Shared, run: &Run, log: &Arc<RunLog>, ending
             let index = Box::pin(left(shared, run, log, ThreadStatus::Idle, Some(failure))).await;
             (index, RunEnd::new(run.id, RunStatus::Interrupted))
         }
+        Ending::Cancelled(Cancel::Rollback) if is_elsewhere(shared, run) => {
+            let failure = Failure::new("RollbackUnsupported", ELSEWHERE);
+            let index = Box::pin(left(shared, run, log, ThreadStatus::Idle, Some(failure.clone()))).await;
+            (index, RunEnd { error: Some(failure), ..RunEnd::new(run.id, RunStatus::Interrupted) })
+        }
         Ending::Cancelled(Cancel::Rollback) => {
             let index = Box::pin(undone(shared, run, log)).await?;
             log.settle(index, Some(RunEnd::rolled_back(run.id))).await?;
@@ -136,6 +141,15 @@ async fn left(
     };
     index.error = error;
     index
+}
+
+/// Why a run is cancelled that was to be rolled back.
+const ELSEWHERE: &str = "the run was cancelled and not rolled back: what a run did on a cluster cannot be undone; cancel such runs with \
+                         `interrupt`, and go back with a checkpoint";
+
+/// Whether what the run did is not in this store.
+fn is_elsewhere(shared: &Shared, run: &Run) -> bool {
+    shared.graphs.get(&run.graph).is_some_and(|graph| graph.runs_elsewhere())
 }
 
 /// Undoes everything that the run did, and returns what the index says of the thread without it: nothing if the thread cannot be read.

@@ -25,6 +25,10 @@ use crate::schedule::{self, Schedule};
 use crate::time::iso;
 use crate::wire::run::{OnCompletion, RunCreate};
 
+/// How many crons a user may have.
+const MOST: usize = 1_000;
+/// How much JSON a cron may be made of, in bytes.
+const MOST_BYTES: usize = 1 << 20;
 /// How often a change is tried against others who change the same cron.
 const ATTEMPTS: usize = 16;
 
@@ -171,8 +175,25 @@ async fn made(caller: &Caller, cron_id: &str, thread: Option<String>, mut payloa
     Ok(cron)
 }
 
+/// Refuses what takes more room than a cron may.
+fn check_size(payload: &Value) -> ApiResult<()> {
+    let bytes = payload.to_string().len();
+    if bytes <= MOST_BYTES {
+        return Ok(());
+    }
+    Err(ApiError::invalid(format!(
+        "the cron takes {bytes} bytes of JSON, and at most {MOST_BYTES} are stored: send less input"
+    )))
+}
+
 async fn created(caller: Caller, thread: Option<String>, payload: Value) -> ApiResult<Json<CronObject>> {
     let filter = caller.may(Resource::Crons, Action::Create).await?;
+    check_size(&payload)?;
+    let mut own = Crons::of(&*caller.app.runs).search(&CronQuery::default()).await.map_err(refused)?;
+    own.retain(|cron| cron.extra.get("user_id").is_some_and(|user| *user == caller.user.identity));
+    if own.len() >= MOST {
+        return Err(ApiError::conflict(format!("there are {MOST} crons of this user, which is the most: delete some")));
+    }
     let mut cron = made(&caller, &Uuid::now_v7().to_string(), thread, payload).await?;
     cron.metadata.extend(filter);
     let mut new = NewCron::new("", "", "", None, cron.request.clone());
@@ -299,6 +320,7 @@ pub(crate) async fn patch(
             // The thread and the assistant stay.
             fields.extend(patch.clone().into_iter().filter(|(name, _)| name != "assistant_id" && name != "thread_id"));
         }
+        check_size(&payload)?;
         let mut new = made(&caller, &old.id, old.thread.clone(), payload).await?;
         (new.created, new.revision) = (old.created, old.revision);
         if let Some(thread) = &thread {

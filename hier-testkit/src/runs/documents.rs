@@ -87,16 +87,15 @@ async fn assistants_are_found(store: Subject) -> Outcome {
 }
 
 async fn a_cron_does_not_fire_on_another_thread_with_its_id(store: Subject) -> Outcome {
-    let mine = NewThread { metadata: owned("bob"), ..NewThread::new("t") };
+    let (mine, theirs) = (owned("bob"), owned("alice"));
     store.create_thread(mine.clone()).await?;
     let on_t = |cron: &mut Cron| {
         cron.thread = Some("t".to_owned());
-        cron.thread_metadata = owned("bob");
+        cron.thread_metadata = owned("bob").metadata;
     };
     let (cron, next) = due_cron(&store, on_t).await?;
     store.remove_thread("t").await?;
     tokio::time::sleep(Duration::from_millis(2)).await;
-    let theirs = NewThread { metadata: owned("alice"), ..NewThread::new("t") };
     for another in [theirs, mine] {
         store.create_thread(another).await?;
         let crons = Crons::of(&*store);
@@ -108,8 +107,11 @@ async fn a_cron_does_not_fire_on_another_thread_with_its_id(store: Subject) -> O
     Ok(())
 }
 
-fn owned(by: &str) -> serde_json::Map<String, serde_json::Value> {
-    [("owner".to_owned(), json!(by))].into_iter().collect()
+/// A thread of this owner.
+fn owned(by: &str) -> NewThread {
+    let mut thread = NewThread::new("t");
+    thread.metadata.insert("owner".to_owned(), json!(by));
+    thread
 }
 
 /// A cron that is due since a second, and the time of its next run.

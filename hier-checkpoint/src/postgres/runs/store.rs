@@ -219,7 +219,7 @@ impl Postgres {
         let live = goes_on.then(|| queue.live().to_vec());
         let (mut thread, change) = queue.changed();
         let ends = !change.undone.is_empty() || !change.settled.is_empty();
-        let has_more = asked.beside.also.is_some() || change.is_crowded || ends;
+        let has_more = asked.beside.also.is_some() || asked.beside.document.is_some() || change.is_crowded || ends;
         match held {
             None if has_more => return Ok(Err(Attempt::IsLong)),
             Some(tables) if change.is_crowded => tables.trim(&mut thread).await?,
@@ -250,6 +250,9 @@ impl Postgres {
             if !decided.undone.is_empty() {
                 // Also what was stored with this.
                 tables.undo(&decided.thread.id, &decided.undone).await?;
+            }
+            if let Some(document) = beside.document {
+                tables.put_due(document).await?;
             }
             if !decided.settled.is_empty() {
                 tables.kept().settle(&decided.settled).await?;

@@ -344,12 +344,16 @@ impl RunStore for MemoryRuns {
         Ok(self.tables().documents.values().filter(|document| document.kind == kind).cloned().collect())
     }
 
+    async fn documents_due(&self, kind: &str, by: SystemTime) -> Result<Vec<Document>, RunsError> {
+        Ok(self.tables().documents_due(kind, by))
+    }
+
     async fn put_document(&self, document: Document, replaces: Option<u64>) -> Result<bool, RunsError> {
         Ok(self.tables().put_document(document, replaces))
     }
 
     async fn remove_document(&self, kind: &str, id: &str) -> Result<bool, RunsError> {
-        Ok(self.tables().documents.remove(&(kind.to_owned(), id.to_owned())).is_some())
+        Ok(self.tables().remove_document(kind, id))
     }
 
     fn bell(&self) -> &Bell {

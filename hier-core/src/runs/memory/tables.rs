@@ -14,6 +14,9 @@ use crate::runs::queue::{Change, Queue};
 use crate::runs::run::Run;
 use crate::runs::thread::ThreadRow;
 
+/// How many documents are found at once that are due.
+const DUE: usize = 256;
+
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     pub(super) threads: HashMap<String, Entry>,
@@ -23,6 +26,9 @@ pub(super) struct Tables {
     /// The threads that a worker holds, by until when.
     held: BTreeSet<(Instant, String)>,
     pub(super) documents: BTreeMap<(String, String), Document>,
+    /// The documents that somebody is to look at, by kind and time, and when that is for each.
+    due: BTreeSet<(String, SystemTime, String)>,
+    due_of: HashMap<(String, String), SystemTime>,
     pub(super) last_number: u64,
 }
 
@@ -214,13 +220,38 @@ impl Tables {
     }
 
     /// Stores a document in the place of this revision. False if another one is there.
-    pub(super) fn put_document(&mut self, document: Document, replaces: Option<u64>) -> bool {
+    pub(super) fn put_document(&mut self, mut document: Document, replaces: Option<u64>) -> bool {
         let key = (document.kind.clone(), document.id.clone());
         let stored = self.documents.get(&key).map(|stored| stored.revision);
         if stored == replaces {
+            self.look_at(&key, document.due.take());
             self.documents.insert(key, document.revision(stored.unwrap_or_default() + 1));
         }
         stored == replaces
+    }
+
+    pub(super) fn remove_document(&mut self, kind: &str, id: &str) -> bool {
+        let key = (kind.to_owned(), id.to_owned());
+        self.look_at(&key, None);
+        self.documents.remove(&key).is_some()
+    }
+
+    /// When somebody is to look at a document.
+    fn look_at(&mut self, key: &(String, String), due: Option<SystemTime>) {
+        let (kind, id) = key;
+        if let Some(before) = self.due_of.remove(key) {
+            self.due.remove(&(kind.clone(), before, id.clone()));
+        }
+        if let Some(due) = due {
+            self.due.insert((kind.clone(), due, id.clone()));
+            self.due_of.insert(key.clone(), due);
+        }
+    }
+
+    pub(super) fn documents_due(&self, kind: &str, by: SystemTime) -> Vec<Document> {
+        let of_kind = self.due.range((kind.to_owned(), SystemTime::UNIX_EPOCH, String::new())..);
+        let due = of_kind.take_while(|(of, at, _)| of == kind && *at <= by).take(DUE);
+        due.filter_map(|(kind, _, id)| self.documents.get(&(kind.clone(), id.clone())).cloned()).collect()
     }
 
     pub(super) fn remove(&mut self, thread: &str) -> bool {
