@@ -1,12 +1,12 @@
 //! Drives the threads of a graph for which a time or a signal has come.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
+use futures_util::stream::FuturesUnordered;
 use futures_util::{Stream, StreamExt, stream};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -148,31 +148,38 @@ where
     /// some. Threads that somebody else runs are left to them, and do not keep the others from being driven. Nor does one that takes
     /// long: it has one of the places ([`DueSweeper::concurrency`]) until it ends. Dropping the future cancels the runs.
     pub async fn drive_due(&self, now: SystemTime) -> Result<Vec<Driven<O>>, RunError> {
-        let (mut driven, count) = (Vec::new(), &AtomicUsize::new(0));
-        let pages = stream::unfold(Some(None), move |search: Option<Option<DueThread>>| -> BoxFuture<'_, _> {
-            Box::pin(async move {
-                let after = search.filter(|_| count.load(Ordering::Relaxed) < LIMIT)?;
-                let (page, next) = match self.page(now, after).await {
-                    Ok((page, next)) => (page.into_iter().map(Ok).collect(), next),
-                    Err(error) => (vec![Err(error)], None),
+        let (mut driven, mut running, mut queue) = (Vec::new(), FuturesUnordered::new(), VecDeque::new());
+        let (mut search, mut failed) = (Some(None), None);
+        loop {
+            while running.len() < self.concurrency
+                && let Some(due) = queue.pop_front()
+            {
+                running.push(self.drive_guarded(due, now));
+            }
+            if running.len() == self.concurrency || driven.len() >= LIMIT {
+                search = search.filter(|_| driven.len() < LIMIT);
+            } else if let Some(after) = search.take() {
+                let mut page = pin!(self.page(now, after));
+                let found = loop {
+                    tokio::select! {
+                        biased;
+                        found = &mut page => break found,
+                        Some(ended) = running.next(), if !running.is_empty() => driven.extend(ended),
+                    }
                 };
-                Some((stream::iter(page), next))
-            })
-        });
-        let work = pages.flatten().map(|due| -> BoxFuture<'_, Result<Option<Driven<O>>, RunError>> {
-            match due {
-                Ok(due) => Box::pin(async move { Ok(self.drive_guarded(due, now).await) }),
-                Err(error) => Box::pin(async move { Err(error) }),
+                match found {
+                    Ok((page, next)) => {
+                        queue.extend(page);
+                        search = next;
+                    }
+                    Err(error) => failed = Some(error),
+                }
+                continue;
             }
-        });
-        let mut work = pin!(work.buffer_unordered(self.concurrency));
-        let mut failed = None;
-        while let Some(ended) = work.next().await {
-            match ended {
-                Ok(ended) => driven.extend(ended),
-                Err(error) => failed = Some(error),
+            match running.next().await {
+                Some(ended) => driven.extend(ended),
+                None => break,
             }
-            count.store(driven.len(), Ordering::Relaxed);
         }
         match failed {
             Some(error) if driven.is_empty() => Err(error),
