@@ -36,6 +36,7 @@ mod step_failures;
 mod steps;
 mod streaming;
 mod subgraphs;
+mod sweeping;
 mod travel;
 
 mod updates;

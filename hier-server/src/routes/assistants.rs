@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use super::crons;
 use super::page::Page;
 use crate::answer::{As, Selected};
 use crate::app::{CREATED_BY, Caller, SYSTEM, is_there, matches};
@@ -270,7 +271,7 @@ async fn delete_threads(caller: &Caller, assistant: &str) -> ApiResult<()> {
             return Ok(());
         }
         for thread in threads {
-            caller.app.runs.remove_thread(&thread.id).await.map_err(refused)?;
+            crons::remove_thread(&*caller.app.runs, &thread.id).await.map_err(refused)?;
         }
     }
 }

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::assistants::IfExistsWord;
+use super::crons;
 use super::page::Page;
 use super::states;
 use crate::answer::{As, Selected};
@@ -134,7 +135,7 @@ pub(crate) async fn patch(
 
 /// Deletes a thread, here and where its graph keeps it. False if there was none.
 async fn remove(caller: &Caller, row: &ThreadRow) -> ApiResult<bool> {
-    let removed = caller.app.runs.remove_thread(&row.id).await.map_err(refused)?;
+    let removed = crons::remove_thread(&*caller.app.runs, &row.id).await.map_err(refused)?;
     let graph = row.metadata.get("graph_id").and_then(Value::as_str);
     if let Some(served) = graph.and_then(|name| caller.app.graphs.get(name)) {
         served.graph.forget(&row.id).await.map_err(|error| fault::graph(&error))?;

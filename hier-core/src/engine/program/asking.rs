@@ -93,6 +93,20 @@ impl<A: DeserializeOwned, C> Future for Interrupt<'_, A, C> {
 }
 
 impl<A: DeserializeOwned, C> Interrupt<'_, A, C> {
+    /// The answer that is given in the end has to be one.
+    fn check_default(&self, question: &Question) -> Result<(), NodeError> {
+        let Some(default) = &question.default else { return Ok(()) };
+        let checked = self.check.as_ref().map_or(Ok(()), |check| check(default));
+        checked.and_then(|()| A::deserialize(default).map(drop).map_err(|error| error.to_string())).map_err(|error| {
+            NodeError::permanent(format!(
+                "node `{}` asks `{}` until a time, and its default {default} is not an answer: {error}; give `until` a default that \
+                 passes the question's `check`",
+                self.run.node(),
+                question.value
+            ))
+        })
+    }
+
     fn ask(&mut self) -> Result<A, NodeError> {
         let value = self.value.take().ok_or_else(|| NodeError::permanent("a question was awaited twice"))??;
         let inbox = self.run.inbox.as_deref();
@@ -105,6 +119,7 @@ impl<A: DeserializeOwned, C> Interrupt<'_, A, C> {
             let before = inbox.into_iter().flat_map(|inbox| &inbox.questions);
             let before = before.filter(|before| before.id == question.id).find_map(|before| before.due);
             question.due = before.or(question.due);
+            self.check_default(&question)?;
         }
         let Some(answer) = answer else {
             return Err(NodeError::from_kind(NodeErrorKind::Interrupt(vec![question]), false));
@@ -155,7 +170,9 @@ impl<C> Run<C> {
             self.again::<u64>(&home, &found).await?
         } else {
             let due = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos().div_ceil(1_000_000);
-            self.record(&home, key, u64::try_from(due).unwrap_or(u64::MAX)).await?
+            let left = time.duration_since(self.shared.config.now()).unwrap_or_default();
+            let in_place = Some(time).filter(|_| !left.is_zero() && left <= self.shared.config.sleep_in_place);
+            self.record_until(&home, key, u64::try_from(due).unwrap_or(u64::MAX), in_place).await?
         };
         let due = UNIX_EPOCH.checked_add(Duration::from_millis(due)).unwrap_or(time);
         let left = due.duration_since(self.shared.config.now()).unwrap_or_default();

@@ -4,6 +4,7 @@
 use std::any::type_name;
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -58,12 +59,17 @@ impl StepHome {
     }
 
     async fn store(&self, found: &Found) -> Result<(), NodeError> {
+        self.store_until(found, None).await
+    }
+
+    async fn store_until(&self, found: &Found, until: Option<SystemTime>) -> Result<(), NodeError> {
         let value = codec::encode_record(&*found.record)?;
         let writes = vec![PendingWrite { slot: found.slot, channel: STEP.into(), value }];
         let writes = TaskWrites { checkpoint: self.checkpoint, task: self.task, path: self.path.clone(), writes };
-        let stored = match found.letter {
-            None => self.log.write_now(writes).await,
-            Some(letter) => self.log.write_taking(writes, letter).await,
+        let stored = match (found.letter, until) {
+            (None, None) => self.log.write_now(writes).await,
+            (None, Some(until)) => self.log.write_until(writes, until).await,
+            (Some(letter), _) => self.log.write_taking(writes, letter).await,
         };
         stored.map_err(unsaved)?;
         self.steps.stored(found.number);
@@ -203,6 +209,17 @@ impl<C> Run<C> {
         key: StepKey,
         result: T,
     ) -> Result<T, NodeError> {
+        self.record_until(home, key, result, None).await
+    }
+
+    /// As [`Self::record`], for a task that waits in place until then.
+    pub(super) async fn record_until<T: Serialize + DeserializeOwned>(
+        &self,
+        home: &StepHome,
+        key: StepKey,
+        result: T,
+        until: Option<SystemTime>,
+    ) -> Result<T, NodeError> {
         let value = codec::encode(&result);
         let value = value.and_then(|value| codec::check_readable::<T>(&value).map(|()| value)).map_err(|error| {
             let (name, node) = (&key.name, self.node());
@@ -210,7 +227,7 @@ impl<C> Run<C> {
         })?;
         // From here on an attempt that is dropped leaves the result to the next.
         let found = home.steps.put(StepRecord::new::<T>(key, value), None);
-        home.store(&found).await?;
+        home.store_until(&found, until).await?;
         Ok(result)
     }
 

@@ -16,7 +16,7 @@ use crate::engine::Saver;
 use crate::engine::program::{Attachments, Decoder, Program};
 use crate::engine::{self, Emitter, Event, Interrupted, Outcome, Ring, Stopped, state_json};
 use crate::error::{NodeError, RunError};
-use crate::graph::{CompiledGraph, due};
+use crate::graph::{CompiledGraph, due, mail};
 use crate::runs::NewEvent;
 use crate::state::Values;
 
@@ -211,8 +211,7 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
             Some(name) => Letter::signal(id, name, value),
             None => Letter::message(id, self.program.fit(value).map_err(refused)?),
         };
-        let posted = Saver::new(saver).post(thread, graph, letter).await;
-        posted.map_err(|error| RunError::Saver { graph: graph.to_owned(), error })
+        mail::post(&self.program, &Saver::new(saver), thread, letter).await
     }
 
     async fn is_due(
