@@ -1,5 +1,6 @@
 //! Conversations: messages, lists of them, and what a model answers.
 
+mod calls;
 mod chunk;
 mod content;
 mod form;

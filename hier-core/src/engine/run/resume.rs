@@ -79,6 +79,9 @@ where
             if newest.is_none_or(|newest| newest <= checkpoint.id) {
                 runner.keep_begun(&pending, checkpoint.step).await?;
             }
+            let open = pending.open().map_err(unfit)?.into_iter().flat_map(|(_, questions)| questions);
+            runner.withdrawn =
+                Some(open.filter(|question| !question.answered).map(|question| question.value).collect());
             runner.discard()?;
             runner.begin_durably(writes, checkpoint.step.saturating_add(1)).await
         }
