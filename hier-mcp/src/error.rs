@@ -77,10 +77,10 @@ pub enum McpError {
 impl McpError {
     /// What became of a request that has no result.
     pub(crate) fn of(error: ServiceError, server: &str, request: &str, said: impl FnOnce() -> String) -> Self {
-        let (server, request) = (server.to_owned(), request.to_owned());
+        let (server, request) = (server.to_owned(), clean(request));
         match error {
             ServiceError::McpError(error) => {
-                Self::Refused { server, request, code: error.code.0, message: error.message.into_owned() }
+                Self::Refused { server, request, code: error.code.0, message: clean(&error.message) }
             }
             ServiceError::Timeout { timeout } => Self::Timeout { server, request, after: timeout },
             ServiceError::TransportClosed | ServiceError::Cancelled { .. } => {
@@ -88,9 +88,9 @@ impl McpError {
             }
             // The connection may be gone, or only this request: it is not known whether it was read.
             ServiceError::TransportSend(error) => {
-                Self::Ended { server, request, said: format!(" ({}){}", error.error, said()) }
+                Self::Ended { server, request, said: clean(&format!(" ({}){}", error.error, said())) }
             }
-            other => Self::BadAnswer { server, request, reason: other.to_string() },
+            other => Self::BadAnswer { server, request, reason: clean(&other.to_string()) },
         }
     }
 
@@ -103,4 +103,31 @@ impl McpError {
         let text = self.to_string();
         if self.is_transient() { NodeError::new(text) } else { NodeError::permanent(text) }
     }
+}
+
+/// The longest text of a server that an error repeats, in characters.
+const LONGEST: usize = 4_000;
+
+/// A text of a server for errors and logs: without control characters, which a terminal would obey, and not too long.
+pub(crate) fn clean(text: &str) -> String {
+    shortened(text, LONGEST)
+}
+
+/// The text without control characters, and with this many characters at the most.
+pub(crate) fn shortened(text: &str, most: usize) -> String {
+    let mut clean = String::with_capacity(text.len().min(most));
+    for (count, letter) in text.chars().enumerate() {
+        if count == most {
+            clean.push('…');
+            break;
+        }
+        match letter {
+            '\n' | '\t' => clean.push(letter),
+            letter if letter.is_control() || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {
+                clean.extend(letter.escape_unicode());
+            }
+            letter => clean.push(letter),
+        }
+    }
+    clean
 }

@@ -1,34 +1,51 @@
-//! Trying again what may pass.
+//! Repeats what may pass.
 
 use std::future::Future;
 
 use hier_core::agent::ModelError;
+use hier_core::graph::Retry;
 
 use crate::error::Failure;
 use crate::server::Server;
 
-/// What an attempt gives, until one succeeds, fails for good, or was the last. The wait between two is what the provider
-/// asks for, if that is longer than our own and within its cap.
+/// Counts the attempts at one request.
+pub(crate) struct Attempts {
+    retry: Retry,
+    failures: u32,
+}
+
+impl Attempts {
+    pub(crate) fn new(server: &Server) -> Self {
+        Self { retry: server.retry, failures: 0 }
+    }
+
+    /// Waits before the attempt that follows this failure; the error if none follows. The delay is the provider's if that
+    /// is longer than our own and within its cap.
+    pub(crate) async fn after(&mut self, server: &Server, failure: Failure) -> Result<(), ModelError> {
+        self.failures += 1;
+        let (may_pass, theirs) = (failure.may_pass(), failure.wait);
+        let error = server.told(failure);
+        if !may_pass || self.failures >= self.retry.attempts {
+            return Err(error);
+        }
+        let ours = self.retry.pause(self.failures);
+        let wait = theirs.map_or(ours, |theirs| theirs.min(self.retry.cap).max(ours));
+        tracing::debug!(model = server.name, attempt = self.failures, %error, ?wait, "a model did not answer and will be asked again");
+        tokio::time::sleep(wait).await;
+        Ok(())
+    }
+}
+
+/// Makes attempts until one succeeds, fails for good, or was the last.
 pub(crate) async fn attempts<T, F>(server: &Server, mut attempt: impl FnMut() -> F) -> Result<T, ModelError>
 where
     F: Future<Output = Result<T, Failure>>,
 {
-    let retry = server.retry;
-    let mut failures = 0;
+    let mut attempts = Attempts::new(server);
     loop {
-        let failure = match attempt().await {
+        match attempt().await {
             Ok(answer) => return Ok(answer),
-            Err(failure) => failure,
-        };
-        failures += 1;
-        let theirs = failure.wait;
-        let error = server.told(failure);
-        if !error.is_transient() || failures >= retry.attempts {
-            return Err(error);
+            Err(failure) => attempts.after(server, failure).await?,
         }
-        let ours = retry.pause(failures);
-        let wait = theirs.map_or(ours, |theirs| theirs.min(retry.cap).max(ours));
-        tracing::debug!(model = server.name, attempt = failures, %error, ?wait, "a model did not answer and will be asked again");
-        tokio::time::sleep(wait).await;
     }
 }

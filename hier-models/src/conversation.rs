@@ -20,6 +20,9 @@ const UNKNOWN: &str = "unknown_tool";
 /// The longest name that providers take, in bytes.
 const LONGEST_NAME: usize = 64;
 
+/// The fields of what is kept as it came: a block of Anthropic's, an item of OpenAI's, a part of Gemini's.
+const OPAQUE: [&str; 3] = ["block", "item", "part"];
+
 /// A conversation, ready to be written down in a dialect.
 pub(crate) struct Conversation<'a> {
     /// What the model is told to be, each text once.
@@ -138,10 +141,11 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Adds what the model said; nothing if it said nothing and called nothing, which providers refuse.
+    /// Adds what the model said. Providers refuse a message that says nothing, unless it has a part of their own.
     fn say(&mut self, text: String, calls: Vec<Call<'a>>, thoughts: Vec<&'a Reasoning>) {
         let text = Some(text).filter(|text| !text.trim().is_empty());
-        if text.is_some() || !calls.is_empty() {
+        let has_opaque = || thoughts.iter().any(|thought| OPAQUE.iter().any(|part| thought.data.get(part).is_some()));
+        if text.is_some() || !calls.is_empty() || has_opaque() {
             self.turns.push(Turn::Model(Said { thoughts, current: false, text, calls }));
         }
     }

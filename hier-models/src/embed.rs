@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use hier_core::agent::ModelError;
 use hier_core::async_trait;
 use hier_core::graph::Retry;
 use hier_core::store::{Embedder, StoreError};
@@ -31,7 +33,7 @@ use crate::{attempt, transport, wire};
 /// ```
 ///
 /// It tries again what may pass, and keeps its key to itself, as a [`Model`](crate::Model) does. Many texts are sent in
-/// several requests, one after the other.
+/// several requests, one after the other. Of a text that is longer than the model reads, only the beginning counts.
 #[derive(Clone)]
 pub struct Embeddings(Arc<Inner>);
 
@@ -40,6 +42,8 @@ struct Inner {
     api: Api,
     server: Server,
     dimensions: Option<u32>,
+    /// The most texts of a request.
+    batch: usize,
 }
 
 /// What servers are asked for vectors like.
@@ -100,7 +104,7 @@ impl Embeddings {
     }
 
     fn make(api: Api, name: String, url: String, key: Key) -> Self {
-        Self(Arc::new(Inner { api, server: Server::new(name, url, key), dimensions: None }))
+        Self(Arc::new(Inner { api, server: Server::new(name, url, key), dimensions: None, batch: api.most() }))
     }
 
     fn with(mut self, set: impl FnOnce(&mut Server)) -> Self {
@@ -140,20 +144,105 @@ impl Embeddings {
         self
     }
 
+    /// The same model, which is sent this many texts at once at the most. Defaults to 256, and to 100 for Gemini. A server
+    /// that refuses so many is sent half as many.
+    #[must_use]
+    pub fn batch(mut self, texts: usize) -> Self {
+        Arc::make_mut(&mut self.0).batch = texts.max(1);
+        self
+    }
+
     async fn vectors(&self, texts: &[String], purpose: Purpose) -> Result<Vec<Vec<f32>>, StoreError> {
-        let mut vectors = Vec::with_capacity(texts.len());
-        for texts in texts.chunks(self.0.api.most()) {
-            let more = attempt::attempts(&self.0.server, || self.0.ask(texts, purpose)).await;
-            vectors.extend(more.map_err(|error| StoreError::Embedding(error.to_string()))?);
+        let blank = texts.iter().position(|text| text.trim().is_empty());
+        if let Some(place) = blank {
+            let reason = "it is blank: leave it out".to_owned();
+            return Err(StoreError::EmbeddingOf { place, reason });
+        }
+        let (mut vectors, mut most) = (Vec::with_capacity(texts.len()), self.0.batch);
+        while vectors.len() < texts.len() {
+            let place = vectors.len();
+            let rest = &texts[place..];
+            let part = &rest[..fitting(rest, most)];
+            match self.attempt(part, purpose).await {
+                Ok(more) => vectors.extend(more),
+                Err(refusal) if !refusal.is_of_texts => return Err(StoreError::Embedding(refusal.error.to_string())),
+                Err(_) if part.len() > 1 => most = part.len() / 2,
+                Err(refusal) => vectors.push(self.cut(&part[0], purpose, place, refusal.error).await?),
+            }
         }
         Ok(vectors)
     }
+
+    /// The vector of the beginning of a text that is too long: as much of it as the model reads.
+    async fn cut(
+        &self,
+        text: &str,
+        purpose: Purpose,
+        place: usize,
+        mut error: ModelError,
+    ) -> Result<Vec<f32>, StoreError> {
+        let mut length = text.len();
+        while length > SHORTEST && matches!(error, ModelError::TooLong { .. }) {
+            length = floor(text, length / 2);
+            match self.attempt(&[text[..length].to_owned()], purpose).await {
+                Ok(mut vectors) => {
+                    let (model, place, bytes) = (&self.0.server.name, place + 1, text.len());
+                    tracing::warn!(model, place, bytes, length, "a text was cut to be embedded");
+                    return vectors.pop().ok_or_else(|| StoreError::Embedding("there is no vector".to_owned()));
+                }
+                Err(refusal) => error = refusal.error,
+            }
+        }
+        Err(StoreError::EmbeddingOf { place, reason: error.to_string() })
+    }
+
+    async fn attempt(&self, texts: &[String], purpose: Purpose) -> Result<Vec<Vec<f32>>, Refusal> {
+        let is_of_texts = AtomicBool::new(false);
+        let ask = || async {
+            let vectors = self.0.ask(texts, purpose).await;
+            let status = vectors.as_ref().err().and_then(|failure| failure.status);
+            let is_size = status.is_some_and(|status| [400, 413, 422].contains(&status.as_u16()));
+            is_of_texts.store(is_size, Ordering::Relaxed);
+            vectors
+        };
+        let vectors = attempt::attempts(&self.0.server, ask).await;
+        vectors.map_err(|error| Refusal { error, is_of_texts: is_of_texts.into_inner() })
+    }
+}
+
+/// The most bytes of the texts of a request. A token has a byte at least, and OpenAI takes 300,000 tokens.
+const LARGEST: usize = 300_000;
+/// A text of this many bytes is not cut any further.
+const SHORTEST: usize = 64;
+
+/// How many of these texts go with one request, of this many at the most.
+fn fitting(texts: &[String], most: usize) -> usize {
+    let mut bytes = 0_usize;
+    let fits = |text: &&String| {
+        bytes = bytes.saturating_add(text.len());
+        bytes <= LARGEST
+    };
+    texts.iter().take(most).take_while(fits).count().max(1)
+}
+
+/// The greatest place up to this one at which a letter begins.
+fn floor(text: &str, mut place: usize) -> usize {
+    while !text.is_char_boundary(place) {
+        place -= 1;
+    }
+    place
+}
+
+struct Refusal {
+    error: ModelError,
+    /// The server refused the texts: their number, or one of them.
+    is_of_texts: bool,
 }
 
 impl Inner {
     /// Asks, once.
     async fn ask(&self, texts: &[String], purpose: Purpose) -> Result<Vec<Vec<f32>>, Failure> {
-        let Self { api, server, dimensions } = self;
+        let Self { api, server, dimensions, .. } = self;
         let body = api.body(&server.name, texts, *dimensions, purpose);
         let answer = server.send(&api.path(&server.name), |key| api.wire().headers(&server.name, key), &body).await?;
         let answer = transport::json(answer, server.timeout).await?;

@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use hier_core::agent::ModelError;
+use reqwest::StatusCode;
 use serde_json::Value;
 
 use crate::secret::Secrets;
+
+mod verdict;
 
 /// A text that names no model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,8 +25,12 @@ pub struct ParseModelError {
 pub(crate) struct Failure {
     pub(crate) kind: Kind,
     pub(crate) reason: String,
-    /// How long the provider asks to be left alone.
+    /// The delay that the provider asks for before the next attempt.
     pub(crate) wait: Option<Duration>,
+    /// The HTTP status, if the server answered with one that is not a success.
+    pub(crate) status: Option<StatusCode>,
+    /// A message for the model, sent with the next attempt.
+    pub(crate) hint: Option<String>,
 }
 
 /// The kinds of [`ModelError`] that a server can cause.
@@ -33,11 +40,13 @@ pub(crate) enum Kind {
     Refused,
     TooLong,
     BadAnswer,
+    /// The answer cannot be used, but another attempt may give one that can. Reported as `BadAnswer`.
+    Unusable,
 }
 
 impl Failure {
     pub(crate) fn new(kind: Kind, reason: impl Into<String>) -> Self {
-        Self { kind, reason: reason.into(), wait: None }
+        Self { kind, reason: reason.into(), wait: None, status: None, hint: None }
     }
 
     pub(crate) fn unavailable(reason: impl Into<String>) -> Self {
@@ -57,6 +66,16 @@ impl Failure {
         Self::unavailable("the stream ended before the answer did")
     }
 
+    /// A stream that sent no data for this long.
+    pub(crate) fn stalled(idle: Duration) -> Self {
+        Self::unavailable(format!("the stream sent nothing for {idle:?}, the limit that `Model::idle` sets"))
+    }
+
+    /// Returns true if another attempt may help.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self.kind, Kind::Unavailable | Kind::Unusable)
+    }
+
     /// A call that the transport failed.
     pub(crate) fn transport(error: &reqwest::Error, timeout: Duration) -> Self {
         if error.is_builder() {
@@ -72,33 +91,21 @@ impl Failure {
         Self::unavailable(chain(error))
     }
 
-    /// A status that is no success, with what the server said about it.
-    pub(crate) fn status(status: reqwest::StatusCode, body: &str, wait: Option<Duration>) -> Self {
-        let passes = status.is_server_error() || [408, 409, 425, 429].contains(&status.as_u16());
+    /// A status that is not a success, with the server's explanation.
+    pub(crate) fn status(status: StatusCode, body: &str, wait: Option<Duration>) -> Self {
         let body: Value = serde_json::from_str(body).unwrap_or_else(|_| Value::from(body.trim()));
         let said = message(&body).unwrap_or_else(|| body.as_str().map_or_else(|| body.to_string(), str::to_owned));
-        let kind = match passes {
-            _ if status.as_u16() < 500 && is_too_long(&said, &body) => Kind::TooLong,
-            true => Kind::Unavailable,
-            false => Kind::Refused,
-        };
+        let kind = verdict::of_status(status, &said, &body);
+        let wait = wait.or_else(|| verdict::retry_delay(&body));
         let said = if said.is_empty() { said } else { format!(": {said}") };
-        Self { kind, reason: format!("HTTP status {status}{said}"), wait }
+        let reason = format!("HTTP status {status}{said}");
+        Self { wait, status: Some(status), ..Self::new(kind, reason) }
     }
 
-    /// What a server says is wrong, in the place of an answer.
+    /// An error that a server sends in place of an answer.
     pub(crate) fn said(error: &Value) -> Self {
         let text = message(error).unwrap_or_else(|| error.to_string());
-        let inner = error.get("error").unwrap_or(error);
-        let code = inner.get("code").and_then(Value::as_u64).unwrap_or_default();
-        let names = ["type", "code", "status"].iter().filter_map(|field| inner.get(field)?.as_str());
-        let passes = { names }.any(|name| PASSING.iter().any(|passing| name.to_ascii_lowercase().contains(passing)));
-        let kind = match passes || code == 429 || (500..600).contains(&code) {
-            _ if is_too_long(&text, error) => Kind::TooLong,
-            true => Kind::Unavailable,
-            false => Kind::Refused,
-        };
-        Self::new(kind, text)
+        Self { wait: verdict::retry_delay(error), ..Self::new(verdict::of_error(&text, error), text) }
     }
 
     /// The error as users see it.
@@ -108,35 +115,12 @@ impl Failure {
             Kind::Unavailable => ModelError::Unavailable { model, reason, source: None },
             Kind::Refused => ModelError::Refused { model, reason },
             Kind::TooLong => ModelError::TooLong { model, reason },
-            Kind::BadAnswer => ModelError::BadAnswer { model, reason },
+            Kind::BadAnswer | Kind::Unusable => ModelError::BadAnswer { model, reason },
         }
     }
 }
 
-/// Parts of the names that providers give to errors which pass.
-const PASSING: [&str; 6] = ["overloaded", "rate_limit", "server_error", "api_error", "timeout", "unavailable"];
-
-/// Parts of what providers say of a conversation that is longer than their model can read.
-const TOO_LONG: [&str; 7] = [
-    "maximum context length",
-    "context window",
-    "context size",
-    "prompt is too long",
-    "input is too long",
-    "exceeds the maximum number of tokens",
-    "exceed context limit",
-];
-
-/// Whether an error is of a conversation that is too long.
-fn is_too_long(said: &str, body: &Value) -> bool {
-    let text = |field: &str| body.get("error").unwrap_or(body).get(field).and_then(Value::as_str).unwrap_or_default();
-    let names = ["code", "type"].map(text);
-    let said = said.to_ascii_lowercase();
-    names.iter().any(|name| ["context_length_exceeded", "exceed_context_size_error"].contains(name))
-        || TOO_LONG.iter().any(|part| said.contains(part))
-}
-
-/// The message in what providers send as an error.
+/// The message in an error of a provider.
 fn message(body: &Value) -> Option<String> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     body.pointer("/error/message")

@@ -20,6 +20,7 @@
 mod address;
 mod attempt;
 mod conversation;
+mod delay;
 mod draft;
 mod embed;
 mod endpoint;
@@ -27,6 +28,7 @@ mod error;
 mod media;
 mod model;
 mod pieces;
+mod refused;
 mod secret;
 mod server;
 mod transport;

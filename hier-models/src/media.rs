@@ -30,6 +30,13 @@ impl<'a> Media<'a> {
         Self { is_image, mime: media_type, name, url, base64: data.map(|(_, base64)| base64) }
     }
 
+    /// The text that stands in its place for a provider that does not take it.
+    pub(crate) fn left_out(&self, why: &str) -> String {
+        let kind = self.kind();
+        tracing::warn!(kind, why, "a part of a conversation was left out of a request");
+        format!("[{kind} is left out: {why}]")
+    }
+
     /// What it is, for errors.
     pub(crate) fn kind(&self) -> String {
         let kind = if self.is_image { "an image" } else { "a file" };

@@ -4,17 +4,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hier_core::agent::{ChatModel, ChatRequest, ChatResponse, ChatStream, ModelError};
+use hier_core::agent::{ChatModel, ChatRequest, ChatResponse, ChatStream, ModelError, OutputSpec};
 use hier_core::async_trait;
 use hier_core::graph::Retry;
 
 use crate::address::{self, Address};
 use crate::endpoint::Endpoint;
 use crate::error::ParseModelError;
+use crate::pieces;
 use crate::secret::shown;
 use crate::server::{Key, Server};
 use crate::wire::{self, Wire};
-use crate::{attempt, pieces};
 
 /// A model behind an HTTP server. A clone is another handle to the same.
 ///
@@ -131,6 +131,14 @@ impl Model {
     pub fn timeout(self, timeout: Duration) -> Self {
         self.with(|server| server.timeout = timeout)
     }
+
+    /// The same model, whose streams may send nothing for this long. Defaults to 2 minutes. Only data counts, not comments
+    /// or pings. A stream that stalls before it has sent text or a call is asked for again, as often as [`retry`](Self::retry)
+    /// allows. A model that thinks for longer without sending its thoughts needs a longer limit.
+    #[must_use]
+    pub fn idle(self, idle: Duration) -> Self {
+        self.with(|server| server.idle = idle)
+    }
 }
 
 #[async_trait]
@@ -143,9 +151,10 @@ impl ChatModel for Model {
         self.0.wire.provider()
     }
 
-    fn native_output(&self) -> bool {
+    fn native_output(&self, shape: &OutputSpec) -> bool {
         let Endpoint { wire, server } = &*self.0;
-        server.native_output.unwrap_or_else(|| server.is_provider && wire.keeps_to_schemas(&server.name))
+        let keeps = server.native_output.unwrap_or_else(|| server.is_provider && wire.keeps_to_schemas(&server.name));
+        keeps && wire.takes(&shape.schema)
     }
 
     fn context_tokens(&self) -> Option<u64> {
@@ -155,11 +164,11 @@ impl ChatModel for Model {
     }
 
     async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {
-        attempt::attempts(&self.0.server, || self.0.answer(&request)).await
+        self.0.answer(&request).await
     }
 
     async fn stream(&self, request: ChatRequest) -> Result<ChatStream, ModelError> {
-        attempt::attempts(&self.0.server, || pieces::open(self.0.clone(), request.clone())).await
+        pieces::open(self.0.clone(), request).await
     }
 }
 

@@ -1,12 +1,13 @@
 //! An answer piece by piece.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
-use hier_core::agent::{ChatChunk, ChatRequest, ChatStream};
+use hier_core::agent::{ChatChunk, ChatRequest, ChatStream, ModelError};
 use reqwest::Response;
 use serde_json::Value;
 use sse_stream::SseByteStream;
@@ -14,77 +15,158 @@ use tokio::time::Instant;
 use tokio_util::codec::{AnyDelimiterCodec, AnyDelimiterCodecError, FramedRead};
 use tokio_util::io::StreamReader;
 
+use crate::attempt::Attempts;
 use crate::draft::Draft;
 use crate::endpoint::Endpoint;
 use crate::error::{Failure, chain};
 use crate::transport;
-use crate::wire::{Framing, Wire};
+use crate::wire::Framing;
 
 type Values = Pin<Box<dyn Stream<Item = Result<Value, Failure>> + Send>>;
 
 /// The longest line, in bytes.
 const LONGEST_LINE: usize = 16 << 20;
-/// How long a server may take to end a stream of which it has said why it ends: what it cost may still come.
+/// How long a server may take to end a stream of which nothing is outstanding but its end.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// Waits for the first piece, up to which a failed attempt can be made again, and hands over the stream from there on.
-pub(crate) async fn open(inner: Arc<Endpoint>, request: ChatRequest) -> Result<ChatStream, Failure> {
-    let answer = inner.send(&request, true).await?;
-    let media_type = transport::media_type(&answer);
-    let wire = inner.wire;
-    let values = match wire.framing() {
-        // A server that does not stream gives the answer as a whole.
-        Framing::Events if media_type.ends_with("json") || media_type == "text/html" => {
-            return whole(&inner, request, answer).await;
-        }
-        framing => cut(framing, transport::pieces(answer, inner.server.timeout)),
-    };
-    let draft = Draft::new(&request, inner.maker(), true);
-    let mut pieces = Pieces { wire, request, values, draft, ended: false, last: None };
-    let first = pieces.next().await.unwrap_or_else(|| Err(Failure::cut_off()))?;
-    let rest = stream::unfold((pieces, inner), |(mut pieces, inner)| async move {
-        let piece = pieces.next().await?;
-        Some((piece.map_err(|failure| inner.server.told(failure)), (pieces, inner)))
+/// Asks, and hands over the answer from its first piece on.
+pub(crate) async fn open(endpoint: Arc<Endpoint>, request: ChatRequest) -> Result<ChatStream, ModelError> {
+    let attempts = Attempts::new(&endpoint.server);
+    let mut answering =
+        Answering { endpoint, request, hint: None, attempts, source: None, is_told: false, ended: false };
+    let first = answering.next().await.unwrap_or_else(|| Err(answering.endpoint.server.told(Failure::cut_off())))?;
+    let rest = stream::unfold(answering, |mut answering| async move {
+        let piece = answering.next().await?;
+        Some((piece, answering))
     });
     Ok(Box::pin(stream::iter([Ok(first)]).chain(rest)))
 }
 
-/// A whole answer as a stream.
-async fn whole(inner: &Endpoint, request: ChatRequest, answer: Response) -> Result<ChatStream, Failure> {
-    let response = inner.read(&request, answer).await?;
-    Ok(Box::pin(stream::iter(response.into_chunks().map(Ok))))
+/// An answer that is handed over piece by piece. As long as nothing but thoughts was handed over, a failed attempt is
+/// repeated; the thoughts then begin anew.
+struct Answering {
+    endpoint: Arc<Endpoint>,
+    request: ChatRequest,
+    /// A message for the model about its last attempt.
+    hint: Option<String>,
+    attempts: Attempts,
+    source: Option<Source>,
+    /// Text or a call was handed over.
+    is_told: bool,
+    ended: bool,
+}
+
+enum Source {
+    Stream(Box<Pieces>),
+    /// The server gave the answer as a whole.
+    Whole(VecDeque<ChatChunk>),
+}
+
+impl Answering {
+    async fn next(&mut self) -> Option<Result<ChatChunk, ModelError>> {
+        while !self.ended {
+            let failure = match self.piece().await {
+                Ok(Some(piece)) => {
+                    self.ended = matches!(piece, ChatChunk::Done(_));
+                    self.is_told |= !matches!(piece, ChatChunk::Reasoning(_) | ChatChunk::Done(_));
+                    return Some(Ok(piece));
+                }
+                Ok(None) => Failure::cut_off(),
+                Err(failure) => failure,
+            };
+            self.source = None;
+            let server = &self.endpoint.server;
+            if self.is_told {
+                self.ended = true;
+                return Some(Err(server.told(failure)));
+            }
+            self.hint.clone_from(&failure.hint);
+            if let Err(error) = self.attempts.after(server, failure).await {
+                self.ended = true;
+                return Some(Err(error));
+            }
+        }
+        None
+    }
+
+    async fn piece(&mut self) -> Result<Option<ChatChunk>, Failure> {
+        if self.source.is_none() {
+            let request = Endpoint::hinted(&self.request, self.hint.as_deref()).into_owned();
+            self.source = Some(Source::open(self.endpoint.clone(), request).await?);
+        }
+        match &mut self.source {
+            Some(Source::Stream(pieces)) => pieces.next().await.transpose(),
+            Some(Source::Whole(chunks)) => Ok(chunks.pop_front()),
+            None => Ok(None),
+        }
+    }
+}
+
+impl Source {
+    async fn open(endpoint: Arc<Endpoint>, request: ChatRequest) -> Result<Self, Failure> {
+        let answer = endpoint.send(&request, true).await?;
+        match values(&endpoint, answer) {
+            Ok(values) => Ok(Self::Stream(Box::new(Pieces::new(endpoint, request, values)))),
+            // A server that does not stream gives the answer as a whole.
+            Err(answer) => Ok(Self::Whole(endpoint.read(&request, answer).await?.into_chunks().collect())),
+        }
+    }
+}
+
+/// The values of a streamed answer; the answer itself if it is not streamed.
+fn values(endpoint: &Endpoint, answer: Response) -> Result<Values, Response> {
+    let media_type = transport::media_type(&answer);
+    match endpoint.wire.framing() {
+        Framing::Events if media_type.ends_with("json") || media_type == "text/html" => Err(answer),
+        framing => Ok(cut(framing, transport::pieces(answer, endpoint.server.timeout))),
+    }
 }
 
 struct Pieces {
-    wire: &'static dyn Wire,
+    endpoint: Arc<Endpoint>,
     request: ChatRequest,
     values: Values,
     draft: Draft,
     /// The last piece or an error was handed over.
     ended: bool,
-    /// Until when the stream may go on, once the server has said why the answer ends.
-    last: Option<Instant>,
+    /// When data came last.
+    heard: Instant,
 }
 
 impl Pieces {
+    fn new(endpoint: Arc<Endpoint>, request: ChatRequest, values: Values) -> Self {
+        let draft = Draft::new(&request, endpoint.maker(), true);
+        Self { endpoint, request, values, draft, ended: false, heard: Instant::now() }
+    }
+
     async fn next(&mut self) -> Option<Result<ChatChunk, Failure>> {
         while !self.ended {
             if let Some(piece) = self.draft.fresh() {
                 return Some(Ok(piece));
             }
             if self.draft.ended {
+                if self.draft.is_paused() {
+                    if let Err(failure) = self.go_on().await {
+                        self.ended = true;
+                        return Some(Err(failure));
+                    }
+                    continue;
+                }
+                self.draft.close();
+                if let Some(piece) = self.draft.fresh() {
+                    return Some(Ok(piece));
+                }
                 self.ended = true;
                 let answer = std::mem::take(&mut self.draft).answer(&self.request);
                 return Some(answer.map(ChatChunk::Done));
             }
             let read = match self.value().await {
-                Some(Ok(value)) => self.wire.piece(&mut self.draft, &value),
-                // Why the answer ends is known: all of it is there.
-                Some(Err(_)) | None if self.draft.is_finished() => {
+                Some(Ok(value)) => self.endpoint.wire.piece(&mut self.draft, &value),
+                Some(Err(failure)) => Err(failure),
+                None if self.draft.is_finished() => {
                     self.draft.ended = true;
                     Ok(())
                 }
-                Some(Err(failure)) => Err(failure),
                 None => Err(Failure::cut_off()),
             };
             if let Err(failure) = read {
@@ -95,17 +177,45 @@ impl Pieces {
         None
     }
 
-    /// The next value. None if the stream has ended, or does not end though there is nothing left to say.
+    /// The next value. None if the stream has ended, or sends nothing more though the server has said why it ends.
     async fn value(&mut self) -> Option<Result<Value, Failure>> {
-        if self.draft.ended {
-            return None;
+        loop {
+            let idle = self.endpoint.server.idle;
+            let patience = if self.draft.complete { LAST_WORDS.min(idle) } else { idle };
+            let value = match tokio::time::timeout_at(self.heard + patience, self.values.next()).await {
+                Ok(value) => value?,
+                Err(_) if self.draft.is_finished() => return None,
+                Err(_) => return Some(Err(Failure::stalled(idle))),
+            };
+            if value.as_ref().is_ok_and(is_ping) {
+                continue;
+            }
+            self.heard = Instant::now();
+            return Some(value);
         }
-        if !self.draft.is_finished() {
-            return self.values.next().await;
-        }
-        let last = *self.last.get_or_insert_with(|| Instant::now() + LAST_WORDS);
-        tokio::time::timeout_at(last, self.values.next()).await.ok().flatten()
     }
+
+    /// Sends back what there is of an answer that the provider paused, and reads on.
+    async fn go_on(&mut self) -> Result<(), Failure> {
+        let so_far = self.draft.go_on();
+        let request = Endpoint::continued(&self.request, so_far);
+        let answer = self.endpoint.send(&request, true).await?;
+        self.heard = Instant::now();
+        match values(&self.endpoint, answer) {
+            Ok(values) => self.values = values,
+            Err(answer) => {
+                let answer = transport::json(answer, self.endpoint.server.timeout).await?;
+                self.endpoint.wire.whole(&mut self.draft, &answer)?;
+                self.draft.ended = true;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns true for an event that only keeps the connection open.
+fn is_ping(value: &Value) -> bool {
+    value.get("type").is_some_and(|kind| kind == "ping")
 }
 
 /// The values that the bytes of a body are.
@@ -125,10 +235,21 @@ fn events(bytes: impl Stream<Item = Result<Bytes, Failure>> + Send + 'static) ->
         },
         other => Failure::bad_answer(format!("its events cannot be read: {other}")),
     });
-    let data = events.try_filter_map(|event| async move { Ok(event.data.filter(|data| !data.trim().is_empty())) });
-    Box::pin(data.map(|data| match data?.trim() {
-        "[DONE]" => Ok(Value::Null),
-        data => serde_json::from_str(data).map_err(no_json),
+    let data = events.try_filter_map(|event| async move {
+        let data = event.data.filter(|data| !data.trim().is_empty());
+        Ok(data.map(|data| (event.event, data)))
+    });
+    Box::pin(data.map(|event| {
+        let (name, data) = event?;
+        if data.trim() == "[DONE]" {
+            return Ok(Value::Null);
+        }
+        let mut value: Value = serde_json::from_str(data.trim()).map_err(no_json)?;
+        // Proxies leave out the type where the event's name says the same.
+        if let (Some(name), Value::Object(fields)) = (name, &mut value) {
+            fields.entry("type").or_insert(Value::String(name));
+        }
+        Ok(value)
     }))
 }
 

@@ -16,6 +16,8 @@ use crate::transport::{self, Destination};
 
 /// How long an answer may take, unless set: long ones of slow models take minutes.
 const ANSWER: Duration = Duration::from_mins(10);
+/// How long a stream may send nothing, unless set.
+const IDLE: Duration = Duration::from_mins(2);
 
 /// A model of a server.
 #[derive(Clone)]
@@ -26,6 +28,8 @@ pub(crate) struct Server {
     pub(crate) key: Key,
     pub(crate) retry: Retry,
     pub(crate) timeout: Duration,
+    /// How long a stream may send nothing.
+    pub(crate) idle: Duration,
     /// Whether it is a model of the dialect's own provider, at whatever address.
     pub(crate) is_provider: bool,
     /// Where it is said: how many tokens the model reads and writes at once.
@@ -69,6 +73,7 @@ impl Server {
             key,
             retry: Retry::default(),
             timeout: ANSWER,
+            idle: IDLE,
             is_provider: false,
             context_tokens: None,
             native_output: None,

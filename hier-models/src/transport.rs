@@ -1,14 +1,15 @@
 //! The way to a server and back: one request, bounded in bytes and time. Never follows a redirect, which would take the
 //! key and the conversation elsewhere.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures_util::{Stream, StreamExt};
-use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response};
 use serde_json::Value;
 
+use crate::delay;
 use crate::error::Failure;
 use crate::secret::shown;
 
@@ -52,10 +53,7 @@ pub(crate) async fn send(client: &Client, to: &Destination, body: &Value) -> Res
         let reason = format!("HTTP status {status}: the server has moved to {place}: give that address");
         return Err(Failure::refused(reason));
     }
-    let wait = answer.headers().get(RETRY_AFTER).and_then(|value| {
-        let seconds: f64 = value.to_str().ok()?.trim().parse().ok()?;
-        Duration::try_from_secs_f64(seconds).ok()
-    });
+    let wait = delay::of(answer.headers(), SystemTime::now());
     Err(Failure::status(status, &beginning(answer).await, wait))
 }
 

@@ -46,7 +46,7 @@ pub const TABLE: &[Order] = &[
     order("hier_testkit::replay", "report turn compare self"),
     order(
         "hier_models",
-        "secret error address transport server attempt media draft conversation wire endpoint pieces model embed",
+        "secret error delay address transport server attempt media draft conversation wire refused endpoint pieces model embed",
     ),
     order(
         "hier_server",
@@ -57,7 +57,7 @@ pub const TABLE: &[Order] = &[
     order("hier_mcp::server", "seal asked served sessions calls progress handler"),
     order(
         "hier_mcp::client",
-        "schema question options answer handler child link connection builder content catalogue library call",
+        "schema shape question options answer handler child link connection builder content catalogue library call",
     ),
     order("hier_server::wire", "message mode question run object row state"),
     order("hier_server::stream", "sse speech runnables translate"),

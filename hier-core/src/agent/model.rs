@@ -187,9 +187,9 @@ pub trait ChatModel: Send + Sync + 'static {
         "unknown"
     }
 
-    /// Whether it keeps to the shape that [`ChatRequest::output`] asks for, also beside tools. An agent that is for an answer
-    /// of a type asks for the shape then; else it offers a tool by which the answer is given.
-    fn native_output(&self) -> bool {
+    /// Returns true if the model keeps to this shape where [`ChatRequest::output`] asks for it, also beside tools. An agent
+    /// with `answer:` asks for the shape then. Otherwise it offers a tool by which the model gives the answer.
+    fn native_output(&self, _shape: &OutputSpec) -> bool {
         false
     }
 
@@ -218,8 +218,8 @@ impl<M: ChatModel + ?Sized> ChatModel for Arc<M> {
         (**self).provider()
     }
 
-    fn native_output(&self) -> bool {
-        (**self).native_output()
+    fn native_output(&self, shape: &OutputSpec) -> bool {
+        (**self).native_output(shape)
     }
 
     fn context_tokens(&self) -> Option<u64> {

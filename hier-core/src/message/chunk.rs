@@ -79,6 +79,9 @@ impl ChatResponse {
 /// The pieces of a stream add up to its answer: the texts to its text, those of reasoning to what it thought, and the
 /// arguments of each call to the JSON of that call's arguments (but for a call that was cut off, or whose arguments are no
 /// JSON: see the answer). Whoever wants only the answer waits for [`Done`](Self::Done).
+///
+/// A model may abandon an attempt that has sent nothing but reasoning. The reasoning of the next attempt then follows, and only
+/// that is part of the answer.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ChatChunk {

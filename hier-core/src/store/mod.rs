@@ -162,9 +162,17 @@ pub enum StoreError {
     /// The database did not answer, or refused, or cannot be used.
     #[error(transparent)]
     Saver(#[from] crate::checkpoint::SaverError),
-    /// The text could not be turned into a vector.
+    /// A text could not be turned into a vector.
     #[error("the text could not be embedded: {0}")]
     Embedding(String),
+    /// One of several texts could not be turned into a vector. A store reports its item instead.
+    #[error("text {} could not be embedded: {reason}", place + 1)]
+    EmbeddingOf {
+        /// The place of the text among those that the embedder was given.
+        place: usize,
+        /// What is wrong.
+        reason: String,
+    },
 }
 
 /// Keeps items by namespace and key. Object-safe; written with [`async_trait`](crate::async_trait).

@@ -112,10 +112,11 @@ fn follow(parts: &[Part], value: &Value, texts: &mut Vec<String>) {
     }
 }
 
-/// A value as text: JSON with its fields in order, unless it is text.
+/// A value as text: JSON with its fields in order, unless it is text. A blank text has no meaning, and providers refuse it.
 fn text(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,
+        Value::String(text) if text.trim().is_empty() => None,
         Value::String(text) => Some(text.clone()),
         other => Some(sorted(other).to_string()),
     }

@@ -84,6 +84,22 @@ impl Plan {
         draft.finish(options).await
     }
 
+    /// The error with the item whose text it is about. The writes have this many texts each.
+    fn named(&self, error: StoreError, counts: &[usize]) -> StoreError {
+        let StoreError::EmbeddingOf { place, reason } = error else { return error };
+        let mut end = 0;
+        let item = self.writes.iter().zip(counts).find(|(_, count)| {
+            end += **count;
+            place < end
+        });
+        match item {
+            None => StoreError::Embedding(reason),
+            Some((Write { namespace, key, .. }, _)) => {
+                StoreError::Embedding(format!("of the item `{key}` in `{}`: {reason}", namespace.join("/")))
+            }
+        }
+    }
+
     /// A result for each operation: those of writes as they will be, those of reads to be put in their places.
     pub fn results(&self) -> Vec<OpResult> {
         vec![OpResult::Done; self.operations]
@@ -141,7 +157,8 @@ impl Draft {
         let Self { mut plan, texts, .. } = self;
         let Some(indexing) = &options.indexing else { return Ok(plan) };
         let counts: Vec<usize> = texts.iter().map(Vec::len).collect();
-        let mut vectors = indexing.embed(texts.into_iter().flatten().collect()).await?.into_iter();
+        let vectors = indexing.embed(texts.into_iter().flatten().collect()).await;
+        let mut vectors = vectors.map_err(|error| plan.named(error, &counts))?.into_iter();
         for (write, count) in plan.writes.iter_mut().zip(counts) {
             let own = vectors.by_ref().take(count).collect();
             if let Some(put) = &mut write.put {
@@ -171,7 +188,7 @@ impl Finder {
         let Search { prefix, query, filter, limit, offset, refresh } = search;
         check_labels(&prefix)?;
         let filter = Filter::of(&filter)?;
-        let near = match (query.filter(|query| !query.is_empty()), &options.indexing) {
+        let near = match (query.filter(|query| !query.trim().is_empty()), &options.indexing) {
             (None, _) => None,
             (Some(query), Some(indexing)) => Some(indexing.embed_query(&query).await?),
             (Some(_), None) => {

@@ -139,7 +139,8 @@ impl ClientBuilder {
         self
     }
 
-    /// How long the server has to be there, and for each answer that is no call of a tool; 30 seconds unless given.
+    /// How long the server may take to start, and to answer what is not a call of a tool: all pages of a list together.
+    /// Defaults to 30 seconds.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = timeout;
         self

@@ -59,12 +59,13 @@ enum Reply {
 
 impl Client {
     pub(super) async fn call_in(&self, call: &ToolCall, run: &Run) -> Result<ToolAnswer, NodeError> {
-        let names = self.catalogue().await.map_err(McpError::into_node_error)?.names;
-        let Some(tool) = names.get(&call.name) else {
+        let tools = self.catalogue().await.map_err(McpError::into_node_error)?.tools;
+        let Some(known) = tools.get(&call.name) else {
             return Ok(ToolAnswer::Refused(format!("the server `{}` has no tool `{}`", self.0.name, call.name)));
         };
+        let tool = &known.name;
         let step = format!("mcp {} {tool}", self.0.name);
-        let (args, responses) = (call.args.clone(), BTreeMap::new());
+        let (args, responses) = (known.shape.arguments(&call.args), BTreeMap::new());
         let mut round = Round { call: call.id.clone(), tool: tool.clone(), args, responses, state: None };
         for number in 0..self.0.options.rounds {
             let reply = run.step_for(&step, &round, async |round| self.round(round, run.is_durable()).await).await?;

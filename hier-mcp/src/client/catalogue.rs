@@ -7,15 +7,21 @@ use std::time::Duration;
 
 use hier_core::agent::ToolSpec;
 use rmcp::model::{PaginatedRequestParams, Tool};
-use serde_json::Value;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
-use super::connection::{Catalogue, Client};
+use super::connection::{Catalogue, Client, Known};
 use super::link::Link;
-use crate::error::McpError;
+use super::shape::Shape;
+use crate::error::{McpError, clean, shortened};
 
 /// The longest name that models can call.
 const LONGEST: usize = 64;
+
+/// The longest description that models are shown, in characters.
+const LONGEST_DESCRIPTION: usize = 8_000;
+
+/// The most pages of a list.
+pub(super) const MOST_PAGES: usize = 100;
 
 /// How long a list is kept at most, whatever the server says.
 const LONGEST_KEPT: Duration = Duration::from_hours(1);
@@ -23,6 +29,18 @@ const LONGEST_KEPT: Duration = Duration::from_hours(1);
 /// The name by which a model can call a tool: letters, digits, `_` and `-`.
 pub(crate) fn callable(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
+}
+
+/// The name of a tool for models. A name that is too long is shortened in the same way everywhere, so that two stay two.
+pub(crate) fn shown_name(prefix: &str, tool: &str) -> String {
+    let tool = callable(tool);
+    let mut name = format!("{prefix}{tool}");
+    if name.len() > LONGEST {
+        let tail: String = tool.chars().rev().take(LONGEST / 2).collect();
+        name.truncate(LONGEST - tail.len());
+        name.extend(tail.chars().rev());
+    }
+    name
 }
 
 impl Client {
@@ -45,8 +63,14 @@ impl Client {
         Ok(catalogue)
     }
 
-    /// All pages, and how long they may be kept; none if the server does not say.
+    /// All pages within one deadline, and how long they may be kept; none if the server does not say.
     async fn listed(&self) -> Result<(Vec<Tool>, Option<Duration>), McpError> {
+        let after = self.0.options.timeout;
+        let late = |_| McpError::Timeout { server: self.0.name.clone(), request: "tools/list".to_owned(), after };
+        timeout(after, self.listed_pages()).await.map_err(late)?
+    }
+
+    async fn listed_pages(&self) -> Result<(Vec<Tool>, Option<Duration>), McpError> {
         let (mut tools, mut ttl) = (Vec::new(), None::<Duration>);
         let (mut cursor, mut seen) = (None::<String>, BTreeSet::new());
         loop {
@@ -70,7 +94,12 @@ impl Client {
             }
             match page.next_cursor {
                 None => return Ok((tools, ttl)),
-                Some(next) if !seen.insert(next.clone()) => return Err(bad("its pages have no end".to_owned())),
+                Some(next) if !seen.insert(next.clone()) => {
+                    return Err(bad("its pages have no end: one leads back to another".to_owned()));
+                }
+                Some(_) if seen.len() == MOST_PAGES => {
+                    return Err(bad(format!("it has more than {MOST_PAGES} pages")));
+                }
                 Some(next) => cursor = Some(next),
             }
         }
@@ -79,30 +108,44 @@ impl Client {
     fn made(&self, tools: Vec<Tool>, ttl: Option<Duration>) -> Result<Catalogue, McpError> {
         let options = &self.0.options;
         let used = |tool: &Tool| options.only.as_ref().is_none_or(|only| only.contains(&*tool.name));
-        let (mut specs, mut names) = (Vec::new(), BTreeMap::new());
+        let (mut specs, mut known) = (Vec::new(), BTreeMap::<String, Known>::new());
         for tool in tools.into_iter().filter(used) {
-            let mut name = format!("{}{}", options.prefix, callable(&tool.name));
-            // What is cut off is cut off everywhere alike, so that two names stay two.
-            if name.len() > LONGEST {
-                let tail: String = callable(&tool.name).chars().rev().take(LONGEST / 2).collect();
-                name.truncate(LONGEST - tail.len());
-                name.extend(tail.chars().rev());
-            }
-            if let Some(other) = names.insert(name.clone(), tool.name.to_string()) {
+            let shape = if tool.name.is_empty() {
+                Err("it has no name".to_owned())
+            } else {
+                Shape::new(Arc::unwrap_or_clone(tool.input_schema))
+            };
+            let shape = match shape {
+                Ok(shape) => shape,
+                Err(reason) => {
+                    let (server, tool) = (&self.0.name, clean(&tool.name));
+                    tracing::warn!(
+                        server,
+                        tool,
+                        reason,
+                        "left out a tool of an MCP server that models cannot be offered"
+                    );
+                    continue;
+                }
+            };
+            let name = shown_name(&options.prefix, &tool.name);
+            if let Some(other) = known.get(&name) {
                 return Err(McpError::BadAnswer {
                     server: self.0.name.clone(),
                     request: "tools/list".to_owned(),
                     reason: format!(
-                        "its tools `{other}` and `{}` are both `{name}` for a model: use one of them, `.only([…])`",
-                        tool.name
+                        "its tools `{}` and `{}` are both `{name}` for a model: use one of them, `.only([…])`",
+                        clean(&other.name),
+                        clean(&tool.name)
                     ),
                 });
             }
-            let description = tool.description.or(tool.title.map(Into::into)).unwrap_or_default().into_owned();
-            let parameters = Value::Object((*tool.input_schema).clone());
-            specs.push(ToolSpec { name, description, parameters });
+            let description = tool.description.or(tool.title.map(Into::into)).unwrap_or_default();
+            let description = shortened(&description, LONGEST_DESCRIPTION);
+            specs.push(ToolSpec { name: name.clone(), description, parameters: shape.shown.clone() });
+            known.insert(name, Known { name: tool.name.into_owned(), shape });
         }
         let until = ttl.and_then(|ttl| Instant::now().checked_add(ttl.min(LONGEST_KEPT)));
-        Ok(Catalogue { specs: specs.into(), names: Arc::new(names), until })
+        Ok(Catalogue { specs: specs.into(), tools: Arc::new(known), until })
     }
 }

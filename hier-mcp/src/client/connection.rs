@@ -10,6 +10,7 @@ use tokio::time::{Instant, timeout};
 
 use super::link::Link;
 use super::options::{Options, Place};
+use super::shape::Shape;
 use crate::error::McpError;
 
 /// A server whose tools agents can call: a [`Toolset`](hier_core::agent::Toolset). Clones share the connection.
@@ -127,12 +128,20 @@ impl Client {
     }
 }
 
+/// A tool of a server.
+#[derive(Debug)]
+pub(crate) struct Known {
+    /// The server's name for it.
+    pub(crate) name: String,
+    pub(crate) shape: Shape,
+}
+
 /// What a server has.
 #[derive(Clone)]
 pub(crate) struct Catalogue {
     pub(crate) specs: Arc<[ToolSpec]>,
-    /// The server's names, by those that models call.
-    pub(crate) names: Arc<BTreeMap<String, String>>,
+    /// The tools, by the names that models call.
+    pub(crate) tools: Arc<BTreeMap<String, Known>>,
     /// Until when the server lets it be kept.
     pub(super) until: Option<Instant>,
 }

@@ -9,7 +9,9 @@ use rmcp::model::{
     Role,
 };
 use serde_json::{Map, Value};
+use tokio::time::timeout;
 
+use super::catalogue::MOST_PAGES;
 use super::connection::Client;
 use super::content;
 use super::link::Link;
@@ -137,8 +139,17 @@ impl Client {
         McpError::BadAnswer { server: self.0.name.clone(), request, reason }
     }
 
-    /// All pages of a list.
+    /// All pages of a list, within one deadline.
     async fn pages<T, F>(&self, request: &str, page: F) -> Result<Vec<T>, McpError>
+    where
+        F: AsyncFn(Arc<Link>, PaginatedRequestParams) -> Result<(Vec<T>, Option<String>), rmcp::ServiceError>,
+    {
+        let after = self.0.options.timeout;
+        let late = |_| McpError::Timeout { server: self.0.name.clone(), request: request.to_owned(), after };
+        timeout(after, self.all_pages(request, page)).await.map_err(late)?
+    }
+
+    async fn all_pages<T, F>(&self, request: &str, page: F) -> Result<Vec<T>, McpError>
     where
         F: AsyncFn(Arc<Link>, PaginatedRequestParams) -> Result<(Vec<T>, Option<String>), rmcp::ServiceError>,
     {
@@ -148,12 +159,19 @@ impl Client {
             let (items, next) = self.ask(request, |link| page(link, params.clone())).await?;
             found.extend(items);
             match next {
-                Some(next) if found.len() <= self.0.options.max_tools && seen.insert(next.clone()) => {
+                Some(next)
+                    if found.len() <= self.0.options.max_tools
+                        && seen.len() < MOST_PAGES
+                        && seen.insert(next.clone()) =>
+                {
                     cursor = Some(next);
                 }
                 None => return Ok(found),
                 Some(_) => {
-                    let reason = format!("it has no end, or more than {} entries", self.0.options.max_tools);
+                    let reason = format!(
+                        "it has no end, or more than {} entries or {MOST_PAGES} pages",
+                        self.0.options.max_tools
+                    );
                     let (server, request) = (self.0.name.clone(), request.to_owned());
                     return Err(McpError::BadAnswer { server, request, reason });
                 }

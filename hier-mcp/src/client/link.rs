@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use super::child::ChildTransport;
 use super::handler::Handler;
 use super::options::{Options, Place, Protocol};
-use crate::error::McpError;
+use crate::error::{McpError, clean};
 
 /// How much of what a program writes to its standard error is kept for errors, in bytes.
 const TAIL: usize = 2 * 1024;
@@ -44,7 +44,7 @@ impl Drop for Link {
 impl Link {
     /// Connects.
     pub(crate) async fn open(name: &str, place: &Place, options: &Options) -> Result<Self, McpError> {
-        let failed = |reason: String| McpError::Connect { server: name.to_owned(), reason };
+        let failed = |reason: String| McpError::Connect { server: name.to_owned(), reason: clean(&reason) };
         let tail = Arc::new(Tail::default());
         let stale = Arc::new(AtomicBool::new(false));
         let handler = Handler::new(options.clone(), name, stale.clone());
@@ -205,7 +205,7 @@ impl Tail {
     fn said(&self) -> String {
         let kept: Vec<u8> = self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
         let text = String::from_utf8_lossy(&kept);
-        let text = text.trim();
+        let text = clean(text.trim());
         if text.is_empty() { String::new() } else { format!("; it said at last: {text}") }
     }
 }
@@ -221,6 +221,7 @@ async fn read_tail(errors: impl AsyncRead + Unpin, tail: Arc<Tail>, server: Stri
         let end = read.iter().position(|byte| *byte == b'\n').map_or(read.len(), |end| end + 1);
         let line = String::from_utf8_lossy(&read[..end]).trim_end().to_owned();
         errors.consume(end);
+        let line = clean(&line);
         tracing::debug!(server, line, "an MCP server wrote to its standard error");
         tail.put(&line);
     }

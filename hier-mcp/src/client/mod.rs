@@ -13,6 +13,7 @@ mod link;
 mod options;
 mod question;
 mod schema;
+mod shape;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -56,7 +57,7 @@ impl Toolset for Client {
     fn needs_approval(&self, tool: &str) -> bool {
         let Options { approve, approve_all, prefix, .. } = &self.0.options;
         // The server's name, or what a model can call of it.
-        let names = |name: &String| format!("{prefix}{}", catalogue::callable(name)) == tool;
+        let names = |name: &String| catalogue::shown_name(prefix, name) == tool;
         *approve_all || approve.as_ref().is_some_and(|tools| tools.iter().any(names))
     }
 

@@ -16,6 +16,7 @@ pub(super) struct CallDraft {
     pub(super) own: Option<String>,
     pub(super) name: String,
     pub(super) args: Args,
+    braces: Braces,
 }
 
 #[derive(Debug)]
@@ -37,7 +38,7 @@ pub(crate) struct CallPiece<'a> {
 impl CallDraft {
     pub(super) fn new(index: Option<u64>, id: &str, name: &str) -> Self {
         let args = Args::Text(String::new());
-        Self { index, id: id.to_owned(), own: None, name: name.to_owned(), args }
+        Self { index, id: id.to_owned(), own: None, name: name.to_owned(), args, braces: Braces::default() }
     }
 
     /// The id of its own: that of the server, or a fresh one where that is empty or known.
@@ -50,25 +51,99 @@ impl CallDraft {
     }
 
     /// The call as the answer has it.
-    pub(super) fn made(self, cut_off: bool) -> ToolCall {
-        let args = if cut_off { self.args.cut_off() } else { self.args.value() };
+    pub(super) fn made(self, cut_off_by: Option<&str>) -> ToolCall {
+        let args = match cut_off_by {
+            Some(why) => self.args.cut_off(why),
+            None => self.args.value(),
+        };
         ToolCall { name: self.name, args, id: self.own.unwrap_or_default() }
     }
 }
 
-/// The call that a piece belongs to: by its number and id; without a number by its id, else the last one.
+/// The call that a piece continues; none if it begins another.
+///
+/// Servers number calls, or name them by id, or neither, and some give each piece of one call a new id, or all calls one
+/// number. A piece therefore begins another call only if it says so in two ways.
 pub(super) fn place(calls: &[CallDraft], piece: &CallPiece<'_>) -> Option<usize> {
-    let other_id = |call: &CallDraft| !piece.id.is_empty() && !call.id.is_empty() && call.id != piece.id;
-    if piece.index.is_some() {
-        let place = calls.iter().rposition(|call| call.index == piece.index)?;
-        return Some(place).filter(|place| !other_id(&calls[*place]));
+    if piece.index.is_none()
+        && !piece.id.is_empty()
+        && let Some(place) = calls.iter().rposition(|call| call.id == piece.id)
+    {
+        return Some(place);
     }
-    if !piece.id.is_empty() {
-        return calls.iter().rposition(|call| call.id == piece.id);
+    let place = match piece.index {
+        Some(index) => calls.iter().rposition(|call| call.index == Some(index))?,
+        None => calls.len().checked_sub(1)?,
+    };
+    let call = &calls[place];
+    let (has_other_id, has_other_name) = (is_other(&call.id, piece.id), is_other(&call.name, piece.name));
+    let begins = match piece {
+        CallPiece { name: "", .. } => false,
+        CallPiece { id, .. } if !id.is_empty() && call.id == *id => false,
+        CallPiece { index: None, .. } if has_other_id => true,
+        _ => has_other_name || (!call.name.is_empty() && call.is_whole()),
+    };
+    (!begins).then_some(place)
+}
+
+fn is_other(known: &str, given: &str) -> bool {
+    !known.is_empty() && !given.is_empty() && known != given
+}
+
+/// Where the text of an object of JSON ends, as it comes in pieces.
+#[derive(Debug, Default)]
+pub(super) struct Braces {
+    depth: u32,
+    in_text: bool,
+    escaped: bool,
+    /// The outermost object has ended.
+    is_closed: bool,
+}
+
+impl Braces {
+    /// Reads more text. Returns where in it the object ends, and where the next one begins.
+    fn read(&mut self, text: &str) -> (usize, usize) {
+        let mut end = None;
+        for (at, byte) in text.bytes().enumerate() {
+            if self.is_closed {
+                match byte {
+                    b'{' => return (end.unwrap_or(at), at),
+                    b' ' | b'\t' | b'\r' | b'\n' | b',' => _ = end.get_or_insert(at),
+                    // This is not a second object, so it stays where it is.
+                    _ => end = None,
+                }
+                continue;
+            }
+            match byte {
+                _ if self.escaped => self.escaped = false,
+                b'\\' if self.in_text => self.escaped = true,
+                b'"' => self.in_text = !self.in_text,
+                b'{' | b'[' if !self.in_text => self.depth = self.depth.saturating_add(1),
+                b'}' | b']' if !self.in_text => {
+                    self.depth = self.depth.saturating_sub(1);
+                    self.is_closed = self.depth == 0;
+                }
+                _ => {}
+            }
+        }
+        (end.unwrap_or(text.len()), text.len())
     }
-    let last = calls.last()?;
-    // A second name is that of a second call.
-    (piece.name.is_empty() || last.name.is_empty()).then(|| calls.len() - 1)
+}
+
+impl CallDraft {
+    /// Adds text to the arguments. Returns what was added, and what belongs to another call: of a call without an id the
+    /// text from the second object on. None if the arguments did not come as text.
+    pub(super) fn add<'t>(&mut self, text: &'t str) -> Option<(&'t str, &'t str)> {
+        let Args::Text(args) = &mut self.args else { return None };
+        let (end, next) = self.braces.read(text);
+        let (own, rest) = if self.id.is_empty() { (&text[..end], &text[next..]) } else { (text, "") };
+        args.push_str(own);
+        Some((own, rest))
+    }
+
+    fn is_whole(&self) -> bool {
+        self.braces.is_closed || matches!(self.args, Args::Value(_))
+    }
 }
 
 impl Args {
@@ -89,11 +164,11 @@ impl Args {
         }
     }
 
-    fn cut_off(self) -> Value {
+    fn cut_off(self, why: &str) -> Value {
         let text = match self {
             Self::Text(text) => text,
             Self::Value(value) => value.to_string(),
         };
-        Value::String(format!("cut off by the limit of tokens: {text}"))
+        Value::String(format!("cut off by {why}: {text}"))
     }
 }

@@ -1,21 +1,20 @@
 //! An answer while it is read: the same for whole answers and for streams, in all dialects.
 
+mod answer;
 mod call;
+mod tags;
 mod thought;
 
 use std::collections::{HashSet, VecDeque};
 
-use hier_core::agent::{ChatChunk, ChatRequest, ChatResponse, FinishReason, Message, Reasoning, ToolCall, Usage};
-use serde_json::Value;
+use hier_core::agent::{ChatChunk, ChatRequest, FinishReason, Message, Usage};
+use serde_json::{Value, json};
 
-use crate::error::Failure;
 use call::{Args, CallDraft};
+use tags::Tags;
 use thought::{Place, Thought};
 
 pub(crate) use call::CallPiece;
-
-/// The longest piece of an answer that an error repeats, in characters.
-const SHOWN: usize = 200;
 
 /// The most calls of an answer, and the most thoughts: many times more than models have, and soon looked through.
 const MOST: usize = 1_000;
@@ -39,8 +38,27 @@ pub(crate) struct Draft {
     pub(crate) ended: bool,
     /// Why the answer cannot be used, though it can be read.
     mistake: Option<String>,
+    /// The model refused, though the provider reports an ordinary end.
+    refused: bool,
+    /// The provider's comment on the end of the answer.
+    remark: Option<String>,
+    tags: Tags,
+    /// Nothing is outstanding but the end of the stream.
+    pub(crate) complete: bool,
+    /// The number of the first thought of the current response: an answer that pauses comes in several.
+    base: u64,
+    pauses: u32,
+    /// The cost of the earlier responses.
+    spent: Usage,
+    /// Where the current block of text begins, and its sources.
+    block: usize,
+    cited: Vec<Value>,
 }
 
+/// The reason by which a provider says that the answer goes on with the next request.
+const PAUSED: &str = "pause_turn";
+/// The most pauses of one answer.
+const MOST_PAUSES: u32 = 16;
 /// What a server says that an answer cost, as far as it says so.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tokens {
@@ -79,6 +97,52 @@ impl Draft {
         self.tell(|| ChatChunk::Text(text.to_owned()));
     }
 
+    /// Adds text in which the model may think between tags before it answers.
+    pub(crate) fn say_tagged(&mut self, number: u64, text: &str) {
+        let (thought, said) = self.tags.split(text);
+        self.think(number, &thought);
+        self.say(&said);
+    }
+
+    /// Adds the words by which the model refuses.
+    pub(crate) fn refuse(&mut self, text: &str) {
+        self.refused |= !text.is_empty();
+        self.say(text);
+    }
+
+    /// Keeps the provider's comment on the end of the answer.
+    pub(crate) fn remark(&mut self, text: &str) {
+        self.remark = Some(text.to_owned()).filter(|text| !text.is_empty()).or(self.remark.take());
+    }
+
+    /// Ends the reading: what was held back is text or thought.
+    pub(crate) fn close(&mut self) {
+        let (thought, said) = self.tags.end();
+        self.think(0, &thought);
+        self.say(&said);
+        if self.refused {
+            self.finish = Some(FinishReason::ContentFilter);
+        }
+    }
+
+    /// Returns true if the provider paused the answer: it goes on when what there is of it is sent back.
+    pub(crate) fn is_paused(&self) -> bool {
+        let is_paused = matches!(&self.finish, Some(FinishReason::Other(reason)) if reason == PAUSED);
+        is_paused && self.calls.is_empty() && !self.thoughts.is_empty() && self.pauses < MOST_PAUSES
+    }
+
+    /// Goes on after a pause. Returns what there is of the answer.
+    pub(crate) fn go_on(&mut self) -> Message {
+        self.pauses += 1;
+        (self.finish, self.ended, self.complete) = (None, false, false);
+        self.spent += self.usage.take().unwrap_or_default();
+        let last = self.thoughts.iter().filter_map(|thought| thought.number).max();
+        self.base = last.map_or(0, |last| last.saturating_add(1));
+        let thoughts = self.thoughts.clone().into_iter();
+        let reasoning = thoughts.filter_map(|thought| thought.reasoning(&self.maker, &[]));
+        Message::assistant(self.text.clone()).with_reasoning(reasoning.collect::<Vec<_>>())
+    }
+
     /// Adds to what the model thought: to the thought with this number.
     pub(crate) fn think(&mut self, number: u64, text: &str) {
         if text.is_empty() {
@@ -99,6 +163,43 @@ impl Draft {
         &mut self.thought(number).data
     }
 
+    /// What is kept of the thought with this number, if there is one.
+    pub(crate) fn known(&mut self, number: u64) -> Option<&mut Value> {
+        let number = Some(self.base.saturating_add(number));
+        self.thoughts.iter_mut().find(|thought| thought.number == number).map(|thought| &mut thought.data)
+    }
+
+    /// Begins a block of text.
+    pub(crate) fn begin_text(&mut self) {
+        self.block = self.text.len();
+    }
+
+    /// Adds a source of the block of text.
+    pub(crate) fn cite(&mut self, source: &Value) {
+        self.cited.push(source.clone());
+    }
+
+    /// Ends a block of text, and keeps its sources under this number.
+    pub(crate) fn end_text(&mut self, number: u64) {
+        let cited = std::mem::take(&mut self.cited);
+        if !cited.is_empty() {
+            let length = self.text.len().saturating_sub(self.block);
+            self.keep(number, json!({ "citations": cited, "length": length }));
+        }
+    }
+
+    /// Returns true if the answer has text or a call.
+    pub(crate) fn has_begun(&self) -> bool {
+        !self.text.is_empty() || !self.calls.is_empty()
+    }
+
+    /// Keeps a part of the answer that only the provider can read.
+    pub(crate) fn keep_opaque(&mut self, data: Value) {
+        let last = self.thoughts.iter().filter_map(|thought| thought.number).max();
+        let number = last.map_or(1, |last| last.saturating_add(1).max(1));
+        self.thought_at(number).data = data;
+    }
+
     /// Keeps fields that the provider needs to get back with this call.
     pub(crate) fn keep_of_call(&mut self, call: usize, fields: Value) {
         let known = self.thoughts.iter_mut().find(|thought| thought.is_mark_of(call));
@@ -109,6 +210,10 @@ impl Draft {
     }
 
     fn thought(&mut self, number: u64) -> &mut Thought {
+        self.thought_at(self.base.saturating_add(number))
+    }
+
+    fn thought_at(&mut self, number: u64) -> &mut Thought {
         let place = self.thoughts.iter().position(|thought| thought.number == Some(number));
         let place = place.unwrap_or(self.thoughts.len()).min(MOST);
         if place == self.thoughts.len() {
@@ -180,20 +285,27 @@ impl Draft {
         }
     }
 
-    fn add_arguments(&mut self, place: usize, text: &str) {
-        if text.is_empty() {
-            return;
-        }
-        let call = &mut self.calls[place];
-        match &mut call.args {
-            Args::Text(args) => args.push_str(text),
-            Args::Value(_) => {
+    /// Adds text to the arguments of a call, and begins other calls if several objects came as one.
+    fn add_arguments(&mut self, mut place: usize, mut text: &str) {
+        while !text.is_empty() {
+            let call = &mut self.calls[place];
+            let Some((own, rest)) = call.add(text) else {
                 self.mistake = Some(format!("it has the arguments of the call of `{}` twice", call.name));
                 return;
+            };
+            if let Some(id) = call.own.clone().filter(|_| !own.is_empty()) {
+                self.tell(|| ChatChunk::call_arguments(id, own));
             }
-        }
-        if let Some(own) = call.own.clone() {
-            self.tell(|| ChatChunk::call_arguments(own, text));
+            text = rest;
+            if !text.is_empty() {
+                let call = &self.calls[place];
+                let (index, name) = (call.index, call.name.clone());
+                let next = self.call(index, "", &name, Value::Null);
+                if next == place {
+                    return;
+                }
+                place = next;
+            }
         }
     }
 
@@ -234,74 +346,8 @@ impl Draft {
         }
     }
 
-    /// Whether the server has said why the answer ends.
+    /// Returns true if the server has said why the answer ends. More may follow: some say it with each part.
     pub(crate) fn is_finished(&self) -> bool {
         self.ended || self.finish.is_some()
-    }
-
-    /// The answer to this request.
-    pub(crate) fn answer(mut self, request: &ChatRequest) -> Result<ChatResponse, Failure> {
-        self.check()?;
-        let (calls, reasoning) = self.settle();
-        if request.output.is_some() && calls.is_empty() {
-            self.check_shape()?;
-        }
-        let message = Message::calls(self.text, calls).with_reasoning(reasoning);
-        let message = match self.usage {
-            Some(usage) => message.with_usage(usage),
-            None => message,
-        };
-        let response = ChatResponse::new(message);
-        let response = match self.model {
-            Some(model) => response.with_model(model),
-            None => response,
-        };
-        Ok(match self.finish {
-            Some(finish) => response.with_finish(finish),
-            None => response,
-        })
-    }
-
-    /// The calls, each with an id that no other call of the conversation has, and what was thought, with the ids of the
-    /// calls that it led to. Where the answer was cut off, no call can be made: the arguments are text, which tools refuse
-    /// in words for the model.
-    fn settle(&mut self) -> (Vec<ToolCall>, Vec<Reasoning>) {
-        let mut drafts = std::mem::take(&mut self.calls);
-        let ids: Vec<String> = drafts.iter_mut().map(|call| call.settle(&mut self.known).to_owned()).collect();
-        let thoughts = std::mem::take(&mut self.thoughts).into_iter();
-        let reasoning = thoughts.filter_map(|thought| thought.reasoning(&self.maker, &ids)).collect();
-        // In the order of their numbers where they have some, else as they came.
-        drafts.sort_by_key(|call| call.index);
-        let cut = self.finish == Some(FinishReason::Length);
-        (drafts.into_iter().map(|call| call.made(cut)).collect(), reasoning)
-    }
-
-    /// Refuses an answer that says nothing, unless the model had nothing to say.
-    fn check(&self) -> Result<(), Failure> {
-        if let Some(mistake) = &self.mistake {
-            return Err(Failure::bad_answer(mistake));
-        }
-        if !self.text.is_empty() || !self.calls.is_empty() {
-            return Ok(());
-        }
-        let why = match &self.finish {
-            Some(FinishReason::Stop) => return Ok(()),
-            Some(FinishReason::Length) => "it reached its limit of tokens before it said anything".to_owned(),
-            Some(FinishReason::ContentFilter) => "the provider's filter took it away".to_owned(),
-            Some(reason) => format!("it has neither text nor a call, and ended with `{reason}`"),
-            None => "it has neither text nor a call".to_owned(),
-        };
-        Err(Failure::bad_answer(why))
-    }
-
-    fn check_shape(&self) -> Result<(), Failure> {
-        let Err(error) = serde_json::from_str::<Value>(&self.text) else { return Ok(()) };
-        let shown: String = self.text.chars().take(SHOWN).collect();
-        let tail = if shown.len() < self.text.len() { "…" } else { "" };
-        let why = match self.finish {
-            Some(FinishReason::Length) => "it was cut off by its limit of tokens".to_owned(),
-            _ => error.to_string(),
-        };
-        Err(Failure::bad_answer(format!("it was to be JSON of a given shape and is none ({why}): {shown}{tail}")))
     }
 }

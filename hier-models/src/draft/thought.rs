@@ -4,7 +4,7 @@ use hier_core::agent::Reasoning;
 use serde_json::Value;
 
 /// A thought while it is read.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Thought {
     /// Its number; none for what only marks a call.
     pub(super) number: Option<u64>,

@@ -6,14 +6,21 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::server::{Key, Server};
 use crate::wire::recorded::{Recorded, events, openai_delta, recorded};
-use crate::wire::{ANTHROPIC, GEMINI, OLLAMA, OPENAI, RESPONSES};
+use crate::wire::{ANTHROPIC, GEMINI, OLLAMA, OPENAI, RESPONSES, Wire};
+
+mod calls;
+mod odd;
+mod random;
 
 /// The pieces of a stream of bytes.
 fn of(wire: &'static dyn Wire, bytes: impl Stream<Item = Result<Bytes, Failure>> + Send + 'static) -> Pieces {
+    let server = Server::new("m".to_owned(), "http://localhost".to_owned(), Key::None);
     let request = ChatRequest::default();
     let draft = Draft::new(&request, "maker".to_owned(), true);
-    Pieces { wire, request, values: cut(wire.framing(), bytes), draft, ended: false, last: None }
+    let pieces = Pieces::new(Arc::new(Endpoint { wire, server }), request, cut(wire.framing(), bytes));
+    Pieces { draft, ..pieces }
 }
 
 /// What the pieces of a stream say, gathered as whoever shows them does.
@@ -80,12 +87,6 @@ fn read(wire: &'static dyn Wire, pieces: &[&[u8]]) -> Result<ChatResponse, Failu
     })
 }
 
-fn openai_calls(calls: &[Value], finish: &str) -> String {
-    let deltas = calls.iter().map(|call| openai_delta(&json!({ "tool_calls": [call] }), None));
-    let all: Vec<_> = deltas.chain([openai_delta(&json!({}), Some(finish))]).collect();
-    events(&all) + "data: [DONE]\n\n"
-}
-
 /// What comes of the same answer, read as a whole.
 fn at_once(recorded: &Recorded) -> ChatResponse {
     let request = ChatRequest::default();
@@ -149,13 +150,17 @@ fn a_stream_that_ends_early_is_an_error_or_whole() {
     }
 }
 
-/// A server that says why the answer ends, and then neither ends the stream nor says more, is not waited for for long.
+/// The idle limit of a server whose settings are the defaults.
+const IDLE: Duration = Duration::from_mins(2);
+
+/// A server that has said why the answer ends may say more: it is waited for as long as any other, and for a short while once
+/// only the end of the stream is outstanding.
 #[test]
-fn last_words_are_waited_for_a_while() {
+fn a_stream_is_read_to_its_end() {
     let end = events(&[openai_delta(&json!({ "content": "hi" }), Some("stop"))]);
     let late = events(&[json!({ "choices": [], "usage": { "prompt_tokens": 7, "completion_tokens": 5 } })]);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    for (wait, counted) in [(4_999, true), (5_001, false)] {
+    for (wait, counted) in [(119_999, true), (120_001, false)] {
         let (end, late) = (Bytes::from(end.clone()), Bytes::from(late.clone()));
         let silent = stream::once(async move { Ok(end) })
             .chain(stream::once(async move {
@@ -171,19 +176,52 @@ fn last_words_are_waited_for_a_while() {
             (answer.message.usage(), start.elapsed())
         });
         assert_eq!(usage.is_some(), counted);
-        assert_eq!(took, LAST_WORDS, "all that comes late comes within the same while");
+        let expected = if counted { Duration::from_millis(wait) + LAST_WORDS } else { IDLE };
+        assert_eq!(took, expected);
     }
 }
 
-/// As long as it has not said why, it is waited for: the transport's limit of time ends that.
+/// Only data counts: comments and pings do not keep a stream alive.
 #[test]
-fn an_answer_that_goes_on_is_waited_for() {
-    let begin = Bytes::from(events(&[openai_delta(&json!({ "content": "hi" }), None)]));
+fn a_stream_that_stalls_is_given_up() {
+    let begin = events(&[openai_delta(&json!({ "content": "hi" }), None)]);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    for (kept_alive, is_alive) in
+        [(": processing\n\n".to_owned(), false), (events(&[json!({ "type": "ping" })]), false), (begin.clone(), true)]
+    {
+        let ticks = stream::unfold(Bytes::from(kept_alive), |tick| async move {
+            tokio::time::sleep(Duration::from_secs(50)).await;
+            Some((Ok(tick.clone()), tick))
+        });
+        let begin = Bytes::from(begin.clone());
+        let mut pieces = of(OPENAI, Box::pin(stream::once(async move { Ok(begin) }).chain(ticks)));
+        runtime.block_on(async {
+            let start = tokio::time::Instant::now();
+            for _ in 0..10 {
+                match pieces.next().await.unwrap() {
+                    Ok(piece) => assert_eq!(piece, ChatChunk::Text("hi".to_owned())),
+                    Err(failure) => {
+                        assert!(!is_alive && failure.reason.contains("`Model::idle`"), "{failure:?}");
+                        assert_eq!((start.elapsed(), failure.kind), (IDLE, crate::error::Kind::Unavailable));
+                        return;
+                    }
+                }
+            }
+            assert!(is_alive);
+        });
+    }
+}
+
+/// A connection that breaks after a reason for the end may have broken in the middle of the answer.
+#[test]
+fn a_connection_that_breaks_after_a_reason_is_an_error() {
+    let part = Bytes::from(events(&[openai_delta(&json!({ "content": "one " }), Some("stop"))]));
+    let broken = stream::iter([Ok(part), Err(Failure::unavailable("reset"))]);
+    let mut pieces = of(OPENAI, broken);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
-        let mut pieces = of(OPENAI, Box::pin(stream::once(async move { Ok(begin) }).chain(stream::pending())));
-        assert_eq!(pieces.next().await.unwrap().unwrap(), ChatChunk::Text("hi".to_owned()));
-        assert!(tokio::time::timeout(LAST_WORDS * 100, pieces.next()).await.is_err());
+        assert_eq!(pieces.next().await.unwrap().unwrap(), ChatChunk::Text("one ".to_owned()));
+        assert_eq!(pieces.next().await.unwrap().unwrap_err().reason, "reset");
     });
 }
 
@@ -229,75 +267,6 @@ proptest! {
             (Err(a), Err(b)) => prop_assert_eq!((a.kind, a.reason), (b.kind, b.reason)),
             (a, b) => prop_assert!(false, "{a:?} at once, {b:?} in pieces"),
         }
-    }
-}
-
-/// What is sent, its pieces, and the calls that they are.
-type Case<'a> = (&'a str, Vec<Value>, Vec<(&'a str, Value)>);
-
-/// What servers send, and the calls that it is: by number and id, else by id, else as the last one.
-#[test]
-fn pieces_of_calls_find_their_call() {
-    let piece = |index: Option<u32>, id: &str, name: &str, args: &str| {
-        let mut call = json!({ "function": { "name": name, "arguments": args } });
-        if let Some(index) = index {
-            call["index"] = json!(index);
-        }
-        if !id.is_empty() {
-            call["id"] = json!(id);
-        }
-        call
-    };
-    let cases: Vec<Case<'_>> = vec![
-        (
-            "no number",
-            vec![piece(None, "a", "pay", "{\"eur\":"), piece(None, "", "", "5}")],
-            vec![("pay", json!({ "eur": 5 }))],
-        ),
-        (
-            "number 1 only",
-            vec![piece(Some(1), "a", "pay", "{\"eur\":"), piece(Some(1), "", "", "5}")],
-            vec![("pay", json!({ "eur": 5 }))],
-        ),
-        ("number 1 only, whole", vec![piece(Some(1), "a", "pay", "{\"eur\":5}")], vec![("pay", json!({ "eur": 5 }))]),
-        (
-            "number 1 first",
-            vec![piece(Some(1), "b", "look", "{}"), piece(Some(0), "a", "pay", "{\"eur\":5}")],
-            vec![("pay", json!({ "eur": 5 })), ("look", json!({}))],
-        ),
-        (
-            "one number for two ids",
-            vec![piece(Some(0), "a", "pay", "{\"eur\":5}"), piece(Some(0), "b", "look", "{}")],
-            vec![("pay", json!({ "eur": 5 })), ("look", json!({}))],
-        ),
-        (
-            "id and name each time",
-            vec![piece(Some(0), "a", "pay", "{\"eur\":"), piece(Some(0), "a", "pay", "5}")],
-            vec![("pay", json!({ "eur": 5 }))],
-        ),
-        (
-            "two names and nothing else",
-            vec![piece(None, "", "pay", "{}"), piece(None, "", "look", "{}")],
-            vec![("pay", json!({})), ("look", json!({}))],
-        ),
-        ("a number beyond all bounds", vec![piece(Some(u32::MAX), "a", "pay", "{}")], vec![("pay", json!({}))]),
-        ("no arguments", vec![piece(Some(0), "a", "pay", "")], vec![("pay", json!({}))]),
-    ];
-    for (what, calls, expected) in cases {
-        let answer = read(OPENAI, &[openai_calls(&calls, "tool_calls").as_bytes()]).unwrap();
-        let made: Vec<_> = answer.message.tool_calls().iter().map(|call| (&*call.name, call.args.clone())).collect();
-        assert_eq!(made, expected, "{what}");
-    }
-}
-
-#[test]
-fn a_call_that_was_cut_off_cannot_be_made() {
-    for args in ["", "{\"eur\":", "{\"eur\":5}"] {
-        let call = json!({ "index": 0, "id": "a", "function": { "name": "pay", "arguments": args } });
-        let answer = read(OPENAI, &[openai_calls(&[call], "length").as_bytes()]).unwrap();
-        let call = &answer.message.tool_calls()[0];
-        assert!(call.args.as_str().is_some_and(|args| args.starts_with("cut off")), "{call:?}");
-        assert_eq!(answer.finish, Some(FinishReason::Length));
     }
 }
 

@@ -1,12 +1,12 @@
 //! Anthropic's messages.
 
-use hier_core::agent::{ChatRequest, Content, ModelOptions, PromptCache, Reasoning, ToolChoice};
+use hier_core::agent::{Content, ModelOptions, PromptCache, ToolChoice};
 use serde_json::{Value, json};
 
 use super::shared::{field, finish, lacks, list, no_error, set, set_list, text, tool};
-use super::{Asked, Framing, Wire, claude};
-use crate::conversation::{BEGINNING, Call, Conversation, Said, Turn, Word};
-use crate::draft::{CallPiece, Draft, Tokens};
+use super::{Asked, Framing, Wire, blocks, claude, schema, shared};
+use crate::conversation::{BEGINNING, Call, Conversation, Turn};
+use crate::draft::{Draft, Tokens};
 use crate::error::Failure;
 use crate::media::{Media, Piece, pieces};
 
@@ -47,6 +47,10 @@ impl Wire for Anthropic {
         Framing::Events
     }
 
+    fn takes(&self, schema: &Value) -> bool {
+        schema::ANTHROPIC.fit(schema).is_some()
+    }
+
     /// From 4.5 on: `output_config` has the schema, and tools can stand beside it.
     fn keeps_to_schemas(&self, model: &str) -> bool {
         claude::keeps_to_schemas(model)
@@ -68,9 +72,11 @@ impl Wire for Anthropic {
         let conversation = Conversation::new(request, asked.maker);
         let longest = LONGEST.iter().find(|(prefix, _)| model.starts_with(prefix)).map(|(_, longest)| *longest);
         let max_tokens = options.max_tokens.or(longest).unwrap_or(LONGEST_OTHERWISE);
-        let mut body = json!({ "model": model, "max_tokens": max_tokens, "messages": messages(&conversation)? });
+        let mut body = json!({ "model": model, "max_tokens": max_tokens, "messages": messages(&conversation) });
         body["stream"] = json!(asked.streamed);
-        let system = conversation.system.join("\n\n");
+        let schema = request.output.as_ref().and_then(|output| schema::ANTHROPIC.fit(&output.schema));
+        let wanted = request.output.as_ref().filter(|_| schema.is_none()).map(shared::wanted);
+        let system = conversation.system.iter().cloned().chain(wanted).collect::<Vec<_>>().join("\n\n");
         set(&mut body, "system", Some(system).filter(|text| !text.is_empty()));
         if !request.tools.is_empty() {
             body["tools"] = request.tools.iter().map(|spec| tool(spec, "input_schema")).collect();
@@ -83,7 +89,7 @@ impl Wire for Anthropic {
             set(&mut body, "top_p", options.top_p);
         }
         set(&mut body, "thinking", thinking.field);
-        set(&mut body, "output_config", output_config(request, thinking.effort));
+        set(&mut body, "output_config", output_config(schema, thinking.effort));
         set_list(&mut body, "stop_sequences", &options.stop);
         if let Some(cache) = options.cache {
             mark(&mut body, cache);
@@ -95,14 +101,7 @@ impl Wire for Anthropic {
         no_error(answer)?;
         head(draft, answer);
         for (number, block) in (0..).zip(list(answer, "content")) {
-            match text(block, "type") {
-                "text" => draft.say(text(block, "text")),
-                "tool_use" => {
-                    let args = block.get("input").cloned().unwrap_or_default();
-                    draft.call(None, text(block, "id"), text(block, "name"), args);
-                }
-                _ => think(draft, number, block),
-            }
+            blocks::whole(draft, number, block);
         }
         draft.finish = finish(answer.get("stop_reason"));
         Ok(())
@@ -113,8 +112,9 @@ impl Wire for Anthropic {
         let index = piece.get("index").and_then(Value::as_u64);
         match text(piece, "type") {
             "message_start" => head(draft, field(piece, "message")),
-            "content_block_start" => begin_block(draft, index, field(piece, "content_block")),
-            "content_block_delta" => continue_block(draft, index, field(piece, "delta")),
+            "content_block_start" => blocks::begin(draft, index, field(piece, "content_block")),
+            "content_block_delta" => blocks::add(draft, index, field(piece, "delta")),
+            "content_block_stop" => blocks::end(draft, index),
             "message_delta" => {
                 let reason = piece.get("delta").and_then(|delta| delta.get("stop_reason"));
                 draft.finish = finish(reason).or(draft.finish.take());
@@ -124,48 +124,6 @@ impl Wire for Anthropic {
             _ => {}
         }
         Ok(())
-    }
-}
-
-fn begin_block(draft: &mut Draft, index: Option<u64>, block: &Value) {
-    match text(block, "type") {
-        "text" => draft.say(text(block, "text")),
-        "tool_use" => {
-            let input = block.get("input").filter(|input| input.as_object().is_some_and(|fields| !fields.is_empty()));
-            let args = input.cloned().unwrap_or_default();
-            draft.call(index, text(block, "id"), text(block, "name"), args);
-        }
-        _ => think(draft, index.unwrap_or_default(), block),
-    }
-}
-
-fn continue_block(draft: &mut Draft, index: Option<u64>, delta: &Value) {
-    draft.say(text(delta, "text"));
-    let number = index.unwrap_or_default();
-    draft.think(number, text(delta, "thinking"));
-    let signature = text(delta, "signature");
-    if !signature.is_empty() {
-        draft.keep(number, json!({ "signature": signature }));
-    }
-    let args = text(delta, "partial_json");
-    // Other blocks than calls have arguments, too: those of tools that the server calls itself.
-    if !args.is_empty() && index.is_some_and(|index| draft.has_call(index)) {
-        draft.piece(&CallPiece { index, args, ..CallPiece::default() });
-    }
-}
-
-/// Reads a block of thinking, or the beginning of one. Other blocks are left out.
-fn think(draft: &mut Draft, number: u64, block: &Value) {
-    match text(block, "type") {
-        "thinking" => {
-            draft.think(number, text(block, "thinking"));
-            let signature = text(block, "signature");
-            if !signature.is_empty() {
-                draft.keep(number, json!({ "signature": signature }));
-            }
-        }
-        "redacted_thinking" => draft.keep(number, json!({ "redacted": text(block, "data") })),
-        _ => {}
     }
 }
 
@@ -202,10 +160,9 @@ fn tool_choice(options: &ModelOptions) -> Option<Value> {
     Some(choice)
 }
 
-fn output_config(request: &ChatRequest, effort: Option<String>) -> Option<Value> {
+fn output_config(schema: Option<Value>, effort: Option<String>) -> Option<Value> {
     let mut config = json!({});
-    let format = request.output.as_ref();
-    set(&mut config, "format", format.map(|output| json!({ "type": "json_schema", "schema": closed(&output.schema) })));
+    set(&mut config, "format", schema.map(|schema| json!({ "type": "json_schema", "schema": schema })));
     set(&mut config, "effort", effort);
     Some(config).filter(|config| *config != json!({}))
 }
@@ -230,41 +187,24 @@ fn mark(body: &mut Value, cache: PromptCache) {
     }
 }
 
-/// The schema with closed objects, which the provider wants.
-fn closed(schema: &Value) -> Value {
-    match schema {
-        Value::Object(fields) => {
-            let mut fields: serde_json::Map<String, Value> =
-                fields.iter().map(|(name, value)| (name.clone(), closed(value))).collect();
-            if fields.get("type").and_then(Value::as_str) == Some("object") {
-                fields.insert("additionalProperties".to_owned(), Value::Bool(false));
-            }
-            Value::Object(fields)
-        }
-        Value::Array(items) => items.iter().map(closed).collect(),
-        other => other.clone(),
-    }
-}
-
-fn messages(conversation: &Conversation<'_>) -> Result<Vec<Value>, Failure> {
+fn messages(conversation: &Conversation<'_>) -> Vec<Value> {
     let mut messages = Vec::new();
     if !conversation.begins_with_user() {
         push(&mut messages, "user", &[json!({ "type": "text", "text": BEGINNING })]);
     }
     for turn in &conversation.turns {
         match turn {
-            Turn::User(content) => push(&mut messages, "user", &blocks(content)?),
+            Turn::User(content) => push(&mut messages, "user", &blocks(content)),
             Turn::Model(said) => {
-                push(&mut messages, "assistant", &said_blocks(said));
-                let results: Vec<Value> = said.calls.iter().map(result).collect::<Result<_, _>>()?;
-                push(&mut messages, "user", &results);
+                push(&mut messages, "assistant", &blocks::said(said));
+                push(&mut messages, "user", &said.calls.iter().map(result).collect::<Vec<_>>());
             }
         }
     }
     if messages.is_empty() {
         push(&mut messages, "user", &[json!({ "type": "text", "text": BEGINNING })]);
     }
-    Ok(messages)
+    messages
 }
 
 /// Adds a message, unless it says nothing, which the provider refuses.
@@ -274,46 +214,29 @@ fn push(messages: &mut Vec<Value>, role: &str, blocks: &[Value]) {
     }
 }
 
-/// What the model thought and said, and its calls, each behind what led to it.
-fn said_blocks(said: &Said<'_>) -> Vec<Value> {
-    let thoughts = |list: &[&Reasoning]| list.iter().filter_map(|thought| thinking_block(thought)).collect::<Vec<_>>();
-    let words = said.words().into_iter().filter_map(|word| match word {
-        Word::Thought(thought) => thinking_block(thought),
-        Word::Said(text) => Some(json!({ "type": "text", "text": text })),
-    });
-    let calls = said.calls.iter().flat_map(|call| {
-        let made = json!({ "type": "tool_use", "id": call.id, "name": call.name, "input": call.args });
-        thoughts(&call.thoughts).into_iter().chain([made])
-    });
-    words.chain(calls).collect()
-}
-
-fn thinking_block(thought: &Reasoning) -> Option<Value> {
-    if let Some(signature) = thought.data.get("signature") {
-        return Some(json!({ "type": "thinking", "thinking": thought.text, "signature": signature }));
-    }
-    Some(json!({ "type": "redacted_thinking", "data": thought.data.get("redacted")? }))
-}
-
-fn result(call: &Call<'_>) -> Result<Value, Failure> {
-    let mut result = json!({ "type": "tool_result", "tool_use_id": call.id, "content": blocks(&call.result)? });
+fn result(call: &Call<'_>) -> Value {
+    let mut result = json!({ "type": "tool_result", "tool_use_id": call.id, "content": blocks(&call.result) });
     if call.failed {
         result["is_error"] = json!(true);
     }
-    Ok(result)
+    result
 }
 
 /// What is said, without blank texts, which the provider refuses.
-fn blocks(content: &Content) -> Result<Vec<Value>, Failure> {
+fn blocks(content: &Content) -> Vec<Value> {
     let block = |piece| match piece {
         Piece::Text(text) if text.trim().is_empty() => None,
-        Piece::Text(text) => Some(Ok(json!({ "type": "text", "text": text }))),
-        Piece::Media(media) => Some(media_block(&media)),
+        Piece::Text(text) => Some(json!({ "type": "text", "text": text })),
+        Piece::Media(media) => Some(media_block(&media).unwrap_or_else(|why| {
+            let text = media.left_out(&why);
+            json!({ "type": "text", "text": text })
+        })),
     };
     pieces(content).into_iter().filter_map(block).collect()
 }
 
-fn media_block(media: &Media<'_>) -> Result<Value, Failure> {
+/// The block of an image or a file, or why there is none.
+fn media_block(media: &Media<'_>) -> Result<Value, String> {
     let source = match media.base64 {
         Some(base64) => json!({ "type": "base64", "media_type": media.mime, "data": base64 }),
         None => json!({ "type": "url", "url": media.url }),
@@ -324,17 +247,12 @@ fn media_block(media: &Media<'_>) -> Result<Value, Failure> {
     let source = match (media.mime, media.base64) {
         ("application/pdf", _) => source,
         ("text/plain", Some(base64)) => {
-            let unread = || Failure::refused(format!("{} is no Base64 of UTF-8", media.kind()));
+            let unread = || "it is not Base64 of UTF-8".to_owned();
             let bytes = base64::Engine::decode(&base64::prelude::BASE64_STANDARD, base64).map_err(|_| unread())?;
             let text = String::from_utf8(bytes).map_err(|_| unread())?;
             json!({ "type": "text", "media_type": "text/plain", "data": text })
         }
-        _ => {
-            let kind = media.kind();
-            return Err(Failure::refused(format!(
-                "Anthropic takes PDFs, plain text by its bytes, and images: not {kind}"
-            )));
-        }
+        _ => return Err("Anthropic takes PDFs, plain text by its bytes, and images".to_owned()),
     };
     let mut block = json!({ "type": "document", "source": source });
     set(&mut block, "title", media.name);

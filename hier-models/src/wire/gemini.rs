@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use hier_core::agent::{Content, FinishReason, ModelOptions, ToolChoice};
+use hier_core::agent::{Content, FinishReason, ModelOptions, Reasoning, ToolChoice, ToolSpec};
 use serde_json::{Value, json};
 
 use super::shared::{field, finish, lacks, list, no_error, set, set_list, text, tool};
-use super::{Asked, Framing, Wire, thinking};
-use crate::conversation::{BEGINNING, Call, Conversation, Said, Turn};
+use super::{Asked, Framing, Wire, schema, shared, thinking};
+use crate::conversation::{BEGINNING, Call, Conversation, Said, Turn, Word};
 use crate::draft::{Draft, Tokens};
 use crate::error::{Failure, Kind};
 use crate::media::{Media, Piece, media, pieces};
@@ -20,6 +20,8 @@ const THOUGHT: u64 = 0;
 const CONTEXT: u64 = 1_048_576;
 /// What the provider needs to get back, beside a call or a text.
 const SIGNATURE: &str = "thoughtSignature";
+/// The field that has the schema of a tool.
+const PARAMETERS: &str = "parametersJsonSchema";
 
 impl Wire for Gemini {
     fn name(&self) -> &'static str {
@@ -51,6 +53,10 @@ impl Wire for Gemini {
         Framing::Events
     }
 
+    fn takes(&self, schema: &Value) -> bool {
+        schema::GEMINI.fit(schema).is_some()
+    }
+
     /// Models before 3 take either tools or a schema.
     fn keeps_to_schemas(&self, model: &str) -> bool {
         model.starts_with("gemini-") && !["gemini-1", "gemini-2"].iter().any(|older| model.starts_with(older))
@@ -66,18 +72,21 @@ impl Wire for Gemini {
         lacks("Gemini", &[("parallel_calls", options.parallel_calls == Some(false))])?;
         let conversation = Conversation::new(request, asked.maker);
         let mut body = json!({ "contents": contents(&conversation, model) });
-        let system: Vec<Value> = conversation.system.iter().map(|text| json!({ "text": text })).collect();
-        set(&mut body, "systemInstruction", (!system.is_empty()).then(|| json!({ "parts": system })));
+        let mut system: Vec<Value> = conversation.system.iter().map(|text| json!({ "text": text })).collect();
         if !request.tools.is_empty() {
-            let tools: Vec<Value> = request.tools.iter().map(|spec| tool(spec, "parametersJsonSchema")).collect();
+            let tools: Vec<Value> = request.tools.iter().map(declaration).collect();
             body["tools"] = json!([{ "functionDeclarations": tools }]);
             set(&mut body, "toolConfig", options.tool_choice.as_ref().map(tool_config));
         }
         let mut config = generation(model, options)?;
         if let Some(output) = &request.output {
             config["responseMimeType"] = json!("application/json");
-            config["responseJsonSchema"] = output.schema.clone();
+            match schema::GEMINI.fit(&output.schema) {
+                Some(schema) => config["responseJsonSchema"] = schema,
+                None => system.push(json!({ "text": shared::wanted(output) })),
+            }
         }
+        set(&mut body, "systemInstruction", (!system.is_empty()).then(|| json!({ "parts": system })));
         set(&mut body, "generationConfig", Some(config).filter(|config| *config != json!({})));
         Ok(body)
     }
@@ -98,11 +107,16 @@ impl Wire for Gemini {
             if blocked.is_empty() {
                 return Ok(());
             }
+            if draft.has_begun() {
+                draft.finish = Some(FinishReason::ContentFilter);
+                return Ok(());
+            }
             return Err(Failure::new(Kind::Refused, format!("the prompt was blocked ({blocked})")));
         };
         for part in list(field(candidate, "content"), "parts") {
             read_part(draft, part);
         }
+        draft.remark(text(candidate, "finishMessage"));
         let reason = finish(candidate.get("finishReason")).or(draft.finish.take());
         draft.finish = match reason {
             Some(FinishReason::Stop) if draft.calls_tools() => Some(FinishReason::ToolCalls),
@@ -124,6 +138,14 @@ pub(crate) fn resource(model: &str) -> String {
         }
     }
     if path.contains('/') { path } else { format!("models/{path}") }
+}
+
+fn declaration(spec: &ToolSpec) -> Value {
+    let mut declaration = tool(spec, PARAMETERS);
+    if let Some(fitted) = schema::GEMINI.fit(&spec.parameters) {
+        declaration[PARAMETERS] = fitted;
+    }
+    declaration
 }
 
 fn generation(model: &str, options: &ModelOptions) -> Result<Value, Failure> {
@@ -157,6 +179,10 @@ fn read_part(draft: &mut Draft, part: &Value) {
             draft.keep_of_call(place, kept);
         }
         return;
+    }
+    if part.get("text").is_none() && part.as_object().is_some_and(|part| part.keys().any(|name| name != SIGNATURE)) {
+        // Code that the provider runs itself, and what came of it.
+        return draft.keep_opaque(json!({ "part": part }));
     }
     if let Some(kept) = kept {
         draft.keep(THOUGHT, kept);
@@ -223,14 +249,28 @@ fn push(contents: &mut Vec<Value>, role: &str, parts: &[Value]) {
 /// What the model said and called, each with its signature.
 fn said_parts(said: &Said<'_>, model: &str) -> Vec<Value> {
     let signature = said.thoughts.iter().find_map(|thought| thought.data.get(SIGNATURE));
-    let mut parts = Vec::new();
-    if said.text.is_some() || signature.is_some() {
-        let mut part = json!({ "text": said.text.as_deref().unwrap_or_default() });
-        set(&mut part, SIGNATURE, signature.cloned());
-        parts.push(part);
+    let opaque = |thought: &Reasoning| thought.data.get("part").cloned();
+    let has_opaque = said.thoughts.iter().any(|thought| opaque(thought).is_some());
+    let mut parts: Vec<Value> = if has_opaque {
+        let part = |word| match word {
+            Word::Thought(thought) => opaque(thought),
+            Word::Said(text) => Some(json!({ "text": text })),
+        };
+        said.words().into_iter().filter_map(part).collect()
+    } else {
+        said.text.iter().map(|text| json!({ "text": text })).collect()
+    };
+    if let Some(signature) = signature {
+        if parts.last().is_none_or(|part| part.get("text").is_none()) {
+            parts.push(json!({ "text": "" }));
+        }
+        if let Some(last) = parts.last_mut() {
+            last[SIGNATURE] = signature.clone();
+        }
     }
     let is_foreign = said.calls.iter().all(|call| signature_of(call).is_none());
     for (number, call) in said.calls.iter().enumerate() {
+        parts.extend(call.thoughts.iter().filter_map(|thought| opaque(thought)));
         let mut part = json!({ "functionCall": { "id": call.id, "name": call.name, "args": call.args } });
         set(&mut part, SIGNATURE, signature_of(call).cloned());
         if number == 0 && is_foreign && said.current && thinking::insists_on_signatures(model) {

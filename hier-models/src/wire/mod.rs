@@ -1,6 +1,7 @@
 //! The dialects in which servers are spoken to: what is sent, and how what comes back is read.
 
 mod anthropic;
+mod blocks;
 mod claude;
 mod gemini;
 mod ollama;
@@ -8,6 +9,7 @@ mod openai;
 #[cfg(test)]
 pub(crate) mod recorded;
 mod responses;
+mod schema;
 mod shared;
 mod thinking;
 
@@ -54,6 +56,11 @@ pub(crate) trait Wire: Send + Sync {
     /// Whether this model keeps to a schema also where it may call tools.
     fn keeps_to_schemas(&self, _model: &str) -> bool {
         false
+    }
+
+    /// Returns true if the dialect can hold an answer to this schema.
+    fn takes(&self, _schema: &Value) -> bool {
+        true
     }
 
     /// How many tokens this model reads and writes at once, as the provider says. None if it says nothing, or if it is set where the
@@ -129,9 +136,14 @@ pub(crate) fn request(wire: &dyn Wire, asked: &Asked<'_>) -> Result<Value, Failu
     Ok(body)
 }
 
-/// Merges objects field by field, at every level; what is no object is replaced.
+/// Merges objects field by field, at every level, and adds to lists: a provider's own tools stand beside those of the program.
+/// Other values are replaced.
 fn merge(into: &mut Value, from: &Value) {
     match (into, from) {
+        (Value::Array(into), Value::Array(from)) => {
+            let new: Vec<Value> = from.iter().filter(|value| !into.contains(value)).cloned().collect();
+            into.extend(new);
+        }
         (Value::Object(into), Value::Object(from)) => {
             for (name, value) in from {
                 merge(into.entry(name.clone()).or_insert(Value::Null), value);

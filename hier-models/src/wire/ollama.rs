@@ -1,10 +1,10 @@
 //! Ollama's own dialect.
 
-use hier_core::agent::{ChatRequest, Content, FinishReason, ModelOptions, Reasoning, ToolChoice};
+use hier_core::agent::{Content, FinishReason, ModelOptions, Reasoning, ToolChoice};
 use serde_json::{Value, json};
 
 use super::shared::{bearer, field, finish, functions, lacks, list, no_error, set, set_list, text};
-use super::{Asked, Framing, Wire, thinking};
+use super::{Asked, Framing, Wire, shared, thinking};
 use crate::conversation::{Call, Conversation, Said, Turn};
 use crate::draft::{Draft, Tokens};
 use crate::error::Failure;
@@ -44,10 +44,10 @@ impl Wire for Ollama {
     fn body(&self, asked: &Asked<'_>) -> Result<Value, Failure> {
         let Asked { model, request, .. } = *asked;
         let options = &request.options;
-        let forced = super::shared::forces_a_call(options);
+        let forced = shared::forces_a_call(options);
         let single = options.parallel_calls == Some(false);
         lacks("Ollama", &[("tool_choice", forced), ("parallel_calls", single)])?;
-        let mut body = json!({ "model": model, "messages": messages(asked)?, "stream": asked.streamed });
+        let mut body = json!({ "model": model, "messages": messages(asked), "stream": asked.streamed });
         let tools = functions(request).filter(|_| options.tool_choice != Some(ToolChoice::None));
         set(&mut body, "tools", tools);
         set(&mut body, "format", request.output.as_ref().map(|output| output.schema.clone()));
@@ -72,7 +72,7 @@ impl Wire for Ollama {
             draft.keep(THOUGHT, json!({ "field": "thinking" }));
             draft.think(THOUGHT, thinking);
         }
-        draft.say(text(message, "content"));
+        draft.say_tagged(THOUGHT, text(message, "content"));
         for call in list(message, "tool_calls") {
             let function = field(call, "function");
             let args = function.get("arguments").cloned().unwrap_or_default();
@@ -100,29 +100,23 @@ fn inner_options(options: &ModelOptions) -> Value {
     inner
 }
 
-fn messages(asked: &Asked<'_>) -> Result<Vec<Value>, Failure> {
+fn messages(asked: &Asked<'_>) -> Vec<Value> {
     let conversation = Conversation::new(asked.request, asked.maker);
     let system = conversation.system.iter().map(|text| json!({ "role": "system", "content": text }));
     let mut messages: Vec<Value> = system.collect();
     for turn in &conversation.turns {
         match turn {
-            Turn::User(content) => messages.push(with_images("user", content)?),
+            Turn::User(content) => messages.push(with_images("user", content)),
             Turn::Model(said) => {
                 messages.push(model(said));
-                let results = said.calls.iter().map(result);
-                messages.extend(results.collect::<Result<Vec<_>, _>>()?);
+                messages.extend(said.calls.iter().map(result));
             }
         }
     }
-    messages.extend(wanted(asked.request));
-    Ok(messages)
-}
-
-/// The server holds the model to a schema, but does not show it to the model.
-fn wanted(request: &ChatRequest) -> Option<Value> {
-    let schema = &request.output.as_ref()?.schema;
-    let wanted = format!("Answer with JSON of this schema, and with nothing else: {schema}");
-    Some(json!({ "role": "system", "content": wanted }))
+    // The server holds the model to a schema, but does not show it to the model.
+    let wanted = asked.request.output.as_ref().map(shared::wanted);
+    messages.extend(wanted.map(|wanted| json!({ "role": "system", "content": wanted })));
+    messages
 }
 
 /// What the model said; what it thought only within the turn that it thought it in.
@@ -140,29 +134,33 @@ fn model(said: &Said<'_>) -> Value {
     message
 }
 
-fn result(call: &Call<'_>) -> Result<Value, Failure> {
-    let mut result = with_images("tool", &call.result)?;
+fn result(call: &Call<'_>) -> Value {
+    let mut result = with_images("tool", &call.result);
     result["tool_name"] = json!(call.name);
     result["tool_call_id"] = json!(call.id);
-    Ok(result)
+    result
 }
 
-fn with_images(role: &str, content: &Content) -> Result<Value, Failure> {
-    let mut message = json!({ "role": role, "content": content.text() });
-    let mut images = Vec::new();
+fn with_images(role: &str, content: &Content) -> Value {
+    let (mut text, mut images) = (content.text(), Vec::new());
     for media in media(content) {
-        if !media.is_image {
-            return Err(Failure::refused(format!("Ollama takes images and no files: not {}", media.kind())));
+        match media.base64 {
+            Some(base64) if media.is_image => images.push(base64),
+            _ => {
+                let why = if media.is_image {
+                    "Ollama takes images with the request only, and none by their address: give it as \
+                     `data:image/png;base64,…`"
+                } else {
+                    "Ollama takes images and no files"
+                };
+                let separator = if text.is_empty() { "" } else { "\n" };
+                text = format!("{text}{separator}{}", media.left_out(why));
+            }
         }
-        images.push(media.base64.ok_or_else(|| {
-            Failure::refused(
-                "Ollama takes images with the request only, and none by their address: give it as \
-                 `data:image/png;base64,…`",
-            )
-        })?);
     }
+    let mut message = json!({ "role": role, "content": text });
     if !images.is_empty() {
         message["images"] = json!(images);
     }
-    Ok(message)
+    message
 }

@@ -4,7 +4,8 @@ use hier_core::agent::{Content, Effort, ModelOptions, OutputSpec, ToolChoice};
 use serde_json::{Value, json};
 
 use super::shared::{
-    bearer, field, finish, functions, is_newer, is_reasoner, list, named_schema, no_error, set, set_list, text,
+    bearer, field, finish, functions, is_newer, is_reasoner, list, named_schema, no_error, not_broken_off, set,
+    set_list, text,
 };
 use super::{Asked, Framing, Wire, shared, thinking};
 use crate::conversation::{Call, Conversation, Said, Turn};
@@ -59,7 +60,7 @@ impl Wire for OpenAi {
     fn body(&self, asked: &Asked<'_>) -> Result<Value, Failure> {
         let Asked { model, request, .. } = *asked;
         let options = &request.options;
-        let mut body = json!({ "model": model, "messages": messages(asked)?, "stream": asked.streamed });
+        let mut body = json!({ "model": model, "messages": messages(asked), "stream": asked.streamed });
         if asked.streamed {
             body["stream_options"] = json!({ "include_usage": true });
         }
@@ -90,7 +91,7 @@ impl Wire for OpenAi {
             keep_extra(call, |extra| draft.keep_of_call(place, extra));
         }
         draft.finish = finish(choice.get("finish_reason"));
-        Ok(())
+        not_broken_off(draft.finish.as_ref())
     }
 
     fn piece(&self, draft: &mut Draft, piece: &Value) -> Result<(), Failure> {
@@ -100,13 +101,20 @@ impl Wire for OpenAi {
         }
         no_error(piece)?;
         common(draft, piece);
-        // The last piece, which counts tokens, has no choice.
-        let Some(choice) = list(piece, "choices").first() else { return Ok(()) };
+        let Some(choice) = list(piece, "choices").first() else {
+            // The piece that counts tokens comes last.
+            draft.complete |= draft.finish.is_some() && piece.get("usage").is_some_and(Value::is_object);
+            return Ok(());
+        };
         let delta = field(choice, "delta");
         say(draft, delta);
         for call in list(delta, "tool_calls") {
             let function = field(call, "function");
+            let is_empty = |name: &str| field(function, name).as_str().is_none_or(str::is_empty);
             let whole = function.get("arguments").filter(|args| args.is_object()).map(Value::to_string);
+            if text(call, "id").is_empty() && is_empty("name") && is_empty("arguments") && whole.is_none() {
+                continue;
+            }
             let place = draft.piece(&CallPiece {
                 index: call.get("index").and_then(Value::as_u64),
                 id: text(call, "id"),
@@ -116,7 +124,7 @@ impl Wire for OpenAi {
             keep_extra(call, |extra| draft.keep_of_call(place, extra));
         }
         draft.finish = finish(choice.get("finish_reason")).or(draft.finish.take());
-        Ok(())
+        not_broken_off(draft.finish.as_ref())
     }
 }
 
@@ -162,14 +170,15 @@ fn common(draft: &mut Draft, answer: &Value) {
 /// Reads what is thought and said: text, a list of parts, or why the model will not say it.
 fn say(draft: &mut Draft, message: &Value) {
     think(draft, message);
-    draft.say(text(message, "content"));
+    draft.say_tagged(THOUGHT, text(message, "content"));
     for part in list(message, "content") {
         for thought in list(part, "thinking") {
             draft.think(THOUGHT, text(thought, "text"));
         }
-        draft.say(text(part, "text"));
+        draft.say_tagged(THOUGHT, text(part, "text"));
+        draft.refuse(text(part, "refusal"));
     }
-    draft.say(text(message, "refusal"));
+    draft.refuse(text(message, "refusal"));
 }
 
 fn think(draft: &mut Draft, message: &Value) {
@@ -219,48 +228,50 @@ fn keep_extra(value: &Value, keep: impl FnOnce(Value)) {
     }
 }
 
-fn messages(asked: &Asked<'_>) -> Result<Vec<Value>, Failure> {
+fn messages(asked: &Asked<'_>) -> Vec<Value> {
     let conversation = Conversation::new(asked.request, asked.maker);
     let system = conversation.system.iter().map(|text| json!({ "role": "system", "content": text }));
     let mut messages: Vec<Value> = system.collect();
     for turn in &conversation.turns {
         match turn {
-            Turn::User(content) => messages.push(json!({ "role": "user", "content": user(content)? })),
-            Turn::Model(said) => model(&mut messages, said, asked.model)?,
+            Turn::User(content) => messages.push(json!({ "role": "user", "content": user(content) })),
+            Turn::Model(said) => model(&mut messages, said, asked.model),
         }
     }
-    Ok(messages)
+    messages
 }
 
-fn user(content: &Content) -> Result<Value, Failure> {
+fn user(content: &Content) -> Value {
     let part = |piece| match piece {
-        Piece::Text(text) => Ok(json!({ "type": "text", "text": text })),
+        Piece::Text(text) => json!({ "type": "text", "text": text }),
         Piece::Media(media) => media_part(&media),
     };
     match content {
-        Content::Text(text) => Ok(json!(text)),
+        Content::Text(text) => json!(text),
         Content::Parts(_) => pieces(content).into_iter().map(part).collect(),
     }
 }
 
-fn media_part(media: &Media<'_>) -> Result<Value, Failure> {
+fn media_part(media: &Media<'_>) -> Value {
     if media.is_image {
-        return Ok(json!({ "type": "image_url", "image_url": { "url": media.url } }));
+        return json!({ "type": "image_url", "image_url": { "url": media.url } });
     }
     let Some(base64) = media.base64 else {
-        let reason = "chat completions take files with the request only, and none by their address: give it as \
-                      `data:application/pdf;base64,…`";
-        return Err(Failure::refused(reason));
+        let text = media.left_out(
+            "chat completions take files with the request only, and none by their address: give it as \
+             `data:application/pdf;base64,…`",
+        );
+        return json!({ "type": "text", "text": text });
     };
     let sound = [("audio/wav", "wav"), ("audio/x-wav", "wav"), ("audio/mpeg", "mp3"), ("audio/mp3", "mp3")];
     if let Some((_, format)) = sound.iter().find(|(media_type, _)| *media_type == media.mime) {
-        return Ok(json!({ "type": "input_audio", "input_audio": { "data": base64, "format": format } }));
+        return json!({ "type": "input_audio", "input_audio": { "data": base64, "format": format } });
     }
-    Ok(json!({ "type": "file", "file": { "filename": media.name.unwrap_or("file"), "file_data": media.url } }))
+    json!({ "type": "file", "file": { "filename": media.name.unwrap_or("file"), "file_data": media.url } })
 }
 
 /// What the model said, then the results of its calls, and the images and files among them, which results cannot have here.
-fn model(messages: &mut Vec<Value>, said: &Said<'_>, model: &str) -> Result<(), Failure> {
+fn model(messages: &mut Vec<Value>, said: &Said<'_>, model: &str) {
     let mut message = json!({ "role": "assistant", "content": said.text });
     if !said.calls.is_empty() {
         message["tool_calls"] = said.calls.iter().map(made).collect();
@@ -274,11 +285,10 @@ fn model(messages: &mut Vec<Value>, said: &Said<'_>, model: &str) -> Result<(), 
         messages.push(json!({ "role": "tool", "tool_call_id": call.id, "content": call.result.text() }));
     }
     let seen = said.calls.iter().flat_map(|call| media(&call.result)).map(|media| media_part(&media));
-    let seen: Vec<Value> = seen.collect::<Result<_, _>>()?;
+    let seen: Vec<Value> = seen.collect();
     if !seen.is_empty() {
         messages.push(json!({ "role": "user", "content": seen }));
     }
-    Ok(())
 }
 
 fn made(call: &Call<'_>) -> Value {

@@ -62,7 +62,7 @@ impl Wire for Responses {
         lacks("OpenAI's responses", &[("stop", !options.stop.is_empty()), ("seed", options.seed.is_some())])?;
         let conversation = Conversation::new(request, asked.maker);
         let mut body =
-            json!({ "model": model, "input": input(&conversation)?, "store": false, "stream": asked.streamed });
+            json!({ "model": model, "input": input(&conversation), "store": false, "stream": asked.streamed });
         let system = conversation.system.join("\n\n");
         set(&mut body, "instructions", Some(system).filter(|text| !text.is_empty()));
         if is_reasoner(model) || options.reasoning.is_some() {
@@ -100,7 +100,7 @@ impl Wire for Responses {
                     let args = item.get("arguments").cloned().unwrap_or_default();
                     draft.call(Some(number), text(item, "call_id"), text(item, "name"), args);
                 }
-                _ => {}
+                _ => draft.keep(number, json!({ "item": item })),
             }
         }
         end(draft, answer)
@@ -115,7 +115,8 @@ impl Wire for Responses {
             "response.output_item.added" if text(item, "type") == "function_call" => {
                 draft.piece(&call_piece(index, item, text(item, "arguments")));
             }
-            "response.output_text.delta" | "response.refusal.delta" => draft.say(delta),
+            "response.output_text.delta" => draft.say(delta),
+            "response.refusal.delta" => draft.refuse(delta),
             "response.reasoning_summary_part.added" if has_earlier(piece) => draft.think(number, BETWEEN),
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => draft.think(number, delta),
             "response.function_call_arguments.delta" => {
@@ -127,7 +128,8 @@ impl Wire for Responses {
                     draft.piece(&call_piece(index, item, ""));
                     draft.complete_arguments(number, text(item, "arguments"));
                 }
-                _ => {}
+                "message" | "" => {}
+                _ => draft.keep(number, json!({ "item": item })),
             },
             "response.completed" | "response.incomplete" | "response.failed" => {
                 end(draft, field(piece, "response"))?;
@@ -149,7 +151,7 @@ fn has_earlier(piece: &Value) -> bool {
 
 fn say(draft: &mut Draft, part: &Value) {
     draft.say(text(part, "text"));
-    draft.say(text(part, "refusal"));
+    draft.refuse(text(part, "refusal"));
 }
 
 /// What people can read of a piece of reasoning.
@@ -209,19 +211,19 @@ fn tool_choice(choice: &ToolChoice) -> Value {
     }
 }
 
-fn input(conversation: &Conversation<'_>) -> Result<Vec<Value>, Failure> {
+fn input(conversation: &Conversation<'_>) -> Vec<Value> {
     let mut input = Vec::new();
     for turn in &conversation.turns {
         match turn {
-            Turn::User(content) => input.push(json!({ "role": "user", "content": parts(content)? })),
-            Turn::Model(said) => model(&mut input, said)?,
+            Turn::User(content) => input.push(json!({ "role": "user", "content": parts(content) })),
+            Turn::Model(said) => model(&mut input, said),
         }
     }
-    Ok(input)
+    input
 }
 
 /// What the model thought and said, its calls, each behind what led to it, and their results.
-fn model(input: &mut Vec<Value>, said: &Said<'_>) -> Result<(), Failure> {
+fn model(input: &mut Vec<Value>, said: &Said<'_>) {
     input.extend(said.words().into_iter().filter_map(|word| match word {
         Word::Thought(thought) => reasoning(thought),
         Word::Said(text) => {
@@ -234,13 +236,13 @@ fn model(input: &mut Vec<Value>, said: &Said<'_>) -> Result<(), Failure> {
         let args = call.args.to_string();
         input.push(json!({ "type": "function_call", "call_id": call.id, "name": call.name, "arguments": args }));
     }
-    for call in &said.calls {
-        input.push(result(call)?);
-    }
-    Ok(())
+    input.extend(said.calls.iter().map(result));
 }
 
 fn reasoning(thought: &Reasoning) -> Option<Value> {
+    if let Some(item) = thought.data.get("item") {
+        return Some(item.clone());
+    }
     let mut item = thought.data.clone();
     item.get("encrypted_content")?;
     item["type"] = json!("reasoning");
@@ -250,27 +252,27 @@ fn reasoning(thought: &Reasoning) -> Option<Value> {
     Some(item)
 }
 
-fn result(call: &Call<'_>) -> Result<Value, Failure> {
+fn result(call: &Call<'_>) -> Value {
     let has_media = !media(&call.result).is_empty();
-    let output = if has_media { parts(&call.result)? } else { json!(call.result.text()) };
-    Ok(json!({ "type": "function_call_output", "call_id": call.id, "output": output }))
+    let output = if has_media { parts(&call.result) } else { json!(call.result.text()) };
+    json!({ "type": "function_call_output", "call_id": call.id, "output": output })
 }
 
-fn parts(content: &Content) -> Result<Value, Failure> {
+fn parts(content: &Content) -> Value {
     let part = |piece| match piece {
-        Piece::Text(text) => Ok(json!({ "type": "input_text", "text": text })),
+        Piece::Text(text) => json!({ "type": "input_text", "text": text }),
         Piece::Media(media) => media_part(&media),
     };
     pieces(content).into_iter().map(part).collect()
 }
 
-fn media_part(media: &Media<'_>) -> Result<Value, Failure> {
+fn media_part(media: &Media<'_>) -> Value {
     if media.is_image {
-        return Ok(json!({ "type": "input_image", "image_url": media.url }));
+        return json!({ "type": "input_image", "image_url": media.url });
     }
     if media.mime.starts_with("audio/") || media.mime.starts_with("video/") {
-        let kind = media.kind();
-        return Err(Failure::refused(format!("OpenAI's responses take documents and images: not {kind}")));
+        let text = media.left_out("OpenAI's responses take documents and images");
+        return json!({ "type": "input_text", "text": text });
     }
     let mut part = json!({ "type": "input_file" });
     if media.base64.is_some() {
@@ -279,5 +281,5 @@ fn media_part(media: &Media<'_>) -> Result<Value, Failure> {
     } else {
         part["file_url"] = json!(media.url);
     }
-    Ok(part)
+    part
 }

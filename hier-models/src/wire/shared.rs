@@ -3,27 +3,56 @@
 use hier_core::agent::{ChatRequest, FinishReason, ModelOptions, OutputSpec, ToolSpec};
 use serde_json::{Value, json};
 
+use super::schema;
 use crate::error::Failure;
 
-/// What providers call the reasons for which answers end.
+/// What providers call the reasons for which answers end, in small letters.
 const REASONS: [(&[&str], FinishReason); 4] = [
-    (&["stop", "end_turn", "stop_sequence", "eos", "STOP"], FinishReason::Stop),
+    (&["stop", "end_turn", "stop_sequence", "eos", "complete"], FinishReason::Stop),
     (
-        &["length", "max_tokens", "max_output_tokens", "model_context_window_exceeded", "MAX_TOKENS"],
+        &["length", "model_length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"],
         FinishReason::Length,
     ),
-    (&["tool_calls", "tool_use", "function_call"], FinishReason::ToolCalls),
+    (&["tool_calls", "tool_use", "tool_call", "function_call"], FinishReason::ToolCalls),
     (
-        &["content_filter", "refusal", "SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"],
+        &[
+            "content_filter",
+            "content_filtered",
+            "guardrail_intervened",
+            "sensitive",
+            "refusal",
+            "safety",
+            "recitation",
+            "blocklist",
+            "prohibited_content",
+            "spii",
+            "image_safety",
+            "image_prohibited_content",
+            "image_recitation",
+        ],
         FinishReason::ContentFilter,
     ),
 ];
 
-/// The reason that a provider gives for the end of an answer.
+/// What providers call an answer that they broke off themselves.
+const BROKEN_OFF: [&str; 4] = ["error", "network_error", "insufficient_system_resource", "abort"];
+
+/// The reason that a provider gives for the end of an answer. Null as text is not a reason.
 pub(super) fn finish(value: Option<&Value>) -> Option<FinishReason> {
-    let text = value?.as_str().filter(|text| !text.is_empty())?;
-    let known = REASONS.iter().find(|(names, _)| names.contains(&text)).map(|(_, reason)| reason.clone());
+    let text = value?.as_str().filter(|text| !text.is_empty() && *text != "null")?;
+    let name = text.to_ascii_lowercase();
+    let known = REASONS.iter().find(|(names, _)| names.contains(&&*name)).map(|(_, reason)| reason.clone());
     Some(known.unwrap_or_else(|| FinishReason::Other(text.to_owned())))
+}
+
+/// Refuses an answer that the provider broke off.
+pub(super) fn not_broken_off(finish: Option<&FinishReason>) -> Result<(), Failure> {
+    match finish {
+        Some(FinishReason::Other(reason)) if BROKEN_OFF.contains(&&**reason) => {
+            Err(Failure::unavailable(format!("the provider broke the answer off (`{reason}`)")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Refuses what says that something went wrong.
@@ -102,27 +131,17 @@ pub(super) fn forces_a_call(options: &ModelOptions) -> bool {
     matches!(options.tool_choice, Some(ToolChoice::Required | ToolChoice::Tool(_)))
 }
 
-/// Whether OpenAI can hold the model to the schema: it can if objects are closed and no field is optional.
-pub(super) fn is_strict(schema: &Value) -> bool {
-    let closed = match schema.get("properties").and_then(Value::as_object) {
-        None => schema.get("type").and_then(Value::as_str) != Some("object"),
-        Some(properties) => {
-            let required = list(schema, "required");
-            schema.get("additionalProperties") == Some(&Value::Bool(false))
-                && properties.keys().all(|name| required.iter().any(|field| field.as_str() == Some(name)))
-        }
-    };
-    closed
-        && match schema {
-            Value::Object(fields) => fields.values().all(is_strict),
-            Value::Array(items) => items.iter().all(is_strict),
-            _ => true,
-        }
+/// The shape of an answer as OpenAI takes it: strict if its subset of schemas has this one.
+pub(super) fn named_schema(output: &OutputSpec) -> Value {
+    match schema::OPENAI.fit(&output.schema) {
+        Some(strict) => json!({ "name": output.name, "schema": strict, "strict": true }),
+        None => json!({ "name": output.name, "schema": output.schema, "strict": false }),
+    }
 }
 
-/// The shape of an answer as OpenAI takes it.
-pub(super) fn named_schema(output: &OutputSpec) -> Value {
-    json!({ "name": output.name, "schema": output.schema, "strict": is_strict(&output.schema) })
+/// Words for a model that the provider does not hold to the schema of its answer.
+pub(super) fn wanted(output: &OutputSpec) -> String {
+    format!("Answer with JSON of this schema, and with nothing else: {}", output.schema)
 }
 
 /// Whether a model of OpenAI is one of those that count what they think, too, and refuse some older fields.

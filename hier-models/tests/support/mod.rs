@@ -24,6 +24,8 @@ pub(crate) enum Reply {
     Raw(Vec<u8>),
     /// A body of this head that does not end, of this many bytes at the most.
     Endless(&'static str, usize),
+    /// The beginning of a stream of events, which then stalls.
+    Stalled(String),
     /// Server-sent events, which end in order.
     Events(String),
     /// An answer if this finds what it wants in the request's body, else its words, with status 400.
@@ -87,6 +89,15 @@ async fn answer(mut stream: TcpStream, reply: Reply, asked: &Mutex<Vec<Asked>>) 
             tokio::spawn(async move {
                 let mut end = [0; 1];
                 // Until the other side hangs up.
+                let _ = stream.read(&mut end).await;
+            });
+            return;
+        }
+        Reply::Stalled(events) => {
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+            let _ = stream.write_all(format!("{head}{events}").as_bytes()).await;
+            tokio::spawn(async move {
+                let mut end = [0; 1];
                 let _ = stream.read(&mut end).await;
             });
             return;

@@ -1,6 +1,6 @@
 //! Embeddings: what is sent, what is read, and what errors say.
 
-use hier_core::store::{Embedder, MemoryStore, Search, StoreExt, StoreOptions};
+use hier_core::store::{Embedder, Index, MemoryStore, Op, Search, Store, StoreExt, StoreOptions};
 use hier_models::Embeddings;
 use serde_json::{Value, json};
 
@@ -107,4 +107,71 @@ async fn a_store_is_searched_by_meaning() {
     }
     let found = store.search(Search::below(["all"]).near("something that drives")).await.unwrap();
     assert_eq!(found[0].key, "car");
+}
+
+/// A server that takes fewer texts at once is sent fewer, and one that is too long is cut.
+#[tokio::test]
+async fn texts_are_sent_as_a_server_takes_them() {
+    fn judge(body: &Value) -> Result<Value, String> {
+        let texts = body["input"].as_array().unwrap();
+        let longest = texts.iter().map(|text| text.as_str().unwrap().len()).max().unwrap_or_default();
+        if texts.len() > 3 {
+            return Err("batch size must be 3 or less".to_owned());
+        }
+        if longest > 100 {
+            return Err("This model's maximum context length is 100 tokens".to_owned());
+        }
+        let data = texts.iter().zip(0..).map(
+            |(text, index): (&Value, usize)| json!({ "index": index, "embedding": [text.as_str().unwrap().len()] }),
+        );
+        Ok(json!({ "data": data.collect::<Vec<_>>() }))
+    }
+    let server = Server::start((0..40).map(|_| Reply::Judged(judge))).await;
+    let model = Embeddings::at(&server.url, "m").retry(quick());
+    let mut all = texts(8);
+    all.push("ü".repeat(150));
+    let vectors = model.embed(all.clone()).await.unwrap();
+    let expected: Vec<Vec<f32>> = [6.0; 8].into_iter().chain([74.0]).map(|length| vec![length]).collect();
+    assert_eq!(vectors, expected);
+    let before = server.asked().len();
+    assert_eq!(model.batch(2).embed(texts(4)).await.unwrap().len(), 4);
+    let sizes =
+        server.asked()[before..].iter().map(|asked| asked.body["input"].as_array().unwrap().len()).collect::<Vec<_>>();
+    assert_eq!(sizes, [2, 2]);
+}
+
+/// What is wrong is said of the item that it is wrong with; what has nothing to do with the texts is not repeated.
+#[tokio::test]
+async fn a_text_that_cannot_be_embedded_is_named() {
+    fn judge(body: &Value) -> Result<Value, String> {
+        let texts = body["input"].as_array().unwrap();
+        if texts.iter().any(|text| text == "bad") {
+            return Err("a text is bad".to_owned());
+        }
+        let data = (0..texts.len()).map(|index| json!({ "index": index, "embedding": [1.0] }));
+        Ok(json!({ "data": data.collect::<Vec<_>>() }))
+    }
+    let server = Server::start((0..20).map(|_| Reply::Judged(judge))).await;
+    let options = StoreOptions::default().index(Embeddings::at(&server.url, "m"), ["text"]).unwrap();
+    let store = MemoryStore::new(options);
+    let put = |key: &str, text: &str| Op::Put {
+        namespace: vec!["all".to_owned()],
+        key: key.to_owned(),
+        value: json!({ "text": text }).as_object().cloned(),
+        index: Index::Configured,
+        time_to_live: None,
+    };
+    let error = store.batch(vec![put("a", "fine"), put("b", ""), put("c", "bad")]).await.unwrap_err().to_string();
+    assert!(error.contains("of the item `c` in `all`") && error.contains("a text is bad"), "{error}");
+    store.batch(vec![put("a", "fine"), put("b", " "), put("d", "")]).await.unwrap();
+    assert_eq!(server.asked().last().unwrap().body["input"], json!(["fine"]), "blank texts have no vectors");
+    assert!(store.get(["all"], "b").await.unwrap().is_some(), "and are stored all the same");
+
+    let model = Embeddings::at(&server.url, "m");
+    let error = model.embed(vec!["fine".to_owned(), String::new()]).await.unwrap_err().to_string();
+    assert_eq!(error, "text 2 could not be embedded: it is blank: leave it out");
+    let server = Server::start([failed(401, "", "who are you?")]).await;
+    let error = Embeddings::at(&server.url, "m").embed(texts(9)).await.unwrap_err().to_string();
+    assert!(error.contains("who are you?"), "{error}");
+    assert_eq!(server.asked().len(), 1);
 }

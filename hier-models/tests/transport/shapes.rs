@@ -1,6 +1,6 @@
 //! An agent that is for an answer of a type: in the provider's own shape where its models keep to one beside tools, else by a tool.
 
-use hier_core::agent::{AgentEnd, ChatModel};
+use hier_core::agent::{AgentEnd, ChatModel, OutputSpec};
 use hier_core::prelude::*;
 use hier_models::Model;
 use serde_json::{Value, json};
@@ -69,7 +69,7 @@ async fn models_that_keep_to_a_shape_are_asked_for_it_beside_tools() {
         let server = Server::start([reply(), reply()]).await;
         let model = model(&server.url).key("k").retry(quick());
         let what = model.name().to_owned();
-        assert!(model.native_output(), "{what}");
+        assert!(model.native_output(&OutputSpec::of::<Verdict>("verdict")), "{what}");
         let context = BaseContext::new(model.clone());
         let out = Judge::compile().invoke(Message::user("Is it right?"), Config::default(), context).await.unwrap();
         assert_eq!((out.ending(), &out.state().verdict), (Some(&AgentEnd::Answer), &Some(Verdict { accepted: true })));
@@ -100,8 +100,9 @@ async fn other_models_are_offered_a_tool() {
         Model::parse("anthropic+http://localhost#claude-sonnet-4-5").unwrap(),
     ];
     for model in older {
-        assert!(!model.native_output(), "{model:?}");
-        assert!(model.with_native_output(true).native_output());
+        let shape = OutputSpec::of::<Verdict>("verdict");
+        assert!(!model.native_output(&shape), "{model:?}");
+        assert!(model.with_native_output(true).native_output(&shape));
     }
     let server = Server::start([Reply::Whole(200, "", chat(r#"{"accepted": true}"#).to_string())]).await;
     let context = BaseContext::new(Model::at(&server.url, "m"));

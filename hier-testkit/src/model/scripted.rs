@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::stream;
 
-use hier_core::agent::{Body, ChatChunk, ChatModel, ChatRequest, ChatResponse, ChatStream, Message, ModelError};
+use hier_core::agent::{
+    Body, ChatChunk, ChatModel, ChatRequest, ChatResponse, ChatStream, Message, ModelError, OutputSpec,
+};
 use hier_core::async_trait;
 
 use super::recorded::anonymous;
@@ -172,7 +174,7 @@ impl ChatModel for ScriptedModel {
         "scripted"
     }
 
-    fn native_output(&self) -> bool {
+    fn native_output(&self, _shape: &OutputSpec) -> bool {
         self.native_output
     }
 

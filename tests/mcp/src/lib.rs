@@ -6,7 +6,7 @@ pub mod agent;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
@@ -21,6 +21,11 @@ pub struct Peer {
     pub ttl: u64,
     /// Whether its tools are others by now.
     pub changed: AtomicBool,
+    /// Tools in place of its own; each answers with its arguments.
+    pub tools: Option<Value>,
+    /// Its list has no tools and no end: with a new cursor for each page, or the same.
+    pub endless: Option<bool>,
+    pub pages: AtomicUsize,
 }
 
 /// What the server does about a message.
@@ -97,8 +102,25 @@ impl Peer {
         }
     }
 
-    /// The tools, three a page.
+    /// A page of the list of tools.
     fn page(&self, cursor: Option<&str>) -> Value {
+        let mut result = match (&self.tools, self.endless) {
+            (Some(tools), _) => json!({"tools": tools}),
+            (None, Some(anew)) => {
+                let number = if anew { self.pages.fetch_add(1, Ordering::Relaxed) } else { 0 };
+                json!({"tools": [], "nextCursor": format!("c{number}")})
+            }
+            (None, None) => self.own_page(cursor),
+        };
+        if !self.old {
+            result["resultType"] = json!("complete");
+            (result["ttlMs"], result["cacheScope"]) = (json!(self.ttl), json!("private"));
+        }
+        result
+    }
+
+    /// Its own tools, three a page.
+    fn own_page(&self, cursor: Option<&str>) -> Value {
         let tool = |name: &str| {
             let schema = json!({"type": "object", "properties": {"text": {"type": "string"}}});
             json!({"name": name, "description": format!("Does {name}."), "inputSchema": schema})
@@ -114,10 +136,6 @@ impl Peer {
         if start + 3 < names.len() {
             result["nextCursor"] = json!((start + 3).to_string());
         }
-        if !self.old {
-            result["resultType"] = json!("complete");
-            (result["ttlMs"], result["cacheScope"]) = (json!(self.ttl), json!("private"));
-        }
         result
     }
 
@@ -132,6 +150,7 @@ impl Peer {
         let name = params["name"].as_str().unwrap_or_default();
         self.count(&format!("{name} {}", params["requestState"].as_str().unwrap_or("-")));
         match name {
+            _ if self.tools.is_some() => Act::Answer(answer(text(&params["arguments"].to_string()))),
             "echo" | "fresh" => Act::Answer(answer(text(params["arguments"]["text"].as_str().unwrap_or_default()))),
             "book.trip" => Act::Answer(answer(self.book(params))),
             "fail" => {

@@ -83,7 +83,7 @@ pub(in crate::agent) struct Offer {
 impl Offer {
     /// The request as this model takes it, unless its tools are others already.
     pub(in crate::agent) fn fit(&self, request: &mut ChatRequest, model: &dyn ChatModel) {
-        let (from, to, output) = if model.native_output() {
+        let (from, to, output) = if model.native_output(&self.shape) {
             (&self.all, &self.tools, Some(&self.shape))
         } else {
             (&self.tools, &self.all, None)

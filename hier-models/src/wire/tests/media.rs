@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::super::*;
 use super::sent;
 
-/// A dialect, a part, and where it stands in the request, or what the refusal says.
+/// A dialect, a part, and where it stands in the request, or what the text says that stands in its place.
 type Case = (&'static dyn Wire, Part, Result<Vec<(&'static str, Value)>, &'static str>);
 
 fn with_parts(parts: Vec<Part>) -> ChatRequest {
@@ -32,7 +32,7 @@ fn sound() -> Part {
     Part::file_data("audio/wav", "aGk=")
 }
 
-/// Images and files of users and of results, by bytes and by address; a refusal with what is taken where one is not.
+/// Images and files of users and of results, by bytes and by address; where one is not taken, a text with what is.
 #[test]
 fn images_and_files_of_openai() {
     let data = "data:application/pdf;base64,aGk=";
@@ -46,7 +46,11 @@ fn images_and_files_of_openai() {
             ]),
         ),
         (OPENAI, sound(), Ok(vec![("/messages/0/content/0/input_audio", json!({ "data": "aGk=", "format": "wav" }))])),
-        (OPENAI, address(), Err("none by their address")),
+        (
+            OPENAI,
+            address(),
+            Err("[a file of the type `application/pdf` is left out: chat completions take files with the request only"),
+        ),
         (
             RESPONSES,
             pdf(),
@@ -56,7 +60,11 @@ fn images_and_files_of_openai() {
             ]),
         ),
         (RESPONSES, address(), Ok(vec![("/input/0/content/0/file_url", json!("https://papers.example/w2.pdf"))])),
-        (RESPONSES, sound(), Err("not a file of the type `audio/wav`")),
+        (
+            RESPONSES,
+            sound(),
+            Err("[a file of the type `audio/wav` is left out: OpenAI's responses take documents and images]"),
+        ),
     ];
     cases.into_iter().for_each(check);
 }
@@ -86,8 +94,8 @@ fn images_and_files_of_anthropic_gemini_and_ollama() {
                 json!({ "type": "text", "media_type": "text/plain", "data": "hi" }),
             )]),
         ),
-        (ANTHROPIC, Part::file_data("text/plain", "/w=="), Err("no Base64 of UTF-8")),
-        (ANTHROPIC, sound().named("a.wav"), Err("not a file (`a.wav`)")),
+        (ANTHROPIC, Part::file_data("text/plain", "/w=="), Err("is left out: it is not Base64 of UTF-8]")),
+        (ANTHROPIC, sound().named("a.wav"), Err("[a file (`a.wav`) is left out: Anthropic takes PDFs")),
         (
             GEMINI,
             sound(),
@@ -110,7 +118,7 @@ fn images_and_files_of_anthropic_gemini_and_ollama() {
             Part::image_data("image/png", "aGk="),
             Ok(vec![("/messages/0/images", json!(["aGk="])), ("/messages/2/images", json!(["aGk="]))]),
         ),
-        (OLLAMA, pdf(), Err("images and no files: not a file (`w2.pdf`)")),
+        (OLLAMA, pdf(), Err("[a file (`w2.pdf`) is left out: Ollama takes images and no files]")),
         (OLLAMA, Part::image("https://papers.example/1.png"), Err("none by their address")),
     ];
     cases.into_iter().for_each(check);
@@ -126,8 +134,10 @@ fn check((wire, part, expected): Case) {
             }
         }
         Err(told) => {
-            let refused = body.unwrap_err();
-            assert!(refused.contains(told), "{}: {refused}", wire.name());
+            // Once in the user's message, once in the result.
+            let sent = body.unwrap().to_string();
+            assert_eq!(sent.matches(told).count(), 2, "{}: {sent}", wire.name());
+            assert!(!sent.contains("aGk="), "{}: {sent}", wire.name());
         }
     }
 }

@@ -1,7 +1,9 @@
 //! What is sent, in all dialects.
 
 mod media;
+mod opaque;
 mod options;
+mod schemas;
 mod thoughts;
 
 use hier_core::agent::{ChatRequest, Message, ModelOptions, ToolSpec};

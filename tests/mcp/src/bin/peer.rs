@@ -1,4 +1,4 @@
-//! The peer over standard input and output: `peer [--old] [--ttl MILLISECONDS]`.
+//! The peer over standard input and output: `peer [--old] [--ttl MILLISECONDS] [--tools JSON] [--endless anew|same] [--chatty]`.
 
 use hier_mcp_tests::{Act, Peer};
 use serde_json::{Value, json};
@@ -10,7 +10,12 @@ async fn main() -> std::io::Result<()> {
     let ttl = args.iter().position(|arg| arg == "--ttl").and_then(|at| args.get(at + 1)?.parse().ok());
     let counts = std::env::var_os("PEER_COUNTS").map(Into::into);
     let old = args.iter().any(|arg| arg == "--old");
-    let peer = Peer { old, counts, ttl: ttl.unwrap_or_default(), ..Peer::default() };
+    let given = |name: &str| args.iter().position(|arg| arg == name).and_then(|at| args.get(at + 1));
+    let tools = given("--tools").map(|tools| serde_json::from_str(tools)).transpose()?;
+    let endless = given("--endless").map(|how| how == "anew");
+    // It writes its log where its answers belong.
+    let is_chatty = args.iter().any(|arg| arg == "--chatty");
+    let peer = Peer { old, counts, ttl: ttl.unwrap_or_default(), tools, endless, ..Peer::default() };
     peer.count("start");
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     let mut out = tokio::io::stdout();
@@ -40,6 +45,9 @@ async fn main() -> std::io::Result<()> {
                     std::process::exit(3);
                 }
             }
+        }
+        if is_chatty {
+            out.write_all(b"INFO [server] handled a message\n\n{\"level\": \"info\"}\n").await?;
         }
         for message in said {
             out.write_all(format!("{message}\n").as_bytes()).await?;

@@ -1,6 +1,7 @@
 //! The client, with servers that are programs and servers over HTTP.
 
 mod http;
+mod odd;
 mod old;
 mod rounds;
 mod stdio;

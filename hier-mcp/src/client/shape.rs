@@ -1,0 +1,336 @@
+//! The schema of a tool, as models take it.
+//!
+//! Providers refuse a whole request for one tool whose schema they do not accept: one that is not an object of fields, or has
+//! fields whose names have other characters than theirs. Such a schema is repaired for the model, and what the model gives is
+//! turned back for the server.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+/// The largest schema, in bytes of JSON.
+const LARGEST: usize = 128 * 1024;
+/// The longest name of a field that providers take.
+const LONGEST_NAME: usize = 64;
+/// The argument that has the whole value, if the value is one of several kinds.
+const VALUE: &str = "value";
+/// By these a schema says that a value is one of several kinds.
+const CHOICES: [&str; 9] = ["anyOf", "oneOf", "allOf", "not", "if", "enum", "const", "$ref", "$dynamicRef"];
+/// The keywords whose schemas are of the same value, and those whose schemas are of parts of it.
+const SAME: [&str; 7] = ["anyOf", "oneOf", "allOf", "not", "if", "then", "else"];
+const PARTS: [&str; 7] =
+    ["items", "prefixItems", "additionalProperties", "contains", "$defs", "definitions", "patternProperties"];
+/// The most schemas of one value that are looked at.
+const MOST: usize = 256;
+
+/// The schema of a tool.
+#[derive(Debug)]
+pub(crate) struct Shape {
+    /// The server's schema.
+    original: Value,
+    /// The schema that models are shown: an object of fields.
+    pub(crate) shown: Value,
+    is_wrapped: bool,
+    is_renamed: bool,
+}
+
+/// The fields of an object whose names differ for models: the server's names and theirs.
+type Names = BTreeMap<String, String>;
+
+impl Shape {
+    /// The shape of a schema, or why no model can be shown it.
+    pub(crate) fn new(schema: Map<String, Value>) -> Result<Self, String> {
+        let original = Value::Object(schema);
+        let length = original.to_string().len();
+        if length > LARGEST {
+            return Err(format!("its schema has {length} bytes, and {LARGEST} are the most"));
+        }
+        let renamed = rename(&original, &Names::new());
+        let is_renamed = renamed != original;
+        let (mut outside, mut through_fields) = (None, false);
+        each_reference(&original, &mut |reference| {
+            through_fields |= reference.contains("/properties/");
+            if !reference.starts_with('#') {
+                outside = Some(reference.to_owned());
+            }
+        });
+        if let Some(outside) = outside {
+            return Err(format!("its schema refers to `{outside}`, which is not part of it"));
+        }
+        let is_wrapped = CHOICES.iter().any(|name| original.get(name).is_some())
+            || original.get("type").is_some_and(|kind| kind != "object" && !kind.is_array());
+        if through_fields && (is_renamed || is_wrapped) {
+            return Err("its schema refers to its own fields, and cannot be repaired".to_owned());
+        }
+        let shown = if is_wrapped { wrapped(renamed) } else { with_fields(renamed) };
+        Ok(Self { original, shown, is_wrapped, is_renamed })
+    }
+
+    /// The arguments of a call as the server takes them.
+    pub(crate) fn arguments(&self, given: &Value) -> Value {
+        let inner = given.as_object().filter(|fields| self.is_wrapped && fields.len() == 1);
+        let given = inner.and_then(|fields| fields.get(VALUE)).unwrap_or(given);
+        if !self.is_renamed {
+            return given.clone();
+        }
+        restored(given, &[&self.original], &self.original)
+    }
+}
+
+/// An object whose one field has the value.
+fn wrapped(mut schema: Value) -> Value {
+    let mut outer = json!({ "type": "object", "required": [VALUE], "additionalProperties": false });
+    if let Value::Object(fields) = &mut schema {
+        fields.remove("$schema");
+        for name in ["$defs", "definitions"] {
+            if let Some(shared) = fields.remove(name) {
+                outer[name] = shared;
+            }
+        }
+    }
+    point_inside(&mut schema);
+    outer["properties"] = json!({ VALUE: schema });
+    outer
+}
+
+/// References to the whole schema lead to the field that has it.
+fn point_inside(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                if name == "$ref" && field == "#" {
+                    *field = json!(format!("#/properties/{VALUE}"));
+                } else {
+                    point_inside(field);
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(point_inside),
+        _ => {}
+    }
+}
+
+/// Providers want the type and the fields of an object said.
+fn with_fields(mut schema: Value) -> Value {
+    if let Value::Object(fields) = &mut schema {
+        fields.insert("type".to_owned(), json!("object"));
+        fields.entry("properties").or_insert_with(|| json!({}));
+    }
+    schema
+}
+
+fn each_reference(schema: &Value, look: &mut impl FnMut(&str)) {
+    match schema {
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                match field {
+                    Value::String(reference) if name == "$ref" => look(reference),
+                    field => each_reference(field, look),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| each_reference(item, look)),
+        _ => {}
+    }
+}
+
+fn fits(name: &str) -> bool {
+    let known = |letter: u8| letter.is_ascii_alphanumeric() || matches!(letter, b'_' | b'-' | b'.');
+    !name.is_empty() && name.len() <= LONGEST_NAME && name.bytes().all(known)
+}
+
+/// The names of the fields of an object that differ for models.
+fn names(schema: &Value) -> Names {
+    let mut names = Names::new();
+    let Some(fields) = schema.get("properties").and_then(Value::as_object) else { return names };
+    for name in fields.keys().filter(|name| !fits(name)) {
+        let plain = name.chars().map(|letter| {
+            let known = letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.');
+            if known { letter } else { '_' }
+        });
+        let plain: String = plain.take(LONGEST_NAME - 4).collect();
+        let plain = if plain.is_empty() { "_".to_owned() } else { plain };
+        let mut shown = plain.clone();
+        let mut number = 1;
+        while fields.contains_key(&shown) || names.values().any(|known| *known == shown) {
+            number += 1;
+            shown = format!("{plain}_{number}");
+        }
+        names.insert(name.clone(), shown);
+    }
+    names
+}
+
+/// The schema with the names of fields that models are shown. A schema of the same value may require fields of the outer one.
+fn rename(schema: &Value, outer: &Names) -> Value {
+    let Value::Object(fields) = schema else { return schema.clone() };
+    let mut own = outer.clone();
+    own.extend(names(schema));
+    let shown = |name: &String| own.get(name).unwrap_or(name).clone();
+    let inner = |value: &Value, outer: &Names| match value {
+        Value::Array(several) => several.iter().map(|one| rename(one, outer)).collect(),
+        one => rename(one, outer),
+    };
+    let renamed = fields.iter().map(|(name, value)| {
+        let value = match (name.as_str(), value) {
+            ("properties", Value::Object(fields)) => {
+                fields.iter().map(|(name, field)| (shown(name), rename(field, &Names::new()))).collect()
+            }
+            ("dependentRequired" | "dependentSchemas", Value::Object(fields)) => {
+                fields.iter().map(|(name, field)| (shown(name), required(field, &own))).collect()
+            }
+            ("required", value) => required(value, &own),
+            ("$defs" | "definitions" | "patternProperties", Value::Object(several)) => {
+                several.iter().map(|(name, one)| (name.clone(), rename(one, &Names::new()))).collect()
+            }
+            (name, value) if SAME.contains(&name) => inner(value, &own),
+            (name, value) if PARTS.contains(&name) => inner(value, &Names::new()),
+            (_, value) => value.clone(),
+        };
+        (name.clone(), value)
+    });
+    Value::Object(renamed.collect())
+}
+
+/// A list of names of fields, or a schema of the same value.
+fn required(value: &Value, own: &Names) -> Value {
+    match value {
+        Value::Array(names) => {
+            let shown =
+                |name: &Value| name.as_str().and_then(|name| own.get(name)).map_or(name.clone(), |shown| json!(shown));
+            names.iter().map(shown).collect()
+        }
+        schema => rename(schema, own),
+    }
+}
+
+/// The schemas that a value of these must fit, or may.
+fn views<'a>(schemas: &[&'a Value], root: &'a Value) -> Vec<&'a Value> {
+    let mut views: Vec<&Value> = schemas.to_vec();
+    let mut at = 0;
+    while at < views.len() && views.len() < MOST {
+        let schema = views[at];
+        at += 1;
+        let reference = schema.get("$ref").and_then(Value::as_str).and_then(|reference| reference.strip_prefix('#'));
+        let named = reference.and_then(|pointer| root.pointer(pointer));
+        let same = SAME.iter().filter_map(|name| schema.get(*name)).flat_map(|value| match value {
+            Value::Array(several) => several.as_slice(),
+            one => std::slice::from_ref(one),
+        });
+        let more: Vec<&Value> = named.into_iter().chain(same).collect();
+        views.extend(
+            more.into_iter().filter(|more| !views.iter().any(|known| std::ptr::eq(*known, *more))).collect::<Vec<_>>(),
+        );
+    }
+    views
+}
+
+/// A value with the server's names.
+fn restored(value: &Value, schemas: &[&Value], root: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let views = views(schemas, root);
+            let known: Vec<(&Value, Names)> = views.iter().map(|view| (*view, names(view))).collect();
+            let restored = fields.iter().map(|(shown, field)| {
+                let of_name = |(_, names): &(&Value, Names)| {
+                    names.iter().find(|(_, known)| *known == shown).map(|(name, _)| name.clone())
+                };
+                let name = known.iter().find_map(of_name).unwrap_or_else(|| shown.clone());
+                let mut inner: Vec<&Value> =
+                    views.iter().filter_map(|view| view.get("properties")?.get(&name)).collect();
+                if inner.is_empty() {
+                    inner = views.iter().filter_map(|view| view.get("additionalProperties")).collect();
+                }
+                (name, self::restored(field, &inner, root))
+            });
+            restored.collect()
+        }
+        Value::Array(items) => {
+            let views = views(schemas, root);
+            let place = |at: usize| {
+                let of_place = views.iter().filter_map(move |view| view.get("prefixItems")?.get(at));
+                of_place.chain(views.iter().filter_map(|view| view.get("items"))).collect::<Vec<_>>()
+            };
+            items.iter().enumerate().map(|(at, item)| restored(item, &place(at), root)).collect()
+        }
+        plain => plain.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(schema: Value) -> Result<Shape, String> {
+        let Value::Object(schema) = schema else { panic!("an object") };
+        Shape::new(schema)
+    }
+
+    #[test]
+    fn a_schema_that_providers_accept_stays_as_it_is() {
+        let plain =
+            json!({ "type": "object", "properties": { "a.b-c_d": { "type": "string" } }, "required": ["a.b-c_d"] });
+        let kept = shape(plain.clone()).unwrap();
+        assert_eq!(kept.shown, plain);
+        let given = json!({ "value": { "$x": 1 } });
+        assert_eq!(kept.arguments(&given), given);
+        assert_eq!(shape(json!({})).unwrap().shown, json!({ "type": "object", "properties": {} }));
+    }
+
+    #[test]
+    fn a_choice_is_one_argument() {
+        let by = |name: &str| json!({ "properties": { name: { "type": "string" } }, "required": [name] });
+        for name in ["anyOf", "oneOf", "allOf"] {
+            let schema = json!({
+                "type": "object", name: [by("id"), { "$ref": "#/$defs/Other" }, { "$ref": "#" }], "$defs": { "Other": by("$other") },
+            });
+            let shape = shape(schema).unwrap();
+            assert_eq!((&shape.shown["type"], &shape.shown["required"]), (&json!("object"), &json!(["value"])));
+            let inner = &shape.shown["properties"]["value"];
+            assert_eq!(inner[name][1], json!({ "$ref": "#/$defs/Other" }));
+            assert_eq!(inner[name][2], json!({ "$ref": "#/properties/value" }));
+            assert!(shape.shown["$defs"]["Other"]["properties"].get("_other").is_some(), "{:#}", shape.shown);
+            assert_eq!(shape.arguments(&json!({ "value": { "_other": "x" } })), json!({ "$other": "x" }));
+            assert_eq!(shape.arguments(&json!({ "id": "x" })), json!({ "id": "x" }), "models forget the argument");
+        }
+    }
+
+    #[test]
+    fn names_of_fields_are_those_that_providers_take() {
+        let long = "x".repeat(70);
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "$filter": { "type": "string" }, "_filter": { "type": "string" }, "StartTime<": { "type": "string" },
+                "": { "type": "integer" }, long.as_str(): { "type": "integer" }, "größe": { "type": "integer" },
+                "list": { "type": "array", "items": { "type": "object", "properties": { "a b": { "type": "null" } } } },
+                "map": { "type": "object", "additionalProperties": { "type": "object", "properties": { "$in": true } } },
+            },
+            "required": ["$filter", "list"],
+        });
+        let shape = shape(schema.clone()).unwrap();
+        assert_eq!(shape.shown["required"], json!(["_filter_2", "list"]));
+        for name in shape.shown["properties"].as_object().unwrap().keys() {
+            assert!(fits(name), "{name}");
+        }
+        let server = json!({
+            "$filter": "f", "_filter": "g", "StartTime<": "s", "": 1, long.as_str(): 2, "größe": 3,
+            "list": [{ "a b": null, "_in": 4 }], "map": { "_filter_2": { "$in": 5 }, "$in": { "a_b": 6 } },
+        });
+        let model = json!({
+            "_filter_2": "f", "_filter": "g", "StartTime_": "s", "_": 1, "x".repeat(60): 2, "gr__e": 3,
+            "list": [{ "a_b": null, "_in": 4 }], "map": { "_filter_2": { "_in": 5 }, "$in": { "a_b": 6 } },
+        });
+        assert_eq!(shape.arguments(&model), server, "keys of maps are the model's own");
+    }
+
+    #[test]
+    fn what_cannot_be_repaired_is_left_out() {
+        let far = json!({ "type": "object", "properties": { "a": { "$ref": "https://example.com/a.json" } } });
+        assert!(shape(far).unwrap_err().contains("`https://example.com/a.json`, which is not part of it"));
+        let large = json!({ "type": "object", "description": "x".repeat(LARGEST) });
+        assert!(shape(large).unwrap_err().contains("131072 are the most"));
+        let through = json!({ "type": "object", "properties": { "$a": {}, "b": { "$ref": "#/properties/$a" } } });
+        assert!(shape(through).unwrap_err().contains("refers to its own fields"));
+    }
+}

@@ -1,0 +1,192 @@
+//! Classifies errors of providers by their status, code and text.
+
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use serde_json::Value;
+
+use super::Kind;
+
+/// Parts of the names that providers give to errors that pass.
+const PASSING: [&str; 6] = ["overloaded", "rate_limit", "server_error", "api_error", "timeout", "unavailable"];
+
+/// Names of errors about money, which no waiting solves.
+const UNPAID: [&str; 3] = ["insufficient_quota", "billing_not_active", "billing_hard_limit_reached"];
+
+/// Names of errors about a conversation that is too long.
+const TOO_LONG_NAMES: [&str; 6] = [
+    "context_length_exceeded",
+    "context_window_exceeded",
+    "exceed_context_size_error",
+    "input_too_large",
+    "request_too_large",
+    "string_above_max_length",
+];
+
+/// Phrases by which providers say that a conversation is longer than their model can read.
+const TOO_LONG: [&str; 15] = [
+    "prompt is too long",
+    "prompt too long",
+    "input is too long",
+    "maximum context length",
+    "max context length",
+    "context window",
+    "context size",
+    "maximum prompt length",
+    "maximum allowed input length",
+    "input_too_large",
+    "request_too_large",
+    "exceeds the maximum number of tokens",
+    "exceed context limit",
+    "exceeds the context",
+    "too many input tokens",
+];
+
+/// What is measured, then what is wrong with its size: other wordings of the same.
+const MEASURED: [&str; 4] = ["prompt", "input", "context", "request"];
+const TOO_MUCH: [&str; 4] = ["too long", "too large", "exceed", "maximum"];
+
+/// An error with one of these is about an option, a file or a rate, not about the length of the conversation.
+const OTHERWISE: [&str; 15] = [
+    "max_tokens",
+    "max_completion_tokens",
+    "max_output_tokens",
+    "maxoutputtokens",
+    "temperature",
+    "top_p",
+    "stop",
+    "image",
+    "file",
+    "document",
+    "pdf",
+    "audio",
+    "rate limit",
+    "quota",
+    "tool",
+];
+
+/// The kind of an error with this status.
+pub(super) fn of_status(status: StatusCode, said: &str, body: &Value) -> Kind {
+    if is_unpaid(body) {
+        return Kind::Refused;
+    }
+    let is_about_size = [400, 413, 422].contains(&status.as_u16());
+    if status == StatusCode::PAYLOAD_TOO_LARGE
+        || (!status.is_server_error() && is_too_long(said, body))
+        || (is_about_size && is_oversized(said))
+    {
+        return Kind::TooLong;
+    }
+    let passes = status.is_server_error() || [408, 409, 425, 429].contains(&status.as_u16());
+    if passes { Kind::Unavailable } else { Kind::Refused }
+}
+
+/// The kind of an error that stands in the place of an answer.
+pub(super) fn of_error(said: &str, error: &Value) -> Kind {
+    if is_unpaid(error) {
+        return Kind::Refused;
+    }
+    if is_too_long(said, error) {
+        return Kind::TooLong;
+    }
+    let code = inner(error).get("code").and_then(Value::as_u64).unwrap_or_default();
+    let passes = names(error).any(|name| PASSING.iter().any(|passing| name.to_ascii_lowercase().contains(passing)));
+    if passes || code == 429 || (500..600).contains(&code) { Kind::Unavailable } else { Kind::Refused }
+}
+
+/// The delay that Google's APIs put into the error itself.
+pub(super) fn retry_delay(error: &Value) -> Option<Duration> {
+    let details = inner(error).get("details")?.as_array()?;
+    let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str())?;
+    Duration::try_from_secs_f64(delay.strip_suffix('s')?.parse().ok()?).ok()
+}
+
+fn inner(error: &Value) -> &Value {
+    error.get("error").filter(|inner| inner.is_object()).unwrap_or(error)
+}
+
+/// The names by which an error says its kind.
+fn names(error: &Value) -> impl Iterator<Item = &str> {
+    let inner = inner(error);
+    ["type", "code", "status"].into_iter().filter_map(|field| inner.get(field)?.as_str())
+}
+
+fn is_unpaid(error: &Value) -> bool {
+    names(error).any(|name| UNPAID.contains(&name))
+}
+
+fn is_too_long(said: &str, error: &Value) -> bool {
+    let said = said.to_ascii_lowercase();
+    names(error).any(|name| TOO_LONG_NAMES.contains(&name)) || TOO_LONG.iter().any(|part| said.contains(part))
+}
+
+/// Returns true for "the prompt … is too long" in any wording.
+fn is_oversized(said: &str) -> bool {
+    let said = said.to_ascii_lowercase();
+    let measured = MEASURED.iter().filter_map(|what| said.find(what)).min();
+    let too_much = TOO_MUCH.iter().filter_map(|how| said.rfind(how)).max();
+    matches!((measured, too_much), (Some(measured), Some(too_much)) if measured < too_much)
+        && !OTHERWISE.iter().any(|other| said.contains(other))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn errors_of_size_are_told_from_others() {
+        let too_long = [
+            (
+                400,
+                json!({ "error": "This model's maximum prompt length is 131072 but the request contains 150000 tokens." }),
+            ),
+            (
+                400,
+                json!({ "error": { "message": "Input length 9 exceeds the maximum allowed input length of 8 tokens" } }),
+            ),
+            (400, json!({ "error": "prompt too long; exceeded max context length by 9 tokens" })),
+            (400, json!({ "error": { "message": "[input_too_large] 9 > 8" } })),
+            (422, json!({ "error": { "message": "inputs are too long: context has 9 tokens, exceeding 8" } })),
+            (
+                413,
+                json!({ "type": "error", "error": { "type": "request_too_large", "message": "Request exceeds the maximum size" } }),
+            ),
+            (413, json!("<html>Payload Too Large</html>")),
+            (400, json!({ "error": { "message": "prompt is too long: 9 tokens > 8 maximum" } })),
+            (400, json!({ "error": { "message": "input length and `max_tokens` exceed context limit: 9 + 9 > 8" } })),
+        ];
+        for (status, body) in too_long {
+            let said = super::super::message(&body).unwrap_or_else(|| body.to_string());
+            assert_eq!(of_status(StatusCode::from_u16(status).unwrap(), &said, &body), Kind::TooLong, "{body}");
+        }
+        let others = [
+            (400, "max_tokens is too large: the request exceeds the maximum", Kind::Refused),
+            (400, "messages.0.content.1: image exceeds 5 MB maximum", Kind::Refused),
+            (400, "Input should be less than or equal to 2", Kind::Refused),
+            (429, "Request rate exceeds the maximum", Kind::Unavailable),
+            (503, "context window", Kind::Unavailable),
+        ];
+        for (status, said, kind) in others {
+            let body = json!({ "error": { "message": said } });
+            assert_eq!(of_status(StatusCode::from_u16(status).unwrap(), said, &body), kind, "{said}");
+        }
+    }
+
+    #[test]
+    fn an_exhausted_quota_is_final() {
+        let body = json!({ "error": { "message": "You exceeded your current quota", "type": "insufficient_quota" } });
+        assert_eq!(of_status(StatusCode::TOO_MANY_REQUESTS, "You exceeded", &body), Kind::Refused);
+        assert_eq!(of_error("You exceeded", &body), Kind::Refused);
+    }
+
+    #[test]
+    fn the_delay_of_a_google_error_is_read() {
+        let info = |delay: &str| json!({ "error": { "details": [{ "@type": "x" }, { "retryDelay": delay }] } });
+        assert_eq!(retry_delay(&info("4.2s")), Some(Duration::from_millis(4_200)));
+        for wrong in ["", "s", "4", "-1s", "1e400s", "NaNs"] {
+            assert_eq!(retry_delay(&info(wrong)), None, "{wrong}");
+        }
+    }
+}

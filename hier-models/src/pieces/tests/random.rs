@@ -1,0 +1,180 @@
+//! Random streams of chat completions, as no two servers send them, and the answers that they are.
+
+use super::*;
+
+/// The way in which a server marks the pieces of a call.
+#[derive(Clone, Copy, Debug)]
+struct Style {
+    index: Index,
+    id: Id,
+    /// The name comes with each piece.
+    names_each: bool,
+    /// The first piece has no arguments.
+    has_head: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Index {
+    Own,
+    Zero,
+    None,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Id {
+    Once,
+    Each,
+    /// Another one with each piece.
+    Fresh,
+    None,
+}
+
+fn style() -> impl Strategy<Value = Style> {
+    let index = prop_oneof![Just(Index::Own), Just(Index::Zero), Just(Index::None)];
+    let id = prop_oneof![Just(Id::Once), Just(Id::Each), Just(Id::Fresh), Just(Id::None)];
+    let all = (index, id, any::<bool>(), any::<bool>());
+    let styles = all.prop_map(|(index, id, names_each, has_head)| Style { index, id, names_each, has_head });
+    // Without a number, a new id next to a name is a new call.
+    styles.prop_filter("ambiguous", |style| !(style.index == Index::None && style.id == Id::Fresh && style.names_each))
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    /// A text, perhaps with a reason for the end.
+    Text(String, bool),
+    Thought(String),
+    Refusal(String),
+    Call(&'static str, Value, Vec<prop::sample::Index>),
+    /// Fields of types that they do not have.
+    Noise(usize),
+}
+
+fn noise(which: usize) -> Value {
+    let all = [
+        openai_delta(&json!({ "content": 5, "tool_calls": "x", "refusal": [], "reasoning": {} }), None),
+        openai_delta(&json!({ "content": { "text": 1 }, "tool_calls": [5, null, {}, { "function": 7 }] }), None),
+        openai_delta(&Value::Null, None),
+        json!({ "choices": {}, "usage": "x", "model": 7, "error": null }),
+        json!({ "choices": [{ "delta": [], "finish_reason": 5 }] }),
+        json!({ "choices": [null] }),
+        json!([]),
+        json!("text"),
+    ];
+    all[which % all.len()].clone()
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let text = || "[a-z{}\\[\\]\"\\\\€🎉ü\\n ]{1,8}";
+    let args = prop::collection::btree_map("[a-c]", text(), 0..3).prop_map(|fields| json!(fields));
+    let cuts = prop::collection::vec(any::<prop::sample::Index>(), 0..4);
+    let name = prop_oneof![Just("pay"), Just("look")];
+    prop_oneof![
+        3 => (text(), any::<bool>()).prop_map(|(text, ends)| Event::Text(format!("t{text}"), ends)),
+        2 => text().prop_map(Event::Thought),
+        1 => text().prop_map(Event::Refusal),
+        4 => (name, args, cuts).prop_map(|(name, args, cuts)| Event::Call(name, args, cuts)),
+        2 => any::<usize>().prop_map(Event::Noise),
+    ]
+}
+
+/// The pieces of a call.
+fn pieces_of_call(style: Style, number: usize, name: &str, args: &str, cuts: &[prop::sample::Index]) -> Vec<Value> {
+    let cuts = cuts.iter().map(|cut| cut.index(args.len() + 1)).filter(|at| args.is_char_boundary(*at));
+    let mut places: Vec<usize> = cuts.chain([0, args.len()]).collect();
+    places.sort_unstable();
+    places.dedup();
+    let mut parts: Vec<&str> = places.windows(2).map(|two| &args[two[0]..two[1]]).collect();
+    if style.has_head {
+        parts.insert(0, "");
+    }
+    let piece = |(at, part): (usize, &str)| {
+        let mut piece = json!({ "type": "function", "function": { "arguments": part } });
+        match style.index {
+            Index::Own => piece["index"] = json!(number),
+            Index::Zero => piece["index"] = json!(0),
+            Index::None => {}
+        }
+        match style.id {
+            Id::Once if at > 0 => {}
+            Id::Once | Id::Each => piece["id"] = json!(format!("c{number}")),
+            Id::Fresh => piece["id"] = json!(format!("c{number}-{at}")),
+            Id::None => {}
+        }
+        if at == 0 || style.names_each {
+            piece["function"]["name"] = json!(name);
+        }
+        openai_delta(&json!({ "tool_calls": [piece] }), None)
+    };
+    parts.into_iter().enumerate().map(piece).collect()
+}
+
+/// A stream, and the answer that it is.
+#[derive(Default)]
+struct Sent {
+    values: Vec<Value>,
+    text: String,
+    thoughts: String,
+    calls: Vec<(&'static str, Value)>,
+    refused: bool,
+}
+
+impl Sent {
+    fn add(&mut self, style: Style, event: &Event) {
+        match event {
+            Event::Text(part, ends) => {
+                self.values.push(openai_delta(&json!({ "content": part }), ends.then_some("stop")));
+                self.text += part;
+            }
+            Event::Thought(part) => {
+                self.values.push(openai_delta(&json!({ "reasoning_content": part }), None));
+                self.thoughts += part;
+            }
+            Event::Refusal(part) => {
+                self.values.push(openai_delta(&json!({ "refusal": part }), None));
+                self.text += part;
+                self.refused = true;
+            }
+            Event::Call(name, args, cuts) => {
+                self.values.extend(pieces_of_call(style, self.calls.len(), name, &args.to_string(), cuts));
+                self.calls.push((*name, args.clone()));
+            }
+            Event::Noise(which) => self.values.push(noise(*which)),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    /// The answer is what the server meant, however it marks the pieces of its calls, whatever it says about the end on the
+    /// way, and wherever its bytes are cut.
+    #[test]
+    fn a_server_is_understood_whatever_its_style(
+        style in style(),
+        sent in prop::collection::vec(event(), 1..10),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
+    ) {
+        let mut meant = Sent::default();
+        sent.iter().for_each(|event| meant.add(style, event));
+        let is_empty = meant.text.is_empty() && meant.calls.is_empty();
+        let end = if meant.calls.is_empty() { "stop" } else { "tool_calls" };
+        meant.values.push(openai_delta(&json!({}), Some(end)));
+        let bytes = (events(&meant.values) + "data: [DONE]\n\n").into_bytes();
+        let cuts = cuts.iter().map(|cut| cut.index(bytes.len() + 1));
+        let mut places: Vec<usize> = cuts.chain([0, bytes.len()]).collect();
+        places.sort_unstable();
+        let pieces: Vec<&[u8]> = places.windows(2).map(|two| &bytes[two[0]..two[1]]).collect();
+        let answer = read(OPENAI, &pieces).map_err(|failure| TestCaseError::fail(format!("{failure:?}")))?;
+        prop_assert_eq!(answer.text(), meant.text);
+        let told: String = answer.message.reasoning().iter().map(|thought| &*thought.text).collect();
+        prop_assert_eq!(told, meant.thoughts);
+        let made: Vec<_> = answer.message.tool_calls().iter().map(|call| (&*call.name, call.args.clone())).collect();
+        if meant.refused {
+            prop_assert_eq!(answer.finish, Some(FinishReason::ContentFilter));
+            prop_assert!(made.iter().all(|(_, args)| args.is_string()), "none can be made: {:?}", made);
+        } else {
+            prop_assert_eq!(made, meant.calls);
+            prop_assert!(is_empty || answer.finish.is_some());
+        }
+    }
+}

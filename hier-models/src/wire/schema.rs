@@ -1,0 +1,318 @@
+//! Schemas of answers, fitted to the subset of JSON Schema that a provider accepts.
+//!
+//! A provider refuses a whole request for one keyword that it does not know. [`Subset::fit`] rewrites a schema: it keeps the
+//! keywords of the subset, says the others in the description, and returns none for a schema whose values the subset cannot
+//! describe. A fitted schema may allow more than the original, so the answer is checked against the original afterwards.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+mod choice;
+
+/// The part of JSON Schema that a provider accepts.
+pub(super) struct Subset {
+    /// The keywords that constrain a value and are sent as they are.
+    keywords: &'static [&'static str],
+    formats: &'static [&'static str],
+    /// Every object names all its fields, so that maps and arbitrary values have no schema.
+    is_closed: bool,
+    /// Every field is required. A field that may be null is required then, and null stands for its absence.
+    is_complete: bool,
+    /// `type` may be a list.
+    has_type_lists: bool,
+    /// A type may contain itself.
+    has_recursion: bool,
+    /// The schema as a whole describes an object.
+    has_object_root: bool,
+    has_tuples: bool,
+}
+
+/// The subset that OpenAI holds a model to with `strict`.
+pub(super) const OPENAI: Subset = Subset {
+    keywords: &[
+        "pattern",
+        "multipleOf",
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "minItems",
+        "maxItems",
+    ],
+    formats: &["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"],
+    is_closed: true,
+    is_complete: true,
+    has_type_lists: true,
+    has_recursion: true,
+    has_object_root: true,
+    has_tuples: false,
+};
+
+pub(super) const ANTHROPIC: Subset = Subset {
+    keywords: &[],
+    formats: &["date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"],
+    is_closed: true,
+    is_complete: false,
+    has_type_lists: false,
+    has_recursion: false,
+    has_object_root: true,
+    has_tuples: false,
+};
+
+pub(super) const GEMINI: Subset = Subset {
+    keywords: &["minimum", "maximum", "minItems", "maxItems"],
+    formats: &["date-time", "date", "time"],
+    is_closed: false,
+    is_complete: false,
+    has_type_lists: true,
+    has_recursion: false,
+    has_object_root: false,
+    has_tuples: true,
+};
+
+/// Schemas nested deeper than this are not followed.
+const DEEPEST: usize = 100;
+
+/// The keywords that say what a value is made of; all others constrain it.
+const STRUCTURE: [&str; 14] = [
+    "type",
+    "enum",
+    "const",
+    "anyOf",
+    "oneOf",
+    "allOf",
+    "properties",
+    "required",
+    "additionalProperties",
+    "items",
+    "prefixItems",
+    "$ref",
+    "$defs",
+    "definitions",
+];
+
+/// The keywords that constrain nothing and that no model needs.
+const IGNORED: [&str; 7] = ["title", "$schema", "$id", "$comment", "readOnly", "writeOnly", "description"];
+
+/// What the formats of numbers begin with. They say no more than the type in Rust, which the answer is read as.
+const NUMBERS: [&str; 4] = ["int", "uint", "float", "double"];
+
+impl Subset {
+    /// The schema in this subset; none if the subset cannot describe its values.
+    pub(super) fn fit(&self, schema: &Value) -> Option<Value> {
+        let mut fitting = Fitting { subset: self, root: schema, open: Vec::new(), depth: 0, used: BTreeSet::new() };
+        let mut fitted = fitting.node(schema)?;
+        if self.has_object_root && fitted.get("type").and_then(Value::as_str) != Some("object") {
+            return None;
+        }
+        let mut definitions = Map::new();
+        while let Some(name) = fitting.used.iter().find(|name| !definitions.contains_key(*name)).cloned() {
+            let definition = schema.get("$defs")?.get(&name)?;
+            definitions.insert(name, fitting.node(definition)?);
+        }
+        if !definitions.is_empty() {
+            fitted["$defs"] = Value::Object(definitions);
+        }
+        Some(fitted)
+    }
+}
+
+struct Fitting<'a> {
+    subset: &'a Subset,
+    root: &'a Value,
+    /// The references that are being resolved.
+    open: Vec<String>,
+    depth: usize,
+    /// The names in `$defs` that the fitted schema refers to.
+    used: BTreeSet<String>,
+}
+
+impl Fitting<'_> {
+    fn node(&mut self, schema: &Value) -> Option<Value> {
+        if self.depth == DEEPEST {
+            return None;
+        }
+        self.depth += 1;
+        let fitted = self.fit(schema);
+        self.depth -= 1;
+        fitted
+    }
+
+    fn fit(&mut self, schema: &Value) -> Option<Value> {
+        let Value::Object(fields) = schema else { return self.anything() };
+        if let Some(reference) = fields.get("$ref") {
+            return self.reference(reference.as_str()?);
+        }
+        if let Some(parts) = fields.get("allOf") {
+            return self.node(&choice::united(fields, parts.as_array()?)?);
+        }
+        let mut notes = Notes::of(fields);
+        let mut fitted = match choice::of_constants(fields, &mut notes) {
+            Some(constants) => constants,
+            None => match ["anyOf", "oneOf"].iter().find_map(|name| fields.get(*name)) {
+                // Fields beside the choice belong to each of its objects, which cannot be said here.
+                Some(_) if fields.contains_key("properties") => return None,
+                Some(several) => {
+                    let several: Option<Vec<Value>> = several.as_array()?.iter().map(|one| self.node(one)).collect();
+                    json!({ "anyOf": several? })
+                }
+                None => self.typed(fields, &mut notes)?,
+            },
+        };
+        for (name, value) in fields {
+            match name.as_str() {
+                name if STRUCTURE.contains(&name) || IGNORED.contains(&name) => {}
+                name if self.subset.keywords.contains(&name) => _ = fitted[name] = value.clone(),
+                "format" => self.format(value, &mut fitted, &mut notes),
+                "patternProperties" if self.subset.is_closed => return None,
+                name => notes.add(name, value),
+            }
+        }
+        notes.write(&mut fitted);
+        Some(if self.subset.has_type_lists { fitted } else { choice::split(fitted) })
+    }
+
+    /// A schema that any value fits.
+    fn anything(&self) -> Option<Value> {
+        (!self.subset.is_closed).then(|| json!({}))
+    }
+
+    fn reference(&mut self, reference: &str) -> Option<Value> {
+        if self.subset.has_recursion {
+            if reference == "#" {
+                return Some(json!({ "$ref": "#" }));
+            }
+            if let Some(name) = reference.strip_prefix("#/$defs/").filter(|name| !name.contains(['/', '~', '%'])) {
+                self.used.insert(name.to_owned());
+                return Some(json!({ "$ref": reference }));
+            }
+        }
+        if self.open.iter().any(|open| open == reference) {
+            return None;
+        }
+        let root = self.root;
+        let definition = root.pointer(reference.strip_prefix('#')?)?;
+        self.open.push(reference.to_owned());
+        let fitted = self.node(definition);
+        self.open.pop();
+        fitted
+    }
+
+    fn format(&self, format: &Value, fitted: &mut Value, notes: &mut Notes) {
+        let Some(name) = format.as_str() else { return };
+        if self.subset.formats.contains(&name) {
+            fitted["format"] = format.clone();
+        } else if !NUMBERS.iter().any(|number| name.starts_with(number)) {
+            notes.add("format", format);
+        }
+    }
+
+    fn typed(&mut self, fields: &Map<String, Value>, notes: &mut Notes) -> Option<Value> {
+        let kinds: Vec<&str> = match fields.get("type") {
+            Some(Value::String(kind)) => vec![kind],
+            Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
+            _ if fields.contains_key("properties") => vec!["object"],
+            _ if fields.contains_key("items") || fields.contains_key("prefixItems") => vec!["array"],
+            _ => return self.anything(),
+        };
+        let mut fitted = match &kinds[..] {
+            [kind] => json!({ "type": kind }),
+            kinds => json!({ "type": kinds }),
+        };
+        if kinds.contains(&"object") {
+            self.object(fields, &mut fitted)?;
+        }
+        if kinds.contains(&"array") {
+            self.array(fields, &mut fitted, notes)?;
+        }
+        Some(fitted)
+    }
+
+    fn object(&mut self, fields: &Map<String, Value>, fitted: &mut Value) -> Option<()> {
+        let (no_fields, rest) = (Map::new(), fields.get("additionalProperties"));
+        let properties = fields.get("properties").map_or(Some(&no_fields), Value::as_object)?;
+        let required = fields.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        if self.subset.is_closed {
+            let is_closed = match rest {
+                Some(rest) => *rest == Value::Bool(false),
+                None => !properties.is_empty(),
+            };
+            is_closed.then_some(())?;
+            fitted["additionalProperties"] = Value::Bool(false);
+        } else if let Some(rest) = rest {
+            fitted["additionalProperties"] = if rest.is_boolean() { rest.clone() } else { self.node(rest)? };
+        }
+        let mut required: Vec<Value> = required.to_vec();
+        let mut fitted_fields = Map::new();
+        for (name, field) in properties {
+            let field = self.node(field)?;
+            if self.subset.is_complete && !required.iter().any(|known| known == name) {
+                choice::takes_null(&field).then(|| required.push(json!(name)))?;
+            }
+            fitted_fields.insert(name.clone(), field);
+        }
+        if fields.contains_key("properties") || self.subset.is_closed {
+            fitted["properties"] = Value::Object(fitted_fields);
+        }
+        if fields.contains_key("required") || self.subset.is_complete {
+            fitted["required"] = Value::Array(required);
+        }
+        Some(())
+    }
+
+    fn array(&mut self, fields: &Map<String, Value>, fitted: &mut Value, notes: &mut Notes) -> Option<()> {
+        let Some(places) = fields.get("prefixItems").and_then(Value::as_array) else {
+            match fields.get("items") {
+                Some(items) => fitted["items"] = self.node(items)?,
+                None => _ = self.anything()?,
+            }
+            return Some(());
+        };
+        let places: Vec<Value> = places.iter().map(|place| self.node(place)).collect::<Option<_>>()?;
+        if self.subset.has_tuples {
+            fitted["prefixItems"] = Value::Array(places);
+            return Some(());
+        }
+        notes.add("items by position", &json!(places));
+        let mut kinds: Vec<Value> = Vec::new();
+        for place in places {
+            if !kinds.contains(&place) {
+                kinds.push(place);
+            }
+        }
+        fitted["items"] = match <[Value; 1]>::try_from(kinds) {
+            Ok([kind]) => kind,
+            Err(kinds) => json!({ "anyOf": kinds }),
+        };
+        Some(())
+    }
+}
+
+/// What the description says in addition: the constraints that the subset lacks.
+struct Notes {
+    description: String,
+    notes: Vec<String>,
+}
+
+impl Notes {
+    fn of(fields: &Map<String, Value>) -> Self {
+        let description = fields.get("description").and_then(Value::as_str).unwrap_or_default().to_owned();
+        Self { description, notes: Vec::new() }
+    }
+
+    fn add(&mut self, what: &str, value: &Value) {
+        if !value.is_null() {
+            self.notes.push(format!("{what}: {value}"));
+        }
+    }
+
+    fn write(self, schema: &mut Value) {
+        let notes = if self.notes.is_empty() { String::new() } else { format!("({})", self.notes.join("; ")) };
+        let parts = [self.description, notes].into_iter().filter(|part| !part.is_empty());
+        let description = parts.collect::<Vec<_>>().join(" ");
+        if !description.is_empty() {
+            schema["description"] = Value::String(description);
+        }
+    }
+}

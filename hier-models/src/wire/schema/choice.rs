@@ -1,0 +1,121 @@
+//! Schemas of values that are one of several.
+
+use serde_json::{Map, Value, json};
+
+use super::Notes;
+
+/// The schema of a value that fits this schema and these parts. None if they cannot be said as one.
+pub(super) fn united(fields: &Map<String, Value>, parts: &[Value]) -> Option<Value> {
+    let mut united: Map<String, Value> = fields.iter().filter(|(name, _)| *name != "allOf").map(owned).collect();
+    for part in parts {
+        for (name, value) in part.as_object()? {
+            match (united.get_mut(name), value) {
+                (None, _) => _ = united.insert(name.clone(), value.clone()),
+                (Some(known), value) if known == value => {}
+                // A description stands nearer where the type is used.
+                (Some(_), _) if name == "description" || name == "title" => {}
+                (Some(Value::Object(known)), Value::Object(more))
+                    if name == "properties" && more.keys().all(|field| !known.contains_key(field)) =>
+                {
+                    known.extend(more.clone());
+                }
+                (Some(Value::Array(known)), Value::Array(more)) if name == "required" => known.extend(more.clone()),
+                _ => return None,
+            }
+        }
+    }
+    Some(Value::Object(united))
+}
+
+fn owned((name, value): (&String, &Value)) -> (String, Value) {
+    (name.clone(), value.clone())
+}
+
+/// The values that are allowed, if the schema lists them: by `const`, by `enum`, or by a choice of both. What is said of each
+/// goes into the notes.
+pub(super) fn of_constants(fields: &Map<String, Value>, notes: &mut Notes) -> Option<Value> {
+    let mut values = Vec::new();
+    match ["oneOf", "anyOf"].iter().find_map(|name| fields.get(*name)) {
+        None => values = listed(fields)?,
+        Some(choices) => {
+            let mut said = Vec::new();
+            for choice in choices.as_array()? {
+                let choice = choice.as_object()?;
+                let constants = listed(choice)?;
+                if let (Some(about), [value]) = (choice.get("description").and_then(Value::as_str), &*constants) {
+                    said.push(format!("{value}: {about}"));
+                }
+                values.extend(constants);
+            }
+            notes.notes.extend(said);
+        }
+    }
+    let mut kinds: Vec<&str> = Vec::new();
+    for value in &values {
+        let kind = match value {
+            Value::Null => "null",
+            Value::Bool(_) => "boolean",
+            Value::String(_) => "string",
+            Value::Number(number) if number.is_f64() => "number",
+            Value::Number(_) => "integer",
+            Value::Array(_) | Value::Object(_) => return None,
+        };
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    let kind = if let [kind] = &kinds[..] { json!(kind) } else { json!(kinds) };
+    Some(json!({ "type": kind, "enum": values }))
+}
+
+fn listed(fields: &Map<String, Value>) -> Option<Vec<Value>> {
+    match (fields.get("const"), fields.get("enum")) {
+        (Some(value), _) => Some(vec![value.clone()]),
+        (None, Some(Value::Array(values))) if !values.is_empty() => Some(values.clone()),
+        _ => None,
+    }
+}
+
+/// The schema with a choice in place of a list of types.
+pub(super) fn split(schema: Value) -> Value {
+    let Some(Value::Array(kinds)) = schema.get("type").cloned() else { return schema };
+    let Value::Object(mut fields) = schema else { return schema };
+    let description = fields.remove("description");
+    let of_kind = |kind: &Value| {
+        if kind == "null" {
+            return json!({ "type": "null" });
+        }
+        let mut fields = fields.clone();
+        fields.insert("type".to_owned(), kind.clone());
+        if let Some(Value::Array(values)) = fields.get_mut("enum") {
+            values.retain(|value| is_of(value, kind));
+        }
+        Value::Object(fields)
+    };
+    let mut choice = json!({ "anyOf": kinds.iter().map(of_kind).collect::<Vec<_>>() });
+    if let Some(description) = description {
+        choice["description"] = description;
+    }
+    choice
+}
+
+fn is_of(value: &Value, kind: &Value) -> bool {
+    match kind.as_str() {
+        Some("string") => value.is_string(),
+        Some("boolean") => value.is_boolean(),
+        Some("integer") => value.is_i64() || value.is_u64(),
+        Some("number") => value.is_number(),
+        _ => false,
+    }
+}
+
+/// Returns true if null fits this schema.
+pub(super) fn takes_null(schema: &Value) -> bool {
+    let is_null = |kind: &Value| kind == "null";
+    match (schema.get("type"), schema.get("anyOf")) {
+        (Some(Value::Array(kinds)), _) => kinds.iter().any(is_null),
+        (Some(kind), _) => is_null(kind),
+        (None, Some(Value::Array(choices))) => choices.iter().any(takes_null),
+        _ => false,
+    }
+}

@@ -1,0 +1,112 @@
+//! A provider's own tools, and the parts of answers that only the provider can read.
+
+use hier_core::agent::{ChatRequest, Message, ModelOptions};
+use serde_json::{Value, json};
+
+use super::super::*;
+use super::{asking, sent};
+
+/// The tools of `extra` stand beside those of the program, in every dialect.
+#[test]
+fn own_tools_of_a_provider_are_added() {
+    let own = json!({ "type": "web_search" });
+    let options = ModelOptions::new().extra(json!({ "tools": [own], "metadata": { "user": "a" } }));
+    for wire in ALL {
+        let body = sent(wire, "m", &asking(options.clone())).unwrap();
+        let plain = sent(wire, "m", &asking(ModelOptions::new())).unwrap();
+        let mut expected = plain["tools"].as_array().unwrap().clone();
+        expected.push(own.clone());
+        assert_eq!((&body["tools"], &body["metadata"]["user"]), (&json!(expected), &json!("a")), "{}", wire.name());
+        let alone = sent(wire, "m", &ChatRequest::new([Message::user("hi")]).options(options.clone())).unwrap();
+        assert_eq!(alone["tools"], json!([own]), "{}", wire.name());
+    }
+    // A list that hier makes itself is kept, too.
+    let options = ModelOptions::new().extra(json!({ "include": ["web_search_call.action.sources"] }));
+    let body = sent(RESPONSES, "gpt-5", &asking(options)).unwrap();
+    assert_eq!(body["include"], json!(["reasoning.encrypted_content", "web_search_call.action.sources"]));
+}
+
+/// The message that comes of an answer, read as a whole.
+fn read(wire: &dyn Wire, whole: &Value) -> Message {
+    let request = ChatRequest::new([Message::user("hi")]);
+    let mut draft = Draft::new(&request, maker(wire, wire.url()), false);
+    wire.whole(&mut draft, whole).unwrap();
+    draft.answer(&request).unwrap().message
+}
+
+#[test]
+fn blocks_of_a_provider_go_back_to_it_as_they_came() {
+    let search = json!({ "type": "server_tool_use", "id": "s1", "name": "web_search", "input": { "q": "x" } });
+    let found =
+        json!({ "type": "web_search_tool_result", "tool_use_id": "s1", "content": [{ "encrypted_content": "c" }] });
+    let cited = json!({ "type": "text", "text": "It is so.", "citations": [{ "type": "web_search_result_location" }] });
+    let call = json!({ "type": "tool_use", "id": "a", "name": "look", "input": {} });
+    let content = json!([{ "type": "text", "text": "I search. " }, search, found, { "type": "text", "text": "Well: " }, cited, call]);
+    let anthropic = json!({ "content": content, "stop_reason": "tool_use" });
+    let item =
+        json!({ "type": "web_search_call", "id": "ws_1", "status": "completed", "action": { "type": "search" } });
+    let thought = json!({ "type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "c" });
+    let said = json!({ "type": "message", "role": "assistant", "content": [{ "type": "output_text", "text": "so" }] });
+    let responses = json!({ "status": "completed", "output": [thought, item, said] });
+    let code = json!({ "executableCode": { "language": "PYTHON", "code": "1" } });
+    let outcome = json!({ "codeExecutionResult": { "outcome": "OUTCOME_OK", "output": "1" } });
+    let parts = json!([{ "text": "I count. " }, code, outcome, { "text": "One." }]);
+    let gemini = json!({ "candidates": [{ "content": { "parts": parts }, "finishReason": "STOP" }] });
+    let cases: [(&dyn Wire, Value, &str, Value); 3] = [
+        (ANTHROPIC, anthropic, "/messages/1/content", content),
+        (RESPONSES, responses, "/input", json!([thought, item, said])),
+        (GEMINI, gemini, "/contents/1/parts", parts),
+    ];
+    for (wire, whole, path, expected) in cases {
+        let message = read(wire, &whole);
+        let body = sent(wire, "m", &ChatRequest::new([Message::user("hi"), message.clone()])).unwrap();
+        let mut back = body.pointer(path).unwrap().as_array().unwrap().clone();
+        back.retain(|item| item["role"] != "user");
+        assert_eq!(json!(back), expected, "{}", wire.name());
+        for other in ALL.into_iter().filter(|other| other.name() != wire.name()) {
+            let body = sent(other, "m", &ChatRequest::new([Message::user("hi"), message.clone()])).unwrap();
+            let text = body.to_string();
+            let is_clean = ["server_tool_use", "web_search_call", "executableCode", "citations"]
+                .iter()
+                .all(|own| !text.contains(own));
+            assert!(is_clean, "{} of {}: {text}", other.name(), wire.name());
+        }
+    }
+}
+
+/// The input of a block, and the sources of a text, that come in pieces.
+#[test]
+fn blocks_that_come_in_pieces_are_whole() {
+    let request = ChatRequest::new([Message::user("hi")]);
+    let mut draft = Draft::new(&request, maker(ANTHROPIC, ANTHROPIC.url()), true);
+    let delta = |index: u8, delta: Value| json!({ "type": "content_block_delta", "index": index, "delta": delta });
+    let begin =
+        |index: u8, block: Value| json!({ "type": "content_block_start", "index": index, "content_block": block });
+    let end = |index: u8| json!({ "type": "content_block_stop", "index": index });
+    let source = json!({ "type": "char_location", "cited_text": "x" });
+    let pieces = [
+        begin(0, json!({ "type": "text", "text": "" })),
+        delta(0, json!({ "type": "text_delta", "text": "So " })),
+        end(0),
+        begin(1, json!({ "type": "server_tool_use", "id": "s1", "name": "web_search", "input": {} })),
+        delta(1, json!({ "type": "input_json_delta", "partial_json": "{\"q\":" })),
+        delta(1, json!({ "type": "input_json_delta", "partial_json": "\"ü\"}" })),
+        end(1),
+        begin(2, json!({ "type": "text", "text": "", "citations": [] })),
+        delta(2, json!({ "type": "citations_delta", "citation": source })),
+        delta(2, json!({ "type": "text_delta", "text": "it " })),
+        delta(2, json!({ "type": "text_delta", "text": "is." })),
+        end(2),
+        json!({ "type": "message_delta", "delta": { "stop_reason": "end_turn" } }),
+        json!({ "type": "message_stop" }),
+    ];
+    pieces.iter().for_each(|piece| ANTHROPIC.piece(&mut draft, piece).unwrap());
+    let message = draft.answer(&request).unwrap().message;
+    let body = sent(ANTHROPIC, "m", &ChatRequest::new([Message::user("hi"), message])).unwrap();
+    let expected = json!([
+        { "type": "text", "text": "So " },
+        { "type": "server_tool_use", "id": "s1", "name": "web_search", "input": { "q": "ü" } },
+        { "type": "text", "text": "it is.", "citations": [source] },
+    ]);
+    assert_eq!(body["messages"][1]["content"], expected, "{body:#}");
+}

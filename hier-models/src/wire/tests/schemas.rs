@@ -1,0 +1,176 @@
+//! Schemas of answers: what each provider gets of them.
+
+use hier_core::agent::{ChatRequest, Message, OutputSpec};
+use serde_json::{Value, json};
+
+use super::super::*;
+use super::sent;
+
+/// What a type is, its schema, and the dialects that cannot hold a model to it: `o`penai, `a`nthropic, `g`emini.
+type Case = (&'static str, Value, &'static str);
+
+fn object(properties: &Value, required: &[&str]) -> Value {
+    json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
+}
+
+fn field(schema: &Value) -> Value {
+    object(&json!({ "a": schema }), &["a"])
+}
+
+fn cases() -> Vec<Case> {
+    let documented = json!({ "oneOf": [
+        { "type": "string", "enum": ["a", "b"] }, { "type": "string", "const": "c", "description": "The third." },
+    ] });
+    let tagged = json!({ "oneOf": [
+        object(&json!({ "kind": { "type": "string", "const": "x" }, "n": { "type": "integer", "format": "int64" } }), &["kind", "n"]),
+        object(&json!({ "kind": { "type": "string", "const": "y" } }), &["kind"]),
+    ] });
+    let tuple = json!({ "type": "array", "prefixItems": [{ "type": "string" }, { "type": "integer" }], "minItems": 2, "maxItems": 2 });
+    let mut list = object(&json!({ "next": { "anyOf": [{ "$ref": "#/$defs/List" }, { "type": "null" }] } }), &["next"]);
+    list["$defs"] = json!({ "List": list.clone() });
+    let mut referring = field(&json!({ "$ref": "#/$defs/Part", "description": "A part." }));
+    referring["$defs"] = json!({ "Part": field(&json!({ "type": "string" })) });
+    vec![
+        ("numbers", field(&json!({ "type": "integer", "format": "uint32", "minimum": 0 })), ""),
+        ("texts", field(&json!({ "type": "string", "minLength": 2, "pattern": "^a", "format": "regex" })), ""),
+        ("a date", field(&json!({ "type": "string", "format": "date-time" })), ""),
+        ("an option", object(&json!({ "a": { "type": ["string", "null"], "description": "It." } }), &[]), ""),
+        ("a default", object(&json!({ "a": { "type": "string", "default": "x" } }), &[]), "o"),
+        ("a documented enum", field(&documented), ""),
+        ("an optional enum", object(&json!({ "a": { "anyOf": [documented, { "type": "null" }] } }), &[]), ""),
+        ("a tagged enum", field(&tagged), ""),
+        ("a tuple", field(&tuple), ""),
+        ("a set", field(&json!({ "type": "array", "items": { "type": "string" }, "uniqueItems": true })), ""),
+        ("a map", field(&json!({ "type": "object", "additionalProperties": { "type": "string" } })), "oa"),
+        ("a map of objects", field(&json!({ "type": "object", "additionalProperties": field(&json!(true)) })), "oa"),
+        ("anything", field(&json!(true)), "oa"),
+        ("any object", json!({ "type": "object" }), "oa"),
+        (
+            "an open object",
+            json!({ "type": "object", "properties": { "a": { "type": "string" } }, "required": ["a"] }),
+            "",
+        ),
+        ("an empty object", object(&json!({}), &[]), ""),
+        ("a list of anything", field(&json!({ "type": "array" })), "oa"),
+        ("a type that contains itself", list, "ag"),
+        ("a reference", referring, ""),
+        ("an alias", field(&json!({ "allOf": [{ "type": "string", "maxLength": 3 }], "description": "It." })), ""),
+        (
+            "a choice beside fields",
+            {
+                let mut schema = object(&json!({ "a": { "type": "string" } }), &["a"]);
+                schema["anyOf"] = json!([{ "required": ["a"] }]);
+                schema
+            },
+            "oag",
+        ),
+    ]
+}
+
+/// The schema in a request, if the provider is to hold the model to it.
+fn held(wire: &dyn Wire, schema: &Value) -> Option<Value> {
+    let output = OutputSpec { name: "shape".to_owned(), schema: schema.clone() };
+    let body = sent(wire, "m", &ChatRequest::new([Message::user("hi")]).output(output)).unwrap();
+    let found = match wire.name() {
+        "openai" => body.pointer("/response_format/json_schema"),
+        "responses" => body.pointer("/text/format"),
+        "anthropic" => body.pointer("/output_config/format"),
+        _ => return body.pointer("/generationConfig/responseJsonSchema").cloned(),
+    };
+    let format = found.filter(|format| format.get("strict") != Some(&json!(false)))?;
+    format.get("schema").cloned()
+}
+
+/// The rules of a provider, as far as they are published: what it would refuse in a schema.
+fn judge(wire: &str, schema: &Value, place: &str) -> Result<(), String> {
+    let Value::Object(fields) = schema else { return Err(format!("{place}: not a schema")) };
+    let common = ["type", "description", "enum", "anyOf", "properties", "required", "additionalProperties", "items"];
+    let more: &[&str] = match wire {
+        "gemini" => &["$defs", "$ref", "prefixItems", "minItems", "maxItems", "minimum", "maximum", "format", "title"],
+        "anthropic" => &["$defs", "$ref", "format"],
+        _ => &["$defs", "$ref", "format", "pattern", "minItems", "maxItems", "minimum", "maximum"],
+    };
+    if let Some(name) = fields.keys().find(|name| !common.contains(&&***name) && !more.contains(&&***name)) {
+        return Err(format!("{place}: `{name}` is not permitted"));
+    }
+    if fields.contains_key("$ref") && fields.len() > 1 {
+        return Err(format!("{place}: `$ref` stands alone"));
+    }
+    let known = ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri"];
+    if fields.get("format").is_some_and(|format| !known.contains(&format.as_str().unwrap_or_default())) {
+        return Err(format!("{place}: an unknown format"));
+    }
+    if wire != "gemini" && schema["type"] == "object" {
+        let names: Vec<&String> =
+            schema["properties"].as_object().ok_or(format!("{place}: no fields"))?.keys().collect();
+        let is_required =
+            |name: &&&String| schema["required"].as_array().is_some_and(|list| list.contains(&json!(name)));
+        let is_complete = wire == "anthropic" || names.iter().filter(is_required).count() == names.len();
+        if schema["additionalProperties"] != json!(false) || !is_complete {
+            return Err(format!("{place}: an open object"));
+        }
+    }
+    if wire == "anthropic" && schema["type"].is_array() {
+        return Err(format!("{place}: a list of types"));
+    }
+    for (name, inner) in schema["properties"].as_object().into_iter().chain(schema["$defs"].as_object()).flatten() {
+        judge(wire, inner, &format!("{place}/{name}"))?;
+    }
+    let lists = ["anyOf", "prefixItems"].iter().filter_map(|name| schema[*name].as_array()).flatten();
+    for inner in lists.chain(schema.get("items")) {
+        judge(wire, inner, &format!("{place}/*"))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn each_provider_gets_what_it_accepts() {
+    for (what, schema, cannot) in cases() {
+        for (wire, letter) in [(OPENAI, 'o'), (RESPONSES, 'o'), (ANTHROPIC, 'a'), (GEMINI, 'g')] {
+            let held = held(wire, &schema);
+            assert_eq!(held.is_none(), cannot.contains(letter), "{what}, {}: {held:?}", wire.name());
+            if let Some(held) = held {
+                judge(wire.name(), &held, "").unwrap_or_else(|why| panic!("{what}, {}: {why}: {held:#}", wire.name()));
+            }
+            if letter != 'o' {
+                assert_eq!(wire.takes(&schema), !cannot.contains(letter), "{what}, {}", wire.name());
+            }
+        }
+    }
+}
+
+/// What a provider's schemas cannot say stands in the description.
+#[test]
+fn what_a_subset_lacks_is_described() {
+    let described = |wire: &dyn Wire, which: &str| {
+        let (_, schema, _) = cases().into_iter().find(|(what, ..)| *what == which).unwrap();
+        held(wire, &schema).unwrap().pointer("/properties/a").unwrap().clone()
+    };
+    assert_eq!(described(ANTHROPIC, "numbers"), json!({ "type": "integer", "description": "(minimum: 0)" }));
+    assert_eq!(described(OPENAI, "numbers"), json!({ "type": "integer", "minimum": 0 }));
+    let kinds = json!({ "type": "string", "enum": ["a", "b", "c"], "description": "(\"c\": The third.)" });
+    assert_eq!(described(OPENAI, "a documented enum"), kinds);
+    assert_eq!(described(GEMINI, "a documented enum"), kinds);
+    let option = json!({ "anyOf": [{ "type": "string" }, { "type": "null" }], "description": "It." });
+    assert_eq!(described(ANTHROPIC, "an option"), option);
+    assert_eq!(described(ANTHROPIC, "an alias"), json!({ "type": "string", "description": "It. (maxLength: 3)" }));
+    let set = described(OPENAI, "a set");
+    assert_eq!(set["description"], "(uniqueItems: true)");
+    let tuple = described(OPENAI, "a tuple");
+    assert_eq!(tuple["items"], json!({ "anyOf": [{ "type": "string" }, { "type": "integer" }] }));
+    assert!(tuple["description"].as_str().unwrap().contains("items by position"), "{tuple}");
+}
+
+/// A schema that a provider cannot hold the model to is said in words, and never becomes one of an empty object.
+#[test]
+fn other_schemas_are_said_in_words() {
+    let map = field(&json!({ "type": "object", "additionalProperties": { "type": "string" } }));
+    let output = OutputSpec { name: "shape".to_owned(), schema: map.clone() };
+    let request = ChatRequest::new([Message::user("hi")]).output(output);
+    let body = sent(ANTHROPIC, "m", &request).unwrap();
+    assert!(body.get("output_config").is_none(), "{body:#}");
+    assert!(body["system"].as_str().unwrap().contains(&map.to_string()), "{body:#}");
+    let body = sent(OPENAI, "m", &request).unwrap();
+    let format = &body["response_format"]["json_schema"];
+    assert_eq!((&format["strict"], &format["schema"]), (&json!(false), &map));
+}

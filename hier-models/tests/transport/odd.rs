@@ -1,0 +1,262 @@
+//! Providers that do something else than they promise: what is sent next.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use hier_core::agent::{ChatChunk, ChatModel, ChatRequest, ChatResponse, Content, FinishReason, ModelError, Part};
+use hier_core::prelude::*;
+use hier_models::Model;
+use serde_json::{Value, json};
+
+use crate::support::{Reply, Server, ask, failed, quick};
+
+fn events(values: &[Value]) -> String {
+    let event = |value: &Value| format!("data: {value}\n\n");
+    values.iter().map(event).collect()
+}
+
+fn chat(delta: &Value, finish: Option<&str>) -> Value {
+    json!({ "choices": [{ "delta": delta, "finish_reason": finish }] })
+}
+
+fn done() -> Reply {
+    Reply::Events(events(&[chat(&json!({ "content": "done" }), Some("stop"))]) + "data: [DONE]\n\n")
+}
+
+fn whole(text: &str) -> Reply {
+    let message = json!({ "content": text });
+    Reply::Whole(200, "", json!({ "choices": [{ "message": message, "finish_reason": "stop" }] }).to_string())
+}
+
+/// All pieces of a stream, and its answer.
+async fn streamed(model: &Model) -> std::result::Result<(Vec<ChatChunk>, ChatResponse), ModelError> {
+    let mut stream = model.stream(ask("hello")).await?;
+    let mut pieces = Vec::new();
+    while let Some(piece) = stream.next().await {
+        match piece? {
+            ChatChunk::Done(answer) => return Ok((pieces, answer)),
+            piece => pieces.push(piece),
+        }
+    }
+    panic!("a stream ends with its answer")
+}
+
+fn paused(block: &Value) -> Value {
+    json!({ "content": [{ "type": "text", "text": "I search. " }, block], "stop_reason": "pause_turn", "usage": { "input_tokens": 5, "output_tokens": 3 } })
+}
+
+/// A pause is not an end: what there is of the answer goes back, and the rest is read.
+#[tokio::test]
+async fn an_answer_goes_on_after_a_pause() {
+    let block = json!({ "type": "server_tool_use", "id": "s1", "name": "web_search", "input": {} });
+    let rest = json!({ "content": [{ "type": "text", "text": "Done." }], "stop_reason": "end_turn", "usage": { "input_tokens": 9, "output_tokens": 1 } });
+    let first = paused(&block);
+    let start = json!({ "type": "message_start", "message": { "usage": { "input_tokens": 5, "output_tokens": 3 } } });
+    let begin =
+        |index: u8, block: &Value| json!({ "type": "content_block_start", "index": index, "content_block": block });
+    let end = |reason: &str| json!({ "type": "message_delta", "delta": { "stop_reason": reason } });
+    let stop = json!({ "type": "message_stop" });
+    let text = |text: &str| json!({ "type": "text", "text": text });
+    let first_stream =
+        events(&[start.clone(), begin(0, &text("I search. ")), begin(1, &block), end("pause_turn"), stop.clone()]);
+    let rest_stream = events(&[
+        json!({ "type": "message_start", "message": { "usage": { "input_tokens": 9, "output_tokens": 1 } } }),
+        begin(0, &text("Done.")),
+        end("end_turn"),
+        stop,
+    ]);
+    let replies = [
+        Reply::Whole(200, "", first.to_string()),
+        Reply::Whole(200, "", rest.to_string()),
+        Reply::Events(first_stream.clone()),
+        Reply::Events(rest_stream),
+        Reply::Events(first_stream),
+        Reply::Whole(200, "", rest.to_string()),
+    ];
+    let server = Server::start(replies).await;
+    let model = Model::anthropic("m").url(&server.url).key("k").retry(1);
+    let mut answers = vec![model.chat(ask("hello")).await.unwrap()];
+    answers.push(streamed(&model).await.unwrap().1);
+    answers.push(streamed(&model).await.unwrap().1);
+    for (number, answer) in answers.iter().enumerate() {
+        assert_eq!((&*answer.text(), &answer.finish), ("I search. Done.", &Some(FinishReason::Stop)));
+        let usage = answer.message.usage().unwrap();
+        assert_eq!((usage.input_tokens, usage.output_tokens), (14, 4));
+        let sent = &server.asked()[2 * number + 1].body["messages"];
+        assert_eq!(sent[1]["role"], "assistant");
+        assert_eq!(sent[1]["content"], first["content"], "{sent:#}");
+    }
+}
+
+/// A model that pauses again and again ends at last, with what there is.
+#[tokio::test]
+async fn pauses_are_bounded() {
+    let block = json!({ "type": "server_tool_use", "id": "s1", "name": "web_search", "input": {} });
+    let server = Server::start((0..40).map(|_| Reply::Whole(200, "", paused(&block).to_string()))).await;
+    let answer = Model::anthropic("m").url(&server.url).key("k").retry(1).chat(ask("hello")).await.unwrap();
+    assert_eq!(answer.finish, Some(FinishReason::Other("pause_turn".to_owned())));
+    assert_eq!(server.asked().len(), 17);
+}
+
+/// A call that nobody can read is asked for again, with what the provider said about it.
+#[tokio::test]
+async fn an_unreadable_call_is_asked_for_again() {
+    let malformed = json!({ "candidates": [{ "content": {}, "finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": "print(1)" }] });
+    let good = json!({ "candidates": [{ "content": { "parts": [{ "text": "done" }] }, "finishReason": "STOP" }] });
+    let (bad, good) = (events(&[malformed]), events(&[good]));
+    let all = [&bad, &bad, &good, &bad, &bad, &bad].map(|events| Reply::Events(events.clone()));
+    let server = Server::start(all).await;
+    let model = Model::gemini("gemini-3-pro").url(&server.url).key("k").retry(quick());
+    let (_, answer) = streamed(&model).await.unwrap();
+    assert_eq!(answer.text(), "done");
+    let said = |number: usize| server.asked()[number].body["contents"].to_string();
+    assert!(!said(0).contains("print(1)") && said(1).contains("print(1)") && said(2) == said(1), "{}", said(2));
+    let Err(error) = streamed(&model).await else { panic!("three times are enough") };
+    assert!(matches!(error, ModelError::BadAnswer { .. }) && error.to_string().contains("print(1)"), "{error:?}");
+}
+
+/// A stream that stalls or breaks before anything but thoughts was said is asked for again; later it is an error.
+#[tokio::test]
+async fn thoughts_alone_do_not_end_the_attempts() {
+    let thought = events(&[chat(&json!({ "reasoning_content": "hm" }), None)]);
+    let text = events(&[chat(&json!({ "content": "He" }), None)]);
+    let replies = [Reply::Stalled(thought.clone()), Reply::CutStream(thought), done(), Reply::Stalled(text)];
+    let server = Server::start(replies).await;
+    let model = Model::at(&server.url, "m").retry(quick()).idle(Duration::from_millis(300));
+    let (pieces, answer) = streamed(&model).await.unwrap();
+    let thought = || ChatChunk::Reasoning("hm".to_owned());
+    assert_eq!(pieces, [thought(), thought(), ChatChunk::Text("done".to_owned())]);
+    assert!(answer.message.reasoning().is_empty(), "the thoughts of an attempt that failed are not part of the answer");
+    let Err(error) = streamed(&model).await else { panic!("it stalls after a text") };
+    assert!(error.is_transient() && error.to_string().contains("300ms, the limit that `Model::idle` sets"), "{error}");
+    assert_eq!(server.asked().len(), 4);
+}
+
+/// A quota that is used up does not come back by waiting.
+#[tokio::test]
+async fn a_quota_that_is_used_up_is_final() {
+    let body = json!({ "error": { "message": "You exceeded your quota", "code": "insufficient_quota" } });
+    let server = Server::start([Reply::Whole(429, "", body.to_string()), whole("never")]).await;
+    let error = Model::at(&server.url, "m").retry(quick()).chat(ask("hello")).await.unwrap_err();
+    assert!(matches!(error, ModelError::Refused { .. }), "{error:?}");
+    assert_eq!(server.asked().len(), 1);
+}
+
+/// The delay that a provider asks for is kept, wherever it stands.
+#[tokio::test]
+async fn the_delay_of_a_provider_is_kept() {
+    let info = json!({ "error": { "message": "slow", "details": [{ "retryDelay": "0.3s" }] } }).to_string();
+    let replies = [
+        Reply::Whole(429, "", info),
+        whole("a"),
+        failed(429, "retry-after-ms: 300\r\n", "slow"),
+        whole("b"),
+        failed(429, "x-ratelimit-reset-tokens: 300ms\r\n", "slow"),
+        whole("c"),
+    ];
+    let server = Server::start(replies).await;
+    let model = Model::at(&server.url, "m").retry(quick());
+    for expected in ["a", "b", "c"] {
+        let start = std::time::Instant::now();
+        assert_eq!(model.chat(ask("hello")).await.unwrap().text(), expected);
+        assert!(start.elapsed() >= Duration::from_millis(300), "{expected}: {:?}", start.elapsed());
+    }
+}
+
+fn with_image() -> ChatRequest {
+    let parts = [Part::text("What is it?"), Part::image_data("image/png", "aGk=")];
+    ChatRequest::new([Message::user(Content::parts(parts))])
+}
+
+/// A file that a provider refuses is left out, and the model is told so.
+#[tokio::test]
+async fn a_refused_file_does_not_spoil_the_thread() {
+    let replies = [
+        failed(400, "", "Invalid base64 data"),
+        whole("I cannot see it."),
+        failed(400, "", "no such model"),
+        failed(400, "", "image is broken"),
+        failed(400, "", "image is broken"),
+    ];
+    let server = Server::start(replies).await;
+    let model = Model::at(&server.url, "m").retry(quick());
+    assert_eq!(model.chat(with_image()).await.unwrap().text(), "I cannot see it.");
+    let asked = server.asked();
+    let content = &asked[1].body["messages"][0]["content"];
+    assert_eq!(content[0], json!({ "type": "text", "text": "What is it?" }));
+    assert!(content[1]["text"].as_str().unwrap().contains("Invalid base64 data"), "{content}");
+    // An error about something else is an error, and so is one that stays.
+    assert!(model.chat(with_image()).await.is_err());
+    assert_eq!(server.asked().len(), 3);
+    let error = model.chat(with_image()).await.unwrap_err();
+    assert!(matches!(error, ModelError::Refused { .. }), "{error:?}");
+    assert_eq!(server.asked().len(), 5);
+}
+
+/// Any answer with the status 413, and what is too long in other words, is told apart.
+#[tokio::test]
+async fn too_long_in_other_words() {
+    let cases = [
+        (
+            413,
+            json!({ "type": "error", "error": { "type": "request_too_large", "message": "Request exceeds the maximum size" } }),
+        ),
+        (
+            400,
+            json!({ "code": "Client specified an invalid argument", "error": "This model's maximum prompt length is 9 but the request contains 10 tokens." }),
+        ),
+    ];
+    for (status, body) in cases {
+        let server = Server::start([Reply::Whole(status, "", body.to_string())]).await;
+        let error = Model::at(&server.url, "m").retry(quick()).chat(ask("hello")).await.unwrap_err();
+        assert!(matches!(error, ModelError::TooLong { .. }), "{body}: {error:?}");
+    }
+}
+
+/// An answer that says nothing says why, and what it cost.
+#[tokio::test]
+async fn an_empty_answer_has_its_end_and_its_cost() {
+    for (reason, finish) in [("length", FinishReason::Length), ("content_filter", FinishReason::ContentFilter)] {
+        let choice = json!({ "message": { "content": "", "reasoning_content": "hm" }, "finish_reason": reason });
+        let body = json!({ "choices": [choice], "usage": { "prompt_tokens": 5, "completion_tokens": 9 } });
+        let server = Server::start([Reply::Whole(200, "", body.to_string())]).await;
+        let answer = Model::at(&server.url, "m").retry(quick()).chat(ask("hello")).await.unwrap();
+        assert_eq!((&*answer.text(), answer.finish), ("", Some(finish)));
+        assert_eq!(answer.message.usage().map(|usage| usage.total()), Some(14));
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+struct Plan {
+    count: u32,
+    notes: HashMap<String, String>,
+}
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Planning {
+    #[state(flatten)]
+    base: BaseState,
+    plan: Option<Plan>,
+}
+
+graph! {
+    Planner<Planning> = Agent { answer: plan }
+}
+
+/// An answer with a map, which Anthropic's schemas cannot say, is given by a tool, and nothing of it is lost.
+#[tokio::test]
+async fn a_map_is_answered_by_a_tool() {
+    let plan = json!({ "count": 2, "notes": { "a": "b" } });
+    let call = json!({ "type": "tool_use", "id": "1", "name": "final_answer", "input": plan });
+    let answer = json!({ "content": [call], "stop_reason": "tool_use" });
+    let server = Server::start([Reply::Whole(200, "", answer.to_string())]).await;
+    let context = BaseContext::new(Model::anthropic("claude-sonnet-4-5").url(&server.url).key("k").retry(1));
+    let out = Planner::compile().invoke(Message::user("Plan."), Config::default(), context).await.unwrap();
+    let notes = HashMap::from([("a".to_owned(), "b".to_owned())]);
+    assert_eq!(out.state().plan, Some(Plan { count: 2, notes }));
+    let body = &server.asked()[0].body;
+    assert!(body.get("output_config").is_none(), "{body:#}");
+    let notes = &body["tools"][0]["input_schema"]["properties"]["notes"];
+    assert_eq!(notes["additionalProperties"]["type"], "string", "{body:#}");
+}
