@@ -1,6 +1,7 @@
 //! The server over real sockets, as its clients meet it.
 
 mod access;
+mod agent_chat_ui;
 mod agui;
 mod assistants;
 mod attacks;
@@ -26,3 +27,4 @@ mod studio;
 mod support;
 mod threads;
 mod webhooks;
+mod wire;

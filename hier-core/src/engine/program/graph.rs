@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use hier_spec::GraphSpec;
+use serde_json::{Map, Value, json};
 
 use super::{Child, Hooks, NodeCache, NodeDef, Plan, Routing, SendArg};
 use crate::channel::ChannelSpec;
@@ -137,6 +138,24 @@ impl<S: Values, C> Program<S, C> {
                  `{name} = function`), or say what it is called now with `.renamed(\"{name}\", …)` on the compiled graph"
             ))
         })
+    }
+
+    /// The channels as a JSON Schema: of those whose types implement `JsonSchema`, what they are.
+    pub(crate) fn state_schema(&self) -> Value {
+        let mut generator = schemars::generate::SchemaSettings::draft2020_12().into_generator();
+        let channels = self.channels.iter().enumerate();
+        let properties: Map<String, Value> = channels
+            .map(|(channel, spec)| {
+                let schema = S::channel_schema(channel, &mut generator);
+                (spec.name.to_string(), schema.map_or_else(|| json!({}), Into::into))
+            })
+            .collect();
+        let mut state = json!({ "title": self.spec.name, "type": "object", "properties": properties });
+        let definitions = generator.take_definitions(true);
+        if !definitions.is_empty() {
+            state["$defs"] = Value::Object(definitions);
+        }
+        state
     }
 
     pub(crate) fn child(&self, node: usize) -> Option<&Child<S, C>> {
