@@ -150,7 +150,7 @@ mod tests {
             ("limit", "2"),
             ("other", "x"),
         ];
-        let select = ["a", "b", "d", "e", "c"].map(str::to_owned).to_vec();
+        let select = ["a", "b", "c", "d", "e"].map(str::to_owned).to_vec();
         assert_eq!(asked(&lists), Ok(Asked { limit: Some(2), select, ..Asked::default() }));
         let words = [("wait", "True"), ("word", "one")];
         assert_eq!(asked(&words), Ok(Asked { wait: true, word: Some(Word::One), ..Asked::default() }));

@@ -205,7 +205,6 @@ mod tests {
     use super::*;
 
     #[derive(Serialize, Deserialize, JsonSchema)]
-    #[expect(dead_code, reason = "only its schema is used")]
     struct State {
         /// The conversation.
         messages: Messages,
