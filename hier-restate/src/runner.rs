@@ -111,6 +111,10 @@ impl DynGraph for Handed {
         self.graph.schemas()
     }
 
+    fn state_schema(&self, nodes: &[String]) -> Option<Value> {
+        self.graph.state_schema(nodes)
+    }
+
     fn check(&self, input: &DynInput) -> Result<(), RunError> {
         self.graph.check(input)
     }

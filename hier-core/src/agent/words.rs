@@ -228,5 +228,5 @@ pub(crate) fn result_alone(message: &Message) -> Message {
         Content::Text(text) => Content::parts([told, Part::text(text)]).text().into(),
         Content::Parts(parts) => Content::parts([told].into_iter().chain(parts.iter().cloned())),
     };
-    Message { id: message.id.clone(), body: Body::User { content } }
+    Message { id: message.id.clone(), ..Message::user(content) }
 }

@@ -1,6 +1,7 @@
 //! The server over real sockets, as its clients meet it.
 
 mod access;
+mod agent_chat_ui;
 mod agui;
 mod assistants;
 mod attacks;
@@ -27,3 +28,4 @@ mod support;
 mod threads;
 mod values;
 mod webhooks;
+mod wire;

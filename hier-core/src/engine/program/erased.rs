@@ -30,6 +30,9 @@ pub(crate) trait ErasedGraph: Send + Sync {
     /// The graph that a node runs, by the node's name now or an earlier one, and where its checkpoints are.
     fn inside(&self, node: &str) -> Option<(&dyn ErasedGraph, Checkpoints)>;
 
+    /// The channels as a JSON Schema: of those whose types implement `JsonSchema`, what they are.
+    fn state_schema(&self) -> Value;
+
     fn state<'a>(&'a self, saver: &'a Saver, config: &'a Config) -> BoxFuture<'a, Result<DynSnapshot, RunError>>;
 
     fn history<'a>(

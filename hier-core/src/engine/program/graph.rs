@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use hier_spec::GraphSpec;
+use serde_json::{Map, Value, json};
 
 use super::{Child, Hooks, NodeCache, NodeDef, Plan, Reads, Routing, SendArg};
 use crate::channel::ChannelSpec;
@@ -154,6 +155,24 @@ impl<S: Values, C> Program<S, C> {
             Some(child) => child.takes_state(),
             None => node.reads.iter().any(|reads| matches!(reads, Reads::Input | Reads::Sent)),
         })
+    }
+
+    /// The channels as a JSON Schema: of those whose types implement `JsonSchema`, what they are.
+    pub(crate) fn state_schema(&self) -> Value {
+        let mut generator = schemars::generate::SchemaSettings::draft2020_12().into_generator();
+        let channels = self.channels.iter().enumerate();
+        let properties: Map<String, Value> = channels
+            .map(|(channel, spec)| {
+                let schema = S::channel_schema(channel, &mut generator);
+                (spec.name.to_string(), schema.map_or_else(|| json!({}), Into::into))
+            })
+            .collect();
+        let mut state = json!({ "title": self.spec.name, "type": "object", "properties": properties });
+        let definitions = generator.take_definitions(true);
+        if !definitions.is_empty() {
+            state["$defs"] = Value::Object(definitions);
+        }
+        state
     }
 
     pub(crate) fn child(&self, node: usize) -> Option<&Child<S, C>> {

@@ -1,7 +1,7 @@
 //! Reads and changes threads without the types of their graphs, those of graphs inside others too.
 
 use futures_core::future::BoxFuture;
-use serde_json::Error as JsonError;
+use serde_json::{Error as JsonError, Value};
 use uuid::Uuid;
 
 use crate::checkpoint::{ListQuery, WhenRunning};
@@ -149,6 +149,10 @@ impl<S: Values, C: Send + Sync + 'static> ErasedGraph for Program<S, C> {
     fn inside(&self, node: &str) -> Option<(&dyn ErasedGraph, Checkpoints)> {
         let node = self.node(node).ok()?;
         self.child(node).map(|child| (Child::erased(child), self.nodes[node].checkpoints))
+    }
+
+    fn state_schema(&self) -> Value {
+        Self::state_schema(self)
     }
 
     fn state<'a>(&'a self, saver: &'a Saver, config: &'a Config) -> BoxFuture<'a, Result<DynSnapshot, RunError>> {
