@@ -148,10 +148,10 @@ impl<S: Values, C> Scribe<'_, S, C> {
         said.unwrap_or_else(|| self.upgrade.map_or(S::VERSION, |upgrade| upgrade.stored))
     }
 
-    /// A write that was stored: usually one, but a migration may divide a channel.
+    /// A write that was stored under this rule: usually one, but a migration may divide a channel.
     pub(in crate::engine) fn write(
         &self,
-        said: Option<u32>,
+        (said, rule): (Option<u32>, &str),
         name: &str,
         bytes: &[u8],
     ) -> Result<Vec<S::Write>, CodecError> {
@@ -160,13 +160,30 @@ impl<S: Values, C> Scribe<'_, S, C> {
             return Err(CodecError::new(newer(version, S::VERSION)));
         }
         let Some(upgrade) = self.upgrade.filter(|_| version < S::VERSION) else {
-            return Ok(vec![self.state.write_from(self.reader.channel(name)?, overwrite, bytes)?]);
+            let (channel, overwrite) = self.ruled(rule, name, overwrite)?;
+            return Ok(vec![self.state.write_from(channel, overwrite, bytes)?]);
         };
         let written = upgrade.write(version, name, codec::decode_json(bytes)?)?;
         let read = |(name, value): (String, Value)| {
-            self.state.write_from(self.reader.channel(&name)?, overwrite, &codec::encode(&value)?)
+            let (channel, overwrite) = self.ruled(rule, &name, overwrite)?;
+            self.state.write_from(channel, overwrite, &codec::encode(&value)?)
         };
         written.into_iter().map(read).collect()
+    }
+
+    /// The channel of a write that was stored under this rule, and whether it replaces the channel's value. A write that replaced the
+    /// value does so under every rule; one that was to be merged is merged by the reducer that it was made for, or refused.
+    fn ruled(&self, rule: &str, name: &str, overwrite: bool) -> Result<(usize, bool), CodecError> {
+        let channel = self.reader.channel(name)?;
+        let spec = &self.reader.graph.channels[channel];
+        let overwrite = spec.replaces(rule, overwrite).ok_or_else(|| {
+            CodecError::new(format!(
+                "what was written to `{name}` and has not been applied yet is for the reducer `{rule}`, and the channel has `{}` now: \
+                 {FINISH}, or give the new reducer a new channel",
+                spec.rule()
+            ))
+        })?;
+        Ok((channel, overwrite))
     }
 
     /// Where a task leads in this program.
