@@ -82,8 +82,8 @@ impl Upgrade {
     fn write(&self, version: u32, name: &str, value: Value) -> Result<Map<String, Value>, CodecError> {
         let refused = |error: String| {
             CodecError::new(format!(
-                "what was written to `{name}` by version {version} of the state and has not been applied yet cannot be brought \
-                 up to date: {error}; {FINISH}"
+                "what was written to `{name}` by version {version} of the state cannot be brought up to date: {error}; a migration \
+                 also gets parts of a state: let it leave a missing channel alone, or, if the step is still open, {FINISH}"
             ))
         };
         let migrated =
