@@ -198,7 +198,7 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
             nodes,
             routes,
             hooks,
-            channels,
+            channels: channels.into(),
             initial,
             cache,
             renamed,

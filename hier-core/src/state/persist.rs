@@ -48,6 +48,8 @@ impl<T: Carried + Persist> Parameter for T {}
 /// Brings the channels of a state that an older version has stored up to date: an object of channel names. It may rename,
 /// change, add and remove them.
 ///
+/// It also gets parts of a state, such as what a task has written: it must leave a missing channel alone, and not fail because of it.
+///
 /// ```
 /// use hier_core::prelude::*;
 ///

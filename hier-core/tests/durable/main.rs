@@ -28,6 +28,7 @@ mod pending;
 mod positions;
 mod properties;
 mod redeployed;
+mod reducers;
 mod refused;
 mod retention;
 mod sizes;

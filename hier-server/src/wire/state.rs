@@ -35,6 +35,9 @@ pub(crate) fn state(places: &Places, thread: &str, snapshot: &DynSnapshot, metad
     told.insert("step".into(), snapshot.step.into());
     told.insert("parents".into(), json!(snapshot.parents));
     told.insert("thread_id".into(), thread.into());
+    if let Some(reason) = &snapshot.unreadable {
+        told.insert("error".into(), reason.clone().into());
+    }
     State {
         values,
         next: snapshot.next.clone(),

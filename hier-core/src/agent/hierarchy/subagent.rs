@@ -35,7 +35,7 @@ pub struct Subagent<S: Values, C = BaseContext> {
     pub(in crate::agent) name: Arc<str>,
     description: Arc<str>,
     pub(in crate::agent) node: NodeSpec,
-    pub(in crate::agent) channels: Vec<ChannelSpec>,
+    pub(in crate::agent) channels: Arc<[ChannelSpec]>,
     pub(in crate::agent) asks_model: bool,
     pub(in crate::agent) policy: Option<SubagentPolicy>,
     args: Option<ArgsSpec>,

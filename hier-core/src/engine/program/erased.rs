@@ -118,12 +118,15 @@ pub struct DynSnapshot {
     pub tasks: Vec<DynTask>,
     /// What is asked.
     pub questions: Vec<Question>,
+    /// Why the program cannot read the checkpoint; only in a history, and there are no values then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<String>,
 }
 
 impl DynSnapshot {
     /// Whether nothing is left to do, as [`StateSnapshot::is_finished`](crate::StateSnapshot::is_finished) says.
     pub fn is_finished(&self) -> bool {
-        self.next.is_empty() && self.tasks.is_empty()
+        self.next.is_empty() && self.tasks.is_empty() && self.unreadable.is_none()
     }
 }
 

@@ -51,7 +51,7 @@ pub(crate) struct Program<S: Values, C> {
     pub(crate) nodes: Vec<NodeDef<S, C>>,
     pub(crate) routes: Vec<RouteFn<S>>,
     pub(crate) hooks: Hooks<S, C>,
-    pub(crate) channels: Vec<ChannelSpec>,
+    pub(crate) channels: Arc<[ChannelSpec]>,
     pub(crate) initial: Arc<dyn Fn() -> S + Send + Sync>,
     pub(crate) cache: NodeCache<S>,
     /// What nodes and the graph were called when older threads were stored, and what they are called now.

@@ -155,6 +155,11 @@ where
         records.extend(wake(runner, &mut pending).await?);
         also.due = driven(runner);
     }
+    if !records.is_empty() && !replays {
+        // An answer is not taken by a program that could not use it.
+        let thread = config.thread_id().unwrap_or_default();
+        pending.check(&Reader { graph: &*runner.task.graph, thread }, &*runner.task.state)?;
+    }
     let command = (commands && !forks).then_some((&writes, &destinations));
     records.extend(caller_record(runner, &pending, checkpoint.id, given.anyone.as_ref(), command)?);
     runner.apply_command(writes, vec![destinations])?;
@@ -256,7 +261,7 @@ where
             list.push(stored::entry(
                 end,
                 stored::ROUTING,
-                &RoutingRecord::of(&runner.task.graph, destinations, false)?,
+                &RoutingRecord::of(&runner.task.graph, writes, destinations, false)?,
             )?);
         }
         Ok(list)

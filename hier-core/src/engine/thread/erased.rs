@@ -219,8 +219,9 @@ fn shown<S: Values, C>(graph: &Program<S, C>, snapshot: StateSnapshot<S>) -> Res
         created_at,
         tasks,
         questions,
+        unreadable,
     } = snapshot;
-    let values = state_json(&values).map_err(no_json)?;
+    let values = if unreadable.is_some() { Value::Null } else { state_json(&values).map_err(no_json)? };
     let tasks = tasks.into_iter().map(task).collect::<Result<_, _>>().map_err(no_json)?;
     Ok(DynSnapshot {
         values,
@@ -235,6 +236,7 @@ fn shown<S: Values, C>(graph: &Program<S, C>, snapshot: StateSnapshot<S>) -> Res
         created_at,
         tasks,
         questions,
+        unreadable,
     })
 }
 
