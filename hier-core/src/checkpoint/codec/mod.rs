@@ -87,7 +87,7 @@ pub fn encode_record_into<T: Serialize + ?Sized>(record: &T, bytes: &mut Vec<u8>
 fn write<T: Serialize + ?Sized>(value: &T, bytes: &mut Vec<u8>, format: u8) -> Result<(), CodecError> {
     bytes.push(format);
     let start = bytes.len();
-    value.serialize(&mut Writer { bytes, is_readable: format != RECORD })?;
+    value.serialize(&mut Writer { bytes: &mut *bytes, is_readable: format != RECORD })?;
     // What could not be read must not be written. Each level is a byte at least.
     if bytes.len() - start <= DEPTH {
         return Ok(());
@@ -153,9 +153,10 @@ pub fn decode_json(bytes: &[u8]) -> Result<Value, CodecError> {
 
 /// Converts a value to JSON, in the form of [`decode_json`].
 pub fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<Value, CodecError> {
-    let bytes = encode(value)?;
-    // The shape of what was just written is sound.
-    json::value(&mut Heads(&bytes[1..]))
+    // The shape of what is written here is sound, and it may be deeper than what is stored.
+    let mut bytes = Vec::with_capacity(16);
+    value.serialize(&mut Writer { bytes: &mut bytes, is_readable: true })?;
+    json::value(&mut Heads(&bytes))
 }
 
 /// Converts JSON, with the forms of [`decode_json`], to a value.
