@@ -79,6 +79,7 @@ impl<S: Values, C> Decoder<'_, S, C> {
     pub(crate) fn input(&self, input: &DynInput) -> Result<Input<S>, RunError> {
         Ok(match input {
             DynInput::New(values) => Input::New(self.writes("input", values)?),
+            DynInput::Whole(values) => Input::Whole(self.writes("input", values)?),
             DynInput::Continue => Input::Continue,
             DynInput::Command(command) => Input::Command(Box::new(self.command(command)?)),
         })
