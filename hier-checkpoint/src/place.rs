@@ -22,8 +22,8 @@ pub(crate) enum Place<'a> {
         path: &'a str,
         channel: &'a str,
     },
-    /// A letter in the mailbox of a thread.
-    Letter { thread: &'a str, id: Uuid },
+    /// A letter in the mailbox of a thread, and the signal that it is.
+    Letter { thread: &'a str, id: Uuid, signal: Option<&'a str> },
     /// An item of a store, or the vectors of its texts.
     Item { namespace: &'a str, key: &'a str, vectors: bool },
     /// A row of the runs: of which table, and its key there.
@@ -63,9 +63,10 @@ impl Place<'_> {
                 bytes.extend(task.as_bytes());
                 bytes.extend(slot.to_le_bytes());
             }
-            Self::Letter { thread, id } => {
-                bytes.push(b'l');
+            Self::Letter { thread, id, signal } => {
+                bytes.push(if signal.is_some() { b's' } else { b'l' });
                 text(&mut bytes, thread);
+                text(&mut bytes, signal.unwrap_or_default());
                 bytes.extend(id.as_bytes());
             }
             Self::Item { namespace, key, vectors } => {
@@ -99,7 +100,7 @@ impl Place<'_> {
                     reason: format!("it {reason}"),
                 };
             }
-            Self::Letter { thread, id } => (thread, format!("letter `{id}`")),
+            Self::Letter { thread, id, .. } => (thread, format!("letter `{id}`")),
             Self::Item { namespace, key, .. } => {
                 let place = format!("item `{key}` of namespace `{namespace}`");
                 return SaverError::Unusable { place, reason: format!("it {reason}") };

@@ -3,9 +3,10 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hier_core::checkpoint::SaverError;
-use hier_core::runs::{LOG_BYTES, RunsError, ThreadRow};
+use hier_core::runs::{LOG_BYTES, NewEvent, Run, RunsError, ThreadRow};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use uuid::Uuid;
 
 use crate::place::Place;
 use crate::vault::Vault;
@@ -94,6 +95,42 @@ pub(crate) fn open<T: DeserializeOwned>(
     let place = Place::Row { table, key };
     serde_json::from_slice(&vault.open(place, stored)?)
         .map_err(|error| place.damaged(format!("cannot be read: {error}")))
+}
+
+/// The run that was stored in this row. `thread` is the thread as whose run the row was found: the row says so, the run as well.
+pub(crate) fn open_run(vault: &Vault, id: Uuid, thread: Option<&str>, stored: Vec<u8>) -> Result<Run, SaverError> {
+    let key = id.to_string();
+    let run: Run = open(vault, RUNS, &key, stored)?;
+    if run.id != id || thread.is_some_and(|thread| run.thread != thread) {
+        return Err(Place::Row { table: RUNS, key: &key }.damaged("belongs to another thread: it was moved"));
+    }
+    Ok(run)
+}
+
+/// The runs of a thread that have not ended, which each says itself.
+pub(crate) fn open_live(vault: &Vault, id: Uuid, thread: &str, stored: Vec<u8>) -> Result<Run, SaverError> {
+    let run = open_run(vault, id, Some(thread), stored)?;
+    if run.ended.is_some() {
+        let key = id.to_string();
+        return Err(Place::Row { table: RUNS, key: &key }.damaged("has ended, and stands among those that have not"));
+    }
+    Ok(run)
+}
+
+/// The event that was stored in this row. `run` is the run as whose event the row was found.
+pub(crate) fn open_event(
+    vault: &Vault,
+    thread: &str,
+    number: u64,
+    run: Option<Uuid>,
+    stored: Vec<u8>,
+) -> Result<NewEvent, SaverError> {
+    let key = event_key(thread, number);
+    let event: NewEvent = open(vault, EVENTS, &key, stored)?;
+    if run.is_some() && event.run != run {
+        return Err(Place::Row { table: EVENTS, key: &key }.damaged("belongs to another run: it was moved"));
+    }
+    Ok(event)
 }
 
 /// When a thread is to be swept.

@@ -153,6 +153,7 @@ pub fn input_json<S: Values>(input: Input<S>) -> Result<DynInput, serde_json::Er
     Ok(match input {
         Input::Continue => DynInput::Continue,
         Input::New(writes) => DynInput::New(pairs(&writes)?),
+        Input::Whole(writes) => DynInput::Whole(pairs(&writes)?),
         Input::Command(command) => DynInput::Command(command_json(*command)?),
     })
 }

@@ -98,6 +98,17 @@ pub enum RunError {
         /// The reducer's message.
         message: String,
     },
+    /// A whole state was the input of a thread that has a checkpoint. Nothing was changed.
+    #[error(
+        "thread `{thread}` of graph `{graph}` has a state already, and a whole state as its input would reset every channel that \
+         you left at its default: give an update of what changes, `State::update()…`, or use another thread id"
+    )]
+    WholeState {
+        /// The graph.
+        graph: String,
+        /// The thread.
+        thread: String,
+    },
     /// Several calls of a graph that keeps its state for the whole thread came together in one step. None has run.
     #[error(
         "{calls} calls of node `{node}` of graph `{graph}` would run side by side and share the one state that its graph keeps \

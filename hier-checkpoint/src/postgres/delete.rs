@@ -260,10 +260,11 @@ impl Change<'_> {
     #[cfg(feature = "encryption")]
     async fn seal_mail(self, thread: &str) -> Result<(), Fault> {
         let name = escape(thread);
-        let sql = "select id, value from {s}.mail where thread = $1 and (taken is null or run is not null) for update";
+        let sql = "select id, value, signal from {s}.mail where thread = $1 and (taken is null or run is not null) for update";
         for row in self.run(sql, &[(&name, Type::TEXT)]).await? {
             let id: Uuid = row.try_get(0)?;
-            let place = Place::Letter { thread, id };
+            let signal = row.try_get::<_, Option<&str>>(2)?.map(unescape);
+            let place = Place::Letter { thread, id, signal: signal.as_deref() };
             let value = self.vault.seal(place, self.vault.open(place, row.try_get(1)?)?)?;
             let with = [(&name as _, Type::TEXT), (&id as _, Type::UUID), (&value as _, Type::BYTEA)];
             self.run("update {s}.mail set value = $3 where thread = $1 and id = $2", &with).await?;

@@ -42,7 +42,8 @@ impl Postgres {
     pub(super) async fn post_letter(&self, thread: &str, graph: &str, letter: &Letter) -> Result<bool, SaverError> {
         let (session, vault) = (&self.0.session, &self.0.vault);
         self.ready().await?;
-        let value = vault.seal(Place::Letter { thread, id: letter.id }, letter.value.clone())?;
+        let value = vault
+            .seal(Place::Letter { thread, id: letter.id, signal: letter.signal.as_deref() }, letter.value.clone())?;
         retrying!(session, client => {
             let transaction = Transaction::begin(client).await?;
             let mailbox = Mailbox { session, client: transaction.client(), thread };
@@ -58,9 +59,10 @@ impl Postgres {
             let rows = Mailbox { session, client: &client, thread }.waiting().await?;
             rows.iter().map(|row| {
                 let (number, id): (i64, Uuid) = (row.try_get(0)?, row.try_get(1)?);
-                let value = vault.open(Place::Letter { thread, id }, row.try_get(3)?)?;
-                let letter = match row.try_get::<_, Option<&str>>(2)? {
-                    Some(name) => Letter::signal(id, unescape(name), value),
+                let signal = row.try_get::<_, Option<&str>>(2)?.map(unescape);
+                let value = vault.open(Place::Letter { thread, id, signal: signal.as_deref() }, row.try_get(3)?)?;
+                let letter = match signal {
+                    Some(name) => Letter::signal(id, name, value),
                     None => Letter::message(id, value),
                 };
                 Ok(Posted::new(u64::try_from(number).unwrap_or_default(), letter))

@@ -36,7 +36,7 @@ pub(super) fn post(
     if usize::try_from(waiting).unwrap_or(usize::MAX).saturating_add(size) > MAILBOX_BYTES {
         return Err(SaverError::MailboxFull { thread: thread.to_owned() }.into());
     }
-    let value = vault.seal(Place::Letter { thread, id: *id }, value.clone())?;
+    let value = vault.seal(Place::Letter { thread, id: *id, signal: signal.as_deref() }, value.clone())?;
     let size = i64::try_from(size).unwrap_or(i64::MAX);
     connection
         .prepare_cached("insert into mail (thread, id, signal, value, size) values (?, ?, ?, ?, ?)")?
@@ -62,8 +62,9 @@ fn letters(connection: &Connection, vault: &Vault, thread: &str, sql: &str) -> R
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         let (number, id) = (row.get::<_, i64>(0)?, uuid_at(row, 1)?);
-        let value = vault.open(Place::Letter { thread, id }, row.get(3)?)?;
-        let letter = match row.get::<_, Option<String>>(2)? {
+        let signal = row.get::<_, Option<String>>(2)?;
+        let value = vault.open(Place::Letter { thread, id, signal: signal.as_deref() }, row.get(3)?)?;
+        let letter = match signal {
             Some(name) => Letter::signal(id, name, value),
             None => Letter::message(id, value),
         };
@@ -161,8 +162,8 @@ pub(super) fn delete(connection: &Connection, thread: &str) -> Result<(), Fault>
 pub(super) fn reencrypt(connection: &Connection, vault: &Vault, thread: &str) -> Result<(), Fault> {
     let sql = "select number, id, signal, value from mail where thread = ? and (taken = 0 or run is not null)";
     for posted in letters(connection, vault, thread, sql)? {
-        let id = posted.letter.id;
-        let value = vault.seal(Place::Letter { thread, id }, posted.letter.value)?;
+        let Letter { id, signal, value, .. } = posted.letter;
+        let value = vault.seal(Place::Letter { thread, id, signal: signal.as_deref() }, value)?;
         let sql = "update mail set value = ? where thread = ? and id = ?";
         connection.prepare_cached(sql)?.execute(params![value, thread, id.as_bytes()])?;
     }

@@ -62,6 +62,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// commit survives the process being killed at any instant; see [`Survives`] for power cuts. A commit takes its place when it
 /// is called, even if its future is dropped.
 ///
+/// When the last clone is dropped, what was committed is written back into the file, and the files `-wal` and `-shm` next to it are
+/// removed, unless another process has it open. The drop waits for that; [`close`](Self::close) does it without blocking the thread.
+///
 /// Needs a tokio runtime.
 #[derive(Clone)]
 pub struct Sqlite(Arc<Inner>);
@@ -70,9 +73,9 @@ struct Inner {
     /// The file, as errors name it.
     place: String,
     vault: Vault,
-    writer: Writer,
-    /// None for a database in memory, which only the writer sees.
+    /// None for a database in memory, which only the writer sees. Closed before the writer: who closes last writes the log back.
     readers: Option<Readers>,
+    writer: Writer,
     /// Wakes those of this process that wait for a thread.
     released: Notify,
     /// Wakes those of this process that wait for runs and events.

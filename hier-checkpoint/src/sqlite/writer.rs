@@ -106,18 +106,19 @@ impl Writer {
     }
 
     /// Waits until all that was queued is done and the file is closed.
-    pub(super) fn close(mut self) {
+    pub(super) fn close(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Writer {
+    /// Waits for the thread: a program that ends would leave the log behind.
+    fn drop(&mut self) {
         self.shared.close();
         if let Some(thread) = self.thread.take() {
             // It has ended either way.
             let _ = thread.join();
         }
-    }
-}
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        self.shared.close();
     }
 }
 

@@ -1,6 +1,8 @@
 //! A call of a model: through layers, within the budget, told to who listens, traced after OpenTelemetry's conventions. Every
 //! call goes through here, of agents as of nodes.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use tracing::{Instrument, Span, field};
@@ -8,7 +10,7 @@ use uuid::Uuid;
 
 use super::call_ids::CallIds;
 use super::layer::{
-    Above, Lens, Line, Listed, ModelCall, ModelEnd, ModelReply, Offer, Reply, Voice, around_model, site,
+    Above, Held, Lens, Line, Listed, ModelCall, ModelEnd, ModelReply, Offer, Redactor, Reply, Voice, around_model, site,
 };
 use super::model::{ChatModel, ChatRequest, ModelError};
 use super::nesting;
@@ -68,9 +70,19 @@ impl<S: Values, C: AsRef<BaseContext> + Send + Sync + 'static> Caller<'_, S, C> 
     ) -> Result<ModelReply<S>, NodeError> {
         let voice = Voice::default();
         let site = site(self.state, self.run, self.agent, self.layers.0, &self.lens);
-        let call = ModelCall::new(request, site, model, offer, &voice);
-        let end = Asked { budget: self.budget };
-        let mut reply = around_model(self.layers, &self.lens, call, &end).await?;
+        let mut call = ModelCall::new(request, site, model, offer, &voice);
+        let redactor = Redactor::of(self.layers);
+        if let Some(redactor) = &redactor {
+            redact_request(redactor, &mut call.request);
+            let own = redactor.clone();
+            call = call.through(move || Held::new(own.clone()));
+        }
+        let end = Asked { budget: self.budget, redactor: redactor.clone() };
+        let made = around_model(self.layers, &self.lens, call, &end).await;
+        let mut reply = match &redactor {
+            Some(redactor) => self.redacted(redactor, made)?,
+            None => made?,
+        };
         if let Some(response) = reply.response_mut() {
             nesting::cut(&mut response.message);
             CallIds::default().answer(&mut response.message);
@@ -81,17 +93,57 @@ impl<S: Values, C: AsRef<BaseContext> + Send + Sync + 'static> Caller<'_, S, C> 
     }
 }
 
+impl<S: Values, C> Caller<'_, S, C> {
+    /// What comes of a call, without secrets in what is said, written and stored.
+    fn redacted(
+        &self,
+        redactor: &Redactor,
+        made: Result<ModelReply<S>, NodeError>,
+    ) -> Result<ModelReply<S>, NodeError> {
+        let mut reply = made.map_err(|error| redactor.error(error))?;
+        if let Some(response) = reply.response_mut() {
+            redactor.message(&mut response.message);
+        }
+        reply.map_writes(|write| redactor.write(self.state, write))?;
+        // In front: what a layer writes in place of a message counts.
+        let stored = self.lens.lift.zip(redactor.stored(&(self.lens.base)(self.state)));
+        Ok(match stored {
+            Some((lift, write)) => reply.written_before(lift(write)),
+            None => reply,
+        })
+    }
+}
+
+/// Redacts what a model is asked.
+fn redact_request(redactor: &Redactor, request: &mut ChatRequest) {
+    if let Some(messages) = redactor.conversation(&request.messages) {
+        request.messages = messages;
+    }
+}
+
 /// What stands at the end of layers: the model.
 struct Asked<'a> {
     budget: Option<&'a Budget>,
+    redactor: Option<Arc<Redactor>>,
 }
 
 #[async_trait]
 impl<S: Values, C: Send + Sync + 'static> ModelEnd<S, C> for Asked<'_> {
-    async fn call(&self, call: ModelCall<'_, S, C>) -> Result<ModelReply<S>, NodeError> {
+    async fn call(&self, mut call: ModelCall<'_, S, C>) -> Result<ModelReply<S>, NodeError> {
         let (mut line, voice) = (call.line(), call.voice());
         let (run, model) = (call.run(), call.model());
-        let reply = plainly(run, self.budget, model, call.request, Some((&mut line, voice))).await?;
+        let redactor = self.redactor.as_deref();
+        if let Some(redactor) = redactor {
+            redact_request(redactor, &mut call.request);
+        }
+        let reply = plainly(run, self.budget, model, call.request, Some((&mut line, voice))).await;
+        let mut reply = reply.map_err(|error| match redactor {
+            Some(redactor) => redactor.error(error),
+            None => error,
+        })?;
+        if let (Some(redactor), Reply::Answer(response)) = (redactor, &mut reply) {
+            redactor.message(&mut response.message);
+        }
         Ok(ModelReply::of(reply))
     }
 }

@@ -4,7 +4,9 @@
 use async_trait::async_trait;
 use tracing::Instrument;
 
-use super::layer::{Above, CallSite, Lens, Listed, ToolEnd, ToolReply, ToolUse, around_tool, check, site, united};
+use super::layer::{
+    Above, CallSite, Lens, Listed, Redactor, ToolEnd, ToolReply, ToolUse, around_tool, check, site, united,
+};
 use super::operator::{Approval, ApprovalRequest};
 use super::tool::errors::ToolErrors;
 use super::tool::{Tool, ToolOutput};
@@ -53,13 +55,26 @@ impl<S: Values, C> Caller<'_, S, C> {
         self.says([words::refusal(call, why)])
     }
 
-    /// Makes a call of a tool, if its arguments are an object and whoever has to approve it does.
+    /// Makes a call of a tool, if its arguments are an object and whoever has to approve it does. What it says has no secrets.
     pub(super) async fn call(
         &self,
         tool: &dyn Tool<S, C>,
         call: ToolCall,
         task: &Task<S, C>,
     ) -> Result<Command<S>, NodeError>
+    where
+        C: Send + Sync + 'static,
+    {
+        match Redactor::of(self.layers) {
+            None => self.called(tool, call, task).await,
+            Some(redactor) => {
+                let made = redactor.clone().around(self.called(tool, call, task)).await;
+                redactor.command(task.state(), made)
+            }
+        }
+    }
+
+    async fn called(&self, tool: &dyn Tool<S, C>, call: ToolCall, task: &Task<S, C>) -> Result<Command<S>, NodeError>
     where
         C: Send + Sync + 'static,
     {
@@ -235,6 +250,14 @@ struct Called<'a, S: Values, C> {
 #[async_trait]
 impl<S: Values, C: Send + Sync + 'static> ToolEnd<S, C> for Called<'_, S, C> {
     async fn call(&self, call: ToolUse<'_, S, C>) -> Result<ToolReply<S>, NodeError> {
-        ToolReply::returned(caught(self.tool, &call.call, self.task).await?, self.channel)
+        let Some(redactor) = Redactor::present() else {
+            return ToolReply::returned(caught(self.tool, &call.call, self.task).await?, self.channel);
+        };
+        let output = caught(self.tool, &call.call, self.task).await.map_err(|error| redactor.error(error))?;
+        let mut reply = ToolReply::returned(output, self.channel)?;
+        reply.map_texts(|text| {
+            redactor.change(text);
+        });
+        Ok(reply)
     }
 }

@@ -129,6 +129,12 @@ impl NodeError {
         Self::of(kind, transient, None)
     }
 
+    /// The same error with another reason, and the same name.
+    pub(crate) fn with_kind(&self, kind: NodeErrorKind) -> Self {
+        let error = Self::of(kind, self.0.transient, self.0.name);
+        if self.is_of_handler() { error.of_handler() } else { error }
+    }
+
     fn of(kind: NodeErrorKind, transient: bool, name: Option<&'static str>) -> Self {
         Self(Arc::new(Inner { kind, transient, name, of_handler: AtomicBool::new(false) }))
     }

@@ -10,6 +10,9 @@ pub struct Whole;
 /// What can be given to `invoke` and `stream`: the graph's `input:` view; without one, a state (every channel is
 /// written) or an update of it; `()`, to go on with what is there; or a [`Command`], to answer, change or redirect what is
 /// there.
+///
+/// A whole state begins a thread. A thread that has a checkpoint refuses it, since it would reset the channels that the caller left at
+/// their defaults: give an update of what changes.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no input of this graph over `{S}`",
     label = "no input of this graph",

@@ -1,5 +1,6 @@
 //! The built-in reducers over JSON values, for states that are declared at run time.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use serde_json::{Map, Number, Value};
@@ -82,14 +83,17 @@ impl Builtin {
             (Self::All, Value::Bool(old), Value::Bool(new)) => *old &= new,
             (Self::ById, Value::Array(old), Value::Array(new)) => upsert(old, new)?,
             (Self::Sum, Value::Number(old), Value::Number(new)) => {
-                *old = combine(old, &new, i64::checked_add, |a, b| a + b)?;
+                *old = combine("sum", old, &new, i128::checked_add, |a, b| a + b)?;
             }
             (Self::Product, Value::Number(old), Value::Number(new)) => {
-                *old = combine(old, &new, i64::checked_mul, |a, b| a * b)?;
+                *old = combine("product", old, &new, i128::checked_mul, |a, b| a * b)?;
             }
-            (Self::Max, Value::Number(old), Value::Number(new)) if less(old, &new) => *old = new,
-            (Self::Min, Value::Number(old), Value::Number(new)) if less(&new, old) => *old = new,
-            (Self::Max | Self::Min, Value::Number(_), Value::Number(_)) => {}
+            (Self::Max | Self::Min, Value::Number(old), Value::Number(new)) => {
+                let wanted = if self == Self::Max { Ordering::Greater } else { Ordering::Less };
+                if order(self.name(), &new, old)? == wanted {
+                    *old = new;
+                }
+            }
             (_, old, new) => {
                 return Err(ReduceError::new(format!("`{}` cannot merge {new} into {old}", self.name())));
             }
@@ -98,25 +102,67 @@ impl Builtin {
     }
 }
 
-/// Integers stay integers as long as they fit.
-fn combine(
-    a: &Number,
-    b: &Number,
-    integers: fn(i64, i64) -> Option<i64>,
-    floats: fn(f64, f64) -> f64,
-) -> Result<Number, ReduceError> {
-    if let (Some(a), Some(b)) = (a.as_i64(), b.as_i64()) {
-        return integers(a, b).map(Number::from).ok_or_else(|| ReduceError::new("the number overflowed 64 bits"));
-    }
-    let float = a.as_f64().zip(b.as_f64()).and_then(|(a, b)| Number::from_f64(floats(a, b)));
-    float.ok_or_else(|| ReduceError::new("the result is no finite number"))
+/// A number as it is: an integer of 64 bits, or a float.
+enum Exact {
+    Integer(i128),
+    Float(f64),
 }
 
-fn less(a: &Number, b: &Number) -> bool {
-    match (a.as_i64(), b.as_i64()) {
-        (Some(a), Some(b)) => a < b,
-        _ => a.as_f64() < b.as_f64(),
+/// The number; an error if JSON has more digits than either holds.
+fn exact(reducer: &str, number: &Number) -> Result<Exact, ReduceError> {
+    if let Some(integer) = number.as_i64().map(i128::from).or(number.as_u64().map(i128::from)) {
+        return Ok(Exact::Integer(integer));
     }
+    let float = number.as_f64().filter(|float| number.is_f64() && float.is_finite());
+    float.map(Exact::Float).ok_or_else(|| ReduceError::new(format!("`{reducer}` cannot hold {number} exactly")))
+}
+
+/// Integers stay integers: one that does not fit in 64 bits is an error.
+fn combine(
+    reducer: &str,
+    a: &Number,
+    b: &Number,
+    integers: fn(i128, i128) -> Option<i128>,
+    floats: fn(f64, f64) -> f64,
+) -> Result<Number, ReduceError> {
+    let (a, b) = match (exact(reducer, a)?, exact(reducer, b)?) {
+        (Exact::Integer(a), Exact::Integer(b)) => {
+            let result = integers(a, b);
+            let number = result.and_then(|result| {
+                i64::try_from(result).map(Number::from).or_else(|_| u64::try_from(result).map(Number::from)).ok()
+            });
+            return number.ok_or_else(|| ReduceError::new(format!("`{reducer}` overflowed 64 bits")));
+        }
+        (a, b) => (a.float(), b.float()),
+    };
+    Number::from_f64(floats(a, b))
+        .ok_or_else(|| ReduceError::new(format!("the result of `{reducer}` is not a finite number")))
+}
+
+impl Exact {
+    #[allow(clippy::cast_precision_loss)] // with a float, the result is one
+    fn float(self) -> f64 {
+        match self {
+            Self::Integer(integer) => integer as f64,
+            Self::Float(float) => float,
+        }
+    }
+}
+
+/// How two numbers compare, exactly.
+fn order(reducer: &str, a: &Number, b: &Number) -> Result<Ordering, ReduceError> {
+    Ok(match (exact(reducer, a)?, exact(reducer, b)?) {
+        (Exact::Integer(a), Exact::Integer(b)) => a.cmp(&b),
+        (Exact::Float(a), Exact::Float(b)) => a.partial_cmp(&b).unwrap_or(Ordering::Equal),
+        (Exact::Integer(a), Exact::Float(b)) => to_float(a, b),
+        (Exact::Float(a), Exact::Integer(b)) => to_float(b, a).reverse(),
+    })
+}
+
+/// How an integer of 64 bits and a float compare.
+#[allow(clippy::cast_possible_truncation)] // it saturates, far beyond 64 bits
+fn to_float(integer: i128, float: f64) -> Ordering {
+    integer.cmp(&(float.trunc() as i128)).then(0.0.partial_cmp(&float.fract()).unwrap_or(Ordering::Equal))
 }
 
 fn upsert(old: &mut Vec<Value>, new: Vec<Value>) -> Result<(), ReduceError> {
@@ -131,4 +177,45 @@ fn upsert(old: &mut Vec<Value>, new: Vec<Value>) -> Result<(), ReduceError> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn reduced(reducer: Builtin, old: &Value, new: &Value) -> Result<Value, String> {
+        let mut value = old.clone();
+        reducer.apply(&mut value, new.clone()).map(|()| value).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn numbers_are_exact_or_refused() {
+        let (most, least) = (json!(u64::MAX), json!(i64::MIN));
+        let large = json!(9_007_199_254_740_993_u64); // 2^53 + 1
+        let cases = [
+            (Builtin::Sum, json!(i64::MAX), json!(1), Ok(json!(1_u64 << 63))),
+            (Builtin::Sum, most.clone(), json!(-1), Ok(json!(u64::MAX - 1))),
+            (Builtin::Sum, json!(1), json!(0.5), Ok(json!(1.5))),
+            (Builtin::Sum, most.clone(), json!(1), Err("`sum` overflowed")),
+            (Builtin::Sum, least.clone(), json!(-1), Err("`sum` overflowed")),
+            (Builtin::Product, most.clone(), json!(1), Ok(most.clone())),
+            (Builtin::Product, most.clone(), json!(2), Err("`product` overflowed")),
+            (Builtin::Sum, json!(1e308), json!(1e308), Err("not a finite number")),
+            (Builtin::Max, json!(u64::MAX - 1), most.clone(), Ok(most.clone())),
+            (Builtin::Min, most.clone(), json!(u64::MAX - 1), Ok(json!(u64::MAX - 1))),
+            (Builtin::Max, json!(9_007_199_254_740_992.0), large.clone(), Ok(large.clone())),
+            (Builtin::Min, large.clone(), json!(9_007_199_254_740_992.0), Ok(json!(9_007_199_254_740_992.0))),
+            (Builtin::Max, json!(-1), json!(-1.5), Ok(json!(-1))),
+            (Builtin::Min, json!(-1), json!(-1.5), Ok(json!(-1.5))),
+            (Builtin::Max, least, json!(-1e300), Ok(json!(i64::MIN))),
+        ];
+        for (reducer, old, new, wanted) in cases {
+            match (reduced(reducer, &old, &new), wanted) {
+                (Err(error), Err(words)) => assert!(error.contains(words), "{error}"),
+                (made, wanted) => assert_eq!(made, wanted.map_err(str::to_owned), "{reducer:?} of {old} and {new}"),
+            }
+        }
+    }
 }

@@ -116,6 +116,10 @@ impl Schema {
         self.channels.iter().position(|channel| channel.spec.name == name)
     }
 
+    fn is_merged(&self, channel: usize) -> bool {
+        self.channels.get(channel).is_some_and(|channel| channel.reducer.is_some())
+    }
+
     /// The state in which nothing was written yet.
     pub fn initial(self: &Arc<Self>) -> DynState {
         let values = self.channels.iter().map(|channel| channel.initial.clone()).collect();
@@ -249,7 +253,7 @@ impl Values for DynState {
         let name = self.channel(channel).map(|spec| Arc::from(&*spec.name)).ok_or_else(|| no_channel(channel))?;
         let value = codec::decode_json(bytes)?;
         let value = if overwrite { Write::Overwrite(value) } else { Write::Merge(value) };
-        Ok(DynWrite { channel, name, value })
+        Ok(DynWrite { channel, name, value, is_merged: self.schema.is_merged(channel) })
     }
 
     fn get_any(&self, channel: usize) -> Option<&dyn Any> {
@@ -271,6 +275,7 @@ pub struct DynWrite {
     channel: usize,
     name: Arc<str>,
     value: Write<Value>,
+    is_merged: bool,
 }
 
 impl Sealed for DynWrite {}
@@ -286,6 +291,10 @@ impl ChannelWrite for DynWrite {
 
     fn is_overwrite(&self) -> bool {
         self.value.is_overwrite()
+    }
+
+    fn is_merged(&self) -> bool {
+        self.is_merged
     }
 
     fn stored(&self) -> Option<&dyn Stored> {
@@ -306,7 +315,8 @@ impl ChannelWrite for DynWrite {
 pub struct DynUpdate(Writes<DynState>);
 
 impl DynUpdate {
-    /// Writes a channel; what was set before for the same channel is replaced. An unknown channel is an error.
+    /// Writes a channel. A channel with a reducer that is written twice merges both values, one without keeps the last. An unknown
+    /// channel is an error.
     pub fn write(self, schema: &Schema, name: &str, value: impl Into<Write<Value>>) -> Result<Self, NodeError> {
         let Some(channel) = schema.find(name) else {
             let names: Vec<&str> = schema.channels().map(|spec| &*spec.name).collect();
@@ -319,7 +329,7 @@ impl DynUpdate {
             (Write::Overwrite(value), false) => Write::Merge(value),
             (value, _) => value,
         };
-        writes.set(DynWrite { channel, name: name.into(), value });
+        writes.set(DynWrite { channel, name: name.into(), value, is_merged: schema.is_merged(channel) });
         Ok(Self(writes))
     }
 }

@@ -17,11 +17,11 @@ impl<S: Values> Writes<S> {
         Self(SmallVec::new())
     }
 
-    /// Sets what is written to a channel; what was set before for the same channel is replaced.
+    /// Writes a channel. Of a channel without a reducer the last write counts; the writes of one with a reducer are merged in order.
     #[inline]
     pub fn set(&mut self, write: S::Write) {
         let channel = write.channel();
-        match self.0.iter_mut().find(|old| old.channel() == channel) {
+        match self.0.iter_mut().find(|old| old.channel() == channel && !write.is_merged()) {
             Some(old) => *old = write,
             None => self.0.push(write),
         }

@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::{BoxFuture, Index, Item, Namespaces, Op, OpResult, Search, Store, StoreError};
+use crate::checkpoint::codec;
 
 /// How many items a search returns unless it says otherwise.
 const ITEMS: usize = 10;
@@ -114,11 +115,11 @@ fn put<S: Store + ?Sized>(
 }
 
 fn object(value: &impl Serialize) -> Result<Option<Map<String, Value>>, StoreError> {
-    let kind = match serde_json::to_value(value) {
+    let kind = match codec::to_json(value) {
         Ok(Value::Object(object)) => return Ok(Some(object)),
         Ok(Value::Array(_)) => "a list".to_owned(),
         Ok(other) => format!("`{other}`"),
-        Err(error) => return Err(StoreError::Invalid(format!("the value is no JSON: {error}"))),
+        Err(error) => return Err(StoreError::Invalid(format!("the value cannot be serialized: {error}"))),
     };
     Err(StoreError::Invalid(format!(
         "a store keeps objects, not {kind}: put a struct or a map with the value in a field"
@@ -136,7 +137,10 @@ impl Item {
     ///
     /// [`StoreError::Invalid`] if it is none.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, StoreError> {
-        serde_path_to_error::deserialize(&Value::Object(self.value.clone())).map_err(|error| {
+        let value = Value::Object(self.value.clone());
+        let parsed = serde_path_to_error::deserialize(&value);
+        // It may have what JSON does not: keys that are not texts, numbers that are not finite.
+        parsed.or_else(|error| codec::from_json(&value).map_err(|_| error)).map_err(|error| {
             let place = self.namespace.join(".");
             StoreError::Invalid(format!("item `{}` of namespace `{place}` does not fit its type: {error}", self.key))
         })

@@ -42,3 +42,4 @@ mod travel;
 
 mod updates;
 mod versions;
+mod whole_states;

@@ -181,6 +181,11 @@ async fn a_stored_step_at_the_end_of_the_integers_is_read_and_goes_no_further() 
             Ok(end) => assert!(end.is_finished() && step < 0),
             Err(error) => assert!(matches!(error, RunError::RecursionLimit { .. }) && step > 0, "{error}"),
         }
+        // A new input begins at START, whatever the step is.
+        match bench.start(json!({})).await {
+            Ok(end) => assert!(!end.is_finished() && step < 0),
+            Err(error) => assert!(matches!(error, RunError::RecursionLimit { .. }) && step > 0, "{error}"),
+        }
         let update = StateUpdate::update(bench.update(json!({ "log": ["u"] }))).as_node("c");
         bench.graph.update_state(bench.config.clone(), update).await.unwrap();
         assert_eq!(bench.state().await.next, Vec::<String>::new());

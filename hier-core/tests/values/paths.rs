@@ -6,6 +6,7 @@ use hier_core::StateUpdate;
 use hier_core::checkpoint::{Checkpointer, MemorySaver};
 use hier_core::graph::{DynGraph, DynInput, DynRun, Mail, Signal};
 use hier_core::prelude::*;
+use hier_core::store::{MemoryStore, StoreExt};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -206,6 +207,14 @@ mod mail {
         let zoos: Vec<Texts> = asked.state.zoos[4..].iter().map(Zoo::texts).collect();
         assert_eq!(zoos, [exact(), through_json(), through_json()]);
     }
+}
+
+#[tokio::test]
+async fn an_item_of_a_store() {
+    let store = MemoryStore::default();
+    store.put(["zoos"], "t", &full()).await.unwrap();
+    let item = store.get(["zoos"], "t").await.unwrap().expect("an item");
+    assert_eq!(item.parse::<Zoo>().unwrap().texts(), through_json());
 }
 
 /// What a server does: JSON in, JSON out, and the same JSON from whatever is stored.

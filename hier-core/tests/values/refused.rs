@@ -146,12 +146,28 @@ mod commands {
             run
         };
         let _ = erased.run(run(DynInput::New(json!({})))).await.unwrap();
-        let error = erased.check(&goto("read", Some(json!({ "log": ["x"] })))).unwrap_err().to_string();
-        assert!(error.contains("`goto`: `read` takes no input") && error.contains("`update`"), "{error}");
+        for (input, expected) in [
+            (json!("x"), "`goto`: `read` reads the state, and what it is sent is not an object of channels"),
+            (
+                json!({ "lo": [] }),
+                "`goto`: `read` is sent a state with `lo`, which is not a channel; did you mean `log`?",
+            ),
+            (json!({ "log": 7 }), "`goto`: channel `log` of what `read` is sent"),
+        ] {
+            let error = erased.check(&goto("read", Some(input))).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
         let end = erased.run(run(goto("take", Some(json!("10.0.0.7"))))).await.unwrap().into_state();
         assert_eq!(end["log"], json!(["read 0", "took 10.0.0.7"]));
         let end = erased.run(run(goto("read", Some(Value::Null)))).await.unwrap().into_state();
         assert_eq!(end["log"], json!(["read 0", "took 10.0.0.7", "read 2"]));
+        // The node sees the state that it was sent, beside one that sees the thread's.
+        let both = json!({ "goto": ["read", { "node": "read", "input": { "log": ["1", "2", "3", "4", "5", "6"] } }] });
+        let both = DynInput::Command(DynCommand::from_json(&both).unwrap());
+        let end = erased.run(run(both)).await.unwrap().into_state();
+        let mut log: Vec<&str> = end["log"].as_array().unwrap()[3..].iter().filter_map(Value::as_str).collect();
+        log.sort_unstable();
+        assert_eq!(log, ["read 3", "read 6"]);
     }
 
     /// A run begins at START, so a command that leads elsewhere would be half done.

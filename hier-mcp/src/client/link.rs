@@ -222,7 +222,8 @@ async fn read_tail(errors: impl AsyncRead + Unpin, tail: Arc<Tail>, server: Stri
         let line = String::from_utf8_lossy(&read[..end]).trim_end().to_owned();
         errors.consume(end);
         let line = clean(&line);
-        tracing::debug!(server, line, "an MCP server wrote to its standard error");
+        // Not at `debug`: what a server writes about a call may have what a layer redacts.
+        tracing::trace!(server, line, "an MCP server wrote to its standard error");
         tail.put(&line);
     }
 }

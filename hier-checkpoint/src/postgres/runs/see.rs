@@ -15,7 +15,7 @@ use super::super::sharing::{Shares, Sharing};
 use super::super::text::{escape, unescape};
 use super::change::Seen;
 use super::tables::Tables;
-use crate::run_rows::{RUNS, THREADS, number, open, time};
+use crate::run_rows::{THREADS, number, open, open_live, open_run, time};
 use crate::vault::Vault;
 
 /// The threads that wait, as far as they were read.
@@ -124,9 +124,8 @@ fn seen(vault: &Vault, thread: &str, new: Option<Uuid>, row: &Row, column: usize
 fn read_seen(vault: &Vault, thread: &str, new: Option<Uuid>, row: &Row, column: usize) -> Result<Seen, Fault> {
     let body: Option<Vec<u8>> = row.try_get(column)?;
     let (ids, bodies): (Option<Vec<Uuid>>, Option<Vec<Vec<u8>>>) = (row.try_get(column + 3)?, row.try_get(column + 4)?);
-    let run = |(id, body): (Uuid, Vec<u8>)| Ok(open(vault, RUNS, &id.to_string(), body)?);
     let live = ids.unwrap_or_default().into_iter().zip(bodies.unwrap_or_default());
-    let live = live.map(run).collect::<Result<Vec<Run>, Fault>>()?;
+    let live = live.map(|(id, body)| Ok(open_live(vault, id, thread, body)?)).collect::<Result<Vec<Run>, Fault>>()?;
     let row_of = |body| Ok::<ThreadRow, Fault>(open(vault, THREADS, thread, body)?);
     let thread = body.map(row_of).transpose()?.map(|found| (found, live));
     let there: Option<Vec<u8>> = row.try_get(column + 6)?;
@@ -135,6 +134,6 @@ fn read_seen(vault: &Vault, thread: &str, new: Option<Uuid>, row: &Row, column: 
         op: row.try_get(column + 1)?,
         now: time(row.try_get(column + 2)?),
         number: number(row.try_get::<_, Option<i64>>(column + 5)?.unwrap_or_default()),
-        there: new.zip(there).map(run).transpose()?,
+        there: new.zip(there).map(|(id, body)| open_run(vault, id, None, body)).transpose()?,
     })
 }

@@ -13,7 +13,7 @@ use super::super::client::{Client, Parameter};
 use super::super::fault::Fault;
 use super::super::session::{Session, first};
 use super::super::text::{escape, unescape};
-use crate::run_rows::{EVENTS, RUNS, THREADS, VALUES, event_key, expires, integer, number, open, seal, time, trim};
+use crate::run_rows::{THREADS, VALUES, expires, integer, number, open, open_event, open_run, seal, time, trim};
 use crate::unreadable::Unreadable;
 use crate::vault::Vault;
 
@@ -64,15 +64,14 @@ impl Tables<'_> {
         Ok(Some(thread))
     }
 
-    fn read_run(&self, row: &Row) -> Result<Result<Run, SaverError>, Fault> {
-        let id: Uuid = row.try_get(0)?;
-        Ok(open(self.vault, RUNS, &id.to_string(), row.try_get(1)?))
+    fn read_run(&self, row: &Row, thread: Option<&str>) -> Result<Result<Run, SaverError>, Fault> {
+        Ok(open_run(self.vault, row.try_get(0)?, thread, row.try_get(1)?))
     }
 
     pub(super) async fn run(&self, id: Uuid) -> Result<Option<Run>, Fault> {
         let sql = "select id, body from {s}.runs where id = $1 and {own}";
         let rows = self.query_often(sql, &[(&id, Type::UUID)]).await?;
-        Ok(rows.first().map(|row| self.read_run(row)).transpose()?.transpose()?)
+        Ok(rows.first().map(|row| self.read_run(row, None)).transpose()?.transpose()?)
     }
 
     pub(super) async fn runs(&self, query: &RunQuery) -> Result<Vec<Run>, Fault> {
@@ -85,7 +84,7 @@ impl Tables<'_> {
             let Some(last) = rows.last() else { return Ok(found) };
             below = last.try_get(2)?;
             for row in &rows {
-                let run = self.read_run(row)?;
+                let run = self.read_run(row, query.thread.as_deref())?;
                 // Who asks for those of a thread is told; who asks for those of all has the others.
                 let run = if query.thread.is_some() { Some(run?) } else { self.unreadable.told(run) };
                 let Some(run) = run.filter(|run| query.wants(run)) else { continue };
@@ -184,7 +183,7 @@ impl Tables<'_> {
         let mut events = Vec::new();
         for row in self.query_often(sql, &with).await? {
             let at = number(row.try_get(0)?);
-            let event = open(self.vault, EVENTS, &event_key(&query.thread, at), row.try_get(2)?)?;
+            let event = open_event(self.vault, &query.thread, at, query.run, row.try_get(2)?)?;
             events.push(EventRow::new(at, time(row.try_get(1)?), event));
         }
         // Read last: if the caller knows this thread from before, the events between the two are its own.

@@ -15,7 +15,8 @@ use super::super::lease::now as now_millis;
 use super::super::read::uuid_at;
 use super::super::{delete, undo};
 use crate::run_rows::{
-    EVENTS, RUNS, THREADS, VALUES, event_key, expires, integer, micros, number, open, seal, time, trim,
+    EVENTS, RUNS, THREADS, VALUES, event_key, expires, integer, micros, number, open, open_event, open_live, open_run,
+    seal, time, trim,
 };
 use crate::unreadable::Unreadable;
 use crate::vault::Vault;
@@ -61,22 +62,29 @@ impl Tables<'_> {
     fn read_queue(&self, thread: &str) -> Result<Option<Queue>, Fault> {
         let Some(row) = self.thread(thread, false)? else { return Ok(None) };
         let sql = "select id, body from runs indexed by runs_live where thread = ? and ended is null";
-        Ok(Some(Queue::new(row, self.read_runs(sql, params![thread])?)))
+        let live = self.read_runs(sql, params![thread], |id, body| open_live(self.vault, id, thread, body))?;
+        Ok(Some(Queue::new(row, live)))
     }
 
-    fn read_runs(&self, sql: &str, params: impl rusqlite::Params) -> Result<Vec<Run>, Fault> {
+    fn read_runs(
+        &self,
+        sql: &str,
+        params: impl rusqlite::Params,
+        read: impl Fn(Uuid, Vec<u8>) -> Result<Run, SaverError>,
+    ) -> Result<Vec<Run>, Fault> {
         let mut statement = self.connection.prepare_cached(sql)?;
         let rows = statement.query_map(params, |row| Ok((uuid_at(row, 0)?, row.get::<_, Option<Vec<u8>>>(1)?)))?;
         rows.map(|row| {
             let (id, body) = row?;
-            Ok(open(self.vault, RUNS, &id.to_string(), body.ok_or(Fault::Long)?)?)
+            Ok(read(id, body.ok_or(Fault::Long)?)?)
         })
         .collect()
     }
 
     pub(super) fn run(&self, id: Uuid) -> Result<Option<Run>, Fault> {
         let sql = "select id, case when length(body) <= ?2 then body end from runs where id = ?1";
-        Ok(self.read_runs(sql, params![id.as_bytes(), integer(self.longest as u64)])?.pop())
+        let params = params![id.as_bytes(), integer(self.longest as u64)];
+        Ok(self.read_runs(sql, params, |id, body| open_run(self.vault, id, None, body))?.pop())
     }
 
     pub(super) fn runs(&self, query: &RunQuery) -> Result<Vec<Run>, Fault> {
@@ -91,7 +99,7 @@ impl Tables<'_> {
             if found.len() == query.limit {
                 break;
             }
-            let run = open::<Run>(self.vault, RUNS, &uuid_at(row, 0)?.to_string(), row.get(1)?);
+            let run = open_run(self.vault, uuid_at(row, 0)?, query.thread.as_deref(), row.get(1)?);
             // Who asks for those of a thread is told; who asks for those of all has the others.
             let run = if query.thread.is_some() { Some(run?) } else { self.unreadable.told(run) };
             let Some(run) = run.filter(|run| query.wants(run)) else { continue };
@@ -293,7 +301,7 @@ impl Tables<'_> {
         for row in rows {
             let (at_number, at, body) = row?;
             let at_number = number(at_number);
-            let event = open(self.vault, EVENTS, &event_key(&query.thread, at_number), body)?;
+            let event = open_event(self.vault, &query.thread, at_number, query.run, body)?;
             events.push(EventRow::new(at_number, time(at), event));
         }
         // Read last: if the caller knows this thread from before, the events between the two are its own.

@@ -10,6 +10,7 @@ use super::pieces::{Line, MakePieces, Pieces};
 use crate::agent::model::{ChatModel, ChatRequest, OutputSpec, ToolSpec};
 use crate::agent::state::turn::AgentLimit;
 use crate::engine::program::Run;
+use crate::error::NodeError;
 use crate::message::ChatResponse;
 use crate::state::{Update, Values};
 
@@ -269,6 +270,22 @@ impl<S: Values> ModelReply<S> {
     #[must_use]
     pub fn write(mut self, update: impl Update<State = S>) -> Self {
         self.writes.extend(update.into_writes().into_iter().map(|write| (None, write)));
+        self
+    }
+
+    /// Changes each write of layers.
+    pub(in crate::agent) fn map_writes(
+        &mut self,
+        mut change: impl FnMut(S::Write) -> Result<S::Write, NodeError>,
+    ) -> Result<(), NodeError> {
+        let changed = std::mem::take(&mut self.writes).into_iter().map(|(key, write)| Ok((key, change(write)?)));
+        self.writes = changed.collect::<Result<_, NodeError>>()?;
+        Ok(())
+    }
+
+    /// The same, and a write before those of the layers.
+    pub(in crate::agent) fn written_before(mut self, write: S::Write) -> Self {
+        self.writes.insert(0, (None, write));
         self
     }
 

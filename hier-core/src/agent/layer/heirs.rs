@@ -12,7 +12,7 @@ use super::call::{CallSite, ModelCall, ModelReply, Signed};
 use super::chain::{ModelEnd, NextModel};
 use super::listed::Listed;
 use super::tool::{NextTool, ToolEnd, ToolReply, ToolUse};
-use super::{Layer, Verdict};
+use super::{Layer, Redact, Verdict};
 use crate::agent::state::base::{BaseState, BaseStateWrite};
 use crate::engine::program::Run;
 use crate::error::NodeError;
@@ -73,7 +73,11 @@ impl fmt::Debug for Above<'_> {
     }
 }
 
-impl Above<'_> {
+impl<'a> Above<'a> {
+    pub(super) fn listed(self) -> &'a [Listed<BaseState, ()>] {
+        self.layers
+    }
+
     pub(in crate::agent) fn is_empty(&self) -> bool {
         self.layers.is_empty()
     }
@@ -291,6 +295,10 @@ impl<C: Send + Sync + 'static> Layer<BaseState, ()> for InContext<C> {
 
     fn compacts(&self) -> bool {
         self.layer.compacts()
+    }
+
+    fn redacts(&self) -> Option<&Redact> {
+        self.layer.redacts()
     }
 
     async fn model_call(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{CallSite, Layer, ModelCall, ModelReply, NextModel, NextTool, ToolReply, ToolUse, Verdict};
+use super::{CallSite, Layer, ModelCall, ModelReply, NextModel, NextTool, Redact, ToolReply, ToolUse, Verdict};
 use crate::agent::state::base::BaseState;
 use crate::error::NodeError;
 use crate::message::ToolCall;
@@ -54,6 +54,10 @@ where
 
     fn compacts(&self) -> bool {
         Layer::<S, C>::compacts(&*self.0)
+    }
+
+    fn redacts(&self) -> Option<&Redact> {
+        Layer::<S, C>::redacts(&*self.0)
     }
 
     async fn model_call(

@@ -23,6 +23,9 @@
 //! it may be ([`Layer::check`]), in the same order; then a person, if the tool needs approval; the layers once more, if the person
 //! changed the arguments; then the call is made, through the layers again ([`Layer::tool_call`]).
 //!
+//! [`Redact`] is an exception: whatever it finds is redacted before the first layer and after the last one, where the model and the tool
+//! are called, and in what other layers write.
+//!
 //! # Pieces
 //!
 //! A layer sees a call in the same way whether somebody listens or not: [`NextModel::call`] returns the whole answer. The pieces go out
@@ -81,6 +84,7 @@ pub(in crate::agent) use chain::ModelEnd;
 pub(in crate::agent) use heirs::{Above, Heirs, Lens, around_model, around_tool, check, site};
 pub(in crate::agent) use listed::{Listed, mistake as mistake_of, united};
 pub(in crate::agent) use pieces::Line;
+pub(in crate::agent) use redact::{Held, Redactor};
 pub(in crate::agent) use tool::ToolEnd;
 
 /// Something around the calls of models and tools of agents over `S` with the context `C`. Written with
@@ -164,6 +168,12 @@ pub trait Layer<S: Values, C>: Send + Sync + 'static {
     /// [`NextModel::compacts`].
     fn compacts(&self) -> bool {
         false
+    }
+
+    /// The layer as one that redacts: these are around all others, wherever they stand in the list.
+    #[doc(hidden)]
+    fn redacts(&self) -> Option<&Redact> {
+        None
     }
 
     /// Around a call of a model.

@@ -209,6 +209,13 @@ impl ChannelWrite for DynBaseWrite {
         }
     }
 
+    fn is_merged(&self) -> bool {
+        match self {
+            Self::Base(write) => write.is_merged(),
+            Self::More(write) => write.is_merged(),
+        }
+    }
+
     fn is_overwrite(&self) -> bool {
         match self {
             Self::Base(write) => write.is_overwrite(),

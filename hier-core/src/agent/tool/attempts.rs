@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use crate::agent::layer::Redactor;
 use crate::engine::program::Run;
 use crate::error::{NodeError, NodeErrorKind, TimeoutKind};
 use crate::graph::Retry;
@@ -45,6 +46,7 @@ where
             return Err(error);
         }
         let wait = retry.pause(failures);
+        let error = Redactor::present().map_or_else(|| error.clone(), |redactor| redactor.error(error.clone()));
         tracing::debug!(tool, attempt = failures, %error, ?wait, "a tool failed and will be called again");
         tokio::time::sleep(wait).await;
     }

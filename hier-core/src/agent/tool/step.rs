@@ -5,6 +5,7 @@ use std::future::Future;
 use serde::{Deserialize, Serialize};
 
 use super::ToolOutput;
+use crate::agent::layer::Redactor;
 use crate::channel::{ChannelSpec, LAST};
 use crate::error::NodeError;
 use crate::graph::{Command, Task};
@@ -43,7 +44,7 @@ pub async fn once<S: Values, C>(
     }
     let mut misfit = None;
     let stored = async {
-        match work.await? {
+        match redacted(task, work.await?)? {
             ToolOutput::Content(content) => Ok(StoredOutput::Content(content)),
             ToolOutput::Messages(messages) => Ok(StoredOutput::Messages(messages)),
             ToolOutput::Command(command) => pack(task.state(), call, &command),
@@ -61,6 +62,25 @@ pub async fn once<S: Values, C>(
         StoredOutput::Content(content) => ToolOutput::Content(content),
         StoredOutput::Messages(messages) => ToolOutput::Messages(messages),
         StoredOutput::Writes(writes) => ToolOutput::Command(unpack(task, writes)?),
+    })
+}
+
+/// What a tool returned, as it may be recorded.
+fn redacted<S: Values, C>(task: &Task<S, C>, output: ToolOutput<S>) -> Result<ToolOutput<S>, NodeError> {
+    let Some(redactor) = Redactor::present() else { return Ok(output) };
+    Ok(match output {
+        ToolOutput::Content(mut content) => {
+            redactor.content(&mut content);
+            ToolOutput::Content(content)
+        }
+        ToolOutput::Messages(mut messages) => {
+            messages.iter_mut().for_each(|message| {
+                redactor.message(message);
+            });
+            ToolOutput::Messages(messages)
+        }
+        ToolOutput::Command(command) => ToolOutput::Command(redactor.command(task.state(), Ok(command))?),
+        ToolOutput::Invalid(mistake) => ToolOutput::Invalid(mistake),
     })
 }
 

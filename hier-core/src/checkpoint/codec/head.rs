@@ -1,6 +1,6 @@
 //! The beginnings of values in `MessagePack`.
 
-use super::{EMPTY_SOME, I128, U128};
+use super::{EMPTY_SOME, FIXEXT1, I128, NIL, U128};
 use crate::checkpoint::CodecError;
 
 /// A value without collections, or the beginning of a collection.
@@ -17,8 +17,9 @@ pub(super) enum Head<'a> {
     Bytes(&'a [u8]),
     List(usize),
     Map(usize),
-    I128(i128),
-    U128(u128),
+    /// In big-endian order, as the next: a head stays small.
+    I128(&'a [u8; 16]),
+    U128(&'a [u8; 16]),
     /// Nothing, inside so many `Some`s.
     Somes(u8),
 }
@@ -55,7 +56,17 @@ impl<'a> Heads<'a> {
         ahead.next().ok()
     }
 
+    /// Returns true if the next value is nothing, or nothing inside `Some`s.
+    pub(super) fn may_be_empty(&self) -> bool {
+        match self.0 {
+            [NIL, ..] => true,
+            [FIXEXT1, kind, ..] => kind.cast_signed() == EMPTY_SOME,
+            _ => false,
+        }
+    }
+
     /// Reads the beginning of a value.
+    #[inline]
     pub(super) fn next(&mut self) -> Result<Head<'a>, CodecError> {
         let [marker] = self.array()?;
         Ok(match marker {
@@ -74,7 +85,10 @@ impl<'a> Heads<'a> {
             }
             0xca => Head::F32(f32::from_be_bytes(self.array()?)),
             0xcb => Head::F64(f64::from_be_bytes(self.array()?)),
-            0xcc..=0xcf => Head::Unsigned(self.unsigned(1 << (marker - 0xcc))?),
+            0xcc => Head::Unsigned(u8::from_be_bytes(self.array()?).into()),
+            0xcd => Head::Unsigned(u16::from_be_bytes(self.array()?).into()),
+            0xce => Head::Unsigned(u32::from_be_bytes(self.array()?).into()),
+            0xcf => Head::Unsigned(u64::from_be_bytes(self.array()?)),
             0xd0 => signed(i8::from_be_bytes(self.array()?).into()),
             0xd1 => signed(i16::from_be_bytes(self.array()?).into()),
             0xd2 => signed(i32::from_be_bytes(self.array()?).into()),
@@ -88,12 +102,14 @@ impl<'a> Heads<'a> {
         })
     }
 
+    #[inline]
     fn array<const N: usize>(&mut self) -> Result<[u8; N], CodecError> {
         let (bytes, rest) = self.0.split_first_chunk().ok_or_else(cut)?;
         self.0 = rest;
         Ok(*bytes)
     }
 
+    #[inline]
     fn take(&mut self, length: usize) -> Result<&'a [u8], CodecError> {
         let (bytes, rest) = self.0.split_at_checked(length).ok_or_else(cut)?;
         self.0 = rest;
@@ -115,14 +131,15 @@ impl<'a> Heads<'a> {
         self.take(length)
     }
 
+    #[cold]
     fn extension(&mut self, length: usize) -> Result<Head<'a>, CodecError> {
         let [kind] = self.array()?;
         let content = self.take(length)?;
         let unknown = || CodecError::new("it has an extension that this version of hier does not know");
         match (kind.cast_signed(), content) {
             (EMPTY_SOME, [depth @ 1..=u8::MAX]) => Ok(Head::Somes(*depth)),
-            (I128, content) => content.try_into().map(i128::from_be_bytes).map(Head::I128).map_err(|_| unknown()),
-            (U128, content) => content.try_into().map(u128::from_be_bytes).map(Head::U128).map_err(|_| unknown()),
+            (I128, content) => content.try_into().map(Head::I128).map_err(|_| unknown()),
+            (U128, content) => content.try_into().map(Head::U128).map_err(|_| unknown()),
             _ => Err(unknown()),
         }
     }

@@ -35,6 +35,8 @@ const OVERWRITE: u8 = 0x10;
 
 /// `MessagePack`'s nil.
 const NIL: u8 = 0xc0;
+/// The marker of an extension of one byte.
+const FIXEXT1: u8 = 0xd4;
 /// The kind of the extension for nothing inside of `Some`s, with their number.
 const EMPTY_SOME: i8 = 1;
 /// The kind of the extension for integers of 128 bits, in big-endian order.
@@ -85,7 +87,7 @@ pub fn encode_record_into<T: Serialize + ?Sized>(record: &T, bytes: &mut Vec<u8>
 fn write<T: Serialize + ?Sized>(value: &T, bytes: &mut Vec<u8>, format: u8) -> Result<(), CodecError> {
     bytes.push(format);
     let start = bytes.len();
-    value.serialize(&mut Writer { bytes, is_readable: format != RECORD })?;
+    value.serialize(&mut Writer { bytes: &mut *bytes, is_readable: format != RECORD })?;
     // What could not be read must not be written. Each level is a byte at least.
     if bytes.len() - start <= DEPTH {
         return Ok(());
@@ -95,15 +97,21 @@ fn write<T: Serialize + ?Sized>(value: &T, bytes: &mut Vec<u8>, format: u8) -> R
 
 /// Decodes the value that these bytes are.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
-    let (format, rest) = bytes.split_first().ok_or_else(|| CodecError::new("there are no bytes"))?;
+    let (format, value) = open(bytes)?;
+    read::read(value, format != RECORD)
+}
+
+/// The format of an encoded value, and the value, whose shape is sound.
+fn open(bytes: &[u8]) -> Result<(u8, &[u8]), CodecError> {
+    let (format, value) = bytes.split_first().ok_or_else(|| CodecError::new("there are no bytes"))?;
     let format = format & !OVERWRITE;
     if !matches!(format, RECORD | VALUE) {
         return Err(CodecError(format!("the codec {format} is not known to this version of hier")));
     }
-    if shape::check(rest, DEPTH)? < rest.len() {
+    if shape::check(value, DEPTH)? < value.len() {
         return Err(CodecError::new("there is something behind the value"));
     }
-    read::read(rest, format != RECORD)
+    Ok((format, value))
 }
 
 /// Checks that a value of this type can be read from these bytes: a type whose `Serialize` and `Deserialize` do not fit together is
@@ -140,12 +148,15 @@ pub(crate) fn short_name<T>() -> String {
 /// What JSON cannot hold is a text: keys that are not texts (their JSON), numbers that are not finite (`"NaN"`, `"inf"`, `"-inf"`) and
 /// integers of more than 64 bits. Bytes are a list of numbers. A `Some` without content is null.
 pub fn decode_json(bytes: &[u8]) -> Result<Value, CodecError> {
-    decode::<json::Loose>(bytes).map(|loose| loose.0)
+    json::value(&mut Heads(open(bytes)?.1))
 }
 
 /// Converts a value to JSON, in the form of [`decode_json`].
 pub fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<Value, CodecError> {
-    decode_json(&encode(value)?)
+    // The shape of what is written here is sound, and it may be deeper than what is stored.
+    let mut bytes = Vec::with_capacity(16);
+    value.serialize(&mut Writer { bytes: &mut bytes, is_readable: true })?;
+    json::value(&mut Heads(&bytes))
 }
 
 /// Converts JSON, with the forms of [`decode_json`], to a value.
@@ -185,9 +196,8 @@ pub(crate) type EncodedFields = Vec<(String, Vec<u8>)>;
 
 /// The fields of an encoded object, each encoded as the object is; none if it is not an object of texts.
 pub(crate) fn unpack_fields(bytes: &[u8]) -> Result<Option<EncodedFields>, CodecError> {
-    let (format, rest) = bytes.split_first().ok_or_else(|| CodecError::new("there are no bytes"))?;
-    shape::check(rest, DEPTH)?;
-    canonical::unpack(*format, Heads(rest))
+    let (format, value) = open(bytes)?;
+    canonical::unpack(format, Heads(value))
 }
 
 #[cfg(test)]

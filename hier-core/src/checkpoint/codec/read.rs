@@ -37,6 +37,7 @@ pub(super) fn read<'de, T: Deserialize<'de>>(bytes: &'de [u8], is_readable: bool
 }
 
 impl<'de> Reader<'de> {
+    #[inline]
     fn head(&mut self) -> Result<Head<'de>, CodecError> {
         self.is_key = false;
         match self.somes.take() {
@@ -48,7 +49,10 @@ impl<'de> Reader<'de> {
 
     /// The text of a key, if that is next.
     fn key(&mut self) -> Result<Option<&'de str>, CodecError> {
-        match self.heads.peek().filter(|_| self.is_key) {
+        if !self.is_key {
+            return Ok(None);
+        }
+        match self.heads.peek() {
             Some(Head::Text(text)) => {
                 self.head()?;
                 utf8(text).map(Some)
@@ -84,8 +88,8 @@ impl<'de> Reader<'de> {
                 let value = visitor.visit_map(&mut items)?;
                 if items.left > 0 { Err(self.longer()) } else { Ok(value) }
             }
-            Head::I128(value) => visitor.visit_i128(value),
-            Head::U128(value) => visitor.visit_u128(value),
+            Head::I128(value) => visitor.visit_i128(i128::from_be_bytes(*value)),
+            Head::U128(value) => visitor.visit_u128(u128::from_be_bytes(*value)),
             Head::Somes(depth) => {
                 self.somes = Some(depth - 1);
                 visitor.visit_some(self)
@@ -110,8 +114,8 @@ impl<'de> Reader<'de> {
             Head::Signed(value) => visitor.visit_i64(value),
             Head::F32(value) => visitor.visit_f32(value),
             Head::F64(value) => visitor.visit_f64(value),
-            Head::I128(value) => visitor.visit_i128(value),
-            Head::U128(value) => visitor.visit_u128(value),
+            Head::I128(value) => visitor.visit_i128(i128::from_be_bytes(*value)),
+            Head::U128(value) => visitor.visit_u128(u128::from_be_bytes(*value)),
             // What JSON has no number for.
             Head::Text(text @ (b"NaN" | b"inf" | b"-inf")) => self.number_of(utf8(text)?, visitor),
             other => Err(self.unfit(&other)),
@@ -153,7 +157,7 @@ impl<'de> Reader<'de> {
     }
 }
 
-fn utf8(text: &[u8]) -> Result<&str, CodecError> {
+pub(super) fn utf8(text: &[u8]) -> Result<&str, CodecError> {
     std::str::from_utf8(text).map_err(|error| CodecError::new(format!("a text is not UTF-8: {error}")))
 }
 
@@ -203,22 +207,14 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, CodecError> {
-        let next = match self.somes {
-            Some(0) => Some(Head::Nil),
-            Some(depth) => Some(Head::Somes(depth)),
-            None => self.heads.peek(),
-        };
-        match next {
-            Some(Head::Nil) => {
-                self.head()?;
-                visitor.visit_none()
-            }
-            Some(Head::Somes(depth)) => {
-                self.head()?;
+        let may_be_empty = self.somes.is_some() || self.heads.may_be_empty();
+        match if may_be_empty { self.head()? } else { return visitor.visit_some(self) } {
+            Head::Nil => visitor.visit_none(),
+            Head::Somes(depth) => {
                 self.somes = Some(depth - 1);
                 visitor.visit_some(self)
             }
-            _ => visitor.visit_some(self),
+            other => Err(self.unfit(&other)),
         }
     }
 

@@ -8,7 +8,7 @@ use serde::ser::{
     SerializeTupleStruct, SerializeTupleVariant, Serializer,
 };
 
-use super::{EMPTY_SOME, I128, NIL, U128, number};
+use super::{EMPTY_SOME, FIXEXT1, I128, NIL, U128, number};
 use crate::checkpoint::CodecError;
 
 /// The struct as which `serde_json` serializes a number with its feature `arbitrary_precision`.
@@ -65,11 +65,14 @@ impl Items<'_, '_> {
     }
 
     /// Corrects the header if the collection has another length than it announced.
+    #[inline]
     fn close(self) -> Result<(), CodecError> {
-        let Self { writer, header, start, header_size, announced, written } = self;
-        if written == announced {
-            return Ok(());
-        }
+        if self.written == self.announced { Ok(()) } else { self.correct() }
+    }
+
+    #[cold]
+    fn correct(self) -> Result<(), CodecError> {
+        let Self { writer, header, start, header_size, written, .. } = self;
         let mut corrected = Vec::with_capacity(5);
         header.write(&mut corrected, written)?;
         writer.bytes.splice(start..start + header_size, corrected);
@@ -85,6 +88,7 @@ pub(super) enum Fields<'w, 'a> {
 }
 
 impl<'a> Writer<'a> {
+    #[inline]
     fn items(&mut self, header: Header, length: Option<usize>) -> Result<Items<'_, 'a>, CodecError> {
         let (start, announced) = (self.bytes.len(), length.unwrap_or(0));
         let header_size = header.write(self.bytes, announced)?;
@@ -92,15 +96,18 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes the name of an enum's variant, in front of its content.
+    #[inline]
     fn variant(&mut self, name: &str) -> Result<(), CodecError> {
         Header::Map.write(self.bytes, 1)?;
         self.serialize_str(name)
     }
 
+    #[inline]
     fn signed(&mut self, value: i64) -> Result<(), CodecError> {
         rmp::encode::write_sint(self.bytes, value).map(drop).map_err(CodecError::custom)
     }
 
+    #[inline]
     fn unsigned(&mut self, value: u64) -> Result<(), CodecError> {
         rmp::encode::write_uint(self.bytes, value).map(drop).map_err(CodecError::custom)
     }
@@ -128,22 +135,27 @@ impl<'w, 'a> Serializer for &'w mut Writer<'a> {
         self.is_readable
     }
 
+    #[inline]
     fn serialize_bool(self, value: bool) -> Result<(), CodecError> {
         rmp::encode::write_bool(self.bytes, value).map_err(CodecError::custom)
     }
 
+    #[inline]
     fn serialize_i8(self, value: i8) -> Result<(), CodecError> {
         self.signed(value.into())
     }
 
+    #[inline]
     fn serialize_i16(self, value: i16) -> Result<(), CodecError> {
         self.signed(value.into())
     }
 
+    #[inline]
     fn serialize_i32(self, value: i32) -> Result<(), CodecError> {
         self.signed(value.into())
     }
 
+    #[inline]
     fn serialize_i64(self, value: i64) -> Result<(), CodecError> {
         self.signed(value)
     }
@@ -158,18 +170,22 @@ impl<'w, 'a> Serializer for &'w mut Writer<'a> {
         }
     }
 
+    #[inline]
     fn serialize_u8(self, value: u8) -> Result<(), CodecError> {
         self.unsigned(value.into())
     }
 
+    #[inline]
     fn serialize_u16(self, value: u16) -> Result<(), CodecError> {
         self.unsigned(value.into())
     }
 
+    #[inline]
     fn serialize_u32(self, value: u32) -> Result<(), CodecError> {
         self.unsigned(value.into())
     }
 
+    #[inline]
     fn serialize_u64(self, value: u64) -> Result<(), CodecError> {
         self.unsigned(value)
     }
@@ -181,26 +197,32 @@ impl<'w, 'a> Serializer for &'w mut Writer<'a> {
         }
     }
 
+    #[inline]
     fn serialize_f32(self, value: f32) -> Result<(), CodecError> {
         rmp::encode::write_f32(self.bytes, value).map_err(CodecError::custom)
     }
 
+    #[inline]
     fn serialize_f64(self, value: f64) -> Result<(), CodecError> {
         rmp::encode::write_f64(self.bytes, value).map_err(CodecError::custom)
     }
 
+    #[inline]
     fn serialize_char(self, value: char) -> Result<(), CodecError> {
         self.serialize_str(value.encode_utf8(&mut [0; 4]))
     }
 
+    #[inline]
     fn serialize_str(self, value: &str) -> Result<(), CodecError> {
         rmp::encode::write_str(self.bytes, value).map_err(CodecError::custom)
     }
 
+    #[inline]
     fn serialize_bytes(self, value: &[u8]) -> Result<(), CodecError> {
         rmp::encode::write_bin(self.bytes, value).map_err(CodecError::custom)
     }
 
+    #[inline]
     fn serialize_none(self) -> Result<(), CodecError> {
         self.serialize_unit()
     }
@@ -219,6 +241,7 @@ impl<'w, 'a> Serializer for &'w mut Writer<'a> {
         self.extension(EMPTY_SOME, &[depth])
     }
 
+    #[inline]
     fn serialize_unit(self) -> Result<(), CodecError> {
         self.bytes.push(NIL);
         Ok(())
@@ -228,6 +251,7 @@ impl<'w, 'a> Serializer for &'w mut Writer<'a> {
         self.serialize_unit()
     }
 
+    #[inline]
     fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<(), CodecError> {
         self.serialize_str(variant)
     }
@@ -247,10 +271,12 @@ impl<'w, 'a> Serializer for &'w mut Writer<'a> {
         value.serialize(self)
     }
 
+    #[inline]
     fn serialize_seq(self, length: Option<usize>) -> Result<Items<'w, 'a>, CodecError> {
         self.items(Header::List, length)
     }
 
+    #[inline]
     fn serialize_tuple(self, length: usize) -> Result<Items<'w, 'a>, CodecError> {
         self.items(Header::List, Some(length))
     }
@@ -270,10 +296,12 @@ impl<'w, 'a> Serializer for &'w mut Writer<'a> {
         self.items(Header::List, Some(length))
     }
 
+    #[inline]
     fn serialize_map(self, length: Option<usize>) -> Result<Items<'w, 'a>, CodecError> {
         self.items(Header::Map, length)
     }
 
+    #[inline]
     fn serialize_struct(self, name: &'static str, length: usize) -> Result<Fields<'w, 'a>, CodecError> {
         if name == NUMBER {
             let start = self.bytes.len();
@@ -294,9 +322,6 @@ impl<'w, 'a> Serializer for &'w mut Writer<'a> {
     }
 }
 
-/// The marker of an extension of one byte.
-const FIXEXT1: u8 = 0xd4;
-
 /// The traits of collections, which differ in the names of their methods.
 macro_rules! collections {
     ($($trait:ident $method:ident),*) => {$(
@@ -308,6 +333,7 @@ macro_rules! collections {
                 self.item(value)
             }
 
+            #[inline]
             fn end(self) -> Result<(), CodecError> {
                 self.close()
             }
@@ -334,6 +360,7 @@ impl SerializeMap for Items<'_, '_> {
         value.serialize(&mut *self.writer)
     }
 
+    #[inline]
     fn end(self) -> Result<(), CodecError> {
         self.close()
     }
@@ -347,6 +374,7 @@ impl SerializeStructVariant for Items<'_, '_> {
         self.field(name, value)
     }
 
+    #[inline]
     fn end(self) -> Result<(), CodecError> {
         self.close()
     }

@@ -32,6 +32,10 @@ where
     match input {
         Input::New(_) if config.checkpoint.is_none() => Ok(()),
         Input::New(_) => stored(&reader, saver, config).await.map(|_| ()),
+        Input::Whole(_) if exists(&reader, saver, config).await? => {
+            Err(RunError::WholeState { graph: graph.plan.graph().to_owned(), thread: thread.to_owned() })
+        }
+        Input::Whole(_) => Ok(()),
         Input::Continue if exists(&reader, saver, config).await? => Ok(()),
         Input::Continue => Err(RunError::EmptyInput { graph: graph.plan.graph().to_owned() }),
         Input::Command(command) => {

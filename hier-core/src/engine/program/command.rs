@@ -197,7 +197,7 @@ impl<S: Values> Command<S> {
     /// The same with an update. It is applied before any node runs, if the command is given to
     /// [`invoke`](crate::graph::CompiledGraph::invoke).
     pub fn with_update<U: Update<State = S>>(mut self, update: U) -> Self {
-        self.writes = update.into_writes();
+        update.into_writes().into_iter().for_each(|write| self.writes.set(write));
         self
     }
 

@@ -79,6 +79,7 @@ impl<S: Values, C> Decoder<'_, S, C> {
     pub(crate) fn input(&self, input: &DynInput) -> Result<Input<S>, RunError> {
         Ok(match input {
             DynInput::New(values) => Input::New(self.writes("input", values)?),
+            DynInput::Whole(values) => Input::Whole(self.writes("input", values)?),
             DynInput::Continue => Input::Continue,
             DynInput::Command(command) => Input::Command(Box::new(self.command(command)?)),
         })
@@ -98,15 +99,15 @@ impl<S: Values, C> Decoder<'_, S, C> {
             return Err(self.wrong(format!("`goto`: `{node}` is no node{tail}")));
         }
         let sent = sent.filter(|sent| !sent.is_null() || found.is_some_and(|node| self.graph.takes_sent(node)));
-        if sent.is_some() && found.is_some_and(|node| !self.graph.takes_sent(node)) {
-            return Err(self.wrong(format!(
-                "`goto`: `{node}` takes no input, since it reads the state: write the state with `update`, and go to the node by its name"
-            )));
-        }
         let encoded = sent.map(codec::encode).transpose();
         let encoded = encoded.map_err(|error| self.wrong(format!("`goto`: what `{node}` is sent: {error}")))?;
+        let arg = encoded.map(SendArg::stored);
+        if let Some(found) = found {
+            let state = self.graph.sent_state(found, arg.as_ref());
+            state.map_err(|error| self.wrong(format!("`goto`: {error}")))?;
+        }
         let node = (node != hier_spec::END).then(|| Cow::Owned(node.to_owned()));
-        Ok(Jump { graph: None, node, arg: encoded.map(SendArg::stored) })
+        Ok(Jump { graph: None, node, arg })
     }
 
     /// Writes of channels, from an object or a list of pairs. What is wrong names the field.

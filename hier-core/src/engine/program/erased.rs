@@ -55,6 +55,8 @@ pub(crate) trait ErasedGraph: Send + Sync {
 pub enum DynInput {
     /// A new input: an object of channel names, or a list of pairs of a name and a value.
     New(Value),
+    /// A whole state, which a thread that has a checkpoint refuses.
+    Whole(Value),
     /// Nothing: the thread goes on where it was.
     Continue,
     /// An answer, an update, where to go.

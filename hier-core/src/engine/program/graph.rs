@@ -175,6 +175,26 @@ impl<S: Values, C> Program<S, C> {
         state
     }
 
+    /// The state that a node sees which was sent one and reads the state: what was sent, and the initial values of other channels.
+    pub(crate) fn sent_state(&self, node: usize, arg: Option<&SendArg>) -> Result<Option<S>, CodecError> {
+        let Some(arg) = arg.filter(|arg| arg.is_stored() && !self.takes_sent(node)) else { return Ok(None) };
+        let name = self.plan.name(node);
+        let fields = codec::unpack_fields(&arg.encode()?)?;
+        let fields = fields.ok_or_else(|| {
+            CodecError::new(format!("`{name}` reads the state, and what it is sent is not an object of channels"))
+        })?;
+        let mut state = (self.initial)();
+        for (field, value) in fields {
+            let channel = self.channels.iter().position(|spec| *spec.name == *field).ok_or_else(|| {
+                let tail = hier_spec::did_you_mean(&field, self.channels.iter().map(|spec| &*spec.name));
+                CodecError::new(format!("`{name}` is sent a state with `{field}`, which is not a channel{tail}"))
+            })?;
+            let unfit = |error| CodecError::new(format!("channel `{field}` of what `{name}` is sent: {error}"));
+            state.load(channel, &value).map_err(unfit)?;
+        }
+        Ok(Some(state))
+    }
+
     pub(crate) fn child(&self, node: usize) -> Option<&Child<S, C>> {
         self.nodes.get(node).and_then(|node| node.child.as_ref())
     }

@@ -9,6 +9,8 @@ use crate::state::{Values, Writes};
 pub enum Input<S: Values> {
     /// A new input: what it writes.
     New(Writes<S>),
+    /// A whole state, as the input of a thread that has none yet: what it writes.
+    Whole(Writes<S>),
     /// Nothing: the thread goes on where it was.
     Continue,
     /// Answers, an update, where to go: the thread goes on with these.
@@ -19,6 +21,7 @@ impl<S: Values> fmt::Debug for Input<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::New(writes) => f.debug_tuple("New").field(writes).finish(),
+            Self::Whole(writes) => f.debug_tuple("Whole").field(writes).finish(),
             Self::Continue => f.write_str("Continue"),
             Self::Command(command) => f.debug_tuple("Command").field(command).finish(),
         }

@@ -15,7 +15,7 @@ use crate::engine::step::{Applied, StepTasks};
 use crate::engine::stream::emitter::Emitter;
 use crate::error::NodeError;
 use crate::panics;
-use crate::state::Values;
+use crate::state::{Steps, Values};
 
 /// How a task ended: what is applied, or the node that failed, and why.
 pub(in crate::engine) type Ended<S> = Result<Applied<S>, (usize, NodeError)>;
@@ -72,6 +72,19 @@ impl<S: Values, C: Send + Sync + 'static> Work for Tasks<S, C> {
         task.run.key = key;
         task.run.inbox = inbox;
         self.step.set_arg(place, &mut task.arg);
+        match self.template.graph.sent_state(key.node, task.arg.as_ref()) {
+            Ok(Some(mut state)) => {
+                state.set_steps(Steps { remaining: task.run.remaining });
+                task.state = Arc::new(state);
+            }
+            // The task before it may have been sent a state.
+            Ok(None) if !Arc::ptr_eq(&task.state, &self.template.state) => task.state = self.template.state.clone(),
+            Ok(None) => {}
+            Err(error) => {
+                let code = Code::Whole(Box::pin(async move { (task, Err(NodeError::from(error))) }));
+                return Piece { key, code };
+            }
+        }
         let node = &self.template.graph.nodes[key.node];
         let code = if node.bare && !self.is_told {
             Code::Bare(Box::pin(async move {

@@ -61,6 +61,9 @@ where
         let given = first_input(&Reader { graph: &graph, thread: &thread }, given)?;
         return runner.begin_durably(given, -1).await;
     };
+    if let Input::Whole(_) = given {
+        return Err(RunError::WholeState { graph: graph.plan.graph().to_owned(), thread: thread.to_string() });
+    }
     input::complete(&committer.saver, &thread, "", &mut saved).await.map_err(fail)?;
     let reader = Reader { graph: &graph, thread: &thread };
     let Loaded { checkpoint, state, position, pending, known } =
@@ -75,7 +78,7 @@ where
     let (writes, routes) = pending.null_writes(&reader, &runner.task.state).map_err(unfit)?;
     runner.apply_command(writes, routes)?;
     match given {
-        Input::New(writes) => {
+        Input::New(writes) | Input::Whole(writes) => {
             if newest.is_none_or(|newest| newest <= checkpoint.id) {
                 runner.keep_begun(&pending, checkpoint.step).await?;
             }
@@ -102,7 +105,7 @@ async fn newest(committer: &Committer, addressed: bool) -> Result<Option<uuid::U
 /// The input of a thread without checkpoints. A command's update is its input.
 fn first_input<S: Values, C>(reader: &Reader<'_, S, C>, input: Input<S>) -> Result<Writes<S>, RunError> {
     match input {
-        Input::New(writes) => Ok(writes),
+        Input::New(writes) | Input::Whole(writes) => Ok(writes),
         Input::Command(command) if command.answers.is_some() && !reader.graph.lenient => {
             Err(answer::unknown_thread(reader))
         }
@@ -294,7 +297,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         let record = journal.input(&input, &*self.task.state, changes, metadata)?;
         self.position.set_input(Some(input));
         self.emit_checkpoint(step, Source::Input);
-        self.step += 1;
+        self.step = self.step.saturating_add(1);
         self.apply_start(record).await
     }
 
@@ -320,7 +323,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         self.commit_drained(records, taken).await?;
         applied?;
         self.emit_checkpoint(self.step, Source::Loop);
-        self.step += 1;
+        self.step = self.step.saturating_add(1);
         Ok(())
     }
 
@@ -342,7 +345,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     async fn fork(&mut self) -> Result<(), RunError> {
         let record = self.step_record(Source::Fork)?;
         self.commit(record.into_iter().collect()).await?;
-        self.step += 1;
+        self.step = self.step.saturating_add(1);
         Ok(())
     }
 

@@ -142,7 +142,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         // What was told at the end of the turn before is not told again.
         if self.turn().is_none_or(|turn| !turn.goes_on()) {
             self.emit_values();
-            self.emit_checkpoint(self.step - 1, source);
+            self.emit_checkpoint(self.step.saturating_sub(1), source);
         }
     }
 
@@ -153,10 +153,10 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
 
     /// Applies the input and follows START.
     pub(crate) fn begin(&mut self, input: Writes<S>) -> Result<(), RunError> {
-        self.step += 1;
+        self.step = self.step.saturating_add(1);
         self.position.set_input(Some(input));
         self.begin_step()?;
-        self.step += 1;
+        self.step = self.step.saturating_add(1);
         Ok(())
     }
 
@@ -230,7 +230,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             if let Some(end) = self.stops_after() {
                 return Ok(end);
             }
-            self.step += 1;
+            self.step = self.step.saturating_add(1);
         }
     }
 

@@ -111,7 +111,7 @@ where
     runner.breakpoints = Breakpoints::configured(&runner.task.graph.plan, runner.task.run.config())?;
     let nothing = || RunError::EmptyInput { graph: runner.graph_name() };
     match input {
-        Input::New(input) => runner.enter(input).await,
+        Input::New(input) | Input::Whole(input) => runner.enter(input).await,
         Input::Continue => Err(nothing()),
         Input::Command(command) if command.answers.is_some() => {
             Err(RunError::NoCheckpointer { graph: runner.graph_name(), what: "go on with an answer" })
@@ -137,7 +137,7 @@ where
     check::check_input(graph, saver, config, input).await?;
     // A run that is going is not ended by a click.
     let unless_said = match input {
-        Input::New(_) | Input::Continue => WhenRunning::TakeOver,
+        Input::New(_) | Input::Whole(_) | Input::Continue => WhenRunning::TakeOver,
         Input::Command(_) => WhenRunning::Reject,
     };
     claim(saver, config, unless_said, graph.plan.graph()).await

@@ -87,6 +87,7 @@ fn channel_write(model: &Model, names: &Names) -> TokenStream {
     );
     let inner_name = inner_arm(quote!(__hier::ChannelWrite::name(__write)));
     let overwrites = overwrites(model);
+    let merges = merges(model);
     quote! {
         #[automatically_derived]
         impl #impl_generics __hier::Sealed for #write #arguments #conditions {}
@@ -104,6 +105,10 @@ fn channel_write(model: &Model, names: &Names) -> TokenStream {
             #[inline]
             fn is_overwrite(&self) -> ::core::primitive::bool {
                 match *self { #overwrites }
+            }
+            #[inline]
+            fn is_merged(&self) -> ::core::primitive::bool {
+                match *self { #merges }
             }
             fn stored(&self) -> ::core::option::Option<&dyn __hier::Stored> {
                 match *self { #(#stored)* #inner_stored }
@@ -132,6 +137,21 @@ fn overwrites(model: &Model) -> TokenStream {
     let flattened = model.flattened.as_ref().map(|flattened| {
         let variant = variant(&flattened.field);
         quote!(Self::#variant(ref __write) => __hier::ChannelWrite::is_overwrite(__write),)
+    });
+    quote!(#(#own)* #flattened _ => false,)
+}
+
+/// The arms that say whether a write is merged; those of plain channels replace the value.
+fn merges(model: &Model) -> TokenStream {
+    let own = model
+        .channels
+        .iter()
+        .filter(|channel| channel.is_reduced())
+        .map(|Channel { field, .. }| variant(field))
+        .map(|variant| quote!(Self::#variant(..) => true,));
+    let flattened = model.flattened.as_ref().map(|flattened| {
+        let variant = variant(&flattened.field);
+        quote!(Self::#variant(ref __write) => __hier::ChannelWrite::is_merged(__write),)
     });
     quote!(#(#own)* #flattened _ => false,)
 }
@@ -196,8 +216,10 @@ fn update_type(model: &Model, names: &Names) -> TokenStream {
         let docs = &channel.docs;
         quote!(#doc #(#docs)* #vis #method)
     });
-    let doc =
-        format!("An update of [`{}`]: one method a channel. A method called twice replaces what it set.", model.ident);
+    let doc = format!(
+        "An update of [`{}`]: one method a channel. A reduced channel that is set twice merges both values, a plain one keeps the last.",
+        model.ident
+    );
     quote! {
         #[doc = #doc]
         #[must_use = "an update does nothing until a node returns it"]
@@ -343,7 +365,7 @@ fn conversions(model: &Model, names: &Names) -> TokenStream {
         #[automatically_derived]
         impl #impl_generics __hier::GraphInput<#state, __hier::Whole> for #state #conditions {
             fn into_input(self) -> __hier::Input<#state> {
-                __hier::Input::New(<#update #arguments as ::core::convert::From<#state>>::from(self).0)
+                __hier::Input::Whole(<#update #arguments as ::core::convert::From<#state>>::from(self).0)
             }
         }
     }

@@ -1,33 +1,35 @@
 //! Secrets that nobody is told, and that are stored nowhere.
 
+mod escapes;
 mod find;
+mod redactor;
 mod said;
 
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use serde_json::Value;
-
-use super::{Layer, ModelCall, ModelReply, NextModel, NextTool, ToolReply, ToolUse};
-use crate::agent::state::base::BaseState;
-use crate::error::NodeError;
-use crate::message::{Body, Message, Messages};
-use crate::state::{Contains, State, Update, Values, Writes};
+use super::Layer;
+use crate::state::Values;
 
 pub use find::{CardNumbers, Emails, Find, IpAddresses, Texts};
-use said::Held;
+pub(in crate::agent) use redactor::Redactor;
+pub(in crate::agent) use said::Held;
 
 /// Puts a mark in place of secrets: `Redact(Emails)`, `Redact(keys)` with a function that finds them, see [`Find`].
 ///
 /// * What a model is sent has none: its instructions, the conversation, results of tools.
 /// * What it answers has none: texts, reasoning, arguments of calls (a tool is called with the mark), whole or in pieces. Of a text that
 ///   is being said so much is held back as may be the beginning of a secret ([`Find::open`]); arguments go out when they are whole.
-/// * What is stored has none: what was answered, what tools returned, and the messages of the conversation: one that had a secret, as
-///   the user's, is replaced with the model's next answer. The checkpoints before have it as it came in: encryption is for
-///   those, or redacting before it is handed in ([`Redact::text`]). Values that tools write into channels of their own are theirs.
-/// * The errors of models and tools that pass it have none, nor what is logged of an answer.
+/// * What is stored has none: what was answered, what tools returned, what `#[tool(step)]` records, what tools and other layers write
+///   into conversations, and the messages of the conversation: one that had a secret, as the user's, is replaced with the model's next
+///   answer. The checkpoints before have it as it came in, and the answer of an operator is stored as it was given until the call that
+///   asked is done: encryption is for those, or redacting before it is handed in ([`Redact::text`]). Values that tools write into
+///   channels of their own are theirs.
+/// * The errors of models and tools have none, nor what is logged of them. They keep their kinds.
+///
+/// A secret is found in JSON too, where its letters are escaped, at any depth. What is found does not depend on where the layer stands
+/// in the list, nor on the others: other layers never see the secret, and what they add is redacted as well.
 ///
 /// Reasoning that had one loses what its maker signed, and is not sent back.
 ///
@@ -83,7 +85,7 @@ impl Redact {
 
     /// A text without secrets.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        match self.0.redacted(text) {
+        match Redactor::new(vec![self.clone()]).redacted(text) {
             Some(redacted) => Cow::Owned(redacted),
             None => Cow::Borrowed(text),
         }
@@ -100,144 +102,14 @@ impl Pattern {
         let end = if is_right { found.end } else { rest.len() };
         (start < end).then_some((from + start, from + end))
     }
-
-    /// The text without secrets; none if it has none.
-    fn redacted(&self, text: &str) -> Option<String> {
-        let (mut out, mut from) = (None::<String>, 0);
-        while let Some((start, end)) = self.first(text, from) {
-            let out = out.get_or_insert_default();
-            out.push_str(&text[from..start]);
-            out.push_str(&self.mark);
-            from = end;
-        }
-        let mut out = out?;
-        out.push_str(&text[from..]);
-        Some(out)
-    }
-
-    /// Redacts a text; whether it had a secret.
-    fn change(&self, text: &mut String) -> bool {
-        let Some(redacted) = self.redacted(text) else { return false };
-        *text = redacted;
-        true
-    }
-
-    /// Redacts the texts, numbers and keys of a value; whether it had a secret.
-    fn value(&self, value: &mut Value) -> bool {
-        match value {
-            Value::String(text) => self.change(text),
-            Value::Number(number) => {
-                let Some(redacted) = self.redacted(&number.to_string()) else { return false };
-                *value = Value::String(redacted);
-                true
-            }
-            Value::Array(list) => list.iter_mut().fold(false, |changes, value| self.value(value) | changes),
-            Value::Object(object) => {
-                let mut changes = object.values_mut().fold(false, |changes, value| self.value(value) | changes);
-                let keys: Vec<String> = object.keys().filter(|key| self.redacted(key).is_some()).cloned().collect();
-                for key in keys {
-                    changes = true;
-                    let redacted = self.redacted(&key);
-                    if let Some((redacted, value)) = redacted.zip(object.remove(&key)) {
-                        object.insert(redacted, value);
-                    }
-                }
-                changes
-            }
-            Value::Null | Value::Bool(_) => false,
-        }
-    }
-
-    /// Redacts a message; whether it had a secret.
-    fn message(&self, message: &mut Message) -> bool {
-        let mut changes = false;
-        let before = message.text();
-        if let Some(content) = message.content_mut() {
-            content.change_texts(&mut |text| changes |= self.change(text));
-        }
-        changes |= message.extra.values_mut().fold(false, |changes, value| self.value(value) | changes);
-        let Body::Assistant { calls, reasoning, .. } = &mut message.body else { return changes };
-        for call in calls {
-            changes |= self.value(&mut call.args);
-        }
-        for thought in reasoning {
-            // What was said before it is as long as it now is.
-            thought.offset = before
-                .get(..thought.offset)
-                .map_or(0, |before| self.redacted(before).map_or(before.len(), |text| text.len()));
-            let was_secret = self.change(&mut thought.text) | self.value(&mut thought.data.clone());
-            if was_secret {
-                thought.data = Value::Null;
-            }
-            changes |= was_secret;
-        }
-        changes
-    }
-
-    /// The messages that had secrets, without them.
-    fn messages(&self, messages: &Messages) -> Vec<Message> {
-        let redacted = messages.iter().filter_map(|message| {
-            let mut message = message.clone();
-            self.message(&mut message).then_some(message)
-        });
-        redacted.collect()
-    }
-
-    /// An error without secrets: of another kind, if it had one.
-    fn error(&self, error: NodeError) -> NodeError {
-        if error.is_signal() {
-            return error;
-        }
-        match self.redacted(&error.to_string()) {
-            Some(text) if error.is_transient() => NodeError::new(text),
-            Some(text) => NodeError::permanent(text),
-            None => error,
-        }
-    }
 }
 
-#[async_trait]
-impl<S, C> Layer<S, C> for Redact
-where
-    S: Values + Contains<BaseState>,
-    C: Send + Sync + 'static,
-{
+impl<S: Values, C: Send + Sync + 'static> Layer<S, C> for Redact {
     fn name(&self) -> Cow<'static, str> {
         "Redact".into()
     }
 
-    async fn model_call(
-        &self,
-        mut call: ModelCall<'_, S, C>,
-        next: NextModel<'_, S, C>,
-    ) -> Result<ModelReply<S>, NodeError> {
-        let pattern = &self.0;
-        if !pattern.messages(&call.request.messages).is_empty() {
-            let redacted = call.request.messages.iter().cloned().map(|mut message| {
-                pattern.message(&mut message);
-                message
-            });
-            call.request.messages = redacted.collect();
-        }
-        let stored = pattern.messages(&call.state().part().messages);
-        let own = pattern.clone();
-        let call = call.through(move || Held::new(own.clone()));
-        let mut reply = next.call(call).await.map_err(|error| pattern.error(error))?;
-        if let Some(response) = reply.response_mut() {
-            pattern.message(&mut response.message);
-        }
-        if stored.is_empty() {
-            return Ok(reply);
-        }
-        let write = BaseState::channels().messages.write::<S>(stored);
-        Ok(reply.write(S::Update::from_writes(Writes::from_iter([write]))))
-    }
-
-    async fn tool_call(&self, call: ToolUse<'_, S, C>, next: NextTool<'_, S, C>) -> Result<ToolReply<S>, NodeError> {
-        let mut reply = next.call(call).await.map_err(|error| self.0.error(error))?;
-        reply.map_texts(|text| {
-            self.0.change(text);
-        });
-        Ok(reply)
+    fn redacts(&self) -> Option<&Redact> {
+        Some(self)
     }
 }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Pattern;
+use super::Redactor;
 use crate::agent::layer::Pieces;
 use crate::message::ChatChunk;
 
 /// What is held back of an answer that is being said.
-pub(super) struct Held {
-    pattern: Arc<Pattern>,
+pub(in crate::agent) struct Held {
+    redactor: Arc<Redactor>,
     text: String,
     reasoning: String,
     /// The arguments of each call, by its id.
@@ -21,31 +21,8 @@ pub(super) struct Held {
 type Whole = fn(String) -> ChatChunk;
 
 impl Held {
-    pub(super) fn new(pattern: Arc<Pattern>) -> Self {
-        Self { pattern, text: String::new(), reasoning: String::new(), calls: Vec::new() }
-    }
-}
-
-impl Pattern {
-    /// Takes out of a text that goes on what can be said of it, without secrets; all of it, if it has ended.
-    fn ready(&self, text: &mut String, has_ended: bool) -> String {
-        let open = if has_ended { text.len() } else { self.find.open(text).min(text.len()) };
-        let mut open = (0..=open).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
-        let (mut out, mut from) = (String::new(), 0);
-        while let Some((start, end)) = self.first(text, from) {
-            // It may go on, or something that begins before it may be found then.
-            if !has_ended && (end == text.len() || start >= open) {
-                open = open.min(start);
-                break;
-            }
-            out.push_str(&text[from..start]);
-            out.push_str(&self.mark);
-            from = end;
-        }
-        let to = open.max(from);
-        out.push_str(&text[from..to]);
-        text.drain(..to);
-        out
+    pub(in crate::agent) fn new(redactor: Arc<Redactor>) -> Self {
+        Self { redactor, text: String::new(), reasoning: String::new(), calls: Vec::new() }
     }
 }
 
@@ -69,7 +46,7 @@ impl Pieces for Held {
             }
             other => return out(other),
         };
-        let ready = self.pattern.ready(held, false);
+        let ready = self.redactor.ready(held, false);
         if !ready.is_empty() {
             out(whole(ready));
         }
@@ -78,7 +55,7 @@ impl Pieces for Held {
     fn end(&mut self, out: &mut dyn FnMut(ChatChunk)) {
         let rest: [(_, Whole); 2] = [(&mut self.reasoning, ChatChunk::Reasoning), (&mut self.text, ChatChunk::Text)];
         for (held, whole) in rest {
-            let ready = self.pattern.ready(held, true);
+            let ready = self.redactor.ready(held, true);
             if !ready.is_empty() {
                 out(whole(ready));
             }
@@ -87,13 +64,13 @@ impl Pieces for Held {
             // The letters of a secret may be escaped in JSON.
             let text = match serde_json::from_str::<Value>(&held) {
                 Ok(mut args) => {
-                    if self.pattern.value(&mut args) {
+                    if self.redactor.value(&mut args) {
                         args.to_string()
                     } else {
                         held
                     }
                 }
-                Err(_) => self.pattern.redacted(&held).unwrap_or(held),
+                Err(_) => self.redactor.redacted(&held).unwrap_or(held),
             };
             out(ChatChunk::call_arguments(id, text));
         }

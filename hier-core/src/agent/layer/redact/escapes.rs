@@ -1,0 +1,141 @@
+//! Texts that JSON has escaped, once or several times.
+
+/// A text with its escapes read, and the place in the original text of each of its bytes.
+pub(super) struct Unescaped {
+    pub(super) text: String,
+    /// For each byte where what it stands for begins, and the end of the original.
+    places: Vec<usize>,
+}
+
+impl Unescaped {
+    /// The text as it is.
+    pub(super) fn of(text: &str) -> Self {
+        Self { text: text.to_owned(), places: (0..=text.len()).collect() }
+    }
+
+    /// The text with the escapes of one level more read, none if it has none; and where in the original an escape begins that is cut off.
+    pub(super) fn deeper(&self) -> (Option<Self>, Option<usize>) {
+        let Some(first) = self.text.find('\\') else { return (None, None) };
+        let mut text = self.text[..first].to_owned();
+        let mut places = self.places[..first].to_vec();
+        let (mut at, mut cut, mut reads) = (first, None, false);
+        while let Some(letter) = self.text[at..].chars().next() {
+            let (read, length) = match escape(&self.text[at..]) {
+                Escape::None => (letter, letter.len_utf8()),
+                Escape::Cut => {
+                    cut.get_or_insert(self.places[at]);
+                    (letter, letter.len_utf8())
+                }
+                Escape::Letter(read, length) => {
+                    reads = true;
+                    (read, length)
+                }
+            };
+            text.push(read);
+            places.resize(text.len(), self.places[at]);
+            at += length;
+        }
+        places.push(self.place(self.text.len()));
+        (reads.then_some(Self { text, places }), cut)
+    }
+
+    /// Where a byte of the text stands in the original.
+    pub(super) fn place(&self, byte: usize) -> usize {
+        self.places.get(byte).or(self.places.last()).copied().unwrap_or_default()
+    }
+}
+
+/// What a text begins with.
+enum Escape {
+    None,
+    /// The beginning of an escape.
+    Cut,
+    /// A letter, in so many bytes.
+    Letter(char, usize),
+}
+
+fn escape(text: &str) -> Escape {
+    let mut bytes = text.bytes();
+    if bytes.next() != Some(b'\\') {
+        return Escape::None;
+    }
+    let letter = match bytes.next() {
+        None => return Escape::Cut,
+        Some(b'u') => return unicode(text),
+        Some(b'b') => '\u{8}',
+        Some(b'f') => '\u{c}',
+        Some(b'n') => '\n',
+        Some(b'r') => '\r',
+        Some(b't') => '\t',
+        Some(same @ (b'"' | b'\\' | b'/')) => char::from(same),
+        Some(_) => return Escape::None,
+    };
+    Escape::Letter(letter, 2)
+}
+
+/// The letter of an escape `\u….`, or of two of them.
+fn unicode(text: &str) -> Escape {
+    let first = match unit(text) {
+        Ok(unit) => unit,
+        Err(escape) => return escape,
+    };
+    if !(0xd800..0xdc00).contains(&first) {
+        return Escape::Letter(char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER), 6);
+    }
+    match unit(&text[6..]) {
+        Ok(second @ 0xdc00..0xe000) => {
+            let letter = 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00);
+            Escape::Letter(char::from_u32(letter).unwrap_or(char::REPLACEMENT_CHARACTER), 12)
+        }
+        Err(Escape::Cut) => Escape::Cut,
+        _ => Escape::Letter(char::REPLACEMENT_CHARACTER, 6),
+    }
+}
+
+/// The number of an escape `\u….`.
+fn unit(text: &str) -> Result<u32, Escape> {
+    const FORM: &[u8] = b"\\u";
+    let bytes = text.as_bytes();
+    let begun = bytes.iter().zip(FORM).take_while(|(a, b)| a == b).count();
+    if begun < FORM.len() {
+        return Err(if begun == bytes.len() { Escape::Cut } else { Escape::None });
+    }
+    let digits = bytes[2..].iter().take(4).take_while(|byte| byte.is_ascii_hexdigit()).count();
+    match digits {
+        4 => u32::from_str_radix(&text[2..6], 16).map_err(|_| Escape::None),
+        digits if 2 + digits == bytes.len() => Err(Escape::Cut),
+        _ => Err(Escape::None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> String {
+        let deeper = Unescaped::of(text).deeper().0.expect("it has escapes");
+        assert_eq!(deeper.place(deeper.text.len()), text.len());
+        deeper.text
+    }
+
+    #[test]
+    fn escapes_are_read_as_json_does() {
+        for text in ["plain", r"C:\dir \x", r"\u12"] {
+            assert!(Unescaped::of(text).deeper().0.is_none(), "{text}");
+        }
+        assert_eq!(read(r#"a\"b\\c\/\n\u00fc!"#), "a\"b\\c/\nü!");
+        assert_eq!(read(r"\ud83d\ude00\ud83d?"), "😀\u{fffd}?");
+        let nested =
+            Unescaped::of(r"x\\u00fc.").deeper().0.and_then(|once| once.deeper().0).expect("it has two levels");
+        assert_eq!((&*nested.text, nested.place(1), nested.place(3)), ("xü.", 1, 8));
+    }
+
+    #[test]
+    fn an_escape_may_be_cut_off_anywhere() {
+        let whole = r"ab\ud83d\ude00";
+        for end in 3..whole.len() {
+            assert_eq!(Unescaped::of(&whole[..end]).deeper().1, Some(2), "{}", &whole[..end]);
+        }
+        assert_eq!(read(whole), "ab😀");
+    }
+}

@@ -1,0 +1,336 @@
+//! All redacting layers of a call as one: what it changes does not depend on the order of the layers.
+
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::Redact;
+use super::escapes::Unescaped;
+use crate::agent::layer::heirs::Above;
+use crate::agent::layer::listed::Listed;
+use crate::agent::model::ModelError;
+use crate::agent::state::base::{BaseState, BaseStateWrite};
+use crate::checkpoint::codec;
+use crate::error::{NodeError, NodeErrorKind};
+use crate::graph::Command;
+use crate::message::{Body, Content, Message, Messages};
+use crate::state::{ChannelWrite, State, Values, Writes};
+
+tokio::task_local! {
+    /// What redacts the call of a tool that is being made.
+    static PRESENT: Arc<Redactor>;
+}
+
+/// All redacting layers that a call goes through.
+pub(in crate::agent) struct Redactor(Vec<Redact>);
+
+impl fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Redactor").field(&self.0).finish()
+    }
+}
+
+impl Redactor {
+    pub(super) fn new(layers: Vec<Redact>) -> Self {
+        Self(layers)
+    }
+
+    /// The redacting layers among these; none if there are none.
+    pub(in crate::agent) fn of<S: Values, C: Send + Sync + 'static>(
+        (above, own): (Above<'_>, &[Listed<S, C>]),
+    ) -> Option<Arc<Self>> {
+        let above = above.listed().iter().filter_map(|listed| listed.layer.redacts());
+        let own = own.iter().filter_map(|listed| listed.layer.redacts());
+        let layers: Vec<Redact> = above.chain(own).cloned().collect();
+        (!layers.is_empty()).then(|| Arc::new(Self(layers)))
+    }
+
+    /// Makes the call of a tool, whose steps and logs are redacted.
+    pub(in crate::agent) async fn around<F: Future>(self: Arc<Self>, call: F) -> F::Output {
+        PRESENT.scope(self, call).await
+    }
+
+    /// What redacts the call of the tool that is being made, if something does.
+    pub(in crate::agent) fn present() -> Option<Arc<Self>> {
+        PRESENT.try_with(Arc::clone).ok()
+    }
+
+    /// The secrets of a text as they stand in it, escaped or not: in order, without overlaps, each with its mark.
+    fn secrets(&self, text: &str) -> (Vec<(usize, usize, &str)>, usize) {
+        let mut level = Unescaped::of(text);
+        let (mut found, mut open) = (Vec::new(), text.len());
+        loop {
+            for Redact(pattern) in &self.0 {
+                let mut from = 0;
+                while let Some((start, end)) = pattern.first(&level.text, from) {
+                    found.push((level.place(start), level.place(end), &*pattern.mark));
+                    from = end;
+                }
+                open = open.min(level.place(pattern.find.open(&level.text).min(level.text.len())));
+            }
+            let (deeper, cut) = level.deeper();
+            open = cut.map_or(open, |cut| open.min(cut));
+            match deeper {
+                Some(deeper) => level = deeper,
+                None => break,
+            }
+        }
+        found.sort_by_key(|(start, end, _)| (*start, usize::MAX - end));
+        found.dedup_by(|next, before| {
+            let overlaps = next.0 < before.1;
+            if overlaps {
+                before.1 = before.1.max(next.1);
+            }
+            overlaps
+        });
+        (found, open)
+    }
+
+    /// The text without secrets; none if it has none.
+    pub(super) fn redacted(&self, text: &str) -> Option<String> {
+        let (secrets, _) = self.secrets(text);
+        if secrets.is_empty() {
+            return None;
+        }
+        let (mut out, mut from) = (String::with_capacity(text.len()), 0);
+        for (start, end, mark) in secrets {
+            out.push_str(&text[from..start]);
+            out.push_str(mark);
+            from = end;
+        }
+        out.push_str(&text[from..]);
+        Some(out)
+    }
+
+    /// Takes out of a text that goes on what can be said of it, without secrets; all of it, if it has ended.
+    pub(super) fn ready(&self, text: &mut String, has_ended: bool) -> String {
+        let (secrets, open) = self.secrets(text);
+        let open = if has_ended { text.len() } else { open };
+        let mut open = (0..=open).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+        let (mut out, mut from) = (String::new(), 0);
+        for (start, end, mark) in secrets {
+            // It may go on, or something that begins before it may be found then.
+            if !has_ended && (end == text.len() || start >= open) {
+                open = open.min(start);
+                break;
+            }
+            out.push_str(&text[from..start]);
+            out.push_str(mark);
+            from = end;
+        }
+        let to = open.max(from);
+        out.push_str(&text[from..to]);
+        text.drain(..to);
+        out
+    }
+
+    /// Redacts a text; whether it had a secret.
+    pub(in crate::agent) fn change(&self, text: &mut String) -> bool {
+        let Some(redacted) = self.redacted(text) else { return false };
+        *text = redacted;
+        true
+    }
+
+    /// Redacts the texts, numbers and keys of a value; whether it had a secret.
+    pub(super) fn value(&self, value: &mut Value) -> bool {
+        match value {
+            Value::String(text) => self.change(text),
+            Value::Number(number) => {
+                let Some(redacted) = self.redacted(&number.to_string()) else { return false };
+                *value = Value::String(redacted);
+                true
+            }
+            Value::Array(list) => list.iter_mut().fold(false, |changes, value| self.value(value) | changes),
+            Value::Object(object) => {
+                let mut changes = object.values_mut().fold(false, |changes, value| self.value(value) | changes);
+                let keys: Vec<String> = object.keys().filter(|key| self.redacted(key).is_some()).cloned().collect();
+                for key in keys {
+                    changes = true;
+                    let redacted = self.redacted(&key);
+                    if let Some((redacted, value)) = redacted.zip(object.remove(&key)) {
+                        object.insert(redacted, value);
+                    }
+                }
+                changes
+            }
+            Value::Null | Value::Bool(_) => false,
+        }
+    }
+
+    /// Redacts a content.
+    pub(in crate::agent) fn content(&self, content: &mut Content) {
+        content.change_texts(&mut |text| {
+            self.change(text);
+        });
+    }
+
+    /// Redacts a message; whether it had a secret.
+    pub(in crate::agent) fn message(&self, message: &mut Message) -> bool {
+        let mut changes = false;
+        let before = message.text();
+        if let Some(content) = message.content_mut() {
+            content.change_texts(&mut |text| changes |= self.change(text));
+        }
+        changes |= message.extra.values_mut().fold(false, |changes, value| self.value(value) | changes);
+        let Body::Assistant { calls, reasoning, .. } = &mut message.body else { return changes };
+        for call in calls {
+            changes |= self.value(&mut call.args);
+        }
+        for thought in reasoning {
+            // What was said before it is as long as it now is.
+            thought.offset = before
+                .get(..thought.offset)
+                .map_or(0, |before| self.redacted(before).map_or(before.len(), |text| text.len()));
+            let was_secret = self.change(&mut thought.text) | self.value(&mut thought.data.clone());
+            if was_secret {
+                thought.data = Value::Null;
+            }
+            changes |= was_secret;
+        }
+        changes
+    }
+
+    /// The conversation without secrets; none if it has none.
+    pub(in crate::agent) fn conversation(&self, messages: &Messages) -> Option<Messages> {
+        let mut changes = false;
+        let redacted: Vec<Message> = messages
+            .iter()
+            .cloned()
+            .map(|mut message| {
+                changes |= self.message(&mut message);
+                message
+            })
+            .collect();
+        changes.then(|| redacted.into_iter().collect())
+    }
+
+    /// The write that replaces the messages of a state that have secrets; none if none has.
+    pub(in crate::agent) fn stored(&self, state: &BaseState) -> Option<BaseStateWrite> {
+        let redacted: Vec<Message> = state
+            .messages
+            .iter()
+            .filter_map(|message| {
+                let mut message = message.clone();
+                self.message(&mut message).then_some(message)
+            })
+            .collect();
+        (!redacted.is_empty()).then(|| BaseState::channels().messages.write::<BaseState>(redacted))
+    }
+
+    /// A write, in which the messages have no secrets. The values of other channels belong to whoever writes them.
+    pub(in crate::agent) fn write<S: Values>(&self, state: &S, write: S::Write) -> Result<S::Write, NodeError> {
+        let channel = write.channel();
+        if !state.get_any(channel).is_some_and(|value| value.is::<Messages>()) {
+            return Ok(write);
+        }
+        let Some(written) = write.stored() else { return Ok(write) };
+        let mut bytes = Vec::new();
+        written.encode(&mut bytes)?;
+        let Some(redacted) = self.conversation(&codec::decode(&bytes)?) else { return Ok(write) };
+        Ok(state.write_from(channel, write.is_overwrite(), &codec::encode(&redacted)?)?)
+    }
+
+    /// What a node does, without secrets in what it says or fails with.
+    pub(in crate::agent) fn command<S: Values>(
+        &self,
+        state: &S,
+        made: Result<Command<S>, NodeError>,
+    ) -> Result<Command<S>, NodeError> {
+        let command = made.map_err(|error| self.error(error))?;
+        let writes = command.writes.into_iter().map(|write| self.write(state, write));
+        Ok(Command { writes: writes.collect::<Result<Writes<S>, NodeError>>()?, ..command })
+    }
+
+    /// An error without secrets, of the same kind: others decide by it what to do.
+    pub(in crate::agent) fn error(&self, error: NodeError) -> NodeError {
+        if error.is_signal() || !self.is_secret(&error) {
+            return error;
+        }
+        let text = |text: &str| self.redacted(text).unwrap_or_else(|| text.to_owned());
+        let kind = match error.kind() {
+            NodeErrorKind::Message(message) => NodeErrorKind::Message(text(message)),
+            NodeErrorKind::Panic(message) => NodeErrorKind::Panic(text(message)),
+            NodeErrorKind::Goto(message) => NodeErrorKind::Goto(text(message)),
+            NodeErrorKind::Tool { tool, error } => {
+                NodeErrorKind::Tool { tool: tool.clone(), error: self.error(error.clone()) }
+            }
+            NodeErrorKind::Source(source) => NodeErrorKind::Source(match source.downcast_ref::<ModelError>() {
+                Some(error) => Box::new(self.model_error(error)),
+                None => Box::new(self.shown(&**source)),
+            }),
+            _ => NodeErrorKind::Message(text(&error.to_string())),
+        };
+        error.with_kind(kind)
+    }
+
+    /// Whether an error, or what caused it, has a secret.
+    fn is_secret(&self, error: &NodeError) -> bool {
+        let is_secret = |text: String| self.redacted(&text).is_some();
+        is_secret(error.to_string()) || error.source().is_some_and(|source| self.is_in_chain(source))
+    }
+
+    /// Whether an error, or what caused it, has a secret.
+    fn is_in_chain(&self, error: &(dyn Error + 'static)) -> bool {
+        let mut next = Some(error);
+        while let Some(error) = next {
+            if self.redacted(&error.to_string()).is_some() {
+                return true;
+            }
+            next = error.source();
+        }
+        false
+    }
+
+    /// The same error of a model.
+    fn model_error(&self, error: &ModelError) -> ModelError {
+        let mut error = error.clone();
+        match &mut error {
+            ModelError::Unavailable { reason, source, .. } => {
+                self.change(reason);
+                if let Some(cause) = source.take() {
+                    let is_secret = self.is_in_chain(&*cause);
+                    *source = Some(if is_secret { Arc::new(self.shown(&*cause)) } else { cause });
+                }
+            }
+            ModelError::Refused { reason, .. }
+            | ModelError::TooLong { reason, .. }
+            | ModelError::BadAnswer { reason, .. }
+            | ModelError::Recording { reason, .. } => {
+                self.change(reason);
+            }
+            ModelError::ScriptExhausted { .. } => {}
+        }
+        error
+    }
+
+    /// The texts of an error and of what caused it.
+    fn shown(&self, error: &(dyn Error + 'static)) -> Shown {
+        let text = error.to_string();
+        Shown {
+            text: self.redacted(&text).unwrap_or(text),
+            cause: error.source().map(|cause| Box::new(self.shown(cause))),
+        }
+    }
+}
+
+/// An error of which the texts are left.
+#[derive(Debug)]
+struct Shown {
+    text: String,
+    cause: Option<Box<Self>>,
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Error for Shown {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.cause.as_ref().map(|cause| &**cause as _)
+    }
+}
