@@ -157,7 +157,8 @@ async fn sweeps_to_the_end(durability: Durability, commits: usize, hangs: bool) 
 #[tokio::test(start_paused = true)]
 async fn a_thread_is_found_whenever_its_sweeper_dies() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
-        for hangs in [false, true] {
+        // What hangs in the background keeps the lease, which does not run out in memory.
+        for hangs in [false, true].into_iter().filter(|hangs| !hangs || durability != Durability::Async) {
             let mut deaths = 0;
             while sweeps_to_the_end(durability, deaths, hangs).await {
                 deaths += 1;
