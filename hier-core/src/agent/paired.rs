@@ -49,13 +49,11 @@ pub fn paired(messages: &Messages) -> Messages {
         sent.push(message.clone());
         let answers = results.get(&place).into_iter().flatten();
         for (call, answer) in message.tool_calls().iter().zip(answers) {
-            sent.push(match answer {
-                Some(place) => list[*place].clone(),
-                None => {
-                    let id = format!("open:{}:{}", message.id.as_deref().unwrap_or_default(), call.id);
-                    Arc::new(words::answer(call, words::NO_RESULT_YET).with_id(id))
-                }
-            });
+            let answer = answer.map(|place| list[place].clone());
+            sent.push(answer.unwrap_or_else(|| {
+                let id = format!("open:{}:{}", message.id.as_deref().unwrap_or_default(), call.id);
+                Arc::new(words::answer(call, words::NO_RESULT_YET).with_id(id))
+            }));
         }
     }
     Messages::of(sent.into_iter())
@@ -86,7 +84,9 @@ fn results(messages: &Messages) -> HashMap<usize, Vec<Option<usize>>> {
         let calls = message.tool_calls();
         if !calls.is_empty() {
             results.insert(place, vec![None; calls.len()]);
-            calls.iter().for_each(|call| open.entry(&call.id).or_default().push(place));
+            for call in calls {
+                open.entry(&call.id).or_default().push(place);
+            }
         }
         let Some(id) = message.tool_call_id() else { continue };
         let Some(caller) = open.get_mut(id).and_then(Vec::pop) else { continue };

@@ -106,7 +106,8 @@ fn outcome((state, asked): &(Filing, usize)) -> (Option<AgentEnd>, String, Vec<S
     let base = &state.base;
     let mut results: Vec<&str> = base.messages.iter().filter_map(Message::tool_call_id).collect();
     let mut made: Vec<&str> = base.messages.iter().flat_map(Message::tool_calls).map(|call| &*call.id).collect();
-    (results.sort_unstable(), made.sort_unstable());
+    results.sort_unstable();
+    made.sort_unstable();
     assert_eq!(results, made, "each call has one result: {:?}", base.messages);
     (base.ending().cloned(), base.current_agent_report.clone(), state.findings.clone(), state.artifact.clone(), *asked)
 }

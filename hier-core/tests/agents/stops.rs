@@ -49,8 +49,8 @@ fn filtered(message: Message) -> ChatResponse {
     ChatResponse::new(message).with_finish(FinishReason::ContentFilter)
 }
 
-fn limit(limit: AgentLimit) -> Option<AgentEnd> {
-    Some(AgentEnd::Limit(limit))
+fn limit(limit: AgentLimit) -> AgentEnd {
+    AgentEnd::Limit(limit)
 }
 
 /// Looks an order up.
@@ -84,7 +84,7 @@ async fn what_was_withheld_is_not_part_of_the_conversation() {
         let model = Ending::new(vec![filtered(withheld), ChatResponse::new(Message::assistant("Hello."))]);
         let context = || BaseContext::new(model.clone());
         let out = chat.invoke(Message::user("one"), config.clone(), context()).await.unwrap();
-        assert_eq!(out.ending().cloned(), limit(AgentLimit::Filtered));
+        assert_eq!(out.ending().cloned(), Some(limit(AgentLimit::Filtered)));
         assert_eq!((texts(out.state()), out.state().base.is_finished), (vec!["one".to_owned()], false));
         let out = chat.invoke(Message::user("two"), config, context()).await.unwrap();
         assert_eq!(
@@ -97,7 +97,7 @@ async fn what_was_withheld_is_not_part_of_the_conversation() {
         .invoke(Filing::update(), Config::default(), BaseContext::new(model.clone()))
         .await
         .unwrap();
-    assert_eq!((out.ending().cloned(), model.asked()), (limit(AgentLimit::Filtered), 1));
+    assert_eq!((out.ending().cloned(), model.asked()), (Some(limit(AgentLimit::Filtered)), 1));
     assert!(!texts(out.state()).contains(&"I was about".to_owned()));
 }
 
@@ -109,7 +109,7 @@ async fn reasoning_that_takes_all_tokens_is_a_limit_and_is_paid_for() {
         let context = BaseContext { budget: Some(budget.clone()), ..BaseContext::new(model.clone()) };
         let input = Filing::update().messages(Message::user("?"));
         let out = compiled.invoke(input, Config::default(), context).await.unwrap();
-        assert_eq!((out.ending().cloned(), model.asked()), (limit(AgentLimit::Length), 1), "{root}");
+        assert_eq!((out.ending().cloned(), model.asked()), (Some(limit(AgentLimit::Length)), 1), "{root}");
         assert_eq!((budget.spent().tokens, budget.spent().model_calls), (100, 1), "{root}");
     }
 }
@@ -125,7 +125,7 @@ async fn a_call_that_is_cut_off_is_repeated_twice_at_most() {
             (out.ending().cloned(), model.asked(), texts(out.state()))
         };
         let (end, asked, said) = run((0..9).map(|_| cut(fragment())).collect()).await;
-        assert_eq!((end, asked), (limit(AgentLimit::Length), 3), "{root}");
+        assert_eq!((end, asked), (Some(limit(AgentLimit::Length)), 3), "{root}");
         assert!(said.last().unwrap().starts_with("Error: not called: the answer was cut off"), "{said:?}");
         // An answer in between that is not cut off begins the count anew.
         let whole = || ChatResponse::new(order(7));
@@ -143,7 +143,7 @@ async fn equal_calls_with_equal_results_are_stopped() {
     let model = ScriptedModel::reacting(|_| order(1));
     let out =
         Chat::compile().invoke(Message::user("?"), Config::default(), BaseContext::new(model.clone())).await.unwrap();
-    assert_eq!((out.ending().cloned(), model.asked()), (limit(AgentLimit::Repeats(3)), 5));
+    assert_eq!((out.ending().cloned(), model.asked()), (Some(limit(AgentLimit::Repeats(3))), 5));
     let said = texts(out.state());
     assert_eq!(said.iter().filter(|text| *text == "order 1 is lost").count(), 3);
     let told = "Error: not called: it had the same result 3 times in a row. Do something else, or answer with what you have; if you \
@@ -157,7 +157,7 @@ async fn equal_calls_with_equal_results_are_stopped() {
         .invoke(Filing::update(), Config::default(), BaseContext::new(model.clone()))
         .await
         .unwrap();
-    assert_eq!((out.ending().cloned(), model.asked()), (limit(AgentLimit::Repeats(3)), 5));
+    assert_eq!((out.ending().cloned(), model.asked()), (Some(limit(AgentLimit::Repeats(3))), 5));
     assert!(out.state().base.current_agent_report.contains("it repeated a call"), "{:?}", out.state().base);
 }
 
@@ -169,7 +169,7 @@ async fn a_model_that_heeds_what_it_is_told_goes_on() {
     let out =
         Chat::compile().invoke(Message::user("?"), Config::default(), BaseContext::new(model.clone())).await.unwrap();
     // Of the fourth answer the new call is made, and the old one refused; with the fifth alone it would end.
-    assert_eq!((out.ending().cloned(), model.asked()), (limit(AgentLimit::Repeats(3)), 5));
+    assert_eq!((out.ending().cloned(), model.asked()), (Some(limit(AgentLimit::Repeats(3))), 5));
     assert!(texts(out.state()).contains(&"order 2 is lost".to_owned()));
     let model =
         ScriptedModel::new([same(), same(), same(), same(), order(2), same(), Message::assistant("It is lost.")]);

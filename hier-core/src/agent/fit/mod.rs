@@ -128,7 +128,9 @@ impl<'s> Walk<'s> {
         let depth = depth + 1;
         if let Some(reference) = rules.get("$ref").and_then(Value::as_str) {
             let target = reference.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
-            target.into_iter().for_each(|target| self.value(value, target, path, depth));
+            if let Some(target) = target {
+                self.value(value, target, path, depth);
+            }
         }
         for schema in rules.get("allOf").and_then(Value::as_array).into_iter().flatten() {
             self.value(value, schema, path, depth);
@@ -148,14 +150,12 @@ impl<'s> Walk<'s> {
         };
         if !types.is_empty() && !types.iter().any(|name| is_of(value, name)) {
             let meant = types.iter().find_map(|name| self.meant(value, name, schema, path, depth));
-            match meant {
-                Some(meant) => *value = meant,
-                None => {
-                    let wanted: Vec<&str> = types.iter().map(|name| words(name)).collect();
-                    let what = format!("it is {}, and must be {}", kind(value), wanted.join(" or "));
-                    return self.faults.push(Fault::at(path, what));
-                }
-            }
+            let Some(meant) = meant else {
+                let wanted: Vec<&str> = types.iter().map(|name| words(name)).collect();
+                let what = format!("it is {}, and must be {}", kind(value), wanted.join(" or "));
+                return self.faults.push(Fault::at(path, what));
+            };
+            *value = meant;
         }
         match value {
             Value::Object(_) => self.fields(value, schema, path, depth),
@@ -164,7 +164,9 @@ impl<'s> Walk<'s> {
                 let rest = rules.get("items");
                 for (place, item) in items.iter_mut().enumerate() {
                     let schema = first.and_then(|first| first.get(place)).or(rest);
-                    schema.into_iter().for_each(|schema| self.value(item, schema, &format!("{path}[{place}]"), depth));
+                    if let Some(schema) = schema {
+                        self.value(item, schema, &format!("{path}[{place}]"), depth);
+                    }
                 }
             }
             Value::Number(number) => {

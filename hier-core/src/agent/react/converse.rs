@@ -149,7 +149,7 @@ impl<S: Values + Contains<BaseState>, C> Turn<'_, S, C> {
             let said = [message].into_iter().chain(refused(words::CUT_OFF)).collect();
             return Ok(self.limited(AgentLimit::Length, said));
         }
-        let reply = self.led_to(message, calls)?;
+        let reply = self.led_to(message, &calls)?;
         let before = &self.base().agent_turn;
         if reply.turn.is_some() || before.cut_off == cut_off {
             return Ok(reply);
@@ -158,10 +158,10 @@ impl<S: Values + Contains<BaseState>, C> Turn<'_, S, C> {
     }
 
     /// Where the calls of an answer lead.
-    fn led_to(&self, message: Message, calls: Vec<ToolCall>) -> Result<Reply<S>, NodeError> {
+    fn led_to(&self, message: Message, calls: &[ToolCall]) -> Result<Reply<S>, NodeError> {
         let is_answer = |call: &ToolCall| self.agent.answer.is_some() && call.name == FINAL_ANSWER;
         if calls.iter().all(is_answer) {
-            return self.answered(message, &calls);
+            return self.answered(message, calls);
         }
         let refused = |reason: &str| calls.iter().map(|call| words::refusal(call, reason)).collect::<Vec<_>>();
         if self.iteration >= self.most {

@@ -72,7 +72,9 @@ where
         }
         _ => {}
     }
-    turn.into_iter().for_each(|turn| writes.push(channels.agent_turn.write::<S>(turn)));
+    if let Some(turn) = turn {
+        writes.push(channels.agent_turn.write::<S>(turn));
+    }
     let writes = united::<S>(signed, writes, &task.graph.channels)?;
     Ok(go(agent, Command { writes, ..Command::default() }, way, calls))
 }
