@@ -7,8 +7,8 @@
 //!     -d '{"assistant_id": "chat", "input": {"messages": [{"role": "user", "content": "hello"}]}}'
 //! ```
 //!
-//! Python: `langgraph_sdk.get_client(url="http://127.0.0.1:8123")`; the studio is at <http://127.0.0.1:8123/studio>. It needs no key:
-//! the models say what scripts say. With `--selftest` it serves on a port of its own, is its own client (agents at work, a question and
+//! Python: `langgraph_sdk.get_client(url="http://127.0.0.1:8123")`; the studio is at <http://127.0.0.1:8123/studio>. A page from elsewhere,
+//! such as agent-chat-ui, needs `--allow-origin http://localhost:3000`. It needs no key: the models say what scripts say. With `--selftest` it serves on a port of its own, is its own client (agents at work, a question and
 //! its answer as a stream, a chat), and fails if it is answered wrongly.
 
 #[path = "filing_desk/desk.rs"]
@@ -40,6 +40,9 @@ struct Arguments {
     /// Serves other machines too, whoever they are.
     #[arg(long)]
     public: bool,
+    /// The origin of a page that may use the server, as `http://localhost:3000`; may be given more than once.
+    #[arg(long)]
+    allow_origin: Vec<String>,
     /// Asks itself everything that a client would, and ends: whether it is answered rightly.
     #[arg(long)]
     selftest: bool,
@@ -165,6 +168,7 @@ async fn main() -> std::result::Result<(), Box<dyn Error>> {
         .graph("tax_desk", TaxDesk::compile(), ())
         .graph("chat", Chat::compile(), model(echo));
     let server = if arguments.public { server.without_auth() } else { server };
+    let server = if arguments.allow_origin.is_empty() { server } else { server.allow_origins(arguments.allow_origin) };
     let server = match arguments.db {
         Some(db) => server.database(db),
         None => server,

@@ -54,6 +54,9 @@ fi
 step "tests, with a Postgres of their own"
 ./scripts/postgres.sh with cargo test --workspace --all-features --locked
 
+step "tests, with features of serde_json that other crates may switch on"
+CARGO_TARGET_DIR=target/precise cargo test --manifest-path tests/precise/Cargo.toml --locked
+
 # Runs an example, with what it needs on its command line. What it prints is shown if it fails.
 run_example() {
     local name=$1

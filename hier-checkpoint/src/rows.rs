@@ -213,7 +213,7 @@ pub(crate) fn seal_body(
     checkpoint: &Checkpoint,
 ) -> Result<Vec<u8>, SaverError> {
     let mut body = Vec::with_capacity(body_size(checkpoint));
-    codec::encode_into(checkpoint, &mut body)
+    codec::encode_record_into(checkpoint, &mut body)
         .map_err(|error| SaverError::Invalid(format!("checkpoint `{}` cannot be encoded: {error}", checkpoint.id)))?;
     vault.seal(Place::Body { thread, namespace, id: checkpoint.id }, body)
 }

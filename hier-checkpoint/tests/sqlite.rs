@@ -105,7 +105,9 @@ async fn a_file_without_mailboxes_gets_them() {
         lease
     };
     let old = rusqlite::Connection::open(&path).expect("the file");
-    old.execute_batch("drop table mail; drop table due; pragma user_version = 3").expect("the tables of version 3");
+    let since = "drop table mail; drop table due; drop table overwritten; drop index documents_due;
+        alter table documents drop column due; pragma user_version = 3";
+    old.execute_batch(since).expect("the tables of version 3");
     drop(old);
     let saver = Sqlite::open(&path).await.expect("an old file");
     assert!(saver.get("t", "", None).await.expect("it can be read").is_some());

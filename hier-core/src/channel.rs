@@ -38,7 +38,8 @@ pub struct ChannelSpec {
     pub name: Cow<'static, str>,
     /// The kind.
     pub kind: Kind,
-    /// The name of the reducer, for a reduced channel: as it stands in `#[reducer(…)]`.
+    /// The name of the reducer, for a reduced channel, as it stands in `#[reducer(…)]`: `append`, or `with = path`. None for a
+    /// reducer that was given without a name.
     pub reducer: Option<Cow<'static, str>>,
     /// Whether savers store what was added instead of the whole value.
     pub delta: bool,
@@ -56,7 +57,28 @@ impl ChannelSpec {
     pub const fn reduced(name: &'static str, reducer: &'static str, delta: bool) -> Self {
         Self { name: Cow::Borrowed(name), kind: Kind::Reduced, reducer: Some(Cow::Borrowed(reducer)), delta }
     }
+
+    /// The rule by which a write changes the value: the name of a reducer, or `last` if the write replaces the value.
+    pub(crate) fn rule(&self) -> &str {
+        match (self.kind, self.reducer.as_deref()) {
+            (Kind::Last | Kind::Ephemeral | Kind::Untracked, _) => LAST,
+            (Kind::Topic | Kind::TopicAccumulate, _) => "append",
+            (Kind::Reduced, Some("upsert")) => "by_id",
+            (Kind::Reduced, reducer) => reducer.unwrap_or("with"),
+        }
+    }
+
+    /// Whether a write that was stored under this rule replaces the value, by its own mark or since every write did; none if it is
+    /// to be merged by another reducer than the channel has.
+    pub(crate) fn replaces(&self, rule: &str, overwrite: bool) -> Option<bool> {
+        let today = self.rule();
+        let is_readable = overwrite || rule == today || rule == LAST;
+        is_readable.then_some(overwrite || rule != today)
+    }
 }
+
+/// The rule of a channel whose writes replace its value.
+pub(crate) const LAST: &str = "last";
 
 /// The channels of a derived state: its own, then those of the state that it flattens.
 #[derive(Clone, Copy, Debug)]

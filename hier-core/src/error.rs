@@ -216,6 +216,19 @@ pub enum RunError {
         /// The reason, and how to mend it.
         reason: String,
     },
+    /// What drives a thread that is due panicked.
+    #[error(
+        "driving thread `{thread}` of graph `{graph}` panicked: {message}; the thread is tried again later: fix the panic, for example in \
+         the closure that `sweeper` makes contexts with"
+    )]
+    Panicked {
+        /// The graph.
+        graph: String,
+        /// The thread.
+        thread: String,
+        /// The panic's message.
+        message: String,
+    },
     /// The run was done by another process, and failed there.
     #[error("{message}")]
     Elsewhere {

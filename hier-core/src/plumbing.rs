@@ -34,6 +34,7 @@ pub use crate::agent::{
 };
 pub use crate::channel::{ChannelSpec, Kind, Table};
 pub use crate::checkpoint::CodecError;
+pub use crate::checkpoint::delta::Rule;
 pub use crate::graph::handler::{BoxFuture, Extract, IntoOutput, Nothing};
 pub use crate::graph::site::{Facts, Site, choose, deepest, inbox, needs_reducer, writable};
 pub use crate::graph::{
@@ -45,6 +46,7 @@ pub use crate::state::derived::{
     BoxedWrite, boxed, cloned, copy, fingerprint, lift, load, load_value, load_write, name, no_channel, reset, set,
     stored, unboxed, unboxed_value, write_field,
 };
+pub use crate::state::merge::{MergeOf, merge_stored};
 pub use crate::state::nibbles::*;
 pub use crate::state::schema::SchemaOf;
 pub use crate::state::sealed::Sealed;

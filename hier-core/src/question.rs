@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
+use crate::checkpoint::codec;
+
 /// A question of a node: the value of an interrupt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -106,7 +108,7 @@ impl Question {
     /// }
     /// ```
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        T::deserialize(&self.value)
+        codec::from_json(&self.value).map_err(serde::de::Error::custom)
     }
 }
 

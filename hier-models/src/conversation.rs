@@ -11,6 +11,8 @@ use std::collections::HashSet;
 use hier_core::agent::{Body, ChatRequest, Content, Message, Reasoning, ToolCall, ToolStatus};
 use serde_json::Value;
 
+use crate::media::sendable;
+
 /// The result that a call is given which has none yet.
 const OPEN: &str = "There is no result yet.";
 /// What a conversation begins with where no user says anything first, for providers that want that.
@@ -107,7 +109,7 @@ impl<'a> Conversation<'a> {
         for (place, message) in list.iter().enumerate() {
             match &message.body {
                 Body::System { content } => conversation.instruct(content.text()),
-                Body::User { content } => conversation.turns.push(Turn::User(Cow::Borrowed(content))),
+                Body::User { content } => conversation.turns.push(Turn::User(sendable(content))),
                 Body::Assistant { content, calls, reasoning, .. } => {
                     let own: Vec<&Reasoning> = reasoning.iter().filter(|thought| thought.maker == maker).collect();
                     let calls = calls.iter().map(|call| results.complete(place, call, &own)).collect();
@@ -166,7 +168,7 @@ impl<'a> Results<'a, '_> {
         let (result, failed) = match result.map(|at| (at, &self.list[at].body)) {
             Some((at, Body::Tool { content, status, .. })) => {
                 self.taken[at] = true;
-                (Cow::Borrowed(content), *status == ToolStatus::Error)
+                (sendable(content), *status == ToolStatus::Error)
             }
             _ => (Cow::Owned(Content::Text(OPEN.to_owned())), false),
         };

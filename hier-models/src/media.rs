@@ -1,5 +1,7 @@
 //! Texts, images and files of what is said, as providers take them.
 
+use std::borrow::Cow;
+
 use hier_core::agent::{Content, Part};
 
 /// A part of what is said.
@@ -46,6 +48,23 @@ impl<'a> Media<'a> {
             (None, media_type) => format!("{kind} of the type `{media_type}`"),
         }
     }
+}
+
+/// Content whose blocks are texts, images and files. In place of a block that is none of these stands a note for the model.
+pub(crate) fn sendable(content: &Content) -> Cow<'_, Content> {
+    let Content::Parts(parts) = content else { return Cow::Borrowed(content) };
+    if !parts.iter().any(|part| matches!(part, Part::Block(_))) {
+        return Cow::Borrowed(content);
+    }
+    let part = |part: &Part| match (part.resolved(), part) {
+        (Some(resolved), _) => resolved.into_owned(),
+        (None, Part::Block(block)) => {
+            let kind = block.get("type").and_then(serde_json::Value::as_str).unwrap_or_default();
+            Part::text(format!("[a `{kind}` block, which cannot be shown here]"))
+        }
+        (None, part) => part.clone(),
+    };
+    Cow::Owned(Content::parts(parts.iter().map(part)))
 }
 
 /// The parts of what is said.

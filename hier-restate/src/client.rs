@@ -116,8 +116,8 @@ impl Client {
         key: Option<Uuid>,
         known: &AtomicBool,
     ) -> Result<A, Error> {
-        let body =
-            codec::encode(request).map_err(|error| Error::Input(format!("what was given cannot be sent: {error}")))?;
+        let body = codec::encode_record(request)
+            .map_err(|error| Error::Input(format!("what was given cannot be sent: {error}")))?;
         if body.len() > self.limit {
             return Err(Error::Run(Failure::new(
                 "PayloadTooLarge",
@@ -322,7 +322,12 @@ impl RemoteGraph {
 
     /// Ends the run of a thread after the superstep that is running, and says whether there was one. What was stored stays.
     pub async fn cancel(&self, thread: &str) -> Result<bool, Error> {
-        self.call(&self.path(thread, "cancel"), &(), Some(Uuid::new_v4())).await
+        self.call(&self.path(thread, "cancel"), &None::<Uuid>, Some(Uuid::new_v4())).await
+    }
+
+    /// The same of this run only: another one that the thread has by then goes on.
+    pub(crate) async fn cancel_run(&self, thread: &str, run: Uuid) -> Result<bool, Error> {
+        self.call(&self.path(thread, "cancel"), &Some(run), Some(Uuid::new_v4())).await
     }
 
     /// Deletes a thread with its history.

@@ -16,7 +16,7 @@ use crate::error::Failure;
 use crate::log::{ThreadLog, rebuilt, replay};
 use crate::tell::Teller;
 use crate::wire::{At, Entries, Entry, HistoryQuery, Piece, Source, TaskCall, TaskEnd};
-use crate::work::{Answer, Done, End, Work, millis};
+use crate::work::{Answer, Done, Due, End, Work, millis};
 
 /// Chooses the graph of a thread.
 pub(crate) type Choose = dyn Fn(&str) -> Option<Arc<dyn DynGraph>> + Send + Sync;
@@ -183,6 +183,7 @@ impl Host {
                     Err(error) => Err(self.refused(&error)?),
                 });
             }
+            Work::Look => {}
             Work::Post(letter) => {
                 let posted = saver.post(&at.thread, &graph.spec().name, letter).await;
                 done.end = End::Posted(match posted {
@@ -192,7 +193,7 @@ impl Host {
                 });
             }
         }
-        done.due = self.due(graph, &held, &at.thread).await?;
+        done.due = Due::Known(self.due(graph, &held, &at.thread).await?);
         done.now = millis(SystemTime::now());
         Ok(done)
     }
@@ -291,7 +292,7 @@ impl Host {
             return Ok(None);
         }
         let for_ever = UNIX_EPOCH + Duration::from_secs(1 << 40);
-        let due = saver.due(DueQuery::new(for_ever, vec![graph.spec().name.to_string()], 1)).await?;
+        let due = saver.due(DueQuery::new(for_ever, graph.names(), 1)).await?;
         Ok(due.first().filter(|due| *due.thread == *thread).map(|due| millis(due.at)))
     }
 

@@ -68,12 +68,17 @@ impl Handed {
     }
 
     /// The run to its end. What it tells is passed on; once it is to be cancelled, the cluster is told so until it has ended.
-    async fn follow(&self, run: DynRun, thread: &str, mut stream: RemoteStream) -> Result<Outcome<Value>, Error> {
+    async fn follow(
+        &self,
+        run: DynRun,
+        (thread, id): (&str, Uuid),
+        mut stream: RemoteStream,
+    ) -> Result<Outcome<Value>, Error> {
         let cancel = drive::cancellation(&run.config);
         let cancelling = async {
             cancel.cancelled().await;
             loop {
-                if let Err(error) = self.remote.cancel(thread).await {
+                if let Err(error) = self.remote.cancel_run(thread, id).await {
                     tracing::warn!(thread, %error, "a run on the cluster cannot be cancelled; trying again");
                 }
                 tokio::time::sleep(AGAIN).await;
@@ -106,6 +111,10 @@ impl DynGraph for Handed {
         self.graph.schemas()
     }
 
+    fn state_schema(&self, nodes: &[String]) -> Option<Value> {
+        self.graph.state_schema(nodes)
+    }
+
     fn check(&self, input: &DynInput) -> Result<(), RunError> {
         self.graph.check(input)
     }
@@ -129,7 +138,7 @@ impl DynGraph for Handed {
         let (thread, id) = (settings.thread.clone(), settings.run_id().unwrap_or_else(Uuid::new_v4));
         let modes = drive::mode_names(&run.modes);
         let stream = self.remote.stream_as(id, &self.hub, run.input.clone(), settings, modes);
-        self.follow(run, &thread, stream).await.map_err(|error| self.failed(error))
+        self.follow(run, (&thread, id), stream).await.map_err(|error| self.failed(error))
     }
 
     async fn state(&self, _: Arc<dyn Checkpointer>, config: Config) -> Result<DynSnapshot, RunError> {

@@ -164,9 +164,9 @@ impl Service for Object {
                     answer(&ctx, done.await);
                 }
                 "cancel" => {
-                    let (_, metadata) = ctx.input::<Vec<u8>>().await;
+                    let (Packed(run), metadata) = ctx.input::<Packed<Option<uuid::Uuid>>>().await;
                     let object = ObjectContext::from((&ctx, metadata));
-                    let done = async { Ok(Thread::open(&object, &ctx, host).await?.cancel()) };
+                    let done = async { Ok(Thread::open(&object, &ctx, host).await?.cancel(run).await?) };
                     answer(&ctx, done.await);
                 }
                 "delete" => {

@@ -20,7 +20,7 @@ impl<T: Serialize> restate_sdk::serde::Serialize for Packed<T> {
     type Error = CodecError;
 
     fn serialize(&self) -> Result<Bytes, CodecError> {
-        codec::encode(&self.0).map(Bytes::from)
+        codec::encode_record(&self.0).map(Bytes::from)
     }
 }
 
@@ -61,7 +61,7 @@ impl Entries {
         if entries.is_empty() {
             return Ok(Self::default());
         }
-        codec::encode(entries).map(Self)
+        codec::encode_record(entries).map(Self)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -20,6 +20,8 @@ pub(crate) enum Work {
     Update(UpdateState),
     /// A letter for the mailbox.
     Post(hier_core::checkpoint::Letter),
+    /// A look at when the thread is due.
+    Look,
 }
 
 /// What came of it.
@@ -43,13 +45,22 @@ pub(crate) struct Done {
     pub(crate) entries: Entries,
     pub(crate) end: End,
     pub(crate) progress: Progress,
-    /// When the thread is due, in milliseconds since 1970.
-    pub(crate) due: Option<u64>,
+    /// When the thread is due.
+    pub(crate) due: Due,
     /// When it ended, likewise: when the next turn begins.
     pub(crate) now: u64,
     /// What is stored instead of the log so far.
     #[serde(with = "serde_bytes")]
     pub(crate) head: Option<Vec<u8>>,
+}
+
+/// When a thread is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Due {
+    /// Then, in milliseconds since 1970; not at all if none.
+    Known(Option<u64>),
+    /// The work could not look: what is due stays due.
+    Unknown,
 }
 
 /// How it ended.
@@ -73,7 +84,8 @@ pub(crate) enum End {
 
 impl Done {
     pub(crate) fn of(end: End) -> Self {
-        Self { entries: Entries::default(), end, progress: Progress::default(), due: None, now: 0, head: None }
+        let (progress, now) = (Progress::default(), millis(SystemTime::now()));
+        Self { entries: Entries::default(), end, progress, due: Due::Unknown, now, head: None }
     }
 
     pub(crate) fn failed(failure: Failure) -> Self {

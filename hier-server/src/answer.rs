@@ -1,15 +1,20 @@
 //! Answers whose type says what their body is.
 
 use std::borrow::Cow;
+use std::convert::Infallible;
 use std::fmt;
 use std::marker::PhantomData;
 
 use axum::Json;
+use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
+
+use crate::error::{ApiError, ApiResult};
 
 /// An answer with headers of its own, or one that comes later, whose body is the JSON of this type.
 pub(crate) struct As<T>(pub(crate) Response, PhantomData<T>);
@@ -57,8 +62,51 @@ impl<T> IntoResponse for MayWait<T> {
     }
 }
 
+/// The length of the answer that a client prefers, from the header `Prefer`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Prefers {
+    Representation,
+    /// No body: `return=minimal`.
+    Minimal,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Prefers {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let values = parts.headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
+        let is_minimal = values.flat_map(|value| value.split(',')).any(|word| word.trim() == "return=minimal");
+        Ok(if is_minimal { Self::Minimal } else { Self::Representation })
+    }
+}
+
+/// An answer of this type, or one without a body if the client prefers that.
+pub(crate) struct Preferred<T>(pub(crate) Option<Json<T>>);
+
+impl<T: Serialize> IntoResponse for Preferred<T> {
+    fn into_response(self) -> Response {
+        self.0.map_or_else(|| StatusCode::NO_CONTENT.into_response(), IntoResponse::into_response)
+    }
+}
+
 /// The fields of an object that a client has selected; all if it has selected none.
 pub(crate) struct Selected<T>(Value, PhantomData<T>);
+
+impl<T: JsonSchema> Selected<T> {
+    /// Refuses the name of a field that the objects do not have.
+    pub(crate) fn check(fields: Option<&[String]>) -> ApiResult<()> {
+        let schema = T::json_schema(&mut SchemaGenerator::default()).to_value();
+        let known: Vec<&str> =
+            schema["properties"].as_object().into_iter().flat_map(|known| known.keys().map(String::as_str)).collect();
+        match fields.into_iter().flatten().find(|field| !known.contains(&field.as_str())) {
+            None => Ok(()),
+            Some(other) => Err(ApiError::invalid(format!(
+                "`select`: there is no field `{other}`; the fields are {}",
+                known.join(", ")
+            ))),
+        }
+    }
+}
 
 impl<T: Serialize> Selected<T> {
     pub(crate) fn of(object: &T, fields: Option<&[String]>) -> Self {

@@ -19,6 +19,7 @@ use crate::graphs::Served;
 use crate::metrics::Metrics;
 use crate::options::Limits;
 use crate::webhook::Webhooks;
+use crate::wire::places::Places;
 
 /// What all requests share.
 pub(crate) struct App {
@@ -78,6 +79,17 @@ impl App {
             let known: Vec<String> = self.graphs.keys().map(|name| format!("'{name}'")).collect();
             ApiError::not_found(format!("Graph '{name}' not found. Expected one of: [{}]", known.join(", ")))
         })
+    }
+
+    /// Where messages stand in the states of the graph with this name.
+    pub(crate) fn places(&self, graph: &str) -> Places {
+        self.graphs.get(graph).map(|served| served.places.clone()).unwrap_or_default()
+    }
+
+    /// As [`places`](Self::places), for the graph that ran last on a thread.
+    pub(crate) fn places_of(&self, thread: &ThreadRow) -> Places {
+        let graph = thread.metadata.get("graph_id").and_then(Value::as_str);
+        graph.map(|graph| self.places(graph)).unwrap_or_default()
     }
 }
 

@@ -11,14 +11,31 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::wire::message;
+use crate::wire::places::Places;
+
+/// The fields that CopilotKit's and AG-UI's connectors to LangGraph send, which LangGraph ignores where there is no such channel.
+const CONNECTOR_FIELDS: [&str; 3] = ["tools", "ag-ui", "copilotkit"];
 
 /// A graph that is served.
 #[derive(Clone)]
 pub(crate) struct Served {
     pub(crate) graph: Arc<dyn DynGraph>,
+    /// Where messages stand in its states.
+    pub(crate) places: Places,
 }
 
 impl Served {
+    pub(crate) fn new(graph: Arc<dyn DynGraph>) -> Self {
+        Self { places: Places::new(graph.clone()), graph }
+    }
+
+    /// Removes the fields that connectors add to every input and state, whatever channels a graph has.
+    pub(crate) fn without_connector_fields(&self, values: &mut Value) {
+        let channels = self.graph.schemas().state.as_ref().and_then(|state| state.get("properties"));
+        let (Some(channels), Some(fields)) = (channels, values.as_object_mut()) else { return };
+        fields.retain(|name, _| !CONNECTOR_FIELDS.contains(&name.as_str()) || channels.get(name).is_some());
+    }
+
     /// Refuses a request that the graph would refuse at once, with a text that names the field.
     pub(crate) fn check(&self, request: &Request) -> Result<(), String> {
         let input = match &request.command {

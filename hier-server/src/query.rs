@@ -10,7 +10,7 @@ use serde::{Deserializer, forward_to_deserialize_any};
 
 use crate::error::{ApiError, ApiResult};
 
-/// The query of the address. A list is written as a parameter that is there more than once, with commas, or as `name[]`; of any
+/// The query of the address. A list is written as a parameter that is there more than once, with commas, as `name[]`, or as JSON; of any
 /// other that is there more than once the last counts. What nobody knows is not read.
 #[derive(Debug)]
 pub(crate) struct Query<T>(pub(crate) T);
@@ -83,8 +83,11 @@ impl<'de> Deserializer<'de> for Values {
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        let items = self.0.iter().flat_map(|text| text.split(',')).filter(|text| !text.is_empty());
-        SeqDeserializer::new(items.map(|text| Self(vec![text.to_owned()]))).deserialize_any(visitor)
+        let items = self.0.iter().flat_map(|text| match serde_json::from_str::<Vec<String>>(text) {
+            Ok(items) => items,
+            Err(_) => text.split(',').filter(|text| !text.is_empty()).map(str::to_owned).collect(),
+        });
+        SeqDeserializer::new(items.map(|text| Self(vec![text]))).deserialize_any(visitor)
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -139,8 +142,15 @@ mod tests {
 
     #[test]
     fn a_query_is_read_as_clients_write_it() {
-        let lists = [("select", "a,b"), ("select[]", "c"), ("limit", "1"), ("limit", "2"), ("other", "x")];
-        let select = ["a", "b", "c"].map(str::to_owned).to_vec();
+        let lists = [
+            ("select", "a,b"),
+            ("select[]", "c"),
+            ("select", r#"["d","e"]"#),
+            ("limit", "1"),
+            ("limit", "2"),
+            ("other", "x"),
+        ];
+        let select = ["a", "b", "c", "d", "e"].map(str::to_owned).to_vec();
         assert_eq!(asked(&lists), Ok(Asked { limit: Some(2), select, ..Asked::default() }));
         let words = [("wait", "True"), ("word", "one")];
         assert_eq!(asked(&words), Ok(Asked { wait: true, word: Some(Word::One), ..Asked::default() }));

@@ -141,7 +141,7 @@ impl Server {
 
     /// The same of a graph without its types ([`CompiledGraph::erase`]): with schemas of one's own, for instance.
     pub fn dyn_graph(mut self, name: impl Into<String>, graph: Arc<dyn DynGraph>) -> Self {
-        self.graphs.insert(name.into(), Served { graph });
+        self.graphs.insert(name.into(), Served::new(graph));
         self
     }
 

@@ -1,5 +1,6 @@
 //! Accepts connections and answers their requests.
 
+use std::io::{Error, ErrorKind};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -34,6 +35,7 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, stopping: Cance
                 let (router, stopping) = (router.clone(), stopping.clone());
                 connections.spawn(async move { answer(TokioIo::new(stream), address, router, stopping).await });
             }
+            Err(error) if is_of_client(&error) => tracing::debug!(%error, "a client has gone before it was accepted"),
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection; trying again");
                 stopping.run_until_cancelled(tokio::time::sleep(PAUSE)).await;
@@ -43,6 +45,11 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, stopping: Cance
     drop(listener);
     connections.close();
     connections.wait().await;
+}
+
+/// Whether an error is of one connection, and not of the listener.
+fn is_of_client(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset)
 }
 
 /// Answers the requests of a connection.

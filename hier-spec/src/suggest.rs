@@ -2,20 +2,33 @@
 
 /// The longest name that is compared, in bytes: names come from users of a server, too.
 const LONGEST: usize = 128;
+/// The shortest name that is taken as the beginning of another.
+const SHORTEST_PREFIX: usize = 4;
 
-/// The candidate nearest to `name`, if one is near enough to be what the user meant.
+/// The candidate nearest to `name`, if one is near enough to be what the user meant: a few edits away, or else the one whose first words
+/// it is, as `finish` is of `finish_task`.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if name.len() > LONGEST {
         return None;
     }
     let limit = (name.chars().count() / 3).max(1);
-    candidates
-        .into_iter()
-        .filter(|candidate| candidate.len() <= LONGEST)
-        .map(|candidate| (distance(name, candidate), candidate))
-        .filter(|(distance, _)| *distance <= limit)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
+    let (mut near, mut longer): (Option<(usize, &str)>, Vec<&str>) = (None, Vec::new());
+    for candidate in candidates.into_iter().filter(|candidate| candidate.len() <= LONGEST) {
+        let distance = distance(name, candidate);
+        if distance <= limit && near.is_none_or(|(least, _)| distance < least) {
+            near = Some((distance, candidate));
+        }
+        if name.len() >= SHORTEST_PREFIX
+            && candidate.strip_prefix(name).is_some_and(|rest| rest.starts_with(['_', '-']))
+        {
+            longer.push(candidate);
+        }
+    }
+    match (near, &*longer) {
+        (Some((_, near)), _) => Some(near),
+        (None, [longer]) => Some(longer),
+        _ => None,
+    }
 }
 
 /// The tail of an error message: "; did you mean `x`?", or else "; known: `a`, `b`" (at most twelve of them).
@@ -49,6 +62,15 @@ mod tests {
         assert_eq!(nearest("Review", ["review", "assess"]), Some("review"));
         assert_eq!(nearest("xyz", ["append", "extend"]), None);
         assert_eq!(nearest(&"x".repeat(16 << 20), ["append", "extend"]), None);
+    }
+
+    #[test]
+    fn the_first_words_of_one_name_stand_for_it() {
+        assert_eq!(nearest("finish", ["raise_exception", "finish_task"]), Some("finish_task"));
+        assert_eq!(nearest("finish", ["finish_task", "finish_run"]), None, "which of them is not known");
+        assert_eq!(nearest("finish", ["finish_task", "finis"]), Some("finis"));
+        assert_eq!(nearest("fin", ["finish_task"]), None);
+        assert_eq!(nearest("max", ["max_iterations"]), None);
     }
 
     #[test]

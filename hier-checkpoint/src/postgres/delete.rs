@@ -9,11 +9,14 @@ use uuid::Uuid;
 use super::Postgres;
 use super::client::Client;
 use super::fault::Fault;
+use super::mail::Mailbox;
 use super::queue::MOST_BYTES;
 use super::read::write;
 use super::session::{Parameter, Session, Transaction, retrying};
 use super::store::{Owner, store};
 use super::text::{escape, unescape};
+#[cfg(feature = "encryption")]
+use super::undo::Kept;
 #[cfg(feature = "encryption")]
 use crate::place::Place;
 use crate::retention::{PieceKey, Unread, unneeded};
@@ -136,6 +139,8 @@ impl Change<'_> {
         let with = [(&key as _, Type::INT8), (&name as _, Type::TEXT), (&gone as _, Type::UUID_ARRAY)];
         self.run("delete from {s}.checkpoints where thread = $1 and namespace = $2 and id = any($3)", &with).await?;
         self.run("delete from {s}.writes where thread = $1 and namespace = $2 and checkpoint = any($3)", &with).await?;
+        let sql = "delete from {s}.overwritten where thread = $1 and namespace = $2 and checkpoint = any($3)";
+        self.run(sql, &with).await?;
         for checkpoint in &kept {
             if checkpoint.parent.is_some_and(|parent| deletion.has(namespace, parent)) {
                 let mut cut_off = (*checkpoint).clone();
@@ -185,7 +190,8 @@ impl Change<'_> {
     async fn delete_keys(self, keys: &[i64]) -> Result<(), Fault> {
         let sql = "with checkpoints as (delete from {s}.checkpoints where thread = any($1)),
                 pieces as (delete from {s}.pieces where thread = any($1)),
-                writes as (delete from {s}.writes where thread = any($1))
+                writes as (delete from {s}.writes where thread = any($1)),
+                overwritten as (delete from {s}.overwritten where thread = any($1))
             delete from {s}.threads where key = any($1)";
         self.run(sql, &[(&keys, Type::INT8_ARRAY)]).await.map(|_| ())
     }
@@ -225,7 +231,8 @@ impl Change<'_> {
         let name = escape(to);
         let rows = self.run(sql, &[(&source, Type::INT8), (&name, Type::TEXT)]).await?;
         let key = super::session::first(&rows)?;
-        self.store_all(key, batch).await
+        self.store_all(key, batch).await?;
+        Mailbox { session: self.session, client: self.client, thread: from }.copy_due(to).await
     }
 
     /// Stores as many statements as it takes.
@@ -246,13 +253,14 @@ impl Change<'_> {
         // Those that are there would stay as they are.
         self.run("delete from {s}.writes where thread = $1", &[(&key, Type::INT8)]).await?;
         self.store_all(key, batch).await?;
+        Kept { session: self.session, client: self.client }.reencrypt(self.vault, thread, key).await?;
         Ok(1)
     }
 
     #[cfg(feature = "encryption")]
     async fn seal_mail(self, thread: &str) -> Result<(), Fault> {
         let name = escape(thread);
-        let sql = "select id, value from {s}.mail where thread = $1 and taken is null for update";
+        let sql = "select id, value from {s}.mail where thread = $1 and (taken is null or run is not null) for update";
         for row in self.run(sql, &[(&name, Type::TEXT)]).await? {
             let id: Uuid = row.try_get(0)?;
             let place = Place::Letter { thread, id };
@@ -286,8 +294,9 @@ impl Change<'_> {
 
     /// The names of all threads.
     pub(super) async fn names(self) -> Result<Vec<String>, Fault> {
-        let rows =
-            self.run("select name from {s}.threads union select thread from {s}.mail where taken is null", &[]).await?;
+        let sql = "select name from {s}.threads
+            union select thread from {s}.mail where taken is null or run is not null";
+        let rows = self.run(sql, &[]).await?;
         rows.iter().map(|row| Ok(unescape(row.try_get(0)?).to_string())).collect()
     }
 }

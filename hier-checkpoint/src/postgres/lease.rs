@@ -9,7 +9,7 @@ use tokio_postgres::types::Type;
 
 use super::Postgres;
 use super::fault::Fault;
-use super::session::{first, retrying};
+use super::session::retrying;
 use super::text::{self, escape};
 use crate::lease::{Claimed, wait_for};
 
@@ -73,10 +73,11 @@ impl Postgres {
                 }
                 session.query_often(&client, &session.statements.claim, &with).await
             })?;
-            if !claimed.is_empty() {
-                let token: i64 = first(&claimed).map_err(|fault| fault.tell(&session.place))?;
+            if let Some(row) = claimed.first() {
+                let read = || Ok((row.try_get::<_, i64>(0)?, row.try_get(1)?));
+                let (token, driven) = read().map_err(|fault: Fault| fault.tell(&session.place))?;
                 let token = u64::try_from(token).unwrap_or_default();
-                return Ok(Lease::new(thread, token, claim.lasts));
+                return Ok(Lease::new(thread, token, claim.lasts).driven(driven));
             }
             if let Some(holder) = self.holder(thread).await? {
                 return Err(SaverError::Busy { thread: thread.to_owned(), holder });

@@ -75,7 +75,7 @@ impl Postgres {
         let (by, limit) = (millis(query.by), i64::try_from(query.limit).unwrap_or(i64::MAX));
         let (since, last) = query.after.as_ref().map(|last| (millis(last.at), escape(&last.thread))).unzip();
         let sql = session.statements.with_schema(
-            "select thread, at from {s}.due where graph = any($1) and at <= $2
+            "select thread, at, driven from {s}.due where graph = any($1) and at <= $2
                 and ($4::bigint is null or (at, thread) > ($4, $5)) order by at, thread limit $3",
         );
         retrying!(session, client => {
@@ -87,7 +87,9 @@ impl Postgres {
                 (&last, Type::TEXT),
             ];
             let rows = session.query(&client, &sql, &with).await?;
-            let read = |row: &Row| Ok(DueThread::new(unescape(row.try_get(0)?), time(row.try_get(1)?)));
+            let read = |row: &Row| {
+                Ok(DueThread::new(unescape(row.try_get(0)?), time(row.try_get(1)?)).driven(row.try_get(2)?))
+            };
             rows.iter().map(read).collect::<Result<Vec<_>, Fault>>()
         })
     }
@@ -148,7 +150,11 @@ impl Mailbox<'_> {
         ];
         self.run(sql, &with).await?;
         if letter.signal.is_some() {
-            self.no_later_than(graph, now()).await?;
+            // Whose thread it is, its own runs say.
+            let sql = "insert into {s}.due as old (thread, graph, at) values ($1, $2, $3)
+                on conflict (thread) do update set at = least(old.at, excluded.at)";
+            let (graph, at) = (escape(graph), now());
+            self.run(sql, &[(&name, Type::TEXT), (&graph, Type::TEXT), (&at, Type::INT8)]).await?;
         }
         Ok(true)
     }
@@ -173,17 +179,20 @@ impl Mailbox<'_> {
             return Ok(());
         }
         self.hold().await?;
-        self.take(&also.taken, commit).await?;
+        self.take(&also.taken, commit, also.run).await?;
         self.change_due(also.due.as_ref()).await
     }
 
-    async fn take(self, letters: &[Uuid], commit: Uuid) -> Result<(), Fault> {
+    async fn take(self, letters: &[Uuid], commit: Uuid, run: Option<Uuid>) -> Result<(), Fault> {
         let name = escape(self.thread);
         for id in letters {
-            // That it was there has to be known: its value is not. What this commit has taken before its answer was lost is its own.
-            let sql = "update {s}.mail set taken = $3, value = '', size = 0
+            // That it was there has to be known. Its value is not, unless a run has taken it that may be rolled back. What this commit has
+            // taken before its answer was lost is its own.
+            let sql = "update {s}.mail set taken = $3, run = $4, value = case when $4 is null then '' else value end,
+                    size = case when $4 is null then 0 else size end
                 where thread = $1 and id = $2 and (taken is null or taken = $3) returning 1";
-            let with: [Parameter<'_>; 3] = [(&name, Type::TEXT), (id, Type::UUID), (&commit, Type::UUID)];
+            let with: [Parameter<'_>; 4] =
+                [(&name, Type::TEXT), (id, Type::UUID), (&commit, Type::UUID), (&run, Type::UUID)];
             if self.run(sql, &with).await?.is_empty() {
                 return Err(SaverError::no_letter(self.thread, *id).into());
             }
@@ -205,8 +214,22 @@ impl Mailbox<'_> {
                     None => Ok(()),
                 }
             }
+            Some(DueChange::Driven { until, graph }) => {
+                let (graph, until) = (escape(graph), due_at(*until));
+                let sql = "insert into {s}.due as old (thread, graph, at, driven) values ($1, $2, $3, true)
+                    on conflict (thread) do update
+                    set graph = excluded.graph, at = least(old.at, excluded.at), driven = true";
+                self.run(sql, &[(&name, Type::TEXT), (&graph, Type::TEXT), (&until, Type::INT8)]).await.map(|_| ())
+            }
             _ => Ok(()),
         }
+    }
+
+    /// A copy of the thread is due when the thread is. Nobody runs it.
+    pub(super) async fn copy_due(self, to: &str) -> Result<(), Fault> {
+        let (name, to) = (escape(self.thread), escape(to));
+        let sql = "insert into {s}.due (thread, graph, at) select $2, graph, at from {s}.due where thread = $1";
+        self.run(sql, &[(&name, Type::TEXT), (&to, Type::TEXT)]).await.map(|_| ())
     }
 
     async fn no_later_than(self, graph: &str, at: i64) -> Result<(), Fault> {

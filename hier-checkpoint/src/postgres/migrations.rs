@@ -267,4 +267,28 @@ pub(super) const MIGRATIONS: &[&str] = &[
     changes::SEVERAL,
     saved::SAVED,
     several::SEVERAL,
+    r#"
+    -- Pending writes as they were before a run that has not ended changed them; no value where there was none.
+    create table {s}.overwritten (
+        run uuid not null,
+        thread bigint not null,
+        namespace text collate "C" not null,
+        checkpoint uuid not null,
+        task uuid not null,
+        slot integer not null,
+        path text,
+        channel text,
+        value bytea,
+        primary key (run, thread, namespace, checkpoint, task, slot)
+    );
+    create index overwritten_of_threads on {s}.overwritten (thread, namespace, checkpoint);
+    -- The run that has taken a letter and has not ended: until then its value stays.
+    alter table {s}.mail add column run uuid;
+    create index mail_of_runs on {s}.mail (run) where run is not null;
+    -- Whether a run goes on with the thread.
+    alter table {s}.due add column driven boolean not null default false;
+    -- From when on somebody has to look at a document: at once, unless it is said. Nobody asks for those of some kinds.
+    alter table {s}.documents add column due bigint default 0;
+    create index documents_due on {s}.documents (kind, due) where due is not null;
+"#,
 ];

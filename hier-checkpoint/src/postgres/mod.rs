@@ -20,6 +20,7 @@ pub(crate) mod text;
 #[cfg(feature = "tls")]
 mod tls;
 mod turns;
+mod undo;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};

@@ -80,7 +80,9 @@ const COMMIT: &str =
     where {own}";
 
 /// Nothing if somebody else holds the thread and the claim is not to take it over.
-const CLAIM: &str = "select token from {s}.claim($1, $2, $3, $4, $5) token where token is not null and {own}";
+const CLAIM: &str = "
+    select token, exists (select 1 from {s}.due where thread = $1 and driven)
+    from {s}.claim($1, $2, $3, $4, $5) token where token is not null and {own}";
 
 const HOLDER: &str =
     "select holder from {s}.threads where name = $1 and holder is not null and leased_until > clock_timestamp()";

@@ -8,9 +8,9 @@ use uuid::Uuid;
 
 use super::fault::Fault;
 use super::lease::now;
-use super::mail;
 use super::read::{Space, optional_uuid_at, uuid_at};
 use super::store::{store, store_checkpoint};
+use super::{mail, undo};
 use crate::retention::{PieceKey, unneeded};
 use crate::rows::{Batch, CheckpointRow, seal_body};
 use crate::vault::Vault;
@@ -67,6 +67,7 @@ fn delete_in<'a>(
         for sql in [
             "delete from checkpoints where space = ? and id = ?",
             "delete from writes where space = ? and checkpoint = ?",
+            "delete from overwritten where space = ? and checkpoint = ?",
         ] {
             space.connection.prepare_cached(sql)?.execute(params![space.key, checkpoint.id.as_bytes()])?;
         }
@@ -104,6 +105,7 @@ fn delete_space(connection: &Connection, space: i64) -> Result<(), Fault> {
         "delete from checkpoints where space = ?",
         "delete from pieces where space = ?",
         "delete from writes where space = ?",
+        "delete from overwritten where space = ?",
         "delete from spaces where key = ?",
     ] {
         connection.prepare_cached(sql)?.execute([space])?;
@@ -158,7 +160,7 @@ pub(super) fn copy_thread(connection: &Connection, vault: &Vault, from: &str, to
     for space in spaces {
         store(connection, key, &sealed(&space, to)?)?;
     }
-    Ok(())
+    mail::copy(connection, from, to)
 }
 
 /// All that a namespace has, sealed for another thread.
@@ -188,14 +190,15 @@ pub(super) fn reencrypt(connection: &Connection, vault: &Vault, thread: &str) ->
             .prepare_cached("select thread from spaces where key = ?")?
             .query_row([space.key], |row| row.get(0))?;
         store(connection, key, &batch)?;
+        undo::reencrypt(connection, vault, &space)?;
     }
     mail::reencrypt(connection, vault, thread)
 }
 
 /// The names of all threads.
 pub(super) fn names(connection: &Connection) -> Result<Vec<String>, Fault> {
-    let mut statement =
-        connection.prepare_cached("select name from threads union select thread from mail where taken = 0")?;
+    let mut statement = connection
+        .prepare_cached("select name from threads union select thread from mail where taken = 0 or run is not null")?;
     Ok(statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
 }
 

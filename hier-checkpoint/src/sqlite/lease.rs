@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
 
 use super::fault::Fault;
+use super::mail;
 
 /// A thread that is held by the one who asks.
 pub(super) struct Held {
@@ -78,7 +79,8 @@ pub(super) fn claim(connection: &Connection, thread: &str, claim: &Claim) -> Res
             lasts(claim.lasts)
         ])?;
     let token = u64::try_from(token).unwrap_or_default();
-    Ok(Ok(Lease::new(thread, token, claim.lasts)))
+    let driven = mail::is_driven(connection, thread)?;
+    Ok(Ok(Lease::new(thread, token, claim.lasts).driven(driven)))
 }
 
 /// Of all threads, so that tokens grow also where a thread was deleted in between.

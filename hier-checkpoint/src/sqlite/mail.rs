@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hier_core::checkpoint::{Also, DueChange, DueQuery, DueThread, Letter, MAILBOX_BYTES, Posted, SaverError};
 use rusqlite::{Connection, params};
+use uuid::Uuid;
 
 use super::fault::Fault;
 use super::lease::{millis, now, time};
@@ -41,7 +42,10 @@ pub(super) fn post(
         .prepare_cached("insert into mail (thread, id, signal, value, size) values (?, ?, ?, ?, ?)")?
         .execute(params![thread, id.as_bytes(), signal.as_deref(), value, size])?;
     if signal.is_some() {
-        no_later_than(connection, thread, graph, now())?;
+        // Whose thread it is, its own runs say.
+        let sql = "insert into due (thread, graph, at) values (?1, ?2, ?3)
+            on conflict (thread) do update set at = min(at, excluded.at)";
+        connection.prepare_cached(sql)?.execute(params![thread, graph, now()])?;
     }
     Ok(true)
 }
@@ -49,9 +53,13 @@ pub(super) fn post(
 /// The letters that wait, in order.
 pub(super) fn mail(connection: &Connection, vault: &Vault, thread: &str) -> Result<Vec<Posted>, Fault> {
     let sql = "select number, id, signal, value from mail where thread = ? and taken = 0 order by number";
+    letters(connection, vault, thread, sql)
+}
+
+fn letters(connection: &Connection, vault: &Vault, thread: &str, sql: &str) -> Result<Vec<Posted>, Fault> {
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query([thread])?;
-    let mut waiting = Vec::new();
+    let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         let (number, id) = (row.get::<_, i64>(0)?, uuid_at(row, 1)?);
         let value = vault.open(Place::Letter { thread, id }, row.get(3)?)?;
@@ -59,17 +67,19 @@ pub(super) fn mail(connection: &Connection, vault: &Vault, thread: &str) -> Resu
             Some(name) => Letter::signal(id, name, value),
             None => Letter::message(id, value),
         };
-        waiting.push(Posted::new(u64::try_from(number).unwrap_or_default(), letter));
+        found.push(Posted::new(u64::try_from(number).unwrap_or_default(), letter));
     }
-    Ok(waiting)
+    Ok(found)
 }
 
 /// Changes what a commit says beside its records.
 pub(super) fn commit(connection: &Connection, thread: &str, also: &Also) -> Result<(), Fault> {
+    let run = also.run.as_ref().map(Uuid::as_bytes);
     for id in &also.taken {
-        // That it was there has to be known: its value is not.
-        let sql = "update mail set taken = 1, value = x'', size = 0 where thread = ? and id = ? and taken = 0";
-        if connection.prepare_cached(sql)?.execute(params![thread, id.as_bytes()])? == 0 {
+        // That it was there has to be known. Its value is not, unless a run has taken it that may be rolled back.
+        let sql = "update mail set taken = 1, run = ?3, value = case when ?3 is null then x'' else value end,
+            size = case when ?3 is null then 0 else size end where thread = ?1 and id = ?2 and taken = 0";
+        if connection.prepare_cached(sql)?.execute(params![thread, id.as_bytes(), run])? == 0 {
             return Err(SaverError::no_letter(thread, *id).into());
         }
     }
@@ -85,8 +95,27 @@ pub(super) fn commit(connection: &Connection, thread: &str, also: &Also) -> Resu
                 None => Ok(()),
             }
         }
+        Some(DueChange::Driven { until, graph }) => {
+            let sql = "insert into due (thread, graph, at, driven) values (?, ?, ?, 1)
+                on conflict (thread) do update set graph = excluded.graph, at = min(at, excluded.at), driven = 1";
+            connection.prepare_cached(sql)?.execute(params![thread, &**graph, due_at(*until)])?;
+            Ok(())
+        }
         _ => Ok(()),
     }
+}
+
+/// A copy of a thread is due when the thread is. Nobody runs it.
+pub(super) fn copy(connection: &Connection, from: &str, to: &str) -> Result<(), Fault> {
+    let sql = "insert into due (thread, graph, at) select ?2, graph, at from due where thread = ?1";
+    connection.prepare_cached(sql)?.execute(params![from, to])?;
+    Ok(())
+}
+
+/// Whether a run goes on with a thread.
+pub(super) fn is_driven(connection: &Connection, thread: &str) -> Result<bool, Fault> {
+    let sql = "select 1 from due where thread = ? and driven = 1";
+    Ok(connection.prepare_cached(sql)?.exists([thread])?)
 }
 
 fn no_later_than(connection: &Connection, thread: &str, graph: &str, at: i64) -> Result<(), Fault> {
@@ -105,11 +134,13 @@ pub(super) fn due(connection: &Connection, query: &DueQuery) -> Result<Vec<DueTh
     let since = after.map(|last| millis(last.at.duration_since(UNIX_EPOCH).unwrap_or_default()));
     let last = after.map(|last| &*last.thread);
     let mut statement = connection.prepare_cached(
-        "select thread, at from due where graph = ?1 and at <= ?2 and (?4 is null or (at, thread) > (?4, ?5))
+        "select thread, at, driven from due where graph = ?1 and at <= ?2 and (?4 is null or (at, thread) > (?4, ?5))
         order by at, thread limit ?3",
     )?;
     for graph in &query.graphs {
-        let read = |row: &rusqlite::Row<'_>| Ok(DueThread::new(row.get::<_, String>(0)?, time(row.get(1)?)));
+        let read = |row: &rusqlite::Row<'_>| {
+            Ok(DueThread::new(row.get::<_, String>(0)?, time(row.get(1)?)).driven(row.get(2)?))
+        };
         found
             .extend(statement.query_map(params![graph, by, limit, since, last], read)?.collect::<Result<Vec<_>, _>>()?);
     }
@@ -128,7 +159,8 @@ pub(super) fn delete(connection: &Connection, thread: &str) -> Result<(), Fault>
 /// The threads that have been sent something, and have nothing else perhaps.
 #[cfg(feature = "encryption")]
 pub(super) fn reencrypt(connection: &Connection, vault: &Vault, thread: &str) -> Result<(), Fault> {
-    for posted in mail(connection, vault, thread)? {
+    let sql = "select number, id, signal, value from mail where thread = ? and (taken = 0 or run is not null)";
+    for posted in letters(connection, vault, thread, sql)? {
         let id = posted.letter.id;
         let value = vault.seal(Place::Letter { thread, id }, posted.letter.value)?;
         let sql = "update mail set value = ? where thread = ? and id = ?";

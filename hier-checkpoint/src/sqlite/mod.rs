@@ -14,6 +14,7 @@ mod runs;
 pub(crate) mod schema;
 mod store;
 mod sync;
+mod undo;
 mod writer;
 mod writing;
 

@@ -127,6 +127,29 @@ const MIGRATIONS: &[&str] = &[
     create table due (thread text primary key, graph text not null, at integer not null) strict, without rowid;
     create index due_at on due (graph, at, thread);
 ",
+    "
+    -- Pending writes as they were before a run that has not ended changed them; no value where there was none.
+    create table overwritten (
+        run blob not null,
+        space integer not null,
+        checkpoint blob not null,
+        task blob not null,
+        slot integer not null,
+        path text,
+        channel text,
+        value blob,
+        primary key (run, space, checkpoint, task, slot)
+    ) strict, without rowid;
+    create index overwritten_of_spaces on overwritten (space, checkpoint);
+    -- The run that has taken a letter and has not ended: until then its value stays.
+    alter table mail add column run blob;
+    create index mail_of_runs on mail (run) where run is not null;
+    -- Whether a run goes on with the thread.
+    alter table due add column driven integer not null default 0;
+    -- From when on somebody has to look at a document.
+    alter table documents add column due integer;
+    create index documents_due on documents (kind, due) where due is not null;
+",
 ];
 
 /// The size of a page, in bytes.

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::fault::Fault;
 use super::lease::{HeldSpace, held_space};
-use super::mail;
+use super::{mail, undo};
 use crate::rows::{Base, Bases, Batch, CheckpointRow, PieceRow, WriteRow};
 
 /// Stores a batch for whoever has this token.
@@ -26,6 +26,11 @@ pub(super) fn commit(
     for (place, bases) in batch.bases.iter().enumerate() {
         if place > 0 || !has_parent {
             check_bases(&mut spaces, thread, bases)?;
+        }
+    }
+    if let Some(run) = also.run {
+        for row in &batch.writes {
+            undo::keep(connection, run, spaces.key(&row.namespace)?, row)?;
         }
     }
     store_rows(&mut spaces, batch)?;

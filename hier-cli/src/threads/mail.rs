@@ -32,7 +32,7 @@ pub(super) async fn list(arguments: &Mail, out: &mut dyn Write) -> Result<(), Er
 
 /// A value as JSON; null if it is none that this program can read.
 fn value(bytes: &[u8]) -> Value {
-    codec::decode(bytes).unwrap_or_default()
+    codec::decode_json(bytes).unwrap_or_default()
 }
 
 fn shown(posted: &Posted) -> Value {

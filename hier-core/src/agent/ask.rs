@@ -9,9 +9,10 @@ use std::sync::{Arc, LazyLock};
 use futures_core::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 use super::call::{Caller, failed};
+use super::fit;
 use super::layer::{Heirs, Lens, Reply};
 use super::model::{self, ChatModel, ChatRequest, ModelError, OutputSpec, ToolSpec};
 use super::options::ModelOptions;
@@ -23,7 +24,7 @@ use super::toolsets::listed;
 use super::words;
 use crate::engine::program::Run;
 use crate::error::NodeError;
-use crate::message::{ChatResponse, Message, Messages};
+use crate::message::{ChatResponse, FinishReason, Message, Messages};
 
 /// Asking a model in a node of one's own, whose context has one: `C: AsRef<BaseContext>`.
 ///
@@ -325,19 +326,29 @@ impl<C: AsRef<BaseContext> + Send + Sync + 'static, T> Ask<'_, C, T> {
 }
 
 impl<C: AsRef<BaseContext> + Send + Sync + 'static, T: DeserializeOwned> Ask<'_, C, Output<T>> {
-    /// The value in what the model said, or what does not fit.
+    /// The value in what the model said, or all that does not fit.
     fn read(&self, text: &str) -> Result<T, String> {
-        match self.shape.as_ref().and_then(Shape::argument) {
-            // The value stands in an object, unless the model gave it alone.
-            Some(argument) => {
-                match model::read::<Map<String, Value>>(text).ok().and_then(|mut given| given.remove(argument)) {
-                    Some(value) => serde_path_to_error::deserialize(value)
-                        .map_err(|error| format!("`{argument}.{}`: {}", error.path(), error.inner())),
-                    None => model::read(text),
-                }
-            }
-            None => model::read(text),
+        let given = model::read::<Value>(text)?;
+        let Some(shape) = &self.shape else { return model::read(text) };
+        // The value stands in an object, unless the model gave it alone.
+        let given = match shape.argument() {
+            Some(argument) if given.get(argument).is_none() => json!({ argument: given }),
+            _ => given,
+        };
+        let argument = shape.argument().unwrap_or_default();
+        if let Some(value) = shape.value(&given).and_then(|value| T::deserialize(value).ok()) {
+            return Ok(value);
         }
+        let mut fitted = given;
+        let faults = fit::fit(&mut fitted, shape.schema());
+        let value = shape.value(&fitted).unwrap_or(&Value::Null);
+        serde_path_to_error::deserialize(value).map_err(|error| {
+            let faults: Vec<String> = match &*fit::with(faults, &error, argument) {
+                [_] => vec![fit::Fault::of(&error, argument).to_string()],
+                faults => faults.iter().map(fit::Fault::to_string).collect(),
+            };
+            faults.join("; ")
+        })
     }
 
     /// Asks until an answer fits.
@@ -346,6 +357,10 @@ impl<C: AsRef<BaseContext> + Send + Sync + 'static, T: DeserializeOwned> Ask<'_,
         let mut attempt = 1;
         loop {
             let response = self.once(messages.clone()).await?;
+            if response.finish == Some(FinishReason::ContentFilter) {
+                let (model, reason) = (self.model.name().to_owned(), words::WITHHELD.to_owned());
+                return Err(failed(ModelError::Refused { model, reason }));
+            }
             let text = response.text();
             let mistake = match self.read(&text) {
                 Ok(value) if response.message.tool_calls().is_empty() => return Ok(value),

@@ -6,11 +6,13 @@ use futures_util::StreamExt;
 use tracing::{Instrument, Span, field};
 use uuid::Uuid;
 
+use super::call_ids::CallIds;
 use super::layer::{
     Above, Lens, Line, Listed, ModelCall, ModelEnd, ModelReply, Offer, Reply, Voice, around_model, site,
 };
 use super::model::{ChatModel, ChatRequest, ModelError};
 use super::nesting;
+use super::paired::paired;
 use super::state::budget::Budget;
 use super::state::context::BaseContext;
 use super::state::turn::AgentLimit;
@@ -71,6 +73,7 @@ impl<S: Values, C: AsRef<BaseContext> + Send + Sync + 'static> Caller<'_, S, C> 
         let mut reply = around_model(self.layers, &self.lens, call, &end).await?;
         if let Some(response) = reply.response_mut() {
             nesting::cut(&mut response.message);
+            CallIds::default().answer(&mut response.message);
             assistants(model, response)?;
             finish(self.run, response, voice.has_spoken());
         }
@@ -120,6 +123,7 @@ async fn plainly<C>(
     if let Some(budget) = budget.filter(|budget| !budget.take_call()) {
         return Ok(Reply::End(AgentLimit::Budget(budget.used_up().unwrap_or_default())));
     }
+    request.messages = paired(&request.messages);
     let left = budget.and_then(Budget::longest_answer);
     request.options.max_tokens = [left, request.options.max_tokens].into_iter().flatten().min();
     let span = span(model);
@@ -156,12 +160,18 @@ async fn speak<C>(
     mut heard: Heard<'_>,
 ) -> Result<ChatResponse, ModelError> {
     run.heartbeat();
-    let Some(sink) = listener(run) else { return model.chat(request).await };
+    let mut ids = CallIds::default();
+    let Some(sink) = listener(run) else {
+        let mut response = model.chat(request).await?;
+        ids.answer(&mut response.message);
+        return Ok(response);
+    };
     let mut pieces = model.stream(request).await?;
     let spoken = Spoken::by(run, None);
     while let Some(piece) = pieces.next().await {
         let mut piece = piece?;
         run.heartbeat();
+        ids.piece(&mut piece);
         if let ChatChunk::Done(response) = &mut piece {
             response.message.id = Some(spoken.id.clone());
         }

@@ -8,7 +8,7 @@ use super::layer::{Above, CallSite, Lens, Listed, ToolEnd, ToolReply, ToolUse, a
 use super::operator::{Approval, ApprovalRequest};
 use super::tool::errors::ToolErrors;
 use super::tool::{Tool, ToolOutput};
-use super::{nesting, words};
+use super::{fit, nesting, words};
 use crate::checkpoint::codec;
 use crate::error::NodeError;
 use crate::graph::{Command, Task};
@@ -63,6 +63,7 @@ impl<S: Values, C> Caller<'_, S, C> {
     where
         C: Send + Sync + 'static,
     {
+        let call = meant(tool, call);
         if let Some(mistake) = nesting::mistake(&call).or_else(|| no_object(&call)) {
             return Ok(self.refuses(&call, &mistake));
         }
@@ -71,7 +72,7 @@ impl<S: Values, C> Caller<'_, S, C> {
             Err(reason) => return Ok(self.refuses(&call, &reason)),
         };
         let approved = match self.approved(tool, call.clone(), task).await? {
-            Ok(approved) => approved,
+            Ok(approved) => meant(tool, approved),
             Err(reason) => return Ok(self.refuses(&call, &reason)),
         };
         if approved.args == call.args {
@@ -200,6 +201,17 @@ impl<S: Values, C> Caller<'_, S, C> {
         let answer = (self.said)([words::answer(call, words::DONE)].into());
         let writes = std::iter::once(answer).chain(command.writes).collect();
         Ok(Command { writes, ..command })
+    }
+}
+
+/// The call with the arguments that it means: what is of another JSON type than the tool takes is converted.
+fn meant<S: Values, C: 'static>(tool: &dyn Tool<S, C>, call: ToolCall) -> ToolCall {
+    if nesting::mistake(&call).is_some() || tool.mistake(&call).is_none() {
+        return call;
+    }
+    match fit::meant(&call.args, &tool.spec().parameters) {
+        Some(args) => ToolCall { args, ..call },
+        None => call,
     }
 }
 

@@ -96,6 +96,7 @@
 //! | `parallel_subagents: true` | it may call several of them at once |
 //! | `front`, `back` | graphs without a model that run before it is asked and after it has reported, in order |
 //! | `max_iterations` | how often it is asked at most ([`DEFAULT_MAX_ITERATIONS`]) |
+//! | `max_repeats` | how often in a row a call may have the same result (of an `Agent` [`DEFAULT_MAX_REPEATS`], else no limit) |
 //! | `report_into` | another channel that its report is written to |
 //! | `reports_to_supervisor` | of one that reports: whether it has somebody to report to; a root has not |
 //! | `todo_check`, `todo_refusal` | of a `TodoGraph`: an `fn(&State) -> bool` that says when it may report, and what it is told otherwise |
@@ -115,15 +116,18 @@
 mod ask;
 mod builder;
 mod call;
+mod call_ids;
 mod calls;
 mod compact;
 mod failed;
+mod fit;
 mod hierarchy;
 pub mod layer;
 mod model;
 mod nesting;
 mod operator;
 mod options;
+mod paired;
 mod react;
 pub(crate) mod schema;
 mod state;
@@ -149,7 +153,8 @@ pub use hierarchy::subagent::Subagent;
 pub use model::{ChatModel, ChatRequest, ChatStream, ModelError, OutputSpec, ToolSpec};
 pub use operator::{Approval, ApprovalRequest, OperatorQuestion, ask_operator};
 pub use options::{Effort, ModelOptions, PromptCache, ToolChoice};
-pub use react::{DEFAULT_MAX_ITERATIONS, IntoPrompt};
+pub use paired::paired;
+pub use react::{DEFAULT_MAX_ITERATIONS, DEFAULT_MAX_REPEATS, IntoPrompt};
 pub use schema::{ToolArgument, schema_of};
 pub use state::base::{
     BaseState, BaseStateChannels, BaseStateSetters, BaseStateUpdate, BaseStateWrite, DEFAULT_STATE_ITERATIONS, FileRef,
@@ -161,7 +166,7 @@ pub use state::dynamic::{DynBaseState, DynBaseUpdate, DynBaseWrite};
 pub use state::frame::{Frame, SubagentStack};
 pub use state::progress::{Calls, Progress};
 pub use state::todo::{TodoList, TodoLists};
-pub use state::turn::{AgentEnd, AgentLimit, AgentTurn};
+pub use state::turn::{AgentEnd, AgentLimit, AgentTurn, Draft};
 pub use stuck::AgentStuck;
 pub use tool::errors::ToolErrors;
 pub use tool::output::{IntoToolOutput, Json, ToolCallId};

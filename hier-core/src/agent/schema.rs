@@ -178,6 +178,11 @@ fn present(mut schema: Value) -> Value {
     }
 }
 
+/// The schema of a type as it is, with what it refers to.
+pub(crate) fn root_schema<T: JsonSchema>() -> Value {
+    generator().into_root_schema_for::<T>().to_value()
+}
+
 /// Types stand where they are used, since not every provider follows references. One that contains itself cannot, and is
 /// kept in `$defs`.
 fn generator() -> SchemaGenerator {

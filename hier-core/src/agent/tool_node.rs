@@ -1,4 +1,4 @@
-//! A node that makes the calls of the last message: `act = tools![lookup, refund]`.
+//! A node that makes the open calls of the model: `act = tools![lookup, refund]`.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -18,10 +18,10 @@ use super::words;
 use crate::engine::program::{Output, Run, SpecRef, body};
 use crate::error::{BuildError, NodeError};
 use crate::graph::{Command, CompiledGraph, NodeDef, Parts, Routing, Task};
-use crate::message::{Message, ToolCall};
+use crate::message::ToolCall;
 use crate::state::{Conversation, State};
 
-/// A node that makes the calls of the last message, each as a task of its own: in parallel, stored once it is done, with the name
+/// A node that makes the calls of the model's last answer that have no result yet, each as a task of its own: in parallel, stored once it is done, with the name
 /// of its tool in events, errors and spans. It is a graph with a node for each tool.
 ///
 /// The results are added to the state's conversation ([`Conversation`]). Calls that need approval ask it
@@ -188,12 +188,12 @@ where
     }
 }
 
-/// Sends each call of the last message to the node of its tool.
+/// Sends each open call of the model to the node of its tool.
 fn send_calls<S: Conversation>(state: &S, names: &[String], routing: &mut Routing) -> Result<(), NodeError> {
-    let calls = state.conversation().last().map(Message::tool_calls).unwrap_or_default();
+    let calls = state.conversation().open_calls();
     if calls.is_empty() {
         return Err(NodeError::permanent(format!(
-            "there is nothing to call: the last message of `{}` calls no tool; ask `wants_tools` on the way here",
+            "there is nothing to call: the model has no open call in `{}`; ask `wants_tools` on the way here",
             S::CHANNEL
         )));
     }
@@ -234,8 +234,7 @@ fn outward<S: State + Conversation>(command: Command<S>, state: &S) -> Result<Co
     if command.jumps.is_empty() {
         return Ok(command);
     }
-    let alone = state.conversation().last().is_some_and(|message| message.tool_calls().len() == 1);
-    if alone {
+    if state.conversation().open_calls().len() == 1 {
         return Ok(command.parent());
     }
     Err(NodeError::permanent(

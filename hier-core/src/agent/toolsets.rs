@@ -7,7 +7,6 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::model::ToolSpec;
-use super::tool::arguments::ToolArguments;
 use super::tool::set::{ToolAnswer, Toolset};
 use super::tool::{Tool, ToolOutput};
 use crate::error::NodeError;
@@ -137,10 +136,6 @@ impl<S: Values, C: Send + Sync + 'static> Tool<S, C> for ListedTool<C> {
 
     fn needs_approval(&self) -> bool {
         self.needs_approval
-    }
-
-    fn mistake(&self, call: &ToolCall) -> Option<String> {
-        ToolArguments::missing(call, &self.listed.spec.parameters)
     }
 
     async fn call(&self, call: &ToolCall, task: &Task<S, C>) -> Result<ToolOutput<S>, NodeError> {

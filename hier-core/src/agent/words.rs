@@ -87,12 +87,35 @@ pub(crate) const ANSWER_EARLY: &str =
     "not taken: an answer is given alone. Give it once you have the results of the other calls.";
 pub(crate) const ANSWERS_DIFFER: &str = "not taken: there are several answers, and they differ. Give one.";
 
+/// Why a question of a node has no answer.
+pub(crate) const WITHHELD: &str = "the provider withheld the answer";
+
+/// The ids of texts that are not part of the conversation begin with this.
+pub(crate) const DRAFT: &str = "draft:";
+
+pub(crate) const CUT_OFF: &str = "not called: the answer was cut off at its limit of tokens, once more.";
+
+/// The results of calls that a new input has left without one.
+pub(crate) const WITHDRAWN: &str = "not made: a new message came before anybody approved this call, and the question was withdrawn. Call \
+                                    again if it is still wanted.";
+pub(crate) const LEFT: &str =
+    "no result: a new message came before this call had ended. It may have been made in part.";
+
+/// Begins the answer to a call that is made too often.
+pub(crate) const REPEATED: &str = "not called: it had the same result";
+
+/// The answer to a call that is made too often.
+pub(crate) fn repeated(most: u32) -> String {
+    format!(
+        "{REPEATED} {most} times in a row. Do something else, or answer with what you have; if you repeat it now, your work ends."
+    )
+}
+
 /// The answer to the call by which an agent gives its answer.
 pub(crate) const ANSWERED: &str = "The answer was taken.";
 
 /// Why an answer of a model is of no use.
 pub(crate) const NOTHING: &str = "the model answered with nothing";
-pub(crate) const WITHHELD: &str = "the provider withheld the model's answer";
 
 /// What is wrong with an answer that ended at its limit.
 pub(crate) fn cut_off(mistake: &str) -> String {
@@ -121,6 +144,9 @@ pub(crate) fn stopped(end: &impl std::fmt::Display, said: &str) -> String {
 
 /// The answer to a call of a tool that gives none itself.
 pub(crate) const DONE: &str = "Done.";
+
+/// What is sent as the result of a call that has none.
+pub(crate) const NO_RESULT_YET: &str = "There is no result yet.";
 
 /// The answer to a call that failed or was not made.
 pub(crate) fn refusal(call: &ToolCall, reason: &str) -> Message {
@@ -202,5 +228,5 @@ pub(crate) fn result_alone(message: &Message) -> Message {
         Content::Text(text) => Content::parts([told, Part::text(text)]).text().into(),
         Content::Parts(parts) => Content::parts([told].into_iter().chain(parts.iter().cloned())),
     };
-    Message { id: message.id.clone(), body: Body::User { content } }
+    Message { id: message.id.clone(), ..Message::user(content) }
 }

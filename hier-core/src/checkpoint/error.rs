@@ -122,3 +122,15 @@ impl CodecError {
         Self(reason.into())
     }
 }
+
+impl serde::ser::Error for CodecError {
+    fn custom<T: std::fmt::Display>(reason: T) -> Self {
+        Self(reason.to_string())
+    }
+}
+
+impl serde::de::Error for CodecError {
+    fn custom<T: std::fmt::Display>(reason: T) -> Self {
+        Self(reason.to_string())
+    }
+}

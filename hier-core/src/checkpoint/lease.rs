@@ -60,11 +60,21 @@ pub struct Lease {
     pub token: u64,
     /// How long it runs unless it is renewed.
     pub lasts: Duration,
+    /// Whether the thread was claimed while a run that went on with it had not ended
+    /// ([`DueChange::Driven`](super::DueChange::Driven)): whoever ends this one says when the thread is due next.
+    pub driven: bool,
 }
 
 impl Lease {
     /// A claim on this thread that was granted.
     pub fn new(thread: impl Into<Arc<str>>, token: u64, lasts: Duration) -> Self {
-        Self { thread: thread.into(), token, lasts }
+        Self { thread: thread.into(), token, lasts, driven: false }
+    }
+
+    /// The same of a thread with which a run goes on that has not ended.
+    #[must_use]
+    pub fn driven(mut self, driven: bool) -> Self {
+        self.driven = driven;
+        self
     }
 }

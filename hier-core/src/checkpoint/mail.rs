@@ -106,22 +106,25 @@ pub struct Also {
     pub taken: Vec<Uuid>,
     /// When the thread is due.
     pub due: Option<DueChange>,
+    /// The run that may be rolled back. Until it ends, a store of runs keeps the pending writes that the records overwrite and the
+    /// letters that are taken ([`Settlement::undo`](crate::runs::Settlement::undo)).
+    pub run: Option<Uuid>,
 }
 
 impl Also {
     /// Takes these letters.
     pub fn taking(taken: Vec<Uuid>) -> Self {
-        Self { taken, due: None }
+        Self { taken, ..Self::default() }
     }
 
     /// Says when the thread is due.
     pub fn due(due: DueChange) -> Self {
-        Self { taken: Vec::new(), due: Some(due) }
+        Self { due: Some(due), ..Self::default() }
     }
 
     /// Whether nothing is changed.
     pub fn is_empty(&self) -> bool {
-        self.taken.is_empty() && self.due.is_none()
+        *self == Self::default()
     }
 }
 
@@ -129,7 +132,7 @@ impl Also {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum DueChange {
-    /// Then, or before, if it is due before.
+    /// Then, or before, if it is due before. A run that goes on with the thread ([`Self::Driven`]) still does.
     NoLaterThan {
         /// Then.
         at: SystemTime,
@@ -145,6 +148,14 @@ pub enum DueChange {
         graph: Arc<str>,
         /// The greatest number of a letter that is known to whoever says it; 0 for none.
         seen: u64,
+    },
+    /// A run goes on with the thread, and says with [`Self::Exactly`] when the thread is due next once it has ended. If the thread is
+    /// found due before that, and nobody holds it, the process of the run was killed: the thread is gone on with.
+    Driven {
+        /// When to look whether the run has ended; before, if the thread is due before.
+        until: SystemTime,
+        /// The graph that is to be driven.
+        graph: Arc<str>,
     },
 }
 
@@ -184,11 +195,20 @@ pub struct DueThread {
     pub thread: Arc<str>,
     /// Since when.
     pub at: SystemTime,
+    /// Whether a run has begun to go on with it and has not ended: [`DueChange::Driven`].
+    pub driven: bool,
 }
 
 impl DueThread {
     /// A thread that is due since then.
     pub fn new(thread: impl Into<Arc<str>>, at: SystemTime) -> Self {
-        Self { thread: thread.into(), at }
+        Self { thread: thread.into(), at, driven: false }
+    }
+
+    /// The same, while a run goes on with it.
+    #[must_use]
+    pub fn driven(mut self, driven: bool) -> Self {
+        self.driven = driven;
+        self
     }
 }

@@ -9,7 +9,6 @@
 
 mod calls;
 pub mod codec;
-mod codec_shape;
 mod conversations;
 pub(crate) mod delta;
 mod error;
@@ -115,7 +114,8 @@ pub trait Checkpointer: Send + Sync + 'static {
     async fn delete_thread(&self, thread: &str) -> Result<(), SaverError>;
 
     /// Copies the whole history of a thread, all namespaces and pending writes included, to another, whose own history is
-    /// replaced. The source is not touched; an unknown source leaves the target without a history.
+    /// replaced. The source is not touched; an unknown source leaves the target without a history. What waits for a time in the source
+    /// waits in the copy: it is due when the source is. What was sent to the source is not copied.
     async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError>;
 
     /// Deletes the checkpoints whose metadata has one of these as `run_id`, in all threads and namespaces, with their
@@ -154,7 +154,7 @@ pub trait Checkpointer: Send + Sync + 'static {
 
     /// Puts a letter into the mailbox of a thread, which need not exist and may be held by anybody, and says whether it is new: one
     /// with an id that the thread was sent before changes nothing, also after that one was taken. When the future resolves it
-    /// survives a crash. With a signal the thread becomes due at once, for this graph.
+    /// survives a crash. With a signal the thread becomes due at once: for this graph, if it is not due for another.
     ///
     /// [`SaverError::MailboxFull`] if more than [`MAILBOX_BYTES`] would wait.
     async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {

@@ -13,7 +13,7 @@ use crate::checkpoint::Checkpointer;
 use crate::config::Config;
 use crate::engine::Saver;
 use crate::engine::program::{
-    Attachments, GraphOutput, Hooks, NodeCache, NodeDef, Plan, Program, RouteFn, Routing, SpecRef,
+    Attachments, GraphOutput, Hooks, NodeCache, NodeDef, Plan, Program, RouteFn, Routing, SpecRef, not_read_yet,
 };
 use crate::engine::{self, EventStream, Outcome, StreamMode};
 use crate::error::{NodeError, RunError};
@@ -192,12 +192,13 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
         let inbox = inbox.and_then(|name| channels.iter().position(|channel| *channel.name == *name));
         let (cache, renamed) = (NodeCache::default(), Vec::new());
         let inner = Program {
+            readable: not_read_yet(&channels),
             spec,
             plan,
             nodes,
             routes,
             hooks,
-            channels,
+            channels: channels.into(),
             initial,
             cache,
             renamed,

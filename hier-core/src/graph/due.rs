@@ -1,20 +1,25 @@
 //! Drives the threads of a graph for which a time or a signal has come.
 
+use std::collections::{HashSet, VecDeque};
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{Stream, StreamExt, stream};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::CompiledGraph;
-use crate::checkpoint::{DueQuery, SaverError, WhenRunning};
+use crate::checkpoint::{BoxFuture, DueQuery, DueThread, SaverError, WhenRunning};
 use crate::config::Config;
 use crate::engine::Saver;
 use crate::engine::program::{GraphOutput, Input, Program};
 use crate::engine::{self, Outcome};
 use crate::error::RunError;
+use crate::panics;
 use crate::state::Values;
+use crate::sync::{Mutex, lock};
 
 /// How many threads are driven at once, unless said otherwise.
 const CONCURRENCY: usize = 8;
@@ -68,7 +73,8 @@ where
     /// of each run, of the thread's id.
     ///
     /// Any number of processes may sweep the threads of one saver: who drives one holds its lease, and what was answered is
-    /// answered. A thread whose process was killed meanwhile is found again once its lease has run out.
+    /// answered. A thread whose process was killed meanwhile is found again once its lease has run out, in whichever node it was; so is one
+    /// that waited in place ([`Config::sleep_in_place`]).
     ///
     /// ```
     /// # use std::time::{Duration, SystemTime};
@@ -139,72 +145,154 @@ where
     }
 
     /// Drives the threads that are due at this time, those first that have been for longest, and returns what came of each: of many,
-    /// some. Threads that somebody else runs are left to them, and do not keep the others from being driven. Dropping the future cancels
-    /// the runs.
+    /// some. Threads that somebody else runs are left to them, and do not keep the others from being driven. Nor does one that takes
+    /// long: it has one of the places ([`DueSweeper::concurrency`]) until it ends. Dropping the future cancels the runs.
     pub async fn drive_due(&self, now: SystemTime) -> Result<Vec<Driven<O>>, RunError> {
-        let (saver, program) = (self.graph.saver("drive")?, &self.graph.inner);
-        let (mut driven, mut last) = (Vec::new(), None);
-        while driven.len() < LIMIT {
-            let page = saver.due(DueQuery::new(now, names(program), LIMIT).after(last.clone())).await;
-            let page = page.map_err(|error| RunError::Saver { graph: program.plan.graph().to_owned(), error })?;
-            // A saver that gives the same page again has no other.
-            let is_last = page.len() < LIMIT || page.last() == last.as_ref();
-            last = page.last().cloned();
-            let work = page.into_iter().map(|due| self.drive(due.thread, now));
-            let mut work = futures_util::stream::iter(work).buffered(self.concurrency);
-            while let Some(ended) = work.next().await {
-                driven.extend(ended);
+        let (mut driven, mut running, mut queue) = (Vec::new(), FuturesUnordered::new(), VecDeque::new());
+        let (mut search, mut failed) = (Some(None), None);
+        loop {
+            while running.len() < self.concurrency
+                && let Some(due) = queue.pop_front()
+            {
+                running.push(self.drive_guarded(due, now));
             }
-            if is_last {
-                break;
+            if running.len() == self.concurrency || driven.len() >= LIMIT {
+                search = search.filter(|_| driven.len() < LIMIT);
+            } else if let Some(after) = search.take() {
+                let mut page = pin!(self.page(now, after));
+                let found = loop {
+                    tokio::select! {
+                        biased;
+                        found = &mut page => break found,
+                        Some(ended) = running.next(), if !running.is_empty() => driven.extend(ended),
+                    }
+                };
+                match found {
+                    Ok((page, next)) => {
+                        queue.extend(page);
+                        search = next;
+                    }
+                    Err(error) => failed = Some(error),
+                }
+                continue;
+            }
+            match running.next().await {
+                Some(ended) => driven.extend(ended),
+                None => break,
             }
         }
-        Ok(driven)
+        match failed {
+            Some(error) if driven.is_empty() => Err(error),
+            _ => Ok(driven),
+        }
+    }
+
+    /// Some of the threads that are due, after the last that was listed; with where the list goes on, if it does.
+    async fn page(
+        &self,
+        now: SystemTime,
+        after: Option<DueThread>,
+    ) -> Result<(Vec<DueThread>, Option<Option<DueThread>>), RunError> {
+        let (saver, program) = (self.graph.saver("drive")?, &self.graph.inner);
+        let page = saver.due(DueQuery::new(now, names(program), LIMIT).after(after.clone())).await;
+        let page = page.map_err(|error| RunError::Saver { graph: program.plan.graph().to_owned(), error })?;
+        // A saver that gives the same page again has no other.
+        let is_last = page.len() < LIMIT || page.last() == after.as_ref();
+        let last = (!is_last).then(|| page.last().cloned());
+        Ok((page, last))
     }
 
     /// Drives what is due in the background, again and again after `every`, until the handle is dropped. What fails is told through
-    /// `tracing`. Needs a tokio runtime.
+    /// `tracing`. The search goes on while threads are driven: one that takes long does not delay the others, as long as a place is free
+    /// ([`DueSweeper::concurrency`]). Needs a tokio runtime.
     #[must_use = "the sweeper stops when its handle is dropped"]
     pub fn every(self, every: Duration) -> SweepHandle {
         SweepHandle { _task: AbortOnDropHandle::new(tokio::spawn(self.sweep_forever(every))) }
     }
 
     async fn sweep_forever(self, every: Duration) {
-        loop {
-            match self.drive_due((self.clock)()).await {
-                Ok(driven) => {
-                    for Driven { thread, outcome } in driven {
-                        match outcome {
-                            Ok(outcome) => {
-                                tracing::debug!(
-                                    thread,
-                                    finished = outcome.is_finished(),
-                                    "drove a thread that was due"
-                                );
-                            }
-                            Err(error) => tracing::warn!(thread, %error, "a thread that was due failed"),
-                        }
-                    }
+        let in_flight = Mutex::<HashSet<Arc<str>>>::default();
+        let work = self.rounds(every).map(|(due, now)| {
+            let (in_flight, is_new) = (&in_flight, lock(&in_flight).insert(due.thread.clone()));
+            let this = &self;
+            async move {
+                if is_new {
+                    let thread = due.thread.clone();
+                    this.drive_guarded(due, now).await.into_iter().for_each(tell);
+                    lock(in_flight).remove(&thread);
                 }
-                Err(error) => tracing::warn!(%error, "cannot look for threads that are due; trying again later"),
             }
-            tokio::time::sleep(every).await;
-        }
+        });
+        work.buffer_unordered(self.concurrency).collect::<()>().await;
     }
 
-    /// Drives a thread; nothing comes of it if it is not due after all, or somebody else has it.
-    async fn drive(&self, thread: Arc<str>, now: SystemTime) -> Option<Driven<O>> {
-        let (saver, program) = (self.graph.attached.saver.as_ref()?, &self.graph.inner);
+    /// The threads that are due, again and again after `every`, each with the time of its search.
+    fn rounds(&self, every: Duration) -> impl Stream<Item = (DueThread, SystemTime)> + Send {
+        type Search = Option<(SystemTime, Option<DueThread>)>;
+        let pages = stream::unfold((Search::None, Duration::ZERO), move |(search, wait)| -> BoxFuture<'_, _> {
+            Box::pin(async move {
+                tokio::time::sleep(wait).await;
+                let (now, after) = search.unwrap_or_else(|| (self.now(), None));
+                let (page, last) = self.page(now, after).await.unwrap_or_else(|error| {
+                    tracing::warn!(%error, "cannot look for threads that are due; trying again later");
+                    (Vec::new(), None)
+                });
+                // After the last page the search begins again.
+                let next = last.map(|last| (now, last));
+                let wait = if next.is_none() { every } else { Duration::ZERO };
+                Some((stream::iter(page).map(move |due| (due, now)), (next, wait)))
+            })
+        });
+        pages.flatten()
+    }
+
+    /// The time by the clock; by the system's if that panics.
+    fn now(&self) -> SystemTime {
+        panics::catch(|| (self.clock)()).unwrap_or_else(|payload| {
+            let message = panics::text(&*payload);
+            tracing::error!(message, "the clock of a sweeper panicked; the system's is used: fix the panic");
+            SystemTime::now()
+        })
+    }
+
+    /// Drives a thread. A panic is an error of this thread alone, and others come first from then on.
+    async fn drive_guarded(&self, due: DueThread, now: SystemTime) -> Option<Driven<O>> {
+        let thread = due.thread.clone();
+        let payload = match panics::caught(self.drive(due, now)).await {
+            Ok(driven) => return driven,
+            Err(payload) => payload,
+        };
+        let (message, graph) = (panics::text(&*payload), self.graph.inner.plan.graph().to_owned());
+        if let Some(saver) = &self.graph.attached.saver {
+            let _ = settle(&self.graph.inner, saver, &self.config_of(&thread, now), Some(now + AGAIN)).await;
+        }
+        let outcome = Err(RunError::Panicked { graph, thread: thread.to_string(), message });
+        Some(Driven { thread: thread.to_string(), outcome })
+    }
+
+    /// How a thread is run.
+    fn config_of(&self, thread: &Arc<str>, now: SystemTime) -> Config {
         let mut config = self.config.clone().at(now).when_running(WhenRunning::Reject);
         config.thread = Some(thread.to_string());
         config.checkpoint = None;
+        config
+    }
+
+    /// Drives a thread; nothing comes of it if it is not due after all, or somebody else has it.
+    async fn drive(&self, due: DueThread, now: SystemTime) -> Option<Driven<O>> {
+        let (saver, program) = (self.graph.attached.saver.as_ref()?, &self.graph.inner);
+        let config = self.config_of(&due.thread, now);
+        let thread = due.thread;
         let failed = |error| RunError::Saver { graph: program.plan.graph().to_owned(), error };
         let driven = |outcome| Some(Driven { thread: thread.to_string(), outcome });
         let waiting = match engine::waiting(saver, &thread, &program.renamed, now).await {
             Ok(waiting) => waiting,
             Err(error) => return driven(Err(failed(error))),
         };
-        if waiting.at.is_none_or(|at| at > now) {
+        let is_own = waiting.graph.as_ref().is_some_and(|graph| names(program).iter().any(|own| **own == **graph));
+        // Who was woken and killed is gone on with, wherever it was.
+        let is_due = due.driven || waiting.at.is_some_and(|at| at <= now);
+        if !is_own || !is_due {
             // The thread has gone on meanwhile, or nobody waits for the signal that came.
             return settle(program, saver, &config, None).await.err().and_then(|error| driven(Err(error)));
         }
@@ -215,16 +303,23 @@ where
             Err(RunError::Saver { error: SaverError::Busy { .. }, .. }) => None,
             Ok(outcome) => driven(Ok(outcome.map(O::from_owned))),
             Err(error) => {
-                if engine::waiting(saver, &thread, &program.renamed, now)
-                    .await
-                    .is_ok_and(|left| left.at.is_some_and(|at| at <= now))
-                {
+                let left = engine::waiting(saver, &thread, &program.renamed, now).await.unwrap_or_default();
+                if left.at.is_some_and(|at| at <= now) {
                     // Whatever keeps it from being driven: others come first meanwhile. If this fails too, it is found at once again.
                     let _ = settle(program, saver, &config, Some(now + AGAIN)).await;
                 }
                 driven(Err(error))
             }
         }
+    }
+}
+
+/// Reports what came of a thread that was driven in the background.
+fn tell<O>(driven: Driven<O>) {
+    let Driven { thread, outcome } = driven;
+    match outcome {
+        Ok(outcome) => tracing::debug!(thread, finished = outcome.is_finished(), "drove a thread that was due"),
+        Err(error) => tracing::warn!(thread, %error, "a thread that was due failed"),
     }
 }
 

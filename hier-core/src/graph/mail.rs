@@ -7,9 +7,11 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::CompiledGraph;
-use crate::checkpoint::{CodecError, Letter, Posted, WhenRunning, codec};
+use super::due::names;
+use crate::checkpoint::{CodecError, Letter, ListQuery, Posted, WhenRunning, codec};
 use crate::config::Config;
-use crate::engine::program::GraphOutput;
+use crate::engine::Saver;
+use crate::engine::program::{GraphOutput, Program};
 use crate::error::RunError;
 use crate::state::Values;
 
@@ -105,7 +107,7 @@ where
     /// checkpoint that first has it: exactly once, whatever is killed meanwhile, and by one of the machines that try. A thread that
     /// runs gets it after the step that is running, unless that was the last; one at rest with its next run.
     ///
-    /// What the inbox does not take is refused, and so is what is more than [`MAILBOX_BYTES`](crate::checkpoint::MAILBOX_BYTES).
+    /// What the inbox does not take is refused, what is sent to a thread of another graph, and so is what is more than [`MAILBOX_BYTES`](crate::checkpoint::MAILBOX_BYTES).
     pub async fn send(&self, to: impl Into<Config>, mail: impl Into<Mail>) -> Result<bool, RunError> {
         let (config, mail) = (to.into(), mail.into());
         let graph = self.inner.plan.graph();
@@ -118,8 +120,7 @@ where
             Some(name) => Letter::signal(id, name, value),
             None => Letter::message(id, self.inner.fit(value).map_err(refused)?),
         };
-        let posted = saver.post(thread, graph, letter).await;
-        posted.map_err(|error| RunError::Saver { graph: graph.to_owned(), error })
+        post(&self.inner, saver, thread, letter).await
     }
 
     /// What was sent to a thread and was not taken yet, in the order in which it was sent.
@@ -168,4 +169,24 @@ where
         let discarded = saver.discard(thread, config.claim(WhenRunning::Reject), id).await;
         discarded.map_err(|error| RunError::Saver { graph: graph(), error })
     }
+}
+
+/// Puts a letter into the mailbox of a thread, unless the thread is another graph's.
+pub(super) async fn post<S: Values, C>(
+    program: &Program<S, C>,
+    saver: &Saver,
+    thread: &str,
+    letter: Letter,
+) -> Result<bool, RunError> {
+    let graph = program.plan.graph();
+    let failed = |error| RunError::Saver { graph: graph.to_owned(), error };
+    let newest = ListQuery { namespace: Some(String::new()), limit: Some(1), ..ListQuery::thread(thread) };
+    let newest = saver.list(newest).await.map_err(failed)?;
+    let stored = newest.first().map(|listed| &*listed.checkpoint.schema.graph);
+    if let Some(stored) = stored.filter(|stored| !names(program).iter().any(|own| own == stored)) {
+        let reason =
+            format!("`{thread}` is a thread of graph `{stored}`: send it through that graph, or to another thread");
+        return Err(RunError::Send { graph: graph.to_owned(), reason });
+    }
+    saver.post(thread, graph, letter).await.map_err(failed)
 }

@@ -1,19 +1,16 @@
-//! How a message is written down: one flat object, with its `role` and the fields of that role.
+//! How a message is written down: one flat object, with its `role`, the fields of that role, and its other fields in `extra`.
 //!
-//! Written by hand, because a flattened, tagged enum would have to collect every message in memory before it could be
-//! read, and could not tell `MessagePack` the number of its fields before it is written.
+//! Written by hand, because a flattened, tagged enum could not tell `MessagePack` the number of its fields before it is written.
 
-use std::borrow::Cow;
-
-use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
 
 use super::{Body, Content, Message, Reasoning, ToolCall, ToolStatus, Usage};
 
 /// The role.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Role {
+pub(super) enum Role {
     System,
     User,
     Assistant,
@@ -22,94 +19,62 @@ enum Role {
 }
 
 /// A message as an object. Fields that the role does not have are left out.
-#[derive(Serialize, Deserialize)]
-#[serde(expecting = "a message: an object with a `role` and its `content`")]
+#[derive(Serialize)]
 struct Form<'a> {
     role: Role,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    id: Option<Cow<'a, str>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    content: Option<Cow<'a, Content>>,
-    #[serde(default, skip_serializing_if = "is_empty")]
-    calls: Cow<'a, [ToolCall]>,
-    #[serde(default, skip_serializing_if = "is_empty")]
-    reasoning: Cow<'a, [Reasoning]>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<&'a Content>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    calls: &'a [ToolCall],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    reasoning: &'a [Reasoning],
+    #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<Usage>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    tool_call_id: Option<Cow<'a, str>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    name: Option<Cow<'a, str>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<ToolStatus>,
-}
-
-fn is_empty<T>(list: &[T]) -> bool {
-    list.is_empty()
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    extra: &'a Map<String, Value>,
 }
 
 impl<'a> Form<'a> {
-    fn new(role: Role, id: Option<&'a str>, content: Option<&'a Content>) -> Self {
+    fn new(role: Role, message: &'a Message, content: Option<&'a Content>) -> Self {
         Self {
             role,
-            id: id.map(Cow::Borrowed),
-            content: content.map(Cow::Borrowed),
-            calls: Cow::Borrowed(&[]),
-            reasoning: Cow::Borrowed(&[]),
+            id: message.id.as_deref(),
+            content,
+            calls: &[],
+            reasoning: &[],
             usage: None,
             tool_call_id: None,
             name: None,
             status: None,
+            extra: &message.extra,
         }
     }
 }
 
 impl Serialize for Message {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let id = self.id.as_deref();
         let form = match &self.body {
-            Body::System { content } => Form::new(Role::System, id, Some(content)),
-            Body::User { content } => Form::new(Role::User, id, Some(content)),
-            Body::Assistant { content, calls, usage, reasoning } => Form {
-                calls: Cow::Borrowed(calls),
-                reasoning: Cow::Borrowed(reasoning),
-                usage: *usage,
-                ..Form::new(Role::Assistant, id, Some(content))
-            },
+            Body::System { content } => Form::new(Role::System, self, Some(content)),
+            Body::User { content } => Form::new(Role::User, self, Some(content)),
+            Body::Assistant { content, calls, usage, reasoning } => {
+                Form { calls, reasoning, usage: *usage, ..Form::new(Role::Assistant, self, Some(content)) }
+            }
             Body::Tool { content, tool_call_id, name, status } => Form {
-                tool_call_id: Some(Cow::Borrowed(tool_call_id)),
-                name: name.as_deref().map(Cow::Borrowed),
+                tool_call_id: Some(tool_call_id),
+                name: name.as_deref(),
                 status: Some(*status),
-                ..Form::new(Role::Tool, id, Some(content))
+                ..Form::new(Role::Tool, self, Some(content))
             },
-            Body::Remove => Form::new(Role::Remove, id, None),
+            Body::Remove => Form::new(Role::Remove, self, None),
         };
         form.serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Message {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let form = Form::deserialize(deserializer)?;
-        let content = form.content.map(Cow::into_owned);
-        let missing = |field| move || D::Error::missing_field(field);
-        let body = match form.role {
-            Role::System => Body::System { content: content.ok_or_else(missing("content"))? },
-            Role::User => Body::User { content: content.ok_or_else(missing("content"))? },
-            Role::Assistant => Body::Assistant {
-                content: content.unwrap_or_default(),
-                calls: form.calls.into_owned(),
-                reasoning: form.reasoning.into_owned(),
-                usage: form.usage,
-            },
-            Role::Tool => Body::Tool {
-                content: content.ok_or_else(missing("content"))?,
-                tool_call_id: form.tool_call_id.ok_or_else(missing("tool_call_id"))?.into_owned(),
-                name: form.name.map(Cow::into_owned),
-                status: form.status.unwrap_or_default(),
-            },
-            Role::Remove => Body::Remove,
-        };
-        Ok(Self { id: form.id.map(Cow::into_owned), body })
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use imbl::Vector;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Serialize, Serializer};
 
 use super::index::Places;
 use super::{Body, Message, fresh_id};
@@ -18,7 +18,7 @@ use crate::reducer::{MergeMessages, ReduceError, Write};
 #[derive(Clone, Default)]
 pub struct Messages {
     list: Vector<Arc<Message>>,
-    /// The place of each id. One stands twice only after `remove_all`, which merges nothing.
+    /// The place of each id.
     places: Places,
 }
 
@@ -74,10 +74,8 @@ impl Messages {
     pub(crate) fn merge(&mut self, new: Self) -> Result<(), ReduceError> {
         let all = |message: &Arc<Message>| message.id.is_none() && message.body == Body::Remove;
         if let Some(place) = new.list.iter().rposition(all) {
-            let kept = new.list.into_iter().skip(place + 1);
             *self = Self::default();
-            kept.for_each(|message| self.push(message));
-            return Ok(());
+            return self.merge(Self::of(new.list.into_iter().skip(place + 1)));
         }
         let mut removed: Vec<String> = Vec::new();
         for message in new.list {
@@ -241,11 +239,5 @@ impl fmt::Debug for Messages {
 impl Serialize for Messages {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.iter())
-    }
-}
-
-impl<'de> Deserialize<'de> for Messages {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Vec::<Message>::deserialize(deserializer).map(Self::from)
     }
 }

@@ -1,17 +1,20 @@
 //! Conversations: messages, lists of them, and what a model answers.
 
+mod block;
+mod calls;
 mod chunk;
 mod content;
 mod form;
 mod index;
 mod list;
+mod read;
 mod reasoning;
 mod schema;
 mod trim;
 mod usage;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use uuid::Builder;
 
 pub use chunk::{ChatChunk, ChatResponse, FinishReason};
@@ -24,7 +27,8 @@ pub(crate) use index::Places;
 
 /// One message of a conversation.
 ///
-/// As JSON it has a `role` (`system`, `user`, `assistant`, `tool`, `remove`), the fields of that role, and an `id`.
+/// As JSON it has a `role` (`system`, `user`, `assistant`, `tool`, `remove`), the fields of that role, an `id`, and `extra`. It is also
+/// read in the forms of LangChain (`type: human`, `tool_calls`) and OpenAI, and then keeps what hier does not know in `extra`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
     /// The id. A message without one gets a fresh UUID when it becomes part of [`Messages`]: when a node
@@ -32,6 +36,9 @@ pub struct Message {
     pub id: Option<String>,
     /// The role and the content.
     pub body: Body,
+    /// Fields that hier does not know (`additional_kwargs`, `artifact`, the `name` of a user), as a client sent them. They are
+    /// stored and streamed with the message, and not sent to models.
+    pub extra: Map<String, Value>,
 }
 
 /// The role and the content.
@@ -75,7 +82,7 @@ pub enum Body {
 }
 
 /// A tool that the model calls.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ToolCall {
     /// The name of the tool.
     pub name: String,
@@ -118,7 +125,7 @@ pub enum ToolStatus {
 
 impl Message {
     fn new(body: Body) -> Self {
-        Self { id: None, body }
+        Self { id: None, body, extra: Map::new() }
     }
 
     /// A message of the system.
@@ -176,10 +183,10 @@ impl Message {
 
     /// Removes the message with this id.
     pub fn remove(id: impl Into<String>) -> Self {
-        Self { id: Some(id.into()), body: Body::Remove }
+        Self::new(Body::Remove).with_id(id)
     }
 
-    /// Removes all messages before it, and merges nothing: what follows in the same write is all that is left.
+    /// Removes all messages before it. Only messages that follow in the same write are left.
     pub fn remove_all() -> Self {
         Self::new(Body::Remove)
     }
@@ -188,6 +195,13 @@ impl Message {
     #[must_use]
     pub fn with_id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
+        self
+    }
+
+    /// The same message with one more field in [`extra`](Self::extra).
+    #[must_use]
+    pub fn with_extra(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.extra.insert(name.into(), value.into());
         self
     }
 

@@ -65,6 +65,8 @@ macro_rules! words {
                 tool_errors,
                 /// How often the model may be asked in a run, 50 times unless given.
                 max_iterations,
+                /// How often in a row a call may have the same result; of an `Agent` 3 times unless given.
+                max_repeats,
                 /// Another channel that the report is written to.
                 report_into,
                 /// Graphs that run before the model is asked: `front: [Normalise]`.

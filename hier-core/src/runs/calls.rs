@@ -29,6 +29,7 @@ macro_rules! __hier_run_calls {
                 async fn prune_runs(older_than: std::time::Duration) -> (u64, u64);
                 async fn document(kind: &str, id: &str) -> Option<$crate::runs::Document>;
                 async fn documents(kind: &str) -> Vec<$crate::runs::Document>;
+                async fn documents_due(kind: &str, by: std::time::SystemTime) -> Vec<$crate::runs::Document>;
                 async fn put_document(document: $crate::runs::Document, replaces: Option<u64>) -> bool;
                 async fn remove_document(kind: &str, id: &str) -> bool;
             }

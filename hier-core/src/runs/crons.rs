@@ -13,8 +13,8 @@ use super::RunStore;
 use super::document::{Document, readable};
 use super::error::RunsError;
 use super::query::contains;
-use super::run::{MultitaskStrategy, NewRun, Request, Run};
-use super::thread::NewThread;
+use super::run::{MultitaskStrategy, NewRun, Request, Run, ThreadIs};
+use super::thread::{NewThread, ThreadRow};
 
 const KIND: &str = "cron";
 
@@ -26,6 +26,9 @@ pub struct Cron {
     pub id: String,
     /// The thread of its runs; each has its own if none.
     pub thread: Option<String>,
+    /// When that thread was made: set when the cron is made. On another thread with that id it does not fire.
+    #[serde(default)]
+    pub thread_created: Option<SystemTime>,
     /// The graph.
     pub graph: String,
     /// The assistant.
@@ -55,7 +58,8 @@ pub struct Cron {
     /// What its runs do to those before them on their thread.
     #[serde(default)]
     pub multitask_strategy: MultitaskStrategy,
-    /// What is written to the threads that are made for its runs.
+    /// What is written to the threads that are made for its runs. A thread of its own that had it when the cron was made has to have it
+    /// whenever the cron fires.
     #[serde(default)]
     pub thread_metadata: Map<String, Value>,
     /// How often it was stored: a change is refused if somebody else was faster.
@@ -85,6 +89,7 @@ impl NewCron {
             cron: Cron {
                 id: id.into(),
                 thread: None,
+                thread_created: None,
                 graph: graph.into(),
                 assistant: None,
                 schedule: schedule.into(),
@@ -156,6 +161,8 @@ impl Cron {
         if self.thread.is_none() {
             new.new_thread = Some(NewThread { metadata: self.thread_metadata.clone(), ..NewThread::new(thread) });
             new.temporary = self.temporary;
+        } else {
+            new.on = self.thread_created.map(|created| ThreadIs { created, metadata: self.thread_metadata.clone() });
         }
         new.id = Some(id);
         new.assistant.clone_from(&self.assistant);
@@ -163,6 +170,13 @@ impl Cron {
         new.metadata.insert("cron_id".to_owned(), self.id.clone().into());
         new.multitask_strategy = self.multitask_strategy;
         new
+    }
+
+    /// Binds the cron to its thread as that is now: it fires as long as the thread is this one, and has of
+    /// [`Self::thread_metadata`] what it has now.
+    pub fn bind(&mut self, thread: &ThreadRow) {
+        self.thread_created = Some(thread.created);
+        self.thread_metadata.retain(|key, want| thread.metadata.get(key).is_some_and(|have| contains(have, want)));
     }
 
     /// Whether a run is due.
@@ -181,10 +195,16 @@ impl<'a> Crons<'a> {
         Self(store)
     }
 
-    /// Makes a cron. [`RunsError::Exists`] if it is there.
+    /// Makes a cron, and binds it to its thread as that is now. [`RunsError::Exists`] if the cron is there, [`RunsError::NoThread`] if
+    /// its thread is not.
     pub async fn create(self, new: NewCron) -> Result<Cron, RunsError> {
-        let cron = new.cron;
-        if self.0.put_document(Document::new(KIND, &cron.id, encode(&cron)?), None).await? {
+        let mut cron = new.cron;
+        if let Some(thread) = &cron.thread {
+            let found = self.0.thread(thread).await?;
+            let found = found.ok_or_else(|| RunsError::NoThread { thread: thread.clone() })?;
+            cron.bind(&found);
+        }
+        if self.0.put_document(document(&cron)?, None).await? {
             Ok(Cron { revision: 1, ..cron })
         } else {
             Err(RunsError::Exists { kind: KIND, id: cron.id })
@@ -198,14 +218,15 @@ impl<'a> Crons<'a> {
 
     /// Adds the run that is due, and says when the next one is: in one transaction, so that of any number of processes that
     /// try one adds it, whenever one of them dies. None if there is none: it is not due, somebody else was faster, or its thread
-    /// is busy and its runs are to be rejected then. A cron whose thread was deleted is disabled.
+    /// is busy and its runs are to be rejected then. A cron whose thread was deleted is disabled, also if there is another thread
+    /// with that id by now.
     ///
     /// Runs that were missed, since nobody was there, are not made up for: one is added, and `next` is the first time after now.
     pub async fn fire(self, cron: &Cron, now: SystemTime, next: Option<SystemTime>) -> Result<Option<Run>, RunsError> {
         let Some(due) = cron.next.filter(|_| cron.is_due(now)) else { return Ok(None) };
         let fired = Cron { next, updated: now, ..cron.clone() };
         let mut new = cron.run(due);
-        new.document = Some(Document::new(KIND, &cron.id, encode(&fired)?).revision(cron.revision));
+        new.document = Some(document(&fired)?.revision(cron.revision));
         match self.0.create_run(new).await {
             Ok(run) => Ok(Some(run)),
             Err(RunsError::Stale { .. }) => Ok(None),
@@ -222,7 +243,17 @@ impl<'a> Crons<'a> {
     /// Stores a cron that was read and changed. False if somebody else was faster: read it again.
     pub async fn replace(self, cron: &Cron) -> Result<bool, RunsError> {
         let cron = Cron { updated: SystemTime::now(), ..cron.clone() };
-        self.0.put_document(Document::new(KIND, &cron.id, encode(&cron)?), Some(cron.revision)).await
+        self.0.put_document(document(&cron)?, Some(cron.revision)).await
+    }
+
+    /// Disables the crons of a thread that was deleted.
+    pub async fn disable_of(self, thread: &str) -> Result<(), RunsError> {
+        let query = CronQuery { thread: Some(thread.to_owned()), enabled: Some(true), ..CronQuery::default() };
+        for cron in self.search(&query).await? {
+            // Who was faster has changed it, and it is disabled when it is next due.
+            self.replace(&Cron { enabled: false, ..cron }).await?;
+        }
+        Ok(())
     }
 
     /// Deletes a cron. False if there was none.
@@ -239,9 +270,9 @@ impl<'a> Crons<'a> {
         Ok(found)
     }
 
-    /// Those of which a run is due. One that cannot be read does not hold up the others: it is told through `tracing`.
+    /// Those of which a run is due: of many, some. One that cannot be read does not hold up the others: it is told through `tracing`.
     pub async fn due(self, now: SystemTime) -> Result<Vec<Cron>, RunsError> {
-        let mut due = readable(&self.0.documents(KIND).await?, decode);
+        let mut due = readable(&self.0.documents_due(KIND, now).await?, decode);
         due.retain(|cron| cron.is_due(now));
         Ok(due)
     }
@@ -260,6 +291,10 @@ fn decode(document: &Document) -> Result<Cron, RunsError> {
     Ok(Cron { revision: document.revision, ..cron })
 }
 
-fn encode(cron: &Cron) -> Result<Value, RunsError> {
-    serde_json::to_value(cron).map_err(|error| RunsError::Invalid(format!("a cron cannot be stored: {error}")))
+/// A cron as it is stored: found when its next run is due.
+fn document(cron: &Cron) -> Result<Document, RunsError> {
+    let value =
+        serde_json::to_value(cron).map_err(|error| RunsError::Invalid(format!("a cron cannot be stored: {error}")))?;
+    let ends = |next: &SystemTime| cron.ends.is_none_or(|ends| *next <= ends);
+    Ok(Document::new(KIND, &cron.id, value).due(cron.next.filter(ends).filter(|_| cron.enabled)))
 }

@@ -1,5 +1,7 @@
 //! Documents: small JSON values that are changed seldom and by many.
 
+use std::time::SystemTime;
+
 use serde_json::Value;
 
 use super::error::RunsError;
@@ -16,12 +18,21 @@ pub struct Document {
     pub revision: u64,
     /// What it holds.
     pub value: Value,
+    /// From when on [`RunStore::documents_due`](super::RunStore::documents_due) finds it; never if none. It is stored and not read.
+    pub due: Option<SystemTime>,
 }
 
 impl Document {
     /// A document as it is stored: the store counts revisions.
     pub fn new(kind: impl Into<String>, id: impl Into<String>, value: Value) -> Self {
-        Self { kind: kind.into(), id: id.into(), revision: 0, value }
+        Self { kind: kind.into(), id: id.into(), revision: 0, value, due: None }
+    }
+
+    /// The same, found from this time on.
+    #[must_use]
+    pub const fn due(mut self, due: Option<SystemTime>) -> Self {
+        self.due = due;
+        self
     }
 
     /// The same in this revision.

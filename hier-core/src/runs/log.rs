@@ -10,12 +10,13 @@ use uuid::Uuid;
 
 use super::error::RunsError;
 use super::event::NewEvent;
+use super::held::{Held, has_answer, is_beginning, is_input, may_be_last};
 use super::run::{RunEnd, Settlement};
 use super::thread::ThreadIndex;
 use super::{RunStore, overlay};
 use crate::checkpoint::{
     Also, Checkpointer, Claim, Conversations, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, Posted, Prune,
-    Record, Saved, SaverError, Source, ThreadInfo, codec, slot,
+    Record, Saved, SaverError, ThreadInfo,
 };
 use crate::sync::{Mutex, lock};
 
@@ -56,32 +57,6 @@ pub struct RunLog {
     /// Commits and flushes go one after the other, in the order in which they were asked for.
     gate: tokio::sync::Mutex<Held>,
     told: tokio::sync::Notify,
-}
-
-/// What was committed and waits to be stored.
-#[derive(Default)]
-struct Held {
-    records: Vec<Record>,
-    /// How many of them, the first, are what the run begins with: they wait for what comes next, and no longer than events do.
-    beginning: usize,
-    /// Whether something of the run was stored, or tried to be.
-    has_begun: bool,
-}
-
-impl Held {
-    /// Everything, to be stored now.
-    fn take(&mut self) -> Vec<Record> {
-        self.beginning = 0;
-        self.has_begun |= !self.records.is_empty();
-        std::mem::take(&mut self.records)
-    }
-
-    /// What the run begins with, to be stored now.
-    fn take_beginning(&mut self) -> Vec<Record> {
-        let rest = self.records.split_off(std::mem::take(&mut self.beginning));
-        self.has_begun |= !self.records.is_empty();
-        std::mem::replace(&mut self.records, rest)
-    }
 }
 
 #[derive(Default)]
@@ -133,7 +108,9 @@ impl RunLog {
         }
         let count = events.len() as u64;
         let again = records.clone();
-        let stored = self.store.record(&self.lease, Settlement { records, events, ..Settlement::default() }).await;
+        let also = held.beside(self.run, &records, Also::default());
+        let stored =
+            self.store.record(&self.lease, Settlement { records, also, events, ..Settlement::default() }).await;
         if stored.is_err() {
             // Perhaps they were, and only the answer was lost: told again they might be there twice.
             lock(&self.buffer).missed += count;
@@ -147,7 +124,18 @@ impl RunLog {
     pub async fn settle(&self, index: Option<ThreadIndex>, end: Option<RunEnd>) -> Result<(), RunsError> {
         let mut held = self.gate.lock().await;
         let events = self.take(false);
-        let settlement = Settlement { records: held.take(), events, index, end, ..Settlement::default() };
+        let records = held.take();
+        let also = held.beside(self.run.filter(|_| end.is_none()), &records, Also::default());
+        let settlement = Settlement { records, also, events, index, end, undo: None };
+        self.store.record(&self.lease, settlement).await.map(|_| ())
+    }
+
+    /// Undoes everything that the run has stored and taken, in this attempt and before. What waits is dropped. The run has not ended:
+    /// whoever claims it next may do this again.
+    pub async fn undo(&self) -> Result<(), RunsError> {
+        let mut held = self.gate.lock().await;
+        *held = Held::default();
+        let settlement = Settlement { undo: self.run, ..Settlement::default() };
         self.store.record(&self.lease, settlement).await.map(|_| ())
     }
 
@@ -180,50 +168,10 @@ impl RunLog {
             return Ok(());
         }
         let records = held.take();
-        self.store.record(&self.lease, Settlement::records(records)).await.map(|_| ()).map_err(saver_error)
+        let also = held.beside(self.run, &records, Also::default());
+        let settlement = Settlement { records, also, ..Settlement::default() };
+        self.store.record(&self.lease, settlement).await.map(|_| ()).map_err(saver_error)
     }
-}
-
-/// Whether a record may be the last of a run: its graph has nothing left to do, or a task asked something or failed.
-fn may_be_last(record: &Record) -> bool {
-    match record {
-        Record::Checkpoint { namespace, checkpoint, .. } => {
-            let agenda = &checkpoint.agenda;
-            namespace.is_empty()
-                && !agenda.start
-                && agenda.ready.is_empty()
-                && agenda.sends.is_empty()
-                && agenda.waiting.is_empty()
-                && agenda.released.is_empty()
-        }
-        Record::Writes { writes, .. } => writes.writes.iter().any(|write| match write.slot {
-            slot::ERROR => !is_handled(&write.value),
-            slot::INTERRUPT => true,
-            _ => false,
-        }),
-    }
-}
-
-/// Whether a task that failed has a handler, which begins once that is stored.
-fn is_handled(failure: &[u8]) -> bool {
-    codec::decode_json(failure).is_ok_and(|failure| failure.get("handled") == Some(&true.into()))
-}
-
-/// Whether a record has an answer. That its question has it stands in a later record of the same commit.
-fn has_answer(record: &Record) -> bool {
-    // The results of steps are far below.
-    let is_answer = |slot: i32| slot <= slot::answer(0) && slot > i32::MIN / 2;
-    matches!(record, Record::Writes { writes, .. } if writes.writes.iter().any(|write| is_answer(write.slot)))
-}
-
-fn is_input(record: &Record) -> bool {
-    matches!(record, Record::Checkpoint { checkpoint, .. } if checkpoint.source == Source::Input)
-}
-
-/// Whether a commit is what the root graph of a run begins with: an input, and at most the step that follows from it. No node has run.
-fn is_beginning(records: &[Record]) -> bool {
-    let is_own = |record: &Record| matches!(record, Record::Checkpoint { namespace, .. } if namespace.is_empty());
-    matches!(records.len(), 1 | 2) && is_input(&records[0]) && records.iter().all(is_own)
 }
 
 fn saver_error(error: RunsError) -> SaverError {
@@ -289,7 +237,8 @@ impl Checkpointer for RunLog {
         held.has_begun = true;
         held.records = waiting;
         now.append(&mut records);
-        let settlement = Settlement { records: now, events: self.take(false), ..Settlement::default() };
+        let also = held.beside(self.run, &now, Also::default());
+        let settlement = Settlement { records: now, also, events: self.take(false), ..Settlement::default() };
         let stored = self.store.record(&self.lease, settlement).await.map(|_| ()).map_err(saver_error);
         let Err(error) = stored else { return Ok(()) };
         // What follows a part that was refused is not stored with the run's end either.
@@ -310,6 +259,7 @@ impl Checkpointer for RunLog {
         let mut now = held.take();
         held.has_begun = true;
         now.extend(records);
+        let also = held.beside(self.run, &now, also);
         let settlement = Settlement { records: now, also, events: self.take(false), ..Settlement::default() };
         self.store.record(&self.lease, settlement).await.map(|_| ()).map_err(saver_error)
     }

@@ -21,6 +21,7 @@ mod crons;
 mod document;
 mod error;
 mod event;
+mod held;
 mod log;
 mod memory;
 pub(crate) mod overlay;
@@ -29,6 +30,8 @@ mod queue;
 mod run;
 mod thread;
 mod webhooks;
+
+use std::time::SystemTime;
 
 use async_trait::async_trait;
 use uuid::Uuid;
@@ -47,6 +50,7 @@ pub use query::{Order, RunQuery, SortBy, ThreadQuery, contains};
 pub use queue::{Change, Queue};
 pub use run::{
     Cancel, Claimed, MultitaskStrategy, NewRun, OnDisconnect, Request, Run, RunClaim, RunEnd, RunStatus, Settlement,
+    ThreadIs,
 };
 pub use thread::{IfExists, NewThread, ThreadIndex, ThreadPatch, ThreadRow, ThreadStatus};
 pub use webhooks::{Delivery, Webhooks};
@@ -147,6 +151,10 @@ pub trait RunStore: Checkpointer {
 
     /// All documents of a kind, by their ids.
     async fn documents(&self, kind: &str) -> Result<Vec<Document>, RunsError>;
+
+    /// The documents of a kind that are due then or before ([`Document::due`]), those first that have been for longest; of many, some.
+    /// Found by an index.
+    async fn documents_due(&self, kind: &str, by: SystemTime) -> Result<Vec<Document>, RunsError>;
 
     /// Stores a document if its revision is this one: none for a new one. False if it is another.
     async fn put_document(&self, document: Document, replaces: Option<u64>) -> Result<bool, RunsError>;

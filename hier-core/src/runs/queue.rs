@@ -39,8 +39,10 @@ pub struct Change {
     pub removed: Vec<Uuid>,
     /// Events to append, in this order.
     pub events: Vec<NewEvent>,
-    /// Runs whose checkpoints are deleted, by the `run_id` of their metadata.
-    pub undone: Vec<String>,
+    /// Runs of which everything is undone: see [`Settlement::undo`].
+    pub undone: Vec<Uuid>,
+    /// Runs that have ended: what was kept to undo them goes.
+    pub settled: Vec<Uuid>,
     /// New documents: who is to be told of the end of a run. One that is there already stays.
     pub documents: Vec<Document>,
     /// From when on a worker may look at the thread, and the graph that it needs then. None if it has no run that has not
@@ -91,6 +93,9 @@ impl Queue {
 
     /// Adds a run, which has this number.
     pub fn add(&mut self, new: NewRun, number: u64, now: SystemTime) -> Result<Run, RunsError> {
+        if new.on.as_ref().is_some_and(|on| !on.is(&self.thread)) {
+            return Err(RunsError::NoThread { thread: new.thread });
+        }
         let others: Vec<Uuid> = self.live.iter().map(|run| run.id).collect();
         match (new.multitask_strategy, others.first()) {
             (MultitaskStrategy::Reject, Some(other)) => {
@@ -112,6 +117,7 @@ impl Queue {
             on_disconnect: new.on_disconnect,
             attempts: 0,
             entered: false,
+            undoable: false,
             cancel: None,
             temporary: new.temporary,
             created: now,
@@ -138,7 +144,8 @@ impl Queue {
         let mut cancelled = Vec::new();
         for id in runs {
             let Some(place) = self.live.iter().position(|run| run.id == *id) else { continue };
-            if self.live[place].status == RunStatus::Running {
+            // One that was handed back has stored something: whoever claims it next undoes that, or says what it left.
+            if self.live[place].status == RunStatus::Running || self.live[place].has_stored() {
                 let run = &mut self.live[place];
                 run.cancel = Some(if run.cancel == Some(Cancel::Rollback) { Cancel::Rollback } else { action });
                 run.updated = now;
@@ -211,12 +218,21 @@ impl Queue {
             self.thread.take(index, now);
         }
         // Its first records have its input.
-        if !settlement.records.is_empty()
-            && let Some(run) = self.live.iter_mut().find(|run| run.status == RunStatus::Running && !run.entered)
+        let (enters, keeps) = (!settlement.records.is_empty(), settlement.also.run.is_some());
+        if let Some(run) = self.live.iter_mut().find(|run| run.status == RunStatus::Running)
+            && ((enters && !run.entered) || (keeps && !run.undoable))
         {
-            run.entered = true;
+            run.entered |= enters;
+            run.undoable |= keeps;
             let id = run.id;
             self.touch(id);
+        }
+        if let Some(undone) = settlement.undo.take()
+            && let Some(run) = self.live.iter_mut().find(|run| run.id == undone)
+        {
+            (run.entered, run.undoable) = (false, false);
+            self.change.undone.push(undone);
+            self.touch(undone);
         }
         if let Some(end) = settlement.end.take() {
             let place = self.live.iter().position(|run| run.id == end.run);
@@ -247,10 +263,13 @@ impl Queue {
         self.change.events.push(NewEvent::new(run.id, event_mode::END, data));
         if end.rollback {
             self.change.removed.push(run.id);
-            if run.attempts > 0 {
-                self.change.undone.push(run.id.to_string());
+            if run.has_stored() {
+                self.change.undone.push(run.id);
             }
         } else {
+            if run.undoable {
+                self.change.settled.push(run.id);
+            }
             self.change.documents.extend(webhooks::told_of(&run, now));
             self.change.put.push(run.clone());
         }

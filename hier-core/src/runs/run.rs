@@ -9,7 +9,8 @@ use uuid::Uuid;
 use super::document::Document;
 use super::error::Failure;
 use super::event::NewEvent;
-use super::thread::{NewThread, ThreadIndex};
+use super::query::contains;
+use super::thread::{NewThread, ThreadIndex, ThreadRow};
 use crate::checkpoint::{Also, Lease, Record};
 
 /// Where a run is.
@@ -177,6 +178,9 @@ pub struct Run {
     /// Whether its input is stored: another attempt goes on with the thread, and does not give it again.
     #[serde(default)]
     pub entered: bool,
+    /// Whether it has changed more than its own checkpoints: what it has overwritten and taken is kept until it ends.
+    #[serde(default)]
+    pub undoable: bool,
     /// Set once it is to be cancelled.
     pub cancel: Option<Cancel>,
     /// Whether the thread is deleted when it has ended.
@@ -199,6 +203,30 @@ pub struct Run {
     pub number: u64,
 }
 
+impl Run {
+    /// Whether something of it is stored that a rollback has to undo.
+    pub(super) const fn has_stored(&self) -> bool {
+        self.entered || self.undoable
+    }
+}
+
+/// A thread among all that have had its id.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ThreadIs {
+    /// When it was made.
+    pub created: SystemTime,
+    /// What its metadata contains.
+    pub metadata: Map<String, Value>,
+}
+
+impl ThreadIs {
+    /// Whether this thread is it.
+    pub(super) fn is(&self, thread: &ThreadRow) -> bool {
+        let has = |(key, want): (&String, &Value)| thread.metadata.get(key).is_some_and(|have| contains(have, want));
+        self.created == thread.created && self.metadata.iter().all(has)
+    }
+}
+
 /// A run that is to be added.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -209,6 +237,8 @@ pub struct NewRun {
     pub thread: String,
     /// How the thread is made if it is not there; [`RunsError::NoThread`](super::RunsError::NoThread) then, if none.
     pub new_thread: Option<NewThread>,
+    /// The thread has to be this one, or there is [none](super::RunsError::NoThread): an id may outlive its thread.
+    pub on: Option<ThreadIs>,
     /// The graph.
     pub graph: String,
     /// The assistant.
@@ -237,6 +267,7 @@ impl NewRun {
             id: None,
             thread: thread.into(),
             new_thread: None,
+            on: None,
             graph: graph.into(),
             assistant: None,
             request,
@@ -349,6 +380,9 @@ pub struct Settlement {
     pub events: Vec<NewEvent>,
     /// What the index of threads says from now on.
     pub index: Option<ThreadIndex>,
+    /// A run whose effects are undone: its checkpoints are deleted, the pending writes beside the checkpoints of others are what they
+    /// were, and what it has taken from the mailbox is there again. It has not ended, and the lease stays.
+    pub undo: Option<Uuid>,
     /// The run has ended; the lease is released.
     pub end: Option<RunEnd>,
 }

@@ -45,7 +45,7 @@ pub(super) fn told_of(run: &Run, now: SystemTime) -> Vec<Document> {
     let delivery = Delivery { id: id.clone(), address, attempts: 0, next: now, created: now, revision: 0 };
     let stored = serde_json::to_value(&delivery).and_then(|delivery| Ok((delivery, serde_json::to_value(run)?)));
     match stored {
-        Ok((delivery, run)) => vec![Document::new(RUN, &*id, run), Document::new(KIND, id, delivery)],
+        Ok((delivery, run)) => vec![Document::new(RUN, &*id, run), Document::new(KIND, id, delivery).due(Some(now))],
         Err(error) => {
             tracing::warn!(run = id, %error, "the end of a run cannot be told to its webhook");
             Vec::new()
@@ -68,10 +68,10 @@ impl<'a> Webhooks<'a> {
         self.0.documents(KIND).await?.iter().map(delivery).collect()
     }
 
-    /// Those that may be tried now, the oldest first. One that cannot be read does not hold up the others: it is told through
+    /// Those that may be tried now, the oldest first: of many, some. One that cannot be read does not hold up the others: it is told through
     /// `tracing`.
     pub async fn due(self, now: SystemTime) -> Result<Vec<Delivery>, RunsError> {
-        let mut due = readable(&self.0.documents(KIND).await?, delivery);
+        let mut due = readable(&self.0.documents_due(KIND, now).await?, delivery);
         due.retain(|delivery| delivery.next <= now);
         due.sort_by(|a, b| a.created.cmp(&b.created).then_with(|| a.id.cmp(&b.id)));
         Ok(due)
@@ -116,7 +116,9 @@ impl<'a> Webhooks<'a> {
     async fn put(self, delivery: &Delivery) -> Result<bool, RunsError> {
         let value = serde_json::to_value(delivery)
             .map_err(|error| RunsError::Invalid(format!("a webhook cannot be stored: {error}")))?;
-        self.0.put_document(Document::new(KIND, &*delivery.id, value), Some(delivery.revision)).await
+        self.0
+            .put_document(Document::new(KIND, &*delivery.id, value).due(Some(delivery.next)), Some(delivery.revision))
+            .await
     }
 }
 

@@ -1,7 +1,7 @@
 //! States with a conversation.
 
 use super::Values;
-use crate::message::{Message, Messages};
+use crate::message::Messages;
 
 /// A state with a conversation: a channel with `#[reducer(messages)]`, its own or one that it flattens. Of several it is the one
 /// called `messages`. The derive implements it; `Via` is of no meaning.
@@ -24,7 +24,10 @@ pub trait Conversation<Via = ()>: Values {
     fn said(messages: Messages) -> Self::Write;
 }
 
-/// Whether the last message calls tools: `think >> if wants_tools { act } else { END }`.
+/// Returns true if the model wants tools to be called: its last message has calls without a result. Messages that others added since do
+/// not matter.
+///
+/// In a graph: `think >> if wants_tools { act } else { END }`.
 ///
 /// ```
 /// use hier_core::prelude::*;
@@ -41,5 +44,5 @@ pub trait Conversation<Via = ()>: Values {
 /// assert!(wants_tools(&chat));
 /// ```
 pub fn wants_tools<S: Conversation>(state: &S) -> bool {
-    state.conversation().last().is_some_and(|message: &Message| !message.tool_calls().is_empty())
+    !state.conversation().open_in_last_answer().is_empty()
 }

@@ -12,6 +12,7 @@ use super::derived::no_channel;
 use super::sealed::Sealed;
 use super::{ChannelWrite, SharesWith, Steps, Stored, Update, Values, Write, Writes};
 use crate::channel::{ChannelSpec, Kind};
+use crate::checkpoint::delta::Rule;
 use crate::checkpoint::{CodecError, codec};
 use crate::error::NodeError;
 use crate::reducer::ReduceError;
@@ -235,6 +236,13 @@ impl Values for DynState {
         let slot = self.values.get_mut(channel).ok_or_else(|| no_channel(channel))?;
         *slot = Some(codec::decode_json(bytes)?);
         Ok(())
+    }
+
+    fn merge_stored(&mut self, channel: usize, rule: &Rule<'_>, bytes: &[u8]) -> Result<bool, CodecError> {
+        let slot = self.values.get_mut(channel).ok_or_else(|| no_channel(channel))?;
+        let Some(value) = slot else { return Ok(false) };
+        let merged = rule.merge_json(value, codec::decode_json(bytes)?);
+        merged.map(|()| true).map_err(|error| CodecError::new(error.to_string()))
     }
 
     fn write_from(&self, channel: usize, overwrite: bool, bytes: &[u8]) -> Result<DynWrite, CodecError> {

@@ -12,6 +12,7 @@ pub mod derived;
 mod dynamic;
 mod key;
 mod managed;
+pub(crate) mod merge;
 mod persist;
 pub(crate) mod schema;
 pub(crate) mod sealed;
@@ -37,6 +38,7 @@ pub use crate::reducer::{Overwrite, Write};
 
 use crate::channel::{ChannelSpec, Table};
 use crate::checkpoint::CodecError;
+use crate::checkpoint::delta::Rule;
 use crate::reducer::ReduceError;
 
 /// The values of a graph's channels: what the engine needs of a state, derived or dynamic.
@@ -87,6 +89,11 @@ pub trait Values: sealed::Sealed + Clone + Send + Sync + 'static {
 
     /// Takes a channel's value from what was stored.
     fn load(&mut self, channel: usize, bytes: &[u8]) -> Result<(), CodecError>;
+
+    /// Merges a part of a channel's value by the rule under which it was stored, which is not that of its reducer today. Returns false
+    /// if the type of the channel cannot be merged in this way.
+    #[doc(hidden)]
+    fn merge_stored(&mut self, channel: usize, rule: &Rule<'_>, bytes: &[u8]) -> Result<bool, CodecError>;
 
     /// A write of a channel, from what was stored.
     fn write_from(&self, channel: usize, overwrite: bool, bytes: &[u8]) -> Result<Self::Write, CodecError>;

@@ -48,6 +48,8 @@ impl<T: Carried + Persist> Parameter for T {}
 /// Brings the channels of a state that an older version has stored up to date: an object of channel names. It may rename,
 /// change, add and remove them.
 ///
+/// It also gets parts of a state, such as what a task has written: it must leave a missing channel alone, and not fail because of it.
+///
 /// ```
 /// use hier_core::prelude::*;
 ///
@@ -75,14 +77,21 @@ pub trait Stored {
 
     /// The value as a saver stores it, behind the bytes that are there.
     fn encode(&self, bytes: &mut Vec<u8>) -> Result<(), CodecError>;
+
+    /// Checks that a value of this type can be read from these bytes.
+    fn check_readable(&self, bytes: &[u8]) -> Result<(), CodecError>;
 }
 
 impl<T: Persist> Stored for T {
     fn to_json(&self) -> Result<Value, serde_json::Error> {
-        serde_json::to_value(self)
+        codec::to_json(self).map_err(serde::ser::Error::custom)
     }
 
     fn encode(&self, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
         codec::encode_into(self, bytes)
+    }
+
+    fn check_readable(&self, bytes: &[u8]) -> Result<(), CodecError> {
+        codec::check_readable::<T>(bytes)
     }
 }

@@ -1,11 +1,12 @@
 //! How a run ended, as it is stored: with its last checkpoint, in one transaction.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::Shared;
-use crate::checkpoint::{Checkpointer, ListQuery, SaverError};
+use crate::checkpoint::{Checkpointer, SaverError};
 use crate::config::Config;
 use crate::engine::Outcome;
 use crate::graph::{DynSnapshot, interrupts};
@@ -27,7 +28,7 @@ pub(super) enum Ending {
 
 /// Stores how the run ended.
 pub(super) async fn settle(shared: &Shared, run: &Run, log: &Arc<RunLog>, ending: Ending) -> Result<(), RunsError> {
-    let (mut index, end) = match ending {
+    let (index, end) = match ending {
         Ending::Outcome(outcome) => outcome_of(run, outcome),
         Ending::Failed(failure) => {
             let index = Box::pin(left(shared, run, log, ThreadStatus::Error, Some(failure.clone()))).await;
@@ -43,9 +44,18 @@ pub(super) async fn settle(shared: &Shared, run: &Run, log: &Arc<RunLog>, ending
             let index = Box::pin(left(shared, run, log, ThreadStatus::Idle, Some(failure))).await;
             (index, RunEnd::new(run.id, RunStatus::Interrupted))
         }
-        Ending::Cancelled(Cancel::Rollback) => (Box::pin(before(shared, run)).await, RunEnd::rolled_back(run.id)),
+        Ending::Cancelled(Cancel::Rollback) if is_elsewhere(shared, run) => {
+            let failure = Failure::new("RollbackUnsupported", ELSEWHERE);
+            let index = Box::pin(left(shared, run, log, ThreadStatus::Idle, Some(failure.clone()))).await;
+            (index, RunEnd { error: Some(failure), ..RunEnd::new(run.id, RunStatus::Interrupted) })
+        }
+        Ending::Cancelled(Cancel::Rollback) => {
+            let index = Box::pin(undone(shared, run, log)).await?;
+            log.settle(index, Some(RunEnd::rolled_back(run.id))).await?;
+            return ended(shared, run).await;
+        }
     };
-    index.config = Some(run.request.config.clone());
+    let index = ThreadIndex { config: Some(run.request.config.clone()), ..index };
     match log.settle(Some(index), Some(end)).await {
         // What the run returned cannot be stored, and never will be.
         Err(RunsError::Saver(SaverError::Invalid(text))) => {
@@ -56,6 +66,11 @@ pub(super) async fn settle(shared: &Shared, run: &Run, log: &Arc<RunLog>, ending
         }
         settled => settled?,
     }
+    ended(shared, run).await
+}
+
+/// Tells of the end of a run that is stored.
+async fn ended(shared: &Shared, run: &Run) -> Result<(), RunsError> {
     if run.temporary
         && let Some(graph) = shared.graphs.get(&run.graph)
         && let Err(error) = graph.forget(&run.thread).await
@@ -128,24 +143,56 @@ async fn left(
     index
 }
 
-/// What the index says of a thread whose run is rolled back: the checkpoint before the run.
-async fn before(shared: &Shared, run: &Run) -> ThreadIndex {
-    // Without an earlier one there are no values.
-    let mut index = ThreadIndex::new(ThreadStatus::Idle).values(Value::Null);
-    let id = run.id.to_string();
-    let listed = shared.store.list(ListQuery::thread(&run.thread)).await.unwrap_or_default();
-    let is_own = |metadata: &Map<String, Value>| metadata.get("run_id").and_then(Value::as_str) == Some(&*id);
-    if let Some(earlier) = listed.iter().find(|listed| !is_own(&listed.checkpoint.metadata)) {
-        let config = Config::thread(&run.thread).checkpoint(earlier.checkpoint.id);
-        if let Some(snapshot) = snapshot(shared, run, shared.store.clone().as_checkpointer(), config).await {
-            let waits = !snapshot.is_finished();
-            index = ThreadIndex::new(if waits { ThreadStatus::Interrupted } else { ThreadStatus::Idle });
-            index.interrupts = interrupts(&snapshot.questions);
-            index.values = Some(snapshot.values);
+/// Why a run is cancelled that was to be rolled back.
+const ELSEWHERE: &str = "the run was cancelled and not rolled back: what a run did on a cluster cannot be undone; cancel such runs with \
+                         `interrupt`, and go back with a checkpoint";
+
+/// Whether what the run did is not in this store.
+fn is_elsewhere(shared: &Shared, run: &Run) -> bool {
+    shared.graphs.get(&run.graph).is_some_and(|graph| graph.runs_elsewhere())
+}
+
+/// Undoes everything that the run did, and returns what the index says of the thread without it: nothing if the thread cannot be read.
+async fn undone(shared: &Shared, run: &Run, log: &Arc<RunLog>) -> Result<Option<ThreadIndex>, RunsError> {
+    log.undo().await?;
+    settle_due(shared, run, log).await;
+    let Some(snapshot) = snapshot(shared, run, log.clone(), Config::thread(&run.thread)).await else { return Ok(None) };
+    let waits = !snapshot.is_finished();
+    let mut index = ThreadIndex::new(if waits { ThreadStatus::Interrupted } else { ThreadStatus::Idle });
+    index.interrupts = interrupts(&snapshot.questions);
+    // Without a checkpoint there are no values.
+    index.values = Some(if snapshot.checkpoint.is_some() { snapshot.values } else { Value::Null });
+    let of_last_run = |key: &&str| snapshot.metadata.contains_key(*key);
+    let known = ["graph_id", "assistant_id"].into_iter().filter(of_last_run);
+    index.metadata = known.map(|key| (key.to_owned(), snapshot.metadata[key].clone())).collect();
+    index.error = Some(Failure::new("UserRollback", "the last run was cancelled and rolled back"));
+    // A run changes this with its end only.
+    if let Some(before) = shared.store.thread(&run.thread).await?
+        && before.settled == ThreadStatus::Error
+    {
+        (index.status, index.error) = (before.settled, before.error);
+    }
+    Ok(Some(index))
+}
+
+/// Makes the thread due when what is stored of it says so: the run may have changed that.
+async fn settle_due(shared: &Shared, run: &Run, log: &Arc<RunLog>) {
+    let Some(graph) = shared.graphs.get(&run.graph) else { return };
+    let now = SystemTime::now();
+    match panics::caught(graph.is_due(log.clone(), &run.thread, now, Some(now))).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => {
+            tracing::warn!(thread = run.thread, %error, "cannot say when a thread is due whose run was rolled back");
+        }
+        Err(payload) => {
+            let message = panics::text(&*payload);
+            tracing::error!(
+                thread = run.thread,
+                message,
+                "saying when a thread is due panicked after its run was rolled back"
+            );
         }
     }
-    index.error = Some(Failure::new("UserRollback", "the last run was cancelled and rolled back"));
-    index
 }
 
 /// A thread as it is stored. What cannot be read is left as the index has it.

@@ -72,7 +72,7 @@ fn texts(model: &ScriptedModel, place: usize) -> Vec<String> {
 #[tokio::test]
 async fn an_answer_of_a_type_is_asked_for_until_it_fits() {
     let model = ScriptedModel::new([
-        says(r#"{"steps": "none"}"#),
+        says(r#"{"steps": 5}"#),
         Message::call("look", json!({})),
         says("```json\n{\"steps\": [\"pack\", \"go\"]}\n```"),
     ]);
@@ -83,7 +83,7 @@ async fn an_answer_of_a_type_is_asked_for_until_it_fits() {
     assert_eq!(texts(&model, 0), ["You plan.", "To the sea"]);
     assert!(matches!(asked[0].messages.get(0).unwrap().body, Body::System { .. }));
     let told = texts(&model, 1).pop().unwrap();
-    assert!(told.contains("`steps`: invalid type: string \"none\", expected a sequence"), "{told}");
+    assert!(told.contains("`steps`: invalid type: integer `5`, expected a sequence"), "{told}");
     // A call is answered, or the conversation would be none.
     let answered = asked[2].messages.iter().any(|message| message.tool_call_id().is_some());
     assert!(answered && texts(&model, 2).pop().unwrap().contains("it calls tools"));

@@ -125,10 +125,13 @@ impl ChatModel for Withheld {
 }
 
 #[tokio::test]
-async fn a_withheld_answer_fails_at_once() {
+async fn a_withheld_answer_is_an_end_of_its_own() {
     let context = BaseContext::new(Withheld);
-    let error = Chat::compile().invoke(Message::user("?"), Config::default(), context).await.unwrap_err();
-    assert_eq!(AgentFailed::of(&error).unwrap().reason, "the provider withheld the model's answer");
+    let out = Chat::compile().invoke(Message::user("?"), Config::default(), context).await.unwrap();
+    assert_eq!(out.ending(), Some(&AgentEnd::Limit(AgentLimit::Filtered)));
+    let state = out.state();
+    assert_eq!((roles(state), state.is_finished), (vec!["user"], false));
+    assert_eq!(state.current_agent_report, "No answer: the agent was ended: the provider withheld its answer.");
 }
 
 struct Desk {

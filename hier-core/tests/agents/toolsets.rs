@@ -339,3 +339,25 @@ async fn another_catalogue_in_the_next_run_is_what_counts() -> Result<()> {
     assert_eq!(without.requests()[0].messages.iter().filter(|message| message.tool_call_id().is_some()).count(), 2);
     Ok(())
 }
+
+#[tokio::test]
+async fn arguments_are_converted_by_the_schema_of_the_toolset() {
+    let model = ScriptedModel::new([
+        call("cancel", json!({"order": "17"})),
+        call("cancel", json!({"order": 18.0})),
+        call("cancel", json!({"order": [19]})),
+        call("cancel", json!({"order": "nineteen"})),
+        Message::assistant("Done."),
+    ]);
+    let desk = Desk {
+        base: BaseContext::new(model),
+        crm: Crm::new("crm", &["cancel"]),
+        depot: Crm::new("depot", &[]).prefixed("depot_"),
+    };
+    let out = Support::compile().invoke(Message::user("?"), Config::default(), desk).await.unwrap();
+    let results = out.state().messages.iter().filter(|message| message.tool_call_id().is_some());
+    let results: Vec<String> = results.map(Message::text).collect();
+    // What cannot be converted is for the toolset to refuse.
+    let wanted = ["1: cancel {\"order\":17}", "2: cancel {\"order\":18}", "3: cancel {\"order\":19}"];
+    assert_eq!((&results[..3], &*results[3]), (&wanted.map(str::to_owned)[..], "4: cancel {\"order\":\"nineteen\"}"));
+}

@@ -189,3 +189,59 @@ async fn a_text_that_is_sent_is_what_the_user_says() {
         said.as_array().expect("a list").iter().find(|message| message["content"] == "The customer called again.");
     assert_eq!(taken.map(|message| &message["role"]), Some(&json!("user")), "{said}");
 }
+
+#[tokio::test]
+async fn a_new_message_withdraws_an_open_approval_and_the_model_is_told() {
+    let model = ScriptedModel::new([
+        calls([("pay", json!({"eur": 1})), ("look", json!({}))]),
+        Message::assistant("I did not pay."),
+        Message::assistant("Bye."),
+    ]);
+    let chat = Chat::compile().checkpointer(MemorySaver::new());
+    let turn = async |text: &str| {
+        let context = BaseContext::new(model.clone());
+        chat.invoke(Message::user(text), Config::thread("t"), context).await.unwrap()
+    };
+    let Outcome::Interrupted(asked) = turn("pay").await else { panic!("nobody was asked") };
+    let out = turn("never mind").await;
+    assert_eq!(out.ending(), Some(&AgentEnd::Text));
+    let sent = prompt(&model, 1);
+    assert!(sent[3].starts_with("Error: not made: a new message came before anybody approved this call"), "{sent:?}");
+    assert!(sent[4].starts_with("Error: no result: a new message came before this call had ended"), "{sent:?}");
+    assert_eq!(sent[5], "never mind");
+    // It is part of the conversation, and the question is gone.
+    let stored: Vec<String> = out.state().messages.iter().map(Message::text).collect();
+    assert_eq!(stored[2..5], sent[3..6]);
+    let answer = Command::answers([(asked.questions[0].id.clone(), json!(Approval::Approve))]);
+    let context = BaseContext::new(model.clone());
+    let error = chat.invoke(answer, Config::thread("t"), context).await.unwrap_err();
+    assert!(error.to_string().contains("question"), "{error}");
+    assert_eq!(turn("bye").await.ending(), Some(&AgentEnd::Text));
+    assert_eq!(prompt(&model, 2).iter().filter(|text| text.contains("not made")).count(), 1);
+}
+
+/// A provider that gives its calls the same ids in each answer: an approval is for the call that was asked about.
+#[tokio::test]
+async fn approvals_of_ids_that_are_used_again_are_kept_apart() {
+    let pay = |first: u32, second: u32| {
+        let pay = |eur: u32, id: &str| ToolCall::new("pay", json!({ "eur": eur })).with_id(id);
+        Message::calls("", [pay(first, "call_0"), pay(second, "call_1")])
+    };
+    let model = ScriptedModel::new([pay(1, 2), Message::assistant("One."), pay(3, 4), Message::assistant("Two.")]);
+    let chat = Chat::compile().checkpointer(MemorySaver::new());
+    for (turn, [approved, rejected]) in [(1, [0, 1]), (2, [1, 0])] {
+        let context = || BaseContext::new(model.clone());
+        let asked = chat.invoke(Message::user("pay"), Config::thread("t"), context()).await.unwrap();
+        let Outcome::Interrupted(asked) = asked else { panic!("{asked:?}") };
+        let reject = json!(Approval::Reject { reason: "too much".to_owned() });
+        let id = |place: usize| asked.questions[place].id.clone();
+        let answers =
+            [(id(approved), json!(Approval::Edit { args: json!({"eur": 10 + turn}) })), (id(rejected), reject)];
+        let out = chat.invoke(Command::answers(answers), Config::thread("t"), context()).await.unwrap();
+        assert_eq!(out.ending(), Some(&AgentEnd::Text));
+        let sent = prompt(&model, 2 * turn - 1);
+        let results = &sent[sent.len() - 2..];
+        assert_eq!(results[approved], format!("paid {}", 10 + turn), "{sent:?}");
+        assert!(results[rejected].contains("did not approve this call: too much"), "{sent:?}");
+    }
+}

@@ -1,6 +1,6 @@
 //! `answer: channel`: an agent that ends with a value of a type.
 
-use hier_core::agent::{AgentEnd, AgentFailed};
+use hier_core::agent::{AgentBuilder, AgentEnd, AgentFailed};
 use hier_core::checkpoint::MemorySaver;
 use hier_core::prelude::*;
 use hier_testkit::ScriptedModel;
@@ -186,4 +186,48 @@ async fn answers_of_subagents_are_reports_and_channels() {
     assert_eq!(told[4], "angry");
     assert!(told[6].starts_with("the agent `reader` has no answer: 1 answer could not be used"), "{told:?}");
     assert!(told[6].contains("`value`: unknown variant `sad`"), "{told:?}");
+}
+
+#[tokio::test]
+async fn misfits_are_shown_where_they_were_said() {
+    let model = ScriptedModel::new([
+        Message::assistant("I accept."),
+        call("final_answer", json!({"accepted": true})),
+        call("look", json!({})),
+        Message::assistant("Really."),
+        call("final_answer", fits()),
+    ]);
+    let judge = AgentBuilder::<Claim>::new("judge").tool(look::TOOL).answer(&Claim::channels().verdict).attempts(9);
+    let context = BaseContext::new(model.clone());
+    let out = judge.compile().unwrap().invoke(Message::user("Claim 17"), Config::default(), context).await.unwrap();
+    assert_eq!((out.ending(), model.asked()), (Some(&AgentEnd::Answer), 5));
+    let second = prompt(&model, 2);
+    assert_eq!((&*second[0], &*second[1], &*second[3]), ("Claim 17", "I accept.", ""));
+    assert!(second[2].starts_with("the answer is no JSON") && second[4].contains("`parts` is missing"), "{second:?}");
+    let last = prompt(&model, 4);
+    assert_eq!(last[..5], second[..5], "what was said before stays where it was");
+    assert_eq!((&*last[5], &*last[6], &*last[7]), ("", "seen", "Really."));
+    assert!(last[8].starts_with("the answer is no JSON"), "{last:?}");
+    // What was of no use as a text is not part of the conversation.
+    assert!(!out.state().base.messages.iter().any(|message| message.text() == "Really."));
+}
+
+#[tokio::test]
+async fn all_misfits_of_an_answer_are_told_at_once() {
+    let model = ScriptedModel::new([
+        call("final_answer", json!({"accepted": "maybe", "parts": [{"eur": []}, {"eur": "2"}, {}]})),
+        call("final_answer", json!({"accepted": "true", "parts": "[{\"eur\": \"2\"}]"})),
+    ]);
+    let out = run(&model).await.unwrap();
+    let told = prompt(&model, 1).pop().unwrap();
+    for wanted in [
+        "`accepted`: invalid type",
+        "`parts[0].eur`: it is a list, and must be an integer",
+        "`parts[2].eur` is missing",
+    ] {
+        assert!(told.contains(wanted), "{wanted}: {told}");
+    }
+    assert_eq!(out.state().verdict, Some(Verdict { accepted: true, parts: vec![Part { eur: 2 }] }));
+    // Whoever reads the report sees what was meant.
+    assert_eq!(out.state().base.current_agent_report, json!({"accepted": true, "parts": [{"eur": 2}]}).to_string());
 }

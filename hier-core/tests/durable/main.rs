@@ -28,6 +28,7 @@ mod pending;
 mod positions;
 mod properties;
 mod redeployed;
+mod reducers;
 mod refused;
 mod retention;
 mod sizes;
@@ -36,6 +37,7 @@ mod step_failures;
 mod steps;
 mod streaming;
 mod subgraphs;
+mod sweeping;
 mod travel;
 
 mod updates;

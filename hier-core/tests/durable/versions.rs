@@ -348,3 +348,51 @@ async fn a_channel_may_be_added() {
     let end = added::end(&saver).await.unwrap();
     assert_eq!((end.added, end.draft, end.findings.len()), (0, 3, 4));
 }
+
+/// The migration of the guide, but strict: it fails where a channel is missing.
+fn strictly(stored: &mut Map<String, Value>) -> Result<()> {
+    let title = stored.remove("title").ok_or_else(|| NodeError::permanent("there was a `title`"))?;
+    stored.remove("draft");
+    stored.insert("name".to_owned(), title);
+    Ok(())
+}
+
+later!(
+    strict,
+    name,
+    #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+    #[state(version = 2, migrate = strictly)]
+    pub(crate) struct Case {
+        pub(crate) name: String,
+        #[reducer(append)]
+        pub(crate) findings: Vec<String>,
+        #[reducer(sum)]
+        pub(crate) total: u64,
+    }
+);
+
+#[tokio::test]
+async fn a_history_has_an_entry_for_each_checkpoint_that_cannot_be_read() {
+    let saver = golden::stored(OPEN).await;
+    let before = v1::Review::compile().checkpointer(saver.clone());
+    let all = before.states(Config::thread("t")).await.unwrap();
+    let graph = strict::Review::compile().checkpointer(saver.clone());
+    let states = graph.states(Config::thread("t")).await.unwrap();
+    assert_eq!(states.len(), all.len());
+    for (state, known) in states.iter().zip(&all) {
+        assert_eq!((state.checkpoint, state.step), (known.checkpoint, known.step));
+        match &state.unreadable {
+            None => assert_eq!(state.values.name, "a title"),
+            Some(reason) => {
+                for word in ["there was a `title`", "from version 1", "leave a missing channel alone"] {
+                    assert!(reason.contains(word), "no {word} in: {reason}");
+                }
+                assert!(!state.is_finished());
+            }
+        }
+    }
+    let unreadable = states.iter().filter(|state| state.unreadable.is_some()).count();
+    assert!(unreadable > 0 && unreadable < states.len(), "{unreadable} of {}", states.len());
+    assert_eq!(strict::read(&saver).await.unwrap().name, "a title");
+    assert_eq!(strict::end(&saver).await.unwrap().name, "a title");
+}

@@ -6,6 +6,7 @@ mod channels;
 mod commands;
 mod declared_checkpoints;
 mod failures;
+mod foreign_messages;
 mod growth;
 mod guards;
 mod handle;

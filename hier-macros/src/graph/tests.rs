@@ -212,6 +212,8 @@ fn agents_and_policies_are_checked() {
     expect(&react("todo_check: f"), &["a `ReactGraph` has no field `todo_check`"]);
     expect(&react("nodes: [a]"), &["a `ReactGraph` has no field `nodes`"]);
     expect(&react("max_iterations: 0"), &["an agent with `max_iterations: 0` could do nothing"]);
+    expect(&react("max_repeats: 0"), &["an agent with `max_repeats: 0` could do nothing: give it at least 1"]);
+    expect(&react("max_repeats: 5"), &[]);
     expect(&react("tools: [\"look\"]"), &["a tool is the path of a `#[tool]` function, without quotes"]);
     expect(&react("tools: [look()]"), &["a tool is named, not called"]);
     expect(&react("tools: [look, |desk| &desk.crm]"), &[]);

@@ -70,6 +70,8 @@ pub(crate) const TOOLS: &str = "tools";
 pub(crate) const TOOL_ERRORS: &str = "tool_errors";
 /// Field of an agent, option of a policy: how often its model may be asked.
 pub(crate) const MAX_ITERATIONS: &str = "max_iterations";
+/// Field of an agent: how often in a row a call may have the same result.
+pub(crate) const MAX_REPEATS: &str = "max_repeats";
 /// Field of an agent that reports: whether it has a supervisor.
 pub(crate) const REPORTS_TO_SUPERVISOR: &str = "reports_to_supervisor";
 /// Field of an agent: another channel that its report is written to.
@@ -107,7 +109,7 @@ const GRAPH_FIELDS: [&str; 2] = [NODES, EDGES];
 /// The fields of a [`SIMPLE_GRAPH`] alone.
 const SIMPLE_FIELDS: [&str; 1] = [COMPUTE];
 /// The fields of all kinds of agents.
-const AGENT_FIELDS: [&str; 12] = [
+const AGENT_FIELDS: [&str; 13] = [
     SYSTEM,
     MODEL,
     OPTIONS,
@@ -115,6 +117,7 @@ const AGENT_FIELDS: [&str; 12] = [
     TOOLS,
     TOOL_ERRORS,
     MAX_ITERATIONS,
+    MAX_REPEATS,
     REPORT_INTO,
     FRONT,
     BACK,

@@ -88,7 +88,7 @@ fn implementation(tool: &Tool) -> TokenStream {
     }
     let (needs_approval, description) = (tool.options.needs_approval, description(tool));
     let schema = schema(tool);
-    let mistake = needs_approval.then(|| mistake(tool));
+    let mistake = mistake(tool);
     let call = call(tool, &given);
     quote! {
         #[automatically_derived]
@@ -231,7 +231,7 @@ fn told(default: &Expr) -> Option<TokenStream> {
     }
 }
 
-/// What is wrong with the arguments, before a person is asked whether the call may be made.
+/// What is wrong with the arguments, before the call is made.
 fn mistake(tool: &Tool) -> TokenStream {
     let (_, values) = arguments(tool);
     let reader = reader(tool);

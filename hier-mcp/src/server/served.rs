@@ -1,5 +1,6 @@
 //! A graph as a tool: what it takes, what it returns.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use hier_core::agent::{Body, Content, Message, Part};
@@ -90,6 +91,7 @@ fn blocks(content: Content) -> Vec<ContentBlock> {
 }
 
 fn block(part: Part) -> ContentBlock {
+    let part = part.resolved().map(Cow::into_owned).unwrap_or(part);
     match part {
         Part::Text { text } => ContentBlock::text(text),
         Part::Image { url } => match data(&url) {

@@ -9,7 +9,10 @@ use uuid::Uuid;
 use super::Thread;
 use crate::stored::Running;
 use crate::wire::{Expire, Packed, Wake};
-use crate::work::{End, Work, millis};
+use crate::work::{Due, End, Work, millis};
+
+/// When a thread is looked at again of which it is not known when it is due, in milliseconds.
+const AGAIN: u64 = 60_000;
 
 impl Thread<'_, '_> {
     /// Sends somebody to end the thread's life once its time has passed, unless one is under way.
@@ -39,8 +42,13 @@ impl Thread<'_, '_> {
         self.store();
     }
 
-    /// Sends somebody to look once the thread is due. Without a run that is going: it looks itself.
-    pub(super) fn look_later(&mut self, due: Option<u64>) {
+    /// Sends somebody to look once the thread is due. Without a run that is going: it looks itself. Where it is not known when that is,
+    /// whoever was sent before looks, or somebody soon.
+    pub(super) fn look_later(&mut self, due: Due, now: u64) {
+        let due = match due {
+            Due::Known(due) => due,
+            Due::Unknown => Some(self.meta.wake.unwrap_or(now.saturating_add(AGAIN))),
+        };
         if self.meta.run.is_some() || due == self.meta.wake {
             return;
         }
@@ -70,13 +78,13 @@ impl Thread<'_, '_> {
         let going = Running { id, awakeable: None, settings, progress, turn, clock: wake.due, listener: None };
         let done = self.work(Work::Wake(going.piece())).await?;
         if matches!(done.end, End::Nothing) {
-            self.look_later(done.due);
+            self.look_later(done.due, done.now);
             self.store();
             return Ok(());
         }
         self.meta.run = Some(Running { progress: done.progress.clone(), clock: done.now, ..going });
         if let End::Run(ended) = done.end {
-            self.end(ended, done.due);
+            self.end(ended, done.due, done.now);
         } else {
             // The next turn finds where it stands.
             self.next_turn();

@@ -19,7 +19,7 @@ use crate::wire::{
     At, Begin, Ended, Entries, Entry, Packed, Piece, Post, Source, TaskCall, TaskDone, TaskEnd, UpdateState,
     task_service,
 };
-use crate::work::{Answer, Done, End, Work};
+use crate::work::{Answer, Done, Due, End, Work};
 
 /// The most turns that one invocation does.
 const TURNS: u32 = 32;
@@ -196,18 +196,18 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
                             work = Work::Turn(DynInput::Continue, piece, Some(Part::Rest { namespace, stopped }));
                         }
                         Err(failure) => {
-                            self.end(Err(failure), done.due);
+                            self.end(Err(failure), done.due, done.now);
                             return Ok(());
                         }
                     }
                 }
                 End::Run(ended) => {
-                    self.end(ended, done.due);
+                    self.end(ended, done.due, done.now);
                     return Ok(());
                 }
                 other => {
                     let failure = Failure::new("RunError", format!("a turn ended as none does: {other:?}"));
-                    self.end(Err(failure), done.due);
+                    self.end(Err(failure), done.due, done.now);
                     return Ok(());
                 }
             }
@@ -278,11 +278,11 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
     }
 
     /// Ends the run.
-    fn end(&mut self, ended: Ended, due: Option<u64>) {
+    fn end(&mut self, ended: Ended, due: Due, now: u64) {
         if let Some(going) = self.meta.run.take() {
             self.tell(&going, ended);
         }
-        self.look_later(due);
+        self.look_later(due, now);
         self.live_on();
         self.store();
     }
@@ -313,7 +313,7 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
             self.tell(&going, Err(Failure::new("Superseded", reason)));
         }
         let done = self.work(Work::Update(update)).await?;
-        self.look_later(done.due);
+        self.look_later(done.due, done.now);
         self.store();
         Ok(Packed(match done.end {
             End::Updated(updated) => updated,
@@ -324,7 +324,7 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
 
     pub(crate) async fn post(mut self, post: Post) -> Result<Packed<Result<bool, Failure>>, TerminalError> {
         let done = self.work(Work::Post(post.letter)).await?;
-        self.look_later(done.due);
+        self.look_later(done.due, done.now);
         self.store();
         Ok(Packed(match done.end {
             End::Posted(posted) => posted,
@@ -333,13 +333,16 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
         }))
     }
 
-    /// Ends the run that is going: after its superstep. Whether there was one.
-    pub(crate) fn cancel(mut self) -> Packed<bool> {
-        let Some(going) = self.meta.run.take() else { return Packed(false) };
+    /// Ends the run that is going, or this one if it is: after its superstep. Whether there was one.
+    pub(crate) async fn cancel(mut self, run: Option<Uuid>) -> Result<Packed<bool>, TerminalError> {
+        let is_meant = |going: &mut Running| run.is_none_or(|run| run == going.id);
+        let Some(going) = self.meta.run.take_if(is_meant) else { return Ok(Packed(false)) };
         let reason = format!("the run of thread `{}` was cancelled", self.ctx.key());
-        self.tell(&going, Err(Failure::new("Cancelled", reason)));
-        self.store();
-        Packed(true)
+        // What became due meanwhile was left to the end of the run.
+        let done = self.work(Work::Look).await?;
+        self.meta.run = Some(going);
+        self.end(Err(Failure::new("Cancelled", reason)), done.due, done.now);
+        Ok(Packed(true))
     }
 
     /// Forgets the thread.

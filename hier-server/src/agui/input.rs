@@ -10,7 +10,6 @@ use uuid::Uuid;
 use super::messages;
 use crate::graphs::Served;
 use crate::reserved;
-use crate::wire::message;
 use crate::wire::run::{CommandBody, ConfigBody, OnDisconnect, RunCreate};
 
 /// What a client sends. What it does not know, hier does not need.
@@ -114,8 +113,7 @@ impl RunAgentInput {
 
     /// What is new: messages that the thread does not have, and channels that the client has changed.
     fn input(&self, served: &Served, row: Option<&ThreadRow>) -> Result<Value, String> {
-        let mut known = row.and_then(|row| row.values.clone()).unwrap_or_default();
-        message::outward(&mut known);
+        let known = row.and_then(|row| row.values.clone()).unwrap_or_default();
         let mut input = Map::new();
         if served.graph.check(&DynInput::New(json!({ "messages": [] }))).is_ok() {
             let has = |id: &Value| {

@@ -1,8 +1,32 @@
 //! Messages in the forms of AG-UI and of LangChain, which the rest of the server speaks.
 
+use hier_core::agent::Part;
 use serde_json::{Map, Value, json};
 
 use crate::wire::message;
+
+/// The fields of a message that are read.
+const READ: [&str; 7] = ["id", "role", "content", "toolCalls", "toolCallId", "error", "type"];
+
+/// The fields of LangChain's messages that AG-UI's do not have, or have under other names.
+const LANGCHAIN: [&str; 13] = [
+    "id",
+    "type",
+    "content",
+    "additional_kwargs",
+    "response_metadata",
+    "tool_calls",
+    "invalid_tool_calls",
+    "usage_metadata",
+    "tool_call_id",
+    "artifact",
+    "status",
+    "reasoning",
+    "extra",
+];
+
+/// The kinds of parts that are files of some sort, with their data or their address in `source`.
+const MEDIA: [&str; 4] = ["image", "audio", "video", "document"];
 
 /// A message of a client. None of those that are not part of the conversation: what was thought, and what a page shows beside it.
 pub(super) fn inward(told: &Value, place: usize) -> Result<Option<Value>, String> {
@@ -28,8 +52,10 @@ pub(super) fn inward(told: &Value, place: usize) -> Result<Option<Value>, String
         other => return Err(wrong(&format!("`{other}` is no role"))),
     };
     message["id"] = id.into();
-    if let Some(name) = text("name") {
-        message["name"] = name.into();
+    // What is not read here is kept with the message.
+    let others = told.as_object().into_iter().flatten().filter(|(name, _)| !READ.contains(&name.as_str()));
+    if let Some(fields) = message.as_object_mut() {
+        fields.extend(others.map(|(name, value)| (name.clone(), value.clone())));
     }
     Ok(Some(message))
 }
@@ -44,20 +70,51 @@ fn content(told: Option<&Value>, place: usize) -> Result<Value, String> {
     }
 }
 
+/// A part is kept as it came, if hier can read it.
 fn part(told: &Value) -> Result<Value, String> {
     let kind = told.get("type").and_then(Value::as_str).unwrap_or_default();
-    if kind == "text" {
-        return Ok(json!({ "type": "text", "text": told.get("text") }));
+    let is_known = kind == "text" || kind == "binary" || MEDIA.contains(&kind);
+    let read = is_known.then(|| serde_json::from_value::<Part>(told.clone()).ok()).flatten();
+    if read.as_ref().and_then(Part::resolved).is_some() {
+        return Ok(told.clone());
     }
-    let source = |name: &str| told.pointer(&format!("/source/{name}")).and_then(Value::as_str);
-    match (kind, source("type"), source("value")) {
-        ("image", Some("url"), Some(url)) => Ok(json!({ "type": "image_url", "image_url": { "url": url } })),
-        ("image", Some("data"), Some(data)) => {
-            let url = format!("data:{};base64,{data}", source("mimeType").unwrap_or("image/png"));
-            Ok(json!({ "type": "image_url", "image_url": { "url": url } }))
+    Err(format!(
+        "a part of the type `{kind}` cannot be read: use `text`, or `image`, `audio`, `video`, `document` or `binary` with an \
+         address or data"
+    ))
+}
+
+/// A part as AG-UI has it; none if it has no such part.
+fn shown(part: &Value) -> Option<Value> {
+    let kind = part.get("type").and_then(Value::as_str)?;
+    if kind == "binary" || (MEDIA.contains(&kind) && part.pointer("/source/value").is_some()) {
+        return Some(part.clone());
+    }
+    let part = serde_json::from_value::<Part>(part.clone()).ok()?;
+    match part.resolved()?.into_owned() {
+        Part::Text { text } => Some(json!({ "type": "text", "text": text })),
+        Part::Image { url } => Some(media("image", &url, None)),
+        Part::File { url, media_type, .. } => {
+            let of_data = url.strip_prefix("data:").and_then(|rest| rest.split([';', ',']).next());
+            let mime = media_type.as_deref().or(of_data).unwrap_or_default();
+            let kind = match mime.split('/').next() {
+                Some(kind @ ("audio" | "video")) => kind,
+                _ => "document",
+            };
+            Some(media(kind, &url, media_type.as_deref()))
         }
-        _ => Err(format!("a part of the type `{kind}` is not taken: texts are, and images by address or as data")),
+        _ => None,
     }
+}
+
+fn media(kind: &str, url: &str, media_type: Option<&str>) -> Value {
+    let data = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
+    let source = match (data, media_type) {
+        (Some((mime, data)), _) => json!({ "type": "data", "value": data, "mimeType": mime }),
+        (None, Some(mime)) => json!({ "type": "url", "value": url, "mimeType": mime }),
+        (None, None) => json!({ "type": "url", "value": url }),
+    };
+    json!({ "type": kind, "source": source })
 }
 
 fn call(told: &Value) -> Value {
@@ -68,9 +125,7 @@ fn call(told: &Value) -> Value {
 
 /// The messages of a state, which are those of LangChain. One without an id gets one by its place.
 pub(super) fn outward(values: &Value, run: &str) -> Option<Vec<Value>> {
-    let mut values = values.get("messages")?.clone();
-    message::outward(&mut values);
-    let list = values.as_array()?.iter().enumerate();
+    let list = values.get("messages")?.as_array()?.iter().enumerate();
     Some(list.filter_map(|(place, message)| one(message, &format!("{run}-{place}"))).collect())
 }
 
@@ -86,10 +141,15 @@ fn one(message: &Value, unless: &str) -> Option<Value> {
     let mut told = Map::new();
     told.insert("id".to_owned(), field("id").unwrap_or(unless).into());
     told.insert("role".to_owned(), role.into());
-    told.insert("content".to_owned(), message::text(message).into());
-    if let Some(name) = field("name").filter(|_| role != "tool") {
-        told.insert("name".to_owned(), name.into());
-    }
+    let content = match message.get("content") {
+        Some(Value::Array(parts)) if role == "user" => parts.iter().filter_map(shown).collect(),
+        _ => message::text(message).into(),
+    };
+    told.insert("content".to_owned(), content);
+    let is_kept = |name: &str| !LANGCHAIN.contains(&name) && !(role == "tool" && name == "name");
+    let others = message.as_object().into_iter().flatten();
+    let others = others.filter(|(name, value)| is_kept(name) && !value.is_null());
+    told.extend(others.map(|(name, value)| (name.clone(), value.clone())));
     if let Some(call) = field("tool_call_id") {
         told.insert("toolCallId".to_owned(), call.into());
     }
@@ -113,7 +173,15 @@ mod tests {
     #[test]
     fn messages_go_in_and_come_out_the_same() {
         let told = [
-            json!({ "id": "1", "role": "user", "content": "hello" }),
+            json!({ "id": "1", "role": "user", "content": "hello", "name": "eva", "metadata": { "page": 3 } }),
+            json!({ "id": "4", "role": "user", "content": [
+                { "type": "text", "text": "see" },
+                { "type": "image", "source": { "type": "data", "value": "AA", "mimeType": "image/gif" } },
+                { "type": "document", "source": { "type": "url", "value": "https://x.example/a.pdf", "mimeType": "application/pdf" } },
+                { "type": "audio", "source": { "type": "data", "value": "AA", "mimeType": "audio/wav" } },
+                { "type": "video", "source": { "type": "data", "value": "AA", "mimeType": "video/mp4" } },
+                { "type": "binary", "mimeType": "application/pdf", "data": "AA", "filename": "a.pdf" },
+            ] }),
             json!({
                 "id": "2", "role": "assistant", "content": "",
                 "toolCalls": [{ "id": "c", "type": "function", "function": { "name": "look", "arguments": "{\"at\":1}" } }],
@@ -123,9 +191,6 @@ mod tests {
         let messages: Vec<Value> =
             told.iter().enumerate().filter_map(|(place, told)| inward(told, place).expect("a message")).collect();
         assert_eq!(outward(&json!({ "messages": messages }), "run").expect("messages"), told);
-        let image = json!({ "id": "1", "role": "user", "content": [{ "type": "image", "source": { "type": "data", "value": "AA", "mimeType": "image/gif" } }] });
-        let image = inward(&image, 0).expect("a message").expect("one of the conversation");
-        assert_eq!(image["content"][0]["image_url"]["url"], "data:image/gif;base64,AA");
         let sound = json!({ "id": "1", "role": "user", "content": [{ "type": "audio" }] });
         assert!(inward(&sound, 3).unwrap_err().starts_with("`messages[3].content`"));
         assert_eq!(inward(&json!({ "id": "1", "role": "reasoning", "content": "" }), 0), Ok(None));

@@ -39,7 +39,8 @@ pub(crate) async fn run(
         Err(error) if error.status == StatusCode::NOT_FOUND => None,
         Err(error) => return Err(error),
     };
-    let mut translator = Translator::new(&input.thread_id, &input.run_id, input.parent_run_id.clone());
+    let mut translator =
+        Translator::new(&input.thread_id, &input.run_id, input.parent_run_id.clone(), served.places.clone());
     // What is sent again, since its answer was lost, is told again.
     if let Some(run) =
         caller.app.runs.run(id).await.map_err(refused)?.filter(|run| row.is_some() && run.thread == thread)

@@ -10,7 +10,8 @@ use super::messages;
 use crate::stream::speech::{Speeches, What, written};
 use crate::time::millis;
 use crate::wire::message;
-use crate::wire::row::questions;
+use crate::wire::places::Places;
+use crate::wire::row::{ROOT, questions};
 
 /// The version that is spoken.
 const VERSION: &str = "1.0";
@@ -21,6 +22,7 @@ pub(super) struct Translator {
     thread: String,
     run: String,
     parent: Option<String>,
+    places: Places,
     speeches: Speeches,
     open: Open,
     state: Option<Value>,
@@ -40,8 +42,8 @@ struct Open {
 }
 
 impl Translator {
-    pub(super) fn new(thread: &str, run: &str, parent: Option<String>) -> Self {
-        Self { thread: thread.to_owned(), run: run.to_owned(), parent, ..Self::default() }
+    pub(super) fn new(thread: &str, run: &str, parent: Option<String>, places: Places) -> Self {
+        Self { thread: thread.to_owned(), run: run.to_owned(), parent, places, ..Self::default() }
     }
 
     /// What an event becomes. Of the last event of a run, with the run as it ended.
@@ -53,7 +55,7 @@ impl Translator {
                 event_mode::END => self.end(ended, &data),
                 "messages" => self.speak(&data),
                 "updates" => {
-                    message::outward(&mut data);
+                    self.places.updates(ROOT, &mut data);
                     self.updates(&data);
                 }
                 "values" => self.values(data),
@@ -280,7 +282,9 @@ impl Translator {
         }
         let values = ended.and_then(|run| run.output.as_ref()?.get("values").cloned());
         if let Some(values) = values {
-            if let Some(messages) = messages::outward(&values, &self.run) {
+            let mut shown = values.clone();
+            self.places.state(ROOT, &mut shown);
+            if let Some(messages) = messages::outward(&shown, &self.run) {
                 self.tell("MESSAGES_SNAPSHOT", json!({ "messages": messages }));
             }
             self.values(values);

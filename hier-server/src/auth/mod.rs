@@ -97,7 +97,7 @@ pub enum Resource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Action {
-    /// Makes one.
+    /// Makes one. Of threads, runs and crons that create their threads ask for it, too.
     Create,
     /// Reads one.
     Read,
@@ -107,7 +107,7 @@ pub enum Action {
     Delete,
     /// Lists or counts them.
     Search,
-    /// Starts a run on a thread, or answers, cancels or deletes one.
+    /// Starts a run on a thread, or answers, cancels or deletes one, also when a client leaves (`cancel_on_disconnect`).
     CreateRun,
 }
 

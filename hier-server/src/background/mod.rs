@@ -18,7 +18,7 @@ pub(crate) async fn run_until(app: Arc<App>, own: Option<SocketAddr>, stop: Canc
     tasks.spawn(crons::run_until(app.runs.clone(), stop.clone()));
     tasks.spawn(upkeep::run_until(app.clone(), stop.clone()));
     match Sender::new(app.runs.clone(), app.webhooks.clone(), own) {
-        Ok(sender) => drop(tasks.spawn(sender.run_until(stop))),
+        Ok(sender) => drop(tasks.spawn(sender.graphs(app.graphs.clone()).run_until(stop))),
         Err(error) => tracing::error!(error, "webhooks are not told"),
     }
     while tasks.join_next().await.is_some() {}

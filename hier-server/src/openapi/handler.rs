@@ -10,7 +10,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use crate::admission::Admitted;
-use crate::answer::{As, MayWait, Streamed};
+use crate::answer::{As, MayWait, Preferred, Prefers, Streamed};
 use crate::app::{App, Caller};
 use crate::body::{Body, MaybeBody};
 use crate::error::ApiResult;
@@ -78,6 +78,18 @@ impl Takes for Since {
     }
 }
 
+impl Takes for Prefers {
+    fn describe(_: &mut SchemaGenerator, operation: &mut Map<String, Value>) {
+        let about = "With `return=minimal`, the answer has no body.";
+        parameter(
+            operation,
+            json!({
+                "name": "Prefer", "in": "header", "description": about, "required": false, "schema": { "type": "string" },
+            }),
+        );
+    }
+}
+
 fn parameter(operation: &mut Map<String, Value>, parameter: Value) {
     let list = operation.entry("parameters").or_insert_with(|| json!([]));
     if let Some(list) = list.as_array_mut() {
@@ -138,6 +150,14 @@ impl<T: JsonSchema> Answers for MayWait<T> {
     fn answers(generator: &mut SchemaGenerator) -> Value {
         let mut answers = Json::<T>::answers(generator);
         answers["202"] = json!({ "description": "It is being done." });
+        answers
+    }
+}
+
+impl<T: JsonSchema> Answers for Preferred<T> {
+    fn answers(generator: &mut SchemaGenerator) -> Value {
+        let mut answers = Json::<T>::answers(generator);
+        answers["204"] = json!({ "description": "Done; no body, as the client prefers." });
         answers
     }
 }

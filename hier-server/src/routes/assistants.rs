@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use super::crons;
 use super::page::Page;
 use crate::answer::{As, Selected};
 use crate::app::{CREATED_BY, Caller, SYSTEM, is_there, matches};
@@ -72,6 +73,9 @@ pub(crate) struct AssistantBody {
     if_exists: Option<IfExistsWord>,
 }
 
+/// The name of an assistant that was given none.
+const UNNAMED: &str = "Untitled";
+
 /// What happens if it is there already.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -82,10 +86,15 @@ pub(crate) enum IfExistsWord {
     DoNothing,
 }
 
-/// `config.configurable` and `context` are two names of one thing: each is filled in from the other.
-fn mirrored(config: Map<String, Value>, context: Value) -> (Map<String, Value>, Value) {
+/// `config.configurable` and `context` are two names of one thing: each is filled in from the other. Both at once are refused.
+fn mirrored(config: Map<String, Value>, context: Value) -> ApiResult<(Map<String, Value>, Value)> {
     let configurable = config.get("configurable").filter(|value| value.as_object().is_some_and(|map| !map.is_empty()));
-    match (configurable, &context) {
+    Ok(match (configurable, &context) {
+        (Some(_), Value::Object(fields)) if !fields.is_empty() => {
+            return Err(ApiError::bad_request(
+                "`config.configurable` and `context` are the same thing: give only `context`",
+            ));
+        }
         (Some(configurable), Value::Null) => {
             let context = configurable.clone();
             (config, context)
@@ -96,7 +105,7 @@ fn mirrored(config: Map<String, Value>, context: Value) -> (Map<String, Value>, 
             (config, context)
         }
         _ => (config, context),
-    }
+    })
 }
 
 /// Refuses a configuration that runs could not be given.
@@ -124,9 +133,10 @@ pub(crate) async fn create(caller: Caller, Body(body): Body<AssistantBody>) -> A
     caller.app.graph(&graph)?;
     check_config(body.config.as_ref())?;
     check_metadata(body.metadata.as_ref(), false)?;
-    let (config, context) = mirrored(body.config.unwrap_or_default(), body.context.unwrap_or_default());
+    let (config, context) = mirrored(body.config.unwrap_or_default(), body.context.unwrap_or_default())?;
     let mut new = NewAssistant::new(body.assistant_id.unwrap_or_else(Uuid::new_v4).to_string(), graph);
-    (new.config, new.context, new.name, new.description) = (config, context, body.name, body.description);
+    let name = body.name.unwrap_or_else(|| UNNAMED.to_owned());
+    (new.config, new.context, new.name, new.description) = (config, context, Some(name), body.description);
     new.metadata = body.metadata.unwrap_or_default();
     new.metadata.extend(filter);
     let assistants = Assistants::of(&*caller.app.runs);
@@ -202,6 +212,7 @@ pub(crate) async fn search(
     let page = Page::new(&caller, body.limit, body.offset, 10)?;
     let mut found = find(&caller, &body).await?;
     sort(&mut found, &body)?;
+    Selected::<AssistantObject>::check(body.select.as_deref())?;
     let rows = found.iter().skip(page.offset).take(page.probe());
     Ok(page.answer(rows.map(|row| Selected::of(&object(row), body.select.as_deref())).collect()))
 }
@@ -227,7 +238,7 @@ pub(crate) async fn patch(
     check_metadata(body.metadata.as_ref(), caller.app.is_system(&old.id))?;
     let mut patch = AssistantPatch::default();
     if body.config.is_some() || body.context.is_some() {
-        let (config, context) = mirrored(body.config.unwrap_or_default(), body.context.unwrap_or_default());
+        let (config, context) = mirrored(body.config.unwrap_or_default(), body.context.unwrap_or_default())?;
         (patch.config, patch.context) = (Some(config), Some(context));
     }
     (patch.graph, patch.name, patch.description) = (body.graph_id, body.name, body.description);
@@ -270,7 +281,7 @@ async fn delete_threads(caller: &Caller, assistant: &str) -> ApiResult<()> {
             return Ok(());
         }
         for thread in threads {
-            caller.app.runs.remove_thread(&thread.id).await.map_err(refused)?;
+            crons::remove_thread(&*caller.app.runs, &thread.id).await.map_err(refused)?;
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use axum::Json;
 use axum::extract::Path;
 use axum::response::NoContent;
-use hier_core::runs::{Cron, CronQuery, Crons, NewCron};
+use hier_core::runs::{Cron, CronQuery, Crons, NewCron, RunStore, RunsError};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -25,6 +25,10 @@ use crate::schedule::{self, Schedule};
 use crate::time::iso;
 use crate::wire::run::{OnCompletion, RunCreate};
 
+/// How many crons a user may have.
+const MOST: usize = 1_000;
+/// How much JSON a cron may be made of, in bytes.
+const MOST_BYTES: usize = 1 << 20;
 /// How often a change is tried against others who change the same cron.
 const ATTEMPTS: usize = 16;
 
@@ -171,8 +175,25 @@ async fn made(caller: &Caller, cron_id: &str, thread: Option<String>, mut payloa
     Ok(cron)
 }
 
+/// Refuses what takes more room than a cron may.
+fn check_size(payload: &Value) -> ApiResult<()> {
+    let bytes = payload.to_string().len();
+    if bytes <= MOST_BYTES {
+        return Ok(());
+    }
+    Err(ApiError::invalid(format!(
+        "the cron takes {bytes} bytes of JSON, and at most {MOST_BYTES} are stored: send less input"
+    )))
+}
+
 async fn created(caller: Caller, thread: Option<String>, payload: Value) -> ApiResult<Json<CronObject>> {
     let filter = caller.may(Resource::Crons, Action::Create).await?;
+    check_size(&payload)?;
+    let mut own = Crons::of(&*caller.app.runs).search(&CronQuery::default()).await.map_err(refused)?;
+    own.retain(|cron| cron.extra.get("user_id").is_some_and(|user| *user == caller.user.identity));
+    if own.len() >= MOST {
+        return Err(ApiError::conflict(format!("there are {MOST} crons of this user, which is the most: delete some")));
+    }
     let mut cron = made(&caller, &Uuid::now_v7().to_string(), thread, payload).await?;
     cron.metadata.extend(filter);
     let mut new = NewCron::new("", "", "", None, cron.request.clone());
@@ -285,13 +306,26 @@ pub(crate) async fn patch(
     let crons = Crons::of(&*caller.app.runs);
     for _ in 0..ATTEMPTS {
         let old = found(&caller, &cron, Action::Update).await?;
+        let thread = match &old.thread {
+            Some(thread) => Some(caller.thread(thread, Action::CreateRun).await?),
+            None => None,
+        };
+        if thread.as_ref().is_some_and(|thread| old.thread_created != Some(thread.created)) {
+            return Err(ApiError::conflict(
+                "the thread of the cron was deleted: delete the cron, and make another one",
+            ));
+        }
         let mut payload = old.extra.get("payload").cloned().unwrap_or_else(|| json!({}));
         if let Some(fields) = payload.as_object_mut() {
             // The thread and the assistant stay.
             fields.extend(patch.clone().into_iter().filter(|(name, _)| name != "assistant_id" && name != "thread_id"));
         }
+        check_size(&payload)?;
         let mut new = made(&caller, &old.id, old.thread.clone(), payload).await?;
         (new.created, new.revision) = (old.created, old.revision);
+        if let Some(thread) = &thread {
+            new.bind(thread);
+        }
         new.metadata.extend(caller.may(Resource::Crons, Action::Update).await?);
         let is_same = (&new.schedule, &new.timezone, new.ends) == (&old.schedule, &old.timezone, old.ends);
         if is_same && new.enabled == old.enabled {
@@ -308,4 +342,14 @@ pub(crate) async fn delete(caller: Caller, Path(cron): Path<String>) -> ApiResul
     let cron = found(&caller, &cron, Action::Delete).await?;
     Crons::of(&*caller.app.runs).delete(&cron.id).await.map_err(refused)?;
     Ok(NoContent)
+}
+
+/// Deletes a thread, and disables its crons. False if there was none.
+pub(crate) async fn remove_thread(runs: &dyn RunStore, thread: &str) -> Result<bool, RunsError> {
+    let removed = runs.remove_thread(thread).await?;
+    // What is not disabled here is when it is next due: a cron fires on the thread that it was made for only.
+    if let Err(error) = Crons::of(runs).disable_of(thread).await {
+        tracing::warn!(thread, %error, "the crons of a thread that was deleted are not disabled yet");
+    }
+    Ok(removed)
 }

@@ -20,7 +20,6 @@ use crate::auth::Action;
 use crate::body::{MaybeBody, id};
 use crate::error::{ApiError, ApiResult};
 use crate::fault::{self, refused};
-use crate::wire::message;
 
 /// The longest name of a signal, in bytes.
 const LONGEST: usize = 256;
@@ -58,7 +57,7 @@ pub(crate) struct Waiting {
 pub(crate) async fn signal(
     caller: Caller,
     Path((thread, name)): Path<(String, String)>,
-    MaybeBody(mut body): MaybeBody<SignalBody>,
+    MaybeBody(body): MaybeBody<SignalBody>,
 ) -> ApiResult<Json<Sent>> {
     let row = caller.thread(&thread, Action::CreateRun).await?;
     if name.len() > LONGEST {
@@ -71,7 +70,6 @@ pub(crate) async fn signal(
         )
     })?;
     let graph = &caller.app.graph(&graph)?.graph;
-    message::inward(&mut body.value);
     let id = body.id.unwrap_or_else(Uuid::now_v7);
     let sent = graph.send(saver(&caller), &row.id, id, Some(&name), &body.value).await;
     let is_new = sent.map_err(|error| fault::graph(&error))?;
@@ -85,7 +83,7 @@ pub(crate) async fn list(caller: Caller, Path(thread): Path<String>) -> ApiResul
     let shown = waiting.iter().map(|posted| {
         let letter = &posted.letter;
         // Null if it is none that this program can read.
-        let value: Value = codec::decode(&letter.value).unwrap_or_default();
+        let value = codec::decode_json(&letter.value).unwrap_or_default();
         Waiting { id: letter.id, signal: letter.signal.as_deref().map(str::to_owned), value }
     });
     Ok(Json(shown.collect()))

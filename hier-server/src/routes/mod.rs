@@ -1,5 +1,6 @@
 //! The resources, each with its handlers.
 
+mod answers;
 pub(crate) mod assistants;
 pub(crate) mod batch;
 pub(crate) mod cancel;

@@ -12,10 +12,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use super::answers;
 use super::mail;
 use super::streams::{self, Leaves};
 use crate::answer::{As, Selected};
-use crate::app::{Caller, matches};
+use crate::app::{App, Caller, matches};
 use crate::auth::{Action, Resource, User};
 use crate::body::{Body, id};
 use crate::context::USER;
@@ -27,9 +28,9 @@ use crate::reserved;
 use crate::stream::translate::recorded;
 use crate::wire::mode::Mode;
 use crate::wire::object::{RunObject, RunOutput, run_statuses};
+use crate::wire::row;
 use crate::wire::row::run as run_json;
 use crate::wire::run::{DurabilityWord, IfNotExists, Multitask, OnCompletion, OnDisconnect, OneOrMany, RunCreate};
-use crate::wire::{message, row};
 
 /// For whom a run is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,6 +157,7 @@ pub(super) async fn checked(
     if new.new_thread.is_some() && body.run_id.is_none() && is_derived {
         return Err(ApiError::invalid(reserved::REFUSED));
     }
+    answers::check(caller, &new).await?;
     new.id = Some(body.run_id.unwrap_or_else(Uuid::now_v7));
     new.assistant = Some(assistant.id.clone());
     new.metadata = metadata(body, &assistant.id, &assistant.graph, &assistant.metadata);
@@ -200,12 +202,8 @@ fn request(
 ) -> ApiResult<Request> {
     let mut request = Request::default();
     request.input = body.input.clone().unwrap_or_default();
-    message::inward(&mut request.input);
-    request.command = body.command.as_ref().map(|command| {
-        let mut command = json!(command);
-        message::inward(&mut command);
-        command
-    });
+    graph.without_connector_fields(&mut request.input);
+    request.command = body.command.as_ref().map(|command| json!(command));
     graph.check(&request).map_err(ApiError::invalid)?;
     let mut config = assistant.config.clone();
     let given = body.config.as_ref().and_then(|config| match json!(config) {
@@ -371,6 +369,7 @@ pub(crate) async fn list(
     (runs.limit, runs.offset) = (page.limit, page.offset);
     runs.status.extend(query.status);
     let fields = (!query.select.is_empty()).then_some(query.select);
+    Selected::<RunObject>::check(fields.as_deref())?;
     let found = caller.app.runs.runs(runs).await.map_err(refused)?;
     Ok(Json(found.iter().map(|run| Selected::of(&run_json(run), fields.as_deref())).collect()))
 }
@@ -407,6 +406,6 @@ pub(crate) async fn join(
 }
 
 /// What `wait` and `join` answer at the end.
-pub(crate) fn final_body(run: &Run) -> Value {
-    row::output(run)
+pub(crate) fn final_body(app: &App, run: &Run) -> Value {
+    row::output(&app.places(&run.graph), run)
 }

@@ -23,7 +23,7 @@ use crate::fault::{self, refused};
 use crate::graphs::Served;
 use crate::query::Query;
 use crate::wire::object::{Address as CheckpointAddress, State};
-use crate::wire::{message, state};
+use crate::wire::state;
 
 /// The graph that ran the thread; none if none ever did.
 fn graph_of<'a>(caller: &'a Caller, thread: &ThreadRow) -> ApiResult<Option<&'a Served>> {
@@ -95,7 +95,7 @@ async fn shown(
     if wanted.is_some() && snapshot.checkpoint.is_none() {
         return Err(ApiError::not_found(format!("Thread with ID {} has no such checkpoint", thread.id)));
     }
-    let mut told = state::state(&thread.id, &snapshot, &metadata(thread));
+    let mut told = state::state(&served.places, &thread.id, &snapshot, &metadata(thread));
     if subgraphs {
         for (task, of) in told.tasks.iter_mut().zip(&snapshot.tasks) {
             let Some(below) = of.state.clone() else { continue };
@@ -233,7 +233,7 @@ async fn listed(caller: &Caller, thread: &str, body: HistoryBody) -> ApiResult<V
     let config = address.config(&thread.id);
     let found = served.graph.history(saver(caller), config, query).await.map_err(|error| fault::graph(&error))?;
     let about = metadata(&thread);
-    let told = found.iter().map(|snapshot| state::state(&thread.id, snapshot, &about));
+    let told = found.iter().map(|snapshot| state::state(&served.places, &thread.id, snapshot, &about));
     Ok(told.map(|told| Selected::of(&told, body.select.as_deref())).collect())
 }
 
@@ -281,7 +281,7 @@ pub(crate) async fn update(
         return Err(ApiError::bad_request(format!("Node {node} does not exist")));
     }
     let mut values = body.values.unwrap_or_default();
-    message::inward(&mut values);
+    served.without_connector_fields(&mut values);
     let mut update = DynUpdates::values(values);
     update.as_node = body.as_node;
     let checkpoint = change(&caller, served, &thread, address.config(&thread.id), vec![vec![update]]).await?;
@@ -332,7 +332,7 @@ async fn changed(
     let mut index = ThreadIndex::new(if waits { ThreadStatus::Interrupted } else { ThreadStatus::Idle });
     index.values = Some(snapshot.values.clone());
     index.interrupts = hier_core::graph::interrupts(&snapshot.questions);
-    let told = state::state(thread, &snapshot, &row.metadata);
+    let told = state::state(&served.places, thread, &snapshot, &row.metadata);
     log.push(NewEvent::new(None, "state_update", json!({ "state": told, "thread_id": thread })));
     log.settle(Some(index), None).await.map_err(refused)?;
     Ok(at.checkpoint_id())
@@ -360,12 +360,9 @@ pub(crate) async fn apply_supersteps(
     supersteps: Vec<Superstep>,
 ) -> ApiResult<()> {
     let update = |update: SuperstepUpdate| {
-        let mut values = update.values.unwrap_or_default();
-        message::inward(&mut values);
-        let mut typed = DynUpdates::values(values);
+        let mut typed = DynUpdates::values(update.values.unwrap_or_default());
         typed.as_node = update.as_node;
-        if let Some(mut command) = update.command.filter(|command| !command.is_null()) {
-            message::inward(&mut command);
+        if let Some(command) = update.command.filter(|command| !command.is_null()) {
             typed.command = Some(DynCommand::from_json(&command).map_err(ApiError::invalid)?);
         }
         Ok(typed)

@@ -84,7 +84,7 @@ struct Measure {
 impl Measure {
     fn add(&mut self, namespace: &str, saved: &Saved) -> ApiResult<()> {
         let checkpoint = &saved.checkpoint;
-        let body = codec::encode(checkpoint).map_err(|error| ApiError::internal(&error))?;
+        let body = codec::encode_record(checkpoint).map_err(|error| ApiError::internal(&error))?;
         self.storage.checkpoints.add(body.len());
         for (place, chain) in &saved.values {
             let (Some(channel), Some(version)) = (checkpoint.channels.get(*place), checkpoint.versions.get(*place))

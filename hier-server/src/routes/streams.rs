@@ -104,7 +104,7 @@ impl Waiting {
         }
         let body = tokio::select! {
             ended = self.ending.wait(&self.app, &self.run) => match ended {
-                Ok(Some(run)) => final_body(&run),
+                Ok(Some(run)) => final_body(&self.app, &run),
                 Ok(None) => json!({}),
                 Err(error) => json!({ "__error__": { "error": "HTTPException", "message": error.to_string() } }),
             },
@@ -239,7 +239,7 @@ fn run_stream(caller: &Caller, run: &Run, modes: Vec<Mode>, since: Since, leaves
         app: caller.app.clone(),
         run: run.clone(),
         follow: Follow::of_run(caller.app.clone(), run),
-        translator: Translator::new(run.clone(), modes, flag("stream_subgraphs")),
+        translator: Translator::new(run.clone(), caller.app.places(&run.graph), modes, flag("stream_subgraphs")),
         after,
         with_ids: flag("resumable"),
         guard: Guard::new(&caller.app, run, leaves),

@@ -101,7 +101,12 @@ impl ThreadStream {
         if !self.runs.contains_key(&run) {
             let Some(found) = self.app.run_of(&self.thread, run).await else { return Vec::new() };
             let subgraphs = found.request.extra.get("stream_subgraphs").and_then(serde_json::Value::as_bool);
-            let translator = Translator::new(found.clone(), modes_of(&found), subgraphs.unwrap_or(false));
+            let translator = Translator::new(
+                found.clone(),
+                self.app.places(&found.graph),
+                modes_of(&found),
+                subgraphs.unwrap_or(false),
+            );
             self.runs.insert(run, translator);
         }
         let Some(translator) = self.runs.get_mut(&run) else { return Vec::new() };

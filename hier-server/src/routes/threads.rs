@@ -13,9 +13,10 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::assistants::IfExistsWord;
+use super::crons;
 use super::page::Page;
 use super::states;
-use crate::answer::{As, Selected};
+use crate::answer::{As, Preferred, Prefers, Selected};
 use crate::app::{Caller, is_there};
 use crate::auth::{Action, Resource};
 use crate::body::{Body, MaybeBody};
@@ -23,7 +24,6 @@ use crate::error::{ApiError, ApiResult};
 use crate::fault::{self, refused, saver};
 use crate::reserved;
 use crate::time::lives;
-use crate::wire::message;
 use crate::wire::object::Thread;
 use crate::wire::row::thread;
 
@@ -90,7 +90,7 @@ pub(crate) async fn create(caller: Caller, MaybeBody(body): MaybeBody<ThreadBody
         // A thread that exists is returned as it is, to users that may read it.
         Err(error) if is_there(&error) && body.if_exists == Some(IfExistsWord::DoNothing) => {
             let found = caller.thread(&id, Action::Read).await.map_err(|_| refused(error))?;
-            return Ok(Json(thread(&found)));
+            return Ok(Json(thread(&caller.app, &found)));
         }
         Err(error) => return Err(refused(error)),
     };
@@ -101,7 +101,7 @@ pub(crate) async fn create(caller: Caller, MaybeBody(body): MaybeBody<ThreadBody
         }
         row = caller.app.runs.thread(&id).await.map_err(refused)?.ok_or_else(|| ApiError::no_thread(&id))?;
     }
-    Ok(Json(thread(&row)))
+    Ok(Json(thread(&caller.app, &row)))
 }
 
 /// Deletes a thread that this request made and could not fill, unless another request uses it by now.
@@ -116,25 +116,27 @@ async fn unmake(caller: &Caller, made: &ThreadRow) -> ApiResult<()> {
 }
 
 pub(crate) async fn get(caller: Caller, Path(id): Path<String>) -> ApiResult<Json<Thread>> {
-    Ok(Json(thread(&caller.thread(&id, Action::Read).await?)))
+    Ok(Json(thread(&caller.app, &caller.thread(&id, Action::Read).await?)))
 }
 
 pub(crate) async fn patch(
     caller: Caller,
     Path(id): Path<String>,
+    prefers: Prefers,
     MaybeBody(body): MaybeBody<ThreadBody>,
-) -> ApiResult<Json<Thread>> {
+) -> ApiResult<Preferred<Thread>> {
     let row = caller.thread(&id, Action::Update).await?;
     let mut patch = ThreadPatch::metadata(body.metadata.unwrap_or_default());
     // Nobody gives a thread away.
     patch.metadata.extend(caller.may(Resource::Threads, Action::Update).await?);
     patch.time_to_live = body.ttl.as_ref().map(Ttl::duration).transpose()?;
-    Ok(Json(thread(&caller.app.runs.update_thread(&row.id, patch).await.map_err(refused)?)))
+    let changed = caller.app.runs.update_thread(&row.id, patch).await.map_err(refused)?;
+    Ok(Preferred((prefers == Prefers::Representation).then(|| Json(thread(&caller.app, &changed)))))
 }
 
 /// Deletes a thread, here and where its graph keeps it. False if there was none.
 async fn remove(caller: &Caller, row: &ThreadRow) -> ApiResult<bool> {
-    let removed = caller.app.runs.remove_thread(&row.id).await.map_err(refused)?;
+    let removed = crons::remove_thread(&*caller.app.runs, &row.id).await.map_err(refused)?;
     let graph = row.metadata.get("graph_id").and_then(Value::as_str);
     if let Some(served) = graph.and_then(|name| caller.app.graphs.get(name)) {
         served.graph.forget(&row.id).await.map_err(|error| fault::graph(&error))?;
@@ -152,7 +154,7 @@ pub(crate) async fn copy(caller: Caller, Path(id): Path<String>) -> ApiResult<Js
     let row = caller.thread(&id, Action::Read).await?;
     let mut copy = NewThread::new(Uuid::now_v7().to_string());
     copy.metadata = caller.may(Resource::Threads, Action::Create).await?;
-    Ok(Json(thread(&caller.app.runs.clone_thread(&row.id, copy).await.map_err(refused)?)))
+    Ok(Json(thread(&caller.app, &caller.app.runs.clone_thread(&row.id, copy).await.map_err(refused)?)))
 }
 
 /// What to search for.
@@ -180,9 +182,7 @@ impl SearchBody {
         query.ids = self.ids.as_ref().map(|ids| ids.iter().map(Uuid::to_string).collect());
         query.metadata = self.metadata.clone().unwrap_or_default();
         query.metadata.extend(filter);
-        let mut values = Value::Object(self.values.clone().unwrap_or_default());
-        message::inward(&mut values);
-        query.values = values.as_object().cloned().unwrap_or_default();
+        query.values = self.values.clone().unwrap_or_default();
         query.status = self.status;
         query.sort_by = match self.sort_by.as_deref().unwrap_or("created_at") {
             "created_at" => SortBy::Created,
@@ -213,12 +213,13 @@ pub(crate) async fn search(
     (query.limit, query.offset) = (page.probe(), page.offset);
     let wants = |field: &str| body.select.as_ref().is_none_or(|fields| fields.iter().any(|name| name == field));
     query.with_values = wants("values") || body.extract.is_some();
+    Selected::<Thread>::check(body.select.as_deref())?;
     let found = caller.app.runs.search_threads(query).await.map_err(refused)?;
     // What is extracted is told, whatever is selected beside it.
     let fields =
         body.select.clone().map(|fields| fields.into_iter().chain(["extracted".to_owned()]).collect::<Vec<_>>());
     let row = |row: &ThreadRow| {
-        let mut object = thread(row);
+        let mut object = thread(&caller.app, row);
         object.extracted = body.extract.as_ref().map(|paths| extract(&json!(object), paths));
         Selected::of(&object, fields.as_deref())
     };

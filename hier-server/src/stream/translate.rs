@@ -9,8 +9,12 @@ use super::runnables::{self, Runnables, TaskEvent};
 use super::speech::{Speeches, What, written};
 use crate::time::iso;
 use crate::wire::mode::Mode;
+use crate::wire::places::Places;
+use crate::wire::question;
 use crate::wire::row::{output, questions};
-use crate::wire::{message, question};
+
+/// The fields of a task that are states.
+const TASK_STATES: [&str; 2] = ["input", "result"];
 
 /// An event as it goes over the wire.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,6 +59,7 @@ pub(crate) fn recorded(modes: &[Mode]) -> Vec<String> {
 #[derive(Debug)]
 pub(crate) struct Translator {
     run: Run,
+    places: Places,
     modes: Vec<Mode>,
     subgraphs: bool,
     /// The state of the root as it was told last.
@@ -67,9 +72,10 @@ pub(crate) struct Translator {
 
 impl Translator {
     /// Translates for a client that asks for these modes.
-    pub(crate) fn new(run: Run, modes: Vec<Mode>, subgraphs: bool) -> Self {
+    pub(crate) fn new(run: Run, places: Places, modes: Vec<Mode>, subgraphs: bool) -> Self {
         Self {
             run,
+            places,
             modes,
             subgraphs,
             values: json!({}),
@@ -106,26 +112,26 @@ impl Translator {
         match &*event.mode {
             "messages" => self.message(&data, namespace),
             "values" => {
-                message::outward(&mut data);
+                self.places.state(namespace, &mut data);
                 self.state(data, namespace)
             }
             "updates" => {
-                message::outward(&mut data);
+                self.places.updates(namespace, &mut data);
                 self.updates(data, namespace)
             }
             "custom" => self.plain(Mode::Custom, namespace, data),
             "tasks" => {
-                message::outward(&mut data);
+                self.places.fields(namespace, &mut data, &TASK_STATES);
                 self.plain(Mode::Tasks, namespace, self.task_payload(data))
             }
             "debug" => {
-                message::outward(&mut data);
+                self.places.fields(namespace, &mut data["payload"], &TASK_STATES);
                 let mut told = self.node(&data, namespace);
                 told.extend(self.debug(data, namespace));
                 told
             }
             "checkpoints" => {
-                message::outward(&mut data);
+                self.places.fields(namespace, &mut data, &["values"]);
                 self.checkpoint(&data, namespace, row.at)
             }
             _ => Vec::new(),
@@ -317,11 +323,8 @@ impl Translator {
 
     /// An event about the root as LangChain tells of its runnables.
     fn root(&self, event: &str, data: impl FnOnce() -> Value) -> Option<Told> {
-        self.has(Mode::Events).then(|| {
-            let mut data = data();
-            message::outward(&mut data);
-            Told::runnable(runnables::root(&self.run, event, &data, Value::Object(self.metadata())))
-        })
+        self.has(Mode::Events)
+            .then(|| Told::runnable(runnables::root(&self.run, event, &data(), Value::Object(self.metadata()))))
     }
 
     /// The same about a node, of what the mode `debug` tells of a task.
@@ -353,7 +356,7 @@ impl Translator {
             }
             told.extend(self.plain(Mode::Values, &[], values));
         }
-        told.extend(self.root("on_chain_end", || json!({ "output": output(ended) })));
+        told.extend(self.root("on_chain_end", || json!({ "output": output(&self.places, ended) })));
         told
     }
 }

@@ -14,7 +14,6 @@ use crate::error::{ApiError, ApiResult};
 use crate::fault::saver;
 use crate::query::Query;
 use crate::time::iso;
-use crate::wire::message;
 
 /// How many checkpoints are told at once at most.
 const PAGE: usize = 1_000;
@@ -68,7 +67,11 @@ pub(super) async fn get(
     let wanted = if checkpoint == "latest" { None } else { Some(id("checkpoint", &checkpoint)?) };
     let saved = caller.app.runs.get(&found.id, &query.ns, wanted).await.map_err(|error| saver(&error))?;
     match (saved, wanted) {
-        (Some(saved), _) => Ok(Json(whole(&saved))),
+        (Some(saved), _) => {
+            let places = found.row.as_ref().map(|row| caller.app.places_of(row)).unwrap_or_default();
+            let levels: Vec<&str> = query.ns.split('|').filter(|level| !level.is_empty()).collect();
+            Ok(Json(whole(&saved, &|values| places.state(&levels, values))))
+        }
         (None, None) => Ok(Json(Value::Null)),
         (None, Some(id)) => Err(ApiError::not_found(format!("the thread has no checkpoint {id}: it may be pruned"))),
     }
@@ -108,13 +111,13 @@ pub(super) fn values(saved: &Saved) -> (Map<String, Value>, Map<String, Value>) 
     (values, unreadable)
 }
 
-fn whole(saved: &Saved) -> Value {
+fn whole(saved: &Saved, outward: &dyn Fn(&mut Value)) -> Value {
     let checkpoint = &saved.checkpoint;
     let (values, unreadable) = values(saved);
     let mut values = Value::Object(values);
-    message::outward(&mut values);
+    outward(&mut values);
     let agenda = &checkpoint.agenda;
-    let tasks: Vec<Value> = saved.writes.iter().map(|of| task(of, agenda)).collect();
+    let tasks: Vec<Value> = saved.writes.iter().map(|of| task(of, agenda, outward)).collect();
     let mut told = brief(checkpoint);
     told["values"] = values;
     told["unreadable"] = unreadable.into();
@@ -124,7 +127,7 @@ fn whole(saved: &Saved) -> Value {
 }
 
 /// What came of a task of the open step: what it wrote, what it asks, why it failed.
-fn task(of: &TaskWrites, agenda: &Agenda) -> Value {
+fn task(of: &TaskWrites, agenda: &Agenda, outward: &dyn Fn(&mut Value)) -> Value {
     let read = |wanted: i32| {
         let entry = of.writes.iter().find(|write| write.slot == wanted)?;
         codec::decode_json(&entry.value).ok()
@@ -139,13 +142,14 @@ fn task(of: &TaskWrites, agenda: &Agenda) -> Value {
     let mut writes: Map<String, Value> = Map::new();
     for write in of.writes.iter().filter(|write| write.slot >= 0 && !write.channel.starts_with(OWN)) {
         let value = codec::decode_json(&write.value).unwrap_or_default();
+        let mut written = json!({ &*write.channel: value });
+        outward(&mut written);
+        let value = written[&*write.channel].take();
         let list = writes.entry(write.channel.to_string()).or_insert_with(|| json!([]));
         if let Some(list) = list.as_array_mut() {
             list.push(value);
         }
     }
-    let mut writes = Value::Object(writes);
-    message::outward(&mut writes);
     json!({
         "id": of.task,
         "node": if of.task.is_nil() { Value::Null } else { place(&of.path, agenda).0.into() },

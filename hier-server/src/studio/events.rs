@@ -19,6 +19,7 @@ use crate::follow::Follow;
 use crate::query::Query;
 use crate::stream::sse::frame;
 use crate::wire::message;
+use crate::wire::places::Places;
 
 /// What is told of an event is not larger than this; the state itself can be asked for.
 const LARGE: u64 = 32 << 10;
@@ -44,12 +45,13 @@ pub(super) async fn events(
         Some(id) => id.parse().map_err(|_| ApiError::invalid("`Last-Event-ID` is no number of an event"))?,
         None => query.after,
     };
-    let log = Log(found.row.map(|row| Follow::of_thread(caller.app.clone(), &row, after)));
+    let places = found.row.as_ref().map(|row| caller.app.places_of(row)).unwrap_or_default();
+    let log = Log(found.row.map(|row| Follow::of_thread(caller.app.clone(), &row, after)), places);
     Ok(feed::feed(&caller.app, log))
 }
 
 /// The log of a thread; none if it has only checkpoints, and so no events.
-struct Log(Option<Follow>);
+struct Log(Option<Follow>, Places);
 
 impl Feed for Log {
     type Item = EventRow;
@@ -62,7 +64,7 @@ impl Feed for Log {
     }
 
     async fn tell(&mut self, row: EventRow, told: &mut feed::Told) -> ControlFlow<()> {
-        told.push_back(frame("event", &data_of(&row), Some(&row.number.to_string())));
+        told.push_back(frame("event", &data_of(&row, &self.1), Some(&row.number.to_string())));
         ControlFlow::Continue(())
     }
 }
@@ -75,7 +77,7 @@ fn without_state(task: &Value) -> Value {
     Value::Object(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
 }
 
-fn data_of(row: &EventRow) -> Value {
+fn data_of(row: &EventRow, places: &Places) -> Value {
     let event = &row.event;
     let (mut data, is_cut) = match &*event.mode {
         "tasks" => (without_state(&event.data), true),
@@ -86,7 +88,13 @@ fn data_of(row: &EventRow) -> Value {
         _ if event.bytes() > LARGE => (Value::Null, true),
         _ => (event.data.clone(), false),
     };
-    message::outward(&mut data);
+    match &*event.mode {
+        "values" => places.state(&event.namespace, &mut data),
+        "updates" => places.updates(&event.namespace, &mut data),
+        "checkpoints" => places.fields(&event.namespace, &mut data, &["values"]),
+        "messages" => data.get_mut("message").into_iter().for_each(message::outward),
+        _ => {}
+    }
     let at = row.at.duration_since(UNIX_EPOCH).unwrap_or_default();
     json!({
         "n": row.number,

@@ -189,14 +189,13 @@ async fn respond(caller: &Caller, thread: &str, params: &Value) -> Result<Value,
 
 /// Gives a message to the run that is running.
 async fn inject(caller: &Caller, thread: &str, params: &Value) -> Result<Value, Refused> {
-    let mut message = params.get("message").cloned().ok_or_else(|| invalid("input.inject requires a message."))?;
+    let message = params.get("message").cloned().ok_or_else(|| invalid("input.inject requires a message."))?;
     let idle = || Refused("no_such_run", "No active run is bound to this thread.".to_owned());
     let known = row(caller, thread, Action::CreateRun).await?.ok_or_else(idle)?;
     let live = caller.app.runs.runs(RunQuery::thread(known.id.clone()).live()).await.map_err(refused)?;
     let graph = live.last().map(|run| run.graph.clone()).ok_or_else(idle)?;
     let graph = caller.app.graph(&graph)?;
     let inbox = graph.graph.inbox().unwrap_or("messages");
-    crate::wire::message::inward(&mut message);
     let messages = if message.is_array() { message } else { json!([message]) };
     let request = Request::input(json!({ inbox: messages }));
     match mail::inject(caller, &known.id, &request).await {

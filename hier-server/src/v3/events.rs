@@ -109,7 +109,8 @@ impl Events {
             self.graphs.insert(run, found.graph.clone());
         }
         let graph = self.graphs.get(&run).cloned().unwrap_or_default();
-        let frames = self.translator.event(row, found.as_ref(), || graph);
+        let app = &self.app;
+        let frames = self.translator.event(row, found.as_ref(), || (graph.clone(), app.places(&graph)));
         self.ready.extend(frames.into_iter().filter(|frame| frame.seq > self.since));
     }
 }

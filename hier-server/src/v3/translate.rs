@@ -12,6 +12,7 @@ use uuid::Uuid;
 use super::spoken::Spoken;
 use crate::stream::speech::written;
 use crate::time::millis;
+use crate::wire::places::Places;
 use crate::wire::row::questions;
 use crate::wire::{message, question};
 
@@ -77,6 +78,7 @@ impl Frame {
 #[derive(Debug, Default)]
 struct Known {
     graph: String,
+    places: Places,
     spoken: Spoken,
     /// Graphs within that run now, by their namespaces.
     children: HashSet<Vec<String>>,
@@ -134,11 +136,16 @@ impl Telling<'_> {
 
 impl Translator {
     /// What an event becomes. Of the last event of a run, with the run as it ended.
-    pub(crate) fn event(&mut self, row: &EventRow, ended: Option<&Run>, graph: impl FnOnce() -> String) -> Vec<Frame> {
+    pub(crate) fn event(
+        &mut self,
+        row: &EventRow,
+        ended: Option<&Run>,
+        graph: impl FnOnce() -> (String, Places),
+    ) -> Vec<Frame> {
         let Some(run) = row.event.run else { return Vec::new() };
         let known = self.0.entry(run).or_default();
         if known.graph.is_empty() {
-            known.graph = graph();
+            (known.graph, known.places) = graph();
         }
         let mut telling = Telling { row, run, frames: Vec::new() };
         let event = &row.event;
@@ -160,18 +167,18 @@ impl Translator {
                 }
             }
             "values" => {
-                message::outward(&mut data);
+                known.places.state(&event.namespace, &mut data);
                 known.states.insert(event.namespace.clone(), (millis(row.at), data));
             }
             "updates" => {
-                message::outward(&mut data);
+                known.places.updates(&event.namespace, &mut data);
                 known.updates(&data, &event.namespace, &mut telling);
             }
             "custom" => {
                 telling.tell("custom", &event.namespace, data).node.clone_from(&event.node);
             }
             "tasks" => {
-                message::outward(&mut data);
+                known.places.fields(&event.namespace, &mut data, &["input", "result"]);
                 known.task(data, &event.namespace, &mut telling);
             }
             "checkpoints" => {

@@ -1,5 +1,6 @@
 //! Tells the webhooks: at least once, with retries, whatever restarts.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -15,6 +16,7 @@ use tokio_util::task::TaskTracker;
 use super::address::is_public;
 use super::options::Webhooks;
 use super::payload::payload;
+use crate::graphs::Served;
 
 /// How often the sender looks for something to tell.
 const EVERY: Duration = Duration::from_secs(1);
@@ -36,6 +38,8 @@ pub(crate) struct Sender {
     client: reqwest::Client,
     /// The address of this server, if it is one.
     own: Option<SocketAddr>,
+    /// The graphs, by their names, whose messages are translated.
+    graphs: Arc<BTreeMap<String, Served>>,
 }
 
 /// Resolves names, and refuses those that stand for an address inside. What it returns is what is connected to: there is no
@@ -76,7 +80,12 @@ impl Sender {
             .user_agent(concat!("hier/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|error| format!("webhooks cannot be told: {error}"))?;
-        Ok(Self { store, options, headers, client, own })
+        Ok(Self { store, options, headers, client, own, graphs: Arc::default() })
+    }
+
+    /// The same sender, for runs of these graphs.
+    pub(crate) fn graphs(self, graphs: BTreeMap<String, Served>) -> Self {
+        Self { graphs: Arc::new(graphs), ..self }
     }
 
     /// Tells what is to be told until the token is cancelled; then what is being told is waited for.
@@ -105,7 +114,10 @@ impl Sender {
             telling.spawn(async move {
                 let _place = place;
                 let told = match run {
-                    Ok(run) => sender.tell(&url, &claimed, payload(&run, SystemTime::now())).await,
+                    Ok(run) => {
+                        let places = sender.graphs.get(&run.graph).map(|served| served.places.clone()).unwrap_or_default();
+                        sender.tell(&url, &claimed, payload(&places, &run, SystemTime::now())).await
+                    }
                     // A program of another version may be able to read it.
                     Err(error) => Err(error.to_string()),
                 };

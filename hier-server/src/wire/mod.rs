@@ -3,6 +3,7 @@
 pub(crate) mod message;
 pub(crate) mod mode;
 pub(crate) mod object;
+pub(crate) mod places;
 pub(crate) mod question;
 pub(crate) mod row;
 pub(crate) mod run;

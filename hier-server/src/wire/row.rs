@@ -6,14 +6,19 @@ use hier_core::runs::{Run, ThreadRow};
 use serde_json::{Map, Value, json};
 
 use super::object::{Asked, Failed, Lives, RunObject, Thread};
-use super::{message, question};
+use super::places::Places;
+use super::question;
+use crate::app::App;
 use crate::context::USER;
 use crate::time::iso;
 
+/// The namespace of the outermost graph.
+pub(crate) const ROOT: &[&str] = &[];
+
 /// A thread. One that never ran has fewer fields, as in the reference.
-pub(crate) fn thread(row: &ThreadRow) -> Thread {
+pub(crate) fn thread(app: &App, row: &ThreadRow) -> Thread {
     let mut values = row.values.clone().unwrap_or_default();
-    message::outward(&mut values);
+    app.places_of(row).state(ROOT, &mut values);
     let has_run = row.values.is_some() || row.error.is_some() || !row.interrupts.is_empty();
     let is_bare = row.metadata.contains_key("assistant_id") && row.config.is_empty();
     let lives = |lives: Duration| Lives {
@@ -69,12 +74,10 @@ fn addressed(row: &Run) -> Value {
 /// A run. What it was asked for stands in `kwargs`, without who asked for it.
 pub(crate) fn run(row: &Run) -> RunObject {
     let request = &row.request;
-    let mut input = request.input.clone();
-    message::outward(&mut input);
     let extra = |name: &str| request.extra.get(name).cloned().unwrap_or_default();
     let durability = request.durability.as_deref().unwrap_or("async");
     let kwargs = Asked {
-        input,
+        input: request.input.clone(),
         command: request.command.clone(),
         config: addressed(row),
         context: if request.context.is_null() { json!({}) } else { request.context.clone() },
@@ -103,12 +106,12 @@ pub(crate) fn run(row: &Run) -> RunObject {
 }
 
 /// What a run returned, as `wait` and `join` tell it: its values, and what is asked; or why it failed.
-pub(crate) fn output(row: &Run) -> Value {
+pub(crate) fn output(places: &Places, row: &Run) -> Value {
     if let Some(error) = &row.error {
         return json!({ "__error__": error });
     }
     let mut values = row.output.as_ref().and_then(|output| output.get("values")).cloned().unwrap_or_else(|| json!({}));
-    message::outward(&mut values);
+    places.state(ROOT, &mut values);
     let asked: Vec<Value> = questions(row).map(question::asked).collect();
     if let Some(fields) = values.as_object_mut().filter(|_| !asked.is_empty()) {
         fields.insert("__interrupt__".to_owned(), asked.into());

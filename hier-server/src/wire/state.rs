@@ -5,8 +5,8 @@ use hier_core::graph::{DynSnapshot, DynTask};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::message;
 use super::object::{Address, Question, State, Task};
+use super::places::Places;
 use crate::time::iso;
 
 /// A thread that nothing was ever stored of.
@@ -21,23 +21,27 @@ fn address(thread: &str, namespace: &str, checkpoint: Option<Uuid>) -> Option<Ad
 }
 
 /// A state. `metadata` is what the server adds to that of the checkpoint.
-pub(crate) fn state(thread: &str, snapshot: &DynSnapshot, metadata: &Map<String, Value>) -> State {
+pub(crate) fn state(places: &Places, thread: &str, snapshot: &DynSnapshot, metadata: &Map<String, Value>) -> State {
     if snapshot.checkpoint.is_none() {
         return empty();
     }
     let namespace = snapshot.config.checkpoint_namespace();
+    let levels: Vec<&str> = namespace.split('|').filter(|level| !level.is_empty()).collect();
     let mut values = snapshot.values.clone();
-    message::outward(&mut values);
+    places.state(&levels, &mut values);
     let mut told = metadata.clone();
     told.extend(snapshot.metadata.clone());
     told.insert("source".into(), json!(snapshot.source));
     told.insert("step".into(), snapshot.step.into());
     told.insert("parents".into(), json!(snapshot.parents));
     told.insert("thread_id".into(), thread.into());
+    if let Some(reason) = &snapshot.unreadable {
+        told.insert("error".into(), reason.clone().into());
+    }
     State {
         values,
         next: snapshot.next.clone(),
-        tasks: snapshot.tasks.iter().map(|of| task(thread, of)).collect(),
+        tasks: snapshot.tasks.iter().map(|of| task(places, &levels, thread, of)).collect(),
         metadata: Some(told),
         created_at: snapshot.created_at.map(iso),
         checkpoint: address(thread, namespace, snapshot.checkpoint),
@@ -48,13 +52,13 @@ pub(crate) fn state(thread: &str, snapshot: &DynSnapshot, metadata: &Map<String,
     }
 }
 
-fn task(thread: &str, task: &DynTask) -> Task {
+fn task(places: &Places, levels: &[&str], thread: &str, task: &DynTask) -> Task {
     let path = match task.send {
         Some(number) => json!(["__pregel_push", number, false]),
         None => json!(["__pregel_pull", task.node]),
     };
     let mut result = task.result.clone().unwrap_or_default();
-    message::outward(&mut result);
+    places.state(levels, &mut result);
     let below = task.state.as_ref().map(|config| Address {
         checkpoint_id: None,
         thread_id: thread.to_owned(),

@@ -1,6 +1,7 @@
 //! The server over real sockets, as its clients meet it.
 
 mod access;
+mod agent_chat_ui;
 mod agui;
 mod assistants;
 mod attacks;
@@ -25,4 +26,6 @@ mod streams;
 mod studio;
 mod support;
 mod threads;
+mod values;
 mod webhooks;
+mod wire;

@@ -41,6 +41,9 @@ mail_cases!(
     no_later_than_keeps_the_earlier,
     exactly_replaces_unless_a_signal_came,
     a_signal_makes_a_thread_due_and_a_message_does_not,
+    a_signal_leaves_a_thread_to_its_graph,
+    a_thread_that_is_driven_is_due_until_that_has_ended,
+    a_copy_is_due_when_its_source_is,
 );
 
 async fn has_mailboxes(saver: &Subject) -> Result<bool, Failure> {
@@ -184,7 +187,8 @@ async fn a_mailbox_is_not_copied(saver: Subject) -> Outcome {
     saver.copy_thread("t", "copy").await?;
     same("the copy's letters", &waiting(&saver, "copy").await?, &Vec::new())?;
     same("the source's letters", &waiting(&saver, "t").await?, &vec![signal(1, "s")])?;
-    same("what is due", &due(&saver, 9, &["g"]).await?, &vec!["t".to_owned()])
+    // Whoever looks at the copy finds nothing that waits.
+    same("what is due", &due(&saver, 9, &["g"]).await?.len(), &2)
 }
 
 async fn pruning_leaves_the_mailbox(saver: Subject) -> Outcome {
@@ -281,4 +285,47 @@ async fn a_signal_makes_a_thread_due_and_a_message_does_not(saver: Subject) -> O
     saver.post("signal", "g", signal(1, "s")).await?;
     saver.post("other", "h", signal(1, "s")).await?;
     same("what is due", &due(&saver, 0, &["g"]).await?, &vec!["signal".to_owned()])
+}
+
+async fn a_signal_leaves_a_thread_to_its_graph(saver: Subject) -> Outcome {
+    is_due(&saver, "t", exactly(Some(at(5)), 0)).await?;
+    saver.post("t", "h", signal(1, "s")).await?;
+    same("of the other", &due(&saver, 9, &["h"]).await?, &Vec::new())?;
+    same("of its own", &due(&saver, 0, &["g"]).await?, &vec!["t".to_owned()])
+}
+
+/// The threads that are due for a graph within so many seconds, and whether they are driven.
+async fn driven(saver: &Subject, seconds: u64) -> Result<Vec<(String, bool)>, Failure> {
+    let found = saver.due(DueQuery::new(at(seconds), vec!["g".to_owned()], 9)).await?;
+    Ok(found.into_iter().map(|due| (due.thread.to_string(), due.driven)).collect())
+}
+
+async fn a_thread_that_is_driven_is_due_until_that_has_ended(saver: Subject) -> Outcome {
+    is_due(&saver, "t", DueChange::Driven { until: at(5), graph: "g".into() }).await?;
+    same("before", &driven(&saver, 4).await?, &Vec::new())?;
+    same("then", &driven(&saver, 5).await?, &vec![("t".to_owned(), true)])?;
+    is_due(&saver, "t", DueChange::NoLaterThan { at: at(3), graph: "g".into() }).await?;
+    saver.post("t", "g", signal(1, "s")).await?;
+    is_due(&saver, "t", DueChange::Driven { until: at(5), graph: "g".into() }).await?;
+    same("with a signal", &driven(&saver, 0).await?, &vec![("t".to_owned(), true)])?;
+    let lease = claim(&saver, "t").await?;
+    holds("whoever claims it knows", lease.driven)?;
+    let seen = saver.mail("t").await?.last().map_or(0, |posted| posted.number);
+    saver.commit_also(&lease, Vec::new(), Also::due(exactly(Some(at(7)), seen))).await?;
+    same("once it has ended", &driven(&saver, 7).await?, &vec![("t".to_owned(), false)])?;
+    holds("nobody drives it", !claim(&saver, "t").await?.driven)
+}
+
+async fn a_copy_is_due_when_its_source_is(saver: Subject) -> Outcome {
+    let lease = claim(&saver, "t").await?;
+    let change = DueChange::Driven { until: at(5), graph: "g".into() };
+    saver.commit_also(&lease, vec![Line::root().next(&[Set("x", b"1")])], Also::due(change)).await?;
+    saver.post("t", "g", letter(1, "x")).await?;
+    saver.copy_thread("t", "copy").await?;
+    same("before", &driven(&saver, 4).await?, &Vec::new())?;
+    let both = vec![("copy".to_owned(), false), ("t".to_owned(), true)];
+    same("then", &driven(&saver, 5).await?, &both)?;
+    same("what was sent to it", &saver.mail("copy").await?.len(), &0)?;
+    saver.copy_thread("nobody", "copy").await?;
+    same("the copy of nothing", &driven(&saver, 5).await?, &vec![("t".to_owned(), true)])
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::hierarchy_run::Answers;
+use super::hierarchy_run::{self, Answers};
 use super::run::Calls;
 use super::scenario::Object;
 
@@ -38,8 +38,11 @@ pub(crate) fn calls(expect: &Object, calls: Calls) -> Option<Difference> {
 
 /// A hierarchy did this.
 pub(crate) fn answers(expect: &Object, answers: &Answers) -> Option<Difference> {
-    let keys = ["prompts", "final", "error", "script_left"];
-    let recorded = keys.iter().find_map(|key| difference(key, expect.get(*key), answers.alone.get(key)));
+    let prompts = expect.get("prompts").map(hierarchy_run::paired_prompts);
+    let keys = ["final", "error", "script_left"];
+    let recorded = difference("prompts", prompts.as_ref(), answers.alone.get("prompts"));
+    let recorded =
+        recorded.or_else(|| keys.iter().find_map(|key| difference(key, expect.get(*key), answers.alone.get(key))));
     recorded.or_else(|| difference("the same streamed", Some(&answers.alone), Some(&answers.streamed)))
 }
 

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use hier_core::agent::{
-    AgentStuck, BaseContext, Body, ChatRequest, Content, DynBaseState, Message, ModelError, ToolCall,
+    AgentStuck, BaseContext, Body, ChatRequest, Content, DynBaseState, Message, Messages, ModelError, ToolCall, paired,
 };
 
 use crate::model::ScriptedModel;
 use hier_core::graph::CompiledGraph;
 use hier_core::state::Schema;
 use hier_core::{Config, Outcome, RunError, StreamMode};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::hierarchy::{Hierarchy, Reply};
@@ -64,6 +65,16 @@ pub(crate) fn reply(reply: &Reply) -> Message {
 
 pub(crate) fn prompt(request: &ChatRequest) -> Value {
     request.messages.iter().map(message).collect()
+}
+
+/// The conversations that the reference gave its model, with each call followed by its result. The reference sends a call without a result
+/// where a subagent shares its supervisor's conversation, which providers refuse.
+pub(crate) fn paired_prompts(prompts: &Value) -> Value {
+    let paired_prompt = |prompt: &Value| match Messages::deserialize(prompt) {
+        Ok(messages) => paired(&messages).iter().map(message).collect(),
+        Err(_) => prompt.clone(),
+    };
+    prompts.as_array().map_or_else(|| prompts.clone(), |prompts| prompts.iter().map(paired_prompt).collect())
 }
 
 fn message(message: &Message) -> Value {

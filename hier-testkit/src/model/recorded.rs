@@ -188,7 +188,7 @@ impl fmt::Debug for RecordedModel {
     }
 }
 
-/// What a message says, without the id.
+/// What a message says to a model: without the id and what clients keep with it.
 pub(super) fn anonymous(message: &Message) -> Message {
-    Message { id: None, body: message.body.clone() }
+    Message { id: None, body: message.body.clone(), extra: serde_json::Map::new() }
 }

@@ -26,6 +26,20 @@ pub(super) struct Counts {
     pub(super) first_hangs: AtomicBool,
     /// Whether `second` waits for ever.
     pub(super) hangs: AtomicBool,
+    /// Whether `second` waits for ever once it has what it waited for.
+    pub(super) hangs_after: AtomicBool,
+    /// How often `second` had what it waited for.
+    pub(super) after: AtomicUsize,
+}
+
+impl Counts {
+    /// The second node has what it waited for.
+    async fn goes_on(&self) {
+        self.after.fetch_add(1, Ordering::SeqCst);
+        if self.hangs_after.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+    }
 }
 
 /// Two nodes that write down their names, where messages from outside are written too. What the channel `do` says happens in
@@ -65,6 +79,7 @@ pub(super) async fn second(task: &Task<DynState>, counts: &Counts) -> Result<Dyn
     match &*what {
         "ask" => {
             let answer: Value = task.run().interrupt(&"sure?").await?;
+            counts.goes_on().await;
             return task.state().update(json!({ "answer": answer, "log": ["answered"] }));
         }
         // A wait that is short goes on in place: a question with a deadline does not.
@@ -72,9 +87,11 @@ pub(super) async fn second(task: &Task<DynState>, counts: &Counts) -> Result<Dyn
             let time = if what == "sleep" { Duration::from_millis(300) } else { LONGER };
             let soon = SystemTime::now() + time;
             let _: bool = task.run().interrupt(&"awake?").until(soon, true).await?;
+            counts.goes_on().await;
         }
         "wait" => {
             let answer: Value = task.run().signal("go").await?;
+            counts.goes_on().await;
             return task.state().update(json!({ "answer": answer, "log": ["told"] }));
         }
         "fail" => return Err(NodeError::permanent("boom")),
@@ -131,6 +148,14 @@ pub(super) fn doing(thread: &str, what: &str) -> hier_core::runs::NewRun {
 /// Waits until the second node has begun so often.
 pub(super) async fn second_began(counts: &Counts, times: usize) -> Outcome {
     while counts.second.load(Ordering::SeqCst) < times {
+        sleep(Duration::from_millis(2)).await;
+    }
+    Ok(())
+}
+
+/// Waits until the second node has had so often what it waited for.
+pub(super) async fn second_went_on(counts: &Counts, times: usize) -> Outcome {
+    while counts.after.load(Ordering::SeqCst) < times {
         sleep(Duration::from_millis(2)).await;
     }
     Ok(())

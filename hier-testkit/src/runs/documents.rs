@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use hier_core::runs::{
     AssistantPatch, AssistantQuery, Assistants, Cancel, Cron, CronQuery, Crons, Document, MultitaskStrategy,
-    NewAssistant, NewCron, Request, RunEnd, RunQuery, RunStatus, RunsError, Settlement, Webhooks,
+    NewAssistant, NewCron, NewThread, Request, RunEnd, RunQuery, RunStatus, RunsError, Settlement, Webhooks,
 };
 use serde_json::json;
 
@@ -20,6 +20,7 @@ cases!(super::Case, "documents":
     a_run_is_added_with_the_latest_document_or_not_at_all,
     runs_of_a_cron_that_were_missed_are_one,
     a_cron_that_cannot_be_fired_goes_on_or_is_disabled,
+    a_cron_does_not_fire_on_another_thread_with_its_id,
     the_end_of_a_run_is_kept_until_its_webhook_is_told,
     runs_without_an_end_or_a_webhook_tell_nobody,
     one_that_cannot_be_read_holds_up_nobody,
@@ -83,6 +84,34 @@ async fn assistants_are_found(store: Subject) -> Outcome {
     query.name = Some("assistant B".to_owned());
     let found = assistants.search(&query).await?;
     same("by name", &found.iter().map(|found| &*found.id).collect::<Vec<_>>(), &vec!["b"])
+}
+
+async fn a_cron_does_not_fire_on_another_thread_with_its_id(store: Subject) -> Outcome {
+    let (mine, theirs) = (owned("bob"), owned("alice"));
+    store.create_thread(mine.clone()).await?;
+    let on_t = |cron: &mut Cron| {
+        cron.thread = Some("t".to_owned());
+        cron.thread_metadata = owned("bob").metadata;
+    };
+    let (cron, next) = due_cron(&store, on_t).await?;
+    store.remove_thread("t").await?;
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    for another in [theirs, mine] {
+        store.create_thread(another).await?;
+        let crons = Crons::of(&*store);
+        same("the run", &crons.fire(&cron, SystemTime::now(), Some(next)).await?, &None)?;
+        same("the runs", &store.runs(RunQuery::thread("t")).await?, &Vec::new())?;
+        holds("it is disabled", some("the cron", crons.get("c").await?)?.enabled != cron.enabled)?;
+        store.remove_thread("t").await?;
+    }
+    Ok(())
+}
+
+/// A thread of this owner.
+fn owned(by: &str) -> NewThread {
+    let mut thread = NewThread::new("t");
+    thread.metadata.insert("owner".to_owned(), json!(by));
+    thread
 }
 
 /// A cron that is due since a second, and the time of its next run.

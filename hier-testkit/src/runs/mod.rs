@@ -23,6 +23,7 @@ mod events;
 mod kit;
 mod queue;
 mod recovery;
+mod rollback;
 mod threads;
 mod wakes;
 mod work;
@@ -68,6 +69,7 @@ pub fn cases() -> impl Iterator<Item = Case> {
         documents::CASES,
         work::CASES,
         recovery::CASES,
+        rollback::CASES,
         wakes::CASES,
     ];
     groups.into_iter().flatten().copied()

@@ -15,14 +15,14 @@ use crate::world::{Item, Kind, Watched, World};
 
 /// A thread, and what the model says of it.
 pub(crate) struct Machine {
-    saver: Saver,
-    world: World,
-    program: Box<dyn Program>,
-    thread: String,
+    pub(crate) saver: Saver,
+    pub(crate) world: World,
+    pub(crate) program: Box<dyn Program>,
+    pub(crate) thread: String,
     durability: Durability,
     turns: u32,
     /// The turn that is open, or the last one.
-    turn: Option<Turn>,
+    pub(crate) turn: Option<Turn>,
     /// The turns before it, in this line of the history.
     past: Vec<Turn>,
     /// The view when the last turn was finished.
@@ -35,7 +35,7 @@ pub(crate) struct Machine {
 }
 
 /// What did not hold.
-type Law = Result<(), String>;
+pub(crate) type Law = Result<(), String>;
 
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
@@ -43,7 +43,7 @@ fn new_thread() -> String {
     format!("machine {}", THREADS.fetch_add(1, Ordering::Relaxed))
 }
 
-fn check(holds: bool, what: impl FnOnce() -> String) -> Law {
+pub(crate) fn check(holds: bool, what: impl FnOnce() -> String) -> Law {
     if holds { Ok(()) } else { Err(what()) }
 }
 
@@ -58,13 +58,15 @@ impl Machine {
     }
 
     fn on(saver: &Saver, durability: Durability, forgets: bool) -> Self {
-        let world = World::default();
+        let (world, thread) = (World::default(), new_thread());
+        world.has_thread(&thread);
+        world.stores_at_the_end(durability == Durability::Exit);
         let program = Box::new(First::new(Watched { saver: saver.clone(), world: world.clone(), forgets }));
         Self {
             saver: saver.clone(),
             world,
             program,
-            thread: new_thread(),
+            thread,
             durability,
             turns: 0,
             turn: None,
@@ -91,13 +93,14 @@ impl Machine {
         self.read_the_past().await.map_err(|broken| format!("at the end: {broken}"))
     }
 
-    fn config(&self) -> Config {
+    pub(crate) fn config(&self) -> Config {
         Config::thread(&self.thread)
             .durability(self.durability)
+            .at(self.world.now())
             .when_running(WhenRunning::Wait(Duration::from_secs(20)))
     }
 
-    async fn view(&self) -> Result<View, String> {
+    pub(crate) async fn view(&self) -> Result<View, String> {
         self.program.view(self.config()).await.map_err(|error| format!("the thread cannot be read: {error}"))
     }
 
@@ -145,6 +148,7 @@ impl Machine {
                 let copy = new_thread();
                 let copied = self.saver.copy_thread(&self.thread, &copy).await;
                 copied.map_err(|error| format!("it cannot be copied: {error}"))?;
+                self.world.has_thread(&copy);
                 self.thread = copy;
                 self.is_unchanged(&view, "copying").await
             }
@@ -179,6 +183,9 @@ impl Machine {
                 let visited = self.program.visit(self.config(), 10).await;
                 visited.map_err(|error| format!("what a subgraph keeps cannot be updated: {error}"))
             }
+            Operation::Sweep(lives) => self.sweep(&view, *lives).await,
+            Operation::Signal => self.signal().await,
+            Operation::Stray => self.stray(&view).await,
             _ => Ok(()),
         }
     }
@@ -207,7 +214,7 @@ impl Machine {
     }
 
     /// Waits until a killed run has let go of the thread. A failure is fine if it is one of the items'.
-    async fn settle(&self, ended: Option<Result<(), RunError>>) -> Law {
+    pub(crate) async fn settle(&self, ended: Option<Result<(), RunError>>) -> Law {
         match ended {
             None => {
                 let claim = Claim { when_running: WhenRunning::Wait(Duration::from_secs(20)), ..Claim::default() };
@@ -348,8 +355,15 @@ impl Machine {
             if self.finished {
                 return Ok(());
             }
-            let questions = self.view().await?.questions.len();
-            let next = if questions == 0 { Operation::Run(Vec::new(), None) } else { Operation::Answer(0, None) };
+            let view = self.view().await?;
+            let next = match (view.questions.len(), view.waits.len()) {
+                (0, 0) => Operation::Run(Vec::new(), None),
+                (0, _) => Operation::Sweep(None),
+                _ => Operation::Answer(0, None),
+            };
+            if !view.waits.is_empty() {
+                self.signal().await?;
+            }
             self.apply(&next).await?;
             self.look().await?;
         }

@@ -5,7 +5,9 @@
 //! * an answer reaches exactly its question, and what was answered is refused the second time;
 //! * what is refused has changed nothing;
 //! * every read of the thread, also of its past, goes on to work;
-//! * the state at the end of a turn is the model's.
+//! * the state at the end of a turn is the model's;
+//! * whoever waits for a time or a signal goes on when it has come, also in a copy, and also if who drives it is killed;
+//! * a durable step is done once.
 //!
 //! `HIER_SEQUENCES` is the number of sequences, `HIER_SEED` (a number) what they are made of: a failure prints its own.
 //! On Postgres if `HIER_TEST_POSTGRES` has the URL of a server.
@@ -17,8 +19,10 @@ mod machine;
 mod model;
 mod operation;
 mod program_of;
+mod rolling;
 mod v1;
 mod v2;
+mod waking;
 mod world;
 
 use std::sync::Arc;
@@ -37,25 +41,34 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Runs random sequences, each on a new thread of its own.
-fn sequences(unless_told: u32, saver: impl AsyncFn() -> Saver) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let saver = runtime.block_on(saver());
+/// Runs a law on random inputs.
+fn check<T: std::fmt::Debug>(
+    unless_told: u32,
+    input: &impl Strategy<Value = T>,
+    law: impl Fn(T) -> Result<(), String>,
+) {
     let cases = number("HIER_SEQUENCES").and_then(|count| u32::try_from(count).ok()).unwrap_or(unless_told);
     let seed = number("HIER_SEED").unwrap_or_else(|| fastrand::u64(..));
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let config = Cases { cases, failure_persistence: None, max_shrink_iters: 400, ..Cases::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
-    let durability = prop_oneof![Just(Durability::Sync), Just(Durability::Async), Just(Durability::Exit)];
-    let input = (durability, proptest::collection::vec(operation(), 1..24));
-    let result = runner.run(&input, |(durability, operations)| {
-        let case = Machine::new(&saver, durability).run(&operations);
-        runtime.block_on(case).map_err(|broken| TestCaseError::fail(format!("{broken} (HIER_SEED={seed})")))
-    });
+    let result = runner
+        .run(input, |input| law(input).map_err(|broken| TestCaseError::fail(format!("{broken} (HIER_SEED={seed})"))));
     if let Err(error) = result {
         panic!("HIER_SEED={seed}: {error}");
     }
+}
+
+/// Runs random sequences, each on a new thread of its own.
+fn sequences(unless_told: u32, saver: impl AsyncFn() -> Saver) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let saver = runtime.block_on(saver());
+    let durability = prop_oneof![Just(Durability::Sync), Just(Durability::Async), Just(Durability::Exit)];
+    let input = (durability, proptest::collection::vec(operation(), 1..24));
+    check(unless_told, &input, |(durability, operations)| {
+        runtime.block_on(Machine::new(&saver, durability).run(&operations))
+    });
 }
 
 #[test]

@@ -44,7 +44,12 @@ impl Turn {
         let works = self.items.iter().enumerate().map(|(place, kind)| {
             let name = format!("{}.{place}", self.number);
             match kind {
-                Kind::Plain | Kind::Fails => name,
+                Kind::Plain | Kind::Fails | Kind::Sleeps | Kind::Steps => name,
+                Kind::Waits => format!("{name}=told"),
+                Kind::Expires => {
+                    let answer = self.answers.get(&name).map_or("late", String::as_str);
+                    format!("{name}={answer}")
+                }
                 Kind::Asks => format!("{name}={}", self.answer(&name)),
                 Kind::AsksTwice => {
                     let [first, second] = ["a", "b"].map(|part| self.answer(&format!("{name}{part}")));

@@ -36,6 +36,12 @@ pub(crate) enum Operation {
     ChangeAsker,
     /// Changes what the subgraph keeps that keeps its state.
     Visit,
+    /// Two hours later drives what is due.
+    Sweep(Lives),
+    /// Sends a signal that tasks wait for.
+    Signal,
+    /// Sends it through the handle of another graph.
+    Stray,
 }
 
 impl Operation {
@@ -49,7 +55,16 @@ impl Operation {
 pub(crate) type Lives = Option<u8>;
 
 pub(crate) fn operation() -> impl Strategy<Value = Operation> {
-    let kind = prop_oneof![Just(Kind::Plain), Just(Kind::Asks), Just(Kind::AsksTwice), Just(Kind::Fails)];
+    let kind = prop_oneof![
+        Just(Kind::Plain),
+        Just(Kind::Asks),
+        Just(Kind::AsksTwice),
+        Just(Kind::Fails),
+        Just(Kind::Sleeps),
+        Just(Kind::Expires),
+        Just(Kind::Waits),
+        Just(Kind::Steps),
+    ];
     let lives = || prop_oneof![2 => Just(None), 1 => (0..40_u8).prop_map(Some)];
     prop_oneof![
         6 => (proptest::collection::vec(kind, 1..5), lives()).prop_map(|(items, lives)| Operation::Run(items, lives)),
@@ -65,6 +80,9 @@ pub(crate) fn operation() -> impl Strategy<Value = Operation> {
         1 => (0..3_usize).prop_map(Operation::GoBack),
         1 => Just(Operation::ChangeAsker),
         1 => Just(Operation::Visit),
+        4 => lives().prop_map(Operation::Sweep),
+        2 => Just(Operation::Signal),
+        1 => Just(Operation::Stray),
     ]
 }
 

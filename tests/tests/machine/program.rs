@@ -5,6 +5,8 @@ use hier_core::prelude::*;
 use super::state::{Case, CaseUpdate};
 use crate::world::{Item, Kind, World};
 
+const HOUR: std::time::Duration = std::time::Duration::from_hours(1);
+
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Called {
     turn: u32,
@@ -61,6 +63,19 @@ async fn work(Sent(item): Sent<Item>, state: &Case, run: &Run<World>) -> Result<
         }
         Kind::Fails => {
             world.fails(&name)?;
+            name
+        }
+        Kind::Sleeps => {
+            run.sleep(HOUR).await?;
+            name
+        }
+        Kind::Expires => {
+            let question = run.interrupt::<String>(&name).until(world.now() + HOUR, "late".to_owned());
+            format!("{name}={}", question.await?)
+        }
+        Kind::Waits => format!("{name}={}", run.signal::<String>("go").await?),
+        Kind::Steps => {
+            world.steps(run, &name).await?;
             name
         }
     };

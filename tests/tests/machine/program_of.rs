@@ -1,7 +1,10 @@
 //! What the machine does with a program, whatever its version.
 
+use std::time::SystemTime;
+
 use hier_core::async_trait;
 use hier_core::checkpoint::{Checkpointer, ListQuery};
+use hier_core::graph::Signal;
 use hier_core::prelude::*;
 use uuid::Uuid;
 
@@ -19,8 +22,10 @@ pub(crate) struct View {
     pub(crate) next: Vec<String>,
     /// How many tasks the open step has.
     pub(crate) tasks: usize,
-    /// The open questions: id and text.
+    /// The open questions to people: id and text.
     pub(crate) questions: Vec<(String, String)>,
+    /// What waits for a time or a signal: until when.
+    pub(crate) waits: Vec<Option<SystemTime>>,
     pub(crate) checkpoint: Option<Uuid>,
 }
 
@@ -44,6 +49,10 @@ pub(crate) trait Program: Send + Sync {
     async fn visit(&self, config: Config, visits: u32) -> Result<(), RunError>;
     /// What the keeper keeps.
     async fn visits(&self, config: Config) -> Result<u32, RunError>;
+    /// Drives what is due by the world's clock.
+    async fn sweep(&self, config: Config) -> Result<Vec<Result<(), RunError>>, RunError>;
+    /// Sends the signal that tasks wait for; through another graph if so.
+    async fn signal(&self, thread: &str, astray: bool) -> Result<(), RunError>;
     async fn note(&self, config: Config, note: String) -> Result<(), RunError>;
     async fn view(&self, config: Config) -> Result<View, RunError>;
     /// The checkpoints, newest first.
@@ -85,7 +94,18 @@ macro_rules! program {
                     calls: values.calls,
                     next: snapshot.next,
                     tasks: snapshot.tasks.len(),
-                    questions: snapshot.questions.iter().filter(|it| !it.answered).map(question).collect(),
+                    questions: snapshot
+                        .questions
+                        .iter()
+                        .filter(|it| !it.answered && it.kind.is_person())
+                        .map(question)
+                        .collect(),
+                    waits: snapshot
+                        .questions
+                        .iter()
+                        .filter(|it| !it.answered && (it.due.is_some() || !it.kind.is_person()))
+                        .map(|it| it.due)
+                        .collect(),
                     checkpoint: snapshot.checkpoint,
                 }
             }
@@ -108,6 +128,21 @@ macro_rules! program {
 
             async fn answer_by_id(&self, config: Config, id: String, answer: String) -> Result<(), RunError> {
                 self.graph.invoke(Command::answers([(id, answer)]), config, self.world.clone()).await.map(drop)
+            }
+
+            async fn sweep(&self, config: Config) -> Result<Vec<Result<(), RunError>>, RunError> {
+                let (world, now) = (self.world.clone(), self.world.now());
+                let sweeper = self.graph.sweeper(move |_| world.clone()).config(config);
+                let driven = sweeper.drive_due(now).await?;
+                Ok(driven.into_iter().map(|driven| driven.outcome.map(drop)).collect())
+            }
+
+            async fn signal(&self, thread: &str, astray: bool) -> Result<(), RunError> {
+                let signal = Signal::new("go", &"told");
+                if astray {
+                    return self.keeper.send(thread, signal).await.map(drop);
+                }
+                self.graph.send(thread, signal).await.map(drop)
             }
 
             async fn note(&self, config: Config, note: String) -> Result<(), RunError> {

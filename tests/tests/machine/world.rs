@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use hier_core::async_trait;
-use hier_core::checkpoint::{Checkpointer, Lease, Record, SaverError};
+use hier_core::checkpoint::{Checkpointer, DueQuery, DueThread, Lease, Record, SaverError};
 use hier_core::prelude::*;
 use hier_testkit::SaverLayer;
 use uuid::Uuid;
@@ -24,6 +25,14 @@ pub(crate) enum Kind {
     Asks,
     AsksTwice,
     Fails,
+    /// It sleeps for an hour.
+    Sleeps,
+    /// It asks for an hour, and then has an answer of its own.
+    Expires,
+    /// It waits for a signal.
+    Waits,
+    /// It takes a durable step.
+    Steps,
 }
 
 /// The context of all runs.
@@ -35,6 +44,15 @@ struct Inner {
     failed: BTreeSet<String>,
     committed: BTreeSet<Uuid>,
     again: BTreeMap<Uuid, String>,
+    /// The durable steps that were done, and those that were done again.
+    stepped: BTreeSet<String>,
+    stepped_again: Vec<String>,
+    /// How far the clock is ahead.
+    ahead: Duration,
+    /// The thread of the machine: what others have left is not driven.
+    thread: String,
+    /// Whether what is done is stored when the run ends, and lost with it.
+    exits: bool,
 }
 
 impl World {
@@ -58,6 +76,39 @@ impl World {
         Ok(())
     }
 
+    /// Takes a durable step, which is done once.
+    pub(crate) async fn steps(&self, run: &Run<Self>, name: &str) -> Result<()> {
+        let work = async || {
+            let mut inner = self.lock();
+            if inner.stepped.contains(name) {
+                inner.stepped_again.push(name.to_owned());
+            }
+            Ok(())
+        };
+        run.step(name, work).await?;
+        let mut inner = self.lock();
+        if !inner.exits {
+            inner.stepped.insert(name.to_owned());
+        }
+        Ok(())
+    }
+
+    pub(crate) fn now(&self) -> SystemTime {
+        SystemTime::now() + self.lock().ahead
+    }
+
+    pub(crate) fn goes_ahead(&self, by: Duration) {
+        self.lock().ahead += by;
+    }
+
+    pub(crate) fn has_thread(&self, thread: &str) {
+        thread.clone_into(&mut self.lock().thread);
+    }
+
+    pub(crate) fn stores_at_the_end(&self, exits: bool) {
+        self.lock().exits = exits;
+    }
+
     /// Places where a run can be killed.
     pub(crate) async fn pauses(&self) {
         for _ in 0..2 {
@@ -67,12 +118,15 @@ impl World {
 
     /// From now on other tasks are what they were: the thread went back.
     pub(crate) fn went_back(&self) {
-        self.lock().committed.clear();
+        let mut inner = self.lock();
+        inner.committed.clear();
+        inner.stepped.clear();
     }
 
     /// The nodes that ran though what they had done was committed.
     pub(crate) fn ran_again(&self) -> Vec<String> {
-        self.lock().again.values().cloned().collect()
+        let inner = self.lock();
+        inner.again.values().chain(&inner.stepped_again).cloned().collect()
     }
 }
 
@@ -96,6 +150,13 @@ impl SaverLayer for Watched {
         self.saver.commit(lease, kept.collect()).await?;
         self.world.lock().committed.extend(done);
         Ok(())
+    }
+
+    async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
+        let all = DueQuery::new(query.by, query.graphs, 10_000).after(query.after);
+        let mut due = self.saver.due(all).await?;
+        due.retain(|due| self.world.lock().thread == *due.thread);
+        Ok(due)
     }
 }
 

@@ -12,6 +12,7 @@ use uuid::Uuid;
 use super::super::delete;
 use super::super::fault::Fault;
 use super::super::text::escape;
+use super::super::undo::Kept;
 use super::tables::Tables;
 use crate::rows::Batch;
 use crate::run_rows::number;
@@ -84,11 +85,23 @@ impl Tables<'_> {
         self.query("select 1 from {s}.run_threads where name = $1 for update", &[(&name, Type::TEXT)]).await.map(|_| ())
     }
 
-    /// Deletes the checkpoints of the runs that are undone, in a transaction that holds the thread.
-    pub(super) async fn undo(&self, thread: &str, runs: &[String]) -> Result<(), Fault> {
-        let plan = |history: &delete::History| Deletion::by_runs(history.iter().map(|(name, it)| (name, it)), runs);
+    /// Undoes runs, in a transaction that holds the thread. Whoever holds its lease goes on holding it.
+    pub(super) async fn undo(&self, thread: &str, runs: &[Uuid]) -> Result<(), Fault> {
+        for run in runs {
+            self.kept().undo(thread, *run).await?;
+        }
+        let runs: Vec<String> = runs.iter().map(Uuid::to_string).collect();
+        let plan = |history: &delete::History| Deletion {
+            ends_lease: false,
+            ..Deletion::by_runs(history.iter().map(|(name, it)| (name, it)), &runs)
+        };
         let change = delete::Change { session: self.session, client: self.client, vault: self.vault };
         change.delete_some(thread, &plan).await.map(|_| ())
+    }
+
+    /// What is kept of runs until they end.
+    pub(super) fn kept(&self) -> Kept<'_> {
+        Kept { session: self.session, client: self.client }
     }
 }
 

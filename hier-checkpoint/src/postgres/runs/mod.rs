@@ -351,6 +351,10 @@ impl RunStore for Postgres {
         Ok(look!(self, tables => tables.documents(kind).await)?)
     }
 
+    async fn documents_due(&self, kind: &str, by: SystemTime) -> Result<Vec<Document>, RunsError> {
+        Ok(look!(self, tables => tables.documents_due(kind, micros(by)).await)?)
+    }
+
     async fn put_document(&self, document: Document, replaces: Option<u64>) -> Result<bool, RunsError> {
         Ok(look!(self, tables => tables.put_document(&document, replaces).await)?)
     }

@@ -84,7 +84,8 @@ struct Decided<'a, T> {
     result: T,
     seen: Seen,
     thread: ThreadRow,
-    undone: Vec<String>,
+    undone: Vec<Uuid>,
+    settled: Vec<Uuid>,
     item: Arc<Item>,
     /// The runs that have not ended, if the thread is gone on with.
     live: Option<Vec<Run>>,
@@ -217,14 +218,15 @@ impl Postgres {
         let goes_on = !beside.ends && (beside.lease.is_some() || beside.claim.is_some());
         let live = goes_on.then(|| queue.live().to_vec());
         let (mut thread, change) = queue.changed();
-        let has_more = asked.beside.also.is_some() || change.is_crowded || !change.undone.is_empty();
+        let ends = !change.undone.is_empty() || !change.settled.is_empty();
+        let has_more = asked.beside.also.is_some() || asked.beside.document.is_some() || change.is_crowded || ends;
         match held {
             None if has_more => return Ok(Err(Attempt::IsLong)),
             Some(tables) if change.is_crowded => tables.trim(&mut thread).await?,
             _ => {}
         }
         let item = Arc::new(Item::of(&self.0.vault, &seen, op.id, (&thread, &change), beside)?);
-        Ok(Ok(Decided { result, seen, thread, undone: change.undone, item, live, asked }))
+        Ok(Ok(Decided { result, seen, thread, undone: change.undone, settled: change.settled, item, live, asked }))
     }
 
     /// Stores it in a transaction that holds the thread, with what takes statements of its own.
@@ -235,6 +237,10 @@ impl Postgres {
         op: &Op,
     ) -> Result<Attempt<T>, Fault> {
         let was_sent = op.sent.swap(true, Ordering::Relaxed);
+        let beside = decided.asked.beside;
+        if let (Some(run), Some(records)) = (beside.also.and_then(|also| also.run), beside.records) {
+            tables.kept().keep(decided.asked.thread, run, records).await?;
+        }
         let answer = tables.put(&decided.item, true).await?;
         if matches!(answer, Answer::Done(_)) {
             if let Some(also) = decided.asked.beside.also {
@@ -244,6 +250,12 @@ impl Postgres {
             if !decided.undone.is_empty() {
                 // Also what was stored with this.
                 tables.undo(&decided.thread.id, &decided.undone).await?;
+            }
+            if let Some(document) = beside.document {
+                tables.put_due(document).await?;
+            }
+            if !decided.settled.is_empty() {
+                tables.kept().settle(&decided.settled).await?;
             }
         }
         Ok(self.answered(decided, answer, op, was_sent))

@@ -10,7 +10,7 @@ use super::super::delete;
 use super::super::fault::Fault;
 use super::super::text::{escape, unescape};
 use super::tables::{NOW, Tables};
-use crate::run_rows::{DOCUMENTS, THREADS, document_key, integer, number, open, seal};
+use crate::run_rows::{DOCUMENTS, THREADS, document_key, integer, micros, number, open, seal};
 
 /// How many threads are deleted together.
 pub(super) const EXPIRED: usize = 100;
@@ -93,6 +93,25 @@ impl Tables<'_> {
         Ok(found)
     }
 
+    /// Those that are due, longest first; of many, some.
+    pub(super) async fn documents_due(&self, kind: &str, by: i64) -> Result<Vec<Document>, Fault> {
+        let own_kind = escape(kind);
+        let sql = "select id, revision, body from {s}.documents where kind = $1 and due <= $2
+            order by due, id limit 256";
+        let mut found = Vec::new();
+        for row in self.query(sql, &[(&own_kind, Type::TEXT), (&by, Type::INT8)]).await? {
+            found.extend(self.unreadable.told(self.read_document(kind, &row)?));
+        }
+        Ok(found)
+    }
+
+    /// Says when a document is due that is stored with a change of runs.
+    pub(super) async fn put_due(&self, document: &Document) -> Result<(), Fault> {
+        let (kind, id, due) = (escape(&document.kind), escape(&document.id), document.due.map(micros));
+        let sql = "update {s}.documents set due = $3 where kind = $1 and id = $2";
+        self.query(sql, &[(&kind, Type::TEXT), (&id, Type::TEXT), (&due, Type::INT8)]).await.map(|_| ())
+    }
+
     fn read_document(&self, kind: &str, row: &Row) -> Result<Result<Document, SaverError>, Fault> {
         let (id, revision) = (unescape(row.try_get(0)?), number(row.try_get(1)?));
         let value = open(self.vault, DOCUMENTS, &document_key(kind, &id), row.try_get(2)?);
@@ -100,19 +119,24 @@ impl Tables<'_> {
     }
 
     pub(super) async fn put_document(&self, document: &Document, replaces: Option<u64>) -> Result<bool, Fault> {
-        let Document { kind, id, value, .. } = document;
+        let Document { kind, id, value, due, .. } = document;
         let body = seal(self.vault, DOCUMENTS, &document_key(kind, id), value)?;
-        let (kind, id, revision) = (escape(kind), escape(id), replaces.map(integer));
-        let with =
-            [(&kind as _, Type::TEXT), (&id as _, Type::TEXT), (&body as _, Type::BYTEA), (&revision as _, Type::INT8)];
+        let (kind, id, revision, due) = (escape(kind), escape(id), replaces.map(integer), due.map(micros));
+        let with = [
+            (&kind as _, Type::TEXT),
+            (&id as _, Type::TEXT),
+            (&body as _, Type::BYTEA),
+            (&due as _, Type::INT8),
+            (&revision as _, Type::INT8),
+        ];
         let stored = if replaces.is_some() {
-            let sql = "update {s}.documents set revision = revision + 1, body = $3
-                where kind = $1 and id = $2 and revision = $4 returning 1";
+            let sql = "update {s}.documents set revision = revision + 1, body = $3, due = $4
+                where kind = $1 and id = $2 and revision = $5 returning 1";
             self.query(sql, &with).await?
         } else {
-            let sql = "insert into {s}.documents (kind, id, revision, body) values ($1, $2, 1, $3)
+            let sql = "insert into {s}.documents (kind, id, revision, body, due) values ($1, $2, 1, $3, $4)
                 on conflict do nothing returning 1";
-            self.query(sql, &with[..3]).await?
+            self.query(sql, &with[..4]).await?
         };
         Ok(!stored.is_empty())
     }

@@ -1,12 +1,14 @@
 //! Documents beside the runs: assistants, crons, webhooks.
 
+use std::time::SystemTime;
+
 use hier_core::checkpoint::SaverError;
 use hier_core::runs::Document;
 use rusqlite::params;
 
 use super::super::fault::Fault;
 use super::tables::Tables;
-use crate::run_rows::{DOCUMENTS, document_key, integer, number, open, seal};
+use crate::run_rows::{DOCUMENTS, document_key, integer, micros, number, open, seal};
 
 impl Tables<'_> {
     pub(super) fn document(&self, kind: &str, id: &str) -> Result<Option<Document>, Fault> {
@@ -19,6 +21,13 @@ impl Tables<'_> {
     pub(super) fn documents(&self, kind: &str) -> Result<Vec<Document>, Fault> {
         let sql = "select id, revision, body from documents where kind = ? order by id";
         let found = self.read_documents(kind, sql, params![kind])?;
+        Ok(found.into_iter().filter_map(|document| self.unreadable.told(document)).collect())
+    }
+
+    /// Those that are due, longest first; of many, some.
+    pub(super) fn documents_due(&self, kind: &str, by: SystemTime) -> Result<Vec<Document>, Fault> {
+        let sql = "select id, revision, body from documents where kind = ? and due <= ? order by due, id limit 256";
+        let found = self.read_documents(kind, sql, params![kind, micros(by)])?;
         Ok(found.into_iter().filter_map(|document| self.unreadable.told(document)).collect())
     }
 
@@ -41,17 +50,19 @@ impl Tables<'_> {
     }
 
     pub(super) fn put_document(&self, document: &Document, replaces: Option<u64>) -> Result<bool, Fault> {
-        let Document { kind, id, value, .. } = document;
+        let Document { kind, id, value, due, .. } = document;
+        let due = due.map(micros);
         let body = seal(self.vault, DOCUMENTS, &document_key(kind, id), value)?;
         let changed = match replaces {
             None => {
-                let sql = "insert into documents (kind, id, revision, body) values (?, ?, 1, ?) on conflict do nothing";
-                self.connection.prepare_cached(sql)?.execute(params![kind, id, body])?
+                let sql = "insert into documents (kind, id, revision, body, due) values (?, ?, 1, ?, ?)
+                    on conflict do nothing";
+                self.connection.prepare_cached(sql)?.execute(params![kind, id, body, due])?
             }
             Some(revision) => {
-                let sql = "update documents set revision = revision + 1, body = ?3
+                let sql = "update documents set revision = revision + 1, body = ?3, due = ?5
                     where kind = ?1 and id = ?2 and revision = ?4";
-                self.connection.prepare_cached(sql)?.execute(params![kind, id, body, integer(revision)])?
+                self.connection.prepare_cached(sql)?.execute(params![kind, id, body, integer(revision), due])?
             }
         };
         Ok(changed > 0)

@@ -360,6 +360,11 @@ impl RunStore for Sqlite {
         self.look(move |tables| tables.documents(&kind)).await
     }
 
+    async fn documents_due(&self, kind: &str, by: SystemTime) -> Result<Vec<Document>, RunsError> {
+        let kind = kind.to_owned();
+        self.look(move |tables| tables.documents_due(&kind, by)).await
+    }
+
     async fn put_document(&self, document: Document, replaces: Option<u64>) -> Result<bool, RunsError> {
         self.change(move |tables, _| Ok(Ok(tables.put_document(&document, replaces)?))).await
     }

@@ -10,10 +10,10 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::super::delete;
 use super::super::fault::Fault;
 use super::super::lease::now as now_millis;
 use super::super::read::uuid_at;
+use super::super::{delete, undo};
 use crate::run_rows::{
     EVENTS, RUNS, THREADS, VALUES, event_key, expires, integer, micros, number, open, seal, time, trim,
 };
@@ -113,7 +113,7 @@ impl Tables<'_> {
     pub(super) fn store(&self, queue: Queue, now: SystemTime) -> Result<ThreadRow, Fault> {
         let runs = queue.live().iter().any(|run| run.status == RunStatus::Running);
         let (mut thread, change) = queue.changed();
-        let Change { put, removed, events, undone, documents, ready, is_crowded, .. } = change;
+        let Change { put, removed, events, undone, settled, documents, ready, is_crowded, .. } = change;
         for document in &documents {
             self.put_document(document, None)?;
         }
@@ -130,11 +130,17 @@ impl Tables<'_> {
         if is_crowded {
             self.trim(&mut thread)?;
         }
-        if !undone.is_empty() {
-            let plan = |history: &delete::History| {
-                Deletion::by_runs(history.iter().map(|(namespace, it)| (namespace, it)), &undone)
+        for run in undone {
+            undo::undo(self.connection, &thread.id, run)?;
+            // Whoever holds the thread goes on holding it.
+            let plan = |history: &delete::History| Deletion {
+                ends_lease: false,
+                ..Deletion::by_runs(history.iter().map(|(namespace, it)| (namespace, it)), &[run.to_string()])
             };
             delete::delete_some(self.connection, self.vault, &thread.id, plan)?;
+        }
+        for run in settled {
+            undo::settle(self.connection, run)?;
         }
         let ready = ready.map(|(time, graph)| (if runs { -micros(time) } else { micros(time) }, graph));
         self.put_thread(&thread, ready)?;

@@ -14,6 +14,9 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         if self.agent.max_iterations == 0 {
             mistakes.push("an agent with `max_iterations` 0 can do nothing: give it at least 1".to_owned());
         }
+        if self.agent.max_repeats == 0 {
+            mistakes.push("an agent with `max_repeats` 0 could make no call: give it at least 1".to_owned());
+        }
         if self.agent.attempts == 0 {
             mistakes.push("an agent with `attempts` 0 could give no answer: give it at least 1".to_owned());
         }

@@ -14,7 +14,8 @@ use crate::agent::layer::{Layer, Listed};
 use crate::agent::model::ChatModel;
 use crate::agent::options::ModelOptions;
 use crate::agent::react::{
-    Agent, Answer, AnswerChannel, DEFAULT_ATTEMPTS, DEFAULT_MAX_ITERATIONS, IntoPrompt, Prompt, Todo,
+    Agent, Answer, AnswerChannel, DEFAULT_ATTEMPTS, DEFAULT_MAX_ITERATIONS, DEFAULT_MAX_REPEATS, IntoPrompt, Prompt,
+    Todo,
 };
 use crate::agent::state::base::BaseState;
 use crate::agent::state::context::{AgentContext, BaseContext};
@@ -107,6 +108,8 @@ where
             toolsets: Toolsets(Vec::new()),
             subagents: Vec::new(),
             max_iterations: DEFAULT_MAX_ITERATIONS,
+            // The kinds that report repeat themselves as often as the reference lets them.
+            max_repeats: if kind == AgentKind::Agent { DEFAULT_MAX_REPEATS } else { u32::MAX },
             reports: true,
             report_into: None,
             todo,
@@ -236,6 +239,14 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
     /// unless given.
     pub fn max_iterations(mut self, iterations: u32) -> Self {
         self.agent.max_iterations = iterations;
+        self
+    }
+
+    /// How often in a row a call may have the same result. If the model makes it once more it is told that the call is not made, and if it
+    /// repeats it then, the agent ends with [`AgentLimit::Repeats`](super::AgentLimit::Repeats). At least 1. An `Agent` defaults to
+    /// [`DEFAULT_MAX_REPEATS`](super::DEFAULT_MAX_REPEATS); one that polls needs more. The kinds that report default to no limit.
+    pub fn max_repeats(mut self, repeats: u32) -> Self {
+        self.agent.max_repeats = repeats;
         self
     }
 

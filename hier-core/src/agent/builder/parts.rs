@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hier_spec::GraphSpec;
 use hier_spec::agent::{AgentKind, AgentShape};
+use serde_json::Value;
 
 use crate::agent::builder::AgentBuilder;
 use crate::agent::hierarchy::child::{Role, Supervisor};
@@ -123,7 +124,8 @@ where
                 Arc::new(Heirs::extended(outer, &heirs, context))
             })
         });
-        let prepare = Some(Arc::new(move |state: &S| agent.prepare(state)) as Arc<_>);
+        let prepare =
+            Some(Arc::new(move |state: &S, withdrawn: Option<&[Value]>| agent.prepare(state, withdrawn)) as Arc<_>);
         let hooks = Hooks { layers, scope, prepare, ..Hooks::default() };
         Parts {
             spec,

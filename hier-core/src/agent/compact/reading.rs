@@ -72,7 +72,7 @@ fn page(message: &Message, from: usize) -> Content {
     let shown = format!("{shown}{more}");
     match message.content() {
         Some(Content::Parts(parts)) if from == 0 => {
-            let media = parts.iter().filter(|part| !matches!(part, Part::Text { .. })).cloned();
+            let media = parts.iter().filter(|part| part.as_text().is_none()).cloned();
             Content::parts([Part::text(shown)].into_iter().chain(media))
         }
         _ => Content::Text(shown),

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::agent::words::DRAFT;
 use crate::message::{Body, Message, Messages, Usage};
 
 /// What is sent of a conversation instead of all of it. It stands in the channel `compaction` of every agent's state, and is
@@ -62,6 +63,11 @@ pub struct Clipping {
     pub characters: usize,
 }
 
+/// Whether a message counts for a place: instructions come and go, and drafts are gone with their turn.
+fn counts(message: &Message) -> bool {
+    !is_system(message) && !message.id.as_deref().is_some_and(|id| id.starts_with(DRAFT))
+}
+
 /// Whether a message instructs.
 pub(super) fn is_system(message: &Message) -> bool {
     matches!(message.body, Body::System { .. })
@@ -70,7 +76,7 @@ pub(super) fn is_system(message: &Message) -> bool {
 impl Mark {
     /// The place behind the first `place` messages; none if there is none but instructions before it.
     pub fn behind(messages: &Messages, place: usize) -> Option<Self> {
-        let counted = messages.iter().take(place).filter(|message| !is_system(message));
+        let counted = messages.iter().take(place).filter(|message| counts(message));
         let (mut last, mut count) = (None, 0);
         for message in counted {
             last = message.id.as_deref();
@@ -81,7 +87,7 @@ impl Mark {
 
     /// How many messages stand before it; none if the conversation is not the one that it was made for.
     pub(super) fn place(&self, messages: &Messages) -> Option<usize> {
-        let mut counted = messages.iter().enumerate().filter(|(_, message)| !is_system(message));
+        let mut counted = messages.iter().enumerate().filter(|(_, message)| counts(message));
         let (place, last) = counted.nth(self.count.checked_sub(1)?)?;
         (last.id.as_deref() == Some(&*self.message)).then_some(place + 1)
     }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::agent::words;
 use crate::message::{Body, Content, Message, Part};
@@ -54,7 +54,7 @@ pub(super) fn shortened(message: &Message, how: Shortening) -> Cow<'_, Message> 
         }
         _ => return Cow::Borrowed(message),
     };
-    Cow::Owned(Message { id: message.id.clone(), body })
+    Cow::Owned(Message { id: message.id.clone(), body, extra: Map::new() })
 }
 
 fn clip_of(how: Shortening) -> Option<usize> {
@@ -66,7 +66,7 @@ fn clip_of(how: Shortening) -> Option<usize> {
 fn cleared<'a>(content: &'a Content, id: &str) -> Cow<'a, Content> {
     let media = match content {
         Content::Text(_) => 0,
-        Content::Parts(parts) => parts.iter().filter(|part| !matches!(part, Part::Text { .. })).count(),
+        Content::Parts(parts) => parts.iter().filter(|part| part.as_text().is_none()).count(),
     };
     let characters = content.text().chars().count();
     if media == 0 && characters <= SHORT_RESULT {
@@ -79,7 +79,7 @@ fn is_longer(content: &Content, most: usize) -> bool {
     let is_long = |text: &str| text.len() > most && text.chars().nth(most).is_some();
     match content {
         Content::Text(text) => is_long(text),
-        Content::Parts(parts) => parts.iter().any(|part| matches!(part, Part::Text { text } if is_long(text))),
+        Content::Parts(parts) => parts.iter().filter_map(Part::as_text).any(is_long),
     }
 }
 
@@ -89,7 +89,10 @@ pub(super) fn clipped(content: Content, most: usize, id: &str) -> Content {
         Content::Text(text) => Content::Text(clip(text, most, id)),
         Content::Parts(parts) => Content::parts(parts.into_iter().map(|part| match part {
             Part::Text { text } => Part::Text { text: clip(text, most, id) },
-            other => other,
+            other => match other.as_text() {
+                Some(text) => Part::Text { text: clip(text.to_owned(), most, id) },
+                None => other,
+            },
         })),
     }
 }

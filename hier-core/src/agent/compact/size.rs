@@ -84,11 +84,13 @@ fn size_of_content(content: &Content) -> u64 {
 }
 
 fn size_of_part(part: &Part) -> u64 {
-    match part {
-        Part::Text { text } => size_of_text(text),
-        Part::Image { .. } => IMAGE,
+    match part.resolved().as_deref() {
+        Some(Part::Text { text }) => size_of_text(text),
+        Some(Part::Image { .. }) => IMAGE,
         // A page or so, and more the longer it is.
-        Part::File { url, .. } => IMAGE.max(u64::try_from(url.len() / 100).unwrap_or(u64::MAX)),
+        Some(Part::File { url, .. }) => IMAGE.max(u64::try_from(url.len() / 100).unwrap_or(u64::MAX)),
+        // Models are not sent what is none of these.
+        Some(Part::Block(_)) | None => 0,
     }
 }
 

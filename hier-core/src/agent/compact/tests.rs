@@ -79,16 +79,14 @@ fn talk(said: &[Said]) -> Messages {
     list.into()
 }
 
-/// The pairs of calls and results, as places: with one id the first call has the first result.
+/// The pairs of calls and results, as places: a result belongs to the last call of its id that has none.
 fn pairs(messages: &Messages) -> Vec<(usize, usize)> {
     let mut open: HashMap<&str, Vec<usize>> = HashMap::new();
     let mut pairs = Vec::new();
     for (place, message) in messages.iter().enumerate() {
         message.tool_calls().iter().for_each(|call| open.entry(&call.id).or_default().push(place));
-        if let Some(waiting) =
-            message.tool_call_id().and_then(|id| open.get_mut(id)).filter(|waiting| !waiting.is_empty())
-        {
-            pairs.push((waiting.remove(0), place));
+        if let Some(call) = message.tool_call_id().and_then(|id| open.get_mut(id)?.pop()) {
+            pairs.push((call, place));
         }
     }
     pairs

@@ -64,12 +64,14 @@ fn described(content: &Content) -> String {
         Content::Text(text) => text.clone(),
         Content::Parts(parts) => parts
             .iter()
-            .map(|part| match part {
+            .filter_map(Part::resolved)
+            .map(|part| match &*part {
                 Part::Text { text } => text.clone(),
                 Part::Image { url } => format!(" [an image: {}] ", address(url)),
                 Part::File { url, name, .. } => {
                     format!(" [the file {}: {}] ", name.as_deref().unwrap_or("without a name"), address(url))
                 }
+                Part::Block(_) => String::new(),
             })
             .collect(),
     }

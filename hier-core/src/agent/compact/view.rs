@@ -68,7 +68,7 @@ fn summary(messages: &Messages, record: &Compaction) -> Message {
         }
     }
     let all = Content::Parts(parts);
-    let is_text = matches!(&all, Content::Parts(parts) if parts.iter().all(|part| matches!(part, Part::Text { .. })));
+    let is_text = matches!(&all, Content::Parts(parts) if parts.iter().all(|part| part.as_text().is_some()));
     let content = if is_text { Content::Text(all.text()) } else { all };
     Message::user(content).with_id(format!("summary:{}", mark.map_or("", |mark| &mark.message)))
 }

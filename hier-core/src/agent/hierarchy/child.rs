@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use tracing::Instrument;
 
 use crate::agent::hierarchy::policy::SubagentPolicy;
-use crate::agent::react::call_of;
+use crate::agent::react::{ArgsSpec, call_of};
 use crate::agent::state::base::BaseState;
 use crate::agent::state::frame::{FrameCall, SubagentStack};
 use crate::agent::state::progress::{Calls, Progress};
@@ -47,6 +47,8 @@ pub(crate) struct Called<T: Values, C, D> {
     pub(crate) role: Role,
     /// None: the two share one state.
     pub(crate) policy: Option<SubagentPolicy>,
+    /// What it is called with.
+    pub(crate) args: ArgsSpec,
     pub(crate) layout: OnceLock<Layout<T>>,
 }
 
@@ -129,7 +131,7 @@ where
         );
         let run = async move {
             let call = match &self.role {
-                Role::Tool(_) => Some(call_of(task)?),
+                Role::Tool(_) => Some(self.args.meant(call_of(task)?)),
                 Role::Stage => None,
             };
             let context = (self.attached.context)(&task.run.shared.context);
@@ -184,7 +186,7 @@ impl<T: Values, C, D> Called<T, C, D> {
         }
         if let Some(policy) = &self.policy {
             let stack = &task.state().part().subagent_stack;
-            let call = self.frame_call(task, policy);
+            let call = self.frame_call(task, call.as_ref(), policy);
             let stack: SubagentStack = stack.push(self.name.clone(), task.state.clone(), call);
             set(layout.stack, &stack);
             if let Some(iterations) = policy.iterations() {
@@ -240,7 +242,7 @@ impl<T: Values, C, D> Called<T, C, D> {
 
     /// One call more has ended: this one, and of those in the same step all before it.
     fn finished(&self, base: &BaseState, call: &ToolCall) -> Write<Progress> {
-        let calls = base.messages.last().map(Message::tool_calls).unwrap_or_default();
+        let calls = base.messages.caller_of(&call.id).map(Message::tool_calls).unwrap_or_default();
         let before = calls.iter().take_while(|other| other.id != call.id).filter(|other| other.name == call.name);
         let Calls { scheduled, finished } = base.progress.get(&self.name);
         let finished = finished + 1 + u64::try_from(before.count()).unwrap_or_default();
@@ -252,11 +254,12 @@ impl<T: Values, C, D> Called<T, C, D> {
     }
 
     /// How the task calls its subagent.
-    fn frame_call<S>(&self, task: &Task<S, impl Sized>, policy: &SubagentPolicy) -> FrameCall
+    fn frame_call<S>(&self, task: &Task<S, impl Sized>, call: Option<&ToolCall>, policy: &SubagentPolicy) -> FrameCall
     where
         S: Values + Contains<BaseState>,
     {
-        let answer = task.state().part().messages.last().filter(|_| task.was_sent());
+        let call = call.filter(|_| task.was_sent());
+        let answer = call.and_then(|call| task.state().part().messages.caller_of(&call.id));
         let siblings = match &self.role {
             Role::Tool(supervisor) => &*supervisor.subagents,
             Role::Stage => &[],

@@ -35,7 +35,7 @@ pub struct Subagent<S: Values, C = BaseContext> {
     pub(in crate::agent) name: Arc<str>,
     description: Arc<str>,
     pub(in crate::agent) node: NodeSpec,
-    pub(in crate::agent) channels: Vec<ChannelSpec>,
+    pub(in crate::agent) channels: Arc<[ChannelSpec]>,
     pub(in crate::agent) asks_model: bool,
     pub(in crate::agent) policy: Option<SubagentPolicy>,
     args: Option<ArgsSpec>,
@@ -43,7 +43,7 @@ pub struct Subagent<S: Values, C = BaseContext> {
 }
 
 /// Attaches the graph.
-type Make<S, C> = Box<dyn FnOnce(Role, Option<SubagentPolicy>) -> Child<S, C> + Send>;
+type Make<S, C> = Box<dyn FnOnce(Role, Option<SubagentPolicy>, ArgsSpec) -> Child<S, C> + Send>;
 
 impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
     /// This graph, sharing its supervisor's state unless [`policy`](Self::policy) says otherwise.
@@ -68,9 +68,9 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
         let (description, channels, called) = (spec.doc.as_ref().into(), inner.channels.clone(), name.clone());
         let asks_model = inner.asks_model();
         let node = NodeSpec { name: spec.name.clone(), nested: Some(Nested::Owned(spec)), ..NodeSpec::new("") };
-        let make: Make<S, C> = Box::new(move |role, policy| {
+        let make: Make<S, C> = Box::new(move |role, policy, args| {
             let attached = Attached { graph: inner, context, shares: Shares::new() };
-            Child::new(Called { attached, name: called, role, policy, layout: OnceLock::new() })
+            Child::new(Called { attached, name: called, role, policy, args, layout: OnceLock::new() })
         });
         Self { name, description, node, channels, asks_model, policy: None, args: None, make }
     }
@@ -119,7 +119,7 @@ impl<S: Values, C: Send + Sync + 'static> Subagent<S, C> {
     }
 
     pub(in crate::agent) fn node(self, role: Role) -> NodeDef<S, C> {
-        let child = (self.make)(role, self.policy);
+        let child = (self.make)(role, self.policy, self.args.unwrap_or_default());
         let runs = child.clone();
         let code = body(move |task: &Task<S, C>| {
             let runs = runs.clone();

@@ -14,7 +14,7 @@ use crate::state::{Contains, Values};
 type Decide<P> = Box<dyn Fn(&ToolCall, &P) -> Verdict + Send + Sync>;
 
 /// A function that decides whether a tool may be called, before a person is asked to approve it: it sees the call and the state, or a
-/// part of the state.
+/// part of the state. Calls of subagents and of built-in tools do not go through it: see [`Layer::check`].
 ///
 /// ```
 /// use hier_core::agent::layer::{Guard, Verdict};

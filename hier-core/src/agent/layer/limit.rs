@@ -169,9 +169,11 @@ where
     }
 }
 
-/// How many calls the answer that makes this one makes before it.
+/// How many calls of tools the answer that makes this one makes before it: calls that were refused have their results already, and those
+/// of subagents count as progress.
 fn earlier(base: &BaseState, call: &ToolCall) -> u64 {
-    let calls = base.messages.last().map(crate::message::Message::tool_calls).unwrap_or_default();
-    let place = calls.iter().position(|other| other.id == call.id).unwrap_or_default();
-    u64::try_from(place).unwrap_or(u64::MAX)
+    let open = base.messages.open_calls();
+    let place = open.iter().position(|other| other.id == call.id).unwrap_or_default();
+    let is_tool = |other: &&&ToolCall| base.progress.get(&other.name).scheduled == 0;
+    u64::try_from(open[..place].iter().filter(is_tool).count()).unwrap_or(u64::MAX)
 }

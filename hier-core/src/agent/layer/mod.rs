@@ -176,6 +176,9 @@ pub trait Layer<S: Values, C>: Send + Sync + 'static {
 
     /// Whether a tool may be called: before a person is asked to approve it, and again with the arguments that a person puts in place
     /// of the model's, of which nobody is asked any more. It may run several times for one call, and must have no effect.
+    ///
+    /// Calls of subagents, and of the tools that agents have by themselves (`read_earlier`, `report_to_supervisor`, `todo_write`, …), are
+    /// not calls of tools: neither this nor [`tool_call`](Self::tool_call) sees them.
     async fn check(&self, call: &ToolCall, site: CallSite<'_, S, C>) -> Result<Verdict, NodeError>
     where
         C: Send + Sync + 'static,

@@ -11,7 +11,7 @@ use crate::agent::tool::ToolOutput;
 use crate::checkpoint::codec;
 use crate::error::NodeError;
 use crate::graph::Command;
-use crate::message::{Content, Message, Messages, Part, ToolCall};
+use crate::message::{Content, Message, Messages, ToolCall};
 use crate::state::{ChannelWrite, Update, Values, Writes};
 
 /// A call of a tool that nothing is in the way of, on its way to the tool. A clone is the same call once more.
@@ -99,9 +99,12 @@ impl<S: Values> ToolReply<S> {
     /// Changes each text that the model is told.
     pub fn map_texts(&mut self, mut change: impl FnMut(&mut String)) {
         match &mut self.said {
-            Said::Content(content) => texts(content, &mut change),
+            Said::Content(content) => content.change_texts(&mut change),
             Said::Messages(messages) => {
-                messages.iter_mut().filter_map(Message::content_mut).for_each(|content| texts(content, &mut change));
+                messages
+                    .iter_mut()
+                    .filter_map(Message::content_mut)
+                    .for_each(|content| content.change_texts(&mut change));
             }
             Said::Invalid(reason) => change(reason),
         }
@@ -162,20 +165,6 @@ fn said(write: &impl ChannelWrite, channel: &str) -> Result<Option<Messages>, No
     let mut bytes = Vec::new();
     written.encode(&mut bytes)?;
     Ok(Some(codec::decode(&bytes)?))
-}
-
-/// The texts of a content.
-pub(super) fn texts(content: &mut Content, change: &mut impl FnMut(&mut String)) {
-    match content {
-        Content::Text(text) => change(text),
-        Content::Parts(parts) => {
-            for part in parts {
-                if let Part::Text { text, .. } = part {
-                    change(text);
-                }
-            }
-        }
-    }
 }
 
 /// What stands at the end of layers.

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::agent::fit;
 use crate::agent::model::{OutputSpec, ToolSpec};
 use crate::agent::schema::Shape;
 use crate::agent::tool::arguments::ToolArguments;
@@ -102,6 +103,8 @@ impl<S: Values> Answer<S> {
 
     /// The answer as a text, for a supervisor.
     pub(crate) fn report(&self, given: &Value) -> String {
+        let meant = fit::meant(given, self.shape.schema());
+        let given = meant.as_ref().unwrap_or(given);
         let value = self.shape.value(given).unwrap_or(given);
         value.as_str().map_or_else(|| value.to_string(), str::to_owned)
     }
@@ -109,7 +112,10 @@ impl<S: Values> Answer<S> {
 
 /// Reads an answer of this shape, or says what is wrong with it.
 pub(crate) fn read<T: JsonSchema + DeserializeOwned>(shape: &Shape, given: &Value) -> Result<T, Vec<String>> {
-    let call = ToolCall { name: FINAL_ANSWER.to_owned(), args: given.clone(), id: String::new() };
+    let is_read = shape.value(given).is_some_and(|value| T::deserialize(value).is_ok());
+    let args = if is_read { None } else { fit::meant(given, shape.schema()) };
+    let args = args.unwrap_or_else(|| given.clone());
+    let call = ToolCall { name: FINAL_ANSWER.to_owned(), args, id: String::new() };
     let mut arguments = ToolArguments::of_schema(&call, shape.schema());
     if given.is_null() {
         return Err(vec!["it is null, and must be a JSON object".to_owned()]);
@@ -117,6 +123,6 @@ pub(crate) fn read<T: JsonSchema + DeserializeOwned>(shape: &Shape, given: &Valu
     let value = arguments.whole::<T>();
     match value.filter(|_| arguments.fit()) {
         Some(value) => Ok(value),
-        None => Err(arguments.faults().to_vec()),
+        None => Err(arguments.faults()),
     }
 }

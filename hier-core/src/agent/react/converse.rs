@@ -7,12 +7,13 @@ use hier_spec::agent::FINAL_ANSWER;
 
 use super::ask::{Answered, Question, ask};
 use super::reasoning::scheduled;
+use super::repeats::{Earlier, parted};
 use super::{Agent, Callee, writing};
 use crate::agent::failed::AgentFailed;
 use crate::agent::layer::{Offer, Reply as Asked, united};
 use crate::agent::state::base::BaseState;
 use crate::agent::state::context::BaseContext;
-use crate::agent::state::turn::{AgentEnd, AgentLimit, AgentTurn};
+use crate::agent::state::turn::{AgentEnd, AgentLimit, AgentTurn, Draft, MOST_CUT_OFF, is_fragment};
 use crate::agent::words;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::graph::{Command, END, Task};
@@ -93,7 +94,7 @@ impl<S: Values + Contains<BaseState>, C> Turn<'_, S, C> {
         let is_last = self.iteration == self.most && self.iteration > 1;
         let system = [self.agent.system.text(self.state), if is_last { words::LAST.to_owned() } else { String::new() }];
         let system = system.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n\n");
-        let conversation = base.messages.followed_by(base.agent_turn.drafts.clone());
+        let conversation = base.agent_turn.shown(&base.messages);
         let system = (!system.is_empty()).then(|| Message::system(system));
         let (tools, all) = (&self.agent.specs, &self.agent.ending_specs);
         let offer = self.agent.answer.as_ref();
@@ -103,17 +104,22 @@ impl<S: Values + Contains<BaseState>, C> Turn<'_, S, C> {
 
     fn follow(&self, response: ChatResponse) -> Result<Reply<S>, NodeError> {
         let ChatResponse { message, finish, .. } = response;
+        if finish == Some(FinishReason::ContentFilter) {
+            // Sent again it would be refused again.
+            return Ok(self.limited(AgentLimit::Filtered, Vec::new()));
+        }
+        let is_cut_off = finish == Some(FinishReason::Length);
         if !message.tool_calls().is_empty() {
-            return self.called(message);
+            return self.called(message, is_cut_off);
         }
         let text = message.text();
         if text.trim().is_empty() {
-            return match finish {
-                Some(FinishReason::ContentFilter) => self.failed(words::WITHHELD.to_owned(), Vec::new(), ""),
-                _ => self.again(words::NOTHING, Vec::new(), None, ""),
+            return if is_cut_off {
+                Ok(self.limited(AgentLimit::Length, Vec::new()))
+            } else {
+                self.again(words::NOTHING, Vec::new(), None, "")
             };
         }
-        let is_cut_off = finish == Some(FinishReason::Length);
         let Some(answer) = &self.agent.answer else {
             return Ok(if is_cut_off {
                 self.cut_off(message)
@@ -135,8 +141,24 @@ impl<S: Values + Contains<BaseState>, C> Turn<'_, S, C> {
     }
 
     /// The model called something.
-    fn called(&self, message: Message) -> Result<Reply<S>, NodeError> {
+    fn called(&self, message: Message, is_cut_off: bool) -> Result<Reply<S>, NodeError> {
         let calls = message.tool_calls().to_vec();
+        let refused = |reason: &str| calls.iter().map(|call| words::refusal(call, reason)).collect::<Vec<_>>();
+        let cut_off = self.base().agent_turn.cut_off_with(is_cut_off && calls.iter().any(is_fragment));
+        if cut_off > MOST_CUT_OFF {
+            let said = [message].into_iter().chain(refused(words::CUT_OFF)).collect();
+            return Ok(self.limited(AgentLimit::Length, said));
+        }
+        let reply = self.led_to(message, calls)?;
+        let before = &self.base().agent_turn;
+        if reply.turn.is_some() || before.cut_off == cut_off {
+            return Ok(reply);
+        }
+        Ok(Reply { turn: Some(AgentTurn { cut_off, ..before.clone() }), ..reply })
+    }
+
+    /// Where the calls of an answer lead.
+    fn led_to(&self, message: Message, calls: Vec<ToolCall>) -> Result<Reply<S>, NodeError> {
         let is_answer = |call: &ToolCall| self.agent.answer.is_some() && call.name == FINAL_ANSWER;
         if calls.iter().all(is_answer) {
             return self.answered(message, &calls);
@@ -153,9 +175,22 @@ impl<S: Values + Contains<BaseState>, C> Turn<'_, S, C> {
         }
         let (early, made): (Vec<_>, Vec<_>) = calls.iter().cloned().partition(is_answer);
         let early = early.iter().map(|call| words::refusal(call, words::ANSWER_EARLY));
-        let said = [message].into_iter().chain(early).collect();
-        let made = made.into_iter().map(|call| (self.agent.callee_for(&call), call)).collect();
+        let parted = parted(&self.earlier(), made);
+        let said = [message].into_iter().chain(early).chain(parted.refused).collect();
+        if parted.is_stuck {
+            return Ok(self.limited(AgentLimit::Repeats(self.agent.max_repeats), said));
+        }
+        if parted.made.is_empty() {
+            return Ok(Reply::next(said, Next::Model));
+        }
+        let made = parted.made.into_iter().map(|call| (self.agent.callee_for(&call), call)).collect();
         Ok(Reply::next(said, Next::Calls(made)))
+    }
+
+    /// The answers of the turn so far.
+    fn earlier(&self) -> Earlier<'_> {
+        let (messages, answers) = (&self.base().messages, self.base().iteration_number);
+        Earlier { messages, answers, users_count: true, most: self.agent.max_repeats }
     }
 
     /// The model gave its answer, perhaps several times.
@@ -200,8 +235,9 @@ impl<S: Values + Contains<BaseState>, C> Turn<'_, S, C> {
             let reason = words::attempts(mistake, turn.misfits);
             return self.failed(reason, said, shown);
         }
-        if let Some(draft) = draft {
-            turn.drafts.extend(draft);
+        if let Some([said, told]) = draft {
+            let after = self.base().messages.last().and_then(|message| message.id.clone());
+            turn.drafts.push(Draft { after, said, told });
         }
         Ok(Reply { turn: Some(turn), ..Reply::next(said, Next::Model) })
     }
@@ -233,11 +269,12 @@ impl<S: Values + Contains<BaseState>, C> Turn<'_, S, C> {
         self.ended(end, vec![message], report)
     }
 
-    /// What the model said last in this turn.
+    /// What the model said last in this turn. Those of its answers count that are surely part of the conversation.
     fn last_words(&self) -> String {
-        let turn = self.base().messages.iter().rev();
-        let turn = turn.take_while(|message| !matches!(message.body, Body::User { .. }));
-        let own = turn.filter(|message| matches!(message.body, Body::Assistant { .. }));
+        let (base, messages) = (self.base(), self.base().messages.iter().rev());
+        let answers = base.iteration_number.saturating_sub(base.agent_turn.misfits);
+        let own = messages.filter(|message| matches!(message.body, Body::Assistant { .. }));
+        let own = own.take(usize::try_from(answers).unwrap_or(usize::MAX));
         own.map(Message::text).find(|text| !text.is_empty()).unwrap_or_default()
     }
 

@@ -11,15 +11,15 @@ use crate::graph::{Command, Task};
 use crate::message::Message;
 use crate::state::{Contains, State, Values};
 
-/// Answers every call of the last message with an error.
+/// Answers every open call with an error.
 pub(super) fn refuse<S: Values + Contains<BaseState>>(state: &S, reason: &str) -> Command<S> {
     writing(answers(state.part(), |call| words::refusal(call, reason)).map(|answers| messages::<S>(answers)))
 }
 
-/// The answers to the calls of the last message; none if it calls nothing.
+/// The answers to the open calls; none if there are none.
 fn answers(base: &BaseState, answer: impl Fn(&crate::message::ToolCall) -> Message) -> Option<Vec<Message>> {
-    let calls = base.messages.last().map(Message::tool_calls).unwrap_or_default();
-    (!calls.is_empty()).then(|| calls.iter().map(answer).collect())
+    let calls = base.open_calls();
+    (!calls.is_empty()).then(|| calls.into_iter().map(answer).collect())
 }
 
 fn messages<S: Values + Contains<BaseState>>(messages: Vec<Message>) -> S::Write {

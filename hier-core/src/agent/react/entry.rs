@@ -1,13 +1,15 @@
 //! What an agent writes before a new input: what is left of its last turn is put away, and a call becomes its first message.
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::Agent;
+use crate::agent::operator::ApprovalRequest;
 use crate::agent::state::base::BaseState;
 use crate::agent::state::counts::LayerCounts;
 use crate::agent::state::turn::{AgentEnd, AgentTurn};
 use crate::agent::words;
-use crate::message::{Body, Message};
+use crate::message::{Body, Message, ToolCall};
 use crate::reducer::Overwrite;
 use crate::state::{Contains, State, Values, Writes};
 
@@ -15,8 +17,8 @@ use crate::state::{Contains, State, Values, Writes};
 pub(super) const SYSTEM_ID: &str = "system:";
 
 impl<S: Values + Contains<BaseState>, C> Agent<S, C> {
-    /// Begins a turn in this state. Only what changes is written.
-    pub(crate) fn prepare(&self, state: &S) -> Writes<S> {
+    /// Begins a turn in this state. If it is that of a thread, the input withdraws these questions. Only what changes is written.
+    pub(crate) fn prepare(&self, state: &S, withdrawn: Option<&[Value]>) -> Writes<S> {
         let (base, channels) = (state.part(), BaseState::channels());
         let is_called = base.current_tool_call.is_some();
         let mut writes = Writes::new();
@@ -24,6 +26,14 @@ impl<S: Values + Contains<BaseState>, C> Agent<S, C> {
             writes.push(channels.agent_turn.write::<S>(AgentTurn::default()));
         }
         if !is_called {
+            if let Some(withdrawn) = withdrawn {
+                // In front of the input: the conversation goes on behind the calls that were left.
+                let open = base.messages.open_in_last_answer();
+                let left: Vec<Message> = open.into_iter().map(|call| left(call, withdrawn)).collect();
+                if !left.is_empty() {
+                    writes.push(channels.messages.write::<S>(left));
+                }
+            }
             if !base.layer_counts.is_empty() {
                 writes.push(channels.layer_counts.write::<S>(Overwrite(LayerCounts::new())));
             }
@@ -60,6 +70,13 @@ impl<S: Values + Contains<BaseState>, C> Agent<S, C> {
             writes.push((answer.clear)());
         }
     }
+}
+
+/// The result of a call that a new input has left without one.
+fn left(call: &ToolCall, withdrawn: &[Value]) -> Message {
+    let mut requests = withdrawn.iter().filter_map(|question| ApprovalRequest::deserialize(question).ok());
+    let asked = requests.any(|request| request.call.id == call.id && request.call.name == call.name);
+    words::refusal(call, if asked { words::WITHDRAWN } else { words::LEFT })
 }
 
 /// What a subagent is asked: its task and scope, or, if it declares other arguments, these.

@@ -9,6 +9,7 @@ mod converse;
 mod ending;
 mod entry;
 mod reasoning;
+mod repeats;
 mod route;
 mod system;
 mod tool;
@@ -46,6 +47,9 @@ use crate::state::{Contains, Update, Values, Writes};
 
 /// How often an agent may ask its model, unless it says itself.
 pub const DEFAULT_MAX_ITERATIONS: u32 = 50;
+
+/// How often in a row a call of an `Agent` may have the same result, unless the agent says itself.
+pub const DEFAULT_MAX_REPEATS: u32 = 3;
 
 /// What an agent says, as a constant or made of its state.
 pub(crate) enum Prompt<S> {
@@ -134,6 +138,8 @@ pub(crate) struct Agent<S: Values, C> {
     /// The subagents as its model sees them, in the order of their nodes.
     pub(crate) subagents: Vec<Card>,
     pub(crate) max_iterations: u32,
+    /// How often in a row a call may have the same result.
+    pub(crate) max_repeats: u32,
     pub(crate) reports: bool,
     /// Where else the report is written.
     pub(crate) report_into: Option<ReportInto<S>>,
@@ -274,7 +280,7 @@ where
         NodeDef::from_body(code, None)
     }
 
-    /// A node that answers every call of the last message with an error.
+    /// A node that answers every open call with an error.
     fn refusal(reason: &str) -> NodeDef<S, C> {
         let reason = reason.to_owned();
         let code = body(move |task: &Task<S, C>| {

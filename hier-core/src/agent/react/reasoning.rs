@@ -6,17 +6,18 @@ use std::sync::Arc;
 use hier_spec::agent as names;
 
 use super::ask::{Answered, Question, ask};
+use super::repeats::{Earlier, parted};
 use super::route::{self, Way};
 use super::{Agent, Callee};
 use crate::agent::layer::{Reply, united};
 use crate::agent::state::base::BaseState;
 use crate::agent::state::context::BaseContext;
 use crate::agent::state::progress::{Calls, Progress};
-use crate::agent::state::turn::{AgentEnd, AgentTurn};
+use crate::agent::state::turn::{AgentEnd, AgentLimit, AgentTurn, MOST_CUT_OFF, is_fragment};
 use crate::agent::words;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::graph::{Command, Task};
-use crate::message::{Message, Messages, ToolCall};
+use crate::message::{ChatResponse, FinishReason, Message, Messages, ToolCall};
 use crate::state::{Contains, State, Values, Writes};
 
 pub(super) async fn run<S, C>(agent: &Arc<Agent<S, C>>, task: &Task<S, C>) -> Result<Command<S>, NodeError>
@@ -36,8 +37,8 @@ where
         return Ok(Command::new().goto(names::FORCED_EXIT));
     };
     let (reply, signed) = reply.into_parts();
-    let answer = match reply {
-        Reply::Answer(response) => response.message,
+    let response = match reply {
+        Reply::Answer(response) => response,
         Reply::End(limit) => {
             let turn = AgentTurn::ended(AgentEnd::Limit(limit));
             let own: Writes<S> = Writes::from_iter([BaseState::channels().agent_turn.write::<S>(turn)]);
@@ -45,33 +46,114 @@ where
             return Ok(Command { writes, ..Command::default() }.goto(names::FORCED_EXIT));
         }
     };
-    let way = route::route(agent, state, answer.tool_calls(), (iteration, base.max_iterations)).map_err(permanent)?;
-    let several = matches!(&way, Way::Calls(made) if made.len() > 1);
-    let calls = if several { answer.tool_calls().to_vec() } else { Vec::new() };
-    let mut said = question;
-    said.merge([answer].into()).map_err(|error| NodeError::permanent(error.to_string()))?;
+    let Followed { answer, refused, way, calls, mut turn } = follow(agent, state, response, iteration)?;
     let channels = BaseState::channels();
     let mut writes = Writes::<S>::new();
+    let mut said = question;
+    let more: Messages = answer.into_iter().chain(refused).collect();
+    said.merge(more).map_err(|error| NodeError::permanent(error.to_string()))?;
     writes.push(channels.messages.write::<S>(said));
     writes.push(channels.iteration_number.write::<S>(iteration));
-    if let Way::Calls(made) = &way {
-        if let Some(progress) = scheduled(agent, base, made) {
-            writes.push(channels.progress.write::<S>(progress));
+    match &way {
+        Way::Calls(made) => {
+            if let Some(progress) = scheduled(agent, base, made) {
+                writes.push(channels.progress.write::<S>(progress));
+            }
+            if told != base.agent_turn.tools {
+                turn.get_or_insert_with(|| base.agent_turn.clone()).tools = told;
+            }
         }
-        if told != base.agent_turn.tools {
-            let turn = AgentTurn { tools: told, ..base.agent_turn.clone() };
-            writes.push(channels.agent_turn.write::<S>(turn));
+        Way::Ended { report, finished } => {
+            writes.push(channels.current_agent_report.write::<S>(report.clone()));
+            if *finished {
+                writes.push(channels.is_finished.write::<S>(true));
+            }
+            turn = Some(AgentTurn::ended(AgentEnd::Report));
         }
+        _ => {}
     }
-    if let Way::Ended { report, finished } = &way {
-        writes.push(channels.current_agent_report.write::<S>(report.clone()));
-        if *finished {
-            writes.push(channels.is_finished.write::<S>(true));
-        }
-        writes.push(channels.agent_turn.write::<S>(AgentTurn::ended(AgentEnd::Report)));
-    }
+    turn.into_iter().for_each(|turn| writes.push(channels.agent_turn.write::<S>(turn)));
     let writes = united::<S>(signed, writes, &task.graph.channels)?;
     Ok(go(agent, Command { writes, ..Command::default() }, way, calls))
+}
+
+/// What follows from an answer.
+struct Followed {
+    /// What of it becomes part of the conversation.
+    answer: Option<Message>,
+    /// The results of calls that are not made.
+    refused: Vec<Message>,
+    way: Way,
+    /// The calls that are made.
+    calls: Vec<ToolCall>,
+    /// What the agent keeps of its turn, if it changes.
+    turn: Option<AgentTurn>,
+}
+
+impl Followed {
+    fn new(answer: Message, way: Way) -> Self {
+        Self { answer: Some(answer), refused: Vec::new(), way, calls: Vec::new(), turn: None }
+    }
+
+    /// The agent ends at a limit.
+    fn ended(answer: Option<Message>, refused: Vec<Message>, limit: AgentLimit) -> Self {
+        let turn = Some(AgentTurn::ended(AgentEnd::Limit(limit)));
+        Self { answer, refused, way: Way::Forced, calls: Vec::new(), turn }
+    }
+}
+
+/// Decides what follows from an answer.
+fn follow<S, C>(agent: &Agent<S, C>, state: &S, response: ChatResponse, iteration: u32) -> Result<Followed, NodeError>
+where
+    S: Values + Contains<BaseState>,
+{
+    let base = state.part();
+    let ChatResponse { message: answer, finish, .. } = response;
+    if finish == Some(FinishReason::ContentFilter) {
+        // Sent again it would be refused again.
+        return Ok(Followed::ended(None, Vec::new(), AgentLimit::Filtered));
+    }
+    let calls = answer.tool_calls().to_vec();
+    let is_cut_off = finish == Some(FinishReason::Length);
+    if is_cut_off && calls.is_empty() && answer.text().trim().is_empty() {
+        return Ok(Followed::ended(None, Vec::new(), AgentLimit::Length));
+    }
+    let cut_off = base.agent_turn.cut_off_with(is_cut_off && (calls.is_empty() || calls.iter().any(is_fragment)));
+    if cut_off > MOST_CUT_OFF {
+        let refused = calls.iter().map(|call| words::refusal(call, words::CUT_OFF)).collect();
+        return Ok(Followed::ended(Some(answer), refused, AgentLimit::Length));
+    }
+    let way = route::route(agent, state, &calls, (iteration, base.max_iterations)).map_err(permanent)?;
+    let mut followed = match way {
+        Way::Calls(made) => called(agent, base, answer, calls.into_iter().zip(made)),
+        way => Followed::new(answer, way),
+    };
+    if followed.turn.is_none() && cut_off != base.agent_turn.cut_off {
+        followed.turn = Some(AgentTurn { cut_off, ..base.agent_turn.clone() });
+    }
+    Ok(followed)
+}
+
+/// The calls are made, but for those that repeat themselves.
+fn called<S: Values, C>(
+    agent: &Agent<S, C>,
+    base: &BaseState,
+    answer: Message,
+    calls: impl Iterator<Item = (ToolCall, Callee)>,
+) -> Followed {
+    let most = agent.max_repeats;
+    let earlier = Earlier { messages: &base.messages, answers: base.iteration_number, users_count: false, most };
+    let (calls, mut callees): (Vec<ToolCall>, Vec<Callee>) = calls.unzip();
+    let ids: Vec<String> = calls.iter().map(|call| call.id.clone()).collect();
+    let parted = parted(&earlier, calls);
+    if parted.is_stuck {
+        return Followed::ended(Some(answer), parted.refused, AgentLimit::Repeats(most));
+    }
+    let is_made = |id: &String| parted.made.iter().any(|call| call.id == *id);
+    let mut made = ids.iter().map(is_made);
+    callees.retain(|_| made.next().unwrap_or_default());
+    let way = if callees.is_empty() { Way::Again } else { Way::Calls(callees) };
+    Followed { answer: Some(answer), refused: parted.refused, way, calls: parted.made, turn: None }
 }
 
 /// Follows the way that was found.
@@ -81,7 +163,7 @@ fn go<S: Values, C>(agent: &Agent<S, C>, command: Command<S>, way: Way, calls: V
         Way::Forced => command.goto(names::FORCED_EXIT),
         Way::Refused(by) => command.goto(by),
         Way::Ended { .. } => command.goto(names::EMPTY_BACK),
-        // The node finds a single call in the last message; several are sent, each by itself.
+        // The node finds a single call in the conversation; several are sent, each by itself.
         Way::Calls(made) if made.len() == 1 => command.goto(agent.node_of(made[0])),
         Way::Calls(made) => {
             let sends = made.into_iter().zip(calls);

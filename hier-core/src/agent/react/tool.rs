@@ -80,7 +80,7 @@ where
     Ok(caller.refuses(&call, &agent.unknown_tool(&call.name, listed)))
 }
 
-/// The call that this task is for: what it was sent, or the only one of the last message.
+/// The call that this task is for: what it was sent, or the only open one of the agent.
 pub(crate) fn call_of<S, C>(task: &Task<S, C>) -> Result<ToolCall, NodeError>
 where
     S: Values + Contains<BaseState>,
@@ -88,8 +88,8 @@ where
     if task.was_sent() {
         return task.sent();
     }
-    let last = task.state().part().messages.last().map(Message::tool_calls).unwrap_or_default();
-    last.first().cloned().ok_or_else(|| {
-        NodeError::permanent("was reached without a call: the last message of `messages` is no call of a tool")
+    let open = task.state().part().open_calls();
+    open.first().map(|call| (*call).clone()).ok_or_else(|| {
+        NodeError::permanent("was reached without a call: the model has no open call of a tool in `messages`")
     })
 }

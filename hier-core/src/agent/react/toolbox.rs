@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use super::{Agent, Callee};
 use crate::agent::model::ToolSpec;
-use crate::agent::nesting;
 use crate::agent::schema::args_schema;
 use crate::agent::state::base::BaseState;
 use crate::agent::state::todo::TodoList;
 use crate::agent::tool::arguments::ToolArguments;
 use crate::agent::words;
+use crate::agent::{fit, nesting};
 use crate::message::ToolCall;
 use crate::state::{Contains, State, Values};
 
@@ -24,6 +24,8 @@ pub struct ArgsSpec {
     schema: Value,
     /// Says what is wrong with those of a call; none if they fit.
     check: Option<fn(&ToolCall, &Value) -> Option<String>>,
+    /// Whether the type can be read from a value as it is.
+    reads: Option<fn(&Value) -> bool>,
 }
 
 impl ArgsSpec {
@@ -34,13 +36,25 @@ impl ArgsSpec {
             let fit = arguments.whole::<T>().is_some() && arguments.fit();
             (!fit).then(|| arguments.report())
         };
-        Self { schema: args_schema::<T>(), check: Some(check) }
+        let reads = |args: &Value| T::deserialize(args).is_ok();
+        Self { schema: args_schema::<T>(), check: Some(check), reads: Some(reads) }
+    }
+
+    /// The call with the arguments that it means: what is of another JSON type than these is converted.
+    pub(crate) fn meant(&self, call: ToolCall) -> ToolCall {
+        if self.reads.is_some_and(|reads| reads(&call.args)) || nesting::mistake(&call).is_some() {
+            return call;
+        }
+        match fit::meant(&call.args, &self.schema) {
+            Some(args) => ToolCall { args, ..call },
+            None => call,
+        }
     }
 }
 
 impl Default for ArgsSpec {
     fn default() -> Self {
-        Self { schema: default_args(), check: None }
+        Self { schema: default_args(), check: None, reads: None }
     }
 }
 
@@ -57,6 +71,7 @@ pub(crate) struct Card {
 impl Card {
     /// What is wrong with the arguments of a call.
     pub(super) fn mistake(&self, call: &ToolCall) -> Option<String> {
+        let call = &self.args.meant(call.clone());
         if !call.args.is_object() {
             return Some(format!("the arguments of `{}` must be an object", self.name));
         }
@@ -213,7 +228,9 @@ fn text_missing(argument: &str) -> String {
 }
 
 fn write_todos<S: Values + Contains<BaseState>>(call: &ToolCall) -> Result<Vec<S::Write>, String> {
-    let items = call.args.get("items").and_then(Value::as_array).ok_or("`items` must be a list of texts")?;
+    let meant = fit::meant(&call.args, &todo_write().parameters);
+    let args = meant.as_ref().unwrap_or(&call.args);
+    let items = args.get("items").and_then(Value::as_array).ok_or("`items` must be a list of texts")?;
     let items: Option<Vec<&str>> = items.iter().map(Value::as_str).collect();
     let items = items.ok_or("`items` must be a list of texts")?;
     let list: TodoList = items.iter().map(|item| (*item, false)).collect();

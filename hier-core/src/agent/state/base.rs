@@ -93,6 +93,16 @@ pub struct BaseState {
 }
 
 impl BaseState {
+    /// The calls of the agent's model that have no result yet. An agent that shares its supervisor's conversation finds the call by which
+    /// it was called there, too, which is its supervisor's to answer.
+    pub(crate) fn open_calls(&self) -> Vec<&ToolCall> {
+        let mut open = self.messages.open_calls();
+        if let Some(own) = &self.current_tool_call {
+            open.retain(|call| (&call.name, &call.id) != (&own.name, &own.id));
+        }
+        open
+    }
+
     /// The arguments with which the agent was called, as the type that it declares with `args`.
     pub fn args<T: DeserializeOwned>(&self) -> Result<T, NodeError> {
         // A type that is no object has one argument.

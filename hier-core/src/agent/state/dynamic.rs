@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::agent::state::base::{BaseState, BaseStateUpdate, BaseStateWrite};
 use crate::channel::ChannelSpec;
 use crate::checkpoint::CodecError;
+use crate::checkpoint::delta::Rule;
 use crate::error::NodeError;
 use crate::graph::handler::IntoOutput;
 use crate::graph::{GraphInput, Input, NodeResult, Output, Whole};
@@ -116,6 +117,13 @@ impl Values for DynBaseState {
         match channel.checked_sub(BASE) {
             Some(channel) => self.more.load(channel, bytes),
             None => self.base.load(channel, bytes),
+        }
+    }
+
+    fn merge_stored(&mut self, channel: usize, rule: &Rule<'_>, bytes: &[u8]) -> Result<bool, CodecError> {
+        match channel.checked_sub(BASE) {
+            Some(channel) => self.more.merge_stored(channel, rule, bytes),
+            None => self.base.merge_stored(channel, rule, bytes),
         }
     }
 

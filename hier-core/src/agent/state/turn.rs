@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::agent::state::base::BaseState;
+use crate::agent::words;
 use crate::engine::Outcome;
 use crate::graph::{GraphInput, Input, Whole};
-use crate::message::Message;
+use crate::message::{Message, Messages, ToolCall};
 use crate::state::{Contains, State};
 
 /// What an agent keeps of its turn: a new input, or another call of a subagent, begins a new one. Agents write it
@@ -21,14 +23,69 @@ pub struct AgentTurn {
     pub end: Option<AgentEnd>,
     /// How many answers of the model could not be used.
     pub misfits: u32,
-    /// What the model is shown of them beside the conversation, which they are no part of.
-    pub drafts: Vec<Message>,
+    /// What the model is shown of them beside the conversation, which they are not part of.
+    pub drafts: Vec<Draft>,
+    /// How many answers in a row were cut off at the limit of tokens before they were of any use.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cut_off: u32,
     /// Of the calls that are being made: the fingerprints of the tools of toolsets, as the model was told of them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, String>,
 }
 
+/// A text of the model that was not an answer of the type that was asked for. The model is shown it where it said it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Draft {
+    /// The id of the message of the conversation that it followed; none if there was none.
+    pub after: Option<String>,
+    /// The text of the model.
+    pub said: Message,
+    /// What the model is told about it.
+    pub told: Message,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+/// How often a call may be repeated that was cut off at the limit of tokens.
+pub(in crate::agent) const MOST_CUT_OFF: u32 = 2;
+
+/// Returns true if the arguments of a call are only a piece of JSON.
+pub(in crate::agent) fn is_fragment(call: &ToolCall) -> bool {
+    call.args.is_string()
+}
+
 impl AgentTurn {
+    /// How many answers in a row were cut off, this one included.
+    pub(in crate::agent) fn cut_off_with(&self, is_cut_off: bool) -> u32 {
+        if is_cut_off { self.cut_off.saturating_add(1) } else { 0 }
+    }
+
+    /// The conversation with the drafts in their places. Their ids begin with [`DRAFT`](words::DRAFT).
+    pub(in crate::agent) fn shown(&self, messages: &Messages) -> Messages {
+        if self.drafts.is_empty() {
+            return messages.clone();
+        }
+        let place = |draft: &Draft| match draft.after.as_deref() {
+            Some(id) => messages.place(id).map_or(messages.len(), |place| place + 1),
+            None => 0,
+        };
+        let mut drafts: Vec<(usize, usize, &Draft)> =
+            self.drafts.iter().enumerate().map(|(number, draft)| (place(draft), number, draft)).collect();
+        drafts.sort_by_key(|(place, number, _)| (*place, *number));
+        let named = |message: &Message, number: usize, what: &str| {
+            Arc::new(message.clone().with_id(format!("{}{number}:{what}", words::DRAFT)))
+        };
+        let mut all: Vec<Arc<Message>> = messages.shared().iter().cloned().collect();
+        for (place, number, draft) in drafts.into_iter().rev() {
+            all.splice(place..place, [named(&draft.said, number, "said"), named(&draft.told, number, "told")]);
+        }
+        Messages::of(all.into_iter())
+    }
+
     pub(in crate::agent) fn ended(end: AgentEnd) -> Self {
         Self { end: Some(end), ..Self::default() }
     }
@@ -89,9 +146,14 @@ pub enum AgentLimit {
     ModelCalls(u64),
     /// So many tokens were sent and answered: a [`Limit`](crate::agent::layer::Limit) with `tokens`.
     Tokens(u64),
-    /// Its answer reached the limit of tokens (`max_tokens`, or what the model can say at once): the last message, which is the report too,
-    /// is cut off. A new input can ask it to go on.
+    /// Its answer reached the limit of tokens (`max_tokens`, or what the model can say at once). A text that is cut off is the last message
+    /// and the report: a new input can ask it to go on. Reasoning that took all tokens leaves nothing. Calls that were cut off three times
+    /// in a row are not made.
     Length,
+    /// The provider or the model withheld the answer. What there was of it is not part of the conversation.
+    Filtered,
+    /// It made a call again that had the same result so many times in a row (`max_repeats`), though it was told.
+    Repeats(u32),
     /// A layer of one's own ended it, for this reason.
     Layer(String),
 }
@@ -124,6 +186,10 @@ impl fmt::Display for AgentLimit {
             Self::ModelCalls(most) => write!(f, "models were asked {most} times in this run"),
             Self::Tokens(most) => write!(f, "{most} tokens were used in this run"),
             Self::Length => f.write_str("its answer is cut off at the limit of tokens"),
+            Self::Filtered => f.write_str("the provider withheld its answer"),
+            Self::Repeats(most) => {
+                write!(f, "it repeated a call that had the same result {most} times in a row")
+            }
         }
     }
 }

@@ -7,16 +7,15 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::agent::schema::{Shape, VALUE};
+use crate::agent::fit::{self, Fault, What};
+use crate::agent::schema::{Shape, VALUE, root_schema};
 use crate::message::ToolCall;
 
 /// Reads the arguments of a call, and collects what is wrong with them. Used by `#[tool]`.
 #[derive(Debug)]
 pub struct ToolArguments<'a> {
     call: &'a ToolCall,
-    faults: Vec<String>,
-    /// An argument is missing.
-    incomplete: bool,
+    faults: Vec<Fault>,
     /// There is one argument of the name that a value has which is no object itself.
     may_wrap: bool,
 }
@@ -24,12 +23,15 @@ pub struct ToolArguments<'a> {
 impl<'a> ToolArguments<'a> {
     /// The arguments of this call, of a tool that takes those of these names.
     pub fn new(call: &'a ToolCall, known: &[&str]) -> Self {
-        let mut arguments = Self { call, faults: Vec::new(), incomplete: false, may_wrap: known == [VALUE] };
+        let mut arguments = Self { call, faults: Vec::new(), may_wrap: known == [VALUE] };
         match &call.args {
             Value::Object(given) => arguments.refuse_unknown(given, known),
             // What providers make of a call without arguments.
             Value::Null => {}
-            other => arguments.faults.push(format!("the arguments are {}, and must be a JSON object", kind(other))),
+            other => {
+                let what = format!("the arguments are {}, and must be a JSON object", kind(other));
+                arguments.add([Fault { path: String::new(), what: What::Misfit(what) }]);
+            }
         }
         arguments
     }
@@ -46,11 +48,19 @@ impl<'a> ToolArguments<'a> {
         arguments
     }
 
-    /// What is missing in a call of a tool that is known by its schema only: the rest is for whoever has made the schema to say.
-    pub(crate) fn missing(call: &ToolCall, schema: &Value) -> Option<String> {
+    /// What does not fit in a call of a tool that is known by its schema only.
+    pub(crate) fn misfits(call: &ToolCall, schema: &Value) -> Option<String> {
         let given: Vec<&str> = call.args.as_object().into_iter().flat_map(Map::keys).map(String::as_str).collect();
         let mut arguments = ToolArguments::new(call, &given);
         arguments.miss_required(schema);
+        if call.args.is_object() {
+            let mut meant = call.args.clone();
+            arguments.add(fit::fit(&mut meant, schema));
+            if meant != call.args {
+                let what = format!("they have values of other JSON types than the tool takes; as these they are {meant}");
+                arguments.add([Fault { path: String::new(), what: What::Misfit(what) }]);
+            }
+        }
         (!arguments.fit()).then(|| arguments.report())
     }
 
@@ -66,7 +76,7 @@ impl<'a> ToolArguments<'a> {
     }
 
     /// An argument that must be there.
-    pub fn required<T: DeserializeOwned>(&mut self, name: &str) -> Option<T> {
+    pub fn required<T: JsonSchema + DeserializeOwned>(&mut self, name: &str) -> Option<T> {
         let given = self.given(name);
         if given.is_none() && (self.call.args.is_object() || self.call.args.is_null()) {
             self.miss(name);
@@ -76,7 +86,7 @@ impl<'a> ToolArguments<'a> {
 
     /// An argument that may be left out: `Some(None)` if it is, or if it is null.
     #[allow(clippy::option_option)] // outside: whether it fits; inside: whether it is there
-    pub fn optional<T: DeserializeOwned>(&mut self, name: &str) -> Option<Option<T>> {
+    pub fn optional<T: JsonSchema + DeserializeOwned>(&mut self, name: &str) -> Option<Option<T>> {
         match self.given(name) {
             None | Some(Value::Null) => Some(None),
             Some(value) => self.read(name, value).map(Some),
@@ -84,12 +94,15 @@ impl<'a> ToolArguments<'a> {
     }
 
     /// An argument that has a default.
-    pub fn defaulted<T: DeserializeOwned>(&mut self, name: &str, default: impl FnOnce() -> T) -> Option<T> {
+    pub fn defaulted<T: JsonSchema + DeserializeOwned>(
+        &mut self,
+        name: &str,
+        default: impl FnOnce() -> T,
+    ) -> Option<T> {
         self.optional(name).map(|given| given.unwrap_or_else(default))
     }
 
-    /// All arguments as one value, or their only one, if the value is no object itself. Of what is wrong inside of it the first
-    /// is found, and only if nothing is missing.
+    /// All arguments as one value, or their only one, if the value is not an object itself.
     pub fn whole<T: JsonSchema + DeserializeOwned>(&mut self) -> Option<T> {
         if self.may_wrap && Shape::of::<T>().argument().is_some() {
             let value = self.given(VALUE);
@@ -97,7 +110,7 @@ impl<'a> ToolArguments<'a> {
         }
         let empty = Value::Object(Map::new());
         let value = if self.call.args.is_null() { &empty } else { &self.call.args };
-        if value.is_object() && !self.incomplete { self.read("", value) } else { None }
+        if value.is_object() { self.read("", value) } else { None }
     }
 
     /// Whether nothing is wrong.
@@ -106,18 +119,17 @@ impl<'a> ToolArguments<'a> {
     }
 
     /// What is wrong, one by one.
-    pub(crate) fn faults(&self) -> &[String] {
-        &self.faults
+    pub(crate) fn faults(&self) -> Vec<String> {
+        self.faults.iter().map(Fault::to_string).collect()
     }
 
     /// What is wrong, for the model.
     pub fn report(&self) -> String {
-        format!("the arguments of `{}` do not fit:\n- {}", self.call.name, self.faults.join("\n- "))
+        format!("the arguments of `{}` do not fit:\n- {}", self.call.name, self.faults().join("\n- "))
     }
 
     fn miss(&mut self, name: &str) {
-        self.incomplete = true;
-        self.faults.push(format!("`{name}` is missing"));
+        self.add([Fault::missing(name)]);
     }
 
     fn given(&self, name: &str) -> Option<&'a Value> {
@@ -128,24 +140,26 @@ impl<'a> ToolArguments<'a> {
         let unknown: BTreeSet<&str> = given.keys().map(String::as_str).filter(|name| !known.contains(name)).collect();
         for name in unknown {
             let hint = hier_spec::did_you_mean(name, known.iter().copied());
-            self.faults.push(format!("there is no argument `{name}`{hint}"));
+            self.add([Fault { path: name.to_owned(), what: What::Unknown(hint) }]);
         }
     }
 
-    fn read<T: DeserializeOwned>(&mut self, name: &str, value: &Value) -> Option<T> {
-        let read = serde_path_to_error::deserialize(value);
-        read.map_err(|error| {
-            let inside = error.path().to_string();
-            let path = match (name, inside.as_str()) {
-                (name, ".") => name.to_owned(),
-                ("", inside) => inside.to_owned(),
-                (name, inside) if inside.starts_with('[') => format!("{name}{inside}"),
-                (name, inside) => format!("{name}.{inside}"),
-            };
-            let what = error.into_inner();
-            self.faults.push(if path.is_empty() { what.to_string() } else { format!("`{path}`: {what}") });
-        })
-        .ok()
+    fn read<T: JsonSchema + DeserializeOwned>(&mut self, name: &str, value: &Value) -> Option<T> {
+        // The schema is needed only where something does not fit.
+        if let Ok(value) = T::deserialize(value) {
+            return Some(value);
+        }
+        let read = fit::read(value, &root_schema::<T>());
+        read.map_err(|faults| self.add(faults.into_iter().map(|fault| fault.within(name)))).ok()
+    }
+
+    /// Adds faults, one for each path.
+    fn add(&mut self, faults: impl IntoIterator<Item = Fault>) {
+        for fault in faults {
+            if fault.path.is_empty() || self.faults.iter().all(|known| known.path != fault.path) {
+                self.faults.push(fault);
+            }
+        }
     }
 }
 

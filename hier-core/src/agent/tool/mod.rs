@@ -10,6 +10,7 @@ pub(crate) mod step;
 
 use async_trait::async_trait;
 
+use self::arguments::ToolArguments;
 use crate::agent::model::ToolSpec;
 use crate::error::NodeError;
 use crate::graph::{Command, Task};
@@ -36,11 +37,11 @@ pub trait Tool<S: Values, C>: Send + Sync + 'static {
         false
     }
 
-    /// What is wrong with the arguments of a call, where that can be said without making it: of a call that needs approval the
-    /// model is told so, and nobody is asked. Unless it is implemented, nothing is wrong before the call is made.
+    /// What is wrong with the arguments of a call, where that can be said without making it. Arguments with a mistake are converted to
+    /// the types of the schema, as far as it is clear what they mean. If a call that needs approval has a mistake all the same, the model is
+    /// told, and nobody is asked. By default the arguments are held to the schema.
     fn mistake(&self, call: &ToolCall) -> Option<String> {
-        let _ = call;
-        None
+        ToolArguments::misfits(call, &self.spec().parameters)
     }
 
     /// Calls it. An error is the tool's own failure; arguments that do not fit are [`ToolOutput::Invalid`].

@@ -5,6 +5,7 @@ use std::future::Future;
 use serde::{Deserialize, Serialize};
 
 use super::ToolOutput;
+use crate::channel::{ChannelSpec, LAST};
 use crate::error::NodeError;
 use crate::graph::{Command, Task};
 use crate::message::{Content, Message, ToolCall};
@@ -24,6 +25,8 @@ enum StoredOutput {
 struct StoredWrite {
     channel: String,
     overwrite: bool,
+    /// The rule by which it changes the channel.
+    rule: String,
     #[serde(with = "serde_bytes")]
     value: Vec<u8>,
 }
@@ -43,7 +46,7 @@ pub async fn once<S: Values, C>(
         match work.await? {
             ToolOutput::Content(content) => Ok(StoredOutput::Content(content)),
             ToolOutput::Messages(messages) => Ok(StoredOutput::Messages(messages)),
-            ToolOutput::Command(command) => pack(call, &command),
+            ToolOutput::Command(command) => pack(task.state(), call, &command),
             ToolOutput::Invalid(mistake) => {
                 misfit = Some(mistake);
                 Err(NodeError::permanent("the arguments do not fit"))
@@ -61,7 +64,7 @@ pub async fn once<S: Values, C>(
     })
 }
 
-fn pack<S: Values>(call: &ToolCall, command: &Command<S>) -> Result<StoredOutput, NodeError> {
+fn pack<S: Values>(state: &S, call: &ToolCall, command: &Command<S>) -> Result<StoredOutput, NodeError> {
     if !command.jumps.is_empty() || command.parent.is_some() {
         return Err(NodeError::permanent(format!(
             "the tool `{}` is a step and returned a command that leads somewhere, which is not recorded: let it return an update, or \
@@ -74,17 +77,25 @@ fn pack<S: Values>(call: &ToolCall, command: &Command<S>) -> Result<StoredOutput
         let Some(stored) = write.stored() else { continue };
         let mut value = Vec::new();
         stored.encode(&mut value)?;
-        writes.push(StoredWrite { channel: write.name().to_owned(), overwrite: write.is_overwrite(), value });
+        let rule = state.channel(write.channel()).map_or(LAST, ChannelSpec::rule).to_owned();
+        writes.push(StoredWrite { channel: write.name().to_owned(), overwrite: write.is_overwrite(), rule, value });
     }
     Ok(StoredOutput::Writes(writes))
 }
 
 fn unpack<S: Values, C>(task: &Task<S, C>, stored: Vec<StoredWrite>) -> Result<Command<S>, NodeError> {
     let (state, mut command) = (task.state(), Command::new());
-    for StoredWrite { channel, overwrite, value } in stored {
-        let mut channels = (0..).map_while(|index| state.channel(index));
-        let index = channels.position(|spec| spec.name == *channel).ok_or_else(|| {
+    for StoredWrite { channel, overwrite, rule, value } in stored {
+        let mut channels = (0..).map_while(|index| Some((index, state.channel(index)?)));
+        let (index, spec) = channels.find(|(_, spec)| spec.name == *channel).ok_or_else(|| {
             NodeError::permanent(format!("a tool has written the channel `{channel}`, which the state has no longer"))
+        })?;
+        let overwrite = spec.replaces(&rule, overwrite).ok_or_else(|| {
+            NodeError::permanent(format!(
+                "a tool has written the channel `{channel}` for the reducer `{rule}`, and the channel has `{}` now: give it back until \
+                 the thread has finished its step",
+                spec.rule()
+            ))
         })?;
         command.writes.push(state.write_from(index, overwrite, &value)?);
     }

@@ -23,9 +23,20 @@ pub(super) struct Mail {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Mailbox {
     waiting: Vec<Posted>,
+    /// Letters that a run has taken which may still be rolled back.
+    taken: Vec<(Uuid, Posted)>,
     /// The ids of all that ever came.
     known: HashSet<Uuid>,
-    due: Option<(SystemTime, Arc<str>)>,
+    due: Option<Due>,
+}
+
+/// When a thread is due.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Due {
+    at: SystemTime,
+    graph: Arc<str>,
+    /// Whether a run goes on with the thread.
+    driven: bool,
 }
 
 impl Mail {
@@ -50,7 +61,8 @@ impl Mail {
         let posted = Posted::new(self.last, letter);
         self.open(&name).1.waiting.push(posted);
         if wakes {
-            self.no_later_than(&name, now, graph.into());
+            let graph = self.due_of(&name).map_or_else(|| graph.into(), |due| due.graph.clone());
+            self.no_later_than(&name, now, graph);
         }
         Ok(true)
     }
@@ -69,7 +81,11 @@ impl Mail {
             }
         }
         if let Some(mailbox) = self.boxes.get_mut(thread) {
-            mailbox.waiting.retain(|posted| !taken.contains(&posted.letter.id));
+            let gone = mailbox.waiting.extract_if(.., |posted| taken.contains(&posted.letter.id));
+            match also.run {
+                Some(run) => mailbox.taken.extend(gone.map(|posted| (run, posted))),
+                None => drop(gone.collect::<Vec<_>>()),
+            }
         }
         match &also.due {
             None => {}
@@ -78,10 +94,30 @@ impl Mail {
                 let waiting = self.boxes.get(thread).map(|mailbox| mailbox.waiting.as_slice()).unwrap_or_default();
                 let wakes = |posted: &&Posted| posted.number > *seen && posted.letter.signal.is_some();
                 let woken = waiting.iter().find(wakes).map(|_| now);
-                self.set_due(thread, at.iter().copied().chain(woken).min().map(|at| (at, graph.clone())));
+                let at = at.iter().copied().chain(woken).min();
+                self.set_due(thread, at.map(|at| Due { at, graph: graph.clone(), driven: false }));
+            }
+            Some(DueChange::Driven { until, graph }) => {
+                let at = self.due_of(thread).map_or(*until, |known| known.at.min(*until));
+                self.set_due(thread, Some(Due { at, graph: graph.clone(), driven: true }));
             }
         }
         Ok(())
+    }
+
+    /// Puts back the letters that a run has taken.
+    pub(super) fn undo(&mut self, thread: &str, run: Uuid) {
+        let Some(mailbox) = self.boxes.get_mut(thread) else { return };
+        let back = mailbox.taken.extract_if(.., |(by, _)| *by == run).map(|(_, posted)| posted);
+        mailbox.waiting.extend(back);
+        mailbox.waiting.sort_by_key(|posted| posted.number);
+    }
+
+    /// The letters that a run has taken are gone for good.
+    pub(super) fn settle(&mut self, thread: &str, run: Uuid) {
+        if let Some(mailbox) = self.boxes.get_mut(thread) {
+            mailbox.taken.retain(|(by, _)| *by != run);
+        }
     }
 
     /// The threads that are due, longest first.
@@ -93,7 +129,9 @@ impl Mail {
             all.into_iter().flatten().take(query.limit)
         };
         let due = query.graphs.iter().flat_map(of_graph).filter(|(at, _)| *at <= query.by);
-        let mut found: Vec<_> = due.map(|(at, thread)| DueThread::new(thread.clone(), *at)).collect();
+        let driven = |thread| self.due_of(thread).is_some_and(|due| due.driven);
+        let mut found: Vec<_> =
+            due.map(|(at, thread)| DueThread::new(thread.clone(), *at).driven(driven(thread))).collect();
         found.sort_by(|a, b| (a.at, &a.thread).cmp(&(b.at, &b.thread)));
         found.truncate(query.limit);
         found
@@ -106,6 +144,17 @@ impl Mail {
             self.set_due(&name, None);
             self.boxes.remove(&name);
         }
+    }
+
+    /// A copy of a thread is due when the thread is. Nobody runs it.
+    pub(super) fn copy(&mut self, from: &str, to: &Arc<str>) {
+        let due = self.due_of(from).map(|due| Due { driven: false, ..due.clone() });
+        self.set_due(to, due);
+    }
+
+    /// Whether a run goes on with a thread.
+    pub(super) fn is_driven(&self, thread: &str) -> bool {
+        self.due_of(thread).is_some_and(|due| due.driven)
     }
 
     /// The mailbox of a thread.
@@ -127,22 +176,27 @@ impl Mail {
         (name.clone(), self.boxes.entry(name).or_default())
     }
 
-    fn no_later_than(&mut self, thread: &Arc<str>, at: SystemTime, graph: Arc<str>) {
-        let known = self.boxes.get(thread).and_then(|mailbox| mailbox.due.as_ref()).map(|(at, _)| *at);
-        self.set_due(thread, Some((known.map_or(at, |known| known.min(at)), graph)));
+    fn due_of(&self, thread: &str) -> Option<&Due> {
+        self.boxes.get(thread)?.due.as_ref()
     }
 
-    fn set_due(&mut self, thread: &Arc<str>, due: Option<(SystemTime, Arc<str>)>) {
+    fn no_later_than(&mut self, thread: &Arc<str>, at: SystemTime, graph: Arc<str>) {
+        let known = self.due_of(thread);
+        let (at, driven) = known.map_or((at, false), |known| (known.at.min(at), known.driven));
+        self.set_due(thread, Some(Due { at, graph, driven }));
+    }
+
+    fn set_due(&mut self, thread: &Arc<str>, due: Option<Due>) {
         if due.is_none() && !self.boxes.contains_key(thread) {
             return;
         }
         let before = std::mem::replace(&mut self.open(thread).1.due, due.clone());
-        if let Some((at, graph)) = before
+        if let Some(Due { at, graph, .. }) = before
             && let Some(threads) = self.due.get_mut(&graph)
         {
             threads.remove(&(at, thread.clone()));
         }
-        if let Some((at, graph)) = due {
+        if let Some(Due { at, graph, .. }) = due {
             self.due.entry(graph).or_default().insert((at, thread.clone()));
         }
     }

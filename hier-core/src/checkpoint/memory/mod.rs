@@ -61,7 +61,7 @@ impl MemorySaver {
             let (latest, now) = (Prune::default(), SystemTime::now());
             copy.delete(|thread| Deletion::by_prune(thread.newest_first(), &latest, now));
         }
-        codec::encode(&(copy.dump(), lock(&self.0.mail).mailbox(thread)))
+        codec::encode_record(&(copy.dump(), lock(&self.0.mail).mailbox(thread)))
     }
 
     /// The thread that these bytes are of, in place of what is there.
@@ -114,7 +114,8 @@ impl MemorySaver {
         }
         let token = self.0.last_token.fetch_add(1, Ordering::Relaxed) + 1;
         thread.claim(token, claim, SystemTime::now());
-        Ok(Lease { thread: name, token, lasts: claim.lasts })
+        let driven = lock(&self.0.mail).is_driven(&name);
+        Ok(Lease::new(name, token, claim.lasts).driven(driven))
     }
 
     async fn wait_and_claim(&self, thread: &str, claim: &Claim, at_most: Duration) -> Result<Lease, SaverError> {
@@ -152,6 +153,25 @@ impl MemorySaver {
         self.commit_and(lease, records, also, |_| {})
     }
 
+    /// Undoes what a run has done to a thread.
+    pub(crate) fn undo(&self, thread: &str, run: Uuid) {
+        let mut shard = self.shard(thread);
+        if let Some(thread) = shard.get_mut(thread) {
+            thread.undo(run);
+        }
+        lock(&self.0.mail).undo(thread, run);
+        self.0.conversations.forget(thread);
+    }
+
+    /// What a run has done to a thread is not undone any more.
+    pub(crate) fn settle(&self, thread: &str, run: Uuid) {
+        let mut shard = self.shard(thread);
+        if let Some(thread) = shard.get_mut(thread) {
+            thread.settle(run);
+        }
+        lock(&self.0.mail).settle(thread, run);
+    }
+
     /// Commits, and does something with the thread before anybody else can.
     fn commit_and(
         &self,
@@ -168,6 +188,9 @@ impl MemorySaver {
         thread.check_bases(&lease.thread, &records)?;
         if !also.is_empty() {
             lock(&self.0.mail).commit(&lease.thread, also, SystemTime::now())?;
+        }
+        if let Some(run) = also.run {
+            thread.keep_overwritten(run, &records);
         }
         thread.store(records);
         then(thread);
@@ -322,7 +345,9 @@ impl Checkpointer for MemorySaver {
             lock(&self.0.mail).delete(to);
             self.0.conversations.forget(to);
             if let Some(history) = history {
-                shard.insert(Arc::from(to), history);
+                let name = Arc::from(to);
+                lock(&self.0.mail).copy(from, &name);
+                shard.insert(name, history);
             }
         }
         Ok(())

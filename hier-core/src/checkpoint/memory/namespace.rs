@@ -25,6 +25,14 @@ struct Entry {
     pieces: Vec<Piece>,
 }
 
+/// A write of a task as it was before a run changed it.
+#[derive(Clone, Debug)]
+pub(super) struct Overwritten {
+    pub(super) path: Arc<str>,
+    /// None if there was none.
+    pub(super) old: Option<PendingWrite>,
+}
+
 /// The values that a deleted checkpoint had brought.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Remains {
@@ -69,6 +77,29 @@ impl Namespace {
         let old = tasks.entry(task).or_insert_with(|| TaskWrites { checkpoint, task, path, writes: Vec::new() });
         for write in writes {
             put_write(&mut old.writes, write);
+        }
+    }
+
+    /// A stored write of a task.
+    pub(super) fn write(&self, checkpoint: Uuid, task: Uuid, slot: i32) -> Option<&PendingWrite> {
+        let writes = &self.writes.get(&checkpoint)?.get(&task)?.writes;
+        writes.binary_search_by_key(&slot, |write| write.slot).ok().map(|place| &writes[place])
+    }
+
+    /// Makes a write of a task what it was, if the checkpoint is still there.
+    pub(super) fn put_back(&mut self, checkpoint: Uuid, task: Uuid, slot: i32, overwritten: Overwritten) {
+        let Overwritten { path, old } = overwritten;
+        if self.place(checkpoint).is_err() {
+            return;
+        }
+        let tasks = self.writes.entry(checkpoint).or_default();
+        let record = tasks.entry(task).or_insert_with(|| TaskWrites { checkpoint, task, path, writes: Vec::new() });
+        record.writes.retain(|write| write.slot != slot);
+        if let Some(old) = old {
+            put_write(&mut record.writes, old);
+        }
+        if record.writes.is_empty() {
+            tasks.remove(&task);
         }
     }
 

@@ -11,10 +11,10 @@ use tokio::sync::futures::OwnedNotified;
 use uuid::Uuid;
 
 use super::names::NameHash;
-use super::namespace::Namespace;
+use super::namespace::{Namespace, Overwritten};
 use crate::checkpoint::{
-    Checkpoint, Claim, Deletion, ListQuery, Listed, Piece, Record, Saved, SaverError, ThreadInfo, builds_on,
-    builds_only_on,
+    Checkpoint, Claim, Deletion, ListQuery, Listed, PendingWrite, Piece, Record, Saved, SaverError, TaskWrites,
+    ThreadInfo, builds_on, builds_only_on,
 };
 
 /// A thread.
@@ -29,7 +29,12 @@ pub(super) struct Thread {
     /// The root graph's, which is looked up far more often than the others.
     root: Namespace,
     children: HashMap<Arc<str>, Namespace, NameHash>,
+    /// What runs that have not ended have overwritten, as it was before.
+    overwritten: HashMap<Uuid, HashMap<WriteKey, Overwritten>>,
 }
+
+/// A write of a task: its namespace, checkpoint, task and slot.
+type WriteKey = (Arc<str>, Uuid, Uuid, i32);
 
 /// A thread as bytes.
 #[derive(Debug, Serialize, Deserialize)]
@@ -94,6 +99,37 @@ impl Thread {
             }
         }
         Ok(())
+    }
+
+    /// Keeps what a run overwrites with these records.
+    pub(super) fn keep_overwritten(&mut self, run: Uuid, records: &[Record]) {
+        let mut kept = self.overwritten.remove(&run).unwrap_or_default();
+        for record in records {
+            let Record::Writes { namespace, writes } = record else { continue };
+            let TaskWrites { checkpoint, task, path, writes } = writes;
+            let space = self.namespace(namespace);
+            for PendingWrite { slot, .. } in writes {
+                kept.entry((namespace.clone(), *checkpoint, *task, *slot)).or_insert_with(|| Overwritten {
+                    path: path.clone(),
+                    old: space.and_then(|space| space.write(*checkpoint, *task, *slot)).cloned(),
+                });
+            }
+        }
+        self.overwritten.insert(run, kept);
+    }
+
+    /// Puts back what a run has overwritten, and deletes its checkpoints. Whoever holds the thread goes on holding it.
+    pub(super) fn undo(&mut self, run: Uuid) {
+        for ((namespace, checkpoint, task, slot), overwritten) in self.overwritten.remove(&run).into_iter().flatten() {
+            self.namespace_mut(namespace).put_back(checkpoint, task, slot, overwritten);
+        }
+        let runs = [run.to_string()];
+        self.delete(|thread| Deletion { ends_lease: false, ..Deletion::by_runs(thread.newest_first(), &runs) });
+    }
+
+    /// A run has ended: what it has overwritten is gone for good.
+    pub(super) fn settle(&mut self, run: Uuid) {
+        self.overwritten.remove(&run);
     }
 
     /// Stores records that have been checked.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::channel::{ChannelSpec, LAST};
 use crate::checkpoint::{CodecError, PendingWrite, SendRecord, codec, slot};
 use crate::engine::program::{By, Destinations, Done, Program};
 use crate::error::NodeError;
@@ -32,19 +33,36 @@ pub(in crate::engine) struct RoutingRecord {
     /// The version of the state that it is of, with the writes before it; none is the checkpoint's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::engine) version: Option<u32>,
+    /// The rules by which the writes before it change their channels, where that is not `last`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(in crate::engine) rules: Vec<(Arc<str>, Arc<str>)>,
 }
 
 impl RoutingRecord {
-    /// Where that leads, by name. A state that has only one version need not say which.
+    /// Where that leads, by name, and the rules of these writes. A state that has only one version need not say which.
     pub(in crate::engine) fn of<S: Values, C>(
         graph: &Program<S, C>,
+        writes: &Writes<S>,
         destinations: &Destinations,
         handler: bool,
     ) -> Result<Self, CodecError> {
         let go = destinations.go.iter().map(|node| graph.plan.shared_name(*node).clone()).collect();
         let sends = destinations.sends.iter().map(|(node, arg)| graph.send_record(node, &arg));
         let version = Some(S::VERSION).filter(|version| *version > 1);
-        Ok(Self { go, sends: sends.collect::<Result<_, CodecError>>()?, handler, version })
+        let mut rules: Vec<(Arc<str>, Arc<str>)> = Vec::new();
+        for write in writes.iter().filter(|write| !write.is_overwrite()) {
+            let rule = graph.channels.get(write.channel()).map_or(LAST, ChannelSpec::rule);
+            if rule != LAST && rules.iter().all(|(channel, _)| &**channel != write.name()) {
+                rules.push((write.name().into(), rule.into()));
+            }
+        }
+        Ok(Self { go, sends: sends.collect::<Result<_, CodecError>>()?, handler, version, rules })
+    }
+
+    /// The version and the rule of what was written to a channel.
+    pub(in crate::engine) fn rules_of(&self, channel: &str) -> (Option<u32>, &str) {
+        let rule = self.rules.iter().find(|(name, _)| &**name == channel).map_or(LAST, |(_, rule)| rule);
+        (self.version, rule)
     }
 }
 
@@ -75,7 +93,7 @@ pub(in crate::engine) fn entry<T: Serialize + ?Sized>(
     name: &str,
     value: &T,
 ) -> Result<PendingWrite, NodeError> {
-    Ok(PendingWrite { slot, channel: name.into(), value: codec::encode(value)? })
+    Ok(PendingWrite { slot, channel: name.into(), value: codec::encode_record(value)? })
 }
 
 /// An answer to a question of a task.
@@ -119,7 +137,8 @@ pub(in crate::engine) fn done<S: Values, C>(
 ) -> Result<Vec<PendingWrite>, NodeError> {
     let mut list = writes(first, &done.writes)?;
     let nowhere = Destinations::default();
-    let routing = RoutingRecord::of(graph, done.destinations.as_deref().unwrap_or(&nowhere), done.by == By::Handler)?;
+    let routing = done.destinations.as_deref().unwrap_or(&nowhere);
+    let routing = RoutingRecord::of(graph, &done.writes, routing, done.by == By::Handler)?;
     let end = first.saturating_add(i32::try_from(done.writes.len()).unwrap_or(i32::MAX));
     list.push(entry(end, ROUTING, &routing)?);
     Ok(list)

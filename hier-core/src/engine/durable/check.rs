@@ -10,7 +10,7 @@ use crate::engine::durable::answer::Asked;
 use crate::engine::durable::load::Reader;
 use crate::engine::durable::pending::Pending;
 use crate::engine::log::saver::Saver;
-use crate::engine::program::{Answers, Input, Program};
+use crate::engine::program::{Answers, Command, Input, Program};
 use crate::engine::step::Breakpoints;
 use crate::error::RunError;
 use crate::state::Values;
@@ -38,11 +38,29 @@ where
             resolve::from_outside(&graph.plan, command.jumps.iter().cloned())?;
             match &command.answers {
                 Some(answers) => check_answers(reader, saver, config, answers).await,
-                None if exists(&reader, saver, config).await? || !command.writes.is_empty() => Ok(()),
+                None if exists(&reader, saver, config).await? => Ok(()),
+                None if !command.writes.is_empty() => goes_nowhere(graph, command),
                 None => Err(RunError::EmptyInput { graph: graph.plan.graph().to_owned() }),
             }
         }
     }
+}
+
+/// Refuses a command that begins a run and goes to a node: a run enters its graph at START.
+pub(in crate::engine) fn goes_nowhere<S: Values, C>(
+    graph: &Program<S, C>,
+    command: &Command<S>,
+) -> Result<(), RunError> {
+    let Some(jump) = command.jumps.first() else { return Ok(()) };
+    // LangGraph drops the targets.
+    if graph.lenient {
+        return Ok(());
+    }
+    let node = jump.node.as_deref().unwrap_or(hier_spec::END);
+    let reason = format!(
+        "the command goes to `{node}`, and nothing has run yet: begin with an input, which enters the graph at START, and let a route decide"
+    );
+    Err(RunError::Update { graph: graph.plan.graph().to_owned(), reason })
 }
 
 /// Whether anything is stored; an error if the checkpoint that is addressed is not.

@@ -6,7 +6,8 @@
 
 use serde_json::Value;
 
-use crate::checkpoint::delta::unpack;
+use crate::channel::ChannelSpec;
+use crate::checkpoint::delta::{self, Rule};
 use crate::checkpoint::{Chain, CodecError, codec};
 use crate::state::Values;
 
@@ -20,18 +21,26 @@ const FEW: usize = 8;
 pub(crate) struct Size {
     pub(crate) parts: usize,
     pub(crate) bytes: usize,
+    /// Whether the parts are of another reducer than the channel has today. They get no more parts.
+    pub(crate) is_foreign: bool,
 }
 
 impl Size {
     /// Whether the next thing to store should be the whole value.
     pub(crate) fn wants_whole(self) -> bool {
-        self.parts >= FEW && self.parts * PART >= self.bytes
+        self.is_foreign || self.parts >= FEW && self.parts * PART >= self.bytes
     }
 
-    /// That of a chain which was read.
-    pub(crate) fn of(chain: &Chain) -> Self {
+    /// The size of a chain that was read. `spec` is the channel as this program has it.
+    pub(crate) fn of(chain: &Chain, spec: Option<&ChannelSpec>) -> Self {
         let deltas: usize = chain.deltas.iter().map(Vec::len).sum();
-        Self { parts: chain.deltas.len(), bytes: deltas + chain.full.as_ref().map_or(0, Vec::len) }
+        let is_own =
+            |packed: &Vec<u8>| delta::unpack(packed).is_ok_and(|(rule, _)| spec.and_then(delta::grows) == Some(rule));
+        Self {
+            parts: chain.deltas.len(),
+            bytes: deltas + chain.full.as_ref().map_or(0, Vec::len),
+            is_foreign: !chain.deltas.first().is_none_or(is_own),
+        }
     }
 }
 
@@ -40,13 +49,38 @@ pub(crate) fn load_chain<S: Values>(state: &mut S, channel: usize, chain: &Chain
     let full =
         chain.full.as_deref().ok_or_else(|| CodecError::new("the whole value that its parts belong to is missing"))?;
     state.load(channel, full)?;
-    for packed in &chain.deltas {
-        for part in unpack(packed)?.1 {
+    let Some((rule, parts)) = delta::parts(chain)? else { return Ok(()) };
+    let spec = state.channel(channel);
+    if spec.and_then(delta::rule).as_ref() == Some(&rule) {
+        for part in parts {
             let write = state.write_from(channel, false, part)?;
             state.reduce(write).map_err(|error| CodecError::new(error.to_string()))?;
         }
+        return Ok(());
+    }
+    let today = spec.map_or_else(String::new, |spec| spec.rule().to_owned());
+    for part in parts {
+        let merged = match &rule {
+            Rule::Custom(_) => Ok(false),
+            rule => state.merge_stored(channel, rule, part),
+        };
+        if !merged? {
+            return Err(CodecError::new(foreign(&rule, &today)));
+        }
     }
     Ok(())
+}
+
+/// Why parts of another reducer cannot be read.
+fn foreign(rule: &Rule<'_>, today: &str) -> String {
+    let (name, back) = match rule {
+        Rule::Custom(name) => (name.to_string(), format!("`#[reducer({name})]`, without `#[channel(delta)]`,")),
+        rule => (rule.to_string(), format!("`#[reducer({rule})]`")),
+    };
+    format!(
+        "it is stored in parts that only the reducer `{name}` can put together, and the channel has `{today}` now: give it back \
+         {back} until the thread has stored it as a whole, or give the new reducer a new channel"
+    )
 }
 
 /// The value of a chain as JSON, put together by this state's own reducer.

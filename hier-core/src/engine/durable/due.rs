@@ -13,12 +13,14 @@ use crate::error::NodeError;
 use crate::question::{Question, QuestionKind};
 
 /// What of a thread waits for a time or a signal.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Waiting {
     /// When it is due, as far as is known.
     pub(crate) at: Option<SystemTime>,
     /// The greatest number of a letter that is known.
     pub(crate) seen: u64,
+    /// The graph whose thread it is, if anything is stored.
+    pub(crate) graph: Option<Arc<str>>,
 }
 
 /// The names of signals that wait in a mailbox.
@@ -110,10 +112,11 @@ pub(crate) async fn waiting(
     // The letters first: one that comes after is not known.
     let mail = saver.mail(thread).await?;
     let seen = mail.iter().map(|posted| posted.number).max().unwrap_or_default();
-    let Some(found) = saver.get(thread, "", None).await? else { return Ok(Waiting { at: None, seen }) };
+    let Some(found) = saver.get(thread, "", None).await? else { return Ok(Waiting { seen, ..Waiting::default() }) };
+    let graph = Some(Arc::from(&*found.checkpoint.schema.graph));
     let due = Pending::new(found.writes, renamed, None).due(now, &signals(&mail));
     let damaged = |error: CodecError| SaverError::Damaged { thread: thread.to_owned(), reason: error.to_string() };
-    Ok(Waiting { at: due.map_err(damaged)?, seen })
+    Ok(Waiting { at: due.map_err(damaged)?, seen, graph })
 }
 
 /// Says when the thread is due, at the end of whatever was done with it.
@@ -123,7 +126,8 @@ pub(crate) async fn settle(
     now: SystemTime,
 ) -> Result<Waiting, SaverError> {
     let waiting = waiting(&committer.saver, &committer.lease.thread, renamed, now).await?;
-    let due = DueChange::Exactly { at: waiting.at, graph: committer.graph.clone(), seen: waiting.seen };
+    let graph = waiting.graph.clone().unwrap_or_else(|| committer.graph.clone());
+    let due = DueChange::Exactly { at: waiting.at, graph, seen: waiting.seen };
     committer.commit_also(Vec::new(), Also::due(due)).await?;
     Ok(waiting)
 }

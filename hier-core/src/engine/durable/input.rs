@@ -25,14 +25,16 @@ pub(in crate::engine) fn shorten(input: &mut Record, step: &Record) {
     };
     let start = pieces.iter_mut().find(|piece| is(&checkpoint.channels, piece.channel, START));
     let Some(start) = start else { return };
-    let Ok((_, parts)) = delta::unpack(&start.bytes) else { return };
-    let mut packed = vec![0];
-    for [name, bytes] in parts.as_chunks::<2>().0 {
+    let Ok(parts) = delta::unpack_writes(&start.bytes) else { return };
+    let mut packed = Vec::with_capacity(start.bytes.len());
+    delta::begin_writes(&mut packed);
+    for [name, rule, bytes] in parts.as_chunks::<3>().0 {
         let same = |piece: &&Piece| {
             after.channels.get(piece.channel).is_some_and(|channel| channel.as_bytes() == *name)
                 && is_part(piece, bytes)
         };
         delta::add(&mut packed, name);
+        delta::add(&mut packed, rule);
         if bytes.len() > SHORT && stored.iter().any(|piece| same(&piece)) {
             let mut reference = vec![REFERENCE];
             reference.extend_from_slice(after.id.as_bytes());
@@ -64,14 +66,16 @@ pub(in crate::engine) async fn complete(
     let channels = found.checkpoint.channels.clone();
     let start = found.values.iter_mut().find(|(channel, _)| is(&channels, *channel, START));
     let Some(bytes) = start.and_then(|(_, chain)| chain.full.as_mut()) else { return Ok(()) };
-    let (_, parts) = delta::unpack(bytes).map_err(damaged)?;
+    let parts = delta::unpack_writes(bytes).map_err(damaged)?;
     let Some(id) = parts.iter().find_map(|part| referred(part)) else { return Ok(()) };
     let after = saver.get(thread, namespace, Some(id)).await?;
     let after = after
         .ok_or_else(|| damaged(CodecError::new(format!("its input is part of checkpoint `{id}`, which is gone"))))?;
-    let mut packed = vec![0];
-    for [name, bytes] in parts.as_chunks::<2>().0 {
+    let mut packed = Vec::with_capacity(bytes.len());
+    delta::begin_writes(&mut packed);
+    for [name, rule, bytes] in parts.as_chunks::<3>().0 {
         delta::add(&mut packed, name);
+        delta::add(&mut packed, rule);
         match referred(bytes) {
             None => delta::add(&mut packed, bytes),
             Some(_) => delta::add(&mut packed, &last_part(&after, name).map_err(damaged)?),

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use crate::channel::ChannelSpec;
 use crate::checkpoint::scratch::Scratch;
 use crate::checkpoint::{
     Agenda, Chain, Checkpoint, CodecError, Piece, Record, SaverError, Schema, Since, Source, delta,
@@ -32,6 +34,8 @@ pub(crate) struct Journal {
     graph: String,
     /// The state's channels, then the engine's own.
     channels: Arc<[Arc<str>]>,
+    /// The state's channels.
+    specs: Arc<[ChannelSpec]>,
     versions: Vec<Uuid>,
     sizes: Vec<Size>,
     /// The latest checkpoint: the one that the next step starts from.
@@ -46,6 +50,8 @@ pub(crate) struct Journal {
     /// The checkpoint that is stored when the run ends, if none is stored before.
     buffered: Option<Buffered>,
     scratch: Scratch,
+    /// See [`Program::readable`].
+    readable: Arc<[AtomicBool]>,
     /// Of a subgraph that keeps its state: the log of the graph around it, and the last part of its namespace there.
     keeper: Option<(Arc<TaskLog>, String)>,
     /// What was known of the thread in memory when it was taken up, if its conversations may be kept there.
@@ -95,6 +101,7 @@ impl Journal {
             versions: vec![Uuid::nil(); channels.len()],
             sizes: vec![Size::default(); channels.len()],
             channels,
+            specs: graph.channels.clone(),
             base: known.base,
             before: known.before,
             newest: known.newest,
@@ -104,6 +111,7 @@ impl Journal {
             clock: Clock::after(known.newest),
             buffered: None,
             scratch: Scratch::default(),
+            readable: graph.readable.clone(),
             keeper: None,
             recalled: None,
         };
@@ -145,7 +153,8 @@ impl Journal {
     /// An input, as a whole.
     fn start<S: Values>(&mut self, id: Uuid, writes: &Writes<S>) -> Result<Piece, RunError> {
         let channel = self.channels.len() - 2;
-        let packed = self.scratch.bytes(|bytes| pack_writes(writes.iter(), bytes).map(drop));
+        let specs = &self.specs;
+        let packed = self.scratch.bytes(|bytes| pack_writes(specs, writes.iter(), bytes).map(drop));
         let bytes = packed.map_err(|error| self.unfit("the input", &error))?;
         self.versions[channel] = id;
         Ok(Piece { channel, base: None, bytes })
@@ -220,22 +229,27 @@ impl Journal {
         let parts = || changes.parts.iter().filter(|part| part.channel == channel);
         let whole = base.is_nil() || self.sizes[channel].wants_whole() || parts().any(|part| part.overwrite);
         self.versions[channel] = id;
-        if let Some(reducer) = changes.grows[channel].filter(|_| !whole && parts().next().is_some()) {
-            let bytes = delta::pack(reducer, parts().map(|part| &part.bytes));
+        if let Some(rule) = delta::grows(&self.specs[channel]).filter(|_| !whole && parts().next().is_some()) {
+            let bytes = delta::pack(&rule, parts().map(|part| &part.bytes));
             let size = &mut self.sizes[channel];
             (size.parts, size.bytes) = (size.parts + 1, size.bytes + bytes.len());
             return Ok(Some(Piece { channel, base: Some(base), bytes }));
         }
         let bytes = self.scratch.bytes(|bytes| value.encode(bytes))?;
-        self.sizes[channel] = Size { parts: 0, bytes: bytes.len() };
+        if cfg!(debug_assertions) || !self.readable[channel].load(Ordering::Relaxed) {
+            value.check_readable(&bytes)?;
+            self.readable[channel].store(true, Ordering::Relaxed);
+        }
+        self.sizes[channel] = Size { bytes: bytes.len(), ..Size::default() };
         Ok(Some(Piece { channel, base: None, bytes }))
     }
 
     /// What a subgraph has written, which it hands back when it ends: what was added, or all of it.
     fn returned<W: ChannelWrite>(&mut self, id: Uuid, fresh: &mut Fresh<W>) -> Result<Piece, CodecError> {
         let channel = self.channels.len() - 1;
-        let (writes, sizes) = (&fresh.writes, &mut fresh.sizes);
-        let bytes = self.scratch.bytes(|bytes| pack_writes(writes.iter(), bytes).map(|packed| *sizes = packed))?;
+        let (specs, writes, sizes) = (&self.specs, &fresh.writes, &mut fresh.sizes);
+        let bytes =
+            self.scratch.bytes(|bytes| pack_writes(specs, writes.iter(), bytes).map(|packed| *sizes = packed))?;
         let base = Some(self.versions[channel]).filter(|version| !version.is_nil() && !fresh.whole);
         self.versions[channel] = id;
         Ok(Piece { channel, base, bytes })
@@ -335,8 +349,10 @@ impl Buffered {
     /// Takes in what a later step stores of a channel. `returned` is the channel of what a subgraph hands back: a list of
     /// writes, of which the whole is no value either but only the writes before.
     fn put(&mut self, piece: Piece, returned: usize) {
-        // The byte of the reducer stands once.
-        let added = || piece.bytes.get(1..).unwrap_or_default();
+        // The rule stands once.
+        let added = || {
+            if piece.channel == returned { piece.bytes.get(1..).unwrap_or_default() } else { delta::tail(&piece.bytes) }
+        };
         let old = self.pieces.iter_mut().find(|old| old.channel == piece.channel);
         match (old, piece.base) {
             (Some(old), Some(_)) if old.base.is_some() || piece.channel == returned => {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::checkpoint::{
-    Checkpoint, CodecError, Conversation, PendingWrite, Saved, SaverError, TaskWrites, codec, slot,
+    Chain, Checkpoint, CodecError, Conversation, PendingWrite, Saved, SaverError, TaskWrites, codec, slot,
 };
 use crate::engine::attempt::stored::{RESUME, ROUTING, RoutingRecord};
 use crate::engine::durable::delta::{Size, load_chain};
@@ -100,7 +100,8 @@ pub(in crate::engine) fn load_with<S: Values, C>(
         let (Some(name), Some(version)) = (checkpoint.channels.get(*index), checkpoint.versions.get(*index)) else {
             continue;
         };
-        known.versions.push((name.clone(), *version, Size::of(chain)));
+        let spec = graph.channels.iter().find(|spec| spec.name == **name);
+        known.versions.push((name.clone(), *version, Size::of(chain, spec)));
         let unfit =
             |error: CodecError| reader.unfit(format!("the value of channel `{name}` does not fit: {error}{MIGRATE}"));
         match &**name {
@@ -128,7 +129,7 @@ pub(in crate::engine) fn load_with<S: Values, C>(
     for Conversation { channel: name, version, parts, bytes, messages } in recalled {
         if let Some(channel) = graph.channels.iter().position(|spec| spec.name == *name) {
             state.set_any(channel, &messages);
-            known.versions.push((name, version, Size { parts, bytes }));
+            known.versions.push((name, version, Size { parts, bytes, is_foreign: false }));
             held.push(channel);
         }
     }
@@ -137,9 +138,11 @@ pub(in crate::engine) fn load_with<S: Values, C>(
     if let Some(upgrade) = &upgrade {
         let channels = upgrade.values(reader)?;
         let is_stored = |name: &str| channels.contains_key(name);
-        migrated = (0..).zip(&graph.channels).filter(|(_, spec)| is_stored(&spec.name)).map(|(at, _)| at).collect();
+        migrated = (0..).zip(&*graph.channels).filter(|(_, spec)| is_stored(&spec.name)).map(|(at, _)| at).collect();
         held.clone_from(&migrated);
-        take_migrated(reader, &mut state, channels)?;
+        let stored: Vec<(&str, &Chain)> =
+            values.iter().filter_map(|(index, chain)| Some((&**checkpoint.channels.get(*index)?, chain))).collect();
+        take_migrated(reader, &mut state, upgrade, channels, &stored)?;
         // What was stored by the older version is stored as a whole again.
         known.versions.clear();
     }
@@ -202,7 +205,7 @@ impl Pending {
         // Each command's routing stands behind what it wrote, and says of which version both are.
         for (command, routing) in self.commands()? {
             for write in command {
-                let read = scribe.write(routing.version, &write.channel, &write.value)?;
+                let read = scribe.write(routing.rules_of(&write.channel), &write.channel, &write.value)?;
                 for write in read {
                     writes.push(write);
                 }

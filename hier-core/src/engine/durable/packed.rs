@@ -1,15 +1,18 @@
 //! Writes in one piece of bytes: an input, and what a subgraph hands back.
 
+use crate::channel::{ChannelSpec, LAST};
 use crate::checkpoint::{CodecError, codec, delta};
 use crate::engine::durable::upgrade::Scribe;
 use crate::state::{ChannelWrite, Values};
 
-/// Writes in one piece of bytes: each with its channel's name and the mark of an overwrite. Returns how many each takes.
+/// Writes in one piece of bytes: each with the name and the rule of its channel and the mark of an overwrite. Returns how many
+/// each takes.
 pub(in crate::engine) fn pack_writes<'a, W: ChannelWrite>(
+    specs: &[ChannelSpec],
     writes: impl Iterator<Item = &'a W>,
     packed: &mut Vec<u8>,
 ) -> Result<Vec<usize>, CodecError> {
-    packed.push(0);
+    delta::begin_writes(packed);
     let mut sizes = Vec::new();
     for write in writes {
         let before = packed.len();
@@ -18,6 +21,7 @@ pub(in crate::engine) fn pack_writes<'a, W: ChannelWrite>(
             continue;
         };
         delta::add(packed, write.name().as_bytes());
+        delta::add(packed, specs.get(write.channel()).map_or(LAST, ChannelSpec::rule).as_bytes());
         let start = delta::begin(packed);
         value.encode(packed)?;
         let bytes = delta::end(packed, start);
@@ -34,15 +38,15 @@ pub(in crate::engine) fn unpack_writes<S: Values, C>(
     scribe: &Scribe<'_, S, C>,
     packed: &[u8],
 ) -> Result<Vec<S::Write>, CodecError> {
-    let (_, parts) = delta::unpack(packed)?;
-    let (pairs, rest) = parts.as_chunks::<2>();
+    let parts = delta::unpack_writes(packed)?;
+    let (entries, rest) = parts.as_chunks::<3>();
     if !rest.is_empty() {
         return Err(CodecError::new("a write is cut off"));
     }
-    let mut writes = Vec::with_capacity(pairs.len());
-    for [name, bytes] in pairs {
-        let name = std::str::from_utf8(name).map_err(|error| CodecError::new(error.to_string()))?;
-        writes.append(&mut scribe.write(None, name, bytes)?);
+    let text = |bytes| std::str::from_utf8(bytes).map_err(|error| CodecError::new(error.to_string()));
+    let mut writes = Vec::with_capacity(entries.len());
+    for [name, rule, bytes] in entries {
+        writes.append(&mut scribe.write((None, text(rule)?), text(name)?, bytes)?);
     }
     Ok(writes)
 }

@@ -11,7 +11,7 @@ use crate::engine::attempt::stored::{ERROR, Failed, INTERRUPT, RESUME, ROUTING, 
 use crate::engine::durable::load::Reader;
 use crate::engine::durable::upgrade::{Scribe, Upgrade};
 use crate::engine::program::{By, Done, Inbox, PULLED, STEP, StepLog};
-use crate::error::NodeError;
+use crate::error::{NodeError, RunError};
 use crate::question::Question;
 use crate::state::{Values, Writes};
 
@@ -98,13 +98,21 @@ impl Pending {
         let scribe = self.scribe(reader, state);
         let mut writes = Writes::new();
         for write in stored {
-            let read = scribe.write(routing.version, &write.channel, &write.value)?;
+            let read = scribe.write(routing.rules_of(&write.channel), &write.channel, &write.value)?;
             for write in read {
                 writes.push(write);
             }
         }
         let by = if routing.handler { By::Handler } else { By::Node };
         Ok(Some(Done { writes, destinations: Some(Box::new(scribe.destinations(&routing)?)), by }))
+    }
+
+    /// Whether this program can read what the tasks that are done have written.
+    pub(in crate::engine) fn check<S: Values, C>(&self, reader: &Reader<'_, S, C>, state: &S) -> Result<(), RunError> {
+        for place in self.tasks.keys() {
+            self.done(place, reader, state).map_err(|error| reader.unfit(error))?;
+        }
+        Ok(())
     }
 
     /// The earlier progress of a task that runs again.

@@ -2,9 +2,10 @@
 
 use serde_json::{Map, Value};
 
+use crate::checkpoint::delta::grows;
 use crate::checkpoint::{Chain, Checkpoint, CodecError, SendRecord, chain_json, codec};
 use crate::engine::attempt::stored::RoutingRecord;
-use crate::engine::durable::delta::put_together;
+use crate::engine::durable::delta::{load_chain, put_together};
 use crate::engine::durable::journal::{RETURNED, START};
 use crate::engine::durable::load::Reader;
 use crate::engine::program::{Child, Destinations, SendArg};
@@ -82,8 +83,8 @@ impl Upgrade {
     fn write(&self, version: u32, name: &str, value: Value) -> Result<Map<String, Value>, CodecError> {
         let refused = |error: String| {
             CodecError::new(format!(
-                "what was written to `{name}` by version {version} of the state and has not been applied yet cannot be brought \
-                 up to date: {error}; {FINISH}"
+                "what was written to `{name}` by version {version} of the state cannot be brought up to date: {error}; a migration \
+                 also gets parts of a state: let it leave a missing channel alone, or, if the step is still open, {FINISH}"
             ))
         };
         let migrated =
@@ -119,16 +120,26 @@ fn whole<S: Values, C>(reader: &Reader<'_, S, C>, name: &str, chain: &Chain) -> 
     })
 }
 
-/// Takes migrated channels into the state: all of them, or none.
+/// Takes migrated channels into the state: all of them, or none. A channel that the migrations left alone has what was stored of it.
 pub(in crate::engine) fn take_migrated<S: Values, C>(
     reader: &Reader<'_, S, C>,
     state: &mut S,
+    upgrade: &Upgrade,
     channels: Map<String, Value>,
+    stored: &[(&str, &Chain)],
 ) -> Result<(), RunError> {
     for (name, value) in channels {
         let channel = reader.graph.channels.iter().position(|spec| spec.name == *name);
         let channel = channel
             .ok_or_else(|| reader.unfit(format!("its migration leaves a channel `{name}`, which the state has not")))?;
+        let untouched =
+            stored.iter().find(|(stored, _)| *stored == name && upgrade.channels.get(&name) == Some(&value));
+        if let Some((_, chain)) = untouched
+            && chain.deltas.iter().all(|packed| packed.first().copied() == grows(&reader.graph.channels[channel]))
+            && load_chain(state, channel, chain).is_ok()
+        {
+            continue;
+        }
         let taken = codec::encode(&value).and_then(|bytes| state.load(channel, &bytes));
         taken.map_err(|error| reader.unfit(format!("the migrated value of channel `{name}` does not fit: {error}")))?;
     }
@@ -148,10 +159,10 @@ impl<S: Values, C> Scribe<'_, S, C> {
         said.unwrap_or_else(|| self.upgrade.map_or(S::VERSION, |upgrade| upgrade.stored))
     }
 
-    /// A write that was stored: usually one, but a migration may divide a channel.
+    /// A write that was stored under this rule: usually one, but a migration may divide a channel.
     pub(in crate::engine) fn write(
         &self,
-        said: Option<u32>,
+        (said, rule): (Option<u32>, &str),
         name: &str,
         bytes: &[u8],
     ) -> Result<Vec<S::Write>, CodecError> {
@@ -160,13 +171,35 @@ impl<S: Values, C> Scribe<'_, S, C> {
             return Err(CodecError::new(newer(version, S::VERSION)));
         }
         let Some(upgrade) = self.upgrade.filter(|_| version < S::VERSION) else {
-            return Ok(vec![self.state.write_from(self.reader.channel(name)?, overwrite, bytes)?]);
+            let (channel, overwrite) = self.ruled(rule, name, overwrite)?;
+            return Ok(vec![self.state.write_from(channel, overwrite, bytes)?]);
         };
-        let written = upgrade.write(version, name, codec::decode_json(bytes)?)?;
-        let read = |(name, value): (String, Value)| {
-            self.state.write_from(self.reader.channel(&name)?, overwrite, &codec::encode(&value)?)
+        let stored = codec::decode_json(bytes)?;
+        let written = upgrade.write(version, name, stored.clone())?;
+        let read = |(channel, value): (String, Value)| {
+            let (index, overwrite) = self.ruled(rule, &channel, overwrite)?;
+            let migrated = || self.state.write_from(index, overwrite, &codec::encode(&value)?);
+            if channel == name && value == stored {
+                return self.state.write_from(index, overwrite, bytes).or_else(|_| migrated());
+            }
+            migrated()
         };
         written.into_iter().map(read).collect()
+    }
+
+    /// The channel of a write that was stored under this rule, and whether it replaces the channel's value. A write that replaced the
+    /// value does so under every rule; one that was to be merged is merged by the reducer that it was made for, or refused.
+    fn ruled(&self, rule: &str, name: &str, overwrite: bool) -> Result<(usize, bool), CodecError> {
+        let channel = self.reader.channel(name)?;
+        let spec = &self.reader.graph.channels[channel];
+        let overwrite = spec.replaces(rule, overwrite).ok_or_else(|| {
+            CodecError::new(format!(
+                "what was written to `{name}` and has not been applied yet is for the reducer `{rule}`, and the channel has `{}` now: \
+                 {FINISH}, or give the new reducer a new channel",
+                spec.rule()
+            ))
+        })?;
+        Ok((channel, overwrite))
     }
 
     /// Where a task leads in this program.

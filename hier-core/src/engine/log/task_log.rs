@@ -121,11 +121,26 @@ impl TaskLog {
         let Some(at) = due else { return self.write_with(writes, around).await };
         let due = DueChange::NoLaterThan { at, graph: self.committer.graph.clone() };
         if self.holds() {
-            self.committer.hold(|also| also.due = Some(due));
+            self.committer.hold(|also| also.due = Some(earlier(also.due.take(), due)));
             return self.write_with(writes, around).await;
         }
         let records = [self.record(writes)].into_iter().chain(around.map(Around::record));
         self.committer.commit_also(records.collect(), Also::due(due)).await
+    }
+
+    /// As [`Self::write_now`]: what is stored goes on in place until then, and whoever finds the thread due goes on with it if this
+    /// process is killed meanwhile.
+    pub(crate) async fn write_until(&self, writes: TaskWrites, until: SystemTime) -> Result<(), SaverError> {
+        if self.holds() {
+            return self.write_now(writes).await;
+        }
+        self.committer.waits();
+        let due = DueChange::Driven { until, graph: self.committer.graph.clone() };
+        match self.committer.commit_also(vec![self.record(writes.clone())], Also::due(due)).await {
+            // A saver without timers can still store it.
+            Err(SaverError::NotSupported { .. }) => self.write_now(writes).await,
+            stored => stored,
+        }
     }
 
     pub(crate) fn record(&self, writes: TaskWrites) -> Record {
@@ -169,5 +184,15 @@ impl TaskLog {
     /// Takes the records that were kept for the end of the run.
     pub(crate) fn take_held(&self) -> Vec<TaskWrites> {
         std::mem::take(&mut lock(&self.held))
+    }
+}
+
+/// Of several tasks that wait, the thread is due for the first.
+fn earlier(before: Option<DueChange>, due: DueChange) -> DueChange {
+    match (before, due) {
+        (Some(DueChange::NoLaterThan { at: before, .. }), DueChange::NoLaterThan { at, graph }) => {
+            DueChange::NoLaterThan { at: at.min(before), graph }
+        }
+        (_, due) => due,
     }
 }

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::Run;
 use super::run::Inbox;
+use crate::checkpoint::{CodecError, codec};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::question::{Asker, Question, QuestionKind};
 
@@ -24,9 +25,9 @@ type Check<'a> = Box<dyn Fn(&Value) -> Result<(), String> + Send + Sync + 'a>;
 pub struct Interrupt<'a, A, C = ()> {
     run: &'a Run<C>,
     /// What is asked, until it has been.
-    value: Option<Result<Value, serde_json::Error>>,
+    value: Option<Result<Value, CodecError>>,
     due: Option<SystemTime>,
-    default: Option<Result<Value, serde_json::Error>>,
+    default: Option<Result<Value, CodecError>>,
     schema: Option<Value>,
     check: Option<Check<'a>>,
     answer: PhantomData<fn() -> A>,
@@ -57,7 +58,7 @@ impl<'a, A, C> Interrupt<'a, A, C> {
         A: Serialize,
     {
         self.due = Some(time);
-        self.default = Some(serde_json::to_value(default));
+        self.default = Some(codec::to_json(&default));
         self
     }
 
@@ -92,6 +93,20 @@ impl<A: DeserializeOwned, C> Future for Interrupt<'_, A, C> {
 }
 
 impl<A: DeserializeOwned, C> Interrupt<'_, A, C> {
+    /// The answer that is given in the end has to be one.
+    fn check_default(&self, question: &Question) -> Result<(), NodeError> {
+        let Some(default) = &question.default else { return Ok(()) };
+        let checked = self.check.as_ref().map_or(Ok(()), |check| check(default));
+        checked.and_then(|()| A::deserialize(default).map(drop).map_err(|error| error.to_string())).map_err(|error| {
+            NodeError::permanent(format!(
+                "node `{}` asks `{}` until a time, and its default {default} is not an answer: {error}; give `until` a default that \
+                 passes the question's `check`",
+                self.run.node(),
+                question.value
+            ))
+        })
+    }
+
     fn ask(&mut self) -> Result<A, NodeError> {
         let value = self.value.take().ok_or_else(|| NodeError::permanent("a question was awaited twice"))??;
         let inbox = self.run.inbox.as_deref();
@@ -104,13 +119,14 @@ impl<A: DeserializeOwned, C> Interrupt<'_, A, C> {
             let before = inbox.into_iter().flat_map(|inbox| &inbox.questions);
             let before = before.filter(|before| before.id == question.id).find_map(|before| before.due);
             question.due = before.or(question.due);
+            self.check_default(&question)?;
         }
         let Some(answer) = answer else {
             return Err(NodeError::from_kind(NodeErrorKind::Interrupt(vec![question]), false));
         };
         self.run.note_answer();
         let checked = self.check.as_ref().map_or(Ok(()), |check| check(&answer));
-        checked.and_then(|()| A::deserialize(&answer).map_err(|error| error.to_string())).map_err(|error| {
+        checked.and_then(|()| codec::from_json(&answer).map_err(|error| error.to_string())).map_err(|error| {
             let reason = format!("{answer} is no answer to `{}`: {error}", question.value);
             NodeError::from_kind(NodeErrorKind::WrongAnswer { question: Box::new(question), reason }, false)
         })
@@ -128,7 +144,7 @@ impl<C> Run<C> {
     /// An answer that is no `A` fails the run and is not taken: the question stays and can be answered again. Without a
     /// checkpointer there is nothing to go on with. See [`Interrupt::until`] for a question that does not wait for ever.
     pub fn interrupt<A: DeserializeOwned>(&self, question: &impl Serialize) -> Interrupt<'_, A, C> {
-        let value = Some(serde_json::to_value(question));
+        let value = Some(codec::to_json(question));
         Interrupt { run: self, value, due: None, default: None, schema: None, check: None, answer: PhantomData }
     }
 
@@ -154,7 +170,9 @@ impl<C> Run<C> {
             self.again::<u64>(&home, &found).await?
         } else {
             let due = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos().div_ceil(1_000_000);
-            self.record(&home, key, u64::try_from(due).unwrap_or(u64::MAX)).await?
+            let left = time.duration_since(self.shared.config.now()).unwrap_or_default();
+            let in_place = Some(time).filter(|_| !left.is_zero() && left <= self.shared.config.sleep_in_place);
+            self.record_until(&home, key, u64::try_from(due).unwrap_or(u64::MAX), in_place).await?
         };
         let due = UNIX_EPOCH.checked_add(Duration::from_millis(due)).unwrap_or(time);
         let left = due.duration_since(self.shared.config.now()).unwrap_or_default();

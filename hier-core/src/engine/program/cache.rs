@@ -5,10 +5,10 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{By, Destinations, Done, Sends, Task};
+use crate::checkpoint::{CodecError, codec};
 use crate::error::NodeError;
 use crate::state::{Values, Writes};
 use crate::sync::lock;
@@ -45,16 +45,10 @@ pub trait TellsApart {
 
 impl<T: Serialize> TellsApart for T {
     fn input_key(&self) -> Result<InputKey, NodeError> {
-        let value = serde_json::to_value(self);
-        let value =
-            value.map_err(|error| NodeError::permanent(format!("the key of its `cache` is no JSON: {error}")))?;
-        Ok(InputKey(hash(&value)?))
+        let hash = codec::hash(self);
+        hash.map(InputKey)
+            .map_err(|error| NodeError::permanent(format!("the key of its `cache` cannot be serialized: {error}")))
     }
-}
-
-/// A hash of a value whose objects are sorted by key, as those of `serde_json` are: equal values have equal texts.
-fn hash(value: &Value) -> Result<u128, NodeError> {
-    Ok(xxhash_rust::xxh3::xxh3_128(&serde_json::to_vec(value)?))
 }
 
 /// A node and the hash of all it could have seen, or of what was said to tell its inputs apart.
@@ -68,9 +62,10 @@ impl CacheKey {
     /// The key of a task whose node reads this, and says nothing else.
     pub(crate) fn of<S: Values, C>(task: &Task<S, C>, reads: &[Reads]) -> Result<Self, NodeError> {
         let takes_sent = reads.iter().any(|reads| matches!(reads, Reads::Input | Reads::Sent));
-        let sent = task.sent_json()?.filter(|_| takes_sent);
-        let input = Value::Array(vec![task.was_sent().into(), sent.into(), state_json(task, reads)?]);
-        Ok(Self { node: task.run.key.node, input: hash(&input)? })
+        let sent = task.arg.as_ref().filter(|_| takes_sent);
+        let sent = sent.map(|arg| codec::hash_encoded(&arg.encode()?)).transpose()?;
+        let input = codec::hash(&(task.was_sent(), sent, state_hashes(task, reads)?))?;
+        Ok(Self { node: task.run.key.node, input })
     }
 
     /// The key of a task whose node says this.
@@ -79,8 +74,8 @@ impl CacheKey {
     }
 }
 
-/// What a node reads of the state.
-fn state_json<S: Values, C>(task: &Task<S, C>, reads: &[Reads]) -> Result<Value, NodeError> {
+/// A hash of each channel that a node reads; none for a channel without a value.
+fn state_hashes<S: Values, C>(task: &Task<S, C>, reads: &[Reads]) -> Result<Vec<Option<u128>>, CodecError> {
     let channels = &task.graph.channels;
     let (mut all, mut read) = (false, Vec::new());
     for reads in reads {
@@ -94,10 +89,13 @@ fn state_json<S: Values, C>(task: &Task<S, C>, reads: &[Reads]) -> Result<Value,
     // A channel that is not found stands under another name in this graph's state: then all may be read.
     all |= read.iter().any(|name| !channels.iter().any(|channel| channel.name == *name));
     let values = channels.iter().enumerate().filter(|(_, channel)| all || read.contains(&&*channel.name));
-    let values = values.map(|(channel, _)| task.state().to_json(channel));
-    // A list for each channel, so that a channel without a value differs from one that is null.
-    let values = values.map(|value| Ok(Value::Array(value?.into_iter().collect())));
-    Ok(Value::Array(values.collect::<Result<_, serde_json::Error>>()?))
+    let hashes = values.map(|(channel, _)| {
+        let Some(value) = task.state().stored(channel) else { return Ok(None) };
+        let mut bytes = Vec::new();
+        value.encode(&mut bytes)?;
+        codec::hash_encoded(&bytes).map(Some)
+    });
+    hashes.collect()
 }
 
 /// What is kept of a result: everything but a command for the parent, which is never kept.

@@ -4,9 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use futures_core::future::BoxFuture;
 
-use serde_json::Value;
-
 use super::{ErasedGraph, LEVELS, NodeResult, Program, SendArg, Task, apart};
+use crate::checkpoint::CodecError;
 use crate::state::Values;
 
 /// A graph that can be run as a node of a graph over `S`.
@@ -25,7 +24,7 @@ pub(crate) trait Subgraph<S: Values, C>: Send + Sync {
     }
 
     /// A state that is sent to it, as it is stored: by the names of its channels. None if it is not of its type.
-    fn pack(&self, _arg: &SendArg) -> Option<Result<Value, serde_json::Error>> {
+    fn pack(&self, _arg: &SendArg) -> Option<Result<Vec<u8>, CodecError>> {
         None
     }
 }
@@ -62,7 +61,7 @@ impl<S: Values, C> Child<S, C> {
         self.0.takes_state()
     }
 
-    pub(crate) fn pack(&self, arg: &SendArg) -> Option<Result<Value, serde_json::Error>> {
+    pub(crate) fn pack(&self, arg: &SendArg) -> Option<Result<Vec<u8>, CodecError>> {
         self.0.pack(arg)
     }
 

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{Payload, SendArg};
+use crate::checkpoint::codec;
 use crate::state::{Update, Values, Writes};
 
 /// The beginning of a graph, as the builder names it.
@@ -219,9 +220,9 @@ impl<S: Values> Command<S> {
     }
 }
 
-/// An answer as JSON. What has no JSON becomes a text that says why, which no question takes for an answer.
+/// An answer as JSON. What cannot be serialized becomes a text that says why, which no question takes for an answer.
 fn answer_json(answer: &impl Serialize) -> Value {
-    serde_json::to_value(answer).unwrap_or_else(|error| Value::String(format!("no answer: {error}")))
+    codec::to_json(answer).unwrap_or_else(|error| Value::String(format!("no answer: {error}")))
 }
 
 /// The return value of a node, as the engine takes it.

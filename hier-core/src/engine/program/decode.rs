@@ -92,9 +92,16 @@ impl<S: Values, C> Decoder<'_, S, C> {
 
     fn jump(&self, node: &str, sent: Option<&Value>) -> Result<Jump, RunError> {
         let plan = &self.graph.plan;
-        if node != hier_spec::END && plan.find(node).is_none() {
+        let found = plan.find(node);
+        if node != hier_spec::END && found.is_none() {
             let tail = hier_spec::did_you_mean(node, plan.names());
             return Err(self.wrong(format!("`goto`: `{node}` is no node{tail}")));
+        }
+        let sent = sent.filter(|sent| !sent.is_null() || found.is_some_and(|node| self.graph.takes_sent(node)));
+        if sent.is_some() && found.is_some_and(|node| !self.graph.takes_sent(node)) {
+            return Err(self.wrong(format!(
+                "`goto`: `{node}` takes no input, since it reads the state: write the state with `update`, and go to the node by its name"
+            )));
         }
         let encoded = sent.map(codec::encode).transpose();
         let encoded = encoded.map_err(|error| self.wrong(format!("`goto`: what `{node}` is sent: {error}")))?;

@@ -30,6 +30,9 @@ pub(crate) trait ErasedGraph: Send + Sync {
     /// The graph that a node runs, by the node's name now or an earlier one, and where its checkpoints are.
     fn inside(&self, node: &str) -> Option<(&dyn ErasedGraph, Checkpoints)>;
 
+    /// The channels as a JSON Schema: of those whose types implement `JsonSchema`, what they are.
+    fn state_schema(&self) -> Value;
+
     fn state<'a>(&'a self, saver: &'a Saver, config: &'a Config) -> BoxFuture<'a, Result<DynSnapshot, RunError>>;
 
     fn history<'a>(
@@ -115,12 +118,15 @@ pub struct DynSnapshot {
     pub tasks: Vec<DynTask>,
     /// What is asked.
     pub questions: Vec<Question>,
+    /// Why the program cannot read the checkpoint; only in a history, and there are no values then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<String>,
 }
 
 impl DynSnapshot {
     /// Whether nothing is left to do, as [`StateSnapshot::is_finished`](crate::StateSnapshot::is_finished) says.
     pub fn is_finished(&self) -> bool {
-        self.next.is_empty() && self.tasks.is_empty()
+        self.next.is_empty() && self.tasks.is_empty() && self.unreadable.is_none()
     }
 }
 

@@ -2,10 +2,12 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use hier_spec::GraphSpec;
+use serde_json::{Map, Value, json};
 
-use super::{Child, Hooks, NodeCache, NodeDef, Plan, Routing, SendArg};
+use super::{Child, Hooks, NodeCache, NodeDef, Plan, Reads, Routing, SendArg};
 use crate::channel::ChannelSpec;
 use crate::checkpoint::{CodecError, SendRecord, codec};
 use crate::engine::log::saver::Saver;
@@ -49,7 +51,7 @@ pub(crate) struct Program<S: Values, C> {
     pub(crate) nodes: Vec<NodeDef<S, C>>,
     pub(crate) routes: Vec<RouteFn<S>>,
     pub(crate) hooks: Hooks<S, C>,
-    pub(crate) channels: Vec<ChannelSpec>,
+    pub(crate) channels: Arc<[ChannelSpec]>,
     pub(crate) initial: Arc<dyn Fn() -> S + Send + Sync>,
     pub(crate) cache: NodeCache<S>,
     /// What nodes and the graph were called when older threads were stored, and what they are called now.
@@ -62,6 +64,13 @@ pub(crate) struct Program<S: Values, C> {
     pub(crate) lenient: bool,
     /// The channel to which messages from outside are written.
     pub(crate) inbox: Option<usize>,
+    /// For each channel whether a value of it was read back after it was encoded: its type can be stored.
+    pub(crate) readable: Arc<[AtomicBool]>,
+}
+
+/// Channels of which no value was encoded yet.
+pub(crate) fn not_read_yet(channels: &[ChannelSpec]) -> Arc<[AtomicBool]> {
+    channels.iter().map(|_| AtomicBool::new(false)).collect()
 }
 
 impl<S: Values, C> Program<S, C> {
@@ -81,6 +90,7 @@ impl<S: Values, C> Program<S, C> {
             is_part: self.is_part,
             lenient: self.lenient,
             inbox: self.inbox,
+            readable: self.readable.clone(),
         }
     }
 
@@ -91,7 +101,7 @@ impl<S: Values, C> Program<S, C> {
 
     /// Its state cannot be shown.
     pub(crate) fn no_json(&self, error: &serde_json::Error) -> RunError {
-        let reason = format!("it is no JSON: {error}");
+        let reason = format!("it has no JSON: {error}");
         RunError::Encode { graph: self.plan.graph().to_owned(), what: "the state".to_owned(), reason }
     }
 
@@ -121,11 +131,11 @@ impl<S: Values, C> Program<S, C> {
     /// A Send as it is stored: a state by the names of its channels, as the graph that takes it reads it.
     pub(crate) fn send_record(&self, node: usize, arg: &SendArg) -> Result<SendRecord, CodecError> {
         let state = self.child(node).and_then(|child| child.pack(arg));
-        let payload = match state {
-            Some(state) => codec::encode(&state.map_err(|error| CodecError::new(error.to_string()))?)?,
-            None => arg.encode()?,
-        };
-        Ok(SendRecord { node: self.plan.shared_name(node).clone(), payload })
+        let name = self.plan.shared_name(node);
+        let payload = state.unwrap_or_else(|| arg.encode());
+        let payload =
+            payload.map_err(|error| CodecError::new(format!("what was sent to `{name}` cannot be stored: {error}")))?;
+        Ok(SendRecord { node: name.clone(), payload })
     }
 
     /// The rank of a node that was stored by its name.
@@ -137,6 +147,32 @@ impl<S: Values, C> Program<S, C> {
                  `{name} = function`), or say what it is called now with `.renamed(\"{name}\", …)` on the compiled graph"
             ))
         })
+    }
+
+    /// Returns true if a node reads what it is sent.
+    pub(crate) fn takes_sent(&self, node: usize) -> bool {
+        self.nodes.get(node).is_some_and(|node| match &node.child {
+            Some(child) => child.takes_state(),
+            None => node.reads.iter().any(|reads| matches!(reads, Reads::Input | Reads::Sent)),
+        })
+    }
+
+    /// The channels as a JSON Schema: of those whose types implement `JsonSchema`, what they are.
+    pub(crate) fn state_schema(&self) -> Value {
+        let mut generator = schemars::generate::SchemaSettings::draft2020_12().into_generator();
+        let channels = self.channels.iter().enumerate();
+        let properties: Map<String, Value> = channels
+            .map(|(channel, spec)| {
+                let schema = S::channel_schema(channel, &mut generator);
+                (spec.name.to_string(), schema.map_or_else(|| json!({}), Into::into))
+            })
+            .collect();
+        let mut state = json!({ "title": self.spec.name, "type": "object", "properties": properties });
+        let definitions = generator.take_definitions(true);
+        if !definitions.is_empty() {
+            state["$defs"] = Value::Object(definitions);
+        }
+        state
     }
 
     pub(crate) fn child(&self, node: usize) -> Option<&Child<S, C>> {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
+use serde_json::Value;
 
 use super::{Body, NodeResult, Task, body};
 use crate::state::{Values, Writes};
@@ -12,8 +13,9 @@ use crate::state::{Values, Writes};
 /// Code that runs when a graph is entered or left, as the macro gives it.
 type HookFn<S, C> = for<'a> fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>;
 
-/// What a graph writes before a new input, made of the state that the input meets.
-pub(crate) type Prepare<S> = Arc<dyn Fn(&S) -> Writes<S> + Send + Sync>;
+/// What a graph writes before a new input, made of the state that the input meets and, if that is the state of a thread, of the open
+/// questions that the input withdraws.
+pub(crate) type Prepare<S> = Arc<dyn Fn(&S, Option<&[Value]>) -> Writes<S> + Send + Sync>;
 
 /// What the code around passes down to the graphs inside. The engine does not look into it.
 pub(crate) type Scope = Arc<dyn Any + Send + Sync>;

@@ -43,7 +43,7 @@ pub(crate) use command::{Answers, Gotos, Jump, ParentCommand};
 pub(crate) use decode::Decoder;
 pub(crate) use done::{By, Destinations, Done};
 pub(crate) use erased::ErasedGraph;
-pub(crate) use graph::{Attachments, Program, RouteFn, SpecRef};
+pub(crate) use graph::{Attachments, Program, RouteFn, SpecRef, not_read_yet};
 pub(crate) use heartbeat::Heartbeat;
 pub(crate) use hooks::{Enter, Scope};
 pub(crate) use node::{Body, body};

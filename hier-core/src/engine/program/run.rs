@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use super::{Heartbeat, Plan, Scope, StepHome, StepLog, StepLogs, TaskKey};
+use crate::checkpoint::codec;
 use crate::config::Config;
 use crate::engine::log::task_log::TaskLog;
 use crate::engine::stream::emitter::EventSink;
@@ -229,7 +230,7 @@ impl<C> Run<C> {
     pub fn emit(&self, value: impl Serialize) {
         self.heartbeat();
         let Some(sink) = self.shared.sink.as_ref().filter(|sink| sink.wants_custom()) else { return };
-        match serde_json::to_value(value) {
+        match codec::to_json(&value) {
             Ok(value) => sink.custom(self.node(), value),
             Err(error) => {
                 tracing::warn!(node = self.node(), %error, "dropped a custom event: its value cannot be serialized to JSON");

@@ -35,12 +35,17 @@ struct Row<T>(SmallVec<[T; 1]>);
 
 impl<T: Payload> ErasedRow for Row<T> {
     fn to_json(&self, place: usize) -> Result<Value, serde_json::Error> {
-        serde_json::to_value(self.0.get(place))
+        codec::to_json(&self.0.get(place)).map_err(serde::ser::Error::custom)
     }
 
     fn encode(&self, place: usize) -> Result<Vec<u8>, CodecError> {
         let payload = self.0.get(place).ok_or_else(|| CodecError::new("nothing was sent"))?;
-        codec::encode(payload)
+        let bytes = codec::encode(payload)?;
+        // One of a row stands for its type.
+        if cfg!(debug_assertions) || place == 0 {
+            codec::check_readable::<T>(&bytes)?;
+        }
+        Ok(bytes)
     }
 
     fn type_name(&self) -> &'static str {

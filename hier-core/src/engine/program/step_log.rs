@@ -4,11 +4,9 @@
 //! under it: calls with one key cannot be told apart, so that any of their results will do for any of them.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use uuid::Uuid;
 
 use super::TaskKey;
@@ -18,9 +16,6 @@ use crate::sync::lock;
 
 /// The name of the entries of steps among what a task has stored.
 pub(crate) const STEP: &str = "__step__";
-
-/// `MessagePack`'s nil, behind the byte of the codec.
-const NIL: u8 = 0xc0;
 
 /// What tells a step from the others of its task.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -52,7 +47,7 @@ impl StepRecord {
 
     /// Whether it is nothing, which can be read as many things, and was recorded as something else than this type.
     pub(super) fn is_empty_of_another<T>(&self) -> bool {
-        self.value.get(1) == Some(&NIL) && self.of != short_name::<T>()
+        codec::is_empty(&self.value) && self.of != short_name::<T>()
     }
 }
 
@@ -189,35 +184,7 @@ impl StepLogs {
     }
 }
 
-/// A hash of what a value is as JSON, which does not depend on the order of an object's fields.
-pub(crate) fn hash<A: Serialize + ?Sized>(value: &A) -> Result<String, serde_json::Error> {
-    fn canonical(value: &Value, text: &mut String) {
-        match value {
-            Value::Array(items) => {
-                text.push('[');
-                for item in items {
-                    canonical(item, text);
-                    text.push(',');
-                }
-                text.push(']');
-            }
-            Value::Object(fields) => {
-                let mut fields: Vec<_> = fields.iter().collect();
-                fields.sort_by_key(|(name, _)| *name);
-                text.push('{');
-                for (name, field) in fields {
-                    let _ = write!(text, "{}:", Value::from(name.as_str()));
-                    canonical(field, text);
-                    text.push(',');
-                }
-                text.push('}');
-            }
-            plain => {
-                let _ = write!(text, "{plain}");
-            }
-        }
-    }
-    let mut text = String::new();
-    canonical(&serde_json::to_value(value)?, &mut text);
-    Ok(format!("{:032x}", xxhash_rust::xxh3::xxh3_128(text.as_bytes())))
+/// A hash of a value, which does not depend on the order of an object's fields.
+pub(crate) fn hash<A: Serialize + ?Sized>(value: &A) -> Result<String, CodecError> {
+    codec::hash(value).map(|hash| format!("{hash:032x}"))
 }

@@ -4,6 +4,7 @@
 use std::any::type_name;
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -37,8 +38,7 @@ impl StepHome {
     /// A step of this name and with these arguments.
     fn key_for<A: Serialize + ?Sized>(&self, name: &str, arguments: &A) -> Result<StepKey, NodeError> {
         let arguments = hash(arguments).map_err(|error| {
-            let what = format!("the arguments of step `{name}` have no JSON");
-            NodeError::permanent(format!("{what}, by which it could be known: {error}"))
+            NodeError::permanent(format!("the arguments of step `{name}` cannot be serialized: {error}"))
         })?;
         Ok(StepKey { arguments: Some(arguments), ..self.key(name) })
     }
@@ -59,12 +59,17 @@ impl StepHome {
     }
 
     async fn store(&self, found: &Found) -> Result<(), NodeError> {
-        let value = codec::encode(&*found.record)?;
+        self.store_until(found, None).await
+    }
+
+    async fn store_until(&self, found: &Found, until: Option<SystemTime>) -> Result<(), NodeError> {
+        let value = codec::encode_record(&*found.record)?;
         let writes = vec![PendingWrite { slot: found.slot, channel: STEP.into(), value }];
         let writes = TaskWrites { checkpoint: self.checkpoint, task: self.task, path: self.path.clone(), writes };
-        let stored = match found.letter {
-            None => self.log.write_now(writes).await,
-            Some(letter) => self.log.write_taking(writes, letter).await,
+        let stored = match (found.letter, until) {
+            (None, None) => self.log.write_now(writes).await,
+            (None, Some(until)) => self.log.write_until(writes, until).await,
+            (Some(letter), _) => self.log.write_taking(writes, letter).await,
         };
         stored.map_err(unsaved)?;
         self.steps.stored(found.number);
@@ -128,7 +133,7 @@ impl<C> Run<C> {
         }
     }
 
-    /// [`Run::step`] with arguments: the key is the name and what `arguments` is as JSON, the order of an object's fields aside.
+    /// [`Run::step`] with arguments: the key is the name and a hash of `arguments`, in which the order of a map's keys does not count.
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -198,14 +203,31 @@ impl<C> Run<C> {
     }
 
     /// Stores a result before anybody sees it.
-    pub(super) async fn record<T: Serialize>(&self, home: &StepHome, key: StepKey, result: T) -> Result<T, NodeError> {
-        let value = codec::encode(&result).map_err(|error| {
+    pub(super) async fn record<T: Serialize + DeserializeOwned>(
+        &self,
+        home: &StepHome,
+        key: StepKey,
+        result: T,
+    ) -> Result<T, NodeError> {
+        self.record_until(home, key, result, None).await
+    }
+
+    /// As [`Self::record`], for a task that waits in place until then.
+    pub(super) async fn record_until<T: Serialize + DeserializeOwned>(
+        &self,
+        home: &StepHome,
+        key: StepKey,
+        result: T,
+        until: Option<SystemTime>,
+    ) -> Result<T, NodeError> {
+        let value = codec::encode(&result);
+        let value = value.and_then(|value| codec::check_readable::<T>(&value).map(|()| value)).map_err(|error| {
             let (name, node) = (&key.name, self.node());
             NodeError::permanent(format!("the result of step `{name}` of node `{node}` cannot be stored: {error}"))
         })?;
         // From here on an attempt that is dropped leaves the result to the next.
         let found = home.steps.put(StepRecord::new::<T>(key, value), None);
-        home.store(&found).await?;
+        home.store_until(&found, until).await?;
         Ok(result)
     }
 
@@ -225,9 +247,6 @@ impl<C> Run<C> {
         };
         let letter = letter.letter;
         let value = codec::decode(&letter.value).map_err(|error| {
-            // In terms of the value, not of the bytes.
-            let sent = codec::decode_json(&letter.value).ok().and_then(|sent| serde_json::from_value::<T>(sent).err());
-            let error = sent.map_or_else(|| error.to_string(), |sent| sent.to_string());
             let (node, of) = (self.node(), type_name::<T>());
             let (thread, id) = (&home.log.committer.lease.thread, letter.id);
             NodeError::permanent(format!(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::checkpoint::{Agenda, CodecError, ListQuery, Record, SaverError, Source, TaskWrites, slot};
+use crate::checkpoint::{Agenda, Also, CodecError, DueChange, ListQuery, Record, SaverError, Source, TaskWrites, slot};
 use crate::engine::attempt::stored::RoutingRecord;
 use crate::engine::attempt::{resolve, stored};
 use crate::engine::durable::answer::{Asked, Given};
@@ -14,7 +14,7 @@ use crate::engine::durable::kept::Place;
 use crate::engine::durable::load::{Known, Loaded, Reader, load_with};
 use crate::engine::durable::pending::Pending;
 use crate::engine::durable::resumed::{Mode, Resumed};
-use crate::engine::durable::{answer, input};
+use crate::engine::durable::{answer, check, input};
 use crate::engine::log::committer::Committer;
 use crate::engine::log::task_log::TaskLog;
 use crate::engine::program::{Anyone, Command, Destinations, Input, Task, TaskKey};
@@ -79,6 +79,9 @@ where
             if newest.is_none_or(|newest| newest <= checkpoint.id) {
                 runner.keep_begun(&pending, checkpoint.step).await?;
             }
+            let open = pending.open().map_err(unfit)?.into_iter().flat_map(|(_, questions)| questions);
+            runner.withdrawn =
+                Some(open.filter(|question| !question.answered).map(|question| question.value).collect());
             runner.discard()?;
             runner.begin_durably(writes, checkpoint.step.saturating_add(1)).await
         }
@@ -103,7 +106,10 @@ fn first_input<S: Values, C>(reader: &Reader<'_, S, C>, input: Input<S>) -> Resu
         Input::Command(command) if command.answers.is_some() && !reader.graph.lenient => {
             Err(answer::unknown_thread(reader))
         }
-        Input::Command(command) if !command.writes.is_empty() || command.answers.is_some() => Ok(command.writes),
+        Input::Command(command) if !command.writes.is_empty() || command.answers.is_some() => {
+            check::goes_nowhere(reader.graph, &command)?;
+            Ok(command.writes)
+        }
         Input::Continue | Input::Command(_) => {
             Err(RunError::EmptyInput { graph: reader.graph.plan.graph().to_owned() })
         }
@@ -136,7 +142,7 @@ where
     };
     let destinations = resolve::from_outside(&runner.task.graph.plan, jumps)?;
     let commands = !writes.is_empty() || !destinations.go.is_empty() || !destinations.sends.is_empty();
-    let mut records: Vec<Record> = Vec::new();
+    let (mut records, mut also): (Vec<Record>, _) = (Vec::new(), Also::default());
     if let Some(journal) = &runner.journal {
         for (namespace, writes) in given.writes {
             if *namespace == *journal.log.namespace {
@@ -147,11 +153,17 @@ where
     }
     if config.checkpoint.is_none() {
         records.extend(wake(runner, &mut pending).await?);
+        also.due = driven(runner);
+    }
+    if !records.is_empty() && !replays {
+        // An answer is not taken by a program that could not use it.
+        let thread = config.thread_id().unwrap_or_default();
+        pending.check(&Reader { graph: &*runner.task.graph, thread }, &*runner.task.state)?;
     }
     let command = (commands && !forks).then_some((&writes, &destinations));
     records.extend(caller_record(runner, &pending, checkpoint.id, given.anyone.as_ref(), command)?);
     runner.apply_command(writes, vec![destinations])?;
-    store_now(runner, records).await?;
+    store_now(runner, records, also).await?;
     runner.take_up_at(checkpoint.step.saturating_add(1));
     if forks {
         runner.fork().await?;
@@ -206,9 +218,21 @@ where
 async fn store_now<S: Values, C: Send + Sync + 'static>(
     runner: &Runner<S, C>,
     records: Vec<Record>,
+    also: Also,
 ) -> Result<(), RunError> {
     let Some(journal) = &runner.journal else { return Ok(()) };
-    journal.log.committer.commit_now(records).await.map_err(|error| journal.saver(error))
+    let committer = &journal.log.committer;
+    let stored =
+        if also.is_empty() { committer.commit_now(records).await } else { committer.commit_also(records, also).await };
+    stored.map_err(|error| journal.saver(error))
+}
+
+/// A thread of which something waits, or has waited, stays due until the run has ended: what the run does after it was woken is found
+/// too, if its process is killed.
+fn driven<S: Values, C: Send + Sync + 'static>(runner: &Runner<S, C>) -> Option<DueChange> {
+    let committer = &runner.journal.as_ref()?.log.committer;
+    let until = runner.task.run.shared.config.now().checked_add(committer.lease.lasts)?;
+    committer.has_waited().then(|| DueChange::Driven { until, graph: committer.graph.clone() })
 }
 
 /// What a caller gave that is no task's, to be stored beside the checkpoint, which stays as it is: a command, and an answer
@@ -237,7 +261,7 @@ where
             list.push(stored::entry(
                 end,
                 stored::ROUTING,
-                &RoutingRecord::of(&runner.task.graph, destinations, false)?,
+                &RoutingRecord::of(&runner.task.graph, writes, destinations, false)?,
             )?);
         }
         Ok(list)
@@ -329,7 +353,8 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         if void.is_empty() {
             return Ok(());
         }
-        store_now(self, void.iter().cloned().map(|writes| journal.log.record(writes)).collect()).await?;
+        let records = void.iter().cloned().map(|writes| journal.log.record(writes)).collect();
+        store_now(self, records, Also::default()).await?;
         void.into_iter().filter(|writes| !writes.task.is_nil()).for_each(|writes| pending.absorb(writes));
         Ok(())
     }

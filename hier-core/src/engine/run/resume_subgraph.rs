@@ -76,7 +76,7 @@ where
     let is_entering = !keeps && saved.checkpoint.step <= 0;
     let mut entry = if keeps { (graph.initial)() } else { (*runner.task.state).clone() };
     if !is_entering {
-        let expiring = (0..).zip(&graph.channels).filter(|(_, spec)| spec.kind.expires());
+        let expiring = (0..).zip(&*graph.channels).filter(|(_, spec)| spec.kind.expires());
         expiring.for_each(|(channel, _)| entry.clear(channel));
     }
     let loaded = load(&Reader { graph: &*graph, thread: &thread }, entry, newest, saved, true)?;

@@ -35,6 +35,8 @@ pub(crate) struct Runner<S: Values, C> {
     pub(in crate::engine) journal: Option<Box<Journal>>,
     /// The earlier progress of the tasks of the first step.
     pub(in crate::engine) resumed: Option<Box<Resumed>>,
+    /// The open questions that a new input of a thread withdraws.
+    pub(in crate::engine) withdrawn: Option<Box<[serde_json::Value]>>,
 }
 
 /// How a run ended, unless it failed.
@@ -77,8 +79,18 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         };
         let task = Task { graph, state, run, arg: None, failure: None };
         let routing = Routing::default();
-        let mut runner =
-            Self { task, position, routing, step: 0, stop: 0, emitter, breakpoints, journal: None, resumed: None };
+        let mut runner = Self {
+            task,
+            position,
+            routing,
+            step: 0,
+            stop: 0,
+            emitter,
+            breakpoints,
+            journal: None,
+            resumed: None,
+            withdrawn: None,
+        };
         // The input is the checkpoint of step −1, START the superstep 0, the first nodes run in step 1.
         runner.start_at(-1);
         runner

@@ -116,7 +116,10 @@ where
         Input::Command(command) if command.answers.is_some() => {
             Err(RunError::NoCheckpointer { graph: runner.graph_name(), what: "go on with an answer" })
         }
-        Input::Command(command) => runner.enter(command.writes).await,
+        Input::Command(command) => {
+            check::goes_nowhere(&runner.task.graph, &command)?;
+            runner.enter(command.writes).await
+        }
     }
 }
 
@@ -153,7 +156,12 @@ pub(crate) async fn claim(
     }
     let lease = saver.acquire(thread, config.claim(unless_said)).await;
     let lease = lease.map_err(|error| RunError::Saver { graph: graph.to_owned(), error })?;
-    Ok(Arc::new(Committer::new(saver.clone(), lease, config.durability, graph)))
+    let driven = lease.driven;
+    let committer = Committer::new(saver.clone(), lease, config.durability, graph);
+    if driven {
+        committer.waits();
+    }
+    Ok(Arc::new(committer))
 }
 
 /// Whether the runtime has timers. It tells only those who try one.
@@ -195,7 +203,9 @@ where
     if let Some(renewal) = renewal {
         renewal.end().await;
     }
-    if committer.has_waited() {
+    // One that could not be stored stands where it stands, as if its process had been killed: it is found as it was.
+    let is_lost = matches!(ended, Err(RunError::Saver { .. })) || stored.is_err() || flushed.is_err();
+    if committer.has_waited() && !is_lost {
         // If this fails the thread is due as before, and whoever looks finds out: too often, and never too seldom.
         let now = runner.task.run.shared.config.now();
         if let Err(error) = due::settle(committer, &runner.task.graph.renamed, now).await {

@@ -7,7 +7,7 @@ use futures_core::future::BoxFuture;
 use serde_json::Value;
 
 use crate::channel::ChannelSpec;
-use crate::checkpoint::codec;
+use crate::checkpoint::{CodecError, codec};
 use crate::engine::durable::level;
 use crate::engine::log::task_log::TaskLog;
 use crate::engine::program::{
@@ -48,13 +48,18 @@ where
         true
     }
 
-    fn pack(&self, arg: &SendArg) -> Option<Result<Value, serde_json::Error>> {
+    fn pack(&self, arg: &SendArg) -> Option<Result<Vec<u8>, CodecError>> {
         let state = arg.get::<T>()?;
-        let channels = self.graph.channels.iter().enumerate();
-        let value = |(channel, spec): (usize, &ChannelSpec)| {
-            state.to_json(channel).map(|value| Some((spec.name.to_string(), value?))).transpose()
-        };
-        Some(channels.filter_map(value).collect::<Result<_, _>>().map(Value::Object))
+        let mut fields = Vec::new();
+        for (channel, spec) in self.graph.channels.iter().enumerate() {
+            let Some(value) = state.stored(channel) else { continue };
+            let mut bytes = Vec::new();
+            if let Err(error) = value.encode(&mut bytes) {
+                return Some(Err(CodecError::new(format!("channel `{}`: {error}", spec.name))));
+            }
+            fields.push((&*spec.name, bytes));
+        }
+        Some(codec::pack_fields(&fields))
     }
 }
 
@@ -148,7 +153,7 @@ impl<T: Values, C, D> Attached<T, C, D> {
         }
         let mut state = (self.graph.initial)();
         if arg.is_stored() && !(&state as &dyn Any).is::<DynState>() {
-            self.unpack_stored(&mut state, arg.to_json()?)?;
+            self.unpack_stored(&mut state, &arg.encode()?)?;
             return Ok(Arc::new(state));
         }
         let dynamic = (&mut state as &mut dyn Any).downcast_mut::<DynState>();
@@ -164,7 +169,7 @@ impl<T: Values, C, D> Attached<T, C, D> {
     }
 
     /// A state that was stored by the names of its channels.
-    fn unpack_stored(&self, state: &mut T, stored: Value) -> Result<(), NodeError> {
+    fn unpack_stored(&self, state: &mut T, stored: &[u8]) -> Result<(), NodeError> {
         let unfit = |reason: String| {
             let graph = self.graph.plan.graph();
             NodeError::permanent(format!(
@@ -172,11 +177,11 @@ impl<T: Values, C, D> Attached<T, C, D> {
                  with the program that began it"
             ))
         };
-        let Value::Object(stored) = stored else { return Err(unfit("it is no object of channels".to_owned())) };
-        for (name, value) in stored {
+        let stored = codec::unpack_fields(stored)?;
+        for (name, value) in stored.ok_or_else(|| unfit("it is not an object of channels".to_owned()))? {
             let channel = self.graph.channels.iter().position(|spec| spec.name == *name);
             let channel = channel.ok_or_else(|| unfit(format!("there is no channel `{name}`")))?;
-            let loaded = codec::encode(&value).and_then(|bytes| state.load(channel, &bytes));
+            let loaded = state.load(channel, &value);
             loaded.map_err(|error| unfit(format!("channel `{name}`: {error}")))?;
         }
         Ok(())

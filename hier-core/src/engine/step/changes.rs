@@ -2,7 +2,7 @@
 
 use crate::channel::ChannelSpec;
 use crate::checkpoint::CodecError;
-use crate::checkpoint::delta::grows;
+use crate::checkpoint::delta;
 use crate::checkpoint::scratch::Scratch;
 use crate::state::ChannelWrite;
 
@@ -13,8 +13,8 @@ pub(crate) struct Changes {
     pub(crate) changed: Vec<usize>,
     /// What was written to channels that are stored as what was added.
     pub(crate) parts: Vec<Part>,
-    /// For each channel the byte of its reducer, if it is stored as what was added.
-    pub(crate) grows: Vec<Option<u8>>,
+    /// For each channel whether it is stored as what was added.
+    pub(crate) grows: Vec<bool>,
     pub(crate) error: Option<(usize, CodecError)>,
     scratch: Scratch,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Part {
 
 impl Changes {
     pub(crate) fn new(channels: &[ChannelSpec]) -> Self {
-        Self { grows: channels.iter().map(grows).collect(), ..Self::default() }
+        Self { grows: channels.iter().map(|spec| delta::grows(spec).is_some()).collect(), ..Self::default() }
     }
 
     /// Changes a write. `first`: the first of this channel in this step.
@@ -39,7 +39,7 @@ impl Changes {
         if first {
             self.changed.push(channel);
         }
-        if self.grows[channel].is_some() {
+        if self.grows[channel] {
             self.part(channel, write);
         }
     }

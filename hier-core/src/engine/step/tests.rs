@@ -11,6 +11,7 @@ use crate::checkpoint::{Agenda, codec};
 use crate::engine::attempt::route::with_routes;
 use crate::engine::program::{
     Destinations, Done, Hooks, NodeCache, Plan, Program, RouteFn, Routing, SendArg, Sends, SpecRef, TaskKey,
+    not_read_yet,
 };
 use crate::error::RunError;
 use crate::reducer::json::Builtin;
@@ -59,6 +60,7 @@ pub(super) fn program(spec: GraphSpec, route: impl Fn(usize) -> RouteFn<DynState
         hooks: Hooks::default(),
         channels: schema.channels().cloned().collect(),
         initial: Arc::new(move || schema.initial()),
+        readable: not_read_yet(&[]),
         cache: NodeCache::default(),
         renamed: Vec::new(),
         inbox: None,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use serde::ser::Error;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -250,7 +251,9 @@ pub(crate) fn state_json<S: Values>(state: &S) -> Result<Value, serde_json::Erro
     let mut object = Map::new();
     let mut channel = 0;
     while let Some(spec) = state.channel(channel) {
-        if let Some(value) = state.to_json(channel)? {
+        let value = state.to_json(channel);
+        let value = value.map_err(|error| Error::custom(format!("channel `{}`: {error}", spec.name)))?;
+        if let Some(value) = value {
             object.insert(spec.name.clone().into_owned(), value);
         }
         channel += 1;

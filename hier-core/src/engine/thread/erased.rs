@@ -1,7 +1,7 @@
 //! Reads and changes threads without the types of their graphs, those of graphs inside others too.
 
 use futures_core::future::BoxFuture;
-use serde_json::Error as JsonError;
+use serde_json::{Error as JsonError, Value};
 use uuid::Uuid;
 
 use crate::checkpoint::{ListQuery, WhenRunning};
@@ -151,6 +151,10 @@ impl<S: Values, C: Send + Sync + 'static> ErasedGraph for Program<S, C> {
         self.child(node).map(|child| (Child::erased(child), self.nodes[node].checkpoints))
     }
 
+    fn state_schema(&self) -> Value {
+        Self::state_schema(self)
+    }
+
     fn state<'a>(&'a self, saver: &'a Saver, config: &'a Config) -> BoxFuture<'a, Result<DynSnapshot, RunError>> {
         Box::pin(async { shown(self, snapshot::snapshot(self, saver, config).await?) })
     }
@@ -215,8 +219,9 @@ fn shown<S: Values, C>(graph: &Program<S, C>, snapshot: StateSnapshot<S>) -> Res
         created_at,
         tasks,
         questions,
+        unreadable,
     } = snapshot;
-    let values = state_json(&values).map_err(no_json)?;
+    let values = if unreadable.is_some() { Value::Null } else { state_json(&values).map_err(no_json)? };
     let tasks = tasks.into_iter().map(task).collect::<Result<_, _>>().map_err(no_json)?;
     Ok(DynSnapshot {
         values,
@@ -231,6 +236,7 @@ fn shown<S: Values, C>(graph: &Program<S, C>, snapshot: StateSnapshot<S>) -> Res
         created_at,
         tasks,
         questions,
+        unreadable,
     })
 }
 

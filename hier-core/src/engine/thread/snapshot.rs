@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::checkpoint::{CodecError, ListQuery, Saved, SaverError, Source};
+use crate::checkpoint::{Checkpoint, CodecError, ListQuery, Saved, SaverError, Source};
 use crate::config::Config;
 use crate::engine::durable::level::{levels, stored_level, within};
 use crate::engine::durable::load::{Loaded, Reader, load};
@@ -52,6 +52,8 @@ pub struct StateSnapshot<S: Values> {
     pub tasks: Vec<TaskSnapshot<S>>,
     /// What is asked: in the live view what is open, in a record what was asked last.
     pub questions: Vec<Question>,
+    /// Why this program cannot read the checkpoint; only in a history, and the values are then those that the graph starts with.
+    pub unreadable: Option<String>,
 }
 
 impl<S: Values> StateSnapshot<S> {
@@ -61,7 +63,7 @@ impl<S: Values> StateSnapshot<S> {
     /// An empty [`next`](Self::next) alone does not say it: a process that is killed after all tasks of a step leaves
     /// them done and not applied, and a run with `()` goes on with them.
     pub fn is_finished(&self) -> bool {
-        self.next.is_empty() && self.tasks.is_empty()
+        self.next.is_empty() && self.tasks.is_empty() && self.unreadable.is_none()
     }
 }
 
@@ -116,6 +118,7 @@ where
             created_at: None,
             tasks: Vec::new(),
             questions: Vec::new(),
+            unreadable: None,
         });
     };
     shown(graph, saver, config, found, config.checkpoint.is_none()).await
@@ -157,10 +160,39 @@ where
             continue;
         }
         if let Some(found) = saver.get(thread, &config.namespace, Some(id)).await.map_err(&fail)? {
-            list.push(shown(graph, saver, config, found, false).await?);
+            let checkpoint = found.checkpoint.clone();
+            list.push(match shown(graph, saver, config, found, false).await {
+                // The others can be read.
+                Err(RunError::Incompatible { reason, .. }) => unreadable(graph, config, &checkpoint, reason),
+                shown => shown?,
+            });
         }
     }
     Ok(list)
+}
+
+/// A checkpoint of a history that this program cannot read.
+fn unreadable<S: Values, C>(
+    graph: &Program<S, C>,
+    config: &Config,
+    checkpoint: &Checkpoint,
+    reason: String,
+) -> StateSnapshot<S> {
+    StateSnapshot {
+        values: (graph.initial)(),
+        next: Vec::new(),
+        config: config.clone().checkpoint(checkpoint.id),
+        checkpoint: Some(checkpoint.id),
+        parent: checkpoint.parent,
+        parents: (*checkpoint.parents).clone(),
+        step: checkpoint.step,
+        source: Some(checkpoint.source),
+        metadata: (*checkpoint.metadata).clone(),
+        created_at: Some(checkpoint.created_at()),
+        tasks: Vec::new(),
+        questions: Vec::new(),
+        unreadable: Some(reason),
+    }
 }
 
 fn place<'a, S: Values, C>(
@@ -284,5 +316,6 @@ fn view<S: Values, C>(
         created_at: Some(checkpoint.created_at()),
         tasks,
         questions,
+        unreadable: None,
     })
 }

@@ -6,17 +6,17 @@ use std::time::SystemTime;
 
 use async_trait::async_trait;
 use hier_spec::GraphSpec;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::{DynGraph, DynInput, DynRun, DynSnapshot, DynTell, DynUpdates, GraphSchemas, RunContext};
 use crate::checkpoint::{Checkpointer, Letter, ListQuery, codec};
 use crate::config::Config;
 use crate::engine::Saver;
-use crate::engine::program::{Attachments, Decoder, Program};
+use crate::engine::program::{Attachments, Decoder, ErasedGraph, Program};
 use crate::engine::{self, Emitter, Event, Interrupted, Outcome, Ring, Stopped, state_json};
 use crate::error::{NodeError, RunError};
-use crate::graph::{CompiledGraph, due};
+use crate::graph::{CompiledGraph, due, mail};
 use crate::runs::NewEvent;
 use crate::state::Values;
 
@@ -31,24 +31,6 @@ pub struct Erased<S: Values, C> {
 }
 
 impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
-    /// The channels as a JSON Schema: of those whose types implement `JsonSchema`, what they are.
-    fn state_schema(&self) -> Value {
-        let mut generator = schemars::generate::SchemaSettings::draft2020_12().into_generator();
-        let channels = self.inner.channels.iter().enumerate();
-        let properties: Map<String, Value> = channels
-            .map(|(channel, spec)| {
-                let schema = S::channel_schema(channel, &mut generator);
-                (spec.name.to_string(), schema.map_or_else(|| json!({}), Into::into))
-            })
-            .collect();
-        let mut state = json!({ "title": self.spec().name, "type": "object", "properties": properties });
-        let definitions = generator.take_definitions(true);
-        if !definitions.is_empty() {
-            state["$defs"] = Value::Object(definitions);
-        }
-        state
-    }
-
     /// The graph without its types: it takes JSON and returns JSON. The function makes the context of each run; what it returns
     /// as an error is the run's error.
     ///
@@ -69,7 +51,7 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
     /// # }
     /// ```
     pub fn erase(&self, context: impl Fn(&RunContext) -> Result<C, NodeError> + Send + Sync + 'static) -> Erased<S, C> {
-        let state = self.state_schema();
+        let state = self.inner.state_schema();
         let schemas = GraphSchemas {
             input: Some(state.clone()),
             output: Some(state.clone()),
@@ -130,6 +112,15 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
 
     fn schemas(&self) -> &GraphSchemas {
         &self.schemas
+    }
+
+    fn state_schema(&self, nodes: &[String]) -> Option<Value> {
+        let Some((first, rest)) = nodes.split_first() else { return self.schemas.state.clone() };
+        let mut graph = ErasedGraph::inside(&*self.program, first)?.0;
+        for node in rest {
+            graph = graph.inside(node)?.0;
+        }
+        Some(graph.state_schema())
     }
 
     fn check(&self, input: &DynInput) -> Result<(), RunError> {
@@ -211,8 +202,7 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
             Some(name) => Letter::signal(id, name, value),
             None => Letter::message(id, self.program.fit(value).map_err(refused)?),
         };
-        let posted = Saver::new(saver).post(thread, graph, letter).await;
-        posted.map_err(|error| RunError::Saver { graph: graph.to_owned(), error })
+        mail::post(&self.program, &Saver::new(saver), thread, letter).await
     }
 
     async fn is_due(

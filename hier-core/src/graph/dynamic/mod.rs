@@ -35,6 +35,12 @@ pub trait DynGraph: Send + Sync + 'static {
     /// What is known of its types.
     fn schemas(&self) -> &GraphSchemas;
 
+    /// The JSON Schema of the state of this graph, or of the graph to which these nodes lead, one inside the other. Nothing if it is
+    /// not known, or if there is no such graph.
+    fn state_schema(&self, nodes: &[String]) -> Option<Value> {
+        if nodes.is_empty() { self.schemas().state.clone() } else { None }
+    }
+
     /// Refuses what [`run`](Self::run) would refuse at once: an unknown channel, a value that does not fit, an unknown node.
     fn check(&self, input: &DynInput) -> Result<(), RunError>;
 

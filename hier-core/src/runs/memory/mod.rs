@@ -20,7 +20,7 @@ use super::run::{Cancel, Claimed, NewRun, Run, RunClaim, Settlement};
 use super::thread::{IfExists, NewThread, ThreadPatch, ThreadRow, ThreadStatus};
 use crate::checkpoint::{Checkpointer, Claim, Lease, MemorySaver, WhenRunning, check_thread};
 use crate::sync::{Mutex, MutexGuard, lock};
-use tables::{Holder, Tables};
+use tables::{Ended, Holder, Tables};
 
 /// Keeps runs, events and the index of threads in memory, and the checkpoints in a [`MemorySaver`]. A clone shares what is
 /// kept; it lasts as long as the process.
@@ -54,23 +54,22 @@ impl MemoryRuns {
         thread: &str,
         work: impl FnOnce(&mut Queue, SystemTime) -> Result<T, RunsError>,
     ) -> Result<T, RunsError> {
-        let (result, undone) = {
+        let result = {
             let (mut tables, now) = (self.tables(), SystemTime::now());
             let mut queue = tables.queue(thread)?;
             let result = work(&mut queue, now)?;
-            (result, tables.store(queue, now))
+            self.end(thread, &tables.store(queue, now));
+            result
         };
-        self.undo(&undone).await?;
         self.shared.bell.ring_thread(thread);
         self.shared.bell.ring_runs();
         Ok(result)
     }
 
-    async fn undo(&self, runs: &[String]) -> Result<(), RunsError> {
-        if !runs.is_empty() {
-            self.saver.delete_for_runs(runs).await?;
-        }
-        Ok(())
+    /// Does to the checkpoints of a thread what the end of its runs asks for.
+    fn end(&self, thread: &str, ended: &Ended) {
+        ended.undone.iter().for_each(|run| self.saver.undo(thread, *run));
+        ended.settled.iter().for_each(|run| self.saver.settle(thread, *run));
     }
 
     /// Claims the thread for a worker, unless somebody holds it.
@@ -90,7 +89,7 @@ impl MemoryRuns {
     /// Adds a run, and claims it if that is asked for and can be done now.
     async fn add(&self, run: NewRun, claim: Option<&RunClaim>) -> Result<(Run, Option<Claimed>), RunsError> {
         let (thread, strategy) = (run.thread.clone(), run.multitask_strategy);
-        let (run, claimed, undone) = {
+        let (run, claimed) = {
             let (mut tables, now) = (self.tables(), SystemTime::now());
             if let Some(id) = run.id.filter(|id| tables.runs.contains_key(id)) {
                 return Err(RunsError::Exists { kind: "run", id: id.to_string() });
@@ -113,9 +112,9 @@ impl MemoryRuns {
             }
             tables.last_number = run.number;
             let claimed = claim.and_then(|claim| self.hold_added(&mut tables, (&mut queue, run.id), claim, now));
-            (run, claimed, tables.store(queue, now))
+            self.end(&thread, &tables.store(queue, now));
+            (run, claimed)
         };
-        self.undo(&undone).await?;
         self.shared.bell.ring_added(&thread, strategy);
         if claimed.is_none() {
             self.shared.bell.ring_runs();
@@ -268,20 +267,19 @@ impl RunStore for MemoryRuns {
 
     async fn record(&self, lease: &Lease, mut settlement: Settlement) -> Result<u64, RunsError> {
         let ends = settlement.end.is_some();
-        let (last, more, undone) = {
+        let (last, more) = {
             let (mut tables, now) = (self.tables(), SystemTime::now());
             let mut queue = tables.queue(&lease.thread)?;
             queue.settle(&mut settlement, now)?;
             self.saver.check_held(lease)?;
             self.saver.commit_also_now(lease, settlement.records, &settlement.also)?;
-            let undone = tables.store(queue, now);
+            self.end(&lease.thread, &tables.store(queue, now));
             if ends {
                 tables.let_go(lease);
             }
             let row = &tables.entry(&lease.thread)?.row;
-            (row.last_event, row.status == ThreadStatus::Busy, undone)
+            (row.last_event, row.status == ThreadStatus::Busy)
         };
-        self.undo(&undone).await?;
         if ends {
             self.saver.release(lease).await?;
             self.shared.bell.ring_thread(&lease.thread);
@@ -346,12 +344,16 @@ impl RunStore for MemoryRuns {
         Ok(self.tables().documents.values().filter(|document| document.kind == kind).cloned().collect())
     }
 
+    async fn documents_due(&self, kind: &str, by: SystemTime) -> Result<Vec<Document>, RunsError> {
+        Ok(self.tables().documents_due(kind, by))
+    }
+
     async fn put_document(&self, document: Document, replaces: Option<u64>) -> Result<bool, RunsError> {
         Ok(self.tables().put_document(document, replaces))
     }
 
     async fn remove_document(&self, kind: &str, id: &str) -> Result<bool, RunsError> {
-        Ok(self.tables().documents.remove(&(kind.to_owned(), id.to_owned())).is_some())
+        Ok(self.tables().remove_document(kind, id))
     }
 
     fn bell(&self) -> &Bell {

@@ -14,6 +14,9 @@ use crate::runs::queue::{Change, Queue};
 use crate::runs::run::Run;
 use crate::runs::thread::ThreadRow;
 
+/// How many documents are found at once that are due.
+const DUE: usize = 256;
+
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     pub(super) threads: HashMap<String, Entry>,
@@ -23,7 +26,17 @@ pub(super) struct Tables {
     /// The threads that a worker holds, by until when.
     held: BTreeSet<(Instant, String)>,
     pub(super) documents: BTreeMap<(String, String), Document>,
+    /// The documents that somebody is to look at, by kind and time, and when that is for each.
+    due: BTreeSet<(String, SystemTime, String)>,
+    due_of: HashMap<(String, String), SystemTime>,
     pub(super) last_number: u64,
+}
+
+/// Runs that are undone, and runs that are not undone any more.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) undone: Vec<Uuid>,
+    pub(super) settled: Vec<Uuid>,
 }
 
 /// From when on a worker may look at a thread, and the thread.
@@ -89,15 +102,15 @@ impl Tables {
         Ok(Queue::new(row, entry.live.iter().filter_map(|id| self.runs.get(id).cloned()).collect()))
     }
 
-    /// Stores what has changed, and returns the runs whose checkpoints are to be deleted. Values that there are stay unless
-    /// there are new ones.
-    pub(super) fn store(&mut self, queue: Queue, now: SystemTime) -> Vec<String> {
+    /// Stores what has changed, and returns what the saver has to do. Values that there are stay unless there are new ones.
+    pub(super) fn store(&mut self, queue: Queue, now: SystemTime) -> Ended {
         let (mut row, change) = queue.changed();
-        let Change { put, removed, events, undone, documents, ready, is_crowded } = change;
+        let Change { put, removed, events, undone, settled, documents, ready, is_crowded } = change;
+        let ended = Ended { undone, settled };
         for document in documents {
             self.put_document(document, None);
         }
-        let Some(entry) = self.threads.get_mut(&row.id) else { return undone };
+        let Some(entry) = self.threads.get_mut(&row.id) else { return ended };
         let first = row.last_event - events.len() as u64 + 1;
         entry.events.extend((first..).zip(events).map(|(number, event)| EventRow::new(number, now, event)));
         row.values = row.values.or_else(|| entry.row.values.take());
@@ -120,7 +133,7 @@ impl Tables {
         }
         let id = entry.row.id.clone();
         self.list(&id, |entry| entry.ready = ready);
-        undone
+        ended
     }
 
     /// Changes whether and until when a thread is ready or held, and lists it accordingly.
@@ -207,13 +220,38 @@ impl Tables {
     }
 
     /// Stores a document in the place of this revision. False if another one is there.
-    pub(super) fn put_document(&mut self, document: Document, replaces: Option<u64>) -> bool {
+    pub(super) fn put_document(&mut self, mut document: Document, replaces: Option<u64>) -> bool {
         let key = (document.kind.clone(), document.id.clone());
         let stored = self.documents.get(&key).map(|stored| stored.revision);
         if stored == replaces {
+            self.look_at(&key, document.due.take());
             self.documents.insert(key, document.revision(stored.unwrap_or_default() + 1));
         }
         stored == replaces
+    }
+
+    pub(super) fn remove_document(&mut self, kind: &str, id: &str) -> bool {
+        let key = (kind.to_owned(), id.to_owned());
+        self.look_at(&key, None);
+        self.documents.remove(&key).is_some()
+    }
+
+    /// When somebody is to look at a document.
+    fn look_at(&mut self, key: &(String, String), due: Option<SystemTime>) {
+        let (kind, id) = key;
+        if let Some(before) = self.due_of.remove(key) {
+            self.due.remove(&(kind.clone(), before, id.clone()));
+        }
+        if let Some(due) = due {
+            self.due.insert((kind.clone(), due, id.clone()));
+            self.due_of.insert(key.clone(), due);
+        }
+    }
+
+    pub(super) fn documents_due(&self, kind: &str, by: SystemTime) -> Vec<Document> {
+        let of_kind = self.due.range((kind.to_owned(), SystemTime::UNIX_EPOCH, String::new())..);
+        let due = of_kind.take_while(|(of, at, _)| of == kind && *at <= by).take(DUE);
+        due.filter_map(|(kind, _, id)| self.documents.get(&(kind.clone(), id.clone())).cloned()).collect()
     }
 
     pub(super) fn remove(&mut self, thread: &str) -> bool {

@@ -132,3 +132,22 @@ async fn an_inherited_limit_counts_the_whole_tree() {
     assert_eq!((out.ending(), model.asked()), (Some(&end(AgentLimit::ModelCalls(4))), 4));
     assert_eq!(out.state().layer_counts.get("desk/0:Limit model_calls"), 4);
 }
+
+/// Calls of subagents beside those of tools do not count as calls of tools.
+#[tokio::test]
+async fn calls_of_subagents_leave_the_tools_their_calls() {
+    let clerk =
+        Subagent::of(&AgentBuilder::<BaseState>::react("clerk").compile().unwrap()).policy(SubagentPolicy::new());
+    let desk = agent(Limit::new().tool_calls(1)).subagent(clerk).parallel_subagents(true).compile().unwrap();
+    let both = calls([
+        ("clerk", json!({"task": "a"})),
+        ("lookup", json!({"order": 1})),
+        ("clerk", json!({"task": "b"})),
+        ("lookup", json!({"order": 2})),
+    ]);
+    let model = ScriptedModel::new([both, report("a"), report("b"), Message::assistant("One.")]);
+    let out = desk.invoke(Message::user("?"), Config::default(), BaseContext::new(model)).await.unwrap();
+    let texts: Vec<String> = out.state().messages.iter().skip(2).map(Message::text).collect();
+    assert_eq!(texts[..3], ["a", "order 1", "b"]);
+    assert!(texts[3].contains("the limit of 1 calls"), "{texts:?}");
+}

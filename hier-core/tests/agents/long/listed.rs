@@ -24,7 +24,7 @@ async fn it_stands_in_the_list_of_layers() {
 
 graph! {
     /// Reads.
-    Reader<BaseState> = Agent { tools: [read_page] }
+    Reader<BaseState> = Agent { tools: [read_page], max_repeats: 50 }
 }
 
 graph! {

@@ -22,6 +22,7 @@ pub(in super::super) struct Agent {
     pub(in super::super) toolsets: Vec<ExprClosure>,
     pub(in super::super) tool_errors: Option<Expr>,
     pub(in super::super) max_iterations: Option<Expr>,
+    pub(in super::super) max_repeats: Option<Expr>,
     pub(in super::super) reports: Option<Expr>,
     pub(in super::super) report_into: Option<Ident>,
     pub(in super::super) front: Vec<Attachment>,

@@ -208,6 +208,7 @@ fn builder(model: &Model, agent: &Agent, state: &Type, context: &TokenStream) ->
         set("reasoning", &agent.reasoning),
         set("tool_errors", &agent.tool_errors),
         set("max_iterations", &agent.max_iterations),
+        set("max_repeats", &agent.max_repeats),
         set("reports_to_supervisor", &agent.reports),
         set("todo_check", &agent.todo_check),
         set("todo_refusal", &agent.todo_refusal),

@@ -130,15 +130,15 @@ fn node(node: &Node, facts: &Ident) -> TokenStream {
         let call = self::call(handler);
         quote!(.on_error(#call))
     });
-    let cache = options.cache.as_ref().map(|cache| cached(cache, facts));
+    let cache = options.cache.as_ref().map(cached);
     let checkpoints = options.checkpoints.as_ref().map(|variant| quote!(.checkpoints(__hier::Checkpoints::#variant)));
-    quote!(__hier::NodeDef::new(#call, #facts.child())#retry #(#durations)* #cache #on_error #checkpoints)
+    quote!(__hier::NodeDef::new(#call, #facts.child()).reads(#facts.reads())#retry #(#durations)* #cache #on_error #checkpoints)
 }
 
 /// How long the result is used again, and for which inputs.
-fn cached(cache: &Cache, facts: &Ident) -> TokenStream {
+fn cached(cache: &Cache) -> TokenStream {
     let Cache { ttl, key } = cache;
-    let Some(key) = key else { return quote!(.cache(#ttl).reads(#facts.reads())) };
+    let Some(key) = key else { return quote!(.cache(#ttl)) };
     // What is wrong with the function is shown at its name.
     let here = match key {
         Expr::Path(path) => span(&path.path),

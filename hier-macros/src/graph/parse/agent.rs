@@ -58,6 +58,7 @@ fn agent_field(input: ParseStream<'_>, word: &Ident, agent: &mut Agent, errors: 
         }
         symbol::TOOL_ERRORS => agent.tool_errors = Some(set(input, word, errors)?),
         symbol::MAX_ITERATIONS => agent.max_iterations = Some(iterations(input, "an agent", errors)?),
+        symbol::MAX_REPEATS => agent.max_repeats = Some(at_least_one(input, "an agent", symbol::MAX_REPEATS, errors)?),
         symbol::REPORTS_TO_SUPERVISOR => agent.reports = Some(set(input, word, errors)?),
         symbol::REPORT_INTO => agent.report_into = Some(channel(input, errors)?),
         symbol::FRONT => agent.front = attachments(input, "a list of stages", errors)?,

@@ -136,7 +136,7 @@ fn spec(channel: &Channel) -> TokenStream {
         Kind::Reduced { reducer, delta } => {
             let reducer = match reducer {
                 Merge::Builtin { word, .. } => word.unraw().to_string(),
-                Merge::With(path) => path.to_token_stream().to_string().replace(' ', ""),
+                Merge::With(path) => format!("with = {}", path.to_token_stream().to_string().replace(' ', "")),
             };
             return quote!(__hier::ChannelSpec::reduced(#name, #reducer, #delta));
         }

@@ -138,6 +138,10 @@ fn by_index(model: &Model) -> TokenStream {
         |values, part, index| quote!(#values::load(&mut self.#part, #index, __bytes)),
         quote!(::core::result::Result::Err(__hier::no_channel(__channel))),
     );
+    let inner_merge = inner(
+        |values, part, index| quote!(#values::merge_stored(&mut self.#part, #index, __rule, __bytes)),
+        quote!(::core::result::Result::Err(__hier::no_channel(__channel))),
+    );
     let inner_get = inner(|values, part, index| quote!(#values::get_any(&self.#part, #index)), none());
     let inner_set = inner(|values, part, index| quote!(#values::set_any(&mut self.#part, #index, __value)), quote!({}));
     let clear = each(model, clear);
@@ -145,6 +149,7 @@ fn by_index(model: &Model) -> TokenStream {
     let reset = lasts.then(|| quote!(0..#own => __hier::reset(self, __channel),));
     let stored = each(model, value_stored);
     let load = each(model, load);
+    let merge = each(model, merge_stored);
     let get = each(model, |index, Channel { field, .. }| quote!(#index => ::core::option::Option::Some(&self.#field),));
     let set = each(model, |index, Channel { field, .. }| quote!(#index => __hier::copy(&mut self.#field, __value),));
     quote! {
@@ -160,6 +165,14 @@ fn by_index(model: &Model) -> TokenStream {
             __bytes: &[::core::primitive::u8],
         ) -> ::core::result::Result<(), __hier::CodecError> {
             match __channel { #(#load)* _ => #inner_load, }
+        }
+        fn merge_stored(
+            &mut self,
+            __channel: ::core::primitive::usize,
+            __rule: &__hier::Rule<'_>,
+            __bytes: &[::core::primitive::u8],
+        ) -> ::core::result::Result<::core::primitive::bool, __hier::CodecError> {
+            match __channel { #(#merge)* _ => #inner_merge, }
         }
         fn get_any(&self, __channel: ::core::primitive::usize) -> ::core::option::Option<&dyn ::core::any::Any> {
             match __channel { #(#get)* _ => #inner_get, }
@@ -200,6 +213,25 @@ fn load(index: usize, channel: &Channel) -> TokenStream {
     let ty = &channel.ty;
     let load = quote_spanned!(ty.span()=> __hier::load::<#ty>);
     quote!(#index => #load(&mut self.#field, __bytes),)
+}
+
+/// The arm that merges a part of a value which was stored under the rule of another reducer.
+fn merge_stored(index: usize, channel: &Channel) -> TokenStream {
+    let field = &channel.field;
+    if !channel.is_persisted() {
+        return quote!(#index => ::core::result::Result::Ok(true),);
+    }
+    let ty = &channel.ty;
+    let merge = quote_spanned!(ty.span()=> __hier::merge_stored::<#ty>);
+    let of = quote!(__hier::MergeOf::<#ty>::TYPE);
+    quote! {
+        #index => #merge(
+            &mut self.#field,
+            __rule,
+            __bytes,
+            [#of.append(), #of.extend(), #of.by_id(), #of.messages()],
+        ),
+    }
 }
 
 /// A write that was stored.

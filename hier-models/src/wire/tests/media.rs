@@ -32,6 +32,34 @@ fn sound() -> Part {
     Part::file_data("audio/wav", "aGk=")
 }
 
+/// A content block of a client.
+fn block(block: serde_json::Value) -> Part {
+    serde_json::from_value(block).expect("a block")
+}
+
+#[test]
+fn blocks_of_clients_are_sent_as_what_they_are() {
+    let upload =
+        json!({ "type": "file", "mimeType": "application/pdf", "data": "aGk=", "metadata": { "filename": "w2.pdf" } });
+    let image = json!({ "type": "image", "source": { "type": "base64", "media_type": "image/png", "data": "aGk=" } });
+    let cases: Vec<Case> = vec![
+        (OPENAI, block(upload.clone()), Ok(vec![("/messages/0/content/0/file/filename", json!("w2.pdf"))])),
+        (ANTHROPIC, block(upload), Ok(vec![("/messages/0/content/0/type", json!("document"))])),
+        (
+            OPENAI,
+            block(image.clone()),
+            Ok(vec![("/messages/0/content/0/image_url/url", json!("data:image/png;base64,aGk="))]),
+        ),
+        (ANTHROPIC, block(image), Ok(vec![("/messages/0/content/0/source/media_type", json!("image/png"))])),
+        (
+            OPENAI,
+            block(json!({ "type": "file", "file_id": "f1" })),
+            Ok(vec![("/messages/0/content/0/text", json!("[a `file` block, which cannot be shown here]"))]),
+        ),
+    ];
+    cases.into_iter().for_each(check);
+}
+
 /// Images and files of users and of results, by bytes and by address; where one is not taken, a text with what is.
 #[test]
 fn images_and_files_of_openai() {

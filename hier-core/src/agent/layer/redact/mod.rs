@@ -153,8 +153,9 @@ impl Pattern {
         let mut changes = false;
         let before = message.text();
         if let Some(content) = message.content_mut() {
-            super::tool::texts(content, &mut |text| changes |= self.change(text));
+            content.change_texts(&mut |text| changes |= self.change(text));
         }
+        changes |= message.extra.values_mut().fold(false, |changes, value| self.value(value) | changes);
         let Body::Assistant { calls, reasoning, .. } = &mut message.body else { return changes };
         for call in calls {
             changes |= self.value(&mut call.args);

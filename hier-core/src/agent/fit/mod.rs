@@ -1,0 +1,361 @@
+//! Holds what a model gave to a JSON schema. Models often give a value as another JSON type than the one that was asked for: `5.0` for an
+//! integer, `"true"`, a list as a text. What is meant is clear then, and is taken; of everything else each fault is found with its path.
+
+use std::fmt;
+
+use serde::de::DeserializeOwned;
+use serde_json::{Number, Value};
+
+/// How many values and schemas are compared at most: schemas that contain themselves in several places have no end.
+const MOST_STEPS: usize = 20_000;
+/// How deep a value is followed.
+const MOST_DEPTH: usize = 120;
+
+/// What does not fit, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// As in `person.tags[1]`; empty for the value itself.
+    pub(crate) path: String,
+    pub(crate) what: What,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    Missing,
+    /// There is no such field; what may be meant.
+    Unknown(String),
+    Misfit(String),
+}
+
+impl Fault {
+    fn at(path: &str, what: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), what: What::Misfit(what.into()) }
+    }
+
+    pub(crate) fn missing(path: &str) -> Self {
+        Self { path: path.to_owned(), what: What::Missing }
+    }
+
+    /// What a type says of a value that stands at this path.
+    pub(crate) fn of(error: &serde_path_to_error::Error<serde_json::Error>, outer: &str) -> Self {
+        let path = error.path().to_string();
+        Self::at(if path == "." { "" } else { &path }, error.inner().to_string()).within(outer)
+    }
+
+    /// The same in a value that stands at this path.
+    pub(crate) fn within(self, outer: &str) -> Self {
+        let path = match (outer, &*self.path) {
+            (outer, "") => outer.to_owned(),
+            ("", path) => path.to_owned(),
+            (outer, path) if path.starts_with('[') => format!("{outer}{path}"),
+            (outer, path) => format!("{outer}.{path}"),
+        };
+        Self { path, ..self }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.what, &*self.path) {
+            (What::Missing, path) => write!(f, "`{path}` is missing"),
+            (What::Unknown(hint), path) => write!(f, "there is no argument `{path}`{hint}"),
+            (What::Misfit(what), "") => f.write_str(what),
+            (What::Misfit(what), path) => write!(f, "`{path}`: {what}"),
+        }
+    }
+}
+
+/// Reads a value that was asked for with this schema, or finds all that does not fit.
+pub(crate) fn read<T: DeserializeOwned>(value: &Value, schema: &Value) -> Result<T, Vec<Fault>> {
+    serde_path_to_error::deserialize(value).map_err(|error| with(fit(&mut value.clone(), schema), &error, ""))
+}
+
+/// What a value means that is not of the types of this schema; none if it fits, or if nothing else is meant.
+pub(crate) fn meant(value: &Value, schema: &Value) -> Option<Value> {
+    let mut fitted = value.clone();
+    fit(&mut fitted, schema);
+    (fitted != *value).then_some(fitted)
+}
+
+/// The value as this schema means it, and what does not fit all the same.
+pub(crate) fn fit(value: &mut Value, schema: &Value) -> Vec<Fault> {
+    let mut walk = Walk { root: schema, faults: Vec::new(), steps: 0 };
+    walk.value(value, schema, "", 0);
+    walk.faults
+}
+
+/// The faults with the one that a type found first: it knows more about it than the schema. The type is that of the value at the path
+/// `outer`.
+pub(crate) fn with(
+    mut faults: Vec<Fault>,
+    error: &serde_path_to_error::Error<serde_json::Error>,
+    outer: &str,
+) -> Vec<Fault> {
+    let fault = Fault::of(error, outer);
+    let (path, what) = (fault.path.clone(), error.inner().to_string());
+    let field = what.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
+    if field.is_some_and(|field| faults.iter().any(|fault| fault.path == inside(&path, field))) {
+        return faults;
+    }
+    match faults.iter_mut().find(|known| known.path == path) {
+        Some(known) => *known = fault,
+        None => faults.insert(0, fault),
+    }
+    faults
+}
+
+/// The path of a field.
+fn inside(path: &str, field: &str) -> String {
+    if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") }
+}
+
+/// A value on its way through a schema.
+#[derive(Clone)]
+struct Walk<'s> {
+    /// The schema in which references are looked up.
+    root: &'s Value,
+    faults: Vec<Fault>,
+    steps: usize,
+}
+
+impl<'s> Walk<'s> {
+    fn value(&mut self, value: &mut Value, schema: &'s Value, path: &str, depth: usize) {
+        self.steps += 1;
+        if self.steps > MOST_STEPS || depth > MOST_DEPTH {
+            return;
+        }
+        let Value::Object(rules) = schema else { return };
+        let depth = depth + 1;
+        if let Some(reference) = rules.get("$ref").and_then(Value::as_str) {
+            let target = reference.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
+            target.into_iter().for_each(|target| self.value(value, target, path, depth));
+        }
+        for schema in rules.get("allOf").and_then(Value::as_array).into_iter().flatten() {
+            self.value(value, schema, path, depth);
+        }
+        for kinds in ["anyOf", "oneOf"].into_iter().filter_map(|word| rules.get(word)?.as_array()) {
+            self.one_of(value, kinds, path, depth);
+        }
+        let options = rules.get("enum").and_then(Value::as_array).map(Vec::as_slice);
+        if let Some(options) = options.or_else(|| rules.get("const").map(std::slice::from_ref)) {
+            self.option(value, options, path);
+            return;
+        }
+        let types: Vec<&str> = match rules.get("type") {
+            Some(Value::String(name)) => vec![name],
+            Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
+            _ => Vec::new(),
+        };
+        if !types.is_empty() && !types.iter().any(|name| is_of(value, name)) {
+            let meant = types.iter().find_map(|name| self.meant(value, name, schema, path, depth));
+            match meant {
+                Some(meant) => *value = meant,
+                None => {
+                    let wanted: Vec<&str> = types.iter().map(|name| words(name)).collect();
+                    let what = format!("it is {}, and must be {}", kind(value), wanted.join(" or "));
+                    return self.faults.push(Fault::at(path, what));
+                }
+            }
+        }
+        match value {
+            Value::Object(_) => self.fields(value, schema, path, depth),
+            Value::Array(items) => {
+                let first = rules.get("prefixItems").and_then(Value::as_array);
+                let rest = rules.get("items");
+                for (place, item) in items.iter_mut().enumerate() {
+                    let schema = first.and_then(|first| first.get(place)).or(rest);
+                    schema.into_iter().for_each(|schema| self.value(item, schema, &format!("{path}[{place}]"), depth));
+                }
+            }
+            Value::Number(number) => {
+                let bound = |word: &str| rules.get(word).and_then(Value::as_f64);
+                let number = number.as_f64().unwrap_or_default();
+                if let Some(least) = bound("minimum").filter(|least| number < *least) {
+                    self.faults.push(Fault::at(path, format!("it must be at least {least}")));
+                }
+                if let Some(most) = bound("maximum").filter(|most| number > *most) {
+                    self.faults.push(Fault::at(path, format!("it must be at most {most}")));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn fields(&mut self, value: &mut Value, schema: &'s Value, path: &str, depth: usize) {
+        let Value::Object(fields) = value else { return };
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let more = schema.get("additionalProperties");
+        for name in schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
+            if !fields.contains_key(name) {
+                self.faults.push(Fault::missing(&inside(path, name)));
+            }
+        }
+        for (name, value) in fields.iter_mut() {
+            let path = inside(path, name);
+            match (properties.and_then(|properties| properties.get(name)), more) {
+                (Some(schema), _) | (None, Some(schema @ Value::Object(_))) => self.value(value, schema, &path, depth),
+                (None, Some(Value::Bool(false))) => {
+                    let known = properties.into_iter().flat_map(serde_json::Map::keys).map(String::as_str);
+                    let hint = hier_spec::did_you_mean(name, known);
+                    self.faults.push(Fault { path, what: What::Unknown(hint) });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// One of several kinds: the first that fits as it is, or else once it is converted. Else, if one is clearly meant, its faults count.
+    fn one_of(&mut self, value: &mut Value, kinds: &'s [Value], path: &str, depth: usize) {
+        let mut meant = None;
+        let mut least: Option<Vec<Fault>> = None;
+        let mut possible = 0;
+        for kind in kinds {
+            let (mut tried, mut walk) = (value.clone(), Walk { faults: Vec::new(), ..self.clone() });
+            walk.value(&mut tried, kind, path, depth);
+            self.steps = walk.steps;
+            match walk.faults {
+                faults if faults.is_empty() => {
+                    if tried == *value {
+                        return;
+                    }
+                    meant.get_or_insert(tried);
+                }
+                faults if self.is_possible(value, kind) => {
+                    possible += 1;
+                    least = Some(faults);
+                }
+                _ => {}
+            }
+        }
+        match (meant, least) {
+            (Some(meant), _) => *value = meant,
+            (None, Some(faults)) if possible == 1 => self.faults.extend(faults),
+            // The type says what is wrong.
+            _ => {}
+        }
+    }
+
+    /// Whether a value may be meant as this kind: it is not null, and the fields that tell kinds apart are this kind's.
+    fn is_possible(&self, value: &Value, kind: &Value) -> bool {
+        let kind = kind
+            .get("$ref")
+            .and_then(Value::as_str)
+            .and_then(|at| self.root.pointer(at.strip_prefix('#')?))
+            .unwrap_or(kind);
+        if kind.get("type") == Some(&"null".into()) {
+            return false;
+        }
+        let mut fields = kind.get("properties").and_then(Value::as_object).into_iter().flatten();
+        fields.all(|(name, schema)| schema.get("const").is_none_or(|tag| value.get(name) == Some(tag)))
+    }
+
+    /// A value of a list of options.
+    fn option(&mut self, value: &mut Value, options: &[Value], path: &str) {
+        if options.contains(value) {
+            return;
+        }
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let is_scalar = !value.is_array() && !value.is_object() && !value.is_null();
+        let mut same = options.iter().filter(|option| is_scalar && text(option) == text(value));
+        if let (Some(option), None) = (same.next(), same.next()) {
+            *value = option.clone();
+            return;
+        }
+        let known: Vec<String> = options.iter().take(20).map(|option| format!("`{}`", text(option))).collect();
+        self.faults.push(Fault::at(path, format!("it must be one of {}", known.join(", "))));
+    }
+
+    /// What a value of another type means as one of this type.
+    fn meant(&self, value: &Value, name: &str, schema: &'s Value, path: &str, depth: usize) -> Option<Value> {
+        let text = value.as_str().map(str::trim);
+        let is_scalar = matches!(name, "integer" | "number" | "boolean" | "string");
+        if let Some([item]) = value.as_array().map(Vec::as_slice).filter(|_| is_scalar) {
+            return if is_of(item, name) { Some(item.clone()) } else { self.meant(item, name, schema, path, depth) };
+        }
+        match name {
+            "integer" => match (value.as_f64(), text) {
+                (Some(number), _) => whole(number),
+                (None, Some(text)) => integer(text).or_else(|| whole(text.parse().ok()?)),
+                _ => None,
+            },
+            "number" => {
+                let text = text?;
+                integer(text).or_else(|| Number::from_f64(text.parse().ok()?).map(Value::Number))
+            }
+            "boolean" => match text? {
+                text if text.eq_ignore_ascii_case("true") => Some(Value::Bool(true)),
+                text if text.eq_ignore_ascii_case("false") => Some(Value::Bool(false)),
+                _ => None,
+            },
+            "object" => serde_json::from_str(text?).ok().filter(Value::is_object),
+            "array" => {
+                let listed = text.and_then(|text| serde_json::from_str(text).ok()).filter(Value::is_array);
+                listed.or_else(|| {
+                    // One item by itself, if it is one.
+                    let (mut item, mut walk) = (value.clone(), Walk { faults: Vec::new(), ..self.clone() });
+                    if value.is_null() {
+                        return None;
+                    }
+                    walk.value(&mut item, schema.get("items")?, path, depth);
+                    walk.faults.is_empty().then(|| Value::Array(vec![item]))
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
+fn integer(text: &str) -> Option<Value> {
+    text.parse::<i64>().map(Value::from).or_else(|_| text.parse::<u64>().map(Value::from)).ok()
+}
+
+/// A number without a fraction as an integer.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)] // it is checked
+fn whole(number: f64) -> Option<Value> {
+    // Beyond this not every integer is a number of this type.
+    const MOST: f64 = (1_u64 << 53) as f64;
+    (number.fract() == 0.0 && number.abs() <= MOST).then(|| Value::from(number as i64))
+}
+
+/// Whether a value is of this JSON type.
+fn is_of(value: &Value, name: &str) -> bool {
+    match name {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "string" => value.is_string(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        // A word that JSON schemas do not have forbids nothing.
+        _ => true,
+    }
+}
+
+/// A JSON type in words.
+fn words(name: &str) -> &str {
+    match name {
+        "boolean" => "true or false",
+        "integer" => "an integer",
+        "number" => "a number",
+        "string" => "a text",
+        "array" => "a list",
+        "object" => "an object",
+        other => other,
+    }
+}
+
+/// What a JSON value is, in words.
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+#[cfg(test)]
+mod tests;

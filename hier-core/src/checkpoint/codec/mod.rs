@@ -1,0 +1,217 @@
+//! How values become bytes: `MessagePack` with field names, after a byte that says which format it is.
+//!
+//! Field names make a value survive fields that are added with `#[serde(default)]`. Decoding is closed: the type is the
+//! channel's, and nothing in the bytes chooses a type or code.
+//!
+//! A value is read back as it was, whatever its type. For that, it is *human readable* to serde on every path: an `IpAddr` is a text
+//! here, in JSON, and in the buffer in which serde keeps the content of untagged enums. JSON is read as what it stands for: where a
+//! number is to be the key of a map, the text of a number is taken ([`decode_json`] lists such forms).
+
+mod canonical;
+mod head;
+mod json;
+mod number;
+mod read;
+mod shape;
+mod write;
+
+use std::any::type_name;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use self::head::{Head, Heads};
+use self::write::Writer;
+use super::error::CodecError;
+
+/// The byte in front of the engine's own records, which are compact: ids are bytes.
+const RECORD: u8 = 1;
+/// The byte in front of a value of the program's.
+const VALUE: u8 = 2;
+
+/// Added to the byte of a write that replaces the channel's value.
+const OVERWRITE: u8 = 0x10;
+
+/// `MessagePack`'s nil.
+const NIL: u8 = 0xc0;
+/// The kind of the extension for nothing inside of `Some`s, with their number.
+const EMPTY_SOME: i8 = 1;
+/// The kind of the extension for integers of 128 bits, in big-endian order.
+const I128: i8 = 2;
+/// The kind of the extension for those beyond `i128`.
+const U128: i8 = 3;
+
+/// How deep a value may be nested, in lists and objects. What is read may come from anybody, and must not exhaust the stack.
+const DEPTH: usize = 128;
+
+/// Marks an encoded value as one that replaces what the channel holds.
+pub(crate) fn mark_overwrite(bytes: &mut [u8]) {
+    if let Some(format) = bytes.first_mut() {
+        *format |= OVERWRITE;
+    }
+}
+
+/// Returns true if an encoded value replaces what the channel holds.
+pub(crate) fn is_overwrite(bytes: &[u8]) -> bool {
+    bytes.first().is_some_and(|format| format & OVERWRITE != 0)
+}
+
+/// Encodes a value.
+pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, CodecError> {
+    let mut bytes = Vec::with_capacity(16);
+    encode_into(value, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// Encodes a value, behind the bytes that are there.
+pub fn encode_into<T: Serialize + ?Sized>(value: &T, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
+    write(value, bytes, VALUE)
+}
+
+/// Encodes a record of a fixed type, such as a checkpoint. Its ids are bytes. Values of the program's that are in it must be encoded
+/// themselves.
+pub fn encode_record<T: Serialize + ?Sized>(record: &T) -> Result<Vec<u8>, CodecError> {
+    let mut bytes = Vec::with_capacity(64);
+    encode_record_into(record, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// Encodes a record, behind the bytes that are there.
+pub fn encode_record_into<T: Serialize + ?Sized>(record: &T, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
+    write(record, bytes, RECORD)
+}
+
+fn write<T: Serialize + ?Sized>(value: &T, bytes: &mut Vec<u8>, format: u8) -> Result<(), CodecError> {
+    bytes.push(format);
+    let start = bytes.len();
+    value.serialize(&mut Writer { bytes, is_readable: format != RECORD })?;
+    // What could not be read must not be written. Each level is a byte at least.
+    if bytes.len() - start <= DEPTH {
+        return Ok(());
+    }
+    shape::check(&bytes[start..], DEPTH).map(drop)
+}
+
+/// Decodes the value that these bytes are.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
+    let (format, rest) = bytes.split_first().ok_or_else(|| CodecError::new("there are no bytes"))?;
+    let format = format & !OVERWRITE;
+    if !matches!(format, RECORD | VALUE) {
+        return Err(CodecError(format!("the codec {format} is not known to this version of hier")));
+    }
+    if shape::check(rest, DEPTH)? < rest.len() {
+        return Err(CodecError::new("there is something behind the value"));
+    }
+    read::read(rest, format != RECORD)
+}
+
+/// Checks that a value of this type can be read from these bytes: a type whose `Serialize` and `Deserialize` do not fit together is
+/// found when its first value is written, and not when the value is needed.
+pub(crate) fn check_readable<T: DeserializeOwned>(bytes: &[u8]) -> Result<(), CodecError> {
+    decode::<T>(bytes).map(drop).map_err(|error| {
+        CodecError(format!(
+            "a `{}` cannot be read back from what is written of it: {error}; let its `Deserialize` take what its `Serialize` gives",
+            short_name::<T>()
+        ))
+    })
+}
+
+/// A type's name without its modules, which may change without the type.
+pub(crate) fn short_name<T>() -> String {
+    let name = type_name::<T>();
+    let mut short = String::with_capacity(name.len());
+    let mut start = 0;
+    for (at, letter) in name.char_indices().filter(|(_, letter)| !letter.is_alphanumeric() && *letter != '_') {
+        let end = at + letter.len_utf8();
+        if letter == ':' {
+            start = end;
+        } else {
+            short.push_str(&name[start..end]);
+            start = end;
+        }
+    }
+    short.push_str(&name[start..]);
+    short
+}
+
+/// Decodes the value that these bytes are as JSON, whatever its type. [`decode`] reads the same value from this JSON.
+///
+/// What JSON cannot hold is a text: keys that are not texts (their JSON), numbers that are not finite (`"NaN"`, `"inf"`, `"-inf"`) and
+/// integers of more than 64 bits. Bytes are a list of numbers. A `Some` without content is null.
+pub fn decode_json(bytes: &[u8]) -> Result<Value, CodecError> {
+    decode::<json::Loose>(bytes).map(|loose| loose.0)
+}
+
+/// Converts a value to JSON, in the form of [`decode_json`].
+pub fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<Value, CodecError> {
+    decode_json(&encode(value)?)
+}
+
+/// Converts JSON, with the forms of [`decode_json`], to a value.
+pub fn from_json<T: DeserializeOwned>(value: &Value) -> Result<T, CodecError> {
+    decode(&encode(value)?)
+}
+
+/// Hashes a value. The hash does not depend on the order of a map's keys; every other difference between two values is one of their
+/// hashes: `-0.0` and `0.0`, `None` and `Some(None)`, a number that is not finite and nothing.
+pub(crate) fn hash<T: Serialize + ?Sized>(value: &T) -> Result<u128, CodecError> {
+    hash_encoded(&encode(value)?)
+}
+
+/// Hashes an encoded value, as [`hash`] does.
+pub(crate) fn hash_encoded(bytes: &[u8]) -> Result<u128, CodecError> {
+    let bytes = bytes.get(1..).unwrap_or_default();
+    let mut canonical = Vec::with_capacity(bytes.len());
+    canonical::sort(&mut Heads(bytes), &mut canonical)?;
+    Ok(xxhash_rust::xxh3::xxh3_128(&canonical))
+}
+
+/// Returns true if an encoded value is nothing, or a `Some` of nothing.
+pub(crate) fn is_empty(bytes: &[u8]) -> bool {
+    matches!(Heads(bytes.get(1..).unwrap_or_default()).next(), Ok(Head::Nil | Head::Somes(_)))
+}
+
+/// Encodes an object of values that are encoded themselves.
+pub(crate) fn pack_fields(fields: &[(&str, Vec<u8>)]) -> Result<Vec<u8>, CodecError> {
+    let mut bytes = vec![VALUE];
+    canonical::pack(fields, &mut bytes)?;
+    shape::check(&bytes[1..], DEPTH)?;
+    Ok(bytes)
+}
+
+/// The names of fields with their encoded values.
+pub(crate) type EncodedFields = Vec<(String, Vec<u8>)>;
+
+/// The fields of an encoded object, each encoded as the object is; none if it is not an object of texts.
+pub(crate) fn unpack_fields(bytes: &[u8]) -> Result<Option<EncodedFields>, CodecError> {
+    let (format, rest) = bytes.split_first().ok_or_else(|| CodecError::new("there are no bytes"))?;
+    shape::check(rest, DEPTH)?;
+    canonical::unpack(*format, Heads(rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::de::DeserializeOwned;
+    use serde_json::{Value, json};
+
+    use super::{decode, encode};
+
+    fn wrong<T: DeserializeOwned>(value: &Value) -> String {
+        let bytes = encode(value).expect("JSON can be stored");
+        decode::<T>(&bytes).err().expect("it is none").to_string()
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told_in_terms_of_the_value() {
+        assert!(wrong::<f64>(&json!("x")).ends_with("a text does not fit in a `f64`"));
+        assert!(wrong::<Vec<u8>>(&json!([1, {}])).ends_with("an object does not fit in a `Vec<u8>`"));
+        assert!(wrong::<u64>(&json!([1])).ends_with("a list does not fit in a `u64`"));
+        let all = [json!(null), json!(true), json!(-1.5), json!(300), json!("x"), json!([1, 2, 3]), json!({ "a": 1 })];
+        for value in &all {
+            for error in [wrong::<(u8, u8)>(value), wrong::<Option<(bool, char)>>(&json!([value]))] {
+                assert!(!error.contains("msgpack") && !error.contains("marker"), "{value}: {error}");
+            }
+        }
+    }
+}

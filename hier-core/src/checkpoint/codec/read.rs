@@ -1,0 +1,377 @@
+//! Deserializes `MessagePack` whose shape has been checked ([`super::shape`]).
+//!
+//! It also takes the forms that JSON has for what it cannot hold, where anything else would be an error: keys as texts, and numbers that
+//! are not finite or have more than 64 bits as texts.
+
+use serde::de::value::{BorrowedStrDeserializer, SeqDeserializer};
+use serde::de::{DeserializeSeed, Deserializer, EnumAccess, Error as _, MapAccess, SeqAccess, VariantAccess, Visitor};
+use serde::{Deserialize, forward_to_deserialize_any};
+use serde_json::Value;
+
+use super::head::{Head, Heads};
+use super::short_name;
+use crate::checkpoint::CodecError;
+
+/// Reads one value.
+pub(super) struct Reader<'de> {
+    heads: Heads<'de>,
+    /// Returned by [`Deserializer::is_human_readable`].
+    is_readable: bool,
+    /// The next value is the key of a map.
+    is_key: bool,
+    /// The number of `Some`s left around nothing.
+    somes: Option<u8>,
+    /// The name of the type that is read.
+    of: fn() -> String,
+}
+
+/// Reads a value of the codec's own.
+pub(super) fn plain<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, CodecError> {
+    read(bytes, true)
+}
+
+/// Reads a value from bytes whose shape has been checked.
+pub(super) fn read<'de, T: Deserialize<'de>>(bytes: &'de [u8], is_readable: bool) -> Result<T, CodecError> {
+    let of = short_name::<T>;
+    T::deserialize(&mut Reader { heads: Heads(bytes), is_readable, is_key: false, somes: None, of })
+}
+
+impl<'de> Reader<'de> {
+    fn head(&mut self) -> Result<Head<'de>, CodecError> {
+        self.is_key = false;
+        match self.somes.take() {
+            Some(0) => Ok(Head::Nil),
+            Some(depth) => Ok(Head::Somes(depth)),
+            None => self.heads.next(),
+        }
+    }
+
+    /// The text of a key, if that is next.
+    fn key(&mut self) -> Result<Option<&'de str>, CodecError> {
+        match self.heads.peek().filter(|_| self.is_key) {
+            Some(Head::Text(text)) => {
+                self.head()?;
+                utf8(text).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    #[cold]
+    fn unfit(&self, found: &Head<'_>) -> CodecError {
+        CodecError::new(format!("{} does not fit in a `{}`", found.in_words(), (self.of)()))
+    }
+
+    /// Reads a value of any type.
+    fn any<V: Visitor<'de>>(&mut self, visitor: V, are_bytes_wanted: bool) -> Result<V::Value, CodecError> {
+        match self.head()? {
+            Head::Nil => visitor.visit_unit(),
+            Head::Bool(value) => visitor.visit_bool(value),
+            Head::Unsigned(value) => visitor.visit_u64(value),
+            Head::Signed(value) => visitor.visit_i64(value),
+            Head::F32(value) => visitor.visit_f32(value),
+            Head::F64(value) => visitor.visit_f64(value),
+            Head::Text(text) => visitor.visit_borrowed_str(utf8(text)?),
+            Head::Bytes(bytes) if are_bytes_wanted => visitor.visit_borrowed_bytes(bytes),
+            Head::Bytes(bytes) => visitor.visit_seq(SeqDeserializer::new(bytes.iter().copied())),
+            Head::List(length) => {
+                let mut items = Items { reader: self, left: length };
+                let value = visitor.visit_seq(&mut items)?;
+                if items.left > 0 { Err(self.longer()) } else { Ok(value) }
+            }
+            Head::Map(length) => {
+                let mut items = Items { reader: self, left: length };
+                let value = visitor.visit_map(&mut items)?;
+                if items.left > 0 { Err(self.longer()) } else { Ok(value) }
+            }
+            Head::I128(value) => visitor.visit_i128(value),
+            Head::U128(value) => visitor.visit_u128(value),
+            Head::Somes(depth) => {
+                self.somes = Some(depth - 1);
+                visitor.visit_some(self)
+            }
+        }
+    }
+
+    #[cold]
+    fn longer(&self) -> CodecError {
+        CodecError::new(format!("a list has more items than there are in a `{}`", (self.of)()))
+    }
+
+    /// Reads a number.
+    fn number<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, CodecError> {
+        if let Some(text) = self.key()? {
+            return self.number_of(text, visitor);
+        }
+        match self.head()? {
+            Head::Nil => visitor.visit_unit(),
+            Head::Bool(value) => visitor.visit_bool(value),
+            Head::Unsigned(value) => visitor.visit_u64(value),
+            Head::Signed(value) => visitor.visit_i64(value),
+            Head::F32(value) => visitor.visit_f32(value),
+            Head::F64(value) => visitor.visit_f64(value),
+            Head::I128(value) => visitor.visit_i128(value),
+            Head::U128(value) => visitor.visit_u128(value),
+            // What JSON has no number for.
+            Head::Text(text @ (b"NaN" | b"inf" | b"-inf")) => self.number_of(utf8(text)?, visitor),
+            other => Err(self.unfit(&other)),
+        }
+    }
+
+    /// Reads a number of 128 bits, which JSON has as a text if it is a large one.
+    fn large<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, CodecError> {
+        match self.heads.peek() {
+            Some(Head::Text(text)) => {
+                self.head()?;
+                self.number_of(utf8(text)?, visitor)
+            }
+            _ => self.number(visitor),
+        }
+    }
+
+    fn number_of<V: Visitor<'de>>(&self, text: &str, visitor: V) -> Result<V::Value, CodecError> {
+        if let Ok(value) = text.parse::<u64>() {
+            visitor.visit_u64(value)
+        } else if let Ok(value) = text.parse::<i64>() {
+            visitor.visit_i64(value)
+        } else if let Ok(value) = text.parse::<i128>() {
+            visitor.visit_i128(value)
+        } else if let Ok(value) = text.parse::<u128>() {
+            visitor.visit_u128(value)
+        } else if let Ok(value) = text.parse::<f64>() {
+            visitor.visit_f64(value)
+        } else {
+            Err(self.unfit(&Head::Text(text.as_bytes())))
+        }
+    }
+
+    /// Reads a key that is the JSON of what it is in the program, if that is next.
+    fn quoted(&mut self) -> Result<Option<Value>, CodecError> {
+        let Some(text) = self.key()? else { return Ok(None) };
+        let value = serde_json::from_str(text);
+        value.map(Some).map_err(|_| self.unfit(&Head::Text(text.as_bytes())))
+    }
+}
+
+fn utf8(text: &[u8]) -> Result<&str, CodecError> {
+    std::str::from_utf8(text).map_err(|error| CodecError::new(format!("a text is not UTF-8: {error}")))
+}
+
+fn of_key<T>(read: Result<T, serde_json::Error>) -> Result<T, CodecError> {
+    read.map_err(CodecError::custom)
+}
+
+macro_rules! numbers {
+    ($($method:ident)*) => {$(
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, CodecError> {
+            self.number(visitor)
+        }
+    )*};
+}
+
+impl<'de> Deserializer<'de> for &mut Reader<'de> {
+    type Error = CodecError;
+
+    fn is_human_readable(&self) -> bool {
+        self.is_readable
+    }
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, CodecError> {
+        self.any(visitor, true)
+    }
+
+    numbers!(
+        deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64 deserialize_u8 deserialize_u16 deserialize_u32
+        deserialize_u64 deserialize_f32 deserialize_f64
+    );
+
+    fn deserialize_i128<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, CodecError> {
+        self.large(visitor)
+    }
+
+    fn deserialize_u128<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, CodecError> {
+        self.large(visitor)
+    }
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, CodecError> {
+        match self.key()? {
+            Some("true") => visitor.visit_bool(true),
+            Some("false") => visitor.visit_bool(false),
+            Some(other) => Err(self.unfit(&Head::Text(other.as_bytes()))),
+            None => self.number(visitor),
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, CodecError> {
+        let next = match self.somes {
+            Some(0) => Some(Head::Nil),
+            Some(depth) => Some(Head::Somes(depth)),
+            None => self.heads.peek(),
+        };
+        match next {
+            Some(Head::Nil) => {
+                self.head()?;
+                visitor.visit_none()
+            }
+            Some(Head::Somes(depth)) => {
+                self.head()?;
+                self.somes = Some(depth - 1);
+                visitor.visit_some(self)
+            }
+            _ => visitor.visit_some(self),
+        }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, CodecError> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, CodecError> {
+        match self.quoted()? {
+            Some(key) => of_key(key.deserialize_unit(visitor)),
+            None => self.any(visitor, true),
+        }
+    }
+
+    fn deserialize_unit_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, CodecError> {
+        self.deserialize_unit(visitor)
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, CodecError> {
+        match self.quoted()? {
+            Some(key) => of_key(key.deserialize_seq(visitor)),
+            None => self.any(visitor, false),
+        }
+    }
+
+    fn deserialize_tuple<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, CodecError> {
+        self.deserialize_seq(visitor)
+    }
+
+    fn deserialize_tuple_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: usize,
+        visitor: V,
+    ) -> Result<V::Value, CodecError> {
+        self.deserialize_seq(visitor)
+    }
+
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, CodecError> {
+        match self.quoted()? {
+            Some(key) => of_key(key.deserialize_map(visitor)),
+            None => self.any(visitor, true),
+        }
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, CodecError> {
+        match self.quoted()? {
+            Some(key) => of_key(key.deserialize_map(visitor)),
+            None => self.any(visitor, false),
+        }
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, CodecError> {
+        let is_key = self.is_key;
+        match self.head()? {
+            Head::Text(text) if is_key && text.starts_with(b"{") => {
+                let key: Value = of_key(serde_json::from_slice(text))?;
+                of_key(key.deserialize_enum(name, variants, visitor))
+            }
+            Head::Text(text) => visitor.visit_enum(BorrowedStrDeserializer::new(utf8(text)?)),
+            Head::Map(1) => visitor.visit_enum(Variant(self)),
+            other => Err(self.unfit(&other)),
+        }
+    }
+
+    forward_to_deserialize_any! {
+        char str string bytes byte_buf identifier ignored_any
+    }
+}
+
+/// The items of a list, or the entries of a map.
+struct Items<'r, 'de> {
+    reader: &'r mut Reader<'de>,
+    left: usize,
+}
+
+impl<'de> SeqAccess<'de> for &mut Items<'_, 'de> {
+    type Error = CodecError;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, CodecError> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        self.left -= 1;
+        seed.deserialize(&mut *self.reader).map(Some)
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.left)
+    }
+}
+
+impl<'de> MapAccess<'de> for &mut Items<'_, 'de> {
+    type Error = CodecError;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, CodecError> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        self.left -= 1;
+        self.reader.is_key = true;
+        let key = seed.deserialize(&mut *self.reader);
+        self.reader.is_key = false;
+        key.map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, CodecError> {
+        seed.deserialize(&mut *self.reader)
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.left)
+    }
+}
+
+/// An enum's variant with content.
+struct Variant<'r, 'de>(&'r mut Reader<'de>);
+
+impl<'de> EnumAccess<'de> for Variant<'_, 'de> {
+    type Error = CodecError;
+    type Variant = Self;
+
+    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), CodecError> {
+        Ok((seed.deserialize(&mut *self.0)?, self))
+    }
+}
+
+impl<'de> VariantAccess<'de> for Variant<'_, 'de> {
+    type Error = CodecError;
+
+    fn unit_variant(self) -> Result<(), CodecError> {
+        <()>::deserialize(self.0)
+    }
+
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, CodecError> {
+        seed.deserialize(self.0)
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, CodecError> {
+        self.0.deserialize_seq(visitor)
+    }
+
+    fn struct_variant<V: Visitor<'de>>(self, _: &'static [&'static str], visitor: V) -> Result<V::Value, CodecError> {
+        self.0.any(visitor, false)
+    }
+}

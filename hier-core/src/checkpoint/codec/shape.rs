@@ -1,0 +1,40 @@
+//! Looks at the shape of `MessagePack` before it is read. What is stored may come from anybody: a length that no bytes
+//! follow would make a collection reserve that much memory, and nesting without end would exhaust the stack.
+
+use super::head::{Head, Heads, cut};
+use crate::checkpoint::CodecError;
+
+/// Checks that everything the bytes announce is there, and that nothing is nested deeper than this. Returns how many bytes the value has.
+pub(super) fn check(bytes: &[u8], depth: usize) -> Result<usize, CodecError> {
+    let mut rest = Heads(bytes);
+    // How many values are still to come in the innermost collection that has begun, and in each around it.
+    let (mut left, mut open): (u64, Vec<u64>) = (1, Vec::new());
+    // And in all of them.
+    let mut owed = 1_u64;
+    while owed > 0 {
+        let values = match rest.next()? {
+            Head::List(length) => length as u64,
+            Head::Map(length) => 2 * length as u64,
+            _ => 0,
+        };
+        owed = (owed - 1).saturating_add(values);
+        if owed > rest.0.len() as u64 {
+            return Err(cut());
+        }
+        left -= 1;
+        if values > 0 {
+            open.push(std::mem::replace(&mut left, values));
+            if open.len() > depth {
+                return Err(CodecError(format!("it is nested more than {depth} deep: keep it flatter, or as a text")));
+            }
+        } else {
+            // With its last value a collection is complete, and so may be the one that it is in.
+            while left == 0
+                && let Some(around) = open.pop()
+            {
+                left = around;
+            }
+        }
+    }
+    Ok(bytes.len() - rest.0.len())
+}

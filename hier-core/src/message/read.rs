@@ -1,0 +1,312 @@
+//! Reads messages: in hier's form, and as clients of LangChain and OpenAI write them.
+//!
+//! What a state's types say decides what is read as a message: values of other types are not looked at. A field that hier does not
+//! know is kept in [`Message::extra`], so that no client loses what it sent.
+
+use std::fmt;
+
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{Error, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+
+use super::form::Role;
+use super::{Body, Content, Message, Messages, Reasoning, ToolCall, ToolStatus, Usage, fresh_id};
+
+/// The id with which LangChain's `RemoveMessage` removes all messages.
+const REMOVE_ALL: &str = "__remove_all__";
+
+/// The role of a speaker by any of its names.
+fn role(name: &str) -> Option<Role> {
+    Some(match name {
+        "system" | "developer" | "SystemMessage" | "SystemMessageChunk" => Role::System,
+        "user" | "human" | "HumanMessage" | "HumanMessageChunk" => Role::User,
+        "assistant" | "ai" | "AIMessage" | "AIMessageChunk" => Role::Assistant,
+        "tool" | "ToolMessage" | "ToolMessageChunk" => Role::Tool,
+        "remove" | "RemoveMessage" => Role::Remove,
+        _ => return None,
+    })
+}
+
+/// The names of fields.
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "snake_case")]
+enum Field {
+    Role,
+    Type,
+    Id,
+    Content,
+    #[serde(alias = "tool_calls")]
+    Calls,
+    Reasoning,
+    Usage,
+    UsageMetadata,
+    ToolCallId,
+    Name,
+    Status,
+    Extra,
+    Other(String),
+}
+
+/// The fields of a message, by any of their names.
+#[derive(Default)]
+struct Fields {
+    role: Option<String>,
+    kind: Option<String>,
+    id: Value,
+    content: Option<Content>,
+    calls: Vec<ToolCall>,
+    reasoning: Vec<Reasoning>,
+    usage: Option<Usage>,
+    tool_call_id: Option<String>,
+    name: Option<String>,
+    status: Option<String>,
+    extra: Map<String, Value>,
+}
+
+impl Fields {
+    fn read<'de, A: MapAccess<'de>>(mut map: A) -> Result<Self, A::Error> {
+        let mut fields = Self::default();
+        while let Some(name) = map.next_key()? {
+            match name {
+                Field::Role => fields.role = map.next_value()?,
+                Field::Type => fields.kind = map.next_value()?,
+                Field::Id => fields.id = map.next_value()?,
+                Field::Content => fields.content = Some(map.next_value()?),
+                Field::Calls => fields.calls = map.next_value::<Option<_>>()?.unwrap_or_default(),
+                Field::Usage => fields.usage = map.next_value()?,
+                Field::ToolCallId => fields.tool_call_id = map.next_value()?,
+                Field::Name => fields.name = map.next_value()?,
+                Field::Status => fields.status = map.next_value()?,
+                Field::Extra => fields.extra.extend(map.next_value::<Option<Map<_, _>>>()?.unwrap_or_default()),
+                Field::Reasoning => {
+                    fields.foreign("reasoning", map.next_value()?, |fields, list| fields.reasoning = list);
+                }
+                Field::UsageMetadata => {
+                    fields.foreign("usage_metadata", map.next_value()?, |fields, usage| fields.usage = Some(usage));
+                }
+                Field::Other(name) => fields.keep(&name, map.next_value()?),
+            }
+        }
+        Ok(fields)
+    }
+
+    /// Keeps a field that hier does not know. Empty values are what clients write where nothing is.
+    fn keep(&mut self, name: &str, value: Value) {
+        let is_empty = match &value {
+            Value::Null => true,
+            Value::Array(items) => items.is_empty(),
+            Value::Object(fields) => fields.is_empty(),
+            _ => false,
+        };
+        if !is_empty {
+            self.extra.insert(name.to_owned(), value);
+        }
+    }
+
+    /// Takes a field whose name hier shares with others; keeps it if it means something else there.
+    fn foreign<T: serde::de::DeserializeOwned>(&mut self, name: &str, value: Value, set: impl FnOnce(&mut Self, T)) {
+        match T::deserialize(&value) {
+            Ok(read) => set(self, read),
+            Err(_) => self.keep(name, value),
+        }
+    }
+
+    /// A message as LangChain serializes its objects: the class stands in `id`, the fields in `kwargs`.
+    fn constructed<E: Error>(mut self) -> Result<Self, E> {
+        if self.kind.as_deref() != Some("constructor") {
+            return Ok(self);
+        }
+        let class = self.id.as_array().and_then(|path| path.last()?.as_str()).map(str::to_owned);
+        let Some(Value::Object(kwargs)) = self.extra.remove("kwargs") else { return Err(E::missing_field("kwargs")) };
+        let mut inner = Self::read(serde::de::value::MapDeserializer::new(kwargs.into_iter())).map_err(json::<E>)?;
+        inner.role = class;
+        Ok(inner)
+    }
+
+    fn into_message<E: Error>(self) -> Result<Message, E> {
+        let mut fields = self.constructed()?;
+        let named = fields.role.as_deref().and_then(role).or_else(|| fields.kind.as_deref().and_then(role));
+        let role = named.ok_or_else(|| match fields.role.as_deref().or(fields.kind.as_deref()) {
+            None => E::missing_field("role"),
+            Some(other) => E::custom(format!(
+                "`{other}` is not a role of a message: use `system`, `user`, `assistant`, `tool` or `remove`"
+            )),
+        })?;
+        let id = match std::mem::take(&mut fields.id) {
+            Value::Null => None,
+            Value::String(id) => Some(id),
+            other => return Err(E::custom(format!("the `id` of a message must be a text, and is `{other}`"))),
+        };
+        let content = fields.content.take();
+        let missing = || E::missing_field("content");
+        let (status, name) = (fields.status.take(), fields.name.take());
+        let is_tool = matches!(role, Role::Tool);
+        if !is_tool {
+            for (field, value) in
+                [("status", status.clone()), ("name", name.clone()), ("tool_call_id", fields.tool_call_id.clone())]
+            {
+                fields.keep(field, value.into());
+            }
+        }
+        let body = match role {
+            Role::System => Body::System { content: content.ok_or_else(missing)? },
+            Role::User => Body::User { content: content.ok_or_else(missing)? },
+            Role::Assistant => Body::Assistant {
+                content: content.unwrap_or_default(),
+                calls: fields.calls,
+                reasoning: fields.reasoning,
+                usage: fields.usage,
+            },
+            Role::Tool => Body::Tool {
+                content: content.ok_or_else(missing)?,
+                tool_call_id: fields.tool_call_id.ok_or_else(|| E::missing_field("tool_call_id"))?,
+                name,
+                status: match status.as_deref() {
+                    None | Some("success") => ToolStatus::Success,
+                    Some("error") => ToolStatus::Error,
+                    Some(other) => {
+                        return Err(E::custom(format!(
+                            "the `status` of a tool's result is `success` or `error`, and not `{other}`"
+                        )));
+                    }
+                },
+            },
+            Role::Remove => Body::Remove,
+        };
+        let id = id.filter(|id| !(body == Body::Remove && id == REMOVE_ALL));
+        Ok(Message { id, body, extra: fields.extra })
+    }
+}
+
+fn json<E: Error>(error: serde_json::Error) -> E {
+    E::custom(error)
+}
+
+impl<'de> Deserialize<'de> for Message {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Object)
+    }
+}
+
+struct Object;
+
+impl<'de> Visitor<'de> for Object {
+    type Value = Message;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a message: an object with a `role` and its `content`")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Message, A::Error> {
+        Fields::read(map)?.into_message()
+    }
+}
+
+/// A message in a list, where LangChain also takes a text of the user, and a pair of a role and a text.
+struct Item(Message);
+
+impl<'de> Deserialize<'de> for Item {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(MessageLike).map(Self)
+    }
+}
+
+struct MessageLike;
+
+impl<'de> Visitor<'de> for MessageLike {
+    type Value = Message;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a message: an object with a `role` and its `content`, a text, or a pair of a role and a content")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Message, E> {
+        Ok(Message::user(text))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut pair: A) -> Result<Message, A::Error> {
+        let missing = |place| A::Error::invalid_length(place, &self);
+        let role: String = pair.next_element()?.ok_or_else(|| missing(0))?;
+        let content: Content = pair.next_element()?.ok_or_else(|| missing(1))?;
+        if pair.next_element::<serde::de::IgnoredAny>()?.is_some() {
+            return Err(missing(3));
+        }
+        Fields { role: Some(role), content: Some(content), ..Fields::default() }.into_message()
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Message, A::Error> {
+        Object.visit_map(map)
+    }
+}
+
+impl<'de> Deserialize<'de> for Messages {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(List)
+    }
+}
+
+struct List;
+
+impl<'de> Visitor<'de> for List {
+    type Value = Messages;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of messages, one message, or a text of the user")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Messages, E> {
+        Ok(Messages::from(text))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Messages, A::Error> {
+        Message::deserialize(MapAccessDeserializer::new(map)).map(Messages::from)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Messages, A::Error> {
+        let items = Vec::<Item>::deserialize(SeqAccessDeserializer::new(list))?;
+        Ok(items.into_iter().map(|item| item.0).collect())
+    }
+}
+
+impl<'de> Deserialize<'de> for ToolCall {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let form = CallForm::deserialize(deserializer)?;
+        let (name, args) = match form.function {
+            Some(Function { name, arguments }) => (Some(name), Some(parsed(arguments)?)),
+            None => (form.name, form.args),
+        };
+        Ok(Self {
+            name: name.ok_or_else(|| D::Error::missing_field("name"))?,
+            args: args.ok_or_else(|| D::Error::missing_field("args"))?,
+            id: form.id.unwrap_or_else(|| format!("call_{}", fresh_id().simple())),
+        })
+    }
+}
+
+/// A call in hier's and LangChain's form, or in OpenAI's, which has the name and the arguments in `function`.
+#[derive(Deserialize)]
+struct CallForm {
+    name: Option<String>,
+    args: Option<Value>,
+    id: Option<String>,
+    function: Option<Function>,
+}
+
+#[derive(Deserialize)]
+struct Function {
+    name: String,
+    #[serde(default)]
+    arguments: Value,
+}
+
+/// The arguments of a call: OpenAI writes them as a text of JSON.
+fn parsed<E: Error>(arguments: Value) -> Result<Value, E> {
+    match arguments {
+        Value::String(text) if text.trim().is_empty() => Ok(Value::Object(Map::new())),
+        Value::String(text) => serde_json::from_str(&text)
+            .map_err(|error| E::custom(format!("the `arguments` of a call are not JSON: {error}"))),
+        Value::Null => Ok(Value::Object(Map::new())),
+        other => Ok(other),
+    }
+}

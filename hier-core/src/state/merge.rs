@@ -1,0 +1,97 @@
+//! Merges parts of stored values by another rule than that of the channel's reducer, as far as the channel's type can be.
+
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+use super::Persist;
+use crate::checkpoint::delta::Rule;
+use crate::checkpoint::{CodecError, codec};
+use crate::reducer::{Append, ExtendWith, MergeMessages, ReduceError, Upsert, builtin};
+
+/// A function that merges the second value into the first.
+pub(crate) type MergeFn<T> = fn(&mut T, T) -> Result<(), ReduceError>;
+
+/// The functions that merge a type: by `append`, `extend`, `by_id` and `messages`.
+pub(crate) type MergeFns<T> = [Option<MergeFn<T>>; 4];
+
+/// Stands for a type. The method of a type that has a reducer is found before that of [`Unmerged`], which it dereferences to.
+#[derive(Debug)]
+pub struct MergeOf<T>(PhantomData<T>);
+
+impl<T> MergeOf<T> {
+    /// The type.
+    pub const TYPE: Self = Self(PhantomData);
+}
+
+macro_rules! found {
+    ($($bound:ident $method:ident: $merge:expr;)*) => {
+        $(impl<T: $bound> MergeOf<T> {
+            /// Merges by the reducer of this name.
+            #[allow(clippy::unused_self)] // by which it is found before the other
+            pub fn $method(&self) -> Option<MergeFn<T>> {
+                Some($merge)
+            }
+        })*
+
+        impl<T> Unmerged<T> {
+            $(
+                /// None.
+                #[allow(clippy::unused_self)]
+                pub fn $method(&self) -> Option<MergeFn<T>> {
+                    None
+                }
+            )*
+        }
+    };
+}
+
+/// A type that a reducer cannot merge.
+#[derive(Debug)]
+pub struct Unmerged<T>(PhantomData<T>);
+
+impl<T> Unmerged<T> {
+    const TYPE: Self = Self(PhantomData);
+}
+
+found! {
+    Append append: |old, new| {
+        builtin::append(old, new);
+        Ok(())
+    };
+    ExtendWith extend: |old, new| {
+        builtin::extend(old, new);
+        Ok(())
+    };
+    Upsert by_id: |old, new| {
+        builtin::by_id(old, new);
+        Ok(())
+    };
+    MergeMessages messages: builtin::messages;
+}
+
+impl<T> Deref for MergeOf<T> {
+    type Target = Unmerged<T>;
+
+    fn deref(&self) -> &Unmerged<T> {
+        &Unmerged::TYPE
+    }
+}
+
+/// Merges a part of a value. False if the type cannot be merged by this rule.
+pub fn merge_stored<T: Persist>(
+    value: &mut T,
+    rule: &Rule<'_>,
+    bytes: &[u8],
+    [append, extend, by_id, messages]: MergeFns<T>,
+) -> Result<bool, CodecError> {
+    let merge = match rule {
+        Rule::Append => append,
+        Rule::Extend => extend,
+        Rule::ById => by_id,
+        Rule::Messages => messages,
+        Rule::Custom(_) => None,
+    };
+    let Some(merge) = merge else { return Ok(false) };
+    merge(value, codec::decode(bytes)?).map_err(|error| CodecError::new(error.to_string()))?;
+    Ok(true)
+}

@@ -1,0 +1,327 @@
+//! Threads that wait for a time or a signal are found again, whatever becomes of the process that drives them.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
+
+use hier_core::async_trait;
+use hier_core::checkpoint::{Also, Checkpointer, DueQuery, Lease, MemorySaver, Record, SaverError};
+use hier_core::graph::Signal;
+use hier_core::prelude::*;
+use hier_testkit::{Layered, SaverLayer};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::kit::Tally;
+
+const SECOND: Duration = Duration::from_secs(1);
+const DAY: Duration = Duration::from_hours(24);
+const WEEK: Duration = Duration::from_hours(168);
+
+#[derive(State, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Case {
+    #[reducer(append)]
+    log: Vec<String>,
+}
+
+fn noted(what: &str) -> CaseUpdate {
+    Case::update().log([what.to_owned()])
+}
+
+async fn sleeps(run: &Run<Tally>) -> Result<CaseUpdate> {
+    run.sleep(WEEK).await?;
+    Ok(noted("slept"))
+}
+
+async fn naps(run: &Run<Tally>) -> Result<CaseUpdate> {
+    run.sleep(5 * SECOND).await?;
+    Ok(noted("napped"))
+}
+
+async fn works(run: &Run<Tally>) -> Result<CaseUpdate> {
+    run.step("work", async || Ok(run.context().hit("work"))).await?;
+    Ok(noted("worked"))
+}
+
+async fn waits(run: &Run<Tally>) -> Result<CaseUpdate> {
+    Ok(noted(&run.signal::<String>("go").await?))
+}
+
+async fn asks(run: &Run<Tally>) -> Result<CaseUpdate> {
+    let soon = SystemTime::now() + DAY;
+    Ok(noted(&run.interrupt::<String>(&"sure?").until(soon, "no answer".to_owned()).await?))
+}
+
+graph! {
+    Long<Case, Tally> = Graph {
+        nodes: [sleeps, one = works, naps, two = works, waits, three = works, asks, four = works, beside = works],
+        edges: [START >> sleeps >> one >> naps >> two >> waits >> three >> asks >> four >> END, START >> beside >> END],
+    }
+}
+
+/// A saver whose process dies after so many commits: from then on each fails, or never ends.
+struct Dying {
+    memory: MemorySaver,
+    left: AtomicUsize,
+    hangs: bool,
+    dead: Notify,
+}
+
+impl Dying {
+    async fn live(&self) -> Result<(), SaverError> {
+        let left = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        if left.is_err() {
+            self.dead.notify_one();
+            if self.hangs {
+                pending::<()>().await;
+            }
+        }
+        left.map(|_| ()).map_err(|_| SaverError::database("storing", std::io::Error::other("the process has died")))
+    }
+}
+
+#[async_trait]
+impl SaverLayer for Dying {
+    fn saver(&self) -> &dyn Checkpointer {
+        &self.memory
+    }
+
+    fn leases_expire(&self) -> bool {
+        true
+    }
+
+    async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
+        self.live().await?;
+        self.memory.commit(lease, records).await
+    }
+
+    async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
+        self.live().await?;
+        self.memory.commit_also(lease, records, also).await
+    }
+}
+
+async fn due(saver: &MemorySaver, graph: &str, by: SystemTime) -> Vec<String> {
+    let due = saver.due(DueQuery::new(by, vec![graph.to_owned()], 99)).await.unwrap();
+    due.into_iter().map(|due| due.thread.to_string()).collect()
+}
+
+/// Sweeps in a process that dies after so many commits, then in one that lives, until the thread has ended. Says whether it died.
+async fn sweeps_to_the_end(durability: Durability, commits: usize, hangs: bool) -> bool {
+    let (memory, tally) = (MemorySaver::new(), Tally::default());
+    let graph = Long::compile().checkpointer(memory.clone());
+    let config = Config::thread("t").durability(durability);
+    let asleep = graph.invoke(Case::update(), config.clone(), tally.clone()).await.unwrap();
+    assert!(!asleep.is_finished());
+    graph.send("t", Signal::new("go", &"told")).await.unwrap();
+    let dying = Dying { memory: memory.clone(), left: AtomicUsize::new(commits), hangs, dead: Notify::new() };
+    let dying = Arc::new(Layered(dying));
+    let (first, second) = (tally.clone(), tally.clone());
+    let settings = Config::default().durability(durability);
+    let dies = Long::compile().checkpointer(dying.clone()).sweeper(move |_| first.clone()).config(settings.clone());
+    let lives = graph.sweeper(move |_| second.clone()).config(settings);
+    let (mut now, mut is_dead) = (SystemTime::now() + WEEK + SECOND, false);
+    for _ in 0..20 {
+        if is_dead {
+            lives.drive_due(now).await.unwrap();
+        } else {
+            tokio::select! {
+                biased;
+                driven = dies.drive_due(now) => {
+                    is_dead = driven.is_ok_and(|driven| driven.iter().any(|driven| driven.outcome.is_err()));
+                }
+                () = dying.0.dead.notified(), if hangs => is_dead = true,
+            }
+            // What was dropped releases its lease.
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+        }
+        let state = graph.state(config.clone()).await.unwrap();
+        if state.is_finished() {
+            let mut log = state.values.log.clone();
+            log.sort();
+            let ended = ["napped", "no answer", "slept", "told", "worked", "worked", "worked", "worked", "worked"];
+            assert_eq!(log, ended, "{durability:?}, {commits} commits");
+            // What the dead process could not say is found out.
+            lives.drive_due(now + DAY).await.unwrap();
+            assert_eq!(due(&memory, Long::NAME, now + WEEK).await, Vec::<String>::new());
+            return is_dead;
+        }
+        now += DAY + SECOND;
+    }
+    panic!("{durability:?}, {commits} commits: the thread is lost: {:?}", graph.state(config).await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thread_is_found_whenever_its_sweeper_dies() {
+    for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
+        for hangs in [false, true] {
+            let mut deaths = 0;
+            while sweeps_to_the_end(durability, deaths, hangs).await {
+                deaths += 1;
+            }
+            let expected = if durability == Durability::Exit { 8 } else { 20 };
+            assert!(deaths >= expected, "{durability:?}, {hangs}: only {deaths} commits");
+        }
+    }
+}
+
+graph! { Nap<Case, Tally> = Graph { nodes: [naps, works], edges: [START >> naps >> works >> END] } }
+
+/// The first run of a thread is killed while it waits in place, or in the node after that.
+#[tokio::test(start_paused = true)]
+async fn a_thread_that_was_killed_in_a_short_sleep_is_found() {
+    for commits in 2..4 {
+        let (memory, tally) = (MemorySaver::new(), Tally::default());
+        let dying = Dying { memory: memory.clone(), left: AtomicUsize::new(commits), hangs: true, dead: Notify::new() };
+        let dying = Arc::new(Layered(dying));
+        let graph = Nap::compile().checkpointer(dying.clone());
+        let config = Config::thread("t").durability(Durability::Sync);
+        let run = graph.invoke(Case::update(), config.clone(), tally.clone());
+        tokio::select! {
+            biased;
+            ended = run => panic!("it did not die: {ended:?}"),
+            () = dying.0.dead.notified() => {}
+        }
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        let graph = Nap::compile().checkpointer(memory.clone());
+        let sweeper = graph.sweeper(move |_| tally.clone());
+        let later = SystemTime::now() + 6 * SECOND;
+        let driven = sweeper.drive_due(later).await.unwrap();
+        assert!(driven.into_iter().next().expect("it is found").outcome.unwrap().is_finished(), "{commits} commits");
+        assert_eq!(due(&memory, Nap::NAME, later + WEEK).await, Vec::<String>::new());
+    }
+}
+
+/// A run that ends as it should says when its thread is due, also after another one was killed: nobody drives it then.
+#[tokio::test(start_paused = true)]
+async fn a_thread_that_went_on_after_a_kill_is_not_driven() {
+    let (memory, tally) = (MemorySaver::new(), Tally::default());
+    let dying = Dying { memory: memory.clone(), left: AtomicUsize::new(2), hangs: true, dead: Notify::new() };
+    let dying = Arc::new(Layered(dying));
+    let config = Config::thread("t").durability(Durability::Sync);
+    let first = Nap::compile().checkpointer(dying.clone());
+    tokio::select! {
+        biased;
+        ended = first.invoke(Case::update(), config.clone(), tally.clone()) => panic!("it did not die: {ended:?}"),
+        () = dying.0.dead.notified() => {}
+    }
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    let graph = Nap::compile().checkpointer(memory.clone());
+    let stopped = graph.invoke((), config.clone().interrupt_before(["works"]), tally.clone()).await.unwrap();
+    assert!(!stopped.is_finished());
+    let sweeper = graph.sweeper(move |_| tally.clone());
+    assert!(sweeper.drive_due(SystemTime::now() + WEEK).await.unwrap().is_empty(), "somebody has stopped it there");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thread_that_hangs_or_panics_does_not_stop_the_others() {
+    async fn hangs(case: &Case, run: &Run<Tally>) -> Result<CaseUpdate> {
+        run.sleep(WEEK).await?;
+        if case.log == ["hang"] {
+            pending::<()>().await;
+        }
+        run.context().hit("woken");
+        Ok(Case::update())
+    }
+    graph! { Mixed<Case, Tally> = Graph { nodes: [hangs], edges: [START >> hangs >> END] } }
+
+    let (tally, start, clock) = (Tally::default(), SystemTime::now(), Instant::now());
+    let graph = Mixed::compile().checkpointer(MemorySaver::new());
+    let (to_each, now) = (tally.clone(), move || start + clock.elapsed());
+    let sweeper = graph.sweeper(move |thread| {
+        assert!(!thread.starts_with("panic"), "as asked");
+        to_each.clone()
+    });
+    let handle = sweeper.concurrency(2).clock(now).every(Duration::from_mins(1));
+    for (thread, what) in [("hang", "hang"), ("panic", "")] {
+        let _ = graph.invoke(noted(what), Config::thread(thread), tally.clone()).await.unwrap();
+    }
+    tokio::time::sleep(WEEK + Duration::from_mins(2)).await;
+    for number in 0..5 {
+        let later = Config::thread(format!("later {number}")).at(now());
+        let _ = graph.invoke(noted(""), later, tally.clone()).await.unwrap();
+    }
+    tokio::time::sleep(WEEK + Duration::from_mins(3)).await;
+    assert_eq!(tally.of("woken"), 5, "those that became due after the one that hangs");
+    drop(handle);
+    let sweeper = graph.sweeper(move |_| -> Tally { panic!("as asked") });
+    let driven = sweeper.drive_due(now() + DAY).await.unwrap();
+    let error =
+        driven.into_iter().find(|driven| driven.thread == "panic").expect("it is tried again").outcome.unwrap_err();
+    let said = "driving thread `panic` of graph `mixed` panicked: as asked";
+    assert!(error.to_string().starts_with(said), "{error}");
+}
+
+#[tokio::test]
+async fn a_copy_of_a_sleeping_thread_wakes() {
+    let (saver, tally) = (MemorySaver::new(), Tally::default());
+    let graph = Long::compile().checkpointer(saver.clone());
+    let _ = graph.invoke(Case::update(), Config::thread("t"), tally.clone()).await.unwrap();
+    saver.copy_thread("t", "copy").await.unwrap();
+    let sweeper = graph.sweeper(move |_| tally.clone());
+    let later = SystemTime::now() + WEEK + SECOND;
+    let mut driven: Vec<_> = sweeper.drive_due(later).await.unwrap().into_iter().map(|driven| driven.thread).collect();
+    driven.sort();
+    assert_eq!(driven, ["copy", "t"]);
+}
+
+graph! { Other<Case, Tally> = Graph { nodes: [waits], edges: [START >> waits >> END] } }
+
+#[tokio::test]
+async fn a_signal_through_another_graph_leaves_the_timers_alone() {
+    let (saver, tally) = (MemorySaver::new(), Tally::default());
+    let (graph, other) = (Long::compile().checkpointer(saver.clone()), Other::compile().checkpointer(saver.clone()));
+    // A thread that is not there yet is any graph's.
+    other.send("t", Signal::new("stray", &1)).await.unwrap();
+    let _ = graph.invoke(Case::update(), Config::thread("t"), tally.clone()).await.unwrap();
+    let refused = other.send("t", Signal::new("go", &"told")).await.unwrap_err();
+    let said = "it cannot be sent to graph `other`: `t` is a thread of graph `long`: send it through that graph";
+    assert!(refused.to_string().starts_with(said), "{refused}");
+    let (first, second) = (tally.clone(), tally);
+    let later = SystemTime::now() + WEEK + SECOND;
+    assert!(other.sweeper(move |_| first.clone()).drive_due(later).await.unwrap().is_empty());
+    assert_eq!(graph.sweeper(move |_| second.clone()).drive_due(later).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn of_several_timers_the_first_counts_also_if_the_run_dies_at_its_end() {
+    async fn day(run: &Run<Tally>) -> Result<CaseUpdate> {
+        run.sleep(DAY).await?;
+        Ok(noted("day"))
+    }
+    graph! { Two<Case, Tally> = Graph { nodes: [a = sleeps, b = day, c = sleeps], edges: [START >> [a, b, c] >> END] } }
+
+    let memory = MemorySaver::new();
+    let dying = Dying { memory: memory.clone(), left: AtomicUsize::new(1), hangs: false, dead: Notify::new() };
+    let graph = Two::compile().checkpointer(Arc::new(Layered(dying)));
+    let config = Config::thread("t").durability(Durability::Exit);
+    let _ = graph.invoke(Case::update(), config, Tally::default()).await;
+    assert_eq!(due(&memory, Two::NAME, SystemTime::now() + DAY + SECOND).await, ["t"]);
+}
+
+#[tokio::test]
+async fn a_default_that_is_no_answer_is_refused_when_it_is_asked() {
+    async fn checked(run: &Run<Tally>) -> Result<CaseUpdate> {
+        let long = |answer: &serde_json::Value| match answer.as_str() {
+            Some(text) if text.len() > 3 => Ok(()),
+            _ => Err("it is too short".to_owned()),
+        };
+        let question = run.interrupt::<String>(&"why?").check(long).until(SystemTime::now() + DAY, "no".to_owned());
+        Ok(noted(&question.await?))
+    }
+    graph! { Checked<Case, Tally> = Graph { nodes: [checked], edges: [START >> checked >> END] } }
+
+    let saver = MemorySaver::new();
+    let graph = Checked::compile().checkpointer(saver.clone());
+    let error = graph.invoke(Case::update(), Config::thread("t"), Tally::default()).await.unwrap_err();
+    let said = "node `checked` asks `\"why?\"` until a time, and its default \"no\" is not an answer: it is too short";
+    assert!(error.to_string().contains(said), "{error}");
+    assert_eq!(due(&saver, Checked::NAME, SystemTime::now() + WEEK).await, Vec::<String>::new());
+}

@@ -1,0 +1,176 @@
+//! What cannot survive is refused when it is first written, or when it comes from outside: by the name of its channel.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use hier_core::checkpoint::{Checkpointer, MemorySaver};
+use hier_core::graph::{DynCommand, DynGraph, DynInput, DynRun, DynUpdates};
+use hier_core::prelude::*;
+use serde::{Deserializer, Serializer};
+use serde_json::{Value, json};
+
+/// Writes a text and reads a number.
+#[derive(Clone, Debug, Default)]
+struct OneWay;
+
+impl Serialize for OneWay {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str("seven")
+    }
+}
+
+impl<'de> Deserialize<'de> for OneWay {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        u32::deserialize(deserializer).map(|_| Self)
+    }
+}
+
+/// serde keeps no integers of 128 bits where it does not know the variant yet.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Buffered {
+    Large(u128),
+    Name(String),
+}
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Odd {
+    one_way: Option<OneWay>,
+    buffered: Option<Buffered>,
+    deep: Value,
+    n: u64,
+}
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Which {
+    which: u8,
+    #[state(flatten)]
+    odd: Odd,
+}
+
+async fn write(state: &Which) -> WhichUpdate {
+    match state.which {
+        1 => Which::update().one_way(Some(OneWay)),
+        2 => Which::update().buffered(Some(Buffered::Large(u128::MAX))),
+        _ => Which::update().deep((0..200).fold(json!(1), |inner, _| json!([inner]))),
+    }
+}
+
+graph! { Writing<Which> = Graph { nodes: [write], edges: [START >> write >> END] } }
+
+async fn steps(run: &Run) -> Result<WhichUpdate> {
+    let _: OneWay = run.step("seven", async || Ok(OneWay)).await?;
+    Ok(Which::update())
+}
+
+graph! { Stepping<Which> = Graph { nodes: [steps], edges: [START >> steps >> END] } }
+
+#[tokio::test]
+async fn what_cannot_be_read_back_is_refused_by_the_name_of_its_channel() {
+    for (which, expected) in [
+        (1, ["channel `one_way`", "a `Option<OneWay>` cannot be read back", "a text does not fit"]),
+        (2, ["channel `buffered`", "a `Option<Buffered>` cannot be read back", ""]),
+        (3, ["`deep`", "nested more than 128 deep", "keep it flatter"]),
+    ] {
+        let saver = MemorySaver::new();
+        let graph = Writing::compile().checkpointer(saver);
+        let input = Which::update().which(which);
+        let error = graph.invoke(input, Config::thread("t"), ()).await.unwrap_err().to_string();
+        assert!(expected.iter().all(|part| error.contains(part)), "{error}");
+        // The thread is as it was before.
+        assert!(graph.state(Config::thread("t")).await.unwrap().values.odd.one_way.is_none());
+    }
+    let graph = Stepping::compile().checkpointer(MemorySaver::new());
+    let error = graph.invoke(Which::update(), Config::thread("t"), ()).await.unwrap_err().to_string();
+    assert!(error.contains("the result of step `seven` of node `steps` cannot be stored: a `OneWay`"), "{error}");
+}
+
+#[tokio::test]
+async fn json_that_does_not_fit_is_refused_before_anything_runs() {
+    let saver: Arc<dyn Checkpointer> = Arc::new(MemorySaver::new());
+    let erased = Writing::compile().erase(|_| Ok(()));
+    for (input, expected) in [
+        (json!({ "n": "7" }), "`input.n` does not fit the channel: a text does not fit in a `u64`"),
+        (json!({ "n": "NaN" }), "`input.n` does not fit the channel"),
+        (json!({ "n": -1 }), "`input.n` does not fit the channel"),
+        (json!({ "buffered": {} }), "`input.buffered` does not fit the channel"),
+    ] {
+        let error = erased.check(&DynInput::New(input)).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    let update = DynUpdates::values(json!({ "n": [] }));
+    let error = erased.update_state(saver, Config::thread("t"), vec![vec![update]]).await.unwrap_err().to_string();
+    assert!(error.contains("n` does not fit the channel: a list does not fit in a `u64`"), "{error}");
+}
+
+mod commands {
+    use super::*;
+
+    #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+    struct Case {
+        #[reducer(append)]
+        log: Vec<String>,
+    }
+
+    async fn read(case: &Case) -> CaseUpdate {
+        Case::update().log([format!("read {}", case.log.len())])
+    }
+
+    async fn take(Sent(ip): Sent<IpAddr>) -> CaseUpdate {
+        Case::update().log([format!("took {ip}")])
+    }
+
+    graph! {
+        Desk<Case> = Graph {
+            nodes: [read, take],
+            edges: [START >> read >> for ip in none { take(ip) }, take >> END],
+        }
+    }
+
+    fn none(_: &Case) -> Vec<IpAddr> {
+        Vec::new()
+    }
+
+    fn goto(node: &str, input: Option<Value>) -> DynInput {
+        let target = input.map_or_else(|| json!(node), |input| json!({ "node": node, "input": input }));
+        DynInput::Command(DynCommand::from_json(&json!({ "goto": target })).unwrap())
+    }
+
+    #[tokio::test]
+    async fn the_input_of_a_goto_reaches_the_node_or_is_refused() {
+        let saver: Arc<dyn Checkpointer> = Arc::new(MemorySaver::new());
+        let erased = Desk::compile().erase(|_| Ok(()));
+        let run = |input: DynInput| {
+            let mut run = DynRun::new(input, Config::thread("t"));
+            run.saver = Some(saver.clone());
+            run
+        };
+        let _ = erased.run(run(DynInput::New(json!({})))).await.unwrap();
+        let error = erased.check(&goto("read", Some(json!({ "log": ["x"] })))).unwrap_err().to_string();
+        assert!(error.contains("`goto`: `read` takes no input") && error.contains("`update`"), "{error}");
+        let end = erased.run(run(goto("take", Some(json!("10.0.0.7"))))).await.unwrap().into_state();
+        assert_eq!(end["log"], json!(["read 0", "took 10.0.0.7"]));
+        let end = erased.run(run(goto("read", Some(Value::Null)))).await.unwrap().into_state();
+        assert_eq!(end["log"], json!(["read 0", "took 10.0.0.7", "read 2"]));
+    }
+
+    /// A run begins at START, so a command that leads elsewhere would be half done.
+    #[tokio::test]
+    async fn a_command_that_goes_somewhere_begins_no_run() {
+        let durable = Desk::compile().checkpointer(MemorySaver::new());
+        let command = || Command::update(Case::update().log(["x"])).goto(Desk::read);
+        let send = || Command::update(Case::update().log(["x"])).send(Desk::take, IpAddr::from([10, 0, 0, 7]));
+        for error in [
+            durable.invoke(command(), Config::thread("t"), ()).await.unwrap_err(),
+            durable.invoke(send(), Config::thread("t"), ()).await.unwrap_err(),
+            Desk::compile().invoke(command(), Config::default(), ()).await.unwrap_err(),
+            Desk::compile().invoke(send(), Config::default(), ()).await.unwrap_err(),
+        ] {
+            assert!(error.to_string().contains("and nothing has run yet: begin with an input"), "{error}");
+        }
+        // Nothing was stored.
+        assert!(durable.states(Config::thread("t")).await.unwrap().is_empty());
+        let begun = Command::update(Case::update().log(["x"]));
+        assert_eq!(durable.invoke(begun, Config::thread("t"), ()).await.unwrap().state().log, ["x", "read 1"]);
+    }
+}

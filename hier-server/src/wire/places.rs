@@ -1,0 +1,261 @@
+//! The places of messages in the values of a graph, as the JSON Schemas of its states name them.
+//!
+//! Only there are messages translated: other values that look like messages belong to the program.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hier_core::agent::Message;
+use hier_core::graph::DynGraph;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value};
+
+use super::message;
+
+/// The places of messages in the states of a graph and of the graphs inside it. In a graph that is not served, none are known.
+#[derive(Clone, Default)]
+pub(crate) struct Places(Option<Arc<States>>);
+
+struct States {
+    graph: Arc<dyn DynGraph>,
+    /// By the nodes that lead to each graph.
+    known: Mutex<HashMap<Vec<String>, Arc<Shape>>>,
+}
+
+impl std::fmt::Debug for Places {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Places").finish_non_exhaustive()
+    }
+}
+
+impl Places {
+    pub(crate) fn new(graph: Arc<dyn DynGraph>) -> Self {
+        Self(Some(Arc::new(States { graph, known: Mutex::default() })))
+    }
+
+    fn shape<T: AsRef<str>>(&self, namespace: &[T]) -> Option<Arc<Shape>> {
+        let states = self.0.as_ref()?;
+        let node = |level: &T| {
+            let level = level.as_ref();
+            level.rsplit_once(':').map_or(level, |(node, _)| node).to_owned()
+        };
+        let nodes: Vec<String> = namespace.iter().map(node).collect();
+        let mut known = states.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shape) = known.get(&nodes) {
+            return Some(shape.clone());
+        }
+        let schema = states.graph.state_schema(&nodes)?;
+        let shape = Arc::new(Shape::new(&schema));
+        known.insert(nodes, shape.clone());
+        Some(shape)
+    }
+
+    /// Translates the messages of a state, or of a part of one, of the graph with this namespace.
+    pub(crate) fn state<T: AsRef<str>>(&self, namespace: &[T], values: &mut Value) {
+        if let Some(shape) = self.shape(namespace) {
+            shape.translate(values);
+        }
+    }
+
+    /// As [`state`](Self::state), for the updates of nodes, by their names.
+    pub(crate) fn updates<T: AsRef<str>>(&self, namespace: &[T], updates: &mut Value) {
+        let Some(shape) = self.shape(namespace) else { return };
+        updates.as_object_mut().into_iter().flat_map(Map::values_mut).for_each(|update| shape.translate(update));
+    }
+
+    /// As [`state`](Self::state), for some fields of an object that are states: the input and the result of a task.
+    pub(crate) fn fields<T: AsRef<str>>(&self, namespace: &[T], object: &mut Value, names: &[&str]) {
+        let Some(shape) = self.shape(namespace) else { return };
+        for name in names {
+            if let Some(field) = object.get_mut(*name) {
+                shape.translate(field);
+            }
+        }
+    }
+}
+
+/// How deep alternatives of a schema may be nested without a level of the value.
+const ALTERNATIVES: usize = 32;
+
+/// The places of messages in values of one schema. The first node is that of the whole value.
+struct Shape(Vec<Node>);
+
+#[derive(Default)]
+struct Node {
+    is_message: bool,
+    fields: BTreeMap<String, usize>,
+    /// Other fields.
+    others: Option<usize>,
+    /// The first items of a list, each with its own schema.
+    first: Vec<usize>,
+    items: Option<usize>,
+    /// The same value as another schema has it.
+    also: Vec<usize>,
+}
+
+/// Reads a schema.
+struct Reader<'a> {
+    nodes: Vec<Node>,
+    definitions: Option<&'a Map<String, Value>>,
+    message: Value,
+    /// The nodes of definitions.
+    named: HashMap<&'a str, usize>,
+}
+
+impl<'a> Reader<'a> {
+    fn node(&mut self, schema: &'a Value) -> usize {
+        let place = self.nodes.len();
+        self.nodes.push(Node::default());
+        self.read(place, schema);
+        place
+    }
+
+    fn read(&mut self, place: usize, schema: &'a Value) {
+        if *schema == self.message {
+            self.nodes[place].is_message = true;
+            return;
+        }
+        let Some(schema) = schema.as_object() else { return };
+        if let Some(name) = schema.get("$ref").and_then(Value::as_str).and_then(|target| target.rsplit('/').next()) {
+            let named = match self.named.get(name) {
+                Some(named) => Some(*named),
+                None => self.definitions.and_then(|all| all.get(name)).map(|definition| {
+                    let named = self.nodes.len();
+                    self.nodes.push(Node::default());
+                    self.named.insert(name, named);
+                    self.read(named, definition);
+                    named
+                }),
+            };
+            self.nodes[place].also.extend(named);
+        }
+        for list in ["anyOf", "oneOf", "allOf"] {
+            for alternative in schema.get(list).and_then(Value::as_array).into_iter().flatten() {
+                let node = self.node(alternative);
+                self.nodes[place].also.push(node);
+            }
+        }
+        for (name, field) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+            let node = self.node(field);
+            self.nodes[place].fields.insert(name.clone(), node);
+        }
+        for item in schema.get("prefixItems").and_then(Value::as_array).into_iter().flatten() {
+            let node = self.node(item);
+            self.nodes[place].first.push(node);
+        }
+        if let Some(others) = schema.get("additionalProperties").filter(|others| others.is_object()) {
+            self.nodes[place].others = Some(self.node(others));
+        }
+        if let Some(items) = schema.get("items").filter(|items| items.is_object()) {
+            self.nodes[place].items = Some(self.node(items));
+        }
+    }
+}
+
+impl Shape {
+    fn new(schema: &Value) -> Self {
+        let message = Message::json_schema(&mut SchemaGenerator::default()).to_value();
+        let definitions = schema.get("$defs").and_then(Value::as_object);
+        let mut reader = Reader { nodes: Vec::new(), definitions, message, named: HashMap::new() };
+        reader.node(schema);
+        Self(reader.nodes)
+    }
+
+    fn translate(&self, value: &mut Value) {
+        self.at(0, value, 0);
+    }
+
+    fn at(&self, place: usize, value: &mut Value, depth: usize) {
+        let Some(node) = self.0.get(place).filter(|_| depth < ALTERNATIVES) else { return };
+        if node.is_message {
+            message::outward(value);
+            return;
+        }
+        for also in &node.also {
+            self.at(*also, value, depth + 1);
+        }
+        match value {
+            Value::Object(fields) if !node.fields.is_empty() || node.others.is_some() => {
+                for (name, field) in fields {
+                    if let Some(place) = node.fields.get(name).copied().or(node.others) {
+                        self.at(place, field, 0);
+                    }
+                }
+            }
+            Value::Array(items) if !node.first.is_empty() || node.items.is_some() => {
+                for (number, item) in items.iter_mut().enumerate() {
+                    if let Some(place) = node.first.get(number).copied().or(node.items) {
+                        self.at(place, item, 0);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use hier_core::agent::Messages;
+    use serde::{Deserialize, Serialize};
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct State {
+        /// The conversation.
+        messages: Messages,
+        last: Option<Message>,
+        rooms: HashMap<String, Messages>,
+        pair: (u8, Message),
+        tree: Tree,
+        event: Event,
+        doc: Value,
+        note: Note,
+    }
+
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct Tree {
+        said: Vec<Message>,
+        below: Vec<Tree>,
+    }
+
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    enum Event {
+        Said(Message),
+        Quit,
+    }
+
+    /// Looks like a message, and is none.
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct Note {
+        role: String,
+        content: String,
+    }
+
+    #[test]
+    fn only_messages_are_translated_wherever_the_type_has_them() {
+        let ours = json!({ "role": "user", "content": "hi", "id": "1" });
+        let mut theirs = ours.clone();
+        message::outward(&mut theirs);
+        assert_eq!(theirs["type"], "human");
+        let state = |said: &Value| {
+            json!({
+                "messages": [said, said],
+                "last": said,
+                "rooms": { "a": [said] },
+                "pair": [1, said],
+                "tree": { "said": [said], "below": [{ "said": [said], "below": [] }] },
+                "event": { "Said": said },
+                "doc": { "messages": [ours] },
+                "note": ours,
+            })
+        };
+        let mut values = state(&ours);
+        Shape::new(&schemars::schema_for!(State).to_value()).translate(&mut values);
+        assert_eq!(values, state(&theirs));
+    }
+}

@@ -1,0 +1,300 @@
+//! Runs that are rolled back: what they did never happened.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
+
+use hier_core::checkpoint::{
+    Also, DueQuery, Letter, ListQuery, PendingWrite, Posted, Record, Saved, SaverError, TaskWrites, slot,
+};
+use hier_core::graph::DynGraph;
+use hier_core::runs::{Cancel, RunEnd, RunQuery, RunStatus, RunsError, Settlement, ThreadStatus};
+use serde_json::{Map, Value, json};
+use tokio::time::sleep;
+use uuid::Uuid;
+
+use super::desk::{Counts, LEASE, Working, desk, doing, first_began, has_entered, second_began, second_went_on};
+use super::kit::{Outcome, add, cases, checkpoint, claim, ended, has_status, holds, new, run, same, some, thread};
+use super::{Failure, Subject};
+
+cases!(super::Case, "rollback":
+    what_a_run_overwrites_and_takes_is_put_back,
+    what_an_ended_run_took_stays_taken,
+    an_answer_was_never_given,
+    a_run_that_was_handed_back_leaves_nothing,
+    a_run_that_was_handed_back_is_cancelled_with_what_it_left,
+    a_failed_thread_stays_failed,
+    a_message_is_back_in_the_mailbox,
+    a_signal_wakes_the_thread_again,
+    a_time_wakes_the_thread_again,
+);
+
+/// Everything of a thread that a run may change.
+#[derive(Debug, PartialEq)]
+struct Stored {
+    status: ThreadStatus,
+    values: Option<Value>,
+    interrupts: Map<String, Value>,
+    metadata: Map<String, Value>,
+    checkpoints: Vec<Option<Saved>>,
+    mail: Vec<Posted>,
+    is_due: bool,
+}
+
+async fn stored(store: &Subject, name: &str) -> Result<Stored, Failure> {
+    let row = thread(store, name).await?;
+    let mut checkpoints = Vec::new();
+    for listed in store.list(ListQuery { namespace: None, ..ListQuery::thread(name) }).await? {
+        checkpoints.push(store.get(name, &listed.namespace, Some(listed.checkpoint.id)).await?);
+    }
+    let query = DueQuery::new(SystemTime::now() + Duration::from_hours(24), vec!["desk".to_owned()], 100);
+    let is_due = store.due(query).await?.iter().any(|due| &*due.thread == name);
+    Ok(Stored {
+        status: row.settled,
+        values: row.values,
+        interrupts: row.interrupts,
+        metadata: row.metadata,
+        checkpoints,
+        mail: store.mail(name).await?,
+        is_due,
+    })
+}
+
+/// Rolls a run back, and waits until it is gone.
+async fn rolled_back(store: &Subject, name: &str, id: Uuid) -> Outcome {
+    store.cancel_runs(name, &[id], Cancel::Rollback).await?;
+    while store.run(id).await?.is_some() {
+        sleep(Duration::from_millis(5)).await;
+    }
+    Ok(())
+}
+
+fn writes(at: Uuid, slots: &[(i32, &[u8])]) -> Record {
+    let write = |(slot, value): &(i32, &[u8])| PendingWrite { slot: *slot, channel: "c".into(), value: value.to_vec() };
+    let writes = slots.iter().map(write).collect();
+    let writes = TaskWrites { checkpoint: at, task: Uuid::from_u128(7), path: "p".into(), writes };
+    Record::Writes { namespace: "".into(), writes }
+}
+
+fn id_of(record: &Record) -> Uuid {
+    match record {
+        Record::Checkpoint { checkpoint, .. } => checkpoint.id,
+        Record::Writes { writes, .. } => writes.checkpoint,
+    }
+}
+
+/// A thread whose first run has asked something, and to which two letters were sent.
+async fn with_a_question(store: &Subject) -> Result<Uuid, Failure> {
+    let first = add(store, "t").await?;
+    let lease = claim(store).await?.lease;
+    let asks = checkpoint(first.id, 0);
+    let at = id_of(&asks);
+    let asked = Settlement::records(vec![asks, writes(at, &[(slot::INTERRUPT, b"asked"), (0, b"done")])]);
+    store.record(&lease, asked.end(RunEnd::new(first.id, RunStatus::Success))).await?;
+    for number in [1, 2] {
+        store.post("t", "desk", Letter::message(Uuid::from_u128(number), vec![1])).await?;
+    }
+    Ok(at)
+}
+
+/// What a second run does to it: it overwrites, adds, and takes the first letter.
+fn goes_on(run: Uuid, at: Uuid) -> Settlement {
+    let also = Also::taking(vec![Uuid::from_u128(1)]);
+    let mut goes_on = Settlement::records(vec![
+        writes(at, &[(slot::INTERRUPT, b"answered"), (slot::answer(0), b"yes"), (0, b"ignored"), (1, b"more")]),
+        checkpoint(run, 1),
+    ]);
+    goes_on.also = also;
+    goes_on.also.run = Some(run);
+    goes_on
+}
+
+async fn what_a_run_overwrites_and_takes_is_put_back(store: Subject) -> Outcome {
+    let at = with_a_question(&store).await?;
+    let before = stored(&store, "t").await?;
+    let second = add(&store, "t").await?;
+    let lease = claim(&store).await?.lease;
+    store.record(&lease, goes_on(second.id, at)).await?;
+    let mut again = Settlement::records(vec![writes(at, &[(slot::INTERRUPT, b"answered twice")])]);
+    again.also.run = Some(second.id);
+    store.record(&lease, again).await?;
+    same("what waits", &store.mail("t").await?.len(), &1)?;
+    for _ in 0..2 {
+        let mut undo = Settlement::default();
+        undo.undo = Some(second.id);
+        store.record(&lease, undo).await?;
+        same("what is stored", &stored(&store, "t").await?, &before)?;
+        has_status(&store, second.id, RunStatus::Running).await?;
+    }
+    let again = store.post("t", "desk", Letter::message(Uuid::from_u128(1), vec![1])).await?;
+    same("whether a letter that is back is new", &again, &false)?;
+    // It can be taken again, and the lease is still held.
+    store.record(&lease, goes_on(second.id, at)).await?;
+    store.record(&lease, Settlement::default().end(RunEnd::rolled_back(second.id))).await?;
+    same("what is stored at the end", &stored(&store, "t").await?, &before)?;
+    same("the run", &store.run(second.id).await?, &None)
+}
+
+async fn what_an_ended_run_took_stays_taken(store: Subject) -> Outcome {
+    let at = with_a_question(&store).await?;
+    let second = add(&store, "t").await?;
+    let lease = claim(&store).await?.lease;
+    store.record(&lease, goes_on(second.id, at)).await?;
+    store.record(&lease, Settlement::default().end(RunEnd::new(second.id, RunStatus::Success))).await?;
+    let after = stored(&store, "t").await?;
+    same("what waits", &after.mail.len(), &1)?;
+    let third = add(&store, "t").await?;
+    let lease = claim(&store).await?.lease;
+    let mut taken = Settlement::default();
+    taken.also = Also::taking(vec![Uuid::from_u128(1)]);
+    let refused = store.record(&lease, taken).await;
+    holds("it is not there any more", matches!(refused, Err(RunsError::Saver(SaverError::Invalid(_)))))?;
+    store.record(&lease, Settlement::default().end(RunEnd::rolled_back(third.id))).await?;
+    same("what is stored", &stored(&store, "t").await?, &after)
+}
+
+async fn an_answer_was_never_given(store: Subject) -> Outcome {
+    for durability in ["sync", "async", "exit"] {
+        let counts = Arc::<Counts>::default();
+        let working = Working::start(&store, &counts, LEASE)?;
+        ended(&store, store.create_run(doing(durability, "ask")).await?.id).await?;
+        let before = stored(&store, durability).await?;
+        counts.hangs_after.store(true, Ordering::SeqCst);
+        let mut answer = new(durability);
+        answer.request.input = Value::Null;
+        answer.request.durability = Some(durability.to_owned());
+        answer.request.command = Some(json!({ "resume": "yes", "update": { "log": ["updated"] } }));
+        let paying = store.create_run(answer.clone()).await?;
+        second_went_on(&counts, 1).await?;
+        rolled_back(&store, durability, paying.id).await?;
+        same("what is stored", &stored(&store, durability).await?, &before)?;
+        counts.hangs_after.store(false, Ordering::SeqCst);
+        answer.request.command = Some(json!({ "resume": "no" }));
+        let answered = ended(&store, store.create_run(answer).await?.id).await?;
+        same("the other answer", &answered.status, &RunStatus::Success)?;
+        let values = some("the values", thread(&store, durability).await?.values)?;
+        same("it", &(&values["answer"], &values["log"]), &(&json!("no"), &json!(["in", "first", "answered"])))?;
+        working.stop().await?;
+    }
+    Ok(())
+}
+
+/// A run that was begun, and that its worker has handed back.
+async fn handed_back(store: &Subject, counts: &Arc<Counts>) -> Result<Uuid, Failure> {
+    counts.hangs.store(true, Ordering::SeqCst);
+    let working = Working::start(store, counts, LEASE)?;
+    let made = store.create_run(doing("t", "")).await?;
+    second_began(counts, 2).await?;
+    has_entered(store, made.id).await?;
+    working.stop().await?;
+    has_status(store, made.id, RunStatus::Pending).await?;
+    counts.hangs.store(false, Ordering::SeqCst);
+    Ok(made.id)
+}
+
+async fn a_run_that_was_handed_back_leaves_nothing(store: Subject) -> Outcome {
+    let counts = Arc::<Counts>::default();
+    let working = Working::start(&store, &counts, LEASE)?;
+    ended(&store, store.create_run(doing("t", "")).await?.id).await?;
+    working.stop().await?;
+    let before = stored(&store, "t").await?;
+    let made = handed_back(&store, &counts).await?;
+    store.cancel_runs("t", &[made], Cancel::Rollback).await?;
+    let working = Working::start(&store, &counts, LEASE)?;
+    rolled_back(&store, "t", made).await?;
+    same("what is stored", &stored(&store, "t").await?, &before)?;
+    same("how often the second node ran", &counts.second.load(Ordering::SeqCst), &2)?;
+    working.stop().await
+}
+
+async fn a_run_that_was_handed_back_is_cancelled_with_what_it_left(store: Subject) -> Outcome {
+    let counts = Arc::<Counts>::default();
+    let working = Working::start(&store, &counts, LEASE)?;
+    ended(&store, store.create_run(doing("t", "")).await?.id).await?;
+    working.stop().await?;
+    let made = handed_back(&store, &counts).await?;
+    store.cancel_runs("t", &[made], Cancel::Interrupt).await?;
+    let working = Working::start(&store, &counts, LEASE)?;
+    same("the run", &ended(&store, made).await?.status, &RunStatus::Interrupted)?;
+    let row = thread(&store, "t").await?;
+    same("the thread, which can go on", &row.status, &ThreadStatus::Interrupted)?;
+    let log = row.values.map(|values| values["log"].clone());
+    same("its values", &log, &Some(json!(["in", "first", "second", "in", "first"])))?;
+    working.stop().await
+}
+
+async fn a_failed_thread_stays_failed(store: Subject) -> Outcome {
+    let counts = Arc::<Counts>::default();
+    let working = Working::start(&store, &counts, LEASE)?;
+    ended(&store, store.create_run(doing("t", "fail")).await?.id).await?;
+    let (before, error) = (stored(&store, "t").await?, thread(&store, "t").await?.error);
+    counts.hangs.store(true, Ordering::SeqCst);
+    let hangs = store.create_run(doing("t", "")).await?;
+    second_began(&counts, 2).await?;
+    rolled_back(&store, "t", hangs.id).await?;
+    same("what is stored", &stored(&store, "t").await?, &before)?;
+    same("why it had failed", &thread(&store, "t").await?.error, &error)?;
+    working.stop().await
+}
+
+async fn send(store: &Subject, id: Uuid, signal: Option<&str>) -> Result<bool, Failure> {
+    let graph = desk(&Arc::default())?.erase(|_| Ok(()));
+    let saver = store.clone().as_checkpointer();
+    graph.send(saver, "t", id, signal, &json!("sent")).await.map_err(Failure::unexpected)
+}
+
+async fn a_message_is_back_in_the_mailbox(store: Subject) -> Outcome {
+    let counts = Arc::<Counts>::default();
+    let working = Working::start(&store, &counts, LEASE)?;
+    ended(&store, store.create_run(doing("t", "")).await?.id).await?;
+    let id = Uuid::new_v4();
+    send(&store, id, None).await?;
+    let before = stored(&store, "t").await?;
+    counts.first_hangs.store(true, Ordering::SeqCst);
+    let hangs = store.create_run(doing("t", "")).await?;
+    first_began(&counts, 2).await?;
+    while !store.mail("t").await?.is_empty() {
+        sleep(Duration::from_millis(2)).await;
+    }
+    rolled_back(&store, "t", hangs.id).await?;
+    same("what is stored", &stored(&store, "t").await?, &before)?;
+    same("whether it is new, sent again", &send(&store, id, None).await?, &false)?;
+    counts.first_hangs.store(false, Ordering::SeqCst);
+    ended(&store, store.create_run(doing("t", "")).await?.id).await?;
+    let values = some("the values", thread(&store, "t").await?.values)?;
+    same("the log", &values["log"], &json!(["in", "first", "second", "in", "sent", "first", "second"]))?;
+    same("what waits", &store.mail("t").await?.len(), &0)?;
+    working.stop().await
+}
+
+/// Runs a thread until it waits, rolls back the run that is woken, and looks what the next one does.
+async fn woken_again(store: &Subject, what: &str, log: Value) -> Outcome {
+    let counts = Arc::<Counts>::default();
+    let working = Working::start(store, &counts, LEASE)?;
+    counts.hangs_after.store(true, Ordering::SeqCst);
+    ended(store, store.create_run(doing("t", what)).await?.id).await?;
+    if what == "wait" {
+        send(store, Uuid::new_v4(), Some("go")).await?;
+    }
+    second_went_on(&counts, 1).await?;
+    let woken = some("the run that was woken", store.runs(RunQuery::thread("t").live()).await?.pop())?;
+    counts.hangs_after.store(false, Ordering::SeqCst);
+    rolled_back(store, "t", woken.id).await?;
+    second_went_on(&counts, 2).await?;
+    let last = some("the next run", store.runs(RunQuery::thread("t")).await?.into_iter().next())?;
+    same("how it ended", &ended(store, last.id).await?.status, &RunStatus::Success)?;
+    let values = some("the values", thread(store, "t").await?.values)?;
+    same("the log", &values["log"], &log)?;
+    let after = stored(store, "t").await?;
+    same("what waits", &(after.mail.len(), after.is_due), &(0, false))?;
+    holds("the first run is there", run(store, last.id).await.is_ok())?;
+    working.stop().await
+}
+
+async fn a_signal_wakes_the_thread_again(store: Subject) -> Outcome {
+    woken_again(&store, "wait", json!(["in", "first", "told"])).await
+}
+
+async fn a_time_wakes_the_thread_again(store: Subject) -> Outcome {
+    woken_again(&store, "sleep", json!(["in", "first", "second"])).await
+}

@@ -1,0 +1,402 @@
+//! Random sequences of runs of a worker, which hang, are handed back, go on, or are rolled back.
+//!
+//! What is rolled back never happened: everything that is stored of the thread is what it was, but for what was sent meanwhile. No message
+//! and no signal is lost or taken twice.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
+
+use hier_checkpoint::{Postgres, Sqlite};
+use hier_core::CancellationToken;
+use hier_core::checkpoint::{Checkpointer, DueQuery, ListQuery, Posted, Saved};
+use hier_core::graph::DynGraph;
+use hier_core::prelude::*;
+use hier_core::runs::{
+    Cancel, MemoryRuns, MultitaskStrategy, NewRun, NewThread, Request, RunQuery, RunStatus, RunStore, ThreadStatus,
+};
+use hier_core::worker::Worker;
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+use uuid::Uuid;
+
+/// What the second node waits for.
+const KINDS: [&str; 4] = ["nothing", "answer", "signal", "step"];
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Case {
+    what: String,
+    #[reducer(append)]
+    log: Vec<String>,
+}
+
+graph! {
+    Rolling<Case, Gates> = Graph { nodes: [first, second], edges: [START >> first >> second >> END], inbox: log }
+}
+
+/// Where runs hang: in the first node, or in the second once it has what it waits for.
+#[derive(Clone, Default)]
+struct Gates(Arc<[(AtomicBool, AtomicUsize); 2]>);
+
+impl Gates {
+    async fn pass(&self, node: usize) {
+        let (shut, entered) = &self.0[node];
+        entered.fetch_add(1, Ordering::SeqCst);
+        if shut.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    fn shut(&self, node: usize, shut: bool) {
+        self.0[node].0.store(shut, Ordering::SeqCst);
+    }
+
+    fn entered(&self, node: usize) -> usize {
+        self.0[node].1.load(Ordering::SeqCst)
+    }
+}
+
+async fn first(run: &Run<Gates>) -> CaseUpdate {
+    run.context().pass(0).await;
+    Case::update().log(["first".to_owned()])
+}
+
+async fn second(case: &Case, run: &Run<Gates>) -> Result<CaseUpdate> {
+    let said = match &*case.what {
+        "answer" => run.interrupt::<String>(&"sure?").await?,
+        "signal" => run.signal::<String>("go").await?,
+        "step" => run.step("step", async || Ok("stepped".to_owned())).await?,
+        _ => "second".to_owned(),
+    };
+    run.context().pass(1).await;
+    Ok(Case::update().log([said]))
+}
+
+#[derive(Clone, Debug)]
+enum Operation {
+    /// A run of this kind, which hangs in a node.
+    Run(usize, Option<usize>),
+    /// Answers, or goes on.
+    GoOn(Option<usize>),
+    Message,
+    Signal,
+    /// Sends again what was sent last.
+    SendAgain,
+    /// The worker of the run that hangs stops, and another one takes the run up.
+    HandBack,
+    /// The run that hangs goes on.
+    LetGo,
+    /// The run that hangs is rolled back; while no worker has it, if so.
+    RollBack(bool),
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    let hangs = || prop_oneof![1 => Just(None), 1 => Just(Some(0)), 2 => Just(Some(1))];
+    prop_oneof![
+        4 => (0..KINDS.len(), hangs()).prop_map(|(kind, hangs)| Operation::Run(kind, hangs)),
+        3 => hangs().prop_map(Operation::GoOn),
+        2 => Just(Operation::Message),
+        2 => Just(Operation::Signal),
+        1 => Just(Operation::SendAgain),
+        2 => Just(Operation::HandBack),
+        1 => Just(Operation::LetGo),
+        4 => any::<bool>().prop_map(Operation::RollBack),
+    ]
+}
+
+/// Everything of a thread that a run may change.
+#[derive(Debug, PartialEq)]
+struct Stored {
+    status: ThreadStatus,
+    values: Option<Value>,
+    interrupts: Map<String, Value>,
+    checkpoints: Vec<Option<Saved>>,
+    mail: Vec<Posted>,
+    is_due: bool,
+}
+
+struct Rolled {
+    store: Arc<dyn RunStore>,
+    thread: String,
+    durability: &'static str,
+    gates: Gates,
+    stop: CancellationToken,
+    working: Option<JoinHandle<()>>,
+    /// The run that hangs, in which node, and what was stored before it.
+    hangs: Option<(Uuid, usize, Stored)>,
+    sent: Vec<(Uuid, Option<&'static str>, String)>,
+}
+
+type Law = Result<(), String>;
+
+fn told(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+impl Rolled {
+    async fn new(store: &Arc<dyn RunStore>, durability: &'static str) -> Result<Self, String> {
+        let thread = format!("rolling {}", Uuid::new_v4());
+        store.create_thread(NewThread::new(&*thread)).await.map_err(told)?;
+        let (gates, stop) = (Gates::default(), CancellationToken::new());
+        let (hangs, sent, working) = (None, Vec::new(), None);
+        let mut rolled = Self { store: store.clone(), thread, durability, gates, stop, working, hangs, sent };
+        rolled.start();
+        Ok(rolled)
+    }
+
+    fn graph(&self) -> impl DynGraph {
+        let gates = self.gates.clone();
+        Rolling::compile().erase(move |_| Ok(gates.clone()))
+    }
+
+    fn start(&mut self) {
+        self.stop = CancellationToken::new();
+        let worker = Worker::new(self.store.clone()).graph("rolling", self.graph()).poll(Duration::from_millis(10));
+        self.working = Some(tokio::spawn(worker.run_until(self.stop.clone())));
+    }
+
+    async fn stop(&mut self) -> Law {
+        self.stop.cancel();
+        match self.working.take() {
+            Some(working) => working.await.map_err(told),
+            None => Ok(()),
+        }
+    }
+
+    async fn stored(&self) -> Result<Stored, String> {
+        let row = self.store.thread(&self.thread).await.map_err(told)?.ok_or("the thread is gone")?;
+        let mut checkpoints = Vec::new();
+        let all = ListQuery { namespace: None, ..ListQuery::thread(&*self.thread) };
+        for listed in self.store.list(all).await.map_err(told)? {
+            let id = Some(listed.checkpoint.id);
+            checkpoints.push(self.store.get(&self.thread, &listed.namespace, id).await.map_err(told)?);
+        }
+        let later = SystemTime::now() + Duration::from_hours(1);
+        let due = self.store.due(DueQuery::new(later, vec!["rolling".to_owned()], 10_000)).await.map_err(told)?;
+        Ok(Stored {
+            status: row.settled,
+            values: row.values,
+            interrupts: row.interrupts,
+            checkpoints,
+            mail: self.store.mail(&self.thread).await.map_err(told)?,
+            is_due: due.iter().any(|due| *due.thread == *self.thread),
+        })
+    }
+
+    async fn live(&self) -> Result<Option<hier_core::runs::Run>, String> {
+        Ok(self.store.runs(RunQuery::thread(&*self.thread).live()).await.map_err(told)?.pop())
+    }
+
+    /// Waits until nothing of the thread is to be done.
+    async fn rests(&self) -> Law {
+        for _ in 0..2_000 {
+            if self.live().await?.is_none() && !self.stored().await?.is_due {
+                return Ok(());
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+        Err(format!("the thread does not come to rest: {:?}", self.live().await?))
+    }
+
+    async fn apply(&mut self, operation: &Operation) -> Law {
+        match (operation, self.hangs.is_some()) {
+            (Operation::Run(kind, hangs), false) => {
+                let input = json!({ "what": KINDS[*kind], "log": ["in"] });
+                self.run(Request::input(input), *hangs).await
+            }
+            (Operation::GoOn(hangs), false) => {
+                let stored = self.stored().await?;
+                if stored.status != ThreadStatus::Interrupted {
+                    return Ok(());
+                }
+                let is_asked = !stored.interrupts.is_empty() && stored.values.is_some_and(|it| it["what"] == "answer");
+                let answer = Request::command(json!({ "resume": "yes", "update": { "log": ["updated"] } }));
+                self.run(if is_asked { answer } else { Request::default() }, *hangs).await
+            }
+            (Operation::Message, _) => self.send(None).await,
+            (Operation::Signal, _) => self.send(Some("go")).await,
+            (Operation::SendAgain, _) => {
+                let Some((id, signal, text)) = self.sent.last().cloned() else { return Ok(()) };
+                let new = self.deliver(id, signal, &text).await?;
+                if new { Err("what was sent before is new".to_owned()) } else { Ok(()) }
+            }
+            (Operation::HandBack, true) => {
+                let node = self.hangs.as_ref().map_or(0, |(_, node, _)| *node);
+                self.stop().await?;
+                let entered = self.gates.entered(node);
+                self.start();
+                self.reaches(node, entered).await
+            }
+            (Operation::LetGo, true) => {
+                let Some((run, node, _)) = self.hangs.take() else { return Ok(()) };
+                // A node that waits does not look again.
+                self.stop().await?;
+                self.gates.shut(node, false);
+                self.start();
+                self.ends(run).await
+            }
+            (Operation::RollBack(idle), true) => self.roll_back(*idle).await,
+            _ => Ok(()),
+        }
+    }
+
+    async fn run(&mut self, mut request: Request, hangs: Option<usize>) -> Law {
+        let before = self.stored().await?;
+        request.durability = Some(self.durability.to_owned());
+        let mut run = NewRun::new(&*self.thread, "rolling", request);
+        run.multitask_strategy = MultitaskStrategy::Reject;
+        let entered = hangs.map(|node| self.gates.entered(node));
+        if let Some(node) = hangs {
+            self.gates.shut(node, true);
+        }
+        let run = self.store.create_run(run).await.map_err(told)?.id;
+        let (Some(node), Some(entered)) = (hangs, entered) else { return self.ends(run).await };
+        while self.gates.entered(node) == entered {
+            if self.live().await?.is_none() {
+                // It has asked before.
+                self.gates.shut(node, false);
+                return self.ends(run).await;
+            }
+            sleep(Duration::from_millis(2)).await;
+        }
+        self.hangs = Some((run, node, before));
+        Ok(())
+    }
+
+    async fn reaches(&self, node: usize, entered: usize) -> Law {
+        for _ in 0..5_000 {
+            if self.gates.entered(node) > entered {
+                return Ok(());
+            }
+            sleep(Duration::from_millis(2)).await;
+        }
+        Err(format!("a run that was handed back is not gone on with: {:?}", self.live().await?))
+    }
+
+    async fn ends(&self, run: Uuid) -> Law {
+        self.rests().await?;
+        let ended = self.store.run(run).await.map_err(told)?.ok_or("a run is gone")?;
+        if ended.status == RunStatus::Success { Ok(()) } else { Err(format!("a run has not ended well: {ended:?}")) }
+    }
+
+    async fn send(&mut self, signal: Option<&'static str>) -> Law {
+        let (id, text) = (Uuid::new_v4(), format!("sent {}", self.sent.len()));
+        let before = self.store.mail(&self.thread).await.map_err(told)?;
+        self.deliver(id, signal, &text).await?;
+        self.sent.push((id, signal, text));
+        let Some((_, _, stored)) = &mut self.hangs else { return self.rests().await };
+        // It was not there before the run, and is there after it was rolled back.
+        let after = self.store.mail(&self.thread).await.map_err(told)?;
+        stored.mail.extend(after.into_iter().filter(|posted| !before.contains(posted)));
+        Ok(())
+    }
+
+    async fn deliver(&self, id: Uuid, signal: Option<&str>, text: &str) -> Result<bool, String> {
+        let saver: Arc<dyn Checkpointer> = self.store.clone().as_checkpointer();
+        self.graph().send(saver, &self.thread, id, signal, &json!(text)).await.map_err(told)
+    }
+
+    async fn roll_back(&mut self, idle: bool) -> Law {
+        let Some((run, node, before)) = self.hangs.take() else { return Ok(()) };
+        if idle {
+            self.stop().await?;
+        }
+        self.store.cancel_runs(&self.thread, &[run], Cancel::Rollback).await.map_err(told)?;
+        if idle {
+            self.start();
+        }
+        self.gates.shut(node, false);
+        while self.store.run(run).await.map_err(told)?.is_some() {
+            sleep(Duration::from_millis(2)).await;
+        }
+        let waits = before.values.as_ref().is_some_and(|values| values["what"] == "signal")
+            && before.status == ThreadStatus::Interrupted;
+        let wakes = before.mail.iter().any(|posted| posted.letter.signal.is_some());
+        if waits && wakes {
+            // It goes on at once with what is there again.
+            return self.rests().await;
+        }
+        self.rests().await?;
+        let after = self.stored().await?;
+        if after == before {
+            Ok(())
+        } else {
+            Err(format!("a rollback has left\n {after:#?}\n instead of\n {before:#?}"))
+        }
+    }
+
+    /// Each message and signal is in the log or in the mailbox, once.
+    async fn look(&self) -> Law {
+        if self.hangs.is_some() {
+            return Ok(());
+        }
+        let stored = self.stored().await?;
+        let log = stored.values.map(|values| values["log"].clone()).unwrap_or_default();
+        let log: Vec<&str> = log.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        for (id, _, text) in &self.sent {
+            let taken = log.iter().filter(|line| *line == text).count();
+            let waits = stored.mail.iter().filter(|posted| posted.letter.id == *id).count();
+            if taken + waits != 1 {
+                return Err(format!("`{text}` is {taken} times in the log and {waits} times in the mailbox"));
+            }
+        }
+        Ok(())
+    }
+
+    async fn all(mut self, operations: &[Operation]) -> Law {
+        let mut done = Ok(());
+        for (number, operation) in operations.iter().enumerate() {
+            done = self.apply(operation).await;
+            if done.is_ok() {
+                done = self.look().await;
+            }
+            done = done.map_err(|broken| format!("operation {number}, {operation:?}: {broken}"));
+            if done.is_err() {
+                break;
+            }
+        }
+        self.stop().await?;
+        done
+    }
+}
+
+fn sequences(unless_told: u32, store: impl AsyncFn() -> Arc<dyn RunStore>) {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let store = runtime.block_on(store());
+    let durability = prop_oneof![Just("sync"), Just("async"), Just("exit")];
+    let input = (durability, proptest::collection::vec(operation(), 1..16));
+    crate::check(unless_told, &input, |(durability, operations)| {
+        let case = async { Rolled::new(&store, durability).await?.all(&operations).await };
+        runtime.block_on(case)
+    });
+}
+
+#[test]
+fn runs_in_memory() {
+    sequences(60, async || Arc::new(MemoryRuns::new()) as Arc<dyn RunStore>);
+}
+
+#[test]
+fn runs_in_sqlite() {
+    let folder = tempfile::tempdir().expect("a folder");
+    sequences(20, async || {
+        Arc::new(Sqlite::open(folder.path().join("runs.db")).await.expect("a file")) as Arc<dyn RunStore>
+    });
+}
+
+#[test]
+fn runs_in_postgres() {
+    let Ok(url) = std::env::var("HIER_TEST_POSTGRES") else {
+        println!("SKIPPED: set HIER_TEST_POSTGRES to the URL of a server, or use `scripts/postgres.sh with …`");
+        return;
+    };
+    sequences(10, async || {
+        let options = Postgres::options().schema(format!("rolling_{}", std::process::id()));
+        let store = options.connect(&url).await.expect("the server answers");
+        store.migrate().await.expect("the tables are made");
+        Arc::new(store) as Arc<dyn RunStore>
+    });
+}
