@@ -17,7 +17,7 @@ pub(crate) fn of(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let millis = || seconds(text("retry-after-ms")?.parse::<f64>().ok()? / 1_000.0);
     let after = || {
         let value = text("retry-after")?;
-        let date = || until(httpdate::parse_http_date(value).ok()?, now);
+        let date = || httpdate::parse_http_date(value).ok().map(|then| until(then, now));
         value.parse().ok().and_then(seconds).or_else(date)
     };
     let reset = |limit: &str| {
@@ -33,7 +33,7 @@ fn moment(text: &str, now: SystemTime) -> Option<Duration> {
     match text.parse::<f64>() {
         Ok(at) if at >= EPOCH_SECONDS => {
             let at = if at >= EPOCH_MILLIS { at / 1_000.0 } else { at };
-            until(UNIX_EPOCH.checked_add(seconds(at)?)?, now)
+            Some(until(UNIX_EPOCH.checked_add(seconds(at)?)?, now))
         }
         Ok(delay) => seconds(delay),
         Err(_) => units(text),
@@ -66,8 +66,8 @@ fn seconds(seconds: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-fn until(then: SystemTime, now: SystemTime) -> Option<Duration> {
-    Some(then.duration_since(now).unwrap_or_default())
+fn until(then: SystemTime, now: SystemTime) -> Duration {
+    then.duration_since(now).unwrap_or_default()
 }
 
 #[cfg(test)]

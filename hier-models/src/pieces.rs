@@ -108,16 +108,16 @@ impl Source {
         match values(&endpoint, answer) {
             Ok(values) => Ok(Self::Stream(Box::new(Pieces::new(endpoint, request, values)))),
             // A server that does not stream gives the answer as a whole.
-            Err(answer) => Ok(Self::Whole(endpoint.read(&request, answer).await?.into_chunks().collect())),
+            Err(answer) => Ok(Self::Whole(endpoint.read(&request, *answer).await?.into_chunks().collect())),
         }
     }
 }
 
 /// The values of a streamed answer; the answer itself if it is not streamed.
-fn values(endpoint: &Endpoint, answer: Response) -> Result<Values, Response> {
+fn values(endpoint: &Endpoint, answer: Response) -> Result<Values, Box<Response>> {
     let media_type = transport::media_type(&answer);
     match endpoint.wire.framing() {
-        Framing::Events if media_type.ends_with("json") || media_type == "text/html" => Err(answer),
+        Framing::Events if media_type.ends_with("json") || media_type == "text/html" => Err(Box::new(answer)),
         framing => Ok(cut(framing, transport::pieces(answer, endpoint.server.timeout))),
     }
 }
@@ -204,7 +204,7 @@ impl Pieces {
         match values(&self.endpoint, answer) {
             Ok(values) => self.values = values,
             Err(answer) => {
-                let answer = transport::json(answer, self.endpoint.server.timeout).await?;
+                let answer = transport::json(*answer, self.endpoint.server.timeout).await?;
                 self.endpoint.wire.whole(&mut self.draft, &answer)?;
                 self.draft.ended = true;
             }

@@ -33,7 +33,7 @@ impl Tags {
                     let held = held + &rest;
                     let begun = held.trim_start();
                     if let Some((open, close)) = TAGS.iter().find(|(open, _)| begun.starts_with(open)) {
-                        rest = begun[open.len()..].to_owned();
+                        begun[open.len()..].clone_into(&mut rest);
                         *self = Self::Inside(close, String::new());
                     } else if TAGS.iter().any(|(open, _)| open.starts_with(begun)) {
                         *self = Self::Beginning(held);
@@ -46,7 +46,7 @@ impl Tags {
                     let held = held + &rest;
                     if let Some((inside, behind)) = held.split_once(close) {
                         thought.push_str(inside);
-                        rest = behind.to_owned();
+                        behind.clone_into(&mut rest);
                         *self = Self::Behind;
                     } else {
                         let end = (0..close.len()).rev().find(|length| held.ends_with(&close[..*length]));

@@ -21,7 +21,9 @@ pub(super) fn whole(draft: &mut Draft, number: u64, block: &Value) {
         "text" => {
             draft.begin_text();
             draft.say(text(block, "text"));
-            list(block, CITATIONS).iter().for_each(|source| draft.cite(source));
+            for source in list(block, CITATIONS) {
+                draft.cite(source);
+            }
             draft.end_text(number);
         }
         "tool_use" => {

@@ -15,17 +15,23 @@ pub(super) struct Subset {
     /// The keywords that constrain a value and are sent as they are.
     keywords: &'static [&'static str],
     formats: &'static [&'static str],
-    /// Every object names all its fields, so that maps and arbitrary values have no schema.
-    is_closed: bool,
-    /// Every field is required. A field that may be null is required then, and null stands for its absence.
-    is_complete: bool,
+    allows: &'static [Allowed],
+}
+
+/// What a subset may allow beyond objects that name all their fields, lists and plain values.
+#[derive(Clone, Copy, PartialEq)]
+enum Allowed {
+    /// Maps, and arbitrary values.
+    Open,
+    /// Fields that may be missing. Otherwise null stands for the absence of a field that may be null.
+    Missing,
     /// `type` may be a list.
-    has_type_lists: bool,
+    TypeLists,
     /// A type may contain itself.
-    has_recursion: bool,
-    /// The schema as a whole describes an object.
-    has_object_root: bool,
-    has_tuples: bool,
+    Recursion,
+    /// The schema as a whole need not describe an object.
+    AnyRoot,
+    Tuples,
 }
 
 /// The subset that OpenAI holds a model to with `strict`.
@@ -41,34 +47,19 @@ pub(super) const OPENAI: Subset = Subset {
         "maxItems",
     ],
     formats: &["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"],
-    is_closed: true,
-    is_complete: true,
-    has_type_lists: true,
-    has_recursion: true,
-    has_object_root: true,
-    has_tuples: false,
+    allows: &[Allowed::TypeLists, Allowed::Recursion],
 };
 
 pub(super) const ANTHROPIC: Subset = Subset {
     keywords: &[],
     formats: &["date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"],
-    is_closed: true,
-    is_complete: false,
-    has_type_lists: false,
-    has_recursion: false,
-    has_object_root: true,
-    has_tuples: false,
+    allows: &[Allowed::Missing],
 };
 
 pub(super) const GEMINI: Subset = Subset {
     keywords: &["minimum", "maximum", "minItems", "maxItems"],
     formats: &["date-time", "date", "time"],
-    is_closed: false,
-    is_complete: false,
-    has_type_lists: true,
-    has_recursion: false,
-    has_object_root: false,
-    has_tuples: true,
+    allows: &[Allowed::Open, Allowed::Missing, Allowed::TypeLists, Allowed::AnyRoot, Allowed::Tuples],
 };
 
 /// Schemas nested deeper than this are not followed.
@@ -99,11 +90,15 @@ const IGNORED: [&str; 7] = ["title", "$schema", "$id", "$comment", "readOnly", "
 const NUMBERS: [&str; 4] = ["int", "uint", "float", "double"];
 
 impl Subset {
+    fn allows(&self, what: Allowed) -> bool {
+        self.allows.contains(&what)
+    }
+
     /// The schema in this subset; none if the subset cannot describe its values.
     pub(super) fn fit(&self, schema: &Value) -> Option<Value> {
         let mut fitting = Fitting { subset: self, root: schema, open: Vec::new(), depth: 0, used: BTreeSet::new() };
         let mut fitted = fitting.node(schema)?;
-        if self.has_object_root && fitted.get("type").and_then(Value::as_str) != Some("object") {
+        if !self.allows(Allowed::AnyRoot) && fitted.get("type").and_then(Value::as_str) != Some("object") {
             return None;
         }
         let mut definitions = Map::new();
@@ -163,23 +158,23 @@ impl Fitting<'_> {
         for (name, value) in fields {
             match name.as_str() {
                 name if STRUCTURE.contains(&name) || IGNORED.contains(&name) => {}
-                name if self.subset.keywords.contains(&name) => _ = fitted[name] = value.clone(),
+                name if self.subset.keywords.contains(&name) => fitted[name] = value.clone(),
                 "format" => self.format(value, &mut fitted, &mut notes),
-                "patternProperties" if self.subset.is_closed => return None,
+                "patternProperties" if !self.subset.allows(Allowed::Open) => return None,
                 name => notes.add(name, value),
             }
         }
         notes.write(&mut fitted);
-        Some(if self.subset.has_type_lists { fitted } else { choice::split(fitted) })
+        Some(if self.subset.allows(Allowed::TypeLists) { fitted } else { choice::split(fitted) })
     }
 
     /// A schema that any value fits.
     fn anything(&self) -> Option<Value> {
-        (!self.subset.is_closed).then(|| json!({}))
+        self.subset.allows(Allowed::Open).then(|| json!({}))
     }
 
     fn reference(&mut self, reference: &str) -> Option<Value> {
-        if self.subset.has_recursion {
+        if self.subset.allows(Allowed::Recursion) {
             if reference == "#" {
                 return Some(json!({ "$ref": "#" }));
             }
@@ -233,7 +228,7 @@ impl Fitting<'_> {
         let (no_fields, rest) = (Map::new(), fields.get("additionalProperties"));
         let properties = fields.get("properties").map_or(Some(&no_fields), Value::as_object)?;
         let required = fields.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        if self.subset.is_closed {
+        if !self.subset.allows(Allowed::Open) {
             let is_closed = match rest {
                 Some(rest) => *rest == Value::Bool(false),
                 None => !properties.is_empty(),
@@ -247,15 +242,15 @@ impl Fitting<'_> {
         let mut fitted_fields = Map::new();
         for (name, field) in properties {
             let field = self.node(field)?;
-            if self.subset.is_complete && !required.iter().any(|known| known == name) {
+            if !self.subset.allows(Allowed::Missing) && !required.iter().any(|known| known == name) {
                 choice::takes_null(&field).then(|| required.push(json!(name)))?;
             }
             fitted_fields.insert(name.clone(), field);
         }
-        if fields.contains_key("properties") || self.subset.is_closed {
+        if fields.contains_key("properties") || !self.subset.allows(Allowed::Open) {
             fitted["properties"] = Value::Object(fitted_fields);
         }
-        if fields.contains_key("required") || self.subset.is_complete {
+        if fields.contains_key("required") || !self.subset.allows(Allowed::Missing) {
             fitted["required"] = Value::Array(required);
         }
         Some(())
@@ -270,7 +265,7 @@ impl Fitting<'_> {
             return Some(());
         };
         let places: Vec<Value> = places.iter().map(|place| self.node(place)).collect::<Option<_>>()?;
-        if self.subset.has_tuples {
+        if self.subset.allows(Allowed::Tuples) {
             fitted["prefixItems"] = Value::Array(places);
             return Some(());
         }

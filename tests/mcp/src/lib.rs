@@ -25,6 +25,7 @@ pub struct Peer {
     pub tools: Option<Value>,
     /// Its list has no tools and no end: with a new cursor for each page, or the same.
     pub endless: Option<bool>,
+    /// The number of pages of that list that were asked for.
     pub pages: AtomicUsize,
 }
 
