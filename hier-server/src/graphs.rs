@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::wire::message;
 use crate::wire::places::Places;
 
-/// The fields that CopilotKit's and AG-UI's connectors to LangGraph send, which LangGraph ignores where there is no such channel.
+/// The fields that `CopilotKit`'s and AG-UI's connectors to LangGraph send, which LangGraph ignores where there is no such channel.
 const CONNECTOR_FIELDS: [&str; 3] = ["tools", "ag-ui", "copilotkit"];
 
 /// A graph that is served.

@@ -97,10 +97,7 @@ fn shown(part: &Value) -> Option<Value> {
         Part::File { url, media_type, .. } => {
             let of_data = url.strip_prefix("data:").and_then(|rest| rest.split([';', ',']).next());
             let mime = media_type.as_deref().or(of_data).unwrap_or_default();
-            let kind = match mime.split('/').next() {
-                Some(kind @ ("audio" | "video")) => kind,
-                _ => "document",
-            };
+            let kind = mime.split('/').next().filter(|kind| matches!(*kind, "audio" | "video")).unwrap_or("document");
             Some(media(kind, &url, media_type.as_deref()))
         }
         _ => None,
@@ -146,7 +143,7 @@ fn one(message: &Value, unless: &str) -> Option<Value> {
         _ => message::text(message).into(),
     };
     told.insert("content".to_owned(), content);
-    let is_kept = |name: &str| !LANGCHAIN.contains(&name) && !(role == "tool" && name == "name");
+    let is_kept = |name: &str| !LANGCHAIN.contains(&name) && (role != "tool" || name != "name");
     let others = message.as_object().into_iter().flatten();
     let others = others.filter(|(name, value)| is_kept(name) && !value.is_null());
     told.extend(others.map(|(name, value)| (name.clone(), value.clone())));

@@ -70,8 +70,8 @@ async fn its_page_uploads_goes_on_and_makes_an_answer_again() {
             known.insert("thread", body["thread_id"].as_str().expect("an id").to_owned());
         }
         if sent.path.ends_with("/history") {
-            let states = body.as_array().expect("states");
-            let latest = &states[0];
+            let history = body.as_array().expect("states");
+            let latest = &history[0];
             known.insert("checkpoint", latest["checkpoint"]["checkpoint_id"].as_str().expect("an id").to_owned());
             // The state in which an answer was seen first; it is made again from the one before.
             let answers = |state: &Value| {
@@ -82,7 +82,7 @@ async fn its_page_uploads_goes_on_and_makes_an_answer_again() {
                     .filter(|message| message["type"] == "ai")
                     .count()
             };
-            let first = states.iter().rfind(|state| answers(state) == answers(latest)).expect("a state");
+            let first = history.iter().rfind(|state| answers(state) == answers(latest)).expect("a state");
             known.insert("parent", first["parent_checkpoint"]["checkpoint_id"].as_str().expect("an id").to_owned());
         }
     }

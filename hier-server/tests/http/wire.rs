@@ -96,9 +96,9 @@ async fn data_that_looks_like_messages_is_left_alone_on_every_way() {
         let (_, row) = desk.get(&format!("/threads/{thread}")).await;
         assert_eq!((&row["values"]["doc"], &row["values"]["messages"][2]["type"]), (&lookalike(), &json!("human")));
         let (_, history) = desk.post(&format!("/threads/{thread}/history"), json!({ "limit": 20 })).await;
-        let states = history.as_array().expect("a list");
+        let listed = history.as_array().expect("a list");
         assert!(
-            states.iter().all(
+            listed.iter().all(
                 |state| state["values"]["doc"].is_null() || state["values"]["doc"].to_string().contains("severity")
             )
         );
@@ -213,7 +213,7 @@ async fn shorthands_and_removals_of_messages_are_taken() {
     desk.stop().await;
 }
 
-/// CopilotKit's connector adds its own fields to every input, and to the state when it regenerates an answer.
+/// The connector of `CopilotKit` adds its own fields to every input, and to the state when it regenerates an answer.
 #[tokio::test]
 async fn fields_of_connectors_are_left_out_where_there_is_no_such_channel() {
     let desk = desk().await;

@@ -121,3 +121,24 @@ fn what_is_found() {
         assert_eq!(found(find, text).as_deref(), wanted, "{text}");
     }
 }
+
+/// A client's content blocks, and the fields that it keeps with its messages, may have secrets, too. Data of files stays as it is.
+#[tokio::test]
+async fn blocks_and_fields_of_clients_have_no_secrets() {
+    let sent: Message = serde_json::from_value(json!({
+        "type": "human", "name": "eva@example.org", "additional_kwargs": { "from": ["eva@example.org"] },
+        "content": [
+            { "type": "text", "text": "Write to eva@example.org.", "index": 0 },
+            { "type": "file", "mimeType": "text/plain", "data": "ZXZhQGV4YW1wbGUub3Jn", "metadata": { "name": "eva@example.org.txt" } },
+        ],
+    }))
+    .expect("a message");
+    let model = ScriptedModel::new([Message::assistant("Done.")]);
+    let outcome =
+        agent(Redact::new(Emails)).invoke(sent, Config::default(), BaseContext::new(model.clone())).await.unwrap();
+    for messages in [&model.requests()[0].messages, &outcome.state().messages] {
+        let text = serde_json::to_string(messages).expect("JSON");
+        assert!(!text.contains("eva@example.org"), "{text}");
+        assert!(text.contains("ZXZhQGV4YW1wbGUub3Jn") && text.contains("Write to [redacted]."), "{text}");
+    }
+}
