@@ -95,7 +95,7 @@ where
             if due <= run.shared.config.now() {
                 return run.record(&home, key, default, 0).await;
             }
-            (question.due, question.default) = (Some(due), Some(serde_json::to_value(&default)?));
+            (question.due, question.default) = (Some(due), Some(codec::to_json(&default)?));
         }
         Err(NodeError::from_kind(NodeErrorKind::Interrupt(vec![question]), false))
     }
