@@ -57,7 +57,8 @@ impl<'a> ToolArguments<'a> {
             let mut meant = call.args.clone();
             arguments.add(fit::fit(&mut meant, schema));
             if meant != call.args {
-                let what = format!("they have values of other JSON types than the tool takes; as these they are {meant}");
+                let what =
+                    format!("they have values of other JSON types than the tool takes; as these they are {meant}");
                 arguments.add([Fault { path: String::new(), what: What::Misfit(what) }]);
             }
         }

@@ -79,12 +79,7 @@ impl StepHome {
     }
 
     /// Stores a result. Of one that is `fresh` nobody has tried before; with a time the task then waits in place until that.
-    pub(super) async fn store(
-        &self,
-        found: &Found,
-        fresh: bool,
-        until: Option<SystemTime>,
-    ) -> Result<(), NodeError> {
+    pub(super) async fn store(&self, found: &Found, fresh: bool, until: Option<SystemTime>) -> Result<(), NodeError> {
         let Some(store) = &self.store else { return Ok(()) };
         let value = codec::encode_record(&*found.record)?;
         let writes = vec![PendingWrite { slot: found.slot, channel: STEP.into(), value }];
