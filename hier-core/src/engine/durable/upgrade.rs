@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::checkpoint::delta::grows;
+use crate::checkpoint::delta::{grows, unpack};
 use crate::checkpoint::{Chain, Checkpoint, CodecError, SendRecord, chain_json, codec};
 use crate::engine::attempt::stored::RoutingRecord;
 use crate::engine::durable::delta::{load_chain, put_together};
@@ -135,7 +135,10 @@ pub(in crate::engine) fn take_migrated<S: Values, C>(
         let untouched =
             stored.iter().find(|(stored, _)| *stored == name && upgrade.channels.get(&name) == Some(&value));
         if let Some((_, chain)) = untouched
-            && chain.deltas.iter().all(|packed| packed.first().copied() == grows(&reader.graph.channels[channel]))
+            && chain.deltas.iter().all(|packed| {
+                let rule = unpack(packed).map(|(rule, _)| rule);
+                rule.is_ok_and(|rule| grows(&reader.graph.channels[channel]) == Some(rule))
+            })
             && load_chain(state, channel, chain).is_ok()
         {
             continue;
