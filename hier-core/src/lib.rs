@@ -74,7 +74,7 @@ extern crate self as hier_core;
 pub use agent::tools;
 pub use async_trait::async_trait;
 pub use config::{Config, DEFAULT_RECURSION_LIMIT, DEFAULT_STREAM_CAPACITY, Durability, Identity, RunControl};
-pub use engine::program::{Interrupt, Run};
+pub use engine::program::{Interrupt, Run, SignalWait};
 pub use engine::{
     CheckpointEvent, DebugEvent, Event, EventStream, Interrupted, MessageChunk, Nested, NodeUpdate, Outcome,
     StateSnapshot, StateUpdate, StopReason, Stopped, StreamMode, TaskFinished, TaskSnapshot, TaskStarted, branch_off,

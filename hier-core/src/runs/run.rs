@@ -128,6 +128,9 @@ pub struct Request {
     /// The checkpoint to begin from, instead of the latest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Uuid>,
+    /// The namespace of that checkpoint, or of the graph whose open call the run goes on with; empty for the root graph.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub checkpoint_ns: String,
     /// How long the run may take, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::coop::unconstrained;
 use tokio_util::sync::CancellationToken;
 
 use super::ending::{self, Ending};
@@ -66,7 +67,7 @@ async fn done(
     };
     let entered = prepare::is_entered(&*shared.store, run).await?;
     let cancel = CancellationToken::new();
-    match prepare::prepare(&**graph, run, entered, cancel.clone()) {
+    match prepare::prepare(&**graph, run, entered, shared.max_steps, cancel.clone()) {
         Ok(prepared) => attempt(shared, run, log, (&**graph, prepared, cancel), stop).await,
         Err(failure) => Ok(Some(Ending::Failed(failure))),
     }
@@ -89,7 +90,8 @@ async fn attempt(
     prepared.store.clone_from(&shared.memory);
     prepared.tell = (!prepared.modes.is_empty()).then_some(tell);
     let storing = Storing::default();
-    let mut flush = pin!(watch::flush(shared, log, &storing));
+    // A run that never waits uses up what tokio grants a task at a time: what is polled beside it has to make progress all the same.
+    let mut flush = pin!(unconstrained(watch::flush(shared, log, &storing)));
     let ended = watched(shared, run, log, (graph, prepared, cancel), (stop, flush.as_mut())).await;
     if ended.is_ok() {
         storing.end(flush).await;
@@ -108,12 +110,13 @@ async fn watched(
     let heartbeat = Heartbeat::begin(shared, log.lease()).await;
     let working = panics::caught(graph.run(prepared));
     tokio::pin!(working);
-    let stopped = async {
+    let limit = prepare::limit(&run.request).min(shared.max_run_time);
+    let stopped = unconstrained(async {
         tokio::select! {
-            stop = watch::stopped(shared, run, &heartbeat, prepare::limit(&run.request), stop) => stop,
+            stop = watch::stopped(shared, run, &heartbeat, limit, stop) => stop,
             () = flush.as_mut() => Stop::Lost,
         }
-    };
+    });
     let why = tokio::select! {
         biased;
         ended = &mut working => return ended_by_itself(ended).map(Some),
@@ -127,7 +130,7 @@ async fn watched(
     let ended = tokio::select! {
         biased;
         ended = &mut working => ended,
-        () = heartbeat.lost() => return Err(lost(log)),
+        () = unconstrained(heartbeat.lost()) => return Err(lost(log)),
         // What is being stored keeps what the run itself stores waiting.
         () = flush => return Err(lost(log)),
     };

@@ -141,6 +141,7 @@ fn next(
     if let Some(last) = last {
         (request, metadata, assistant) = (last.request, Some(last.metadata), last.assistant);
         (request.input, request.command, request.checkpoint) = (Value::Null, None, None);
+        request.checkpoint_ns.clear();
     }
     let mut new = NewRun::new(&*due.thread, graph, request);
     new.id = Some(run_id(due, in_vain));

@@ -83,6 +83,8 @@ pub(crate) struct Shared {
     pub(crate) poll: Duration,
     pub(crate) flush: Duration,
     pub(crate) attempts: u32,
+    pub(crate) max_run_time: Duration,
+    pub(crate) max_steps: usize,
     pub(crate) ended: Option<Arc<Ended>>,
     holder: String,
     concurrency: usize,
@@ -99,6 +101,8 @@ impl Worker {
             poll: Duration::from_secs(1),
             flush: Duration::from_millis(10),
             attempts: 3,
+            max_run_time: Duration::MAX,
+            max_steps: usize::MAX,
             ended: None,
             holder: format!("worker {}", std::process::id()),
             concurrency: 10,
@@ -156,6 +160,20 @@ impl Worker {
     /// How often a run is begun, or gone on with, after workers died with it. Then it fails. At least 1; 3 unless given.
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.0.attempts = attempts.max(1);
+        self
+    }
+
+    /// Bounds the time that a run may take in one go. A run that takes longer ends with the status `timeout`, as one that exceeds its
+    /// request's own `timeout_ms`. Unbounded by default.
+    pub fn max_run_time(mut self, limit: Duration) -> Self {
+        self.0.max_run_time = limit;
+        self
+    }
+
+    /// Bounds the number of supersteps of a run: a request that asks for a higher `recursion_limit` is given this one. At least 1;
+    /// unbounded by default.
+    pub fn max_steps(mut self, steps: usize) -> Self {
+        self.0.max_steps = steps.max(1);
         self
     }
 

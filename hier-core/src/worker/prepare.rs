@@ -54,6 +54,7 @@ pub(super) fn prepare(
     graph: &dyn DynGraph,
     run: &Run,
     entered: bool,
+    max_steps: usize,
     cancel: CancellationToken,
 ) -> Result<DynRun, Failure> {
     let request = &run.request;
@@ -75,6 +76,7 @@ pub(super) fn prepare(
             limit.ok_or_else(|| invalid("`config.recursion_limit` must be a whole number from 1 on"))?,
         );
     }
+    config.recursion_limit = config.recursion_limit.min(max_steps);
     if let Some(nodes) = &request.interrupt_before {
         config = config.interrupt_before(every(graph, nodes));
     }
@@ -82,6 +84,9 @@ pub(super) fn prepare(
         config = config.interrupt_after(every(graph, nodes));
     }
     let input = if entered { DynInput::Continue } else { input(request)? };
+    if !entered {
+        config = config.namespace(request.checkpoint_ns.clone());
+    }
     if let Some(checkpoint) = request.checkpoint.filter(|_| !entered) {
         config = config.checkpoint(checkpoint);
     }

@@ -245,3 +245,31 @@ async fn approvals_of_ids_that_are_used_again_are_kept_apart() {
         assert!(results[rejected].contains("did not approve this call: too much"), "{sent:?}");
     }
 }
+
+graph! {
+    Once<BaseState> = Agent { tools: [look], layers: [Limit { model_calls: 1 }], on_entry: greets, max_iterations: 2 }
+}
+
+fn greets() -> hier_core::agent::BaseStateUpdate {
+    BaseState::update().messages(Message::user("entered"))
+}
+
+/// An input from outside the runs is an input: the turn begins, and the graph is entered, when it is applied.
+#[tokio::test]
+async fn an_input_by_update_state_begins_a_turn() {
+    let texts = |out: &Outcome<BaseState>| out.state().messages.iter().map(Message::text).collect::<Vec<_>>();
+    let model = ScriptedModel::new([call("look", json!({})), Message::assistant("Two.")]);
+    let once = Once::compile().checkpointer(MemorySaver::new());
+    let context = || BaseContext::new(model.clone());
+    let first = once.invoke(Message::user("one"), Config::thread("t"), context()).await.unwrap();
+    assert_eq!(first.ending(), Some(&AgentEnd::Limit(AgentLimit::ModelCalls(1))));
+    let entered = |out: &Outcome<BaseState>| texts(out).iter().filter(|text| *text == "entered").count();
+    assert_eq!(entered(&first), 1);
+
+    let input = BaseState::update().messages(Message::user("two"));
+    once.update_state(Config::thread("t"), StateUpdate::input(input)).await.unwrap();
+    let second = once.invoke((), Config::thread("t"), context()).await.unwrap();
+    assert_eq!((second.ending(), model.asked()), (Some(&AgentEnd::Text), 2));
+    let state = second.state();
+    assert_eq!((&*state.current_agent_report, state.iteration_number, entered(&second)), ("Two.", 1, 2));
+}

@@ -242,3 +242,24 @@ async fn an_answer_for_whoever_asks_first_is_taken_once_whenever_the_process_die
     }
     assert!(deaths > 2, "it died {deaths} times");
 }
+
+/// Two nodes of a graph inside ask at once, in one task of the graph around it.
+#[tokio::test]
+async fn plain_answer_to_several_questions_of_one_task_is_refused() {
+    let mut inner = marks(&[]);
+    inner.node("p", asks(&["one?"])).node("q", asks(&["two?"])).edge(START, "p").edge(START, "q");
+    let mut outer = marks(&[]);
+    outer.subgraph("sub", &compile(inner)).edge(START, "sub");
+    let bench = Bench::new(outer);
+    let open = questions(bench.start(json!({ "x": 1 })).await.unwrap());
+    assert_eq!(open.len(), 2);
+    let before = bench.stored().await;
+    let error = bench.answer("yes").await.expect_err("it is for neither");
+    let RunError::Answer { reason, pending, .. } = &error else { panic!("{error}") };
+    assert!(reason.contains("2 questions are open: answer by id"), "{error}");
+    assert_eq!(pending.iter().map(|open| &open.id).collect::<Vec<_>>(), [&open[0].id, &open[1].id]);
+    assert!(open.iter().all(|question| error.to_string().contains(&question.id)), "{error}");
+    assert_eq!(bench.stored().await, before, "nothing is taken");
+    let answers = open.iter().map(|question| (question.id.clone(), question.value.clone()));
+    assert_eq!(log(bench.command(Command::answers(answers)).await.unwrap()), json!(["one?", "two?"]));
+}

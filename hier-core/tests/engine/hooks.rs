@@ -105,13 +105,13 @@ async fn a_graph_that_is_a_node_is_entered_once_however_often_it_stops() {
 }
 
 #[tokio::test]
-async fn a_failure_at_the_exit_leaves_the_last_step_to_be_done() {
+async fn failure_at_the_exit_leaves_only_the_exit_to_be_done() {
     let desk = Shop::compile().checkpointer(MemorySaver::new());
     let failed = desk.invoke(Case::update().trouble("at the exit"), Config::thread("t"), ()).await;
     let error = failed.expect_err("the exit fails");
     assert!(matches!(&error, RunError::Node { node, .. } if node == "on_exit"), "{error:?}");
     let stored = desk.state(Config::thread("t")).await.expect("a state");
-    assert_eq!(stored.next, ["close"]);
+    assert!(stored.next.is_empty() && !stored.is_finished(), "{stored:?}");
     let mended = Command::update(Case::update().trouble(""));
     let end = desk.invoke(mended, Config::thread("t"), ()).await.expect("a run");
     assert_eq!(end.state().log.last().expect("a log"), "left with 2");
@@ -253,12 +253,12 @@ async fn each_hook_has_a_key_of_its_own_which_stays() {
     till.invoke(mend(), Config::thread("alone"), alone.clone()).await.map(drop).expect("a run");
     market.invoke(start(), Config::thread("inside"), inside.clone()).await.expect_err("it cannot be left");
     market.invoke((), Config::thread("inside"), inside.clone()).await.expect_err("still");
-    for (ledger, again) in [(alone, "charge"), (inside, "on_exit")] {
+    for ledger in [alone, inside] {
         let noted = ledger.0.lock().expect("a list").clone();
         let of = |name: &str| noted.iter().filter(|(node, _)| node == name).map(|(_, key)| key).collect::<Vec<_>>();
         let (entry, charged, exit) = (of("on_entry"), of("charge"), of("on_exit"));
         assert_eq!((entry.len(), exit.len()), (1, 2), "{noted:?}");
-        assert_eq!(charged.len(), if again == "charge" { 2 } else { 1 }, "{noted:?}");
+        assert_eq!(charged.len(), 1, "{noted:?}");
         assert_eq!(exit[0], exit[1]);
         assert!(entry[0] != exit[0] && charged.iter().all(|key| *key != entry[0] && *key != exit[0]), "{noted:?}");
     }

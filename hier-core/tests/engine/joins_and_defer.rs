@@ -223,3 +223,70 @@ mod defer {
         assert_eq!(steps::<SentToDeferred>().await, ["a", "b item1 item2", "c"]);
     }
 }
+
+/// What leads past a join, or leads to it twice.
+mod ways_around {
+    use super::*;
+
+    async fn jumps(run: &Run) -> Command<Trace> {
+        Command::update(Trace::update().log([run.node().to_owned()])).goto("z")
+    }
+
+    graph! { Past<Trace> = Graph {
+        nodes: [a = jumps { goto: [z] }, b = node, b2 = node, b3 = node, z = node { defer }],
+        edges: [START >> [a, b], b >> b2 >> b3, [a, b3] >> z >> END],
+    } }
+
+    /// A command that jumps over a join to its deferred target: that runs once, at the end.
+    #[tokio::test]
+    async fn deferred_target_of_a_jump_over_a_join_runs_once_at_the_end() {
+        assert_eq!(log::<Past>().await, "a b b2 b3 z");
+    }
+
+    #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+    struct Lists {
+        left: Vec<u32>,
+        right: Vec<u32>,
+        #[reducer(append)]
+        log: Vec<String>,
+    }
+
+    fn left(lists: &Lists) -> Vec<u32> {
+        lists.left.clone()
+    }
+
+    fn right(lists: &Lists) -> Vec<u32> {
+        lists.right.clone()
+    }
+
+    async fn one(Sent(item): Sent<u32>, run: &Run) -> ListsUpdate {
+        Lists::update().log([format!("{}{item}", run.node())])
+    }
+
+    async fn joined() -> ListsUpdate {
+        Lists::update().log(["joined"])
+    }
+
+    graph! { Maps<Lists> = Graph {
+        nodes: [l = one, r = one, joined],
+        edges: [
+            START >> for item in left { l(item) },
+            START >> for item in right { r(item) },
+            l >> joined,
+            r >> joined,
+            joined >> END,
+        ],
+    } }
+
+    /// Two maps in one step, of which one may be over nothing: what follows both runs once.
+    #[tokio::test]
+    async fn what_follows_two_maps_runs_once() {
+        for (left, right, ran) in
+            [(vec![], vec![1, 2], "r1 r2 joined"), (vec![7], vec![], "l7 joined"), (vec![7], vec![1], "l7 r1 joined")]
+        {
+            let input = Lists::update().left(left).right(right);
+            let out = Maps::compile().invoke(input, Config::default(), ()).await.expect("the graph runs");
+            assert_eq!(out.state().log.join(" "), ran);
+        }
+    }
+}

@@ -5,6 +5,7 @@ mod builder_rules;
 mod channels;
 mod commands;
 mod declared_checkpoints;
+mod endless;
 mod failures;
 mod foreign_messages;
 mod growth;

@@ -15,6 +15,8 @@ mod log {
     mod committer;
     #[path = "../../../src/engine/log/deferred.rs"]
     mod deferred;
+    #[path = "../../../src/engine/log/mailbox.rs"]
+    mod mailbox;
     mod runtime;
     mod saver;
 }

@@ -159,6 +159,7 @@ async fn after_the_end(caller: &Caller, graph: &dyn DynGraph, run: Run, inbox: &
     }
     let mut next = NewRun::new(&*run.thread, &*run.graph, run.request.clone());
     (next.request.input, next.request.command, next.request.checkpoint) = (input, None, None);
+    next.request.checkpoint_ns.clear();
     (next.id, next.assistant) = (Some(Uuid::now_v7()), run.assistant.clone());
     next.metadata.clone_from(&run.metadata);
     next.multitask_strategy = MultitaskStrategy::Enqueue;

@@ -257,6 +257,7 @@ fn request(
     };
     request.durability = Some(durability.to_owned());
     request.checkpoint = body.start().map_err(ApiError::invalid)?;
+    request.checkpoint_ns = body.namespace().map_err(ApiError::invalid)?;
     if let Some(address) = &body.webhook {
         caller.app.webhooks.check(address).map_err(ApiError::invalid)?;
         request.webhook = Some(address.clone());

@@ -225,6 +225,17 @@ impl RunCreate {
         }
     }
 
+    /// The namespace of that checkpoint.
+    pub(crate) fn namespace(&self) -> Result<String, String> {
+        let flat = self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.get("checkpoint_ns"));
+        let configured = self.config.as_ref().and_then(|config| config.configurable.as_ref()?.get("checkpoint_ns"));
+        match flat.or(configured).filter(|namespace| !namespace.is_null()) {
+            None => Ok(String::new()),
+            Some(Value::String(namespace)) => Ok(namespace.clone()),
+            Some(other) => Err(format!("`checkpoint.checkpoint_ns`: {other} is not a text")),
+        }
+    }
+
     /// The checkpoint that it starts from, if not the latest.
     pub(crate) fn start(&self) -> Result<Option<Uuid>, String> {
         let flat = self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.get("checkpoint_id"));

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 
 use super::call::{ModelCall, ModelReply, sign};
 use super::listed::Listed;
+use crate::engine::program::Repeat;
 use crate::error::NodeError;
 use crate::state::Values;
 
@@ -26,6 +27,7 @@ pub(in crate::agent) trait ModelEnd<S: Values, C>: Send + Sync {
 pub struct NextModel<'a, S: Values, C> {
     pub(super) layers: &'a [Listed<S, C>],
     pub(super) end: &'a dyn ModelEnd<S, C>,
+    pub(super) repeat: &'a Repeat,
 }
 
 impl<S: Values, C> Clone for NextModel<'_, S, C> {
@@ -48,15 +50,22 @@ impl<S: Values, C: Send + Sync + 'static> NextModel<'_, S, C> {
         self.layers.iter().any(|listed| listed.layer.compacts()) || self.end.compacts()
     }
 
-    /// Passes the call on. It may be passed on again, in the state in which it then is.
+    /// Passes the call on. It may be passed on again, in the state in which it then is. After a call that failed or was dropped, steps
+    /// and questions of the layers inside are those of that call: what is recorded is not done again. After one that succeeded
+    /// they are new ones.
     ///
     /// Cancel safety: dropped before its end, the call is dropped, as a model's is.
     pub async fn call(&self, call: ModelCall<'_, S, C>) -> Result<ModelReply<S>, NodeError> {
-        let Some((first, layers)) = self.layers.split_first() else { return self.end.call(call).await };
-        let mut site = call.site;
-        site.key = &first.key;
-        let mut reply = first.layer.model_call(call.at(site), NextModel { layers, end: self.end }).await?;
-        sign::<S>(&mut reply.writes, &first.key);
-        Ok(reply)
+        let run = call.site.run;
+        let passed = async {
+            let Some((first, layers)) = self.layers.split_first() else { return self.end.call(call).await };
+            let (mut site, repeat) = (call.site, Repeat::default());
+            site.key = &first.key;
+            let next = NextModel { layers, end: self.end, repeat: &repeat };
+            let mut reply = first.layer.model_call(call.at(site), next).await?;
+            sign::<S>(&mut reply.writes, &first.key);
+            Ok(reply)
+        };
+        self.repeat.call(run, passed).await
     }
 }

@@ -14,7 +14,7 @@ use super::listed::Listed;
 use super::tool::{NextTool, ToolEnd, ToolReply, ToolUse};
 use super::{Layer, Redact, Verdict};
 use crate::agent::state::base::{BaseState, BaseStateWrite};
-use crate::engine::program::Run;
+use crate::engine::program::{Repeat, Run};
 use crate::error::NodeError;
 use crate::graph::Command;
 use crate::message::ToolCall;
@@ -155,14 +155,15 @@ where
     S: Values,
     C: Send + Sync + 'static,
 {
-    let next = NextModel { layers: own, end };
+    let (own_repeat, repeat) = (Repeat::default(), Repeat::default());
+    let next = NextModel { layers: own, end, repeat: &own_repeat };
     if above.is_empty() {
         return next.call(call).await;
     }
     let (base, run) = ((lens.base)(call.site.state), call.site.run.in_context(Arc::new(())));
     let (inner, site) = (Own { next, site: call.site }, call.site.seen(&*base, &run));
     let ModelReply { reply, writes, carried } =
-        NextModel { layers: above.layers, end: &inner }.call(call.at(site)).await?;
+        NextModel { layers: above.layers, end: &inner, repeat: &repeat }.call(call.at(site)).await?;
     let own = carried.and_then(|carried| carried.downcast::<Signed<S>>().ok());
     let writes = own.map(|own| *own).unwrap_or_default().into_iter().chain(lens.raise(writes)).collect();
     Ok(ModelReply { reply, writes, carried: None })
@@ -180,13 +181,14 @@ where
     S: Values,
     C: Send + Sync + 'static,
 {
-    let (next, call) = (NextTool { layers: own, end }, ToolUse { call, site });
+    let (own_repeat, repeat) = (Repeat::default(), Repeat::default());
+    let (next, call) = (NextTool { layers: own, end, repeat: &own_repeat }, ToolUse { call, site });
     if above.is_empty() {
         return next.call(call).await;
     }
     let (base, run) = ((lens.base)(site.state), site.run.in_context(Arc::new(())));
     let (inner, site) = (Own { next, site }, site.seen(&*base, &run));
-    let reply = NextTool { layers: above.layers, end: &inner }.call(call.at(site)).await?;
+    let reply = NextTool { layers: above.layers, end: &inner, repeat: &repeat }.call(call.at(site)).await?;
     let own = reply.carried.and_then(|carried| carried.downcast::<Effects<S>>().ok());
     let (rest, own) = own.map(|own| *own).unwrap_or_default();
     let writes = own.into_iter().chain(lens.raise(reply.writes)).collect();
@@ -309,7 +311,7 @@ impl<C: Send + Sync + 'static> Layer<BaseState, ()> for InContext<C> {
         let run = call.site.run.in_context(self.context.clone());
         let back = Back { next, site: call.site };
         let site = call.site.seen(call.site.state, &run);
-        self.layer.model_call(call.at(site), NextModel { layers: &[], end: &back }).await
+        self.layer.model_call(call.at(site), NextModel { layers: &[], end: &back, repeat: &Repeat::default() }).await
     }
 
     async fn check(&self, call: &ToolCall, site: CallSite<'_, BaseState, ()>) -> Result<Verdict, NodeError> {
@@ -325,7 +327,7 @@ impl<C: Send + Sync + 'static> Layer<BaseState, ()> for InContext<C> {
         let run = call.site.run.in_context(self.context.clone());
         let back = Back { next, site: call.site };
         let site = call.site.seen(call.site.state, &run);
-        self.layer.tool_call(call.at(site), NextTool { layers: &[], end: &back }).await
+        self.layer.tool_call(call.at(site), NextTool { layers: &[], end: &back, repeat: &Repeat::default() }).await
     }
 }
 

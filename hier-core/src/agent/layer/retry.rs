@@ -31,8 +31,7 @@ impl<S: Values, C: Send + Sync + 'static> Layer<S, C> for Retry {
             }
             let wait = self.pause(failures);
             tracing::debug!(agent = call.site().agent(), attempt = failures, %error, ?wait, "a model failed and will be asked again");
-            call.run().heartbeat();
-            tokio::time::sleep(wait).await;
+            call.run().pause(wait).await;
         }
     }
 }

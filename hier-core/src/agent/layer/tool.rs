@@ -9,6 +9,7 @@ use super::call::{CallSite, Signed, sign};
 use super::listed::Listed;
 use crate::agent::tool::ToolOutput;
 use crate::checkpoint::codec;
+use crate::engine::program::Repeat;
 use crate::error::NodeError;
 use crate::graph::Command;
 use crate::message::{Content, Message, Messages, ToolCall};
@@ -179,6 +180,7 @@ pub(in crate::agent) trait ToolEnd<S: Values, C>: Send + Sync {
 pub struct NextTool<'a, S: Values, C> {
     pub(super) layers: &'a [Listed<S, C>],
     pub(super) end: &'a dyn ToolEnd<S, C>,
+    pub(super) repeat: &'a Repeat,
 }
 
 impl<S: Values, C> Clone for NextTool<'_, S, C> {
@@ -196,16 +198,22 @@ impl<S: Values, C> fmt::Debug for NextTool<'_, S, C> {
 }
 
 impl<S: Values, C: Send + Sync + 'static> NextTool<'_, S, C> {
-    /// Passes the call on. A tool that asks something returns an error that says so ([`NodeError::is_signal`]): it is passed
+    /// Passes the call on. If it is passed on again after a call that failed or was dropped, the tool's steps and questions are those of
+    /// that call: what is recorded is not done again. After one that succeeded they are new ones. A tool that asks something returns an error that says so ([`NodeError::is_signal`]): it is passed
     /// back as it is.
     ///
     /// Cancel safety: dropped before its end, the call is dropped, as a tool's is.
     pub async fn call(&self, call: ToolUse<'_, S, C>) -> Result<ToolReply<S>, NodeError> {
-        let Some((first, layers)) = self.layers.split_first() else { return self.end.call(call).await };
-        let mut site = call.site;
-        site.key = &first.key;
-        let mut reply = first.layer.tool_call(call.at(site), NextTool { layers, end: self.end }).await?;
-        sign::<S>(&mut reply.writes, &first.key);
-        Ok(reply)
+        let run = call.site.run;
+        let passed = async {
+            let Some((first, layers)) = self.layers.split_first() else { return self.end.call(call).await };
+            let (mut site, repeat) = (call.site, Repeat::default());
+            site.key = &first.key;
+            let next = NextTool { layers, end: self.end, repeat: &repeat };
+            let mut reply = first.layer.tool_call(call.at(site), next).await?;
+            sign::<S>(&mut reply.writes, &first.key);
+            Ok(reply)
+        };
+        self.repeat.call(run, passed).await
     }
 }

@@ -1,18 +1,17 @@
 //! A tool that is bounded in time and tried again.
 
 use std::future::Future;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 
 use crate::agent::layer::Redactor;
-use crate::engine::program::Run;
+use crate::engine::program::{Repeat, Run};
 use crate::error::{NodeError, NodeErrorKind, TimeoutKind};
 use crate::graph::Retry;
 
-/// Calls a tool until an attempt succeeds, fails for good, or was the last. Each has the answers that the one before was
-/// given. Used by `#[tool]`.
+/// Calls a tool until an attempt succeeds, fails for good, or was the last. Each has the answers and the
+/// steps of the one before. Used by `#[tool]`.
 pub async fn attempts<T, F, C>(
     run: &Run<C>,
     tool: &str,
@@ -29,15 +28,9 @@ where
              `Runtime::block_on`"
         )));
     }
-    let asked = run.inbox.as_deref().map(|inbox| (&inbox.asked, inbox.asked.load(Ordering::Relaxed)));
-    let steps = run.mark_steps();
-    let mut failures = 0;
+    let (repeat, mut failures) = (Repeat::default(), 0);
     loop {
-        if let Some((count, before)) = asked {
-            count.store(before, Ordering::Relaxed);
-        }
-        Run::<C>::rewind_steps(steps.as_ref());
-        let error = match bounded(timeout, attempt()).await {
+        let error = match repeat.call(run, bounded(timeout, attempt())).await {
             Ok(output) => return Ok(output),
             Err(error) => error,
         };
@@ -48,7 +41,7 @@ where
         let wait = retry.pause(failures);
         let error = Redactor::present().map_or_else(|| error.clone(), |redactor| redactor.error(error.clone()));
         tracing::debug!(tool, attempt = failures, %error, ?wait, "a tool failed and will be called again");
-        tokio::time::sleep(wait).await;
+        run.pause(wait).await;
     }
 }
 

@@ -187,7 +187,7 @@ where
         };
         let wait = retry.pause(failures);
         tracing::debug!(node = task.run.node(), attempt = failures, %error, ?wait, "a node failed and will be run again");
-        tokio::time::sleep(wait).await;
+        task.run.pause(wait).await;
         task.run.attempt += 1;
     }
 }
@@ -200,7 +200,7 @@ where
 {
     let expired = |kind, limit| NodeError::from_kind(NodeErrorKind::Timeout { kind, limit }, true);
     let outer = &task.run.shared.heartbeat;
-    let heartbeat = node.idle_timeout.map(|_| Arc::new(Heartbeat::new(outer.clone())));
+    let heartbeat = node.idle_timeout.map(|limit| Arc::new(Heartbeat::new(limit, outer.clone())));
     task.run.heartbeat.clone_from(&heartbeat);
     if let Some(inbox) = &task.run.inbox {
         inbox.asked.store(0, Ordering::Relaxed);
@@ -208,7 +208,7 @@ where
     let task = &*task;
     let work = async {
         match (node.idle_timeout, &heartbeat) {
-            (Some(limit), Some(heartbeat)) => heartbeat::watch(attempt(task, &node.body), heartbeat, limit)
+            (Some(limit), Some(heartbeat)) => heartbeat::watch(attempt(task, &node.body), heartbeat)
                 .await
                 .unwrap_or_else(|| Err(expired(TimeoutKind::Idle, limit))),
             _ => attempt(task, &node.body).await,

@@ -47,6 +47,11 @@ impl TaskLog {
         Ok(())
     }
 
+    /// A task that ran alone has ended, and these are its writes with its routing.
+    pub(crate) async fn done_alone<C>(&self, run: &Run<C>, writes: Vec<PendingWrite>) -> Result<(), NodeError> {
+        self.task(run, writes).await
+    }
+
     /// A task waits for a time or a signal.
     async fn waits<C>(&self, run: &Run<C>, writes: Vec<PendingWrite>, asked: &[Question]) -> Result<(), NodeError> {
         let Some(checkpoint) = run.base else { return Ok(()) };

@@ -47,13 +47,17 @@ pub(crate) fn with_routes<S: Values, C>(
 pub(crate) fn with_writes<S: Values>(state: &S, writes: &Writes<S>) -> Result<S, NodeError> {
     let mut state = state.clone();
     for write in writes {
-        let merge = || state.reduce(write.clone());
-        let refused = |reason: String| {
-            NodeError::permanent(format!("channel `{}` could not take what it wrote: {reason}", write.name()))
-        };
-        panics::catch(merge)
-            .map_err(|payload| refused(format!("its reducer panicked: {}", panics::text(&*payload))))?
-            .map_err(|error| refused(error.to_string()))?;
+        merge(&mut state, write)?;
     }
     Ok(state)
+}
+
+/// Merges one write into a state.
+pub(crate) fn merge<S: Values>(state: &mut S, write: &S::Write) -> Result<(), NodeError> {
+    let refused = |reason: String| {
+        NodeError::permanent(format!("channel `{}` could not take what it wrote: {reason}", write.name()))
+    };
+    panics::catch(|| state.reduce(write.clone()))
+        .map_err(|payload| refused(format!("its reducer panicked: {}", panics::text(&*payload))))?
+        .map_err(|error| refused(error.to_string()))
 }

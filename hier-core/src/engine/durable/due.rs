@@ -32,10 +32,8 @@ fn signals(mail: &[Posted]) -> Signals {
 
 /// Whether what a question waits for has come.
 fn has_come(question: &Question, now: SystemTime, signals: &Signals) -> bool {
-    match &question.kind {
-        QuestionKind::Signal(name) => signals.contains(name),
-        _ => question.due.is_some_and(|due| due <= now),
-    }
+    let is_sent = matches!(&question.kind, QuestionKind::Signal(name) if signals.contains(name));
+    is_sent || question.due.is_some_and(|due| due <= now)
 }
 
 impl Pending {

@@ -152,7 +152,7 @@ pub(in crate::engine) fn load_with<S: Values, C>(
     }
     let position = Position::restore(graph, &checkpoint.agenda, is_child);
     let mut position = position.map_err(|error| reader.unfit(error))?;
-    position.set_input(start);
+    position.restore_input(start);
     position.ledger.go_on(&graph.channels, &held, returned);
     if upgrade.is_some() {
         position.ledger.returned.iter_mut().for_each(Returns::store_again);

@@ -10,6 +10,7 @@ pub(in crate::engine) mod clock;
 pub(in crate::engine) mod delta;
 pub(in crate::engine) mod due;
 pub(in crate::engine) mod input;
+pub(in crate::engine) mod inside;
 pub(in crate::engine) mod journal;
 pub(in crate::engine) mod kept;
 pub(in crate::engine) mod level;

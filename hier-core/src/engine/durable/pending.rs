@@ -182,6 +182,12 @@ impl Pending {
         Ok(undone)
     }
 
+    /// Whether this task is done.
+    pub(in crate::engine) fn is_done(&self, task: Uuid) -> Result<bool, CodecError> {
+        let record = self.tasks.values().find(|record| record.task == task);
+        record.map_or(Ok(false), TaskWrites::is_done)
+    }
+
     /// The open questions of all tasks, with the id of the task of this graph whose record has them.
     pub(in crate::engine) fn open(&self) -> Result<Vec<(&TaskWrites, Vec<Question>)>, CodecError> {
         let mut open = Vec::new();

@@ -10,6 +10,7 @@ use futures_core::future::BoxFuture;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::deferred::Deferred;
+use super::mailbox::Mailbox;
 use super::runtime::{Handle, JoinHandle};
 use super::saver::Saver;
 use crate::checkpoint::{Also, Lease, Posted, Record, SaverError};
@@ -34,8 +35,8 @@ pub(crate) struct Committer {
     pub(crate) durability: Durability,
     /// The graph of the run.
     pub(crate) graph: Arc<str>,
-    /// Held while letters are looked at and taken.
-    pub(crate) mailbox: tokio::sync::Mutex<()>,
+    /// Held while signals are looked at and taken.
+    pub(crate) mailbox: tokio::sync::Mutex<Mailbox>,
     /// What is changed beside the records at the end of the run, if nothing is stored before.
     held: Mutex<Also>,
     /// What graphs inside keep for then.

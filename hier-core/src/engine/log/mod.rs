@@ -5,6 +5,7 @@
 
 pub(in crate::engine) mod committer;
 pub(in crate::engine) mod deferred;
+pub(in crate::engine) mod mailbox;
 pub(in crate::engine) mod renewal;
 mod runtime;
 pub(in crate::engine) mod saver;

@@ -98,14 +98,15 @@ impl TaskLog {
         self.committer.commit(vec![around.record()]).await
     }
 
-    /// As [`Self::write_now`], and takes a letter out of the thread's mailbox, if it is still there.
-    pub(crate) async fn write_taking(&self, writes: TaskWrites, letter: Uuid) -> Result<(), SaverError> {
+    /// As [`Self::write_now`], and takes a letter out of the thread's mailbox. If that is not `fresh`, it was tried before, and may
+    /// have succeeded.
+    pub(crate) async fn write_taking(&self, writes: TaskWrites, letter: Uuid, fresh: bool) -> Result<(), SaverError> {
         if self.holds() {
             lock(&self.held).push(writes);
             self.reserve(letter);
             return Ok(());
         }
-        let is_there = self.committer.mail().await?.iter().any(|posted| posted.letter.id == letter);
+        let is_there = fresh || self.committer.mail().await?.iter().any(|posted| posted.letter.id == letter);
         let taken = is_there.then_some(letter).into_iter().collect();
         self.committer.commit_also(vec![self.record(writes)], Also::taking(taken)).await
     }

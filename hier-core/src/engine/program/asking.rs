@@ -1,21 +1,22 @@
-//! What a task waits for: a person's answer, a time, a signal.
+//! Questions that a task asks.
 
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::Run;
-use super::run::Inbox;
+use super::numbers::Around;
+use super::{Run, StepKey};
 use crate::checkpoint::{CodecError, codec};
 use crate::error::{NodeError, NodeErrorKind};
-use crate::question::{Asker, Question, QuestionKind};
+use crate::question::{Asker, Question};
 
 /// Says what is wrong with an answer.
 type Check<'a> = Box<dyn Fn(&Value) -> Result<(), String> + Send + Sync + 'a>;
@@ -110,7 +111,8 @@ impl<A: DeserializeOwned, C> Interrupt<'_, A, C> {
     fn ask(&mut self) -> Result<A, NodeError> {
         let value = self.value.take().ok_or_else(|| NodeError::permanent("a question was awaited twice"))??;
         let inbox = self.run.inbox.as_deref();
-        let (number, answer) = inbox.map_or((0, None), Inbox::next);
+        let number = self.run.next_question();
+        let answer = inbox.and_then(|inbox| inbox.answer(number));
         let mut question = self.run.question(number, value);
         question.schema = self.schema.take();
         if let (Some(due), Some(default)) = (self.due, self.default.take()) {
@@ -150,83 +152,23 @@ impl<C> Run<C> {
 
     /// Whether what this task asks next is answered already.
     pub(crate) fn has_answer(&self) -> bool {
-        self.inbox.as_deref().is_some_and(Inbox::has_next)
+        self.inbox.as_deref().is_some_and(|inbox| {
+            let known = self.around().and_then(|around| around.numbers.next_question());
+            inbox.has_answer(known.map_or_else(|| inbox.asked.load(Ordering::Relaxed), |known| known as usize))
+        })
     }
 
-    /// Waits until this time, across the ends of processes.
-    ///
-    /// The time is recorded with the task as a step is ([`Run::step`]): when the task runs again it does not wait anew. A wait of
-    /// at most [`Config::sleep_in_place`](crate::Config::sleep_in_place) (10 s unless said otherwise) is waited where it is: the run
-    /// goes on, and holds its thread. For a longer one the run stops with [`Outcome::Interrupted`](crate::Outcome::Interrupted) and a
-    /// question of the kind [`QuestionKind::Timer`](crate::QuestionKind::Timer); the error must be returned from the node (`?`).
-    /// Whoever drives the thread lets it go on when it is due: a [sweeper](crate::graph::CompiledGraph::sweeper), or a run with
-    /// `()`. It is never too early; it may be late.
-    ///
-    /// Without a checkpointer it is waited in place. A saver without timers refuses a long wait.
-    pub async fn sleep_until(&self, time: SystemTime) -> Result<(), NodeError> {
-        let Some(home) = self.step_home()? else { return self.wait_until(time).await };
-        let key = home.own_key("", "sleep");
-        let due = if let Some(found) = home.take(&key) {
-            self.again::<u64>(&home, &found).await?
-        } else {
-            let due = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos().div_ceil(1_000_000);
-            let left = time.duration_since(self.shared.config.now()).unwrap_or_default();
-            let in_place = Some(time).filter(|_| !left.is_zero() && left <= self.shared.config.sleep_in_place);
-            self.record_until(&home, key, u64::try_from(due).unwrap_or(u64::MAX), in_place).await?
-        };
-        let due = UNIX_EPOCH.checked_add(Duration::from_millis(due)).unwrap_or(time);
-        let left = due.duration_since(self.shared.config.now()).unwrap_or_default();
-        if left <= self.shared.config.sleep_in_place {
-            return self.wait_until(due).await;
-        }
-        let mut question = self.waiting(&format!("sleep {}", home.calls("sleep")), json!("sleep"));
-        (question.kind, question.due) = (QuestionKind::Timer, Some(due));
-        Err(NodeError::from_kind(NodeErrorKind::Interrupt(vec![question]), false))
+    /// The number of a question that is asked now.
+    pub(super) fn next_question(&self) -> usize {
+        let Some(inbox) = &self.inbox else { return 0 };
+        let of_task = || u32::try_from(inbox.asked.fetch_add(1, Ordering::Relaxed)).unwrap_or(u32::MAX);
+        let number = self.around().map_or_else(of_task, |around| around.numbers.next(&StepKey::question(), &of_task));
+        number as usize
     }
 
-    /// Waits for so long: [`Run::sleep_until`].
-    pub async fn sleep(&self, duration: Duration) -> Result<(), NodeError> {
-        let now = self.shared.config.now();
-        let time = now.checked_add(duration);
-        self.sleep_until(time.ok_or_else(|| NodeError::permanent("the time of a sleep is beyond what can be counted"))?)
-            .await
-    }
-
-    async fn wait_until(&self, time: SystemTime) -> Result<(), NodeError> {
-        let left = time.duration_since(self.shared.config.now()).unwrap_or_default();
-        if !left.is_zero() {
-            self.heartbeat();
-            tokio::time::sleep(left).await;
-        }
-        Ok(())
-    }
-
-    /// Waits for a signal of this name: [`CompiledGraph::send`](crate::graph::CompiledGraph::send).
-    ///
-    /// Signals wait in the mailbox of the thread, also those that came before anybody asked; the first of this name is taken, and
-    /// recorded with the task in the same commit: no other task gets it, and this one gets it again whenever it runs again. If
-    /// there is none, the run stops with [`Outcome::Interrupted`](crate::Outcome::Interrupted) and a question of the kind
-    /// [`QuestionKind::Signal`](crate::QuestionKind::Signal); the error must be returned from the node (`?`). Whoever drives the
-    /// thread lets it go on when the signal has come.
-    ///
-    /// A signal that is no `T` is an error and is not taken. Needs a checkpointer that has mailboxes.
-    pub async fn signal<T: Serialize + DeserializeOwned>(&self, name: &str) -> Result<T, NodeError> {
-        let Some(home) = self.step_home()? else {
-            return Err(NodeError::permanent(format!(
-                "graph `{}` has no checkpointer, so nobody can send it the signal `{name}`: give it one with `.checkpointer(…)`",
-                self.graph()
-            )));
-        };
-        let key = home.own_key(name, "signal");
-        if let Some(found) = home.take(&key) {
-            return self.again(&home, &found).await;
-        }
-        if let Some(value) = self.take_signal(&home, key, name).await? {
-            return Ok(value);
-        }
-        let mut question = self.waiting(&format!("signal {name}"), json!({ "signal": name }));
-        question.kind = QuestionKind::Signal(name.into());
-        Err(NodeError::from_kind(NodeErrorKind::Interrupt(vec![question]), false))
+    /// What the code that asks is part of.
+    fn around(&self) -> Option<Around> {
+        Around::current(&self.home().ok()??.steps)
     }
 
     /// A question of this task, by its number.
@@ -243,8 +185,8 @@ impl<C> Run<C> {
     }
 
     /// Something that this task waits for and nobody answers.
-    fn waiting(&self, what: &str, value: Value) -> Question {
-        self.named_question(&format!("|{what}"), value)
+    pub(super) fn waiting(&self, call: &StepKey, value: Value) -> Question {
+        self.named_question(&format!("|{}", call.digest()), value)
     }
 
     fn named_question(&self, name: &str, value: Value) -> Question {

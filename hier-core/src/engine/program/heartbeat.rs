@@ -11,13 +11,21 @@ use crate::sync::lock;
 /// When a node last gave a sign of life.
 pub(crate) struct Heartbeat {
     last: Mutex<Instant>,
+    /// How long the node may give no sign of life.
+    limit: Duration,
     /// That of the node around the graph that the node is in: a sign of life of the inner one is one of the outer too.
     outer: Option<Arc<Heartbeat>>,
 }
 
 impl Heartbeat {
-    pub(crate) fn new(outer: Option<Arc<Heartbeat>>) -> Self {
-        Self { last: Mutex::new(Instant::now()), outer }
+    pub(crate) fn new(limit: Duration, outer: Option<Arc<Heartbeat>>) -> Self {
+        Self { last: Mutex::new(Instant::now()), limit, outer }
+    }
+
+    /// How often a node that waits has to give a sign of life, so that neither it nor one around it is taken for dead.
+    pub(crate) fn interval(&self) -> Duration {
+        let outer = self.outer.as_ref().map_or(Duration::MAX, |outer| outer.interval());
+        outer.min(self.limit / 3).max(Duration::from_millis(1))
     }
 
     pub(crate) fn beat(&self) {
@@ -30,12 +38,12 @@ impl Heartbeat {
     }
 }
 
-/// Runs the work until it ends, or until there has been no sign of life for `limit`: then none.
-pub(crate) async fn watch<T>(work: impl Future<Output = T>, heartbeat: &Heartbeat, limit: Duration) -> Option<T> {
+/// Runs the work until it ends, or until there has been no sign of life for too long: then none.
+pub(crate) async fn watch<T>(work: impl Future<Output = T>, heartbeat: &Heartbeat) -> Option<T> {
     tokio::pin!(work);
     loop {
         // A limit beyond what the clock can tell is none.
-        let Some(deadline) = lock(&heartbeat.last).checked_add(limit) else { return Some(work.await) };
+        let Some(deadline) = lock(&heartbeat.last).checked_add(heartbeat.limit) else { return Some(work.await) };
         if deadline <= Instant::now() {
             return None;
         }

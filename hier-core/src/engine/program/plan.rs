@@ -12,7 +12,7 @@ use uuid::Uuid;
 pub(crate) const PULLED: &str = "~__pregel_pull, ";
 
 /// One task of a run: what makes it this one and no other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TaskKey {
     /// The node, by its rank.
     pub(crate) node: usize,

@@ -206,15 +206,6 @@ impl<C> Run<C> {
         self.shared.plan.task_id(base, &self.shared.namespace, self.key)
     }
 
-    /// A key that is the same each time this task is run again, after a failure, a crash or an interrupt, and that no other
-    /// task has: thread, namespace, step and task. Give it to whatever must be done once.
-    ///
-    /// The task of a run without a checkpointer has a key of its own in each run.
-    pub fn idempotency_key(&self) -> String {
-        let thread = self.config().thread_id().unwrap_or_default();
-        format!("{thread}/{}/{}/{}", self.namespace().join("|"), self.superstep(), self.task_id())
-    }
-
     /// Whether what the task does is stored, so that it may go on in another process: its run, or one around it, has a checkpointer.
     pub fn is_durable(&self) -> bool {
         self.shared.log.is_some() || self.shared.home.is_some()
@@ -342,15 +333,13 @@ impl Inbox {
         self.answers.len() + usize::from(self.taken.get().is_some())
     }
 
-    /// The number of the next question, and its answer.
-    pub(super) fn next(&self) -> (usize, Option<Value>) {
-        let number = self.asked.fetch_add(1, Ordering::Relaxed);
-        (number, self.answers.get(number).cloned().or_else(|| self.take(number)))
+    /// The answer to the question with this number.
+    pub(super) fn answer(&self, number: usize) -> Option<Value> {
+        self.answers.get(number).cloned().or_else(|| self.take(number))
     }
 
-    /// Whether the next question has an answer of its own.
-    pub(super) fn has_next(&self) -> bool {
-        let number = self.asked.load(Ordering::Relaxed);
+    /// Whether the question with this number has an answer of its own.
+    pub(super) fn has_answer(&self, number: usize) -> bool {
         number < self.answers.len() || self.taken.get().is_some_and(|(taken_for, _)| *taken_for == number)
     }
 

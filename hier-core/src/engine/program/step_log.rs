@@ -1,7 +1,7 @@
 //! What is known of the durable steps of a task: by what each is known, and what it has given.
 //!
-//! A step is known by its name and a hash of its arguments. The n-th call with the same key takes the n-th result that was recorded
-//! under it: calls with one key cannot be told apart, so that any of their results will do for any of them.
+//! A step is known by its name, a hash of its arguments and a number: calls that share the first two are numbered in the order in
+//! which they begin, in each attempt anew. A result belongs to that call alone. A call that fails leaves its number without a result.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -27,6 +27,32 @@ pub(crate) struct StepKey {
     /// The hash of the arguments; none without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) arguments: Option<String>,
+    /// How many calls with this scope, name and arguments had begun before it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) number: u32,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // as serde wants it
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+impl StepKey {
+    /// The key by which questions are numbered. It is no step's: a name that is empty has a text for arguments only in what the
+    /// engine records for itself.
+    pub(super) fn question() -> Self {
+        Self { scope: String::new(), name: String::new(), arguments: Some("question".to_owned()), number: 0 }
+    }
+
+    pub(super) fn is_question(&self) -> bool {
+        *self == Self::question()
+    }
+
+    /// A text of fixed length that no other key has.
+    pub(super) fn digest(&self) -> String {
+        // A key has nothing that JSON cannot express.
+        hash(self).unwrap_or_default()
+    }
 }
 
 /// The result of a step, as it is stored.
@@ -37,12 +63,15 @@ pub(super) struct StepRecord {
     pub(super) of: String,
     #[serde(with = "serde_bytes")]
     pub(super) value: Vec<u8>,
+    /// How many questions were asked in its code: they keep their numbers when it is not run again.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) questions: u32,
 }
 
 impl StepRecord {
     /// A result of this type, encoded.
-    pub(super) fn new<T>(key: StepKey, value: Vec<u8>) -> Self {
-        Self { key, of: short_name::<T>(), value }
+    pub(super) fn new<T>(key: StepKey, value: Vec<u8>, questions: u32) -> Self {
+        Self { key, of: short_name::<T>(), value, questions }
     }
 
     /// Whether it is nothing, which can be read as many things, and was recorded as something else than this type.
@@ -58,13 +87,19 @@ pub(crate) struct StepLog(Mutex<Known>);
 #[derive(Debug, Default)]
 struct Known {
     results: Vec<Done>,
-    by_key: HashMap<StepKey, Vec<usize>>,
+    by_key: HashMap<StepKey, usize>,
     /// The number of the next slot.
     next: i32,
-    /// How often a result was taken.
-    taken: u64,
-    /// For each scope the attempts in which it was last seen.
-    attempts: HashMap<String, Vec<u32>>,
+    /// The calls that have begun, by the scope of their task or graph.
+    begun: HashMap<String, Begun>,
+}
+
+/// The calls that one attempt has begun.
+#[derive(Debug, Default)]
+struct Begun {
+    attempts: Vec<u32>,
+    /// How many there are of each key, whose own number is 0.
+    calls: HashMap<StepKey, u32>,
 }
 
 #[derive(Debug)]
@@ -75,14 +110,12 @@ struct Done {
     is_stored: bool,
     /// The letter that it was in the thread's mailbox.
     letter: Option<Uuid>,
-    /// When this attempt took it, counted in [`Known::taken`].
-    taken: Option<u64>,
 }
 
 /// A result, and where it is stored.
 pub(crate) struct Found {
     pub(super) record: Arc<StepRecord>,
-    pub(super) number: usize,
+    pub(super) index: usize,
     pub(super) slot: i32,
     pub(super) is_stored: bool,
     pub(super) letter: Option<Uuid>,
@@ -95,92 +128,79 @@ impl StepLog {
         let mut stored: Vec<&PendingWrite> = writes.iter().filter(|write| &*write.channel == STEP).collect();
         stored.sort_by_key(|write| write.slot);
         for write in stored {
-            known.add(Arc::new(codec::decode(&write.value)?), write.slot, true, None);
+            let record = Arc::new(codec::decode(&write.value)?);
+            known.add(Done { record, slot: write.slot, is_stored: true, letter: None });
             known.next = write.slot.wrapping_sub(slot::step(0)).saturating_add(1);
         }
-        known.results.iter_mut().for_each(|done| done.taken = None);
         Ok(Self(Mutex::new(known)))
     }
 
-    /// A result for this key that this attempt has not taken yet.
-    pub(super) fn take(&self, key: &StepKey, attempts: &[u32]) -> Option<Found> {
+    /// The number of a call that begins in this attempt, whose key has number 0.
+    pub(super) fn begin(&self, scope: &str, attempts: &[u32], key: &StepKey) -> u32 {
         let mut known = lock(&self.0);
-        if known.attempts.get(&key.scope).is_none_or(|seen| seen != attempts) {
-            known.attempts.insert(key.scope.clone(), attempts.to_vec());
-            known
-                .results
-                .iter_mut()
-                .filter(|done| done.record.key.scope == key.scope)
-                .for_each(|done| done.taken = None);
+        let begun = known.begun.entry(scope.to_owned()).or_default();
+        if begun.attempts != attempts {
+            *begun = Begun { attempts: attempts.to_vec(), calls: HashMap::new() };
         }
-        let number = known.by_key.get(key)?.iter().copied().find(|number| known.results[*number].taken.is_none())?;
-        known.taken += 1;
-        let now = known.taken;
-        let done = &mut known.results[number];
-        done.taken = Some(now);
-        let Done { slot, is_stored, letter, .. } = *done;
-        Some(Found { record: done.record.clone(), number, slot, is_stored, letter })
+        let calls = begun.calls.entry(key.clone()).or_default();
+        *calls += 1;
+        *calls - 1
     }
 
-    /// Takes in a result that has just come.
+    /// The result of this call, if it has one.
+    pub(super) fn find(&self, key: &StepKey) -> Option<Found> {
+        let known = lock(&self.0);
+        known.by_key.get(key).map(|index| known.found(*index))
+    }
+
+    /// Takes in a result that has just come. If the call has one already, that is the one that counts.
     pub(super) fn put(&self, record: StepRecord, letter: Option<Uuid>) -> Found {
         let mut known = lock(&self.0);
-        let (record, slot) = (Arc::new(record), slot::step(known.next));
+        if let Some(index) = known.by_key.get(&record.key) {
+            return known.found(*index);
+        }
+        let slot = slot::step(known.next);
         known.next = known.next.saturating_add(1);
-        let number = known.add(record.clone(), slot, false, letter);
-        Found { record, number, slot, is_stored: false, letter }
+        let index = known.add(Done { record: Arc::new(record), slot, is_stored: false, letter });
+        known.found(index)
     }
 
-    pub(super) fn stored(&self, number: usize) {
-        lock(&self.0).results[number].is_stored = true;
-    }
-
-    /// How many results of the engine's own of this kind this attempt has taken.
-    pub(super) fn calls(&self, scope: &str, what: &str) -> usize {
-        let known = lock(&self.0);
-        let is_one = |done: &&Done| {
-            let key = &done.record.key;
-            done.taken.is_some() && key.scope == scope && key.arguments.as_deref() == Some(what)
-        };
-        known.results.iter().filter(is_one).count()
-    }
-
-    pub(super) fn mark(&self) -> u64 {
-        lock(&self.0).taken
-    }
-
-    /// Forgets what was taken since.
-    pub(super) fn rewind(&self, mark: u64) {
-        let mut known = lock(&self.0);
-        let since = known.results.iter_mut().filter(|done| done.taken.is_some_and(|taken| taken > mark));
-        since.for_each(|done| done.taken = None);
+    pub(super) fn stored(&self, index: usize) {
+        lock(&self.0).results[index].is_stored = true;
     }
 }
 
 impl Known {
-    fn add(&mut self, record: Arc<StepRecord>, slot: i32, is_stored: bool, letter: Option<Uuid>) -> usize {
-        self.taken += 1;
-        let number = self.results.len();
-        self.by_key.entry(record.key.clone()).or_default().push(number);
-        self.results.push(Done { record, slot, is_stored, letter, taken: Some(self.taken) });
-        number
+    fn add(&mut self, done: Done) -> usize {
+        let index = self.results.len();
+        self.by_key.insert(done.record.key.clone(), index);
+        self.results.push(done);
+        index
+    }
+
+    fn found(&self, index: usize) -> Found {
+        let Done { record, slot, is_stored, letter } = &self.results[index];
+        Found { record: record.clone(), index, slot: *slot, is_stored: *is_stored, letter: *letter }
     }
 }
 
 /// The step logs of the tasks of the step that is running.
 #[derive(Debug, Default)]
-pub(crate) struct StepLogs(Mutex<Vec<(TaskKey, Arc<StepLog>)>>);
+pub(crate) struct StepLogs(Mutex<Logs>);
+
+#[derive(Debug, Default)]
+struct Logs {
+    step: i64,
+    of: HashMap<TaskKey, Arc<StepLog>>,
+}
 
 impl StepLogs {
     pub(super) fn of(&self, key: TaskKey, known: Option<&Arc<StepLog>>) -> Arc<StepLog> {
         let mut logs = lock(&self.0);
-        logs.retain(|(of, _)| of.step == key.step);
-        if let Some((_, log)) = logs.iter().find(|(of, _)| *of == key) {
-            return log.clone();
+        if logs.step != key.step {
+            *logs = Logs { step: key.step, of: HashMap::new() };
         }
-        let log = known.cloned().unwrap_or_default();
-        logs.push((key, log.clone()));
-        log
+        logs.of.entry(key).or_insert_with(|| known.cloned().unwrap_or_default()).clone()
     }
 }
 

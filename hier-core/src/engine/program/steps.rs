@@ -10,74 +10,93 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
+use super::numbers::Around;
 use super::step_log::{Found, StepRecord};
 use super::{Run, STEP, StepKey, StepLog, TaskKey, hash};
 use crate::checkpoint::{PendingWrite, SaverError, TaskWrites, codec};
 use crate::engine::log::task_log::TaskLog;
 use crate::error::{NodeError, NodeErrorKind};
 
-/// Where the steps of a task are stored: with the task, or with the nearest one around it whose graph has checkpoints.
+/// What is known of the steps of a task, and where they are stored: with the task, or with the nearest one around it whose graph has
+/// checkpoints.
 #[derive(Clone)]
 pub(crate) struct StepHome {
-    log: Arc<TaskLog>,
-    checkpoint: Uuid,
-    task: Uuid,
-    path: Arc<str>,
-    steps: Arc<StepLog>,
+    /// None in a run without a checkpointer: its steps have numbers only.
+    store: Option<Arc<StepStore>>,
+    /// The task, for what has to be done once: thread, namespace, superstep and id.
+    task_key: Arc<str>,
+    pub(super) steps: Arc<StepLog>,
+    /// The task inside a graph without checkpoints, or the handler; empty for the task itself.
     scope: String,
     /// Which attempt this is, of the task and of those around it up to the one with which steps are stored.
     attempts: Vec<u32>,
 }
 
+/// Where the steps of a task are stored.
+struct StepStore {
+    log: Arc<TaskLog>,
+    checkpoint: Uuid,
+    task: Uuid,
+    path: Arc<str>,
+}
+
 impl StepHome {
-    /// A step of this name.
-    fn key(&self, name: &str) -> StepKey {
-        StepKey { scope: self.scope.clone(), name: name.to_owned(), arguments: None }
+    /// A call of this name that begins now.
+    fn begin(&self, name: &str, arguments: Option<String>) -> StepKey {
+        let around = Around::current(&self.steps);
+        let scope = match around.as_ref().and_then(|around| around.step.as_ref()) {
+            // The digest is of a key that has the scope of the task.
+            Some(step) => format!("step {}|", step.digest()),
+            None => self.scope.clone(),
+        };
+        let key = StepKey { scope, name: name.to_owned(), arguments, number: 0 };
+        let of_task = || self.steps.begin(&self.scope, &self.attempts, &key);
+        let number = around.map_or_else(of_task, |around| around.numbers.next(&key, &of_task));
+        StepKey { number, ..key }
     }
 
-    /// A step of this name and with these arguments.
-    fn key_for<A: Serialize + ?Sized>(&self, name: &str, arguments: &A) -> Result<StepKey, NodeError> {
+    /// A call of this name and with these arguments that begins now.
+    fn begin_for<A: Serialize + ?Sized>(&self, name: &str, arguments: &A) -> Result<StepKey, NodeError> {
         let arguments = hash(arguments).map_err(|error| {
             NodeError::permanent(format!("the arguments of step `{name}` cannot be serialized: {error}"))
         })?;
-        Ok(StepKey { arguments: Some(arguments), ..self.key(name) })
+        Ok(self.begin(name, Some(arguments)))
     }
 
-    /// What the engine records for itself: its hash is none that arguments have.
-    pub(super) fn own_key(&self, name: &str, what: &str) -> StepKey {
-        StepKey { arguments: Some(what.to_owned()), ..self.key(name) }
+    /// A call that the engine records for itself: its hash is none that arguments have.
+    pub(super) fn begin_own(&self, name: &str, what: &str) -> StepKey {
+        self.begin(name, Some(what.to_owned()))
     }
 
-    /// A result for this key that this attempt has not taken yet.
-    pub(super) fn take(&self, key: &StepKey) -> Option<Found> {
-        self.steps.take(key, &self.attempts)
+    /// The result of this call, if it is recorded.
+    pub(super) fn find(&self, key: &StepKey) -> Option<Found> {
+        self.steps.find(key)
     }
 
-    /// How many results of the engine's own of this kind there are.
-    pub(super) fn calls(&self, what: &str) -> usize {
-        self.steps.calls(&self.scope, what)
+    /// The log with which steps are stored.
+    pub(super) fn log(&self) -> Option<&TaskLog> {
+        self.store.as_ref().map(|store| &*store.log)
     }
 
-    async fn store(&self, found: &Found) -> Result<(), NodeError> {
-        self.store_until(found, None).await
-    }
-
-    async fn store_until(&self, found: &Found, until: Option<SystemTime>) -> Result<(), NodeError> {
+    /// Stores a result. Of one that is `fresh` nobody has tried before; with a time the task then waits in place until that.
+    pub(super) async fn store(&self, found: &Found, fresh: bool, until: Option<SystemTime>) -> Result<(), NodeError> {
+        let Some(store) = &self.store else { return Ok(()) };
         let value = codec::encode_record(&*found.record)?;
         let writes = vec![PendingWrite { slot: found.slot, channel: STEP.into(), value }];
-        let writes = TaskWrites { checkpoint: self.checkpoint, task: self.task, path: self.path.clone(), writes };
+        let (checkpoint, task, path) = (store.checkpoint, store.task, store.path.clone());
+        let writes = TaskWrites { checkpoint, task, path, writes };
         let stored = match (found.letter, until) {
-            (None, None) => self.log.write_now(writes).await,
-            (None, Some(until)) => self.log.write_until(writes, until).await,
-            (Some(letter), _) => self.log.write_taking(writes, letter).await,
+            (None, None) => store.log.write_now(writes).await,
+            (None, Some(until)) => store.log.write_until(writes, until).await,
+            (Some(letter), _) => store.log.write_taking(writes, letter, fresh).await,
         };
         stored.map_err(unsaved)?;
-        self.steps.stored(found.number);
+        self.steps.stored(found.index);
         Ok(())
     }
 }
 
-fn unsaved(error: SaverError) -> NodeError {
+pub(super) fn unsaved(error: SaverError) -> NodeError {
     NodeError::from_kind(NodeErrorKind::Saver(error), false)
 }
 
@@ -108,10 +127,11 @@ impl<C> Run<C> {
     /// ```
     ///
     /// * *Once* is said of what is recorded. A process that is killed after `work` has had its effect and before the result is
-    ///   stored does it again: give [`Run::idempotency_key`] to what can use one.
-    /// * An error is not recorded: the step is done again.
-    /// * The name is the key, so it outlives a change of the program around it. A second call with the same name in the same task is
-    ///   a step of its own: the n-th call gets the n-th result. With arguments use [`Run::step_for`].
+    ///   stored does it again: give [`Run::idempotency_key`] to what can use one. Inside of `work` it is the key of this call.
+    /// * An error is not recorded: the step is done again. Try again inside of `work`: a loop around the step makes other calls.
+    /// * The name is the key, so it outlives a change of the program around it. Calls with the same name in the same task are
+    ///   numbered in the order in which they begin, and the n-th call gets the result of the n-th, whichever of them failed or ended
+    ///   first. Where that order changes (`select!` without `biased`), give them different names, or arguments: [`Run::step_for`].
     /// * A result that is stored and is no `T` (any more) is an error that says so.
     /// * In a graph without checkpoints (`checkpoints: none`) the result is stored with the nearest task around it that has some; what
     ///   is not a step runs again with the whole call.
@@ -125,12 +145,9 @@ impl<C> Run<C> {
         T: Serialize + DeserializeOwned,
         F: AsyncFnOnce() -> Result<T, NodeError>,
     {
-        let Some(home) = self.step_home()? else { return work().await };
-        let key = home.key(name);
-        match home.take(&key) {
-            Some(found) => self.again(&home, &found).await,
-            None => self.record(&home, key, work().await?).await,
-        }
+        let Some(home) = self.home()? else { return work().await };
+        let key = home.begin(name, None);
+        self.once(&home, key, async { work().await }).await
     }
 
     /// [`Run::step`] with arguments: the key is the name and a hash of `arguments`, in which the order of a map's keys does not count.
@@ -153,12 +170,9 @@ impl<C> Run<C> {
         T: Serialize + DeserializeOwned,
         F: AsyncFnOnce(&A) -> Result<T, NodeError>,
     {
-        let Some(home) = self.step_home()? else { return work(arguments).await };
-        let key = home.key_for(name, arguments)?;
-        match home.take(&key) {
-            Some(found) => self.again(&home, &found).await,
-            None => self.record(&home, key, work(arguments).await?).await,
-        }
+        let Some(home) = self.home()? else { return work(arguments).await };
+        let key = home.begin_for(name, arguments)?;
+        self.once(&home, key, async { work(arguments).await }).await
     }
 
     /// The same of a future.
@@ -172,17 +186,29 @@ impl<C> Run<C> {
         A: Serialize + ?Sized,
         T: Serialize + DeserializeOwned,
     {
-        let Some(home) = self.step_home()? else { return work.await };
-        let key = home.key_for(name, arguments)?;
-        match home.take(&key) {
-            Some(found) => self.again(&home, &found).await,
-            None => self.record(&home, key, work.await?).await,
+        let Some(home) = self.home()? else { return work.await };
+        let key = home.begin_for(name, arguments)?;
+        self.once(&home, key, work).await
+    }
+
+    /// The recorded result of a call, or else that of this work, recorded.
+    async fn once<T: Serialize + DeserializeOwned>(
+        &self,
+        home: &StepHome,
+        key: StepKey,
+        work: impl Future<Output = Result<T, NodeError>>,
+    ) -> Result<T, NodeError> {
+        if let Some(found) = home.find(&key) {
+            return self.again(home, &found).await;
         }
+        let key = Arc::new(key);
+        let (result, questions) = Around::step(home.steps.clone(), key.clone(), work).await?;
+        self.record(home, Arc::unwrap_or_clone(key), result, questions).await
     }
 
     /// A result that was recorded before.
     pub(super) async fn again<T: DeserializeOwned>(&self, home: &StepHome, found: &Found) -> Result<T, NodeError> {
-        let StepRecord { key, of, value } = &*found.record;
+        let StepRecord { key, of, value, questions } = &*found.record;
         let wrong = |reason: String| {
             NodeError::permanent(format!(
                 "step `{}` of node `{}` has recorded a `{of}`, which is no `{}`: {reason}; give the step another name to have it \
@@ -196,8 +222,11 @@ impl<C> Run<C> {
             return Err(wrong("it is empty".to_owned()));
         }
         let result = codec::decode(value).map_err(|error| wrong(error.to_string()))?;
+        for _ in 0..*questions {
+            self.next_question();
+        }
         if !found.is_stored {
-            home.store(found).await?;
+            home.store(found, false, None).await?;
         }
         Ok(result)
     }
@@ -208,8 +237,9 @@ impl<C> Run<C> {
         home: &StepHome,
         key: StepKey,
         result: T,
+        questions: u32,
     ) -> Result<T, NodeError> {
-        self.record_until(home, key, result, None).await
+        self.record_until(home, key, result, (questions, None)).await
     }
 
     /// As [`Self::record`], for a task that waits in place until then.
@@ -218,56 +248,34 @@ impl<C> Run<C> {
         home: &StepHome,
         key: StepKey,
         result: T,
-        until: Option<SystemTime>,
+        (questions, until): (u32, Option<SystemTime>),
     ) -> Result<T, NodeError> {
+        if home.store.is_none() {
+            return Ok(result);
+        }
         let value = codec::encode(&result);
         let value = value.and_then(|value| codec::check_readable::<T>(&value).map(|()| value)).map_err(|error| {
             let (name, node) = (&key.name, self.node());
             NodeError::permanent(format!("the result of step `{name}` of node `{node}` cannot be stored: {error}"))
         })?;
         // From here on an attempt that is dropped leaves the result to the next.
-        let found = home.steps.put(StepRecord::new::<T>(key, value), None);
-        home.store_until(&found, until).await?;
+        let found = home.steps.put(StepRecord::new::<T>(key, value, questions), None);
+        home.store(&found, true, until).await?;
         Ok(result)
-    }
-
-    /// Takes the first signal of this name out of the thread's mailbox.
-    pub(super) async fn take_signal<T: Serialize + DeserializeOwned>(
-        &self,
-        home: &StepHome,
-        key: StepKey,
-        name: &str,
-    ) -> Result<Option<T>, NodeError> {
-        let committer = &home.log.committer;
-        // Two tasks of one run do not take the same.
-        let _turn = committer.mailbox.lock().await;
-        let waiting = committer.mail().await.map_err(unsaved)?;
-        let Some(letter) = waiting.into_iter().find(|it| it.letter.signal.as_deref() == Some(name)) else {
-            return Ok(None);
-        };
-        let letter = letter.letter;
-        let value = codec::decode(&letter.value).map_err(|error| {
-            let (node, of) = (self.node(), type_name::<T>());
-            let (thread, id) = (&home.log.committer.lease.thread, letter.id);
-            NodeError::permanent(format!(
-                "the signal `{name}` that node `{node}` waits for is no `{of}`: {error}; it stays in the mailbox of the thread: remove it \
-                 with `graph.discard(\"{thread}\", id)` or `hier discard {thread} {id}`, or let the node take its type"
-            ))
-        })?;
-        let record = StepRecord::new::<T>(key, letter.value);
-        let found = home.steps.put(record, Some(letter.id));
-        home.store(&found).await?;
-        self.note_answer();
-        Ok(Some(value))
     }
 
     /// Where the steps of this task are stored; none if the run is not durable.
     pub(crate) fn step_home(&self) -> Result<Option<StepHome>, NodeError> {
+        Ok(self.home()?.filter(|home| home.store.is_some()))
+    }
+
+    /// What is known of the steps of this task; none in code of entering and leaving a graph.
+    pub(super) fn home(&self) -> Result<Option<StepHome>, NodeError> {
         let shared = &self.shared;
-        if shared.log.is_none() && shared.home.is_none() {
-            return Ok(None);
-        }
         if self.hook.is_some() {
+            if shared.log.is_none() && shared.home.is_none() {
+                return Ok(None);
+            }
             return Err(NodeError::permanent(
                 "code of `on_entry` and `on_exit` cannot take durable steps: let a node do it",
             ));
@@ -284,30 +292,52 @@ impl<C> Run<C> {
             let attempts = outer.attempts.iter().copied().chain([self.attempt]).collect();
             return Ok(Some(StepHome { scope, attempts, ..(**outer).clone() }));
         }
-        let (Some(log), Some(checkpoint)) = (&shared.log, self.base) else { return Ok(None) };
         let known = self.inbox.as_ref().filter(|inbox| !inbox.is_afresh).map(|inbox| &inbox.steps);
+        let store = shared.log.as_ref().zip(self.base).map(|(log, checkpoint)| {
+            Arc::new(StepStore { log: log.clone(), checkpoint, task: self.task_id(), path: self.place() })
+        });
         Ok(Some(StepHome {
-            log: log.clone(),
-            checkpoint,
-            task: self.task_id(),
-            path: self.place(),
+            store,
+            task_key: self.task_key().into(),
             steps: shared.steps.of(self.key, known),
             scope: handler.to_owned(),
             attempts: vec![self.attempt],
         }))
     }
 
-    /// A point to which [`Self::rewind_steps`] goes back.
-    pub(crate) fn mark_steps(&self) -> Option<(Arc<StepLog>, u64)> {
-        let home = self.step_home().ok()??;
-        let mark = home.steps.mark();
-        Some((home.steps, mark))
+    fn task_key(&self) -> String {
+        // A key that is stored with what it names is no use of the configuration.
+        let thread = self.shared.config.thread_id().unwrap_or_default();
+        format!("{thread}/{}/{}/{}", self.namespace().join("|"), self.superstep(), self.task_id())
     }
 
-    /// What is done since then is done again: with the results that it had.
-    pub(crate) fn rewind_steps(mark: Option<&(Arc<StepLog>, u64)>) {
-        if let Some((steps, mark)) = mark {
-            steps.rewind(*mark);
+    /// A key for whatever must be done once: the same each time this task is run again, after a failure, a crash or an interrupt, on
+    /// any machine, and that no other task has.
+    ///
+    /// Inside of a [step](Self::step) it is the key of that call, which no other call has; give it to the service that the step
+    /// calls. (Ask for it in the step's own code: a task that this spawns with `tokio::spawn` is outside of the step.)
+    ///
+    /// ```
+    /// # use hier_core::prelude::*;
+    /// # async fn pay(_: String) -> Result<()> { Ok(()) }
+    /// # async fn refund(_: String) -> Result<()> { Ok(()) }
+    /// async fn correct(run: &Run) -> Result {
+    ///     run.step("refund", async || refund(run.idempotency_key()).await).await?;
+    ///     run.step("pay", async || pay(run.idempotency_key()).await).await // with another key
+    /// }
+    /// # let _ = correct;
+    /// ```
+    ///
+    /// An error handler (`on_error`) has another key than its node. In a run without a checkpointer a task has a new key in each run.
+    pub fn idempotency_key(&self) -> String {
+        // It names the thread.
+        let _ = self.config();
+        let Some(home) = self.home().ok().flatten() else { return self.task_key() };
+        let StepHome { task_key, scope, .. } = &home;
+        match Around::current(&home.steps).and_then(|around| around.step) {
+            Some(step) => format!("{task_key}/{}", step.digest()),
+            None if scope.is_empty() => task_key.to_string(),
+            None => format!("{task_key}/{}", hash(scope).unwrap_or_default()),
         }
     }
 }

@@ -39,8 +39,9 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     /// entry of its own.
     fn hook_id(&self, name: &str) -> Uuid {
         let shared = &self.task.run.shared;
+        let is_stored = self.is_child() || name == ON_EXIT || self.position.waits_to_be_entered();
         let base = match &self.journal {
-            Some(journal) if self.is_child() || name == ON_EXIT => journal.base.unwrap_or_default(),
+            Some(journal) if is_stored => journal.base.unwrap_or_default(),
             None if self.is_child() => Uuid::nil(),
             _ => shared.checkpoint_id(self.step),
         };
@@ -60,6 +61,16 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         self.leave_if_over().await
     }
 
+    /// Enters the graph with an input that was stored from outside its runs.
+    pub(in crate::engine) async fn enter_stored(&mut self) -> Result<(), RunError> {
+        if !self.position.waits_to_be_entered() {
+            return Ok(());
+        }
+        let input = self.entered(self.position.input().cloned().unwrap_or_default()).await?;
+        self.position.set_input(Some(input));
+        Ok(())
+    }
+
     /// The input, with what the graph puts in front of it, and what entering the graph adds to it.
     pub(in crate::engine) async fn entered(&self, input: Writes<S>) -> Result<Writes<S>, RunError> {
         let input = match &self.task.graph.hooks.prepare {
@@ -74,10 +85,15 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         Ok(input.into_iter().chain(added).collect())
     }
 
-    /// What leaving a root adds to its last step, if this was it.
+    /// What leaving a root adds to its last step, if this was it. What the tasks of the step have done is stored before: they are not
+    /// run again if this fails.
     pub(in crate::engine) async fn leave_if_over(&mut self) -> Result<(), RunError> {
+        let done = self.last_task.take();
         if !self.is_left() || !self.position.is_over() {
             return Ok(());
+        }
+        if let (Some(done), Some(log)) = (done, &self.task.run.shared.log) {
+            log.done_alone(&self.task.run, done).await.map_err(|error| self.failed(self.task.run.key.node, error))?;
         }
         let writes = self.leaving().await.map_err(|error| self.in_hook(ON_EXIT, error))?;
         if writes.is_empty() {

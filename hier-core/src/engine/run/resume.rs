@@ -191,7 +191,7 @@ where
         (!begins).then_some(Resumed { pending, mode, anyone, open })
     };
     runner.resume(resumed, if forks { Source::Fork } else { checkpoint.source });
-    Ok(())
+    runner.enter_stored().await
 }
 
 /// Answers what is due, and what waits for a signal that has come.
@@ -308,9 +308,13 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             applied = self.leave_if_over().await;
         }
         let mut records: Vec<Record> = record.into_iter().collect();
-        let mut taken = Vec::new();
+        let (mut taken, mut refused) = (Vec::new(), None);
         if applied.is_ok() && self.task.graph.inbox.is_some() {
-            taken = Box::pin(self.drain()).await?;
+            match Box::pin(self.drain()).await {
+                Ok(letters) => taken = letters,
+                // The input is stored and applied, whatever waits in the mailbox.
+                Err(error) => refused = Some(error),
+            }
         }
         if applied.is_ok()
             && let Some(step) = self.step_record(Source::Loop)?
@@ -324,7 +328,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         applied?;
         self.emit_checkpoint(self.step, Source::Loop);
         self.step = self.step.saturating_add(1);
-        Ok(())
+        refused.map_or(Ok(()), Err)
     }
 
     /// What calls of the open step have done, which follows this step, belongs to what the graph's subgraphs keep.

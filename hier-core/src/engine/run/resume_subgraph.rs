@@ -102,7 +102,7 @@ where
     let anyone = runner.task.run.shared.anyone.clone();
     let resumed = Resumed { pending, mode: Mode::GoOn, anyone, open: open_inside(task) };
     runner.resume(Some(resumed), checkpoint.source);
-    Ok(())
+    runner.enter_stored().await
 }
 
 impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {

@@ -1,12 +1,14 @@
 //! The loop that runs a graph: the same for invoke, stream and subgraphs.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tracing::Instrument;
 
-use crate::checkpoint::Source;
+use crate::checkpoint::{PendingWrite, Source};
 use crate::engine::attempt::exec::{call, execute, execute_and_route, resolve};
 use crate::engine::attempt::report::{is_traced, report, started, step_span, task_span};
+use crate::engine::attempt::stored;
 use crate::engine::durable::journal::Journal;
 use crate::engine::durable::resumed::Resumed;
 use crate::engine::program::{Done, Output, ParentCommand, Program, Routing, Run, Shared, Task, TaskKey};
@@ -37,6 +39,9 @@ pub(crate) struct Runner<S: Values, C> {
     pub(in crate::engine) resumed: Option<Box<Resumed>>,
     /// The open questions that a new input of a thread withdraws.
     pub(in crate::engine) withdrawn: Option<Box<[serde_json::Value]>>,
+    has_thread_since: Instant,
+    /// What the task of the step has done that has just been applied, if the graph may be left after it.
+    pub(in crate::engine) last_task: Option<Vec<PendingWrite>>,
 }
 
 /// How a run ended, unless it failed.
@@ -47,6 +52,9 @@ pub(crate) enum End {
     /// A node returned a command for the parent.
     Parent(usize, Box<dyn ParentCommand>),
 }
+
+/// How long a run keeps its thread to itself, if its nodes do not wait.
+const TURN: Duration = Duration::from_millis(1);
 
 /// Why a run stops at the end of a turn.
 pub(in crate::engine) const END_OF_TURN: &str = "the end of a turn";
@@ -90,6 +98,8 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             journal: None,
             resumed: None,
             withdrawn: None,
+            has_thread_since: Instant::now(),
+            last_task: None,
         };
         // The input is the checkpoint of step −1, START the superstep 0, the first nodes run in step 1.
         runner.start_at(-1);
@@ -175,6 +185,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         loop {
             if self.is_due_to_yield() {
                 tokio::task::yield_now().await;
+                self.has_thread_since = Instant::now();
             }
             if self.step > self.stop {
                 return Err(RunError::RecursionLimit {
@@ -247,7 +258,9 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     /// Lets others have the thread now and then: a run whose nodes never wait would keep it.
     #[inline]
     fn is_due_to_yield(&self) -> bool {
-        self.step & 0xff == 0xff || self.emitter.as_ref().is_some_and(|emitter| emitter.is_crowded())
+        // To look at the clock costs as much as a short step.
+        (self.step & 0xf == 0xf && self.has_thread_since.elapsed() >= TURN)
+            || self.emitter.as_ref().is_some_and(|emitter| emitter.is_crowded())
     }
 
     /// Whether the run stops before this step: at a breakpoint, or because it was asked to.
@@ -306,7 +319,9 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     #[inline]
     fn is_bare(&mut self, node: usize) -> bool {
         self.task.run.key.node = node;
-        self.emitter.is_none() && self.task.graph.nodes[node].bare && !self.routes_first(node) && !is_traced()
+        let is_recorded = self.journal.is_some() && self.is_left();
+        let is_seen = self.emitter.is_some() || is_traced();
+        self.task.graph.nodes[node].bare && !self.routes_first(node) && !is_recorded && !is_seen
     }
 
     /// Whether the node's routes have to be asked before its writes are applied.
@@ -338,6 +353,11 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     pub(in crate::engine) fn ended(&mut self, node: usize, result: TaskResult<S>) -> Result<Option<End>, RunError> {
         match result {
             Ok(done) if !done.is_for_parent() => {
+                if self.journal.is_some() && self.is_left() {
+                    let first = self.task.run.inbox.as_ref().map_or(0, |inbox| inbox.free_slot);
+                    let writes = stored::done(&self.task.graph, first, &done);
+                    self.last_task = Some(writes.map_err(|error| self.failed(node, error))?);
+                }
                 let task = Applied { node: Some(node), pushed: false, done };
                 let written = if self.routes_first(node) {
                     self.apply(&mut vec![task])?

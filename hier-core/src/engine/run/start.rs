@@ -4,13 +4,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
+use tokio::task::coop::unconstrained;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument, Span};
 
 use crate::checkpoint::WhenRunning;
 use crate::config::Config;
-use crate::engine::durable::{check, due};
+use crate::engine::durable::{check, due, inside};
 use crate::engine::log::committer::Committer;
 use crate::engine::log::renewal::Renewal;
 use crate::engine::log::saver::Saver;
@@ -43,6 +44,10 @@ where
     config.check()?;
     panics::note_places();
     let name = graph.plan.graph().to_owned();
+    let config = match attached.saver.as_ref().filter(|_| !config.namespace.is_empty()) {
+        Some(saver) => Arc::new(Box::pin(inside::outermost(&name, saver, &config, &input)).await?),
+        None => config,
+    };
     let cancel = config.cancel.clone();
     let span = span(&name, config.thread_id(), graph.is_agent);
     let state = Arc::new((graph.initial)());
@@ -180,7 +185,8 @@ async fn until_lost<T>(
     tokio::select! {
         biased;
         ended = work => ended,
-        lost = renewal.lost() => Err(match lost {
+        // Work that never waits uses up what tokio grants a task at a time.
+        lost = unconstrained(renewal.lost()) => Err(match lost {
             Ok(error) => RunError::Saver { graph: graph(), error },
             Err(_) => RunError::NoRuntime { graph: graph() },
         }),

@@ -1,11 +1,13 @@
 //! The durable side of a runner: checkpoints, breakpoints, records of tasks.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::checkpoint::{Also, CodecError, Record, Source, TaskWrites};
+use crate::checkpoint::{Also, Record, Source, TaskWrites};
 use crate::engine::attempt::record::failed;
+use crate::engine::attempt::route::merge;
 use crate::engine::attempt::stored::Failed;
 use crate::engine::durable::journal::StepMetadata;
 use crate::engine::log::task_log::TaskLog;
@@ -27,7 +29,9 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
 
     /// Stores a step that has been applied.
     pub(in crate::engine) async fn store_step(&mut self) -> Result<(), RunError> {
-        let taken = if self.task.graph.inbox.is_some() { Box::pin(self.drain()).await? } else { Vec::new() };
+        let drained = if self.task.graph.inbox.is_some() { Box::pin(self.drain()).await } else { Ok(Vec::new()) };
+        // What the tasks of the step have done is stored, whatever waits in the mailbox.
+        let (taken, refused) = drained.map_or_else(|error| (Vec::new(), Some(error)), |taken| (taken, None));
         let record: Vec<Record> = self.step_record(Source::Loop)?.into_iter().collect();
         if !taken.is_empty() {
             Box::pin(self.commit_drained(record, taken)).await?;
@@ -43,11 +47,11 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         if let Some(turn) = self.turn() {
             turn.stored(&self.task.run.shared.namespace);
         }
-        Ok(())
+        refused.map_or(Ok(()), Err)
     }
 
     /// Writes what waits in the mailbox to the inbox, and returns what that was: it is taken with the checkpoint of the step that has
-    /// just been applied. After the last step it waits for the next run.
+    /// just been applied. After the last step it waits for the next run. An error has changed nothing.
     pub(in crate::engine) async fn drain(&mut self) -> Result<Vec<Uuid>, RunError> {
         let (Some(inbox), Some(journal)) = (self.task.graph.inbox, &self.journal) else { return Ok(Vec::new()) };
         if self.is_child() || self.position.is_over() {
@@ -57,10 +61,11 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         let (mut taken, mut writes) = (Vec::new(), Writes::<S>::new());
         for posted in waiting.into_iter().filter(|posted| posted.letter.signal.is_none()) {
             let write = self.task.state.write_from(inbox, false, &posted.letter.value);
-            writes.push(write.map_err(|error| self.no_message(posted.letter.id, &error))?);
+            writes.push(write.map_err(|error| self.no_message(posted.letter.id, error))?);
             taken.push(posted.letter.id);
         }
         if !taken.is_empty() {
+            self.check_messages(&taken, &writes)?;
             let Task { graph, state, .. } = &mut self.task;
             self.position.apply_outside(graph, Arc::make_mut(state), writes)?;
             self.emit_values();
@@ -68,7 +73,16 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         Ok(taken)
     }
 
-    fn no_message(&self, letter: Uuid, error: &CodecError) -> RunError {
+    /// Whether the channel of the inbox takes these messages, one after the other.
+    fn check_messages(&self, letters: &[Uuid], writes: &Writes<S>) -> Result<(), RunError> {
+        let mut state = S::clone(&self.task.state);
+        for (letter, write) in letters.iter().zip(writes) {
+            merge(&mut state, write).map_err(|error| self.no_message(*letter, error))?;
+        }
+        Ok(())
+    }
+
+    fn no_message(&self, letter: Uuid, error: impl Display) -> RunError {
         let thread = self.task.run.shared.config.thread_id().unwrap_or_default().to_owned();
         let reason = format!(
             "the message `{letter}` in its mailbox is nothing that the inbox takes any more: {error}; remove it with \

@@ -26,6 +26,8 @@ pub(crate) struct Position<S: Values> {
     first_send: usize,
     /// An input that waits to be applied.
     start: Option<Writes<S>>,
+    /// Whether it comes from outside the graph's runs, which has not been entered with it.
+    unentered: bool,
     last: Last,
     /// The nodes that may have run last, where that is ambiguous.
     among: Vec<usize>,
@@ -58,6 +60,7 @@ impl<S: Values> Position<S> {
             sends: Arc::default(),
             first_send: 0,
             start: None,
+            unentered: false,
             last: Last::Nothing,
             among: Vec::new(),
             commanded: Vec::new(),
@@ -129,9 +132,24 @@ impl<S: Values> Position<S> {
         self.start.is_some()
     }
 
-    /// An input waits to be applied.
+    /// An input waits to be applied, with which the graph has been entered.
     pub(crate) fn set_input(&mut self, input: Option<Writes<S>>) {
+        (self.start, self.unentered) = (input, false);
+    }
+
+    /// The input that was stored with the position.
+    pub(crate) fn restore_input(&mut self, input: Option<Writes<S>>) {
         self.start = input;
+    }
+
+    /// An input waits to be applied, with which the graph has still to be entered.
+    pub(crate) fn set_outside_input(&mut self, input: Writes<S>) {
+        (self.start, self.unentered) = (Some(input), true);
+    }
+
+    /// Whether an input waits with which the graph has still to be entered.
+    pub(crate) fn waits_to_be_entered(&self) -> bool {
+        self.unentered && self.start.is_some()
     }
 
     /// Whether a node's routes have to be asked before its writes are applied: what expires with the step is there for them

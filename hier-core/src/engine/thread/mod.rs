@@ -2,7 +2,6 @@
 
 pub(in crate::engine) mod branch;
 pub(in crate::engine) mod erased;
-pub(in crate::engine) mod inside;
 pub(in crate::engine) mod revise;
 pub(in crate::engine) mod snapshot;
 pub(in crate::engine) mod update;

@@ -8,6 +8,7 @@ use crate::checkpoint::{Checkpoint, CodecError, Kept, Record, Saved, SaverError,
 use crate::config::Config;
 use crate::engine::attempt::resolve;
 use crate::engine::attempt::route::{safely, with_routes};
+use crate::engine::durable::inside::{Line, Refused};
 use crate::engine::durable::journal::{Journal, StepMetadata};
 use crate::engine::durable::kept::{CALL, Place, newest};
 use crate::engine::durable::level::levels;
@@ -18,7 +19,6 @@ use crate::engine::log::saver::Saver;
 use crate::engine::log::task_log::TaskLog;
 use crate::engine::program::{By, Command, Done, Plan, Program, TaskKey};
 use crate::engine::step::{Applied, Last, Position, Returns};
-use crate::engine::thread::inside::{Line, Refused};
 use crate::engine::thread::snapshot;
 use crate::engine::thread::snapshot::addressed;
 use crate::engine::thread::update::{Author, StateUpdate};
@@ -81,8 +81,31 @@ where
         }
         resolve::from_outside(plan, command.jumps.iter().cloned())?;
     }
+    let line = Line::of(saver, reader.thread, &config.namespace).await.map_err(|error| reader.failed(error))?;
+    check_open(&reader, saver, &line, &config.namespace).await?;
     let (mut revision, _) = read(reader, saver, config).await?;
     revision.make(supersteps.iter().take(1).flatten().map(StateUpdate::again).collect()).map(|_| ())
+}
+
+/// Refuses to change a call that is over: nobody would ever go on from it.
+async fn check_open<S, C>(
+    reader: &Reader<'_, S, C>,
+    saver: &Saver,
+    line: &Line,
+    namespace: &str,
+) -> Result<(), RunError>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+{
+    let closed = line.closed(saver, reader.thread, namespace).await.map_err(|refused| refused.told(reader))?;
+    let Some(closed) = closed else { return Ok(()) };
+    let reason = format!(
+        "the call with the namespace `{closed}` of thread `{}` is over, and nothing goes on from it: update a checkpoint of the graph around \
+         it from before the call, and run that",
+        reader.thread
+    );
+    Err(RunError::Update { graph: reader.graph.plan.graph().to_owned(), reason })
 }
 
 fn no_node(plan: &Plan, name: &str) -> RunError {
@@ -115,6 +138,7 @@ where
     let (saver, namespace) = (&committer.saver, config.namespace.as_str());
     let fail = |error| RunError::Saver { graph: graph.plan.graph().to_owned(), error };
     let line = Line::of(saver, reader.thread, namespace).await.map_err(fail)?;
+    check_open(&reader, saver, &line, namespace).await?;
     let (mut revision, mut known) = read(reader, saver, config).await?;
     let log = Arc::new(TaskLog::new(committer.clone(), namespace.into()));
     // A copy goes back to its checkpoint; what else is done drops what has been begun since.
@@ -247,7 +271,7 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
                 let StateUpdate { command, by } = one.remove(0);
                 match by {
                     Author::Input => {
-                        self.position.set_input(Some(command.writes));
+                        self.position.set_outside_input(command.writes);
                         Ok(Source::Input)
                     }
                     Author::Copy if self.checkpoint.is_some() => self.copy(command),

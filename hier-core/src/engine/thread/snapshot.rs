@@ -8,12 +8,12 @@ use uuid::Uuid;
 
 use crate::checkpoint::{Checkpoint, CodecError, ListQuery, Saved, SaverError, Source};
 use crate::config::Config;
+use crate::engine::durable::inside::Line;
 use crate::engine::durable::level::{levels, stored_level, within};
 use crate::engine::durable::load::{Loaded, Reader, load};
 use crate::engine::log::saver::Saver;
 use crate::engine::program::{Done, Program};
 use crate::engine::step::Applied;
-use crate::engine::thread::inside::Line;
 use crate::error::RunError;
 use crate::question::Question;
 use crate::state::{Update, Values};

@@ -6,6 +6,7 @@ mod limits;
 mod models;
 mod order;
 mod redacted;
+mod repeats;
 mod secrets;
 mod tools;
 

@@ -180,6 +180,37 @@ async fn a_summary_survives_a_crash_before_the_answer() {
     assert_eq!((summaries(), &*out.state().compaction.as_ref().unwrap().summary), (paid, "They talked."));
 }
 
+/// A retry around the layer passes the call on again, and the summary that was recorded is not paid for again.
+#[tokio::test(start_paused = true)]
+async fn a_retry_pays_for_a_summary_once() {
+    let failures = Arc::new(AtomicUsize::new(0));
+    let fails = failures.clone();
+    let model = ScriptedModel::try_reacting(move |request| {
+        if is_summary(request) {
+            fails.store(3, Ordering::Relaxed);
+            return Ok(Message::assistant("They talked."));
+        }
+        if fails.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
+            let reason = "gone".to_owned();
+            return Err(ModelError::Unavailable { model: "fake".to_owned(), reason, source: None });
+        }
+        Ok(Message::assistant("Yes.").with_usage(Usage::new(tokens(request), 1)))
+    });
+    let retry = Retry { jitter: 0.0, ..Retry::attempts(4) };
+    let chat = AgentBuilder::<BaseState>::new("chat").layer(retry).layer(Compact::new().context_tokens(1_500));
+    let chat = chat.compile().unwrap().checkpointer(MemorySaver::new());
+    let summaries = || model.requests().iter().filter(|request| is_summary(request)).count();
+    while summaries() == 0 {
+        let asked = model.asked();
+        let context = BaseContext::new(model.clone());
+        let out = chat.invoke(Message::user("tell me more ".repeat(20)), Config::thread("t"), context).await.unwrap();
+        assert_eq!(out.ending(), Some(&AgentEnd::Text));
+        let (paid, asked) = (summaries(), model.asked() - asked);
+        assert_eq!(asked, if paid == 0 { 1 } else { paid + 4 }, "each summary once, and four tries: {paid}");
+    }
+    assert_eq!(failures.load(Ordering::Relaxed), 0);
+}
+
 #[tokio::test]
 async fn another_model_sums_up() {
     let (smart, cheap) = (provider(1_500, summing_up), provider(1_500, summing_up).named("cheap"));

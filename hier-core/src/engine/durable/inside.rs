@@ -3,13 +3,18 @@
 
 use std::sync::Arc;
 
+use uuid::Uuid;
+
 use crate::checkpoint::{Checkpoint, CodecError, ListQuery, Record, SaverError, TaskWrites, is_per_call, slot};
+use crate::config::Config;
 use crate::engine::attempt::stored;
 use crate::engine::durable::kept::newest;
 use crate::engine::durable::level::{levels, within};
 use crate::engine::durable::pending::Pending;
 use crate::engine::log::saver::Saver;
-use crate::error::NodeError;
+use crate::engine::program::Input;
+use crate::error::{NodeError, RunError};
+use crate::state::Values;
 
 /// A graph inside others, as the thread is now.
 pub(in crate::engine) struct Line {
@@ -74,6 +79,80 @@ impl Line {
         }
         Ok(records)
     }
+}
+
+impl Line {
+    /// The graphs of the line down to this namespace, as far as something of them is stored.
+    fn steps(&self, namespace: &str) -> Vec<(String, &Checkpoint)> {
+        let outer = self.outer.iter().map(|(namespace, checkpoint)| (namespace.clone(), checkpoint));
+        outer.chain(self.own.iter().map(|own| (namespace.to_owned(), own))).collect()
+    }
+
+    /// The first graph down to this namespace whose call is over: what is changed in it, nobody goes on from. None if all are open, or
+    /// keep their state from call to call.
+    pub(in crate::engine) async fn closed(
+        &self,
+        saver: &Saver,
+        thread: &str,
+        namespace: &str,
+    ) -> Result<Option<String>, Refused> {
+        let steps = self.steps(namespace);
+        for pair in steps.windows(2) {
+            let [(around, outer), (inner, checkpoint)] = pair else { continue };
+            let level = inner.rsplit_once('|').map_or(&**inner, |(_, level)| level);
+            if !is_per_call(level) {
+                continue;
+            }
+            let found = saver.get(thread, around, Some(outer.id)).await?;
+            let task = level.rsplit_once(':').and_then(|(_, task)| Uuid::try_parse(task).ok());
+            let pending = Pending::new(found.map(|found| found.writes).unwrap_or_default(), &[], None);
+            let is_done = task.map(|task| pending.is_done(task)).transpose().map_err(Refused::Stored)?;
+            if checkpoint.parents.get(around) != Some(&outer.id) || is_done == Some(true) {
+                return Ok(Some(inner.clone()));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A run of a thread that is told to go on from a checkpoint of a graph inside: as a run of the thread, if that is where the thread
+/// stands.
+pub(crate) async fn outermost<S: Values>(
+    graph: &str,
+    saver: &Saver,
+    config: &Config,
+    input: &Input<S>,
+) -> Result<Config, RunError> {
+    let (thread, namespace) = (config.thread_id().unwrap_or_default(), &*config.namespace);
+    let failed = |error| RunError::Saver { graph: graph.to_owned(), error };
+    let line = Line::of(saver, thread, namespace).await.map_err(failed)?;
+    let asked = config.checkpoint.map(|id| format!(" checkpoint `{id}`")).unwrap_or_default();
+    let place = format!("run of thread `{thread}` from namespace `{namespace}`{asked}");
+    if matches!(input, Input::New(_)) {
+        let reason = "a new input is one of the root graph: leave the namespace out";
+        return Err(RunError::Config(format!("{place}: {reason}")));
+    }
+    let closed = line.closed(saver, thread, namespace).await.map_err(|refused| match refused {
+        Refused::Saver(error) => failed(error),
+        Refused::Stored(error) => failed(SaverError::Damaged { thread: thread.to_owned(), reason: error.to_string() }),
+        Refused::Unsaved(error) => RunError::Config(format!("{place}: {error}")),
+    })?;
+    let stands = line.own.as_ref().map(|own| own.id);
+    if closed.is_none() && stands.is_some() && (config.checkpoint.is_none() || config.checkpoint == stands) {
+        let mut config = config.clone().namespace("");
+        config.checkpoint = None;
+        return Ok(config);
+    }
+    let found = saver.get(thread, namespace, config.checkpoint).await.map_err(failed)?;
+    let root = found.as_ref().and_then(|found| found.checkpoint.parents.get(""));
+    let instead = root.map_or_else(
+        || "run a checkpoint of the root graph instead".to_owned(),
+        |root| format!("run the checkpoint `{root}` of the root graph, in which this call was made, instead"),
+    );
+    Err(RunError::Config(format!(
+        "{place}: the thread does not stand there, and a call inside a graph is not run again by itself; {instead}, or change the call \
+         with `update_state` while it is open"
+    )))
 }
 
 /// The checkpoint of a graph inside another: of the call that is open, or the one that the other keeps.

@@ -1,0 +1,46 @@
+//! What a run knows of the signals that wait for its thread.
+
+use std::any::Any;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Weak};
+
+use uuid::Uuid;
+
+use crate::checkpoint::{Letter, Posted};
+
+/// The signals that wait for a thread, and those that tasks of the run have found and may not have stored yet: no other task takes
+/// these. What is known stays true while the run has the thread.
+#[derive(Default)]
+pub(crate) struct Mailbox {
+    waiting: HashMap<Arc<str>, VecDeque<Letter>>,
+    /// For each signal that was found the log of the task that found it. Once that is gone, nobody knows whether it was stored.
+    found: HashMap<Uuid, Weak<dyn Any + Send + Sync>>,
+}
+
+impl Mailbox {
+    /// The first known signal of this name.
+    pub(crate) fn first(&mut self, name: &str) -> Option<&Letter> {
+        let before = self.found.len();
+        self.found.retain(|_, task| task.strong_count() > 0);
+        if self.found.len() < before {
+            self.waiting.clear();
+        }
+        self.waiting.get(name)?.front()
+    }
+
+    /// These wait.
+    pub(crate) fn read(&mut self, waiting: Vec<Posted>) {
+        self.waiting.clear();
+        for Posted { letter, .. } in waiting {
+            if let Some(name) = letter.signal.clone().filter(|_| !self.found.contains_key(&letter.id)) {
+                self.waiting.entry(name).or_default().push_back(letter);
+            }
+        }
+    }
+
+    /// A task has found the first signal of this name.
+    pub(crate) fn take(&mut self, name: &str, task: Weak<dyn Any + Send + Sync>) {
+        let letter = self.waiting.get_mut(name).and_then(VecDeque::pop_front);
+        self.found.extend(letter.map(|letter| (letter.id, task)));
+    }
+}

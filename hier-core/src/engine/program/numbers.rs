@@ -1,0 +1,144 @@
+//! Numbers the recorded calls of a task in the order in which they begin, and knows the step in whose code a call is made.
+//!
+//! The n-th call of an attempt has to be the n-th of the next one. So the calls of something that is called again after a failure (a
+//! tool that is retried, a layer that passes a call on again) are given the numbers that they had, and those in the code of a step are
+//! numbered by themselves.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+
+use super::{Run, StepKey, StepLog};
+use crate::error::NodeError;
+use crate::sync::lock;
+
+tokio::task_local! {
+    /// What the code that is polled is part of.
+    static AROUND: Around;
+}
+
+/// What code of a task is part of: a step, or a call that may be repeated.
+#[derive(Clone)]
+pub(super) struct Around {
+    /// The task, by its log: another run may be polled in the same place.
+    log: Arc<StepLog>,
+    /// The innermost step.
+    pub(super) step: Option<Arc<StepKey>>,
+    pub(super) numbers: Arc<Numbers>,
+}
+
+impl Around {
+    /// What the code that is polled is part of, if it belongs to the task of this log.
+    pub(super) fn current(log: &Arc<StepLog>) -> Option<Self> {
+        AROUND.try_with(|around| Arc::ptr_eq(&around.log, log).then(|| around.clone())).ok().flatten()
+    }
+
+    /// Runs the code of a step. Steps in it are numbered by themselves, questions with those of the task.
+    pub(super) async fn step<T>(
+        log: Arc<StepLog>,
+        key: Arc<StepKey>,
+        work: impl Future<Output = Result<T, NodeError>>,
+    ) -> Result<(T, u32), NodeError> {
+        let outer = Self::current(&log).map(|around| around.numbers);
+        let numbers = Arc::new(Numbers { outer, is_step: true, given: Mutex::default() });
+        let result = AROUND.scope(Self { log, step: Some(key), numbers: numbers.clone() }, work).await?;
+        Ok((result, numbers.questions()))
+    }
+}
+
+/// The numbers that the calls in a part of a task's code were given.
+pub(super) struct Numbers {
+    /// The part around this one, which notes the numbers too.
+    outer: Option<Arc<Numbers>>,
+    /// Whether the part is the code of a step.
+    is_step: bool,
+    /// By the key of a call, with number 0.
+    given: Mutex<HashMap<StepKey, Given>>,
+}
+
+#[derive(Default)]
+struct Given {
+    numbers: Vec<u32>,
+    /// How many calls have begun since the part began, or began again.
+    begun: usize,
+}
+
+impl Numbers {
+    /// The number of a call that begins. `task` numbers calls of the whole task.
+    pub(super) fn next(&self, key: &StepKey, task: &dyn Fn() -> u32) -> u32 {
+        let mut given = lock(&self.given);
+        let given = given.entry(key.clone()).or_default();
+        if given.begun == given.numbers.len() {
+            let is_own = self.is_step && !key.is_question();
+            given.numbers.push(match &self.outer {
+                _ if is_own => u32::try_from(given.begun).unwrap_or(u32::MAX),
+                Some(outer) => outer.next(key, task),
+                None => task(),
+            });
+        }
+        given.begun += 1;
+        given.numbers[given.begun - 1]
+    }
+
+    /// The number of the next question, if it is known already: an earlier attempt of this part has asked it.
+    pub(super) fn next_question(&self) -> Option<u32> {
+        let key = StepKey::question();
+        let known = lock(&self.given).get(&key).and_then(|given| given.numbers.get(given.begun).copied());
+        known.or_else(|| self.outer.as_ref()?.next_question())
+    }
+
+    /// How many questions have been asked.
+    fn questions(&self) -> u32 {
+        let asked = lock(&self.given).get(&StepKey::question()).map_or(0, |given| given.begun);
+        u32::try_from(asked).unwrap_or(u32::MAX)
+    }
+
+    /// The part begins again.
+    fn rewind(&self) {
+        lock(&self.given).values_mut().for_each(|given| given.begun = 0);
+    }
+}
+
+/// Something that may be called several times. After a call that failed or was dropped, the next one is the same call once more: its
+/// steps and questions have the numbers, and so the results and answers, of that one.
+#[derive(Default)]
+pub(crate) struct Repeat(Mutex<Option<Arc<Numbers>>>);
+
+/// A call that has not succeeded yet.
+struct Open<'a> {
+    repeat: &'a Repeat,
+    numbers: Option<Arc<Numbers>>,
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        if let Some(numbers) = self.numbers.take() {
+            *lock(&self.repeat.0) = Some(numbers);
+        }
+    }
+}
+
+impl Repeat {
+    pub(crate) async fn call<T, C>(
+        &self,
+        run: &Run<C>,
+        work: impl Future<Output = Result<T, NodeError>>,
+    ) -> Result<T, NodeError> {
+        // Code of entering and leaving a graph has neither steps nor questions.
+        let Some(home) = run.home().ok().flatten() else { return work.await };
+        let around = Around::current(&home.steps);
+        let failed = lock(&self.0).take();
+        let numbers = failed.unwrap_or_else(|| {
+            let outer = around.as_ref().map(|around| around.numbers.clone());
+            Arc::new(Numbers { outer, is_step: false, given: Mutex::default() })
+        });
+        numbers.rewind();
+        let mut open = Open { repeat: self, numbers: Some(numbers.clone()) };
+        let step = around.and_then(|around| around.step);
+        let result = AROUND.scope(Around { log: home.steps, step, numbers }, work).await;
+        if result.is_ok() {
+            open.numbers = None;
+        }
+        result
+    }
+}

@@ -1,0 +1,150 @@
+//! Signals: what a task waits for and somebody sends.
+
+use std::any::{Any, type_name};
+use std::fmt;
+use std::future::IntoFuture;
+use std::sync::{Arc, Weak};
+use std::time::SystemTime;
+
+use futures_core::future::BoxFuture;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use super::step_log::StepRecord;
+use super::steps::{StepHome, unsaved};
+use super::{Run, StepKey};
+use crate::checkpoint::codec;
+use crate::error::{NodeError, NodeErrorKind};
+use crate::question::QuestionKind;
+
+/// A signal that is waited for: [`Run::signal`]. Await it.
+#[must_use = "nothing is waited for before this is awaited"]
+pub struct SignalWait<'a, T, C = ()> {
+    run: &'a Run<C>,
+    name: String,
+    until: Option<(SystemTime, T)>,
+}
+
+impl<T, C> fmt::Debug for SignalWait<'_, T, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let due = self.until.as_ref().map(|(due, _)| due);
+        f.debug_struct("SignalWait").field("name", &self.name).field("due", &due).finish_non_exhaustive()
+    }
+}
+
+impl<T, C> SignalWait<'_, T, C> {
+    /// If no signal has come at this time, the task gets this value instead: whoever drives the thread then lets it go on
+    /// ([`CompiledGraph::sweeper`](crate::graph::CompiledGraph::sweeper), or a run with `()`). A signal that comes before anybody has
+    /// driven the thread counts; a later one stays in the mailbox for whoever asks next. The time is that of the first time: it is
+    /// recorded with the task.
+    ///
+    /// ```
+    /// # use std::time::{Duration, SystemTime};
+    /// # use hier_core::prelude::*;
+    /// async fn paid(run: &Run) -> Result<bool> {
+    ///     let tomorrow = SystemTime::now() + Duration::from_hours(24);
+    ///     run.signal("paid").until(tomorrow, false).await
+    /// }
+    /// # let _ = paid;
+    /// ```
+    ///
+    /// A saver without timers refuses it.
+    pub fn until(mut self, time: SystemTime, default: T) -> Self {
+        self.until = Some((time, default));
+        self
+    }
+}
+
+impl<'a, T, C> IntoFuture for SignalWait<'a, T, C>
+where
+    T: Serialize + DeserializeOwned + Send + 'a,
+    C: Send + Sync,
+{
+    type Output = Result<T, NodeError>;
+    type IntoFuture = BoxFuture<'a, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.wait())
+    }
+}
+
+impl<T, C> SignalWait<'_, T, C>
+where
+    T: Serialize + DeserializeOwned,
+{
+    async fn wait(self) -> Result<T, NodeError> {
+        let Self { run, name, until } = self;
+        let Some(home) = run.step_home()? else {
+            return Err(NodeError::permanent(format!(
+                "graph `{}` has no checkpointer, so nobody can send it the signal `{name}`: give it one with `.checkpointer(…)`",
+                run.graph()
+            )));
+        };
+        let (key, until_key) = (home.begin_own(&name, "signal"), home.begin_own(&name, "until"));
+        if let Some(found) = home.find(&key) {
+            return run.again(&home, &found).await;
+        }
+        if let Some(value) = run.take_signal(&home, &key, &name).await? {
+            return Ok(value);
+        }
+        let mut question = run.waiting(&key, json!({ "signal": name }));
+        question.kind = QuestionKind::Signal(name.into());
+        if let Some((time, default)) = until {
+            let due = run.recorded_time(&home, until_key, time, None).await?;
+            if due <= run.shared.config.now() {
+                return run.record(&home, key, default, 0).await;
+            }
+            (question.due, question.default) = (Some(due), Some(codec::to_json(&default)?));
+        }
+        Err(NodeError::from_kind(NodeErrorKind::Interrupt(vec![question]), false))
+    }
+}
+
+impl<C> Run<C> {
+    /// Waits for a signal of this name: [`CompiledGraph::send`](crate::graph::CompiledGraph::send).
+    ///
+    /// Signals wait in the mailbox of the thread, also those that came before anybody asked; the first of this name is taken, and
+    /// recorded with the task in the same commit: no other task gets it, and this one gets it again whenever it runs again. If
+    /// there is none, the run stops with [`Outcome::Interrupted`](crate::Outcome::Interrupted) and a question of the kind
+    /// [`QuestionKind::Signal`](crate::QuestionKind::Signal); the error must be returned from the node (`?`). Whoever drives the
+    /// thread lets it go on when the signal has come. See [`SignalWait::until`] for a signal that is not waited for for ever.
+    ///
+    /// A signal that is no `T` is an error and is not taken. Needs a checkpointer that has mailboxes.
+    pub fn signal<T>(&self, name: &str) -> SignalWait<'_, T, C>
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        SignalWait { run: self, name: name.to_owned(), until: None }
+    }
+
+    /// Takes the first signal of this name out of the thread's mailbox.
+    async fn take_signal<T>(&self, home: &StepHome, key: &StepKey, name: &str) -> Result<Option<T>, NodeError>
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        let Some(log) = home.log() else { return Ok(None) };
+        let committer = &log.committer;
+        let mut mailbox = committer.mailbox.lock().await;
+        if mailbox.first(name).is_none() {
+            mailbox.read(committer.mail().await.map_err(unsaved)?);
+        }
+        let Some(letter) = mailbox.first(name) else { return Ok(None) };
+        let value = codec::decode(&letter.value).map_err(|error| {
+            let (node, of) = (self.node(), type_name::<T>());
+            let (thread, id) = (&committer.lease.thread, letter.id);
+            NodeError::permanent(format!(
+                "the signal `{name}` that node `{node}` waits for is no `{of}`: {error}; it stays in the mailbox of the thread: remove it \
+                 with `graph.discard(\"{thread}\", id)` or `hier discard {thread} {id}`, or let the node take its type"
+            ))
+        })?;
+        let (id, record) = (letter.id, StepRecord::new::<T>(key.clone(), letter.value.clone(), 0));
+        // An attempt that is dropped while this is stored leaves it to the task's next: it is no other's from here on.
+        let task: Weak<dyn Any + Send + Sync> = Arc::downgrade(&home.steps) as _;
+        mailbox.take(name, task);
+        let found = home.steps.put(record, Some(id));
+        home.store(&found, true, None).await?;
+        self.note_answer();
+        Ok(Some(value))
+    }
+}

@@ -1,0 +1,81 @@
+//! Times that a task waits for.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::json;
+
+use super::steps::StepHome;
+use super::{Run, StepKey};
+use crate::error::{NodeError, NodeErrorKind};
+use crate::question::QuestionKind;
+
+impl<C> Run<C> {
+    /// Waits until this time, across the ends of processes.
+    ///
+    /// The time is recorded with the task as a step is ([`Run::step`]): when the task runs again it does not wait anew. A wait of
+    /// at most [`Config::sleep_in_place`](crate::Config::sleep_in_place) (10 s unless said otherwise) is waited where it is: the run
+    /// goes on, and holds its thread. For a longer one the run stops with [`Outcome::Interrupted`](crate::Outcome::Interrupted) and a
+    /// question of the kind [`QuestionKind::Timer`](crate::QuestionKind::Timer); the error must be returned from the node (`?`).
+    /// Whoever drives the thread lets it go on when it is due: a [sweeper](crate::graph::CompiledGraph::sweeper), or a run with
+    /// `()`. It is never too early; it may be late. Several sleeps of a task are numbered as steps of one name are.
+    ///
+    /// A wait in place counts for the node's `timeout`, and not for its `idle_timeout`. Without a checkpointer every wait is in place.
+    /// A saver without timers refuses a long one.
+    pub async fn sleep_until(&self, time: SystemTime) -> Result<(), NodeError> {
+        let Some(home) = self.step_home()? else { return self.wait_until(time).await };
+        let key = home.begin_own("", "sleep");
+        let mut question = self.waiting(&key, json!("sleep"));
+        let left = time.duration_since(self.shared.config.now()).unwrap_or_default();
+        let in_place = Some(time).filter(|_| !left.is_zero() && left <= self.shared.config.sleep_in_place);
+        let due = self.recorded_time(&home, key, time, in_place).await?;
+        let left = due.duration_since(self.shared.config.now()).unwrap_or_default();
+        if left <= self.shared.config.sleep_in_place {
+            return self.wait_until(due).await;
+        }
+        (question.kind, question.due) = (QuestionKind::Timer, Some(due));
+        Err(NodeError::from_kind(NodeErrorKind::Interrupt(vec![question]), false))
+    }
+
+    /// Waits for so long: [`Run::sleep_until`].
+    pub async fn sleep(&self, duration: Duration) -> Result<(), NodeError> {
+        let now = self.shared.config.now();
+        let time = now.checked_add(duration);
+        self.sleep_until(time.ok_or_else(|| NodeError::permanent("the time of a sleep is beyond what can be counted"))?)
+            .await
+    }
+
+    /// The time that was recorded for this call, or else this one, recorded: in milliseconds, the next whole one. With `in_place` the task
+    /// then waits in place.
+    pub(super) async fn recorded_time(
+        &self,
+        home: &StepHome,
+        key: StepKey,
+        time: SystemTime,
+        in_place: Option<SystemTime>,
+    ) -> Result<SystemTime, NodeError> {
+        let millis = if let Some(found) = home.find(&key) {
+            self.again::<u64>(home, &found).await?
+        } else {
+            let millis = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos().div_ceil(1_000_000);
+            self.record_until(home, key, u64::try_from(millis).unwrap_or(u64::MAX), (0, in_place)).await?
+        };
+        Ok(UNIX_EPOCH.checked_add(Duration::from_millis(millis)).unwrap_or(time))
+    }
+
+    async fn wait_until(&self, time: SystemTime) -> Result<(), NodeError> {
+        let left = time.duration_since(self.shared.config.now()).unwrap_or_default();
+        self.pause(left).await;
+        Ok(())
+    }
+
+    /// Waits for so long where it is: the node is alive meanwhile.
+    pub(crate) async fn pause(&self, mut left: Duration) {
+        while !left.is_zero() {
+            self.heartbeat();
+            let interval = self.any_heartbeat().map_or(Duration::MAX, |heartbeat| heartbeat.interval());
+            let wait = left.min(interval);
+            tokio::time::sleep(wait).await;
+            left = left.saturating_sub(wait);
+        }
+    }
+}

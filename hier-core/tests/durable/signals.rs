@@ -1,0 +1,150 @@
+//! Signals: each is taken by one task, and one that does not come in time has its default.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
+
+use hier_core::QuestionKind;
+use hier_core::async_trait;
+use hier_core::checkpoint::{Also, Checkpointer, Lease, MemorySaver, Posted, Record, SaverError};
+use hier_core::graph::Signal;
+use hier_core::prelude::*;
+use hier_testkit::{Layered, SaverLayer};
+
+use crate::kit::{Tally, questions as asked};
+
+const SECOND: Duration = Duration::from_secs(1);
+const DAY: Duration = Duration::from_hours(24);
+const WEEK: Duration = Duration::from_hours(168);
+
+#[derive(State, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Case {
+    #[reducer(append)]
+    log: Vec<String>,
+}
+
+fn config() -> Config {
+    Config::thread("t")
+}
+
+async fn beside(run: &Run<Tally>) -> Result<CaseUpdate> {
+    run.context().hit("beside");
+    Ok(Case::update().log(["beside"]))
+}
+
+/// A saver that looks into mailboxes slowly, and stores what takes a signal slowly.
+struct Slow(MemorySaver, AtomicUsize);
+
+#[async_trait]
+impl SaverLayer for Slow {
+    fn saver(&self) -> &dyn Checkpointer {
+        &self.0
+    }
+
+    async fn mail(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
+        tokio::time::sleep(self.delay()).await;
+        self.0.mail(thread).await
+    }
+
+    async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
+        tokio::time::sleep(self.delay()).await;
+        self.0.commit_also(lease, records, also).await?;
+        // The answer of the database comes later.
+        tokio::time::sleep(self.delay()).await;
+        Ok(())
+    }
+}
+
+impl Slow {
+    /// The calls up to this one take long, one at a time.
+    fn delay(&self) -> Duration {
+        match self.1.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)) {
+            Ok(1) => Duration::from_millis(400),
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+async fn takes(run: &Run<Tally>) -> Result<CaseUpdate> {
+    let name = run.node().to_owned();
+    let text = run.signal::<String>("go").until(SystemTime::now() + DAY, "nothing".to_owned()).await?;
+    Ok(Case::update().log([format!("{name} {text}")]))
+}
+
+async fn takes_later(run: &Run<Tally>) -> Result<CaseUpdate> {
+    tokio::time::sleep(Duration::from_millis(250)).await;
+    takes(run).await
+}
+
+fn thrice() -> Retry {
+    Retry { interval: Duration::from_millis(1), jitter: 0.0, ..Retry::attempts(3) }
+}
+
+graph! {
+    Rivals<Case, Tally> = Graph {
+        nodes: [a = takes { timeout: 200ms, retry: thrice() }, b = takes_later { timeout: 2s, retry: thrice() }],
+        edges: [START >> [a, b] >> END],
+    }
+}
+
+/// An attempt is cut off at each call of the saver while it takes a signal: its task takes it again, and no other task does.
+#[tokio::test(start_paused = true)]
+async fn one_signal_is_taken_by_one_task_whenever_its_attempt_is_cut_off() {
+    for durability in [Durability::Sync, Durability::Exit] {
+        for slow in 0..8 {
+            let memory = MemorySaver::new();
+            let saver = Arc::new(Layered(Slow(memory.clone(), slow.into())));
+            let graph = Rivals::compile().checkpointer(saver);
+            graph.send("t", Signal::new("go", &"one")).await.unwrap();
+            let config = config().durability(durability);
+            let waits = graph.invoke(Case::update(), config.clone(), Tally::default()).await.unwrap();
+            assert_eq!(asked(waits).len(), 1, "{durability:?} {slow}: one task waits for another signal");
+            assert_eq!(memory.mail("t").await.unwrap().len(), 0, "{durability:?} {slow}");
+            graph.send("t", Signal::new("go", &"two")).await.unwrap();
+            let end = graph.invoke((), config, Tally::default()).await.unwrap();
+            let mut log = end.state().log.clone();
+            log.sort();
+            assert!(matches!(&*log, [a, b] if [a, b] == ["a one", "b two"] || [a, b] == ["a two", "b one"]), "{log:?}");
+        }
+    }
+}
+
+graph! { Patient<Case, Tally> = Graph { nodes: [takes, beside], edges: [START >> [takes, beside] >> END] } }
+graph! { AroundPatient<Case, Tally> = Graph { nodes: [Patient], edges: [START >> Patient >> END] } }
+
+/// A signal has a deadline as a question has: stored, the same when the task runs again, and driven by whoever drives the thread.
+#[tokio::test]
+async fn a_signal_that_does_not_come_in_time_has_its_default() {
+    for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
+        let (saver, tally) = (MemorySaver::new(), Tally::default());
+        let graph = AroundPatient::compile().checkpointer(saver.clone());
+        let config = config().durability(durability);
+        let waits = asked(graph.invoke(Case::update(), config.clone(), tally.clone()).await.unwrap()).remove(0);
+        assert_eq!((&waits.kind, &waits.default), (&QuestionKind::Signal("go".into()), &Some("nothing".into())));
+        let again = asked(graph.invoke((), config.clone(), tally.clone()).await.unwrap()).remove(0);
+        assert_eq!((again.due, &again.id), (waits.due, &waits.id), "the time is that of the first time");
+        let to_each = tally.clone();
+        let sweeper = graph.sweeper(move |_| to_each.clone()).config(Config::default().durability(durability));
+        assert!(sweeper.drive_due(SystemTime::now() + DAY - 60 * SECOND).await.unwrap().is_empty());
+        let driven = sweeper.drive_due(SystemTime::now() + DAY + SECOND).await.unwrap();
+        let end = driven.into_iter().next().expect("it is due").outcome.unwrap();
+        let mut log = end.state().log.clone();
+        log.sort();
+        assert_eq!(log, ["beside", "takes nothing"], "{durability:?}");
+        // One that comes later is not taken.
+        graph.send("t", Signal::new("go", &"late")).await.unwrap();
+        assert_eq!((tally.of("beside"), saver.mail("t").await.unwrap().len()), (1, 1));
+    }
+}
+
+/// A signal that comes after the time and before anybody has driven the thread counts.
+#[tokio::test]
+async fn a_late_signal_counts_until_the_thread_is_driven() {
+    let (saver, tally) = (MemorySaver::new(), Tally::default());
+    let graph = Patient::compile().checkpointer(saver.clone());
+    asked(graph.invoke(Case::update(), config(), tally.clone()).await.unwrap());
+    graph.send("t", Signal::new("go", &"late")).await.unwrap();
+    let driven = graph.sweeper(move |_| tally.clone()).drive_due(SystemTime::now() + WEEK).await.unwrap();
+    let end = driven.into_iter().next().expect("it is due").outcome.unwrap();
+    assert!(end.state().log.contains(&"takes late".to_owned()), "{end:?}");
+}
