@@ -162,7 +162,10 @@ impl Cron {
             new.new_thread = Some(NewThread { metadata: self.thread_metadata.clone(), ..NewThread::new(thread) });
             new.temporary = self.temporary;
         } else {
-            new.on = self.thread_created.map(|created| ThreadIs { created, metadata: self.thread_metadata.clone() });
+            new.on = self.thread_created.map(|created| {
+                let metadata = self.thread_metadata.clone();
+                ThreadIs { created: Some(created), metadata }
+            });
         }
         new.id = Some(id);
         new.assistant.clone_from(&self.assistant);

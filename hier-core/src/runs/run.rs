@@ -216,8 +216,8 @@ impl Run {
 /// A thread among all that have had its id.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThreadIs {
-    /// When it was made.
-    pub created: SystemTime,
+    /// When it was made; whenever if none.
+    pub created: Option<SystemTime>,
     /// What its metadata contains.
     pub metadata: Map<String, Value>,
 }
@@ -226,7 +226,7 @@ impl ThreadIs {
     /// Whether this thread is it.
     pub(super) fn is(&self, thread: &ThreadRow) -> bool {
         let has = |(key, want): (&String, &Value)| thread.metadata.get(key).is_some_and(|have| contains(have, want));
-        self.created == thread.created && self.metadata.iter().all(has)
+        self.created.is_none_or(|created| created == thread.created) && self.metadata.iter().all(has)
     }
 }
 

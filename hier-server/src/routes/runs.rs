@@ -6,6 +6,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::{NoContent, Response};
 use hier_core::runs::{
     Assistant, MultitaskStrategy, NewRun, NewThread, OnDisconnect as Disconnect, Request, Run, RunQuery, RunStatus,
+    ThreadIs,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -144,6 +145,11 @@ pub(super) async fn checked(
     // Whether one that does not exist is created is for the store to decide; whether an existing one is foreign has to be looked up.
     let known =
         if thread.is_some() && !is_open { caller.app.runs.thread(&thread_id).await.map_err(refused)? } else { None };
+    // What is checked here is checked again when the run is added: the thread may have been created, or deleted, by others since.
+    if known.is_some() || !filter.is_empty() {
+        let created = known.as_ref().map(|row| row.created);
+        new.on = Some(ThreadIs { created, metadata: filter.clone() });
+    }
     match (&known, create) {
         (Some(row), _) if matches(&row.metadata, &filter) => {}
         (None, Some(may)) => {

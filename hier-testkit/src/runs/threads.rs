@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use hier_core::checkpoint::{LONGEST_NAME, ListQuery, SaverError};
 use hier_core::runs::{
-    Document, IfExists, NewThread, Order, RunEnd, RunStatus, RunsError, Settlement, SortBy, ThreadIndex, ThreadPatch,
-    ThreadQuery, ThreadStatus,
+    Document, IfExists, NewThread, Order, RunEnd, RunStatus, RunsError, Settlement, SortBy, ThreadIndex, ThreadIs,
+    ThreadPatch, ThreadQuery, ThreadStatus,
 };
 use serde_json::{Map, Value, json};
 use tokio::time::sleep;
@@ -21,6 +21,7 @@ cases!(super::Case, "threads":
     numbers_are_found_in_whatever_form_they_are_written,
     they_come_in_order_and_in_pages,
     a_copy_has_the_history_and_no_runs,
+    a_run_is_added_only_to_the_thread_that_it_is_for,
     one_whose_time_has_passed_is_swept,
     that_of_a_temporary_run_is_not_found,
     long_rows_are_read_as_short_ones_are,
@@ -178,6 +179,39 @@ async fn a_copy_has_the_history_and_no_runs(store: Subject) -> Outcome {
     holds("a second is refused", matches!(again, Err(RunsError::Exists { .. })))?;
     let unknown = store.clone_thread("nobody", NewThread::new("v")).await;
     holds("an unknown one is refused", matches!(unknown, Err(RunsError::NoThread { .. })))
+}
+
+async fn a_run_is_added_only_to_the_thread_that_it_is_for(store: Subject) -> Outcome {
+    let of = |owner: &str| object(json!({ "owner": owner }));
+    make(&store, "t", json!({ "owner": "bob" })).await?;
+    let before = thread(&store, "t").await?;
+    let on = |created, owner: &str| {
+        let (mut run, mut made) = (new("t"), NewThread::new("t"));
+        made.metadata = of(owner);
+        run.new_thread = Some(made);
+        run.on = Some(ThreadIs { created, metadata: of(owner) });
+        run
+    };
+    let added = store.create_run(on(Some(before.created), "bob")).await?;
+    same("the run of its thread", &added.thread, &"t".to_owned())?;
+    store.remove_thread("t").await?;
+    sleep(Duration::from_millis(3)).await;
+    make(&store, "t", json!({ "owner": "ann" })).await?;
+    for (what, run) in [
+        ("one for the thread before", on(Some(before.created), "ann")),
+        ("one for another owner", on(None, "bob")),
+        ("one for both", on(Some(before.created), "bob")),
+    ] {
+        let refused = store.create_run(run).await;
+        holds(&format!("{what} is refused"), matches!(refused, Err(RunsError::NoThread { .. })))?;
+    }
+    same("its runs", &store.runs(hier_core::runs::RunQuery::thread("t")).await?, &Vec::new())?;
+    same("its status", &thread(&store, "t").await?.status, &ThreadStatus::Idle)?;
+    store.remove_thread("t").await?;
+    // One that is created with the run is the thread that the run is for.
+    let added = store.create_run(on(None, "bob")).await?;
+    same("the owner", &thread(&store, "t").await?.metadata.get("owner"), &Some(&json!("bob")))?;
+    same("the run of a new thread", &added.thread, &"t".to_owned())
 }
 
 async fn one_whose_time_has_passed_is_swept(store: Subject) -> Outcome {
