@@ -17,7 +17,7 @@ use super::crons;
 use super::page::Page;
 use super::states;
 use crate::answer::{As, Preferred, Prefers, Selected};
-use crate::app::{Caller, is_there};
+use crate::app::{App, Caller, is_there};
 use crate::auth::{Action, Resource};
 use crate::body::{Body, MaybeBody};
 use crate::error::{ApiError, ApiResult};
@@ -25,7 +25,12 @@ use crate::fault::{self, refused, saver};
 use crate::reserved;
 use crate::time::lives;
 use crate::wire::object::Thread;
-use crate::wire::row::thread;
+use crate::wire::row;
+
+/// A thread, with the messages of its values in the form of its clients.
+fn thread(app: &App, row: &ThreadRow) -> Thread {
+    row::thread(&app.places_of(row), row)
+}
 
 /// What creates or changes a thread.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

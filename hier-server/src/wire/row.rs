@@ -8,7 +8,6 @@ use serde_json::{Map, Value, json};
 use super::object::{Asked, Failed, Lives, RunObject, Thread};
 use super::places::Places;
 use super::question;
-use crate::app::App;
 use crate::context::USER;
 use crate::time::iso;
 
@@ -16,9 +15,9 @@ use crate::time::iso;
 pub(crate) const ROOT: &[&str] = &[];
 
 /// A thread. One that never ran has fewer fields, as in the reference.
-pub(crate) fn thread(app: &App, row: &ThreadRow) -> Thread {
+pub(crate) fn thread(places: &Places, row: &ThreadRow) -> Thread {
     let mut values = row.values.clone().unwrap_or_default();
-    app.places_of(row).state(ROOT, &mut values);
+    places.state(ROOT, &mut values);
     let has_run = row.values.is_some() || row.error.is_some() || !row.interrupts.is_empty();
     let is_bare = row.metadata.contains_key("assistant_id") && row.config.is_empty();
     let lives = |lives: Duration| Lives {
