@@ -160,13 +160,12 @@ async fn undone(shared: &Shared, run: &Run, log: &Arc<RunLog>) -> Result<Option<
     let waits = !snapshot.is_finished();
     let mut index = ThreadIndex::new(if waits { ThreadStatus::Interrupted } else { ThreadStatus::Idle });
     index.interrupts = interrupts(&snapshot.questions);
-    // Without a checkpoint there are no values.
-    index.values = Some(if snapshot.checkpoint.is_some() { snapshot.values } else { Value::Null });
+    // Without a checkpoint the index has what it had: a run changes it with its end only.
+    index.values = snapshot.checkpoint.map(|_| snapshot.values);
     let of_last_run = |key: &&str| snapshot.metadata.contains_key(*key);
     let known = ["graph_id", "assistant_id"].into_iter().filter(of_last_run);
     index.metadata = known.map(|key| (key.to_owned(), snapshot.metadata[key].clone())).collect();
     index.error = Some(Failure::new("UserRollback", "the last run was cancelled and rolled back"));
-    // A run changes this with its end only.
     if let Some(before) = shared.store.thread(&run.thread).await?
         && before.settled == ThreadStatus::Error
     {

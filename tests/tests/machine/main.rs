@@ -43,7 +43,7 @@ fn number(name: &str) -> Option<u64> {
 
 /// Runs a law on random inputs.
 fn check<T: std::fmt::Debug>(
-    unless_told: u32,
+    (unless_told, shrinks): (u32, u32),
     input: &impl Strategy<Value = T>,
     law: impl Fn(T) -> Result<(), String>,
 ) {
@@ -51,10 +51,13 @@ fn check<T: std::fmt::Debug>(
     let seed = number("HIER_SEED").unwrap_or_else(|| fastrand::u64(..));
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    let config = Cases { cases, failure_persistence: None, max_shrink_iters: 400, ..Cases::default() };
+    let config = Cases { cases, failure_persistence: None, max_shrink_iters: shrinks, ..Cases::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
-    let result = runner
-        .run(input, |input| law(input).map_err(|broken| TestCaseError::fail(format!("{broken} (HIER_SEED={seed})"))));
+    let result = runner.run(input, |input| {
+        let said = format!("{input:?}");
+        let held = law(input).inspect_err(|broken| println!("{said}: {broken}"));
+        held.map_err(|broken| TestCaseError::fail(format!("{broken} (HIER_SEED={seed})")))
+    });
     if let Err(error) = result {
         panic!("HIER_SEED={seed}: {error}");
     }
@@ -66,7 +69,7 @@ fn sequences(unless_told: u32, saver: impl AsyncFn() -> Saver) {
     let saver = runtime.block_on(saver());
     let durability = prop_oneof![Just(Durability::Sync), Just(Durability::Async), Just(Durability::Exit)];
     let input = (durability, proptest::collection::vec(operation(), 1..24));
-    check(unless_told, &input, |(durability, operations)| {
+    check((unless_told, 400), &input, |(durability, operations)| {
         runtime.block_on(Machine::new(&saver, durability).run(&operations))
     });
 }
