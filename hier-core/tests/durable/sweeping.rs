@@ -163,7 +163,7 @@ async fn a_thread_is_found_whenever_its_sweeper_dies() {
             while sweeps_to_the_end(durability, deaths, hangs).await {
                 deaths += 1;
             }
-            let expected = if durability == Durability::Exit { 8 } else { 20 };
+            let expected = if durability == Durability::Exit { 4 } else { 20 };
             assert!(deaths >= expected, "{durability:?}, {hangs}: only {deaths} commits");
         }
     }
