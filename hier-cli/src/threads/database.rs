@@ -54,7 +54,9 @@ fn place(db: &str) -> Place<'_> {
 async fn open_file(path: &Path, key: Option<Key>) -> Result<Arc<dyn RunStore>, Error> {
     let unusable = |reason: &str| Err(Error::Usage(format!("`{}` {reason}", path.display())));
     if path == Path::new(":memory:") {
-        return unusable("is a database in the memory of one process, which no other can read: give the path of a file");
+        return unusable(
+            "is a database in the memory of one process, which no other can read: give the path of a file",
+        );
     }
     match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
