@@ -31,7 +31,12 @@ impl Attempts {
         let ours = self.retry.pause(self.failures);
         let wait = theirs.map_or(ours, |theirs| theirs.min(self.retry.cap).max(ours));
         // Without the error: a provider may repeat what it was sent, and no layer has redacted it here.
-        tracing::debug!(model = server.name, attempt = self.failures, ?wait, "a model did not answer and will be asked again");
+        tracing::debug!(
+            model = server.name,
+            attempt = self.failures,
+            ?wait,
+            "a model did not answer and will be asked again"
+        );
         tokio::time::sleep(wait).await;
         Ok(())
     }
