@@ -40,8 +40,8 @@ impl Endpoint {
         if count == 0 {
             return Err(failure);
         }
-        let error = self.server.secrets().clean(&failure.reason);
-        tracing::warn!(model, count, error, "a model refused files and is asked once more without them");
+        // Without the error: a provider may repeat what it was sent, and no layer has redacted it here.
+        tracing::warn!(model, count, "a model refused files and is asked once more without them");
         self.server.send(&path, headers, &body).await
     }
 

@@ -34,9 +34,9 @@ impl<'a> Media<'a> {
 
     /// The text that stands in its place for a provider that does not take it.
     pub(crate) fn left_out(&self, why: &str) -> String {
-        let kind = self.kind();
-        tracing::warn!(kind, why, "a part of a conversation was left out of a request");
-        format!("[{kind} is left out: {why}]")
+        // Without the name, which is the user's.
+        tracing::warn!(media_type = self.mime, why, "a file of a conversation was left out of a request");
+        format!("[{} is left out: {why}]", self.kind())
     }
 
     /// What it is, for errors.

@@ -114,6 +114,7 @@
 //! supervisor's state.
 
 mod ask;
+mod bounds;
 mod builder;
 mod call;
 mod call_ids;

@@ -231,3 +231,40 @@ async fn all_misfits_of_an_answer_are_told_at_once() {
     // Whoever reads the report sees what was meant.
     assert_eq!(out.state().base.current_agent_report, json!({"accepted": true, "parts": [{"eur": 2}]}).to_string());
 }
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+struct Grade {
+    #[schemars(range(min = 1, max = 6))]
+    mark: u32,
+    #[schemars(length(max = 5))]
+    reason: String,
+}
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Exam {
+    #[state(flatten)]
+    base: BaseState,
+    grade: Grade,
+}
+
+graph! {
+    Examiner<Exam> = Agent { answer: grade }
+}
+
+/// A provider may ignore the bounds of a schema: the model is told which ones its answer breaks.
+#[tokio::test]
+async fn bounds_of_the_schema_are_checked() {
+    let grade = |mark: u32, reason: &str| json!({"mark": mark, "reason": reason});
+    let model = ScriptedModel::new([
+        Message::assistant(grade(7, "perfect").to_string()),
+        call("final_answer", grade(0, "bad")),
+        Message::assistant(grade(1, "good").to_string()),
+    ]);
+    let context = BaseContext::new(model.clone());
+    let out = Examiner::compile().invoke(Message::user("Grade it."), Config::default(), context).await.unwrap();
+    assert_eq!(out.state().grade, Grade { mark: 1, reason: "good".to_owned() });
+    let told = model.requests()[2].messages.iter().map(Message::text).collect::<Vec<_>>().join("\n");
+    for fault in ["`mark` is more than 6", "`reason` has 7 characters, and 5 are the most", "`mark` is less than 1"] {
+        assert!(told.contains(fault), "{told}");
+    }
+}

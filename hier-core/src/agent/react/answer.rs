@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::agent::bounds;
 use crate::agent::fit;
 use crate::agent::model::{OutputSpec, ToolSpec};
 use crate::agent::schema::Shape;
@@ -121,8 +122,7 @@ pub(crate) fn read<T: JsonSchema + DeserializeOwned>(shape: &Shape, given: &Valu
         return Err(vec!["it is null, and must be a JSON object".to_owned()]);
     }
     let value = arguments.whole::<T>();
-    match value.filter(|_| arguments.fit()) {
-        Some(value) => Ok(value),
-        None => Err(arguments.faults()),
-    }
+    let Some(value) = value.filter(|_| arguments.fit()) else { return Err(arguments.faults()) };
+    let broken = bounds::broken(shape.schema(), &call.args);
+    if broken.is_empty() { Ok(value) } else { Err(broken) }
 }
