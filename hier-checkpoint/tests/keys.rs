@@ -7,12 +7,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use hier_checkpoint::{Key, Sqlite, SqliteOptions};
-use hier_core::checkpoint::{Checkpoint, Checkpointer, Claim, ListQuery, Prune, SaverError};
+use hier_core::checkpoint::{Checkpoint, Checkpointer, Claim, Letter, ListQuery, Prune, SaverError};
 use hier_core::runs::{
-    Document, EventQuery, NewEvent, NewRun, Request, RunClaim, RunEnd, RunStatus, RunStore, Settlement, ThreadIndex,
-    ThreadStatus,
+    Document, EventQuery, NewEvent, NewRun, Request, RunClaim, RunEnd, RunQuery, RunStatus, RunStore, Settlement,
+    ThreadIndex, ThreadStatus,
 };
 use rusqlite::Connection;
+use uuid::Uuid;
 
 fn key(number: u8) -> Key {
     Key::new([number; 32])
@@ -245,4 +246,49 @@ async fn rows_of_the_first_version_are_read_and_encrypted_anew() {
 
 fn fixture(name: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
+}
+
+/// Rows that are moved under another key than the one that they were written for: without the key of the database that takes an
+/// `update` only.
+#[tokio::test]
+async fn rows_of_runs_that_were_moved_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("desk.db");
+    let saver = with(1).open(&path).await.expect("a new file");
+    for name in ["alice", "bob"] {
+        saver.create_run(NewRun::new(name, "desk", Request::default()).create_thread()).await.expect("a run");
+        let signal = Letter::signal(Uuid::from_u128(7), "approved", b"yes".to_vec());
+        assert!(saver.post(name, "desk", signal).await.expect("a letter"));
+    }
+    let change = |sql: &str| Connection::open(&path).and_then(|db| db.execute_batch(sql)).expect("a change");
+    let mut query = RunQuery::default();
+    query.thread = Some("alice".to_owned());
+    let runs = || saver.runs(query.clone());
+    assert_eq!(runs().await.expect("what can be read").len(), 1);
+    change("update runs set thread = case thread when 'alice' then 'bob' else 'alice' end");
+    let error = runs().await.expect_err("it is bob's").to_string();
+    assert!(error.contains("belongs to another thread"), "{error}");
+    let next = NewRun::new("alice", "desk", Request::default());
+    let error = saver.create_run(next).await.expect_err("it is bob's").to_string();
+    assert!(error.contains("belongs to another thread") && error.contains("alice"), "{error}");
+    change("update mail set signal = 'rejected' where thread = 'alice'");
+    is_damage(saver.mail("alice").await);
+    assert_eq!(saver.mail("bob").await.expect("what can be read").len(), 1);
+}
+
+/// A program that ends leaves one file.
+#[tokio::test]
+async fn the_last_handle_writes_the_log_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("desk.db");
+    let saver = with(1).open(&path).await.expect("a new file");
+    let other = saver.clone();
+    let checkpoint = store(&saver, "t").await;
+    reads(&saver, "t", &checkpoint).await;
+    drop(saver);
+    let files = || std::fs::read_dir(folder.path()).expect("a folder").count();
+    assert!(files() > 1, "another handle has it open");
+    drop(other);
+    assert_eq!(files(), 1);
+    reads(&with(1).open(&path).await.expect("the file"), "t", &checkpoint).await;
 }
