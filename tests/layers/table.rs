@@ -34,7 +34,7 @@ pub const TABLE: &[Order] = &[
     ),
     order(
         "hier_core::agent",
-        "nesting schema bounds fit words call_ids paired options model compact state tool toolsets layer call ask stuck failed operator calls tool_node react hierarchy builder",
+        "nesting schema bounds fit words call_ids paired options model compact state redaction tool toolsets layer call ask stuck failed operator calls tool_node react hierarchy builder",
     ),
     order("hier_core::engine", "log stream program attempt step pool durable run thread"),
     order(

@@ -10,11 +10,12 @@ use uuid::Uuid;
 
 use super::call_ids::CallIds;
 use super::layer::{
-    Above, Held, Lens, Line, Listed, ModelCall, ModelEnd, ModelReply, Offer, Redactor, Reply, Voice, around_model, site,
+    Above, Held, Lens, Line, Listed, ModelCall, ModelEnd, ModelReply, Offer, Reply, Voice, around_model, redactor, site,
 };
 use super::model::{ChatModel, ChatRequest, ModelError};
 use super::nesting;
 use super::paired::paired;
+use super::redaction::Redactor;
 use super::state::budget::Budget;
 use super::state::context::BaseContext;
 use super::state::turn::AgentLimit;
@@ -71,7 +72,7 @@ impl<S: Values, C: AsRef<BaseContext> + Send + Sync + 'static> Caller<'_, S, C> 
         let voice = Voice::default();
         let site = site(self.state, self.run, self.agent, self.layers.0, &self.lens);
         let mut call = ModelCall::new(request, site, model, offer, &voice);
-        let redactor = Redactor::of(self.layers);
+        let redactor = redactor(self.layers);
         if let Some(redactor) = &redactor {
             redact_request(redactor, &mut call.request);
             let own = redactor.clone();

@@ -5,9 +5,10 @@ use async_trait::async_trait;
 use tracing::Instrument;
 
 use super::layer::{
-    Above, CallSite, Lens, Listed, Redactor, ToolEnd, ToolReply, ToolUse, around_tool, check, site, united,
+    Above, CallSite, Lens, Listed, ToolEnd, ToolReply, ToolUse, around_tool, check, redactor, site, united,
 };
 use super::operator::{Approval, ApprovalRequest};
+use super::redaction::Redactor;
 use super::tool::errors::ToolErrors;
 use super::tool::{Tool, ToolOutput};
 use super::{fit, nesting, words};
@@ -65,7 +66,7 @@ impl<S: Values, C> Caller<'_, S, C> {
     where
         C: Send + Sync + 'static,
     {
-        match Redactor::of(self.layers) {
+        match redactor(self.layers) {
             None => self.called(tool, call, task).await,
             Some(redactor) => {
                 let made = redactor.clone().around(self.called(tool, call, task)).await;

@@ -130,6 +130,7 @@ mod operator;
 mod options;
 mod paired;
 mod react;
+mod redaction;
 pub(crate) mod schema;
 mod state;
 mod stuck;

@@ -68,6 +68,7 @@ use crate::error::NodeError;
 use crate::message::ToolCall;
 use crate::state::Values;
 
+pub use crate::agent::redaction::{CardNumbers, Emails, Find, IpAddresses, Texts};
 pub use call::{CallSite, ModelCall, ModelReply, Reply};
 pub use chain::NextModel;
 pub use emulate::Emulate;
@@ -76,7 +77,7 @@ pub use guard::Guard;
 pub use inherited::Inherited;
 pub use limit::Limit;
 pub use pieces::Pieces;
-pub use redact::{CardNumbers, Emails, Find, IpAddresses, Redact, Texts};
+pub use redact::Redact;
 pub use tool::{NextTool, Said, ToolReply, ToolUse};
 
 pub(in crate::agent) use call::{Offer, Voice};
@@ -84,7 +85,7 @@ pub(in crate::agent) use chain::ModelEnd;
 pub(in crate::agent) use heirs::{Above, Heirs, Lens, around_model, around_tool, check, site};
 pub(in crate::agent) use listed::{Listed, mistake as mistake_of, united};
 pub(in crate::agent) use pieces::Line;
-pub(in crate::agent) use redact::{Held, Redactor};
+pub(in crate::agent) use redact::{Held, redactor};
 pub(in crate::agent) use tool::ToolEnd;
 
 /// Something around the calls of models and tools of agents over `S` with the context `C`. Written with

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use crate::agent::layer::Redactor;
+use crate::agent::redaction::Redactor;
 use crate::engine::program::{Repeat, Run};
 use crate::error::{NodeError, NodeErrorKind, TimeoutKind};
 use crate::graph::Retry;

@@ -5,7 +5,7 @@ use std::future::Future;
 use serde::{Deserialize, Serialize};
 
 use super::ToolOutput;
-use crate::agent::layer::Redactor;
+use crate::agent::redaction::Redactor;
 use crate::channel::{ChannelSpec, LAST};
 use crate::error::NodeError;
 use crate::graph::{Command, Task};

@@ -1,8 +1,5 @@
 //! Secrets that nobody is told, and that are stored nowhere.
 
-mod escapes;
-mod find;
-mod redactor;
 mod said;
 
 use std::borrow::Cow;
@@ -10,10 +7,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::Layer;
+use super::heirs::Above;
+use super::listed::Listed;
+use crate::agent::redaction::{Find, Pattern, Redactor, Texts};
 use crate::state::Values;
 
-pub use find::{CardNumbers, Emails, Find, IpAddresses, Texts};
-pub(in crate::agent) use redactor::Redactor;
 pub(in crate::agent) use said::Held;
 
 /// Puts a mark in place of secrets: `Redact(Emails)`, `Redact(keys)` with a function that finds them, see [`Find`].
@@ -54,12 +52,6 @@ pub(in crate::agent) use said::Held;
 #[derive(Clone)]
 pub struct Redact(Arc<Pattern>);
 
-/// What is found, and what is put in its place.
-struct Pattern {
-    find: Arc<dyn Find>,
-    mark: String,
-}
-
 impl fmt::Debug for Redact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Redact").field("mark", &self.0.mark).finish_non_exhaustive()
@@ -85,23 +77,21 @@ impl Redact {
 
     /// A text without secrets.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        match Redactor::new(vec![self.clone()]).redacted(text) {
+        match Redactor::new(vec![self.0.clone()]).redacted(text) {
             Some(redacted) => Cow::Owned(redacted),
             None => Cow::Borrowed(text),
         }
     }
 }
 
-impl Pattern {
-    /// The first secret from this byte on.
-    fn first(&self, text: &str, from: usize) -> Option<(usize, usize)> {
-        let rest = text.get(from..)?;
-        let found = self.find.find(rest)?;
-        let is_right = found.start < found.end && rest.get(found.clone()).is_some();
-        let start = (0..=found.start.min(rest.len())).rev().find(|at| rest.is_char_boundary(*at)).unwrap_or_default();
-        let end = if is_right { found.end } else { rest.len() };
-        (start < end).then_some((from + start, from + end))
-    }
+/// The redacting layers among these as one; none if there are none.
+pub(in crate::agent) fn redactor<S: Values, C: Send + Sync + 'static>(
+    (above, own): (Above<'_>, &[Listed<S, C>]),
+) -> Option<Arc<Redactor>> {
+    let above = above.listed().iter().filter_map(|listed| listed.layer.redacts());
+    let own = own.iter().filter_map(|listed| listed.layer.redacts());
+    let patterns: Vec<Arc<Pattern>> = above.chain(own).map(|Redact(pattern)| pattern.clone()).collect();
+    (!patterns.is_empty()).then(|| Arc::new(Redactor::new(patterns)))
 }
 
 impl<S: Values, C: Send + Sync + 'static> Layer<S, C> for Redact {

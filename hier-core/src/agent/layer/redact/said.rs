@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Redactor;
 use crate::agent::layer::Pieces;
+use crate::agent::redaction::Redactor;
 use crate::message::ChatChunk;
 
 /// What is held back of an answer that is being said.

@@ -7,10 +7,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Redact;
+use super::Pattern;
 use super::escapes::Unescaped;
-use crate::agent::layer::heirs::Above;
-use crate::agent::layer::listed::Listed;
 use crate::agent::model::ModelError;
 use crate::agent::state::base::{BaseState, BaseStateWrite};
 use crate::checkpoint::codec;
@@ -25,27 +23,17 @@ tokio::task_local! {
 }
 
 /// All redacting layers that a call goes through.
-pub(in crate::agent) struct Redactor(Vec<Redact>);
+pub(in crate::agent) struct Redactor(Vec<Arc<Pattern>>);
 
 impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Redactor").field(&self.0).finish()
+        f.debug_list().entries(self.0.iter().map(|pattern| &pattern.mark)).finish()
     }
 }
 
 impl Redactor {
-    pub(super) fn new(layers: Vec<Redact>) -> Self {
-        Self(layers)
-    }
-
-    /// The redacting layers among these; none if there are none.
-    pub(in crate::agent) fn of<S: Values, C: Send + Sync + 'static>(
-        (above, own): (Above<'_>, &[Listed<S, C>]),
-    ) -> Option<Arc<Self>> {
-        let above = above.listed().iter().filter_map(|listed| listed.layer.redacts());
-        let own = own.iter().filter_map(|listed| listed.layer.redacts());
-        let layers: Vec<Redact> = above.chain(own).cloned().collect();
-        (!layers.is_empty()).then(|| Arc::new(Self(layers)))
+    pub(in crate::agent) fn new(patterns: Vec<Arc<Pattern>>) -> Self {
+        Self(patterns)
     }
 
     /// Makes the call of a tool, whose steps and logs are redacted.
@@ -63,7 +51,7 @@ impl Redactor {
         let mut level = Unescaped::of(text);
         let (mut found, mut open) = (Vec::new(), text.len());
         loop {
-            for Redact(pattern) in &self.0 {
+            for pattern in &self.0 {
                 let mut from = 0;
                 while let Some((start, end)) = pattern.first(&level.text, from) {
                     found.push((level.place(start), level.place(end), &*pattern.mark));
@@ -90,7 +78,7 @@ impl Redactor {
     }
 
     /// The text without secrets; none if it has none.
-    pub(super) fn redacted(&self, text: &str) -> Option<String> {
+    pub(in crate::agent) fn redacted(&self, text: &str) -> Option<String> {
         let (secrets, _) = self.secrets(text);
         if secrets.is_empty() {
             return None;
@@ -106,7 +94,7 @@ impl Redactor {
     }
 
     /// Takes out of a text that goes on what can be said of it, without secrets; all of it, if it has ended.
-    pub(super) fn ready(&self, text: &mut String, has_ended: bool) -> String {
+    pub(in crate::agent) fn ready(&self, text: &mut String, has_ended: bool) -> String {
         let (secrets, open) = self.secrets(text);
         let open = if has_ended { text.len() } else { open };
         let mut open = (0..=open).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
@@ -135,7 +123,7 @@ impl Redactor {
     }
 
     /// Redacts the texts, numbers and keys of a value; whether it had a secret.
-    pub(super) fn value(&self, value: &mut Value) -> bool {
+    pub(in crate::agent) fn value(&self, value: &mut Value) -> bool {
         match value {
             Value::String(text) => self.change(text),
             Value::Number(number) => {
