@@ -254,7 +254,11 @@ impl Rolled {
         }
         let run = self.store.create_run(run).await.map_err(told)?.id;
         let (Some(node), Some(entered)) = (hangs, entered) else { return self.ends(run).await };
-        while self.gates.entered(node) == entered {
+        for _ in 0..5_000 {
+            if self.gates.entered(node) > entered {
+                self.hangs = Some((run, node, before));
+                return Ok(());
+            }
             if self.live().await?.is_none() {
                 // It has asked before.
                 self.gates.shut(node, false);
@@ -262,8 +266,7 @@ impl Rolled {
             }
             sleep(Duration::from_millis(2)).await;
         }
-        self.hangs = Some((run, node, before));
-        Ok(())
+        Err(format!("a run does not begin: {:?}", self.live().await?))
     }
 
     async fn reaches(&self, node: usize, entered: usize) -> Law {
@@ -299,6 +302,17 @@ impl Rolled {
         self.graph().send(saver, &self.thread, id, signal, &json!(text)).await.map_err(told)
     }
 
+    /// Waits until a run that is rolled back is deleted.
+    async fn is_gone(&self, run: Uuid) -> Law {
+        for _ in 0..5_000 {
+            if self.store.run(run).await.map_err(told)?.is_none() {
+                return Ok(());
+            }
+            sleep(Duration::from_millis(2)).await;
+        }
+        Err(format!("a run is not rolled back: {:?}", self.live().await?))
+    }
+
     async fn roll_back(&mut self, idle: bool) -> Law {
         let Some((run, node, before)) = self.hangs.take() else { return Ok(()) };
         if idle {
@@ -309,9 +323,7 @@ impl Rolled {
             self.start();
         }
         self.gates.shut(node, false);
-        while self.store.run(run).await.map_err(told)?.is_some() {
-            sleep(Duration::from_millis(2)).await;
-        }
+        self.is_gone(run).await?;
         let waits = before.values.as_ref().is_some_and(|values| values["what"] == "signal")
             && before.status == ThreadStatus::Interrupted;
         let wakes = before.mail.iter().any(|posted| posted.letter.signal.is_some());
