@@ -144,9 +144,9 @@ where
         self
     }
 
-    /// Drives the threads that are due at this time, those first that have been for longest, and returns what came of each: of many,
-    /// some. Threads that somebody else runs are left to them, and do not keep the others from being driven. Nor does one that takes
-    /// long: it has one of the places ([`DueSweeper::concurrency`]) until it ends. Dropping the future cancels the runs.
+    /// Drives the threads that are due at this time, the longest overdue first, and returns their results. It drives a limited number per
+    /// call. It skips threads that another process runs. A slow thread does not delay the others: it occupies one of the
+    /// [`DueSweeper::concurrency`] slots until it ends. Dropping the future cancels the runs.
     pub async fn drive_due(&self, now: SystemTime) -> Result<Vec<Driven<O>>, RunError> {
         let (mut driven, mut running, mut queue) = (Vec::new(), FuturesUnordered::new(), VecDeque::new());
         let (mut search, mut failed) = (Some(None), None);
@@ -270,7 +270,6 @@ where
         Some(Driven { thread: thread.to_string(), outcome })
     }
 
-    /// How a thread is run.
     fn config_of(&self, thread: &Arc<str>, now: SystemTime) -> Config {
         let mut config = self.config.clone().at(now).when_running(WhenRunning::Reject);
         config.thread = Some(thread.to_string());
@@ -278,7 +277,7 @@ where
         config
     }
 
-    /// Drives a thread; nothing comes of it if it is not due after all, or somebody else has it.
+    /// Drives a thread. Returns none if the thread is not due after all or if another process runs it.
     async fn drive(&self, due: DueThread, now: SystemTime) -> Option<Driven<O>> {
         let (saver, program) = (self.graph.attached.saver.as_ref()?, &self.graph.inner);
         let config = self.config_of(&due.thread, now);

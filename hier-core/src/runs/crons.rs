@@ -58,11 +58,11 @@ pub struct Cron {
     /// What its runs do to those before them on their thread.
     #[serde(default)]
     pub multitask_strategy: MultitaskStrategy,
-    /// What is written to the threads that are made for its runs. A thread of its own that had it when the cron was made has to have it
-    /// whenever the cron fires.
+    /// Metadata of the threads that are created for the cron's runs. If the cron has its own thread and that thread had this metadata
+    /// when the cron was created, it must still have it whenever the cron fires.
     #[serde(default)]
     pub thread_metadata: Map<String, Value>,
-    /// How often it was stored: a change is refused if somebody else was faster.
+    /// Number of times that the cron was stored. A change is refused if another change was stored first.
     #[serde(skip)]
     pub revision: u64,
 }
@@ -273,7 +273,8 @@ impl<'a> Crons<'a> {
         Ok(found)
     }
 
-    /// Those of which a run is due: of many, some. One that cannot be read does not hold up the others: it is told through `tracing`.
+    /// Returns crons with a run that is due, a limited number per call. A cron that cannot be read does not hold up the others: it is
+    /// logged through `tracing`.
     pub async fn due(self, now: SystemTime) -> Result<Vec<Cron>, RunsError> {
         let mut due = readable(&self.0.documents_due(KIND, now).await?, decode);
         due.retain(|cron| cron.is_due(now));

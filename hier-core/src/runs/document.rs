@@ -28,7 +28,7 @@ impl Document {
         Self { kind: kind.into(), id: id.into(), revision: 0, value, due: None }
     }
 
-    /// The same, found from this time on.
+    /// Sets the time from which the document is due.
     #[must_use]
     pub const fn due(mut self, due: Option<SystemTime>) -> Self {
         self.due = due;

@@ -170,7 +170,7 @@ pub enum StoreError {
     EmbeddingOf {
         /// The place of the text among those that the embedder was given.
         place: usize,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
 }

@@ -23,12 +23,12 @@ pub struct AgentTurn {
     pub end: Option<AgentEnd>,
     /// How many answers of the model could not be used.
     pub misfits: u32,
-    /// What the model is shown of them beside the conversation, which they are not part of.
+    /// The drafts that the model sees next to the conversation. They are not part of the conversation.
     pub drafts: Vec<Draft>,
-    /// How many answers in a row were cut off at the limit of tokens before they were of any use.
+    /// Number of consecutive answers that the token limit cut off before they were usable.
     #[serde(skip_serializing_if = "is_zero")]
     pub cut_off: u32,
-    /// Of the calls that are being made: the fingerprints of the tools of toolsets, as the model was told of them.
+    /// Fingerprints of the toolset tools that are being called, as last sent to the model.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, String>,
 }
@@ -41,7 +41,7 @@ pub struct Draft {
     pub after: Option<String>,
     /// The text of the model.
     pub said: Message,
-    /// What the model is told about it.
+    /// The correction that the model receives for this text.
     pub told: Message,
 }
 
@@ -50,7 +50,7 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// How often a call may be repeated that was cut off at the limit of tokens.
+/// Number of times that the model may retry a call that was cut off at the token limit.
 pub(in crate::agent) const MOST_CUT_OFF: u32 = 2;
 
 /// Returns true if the arguments of a call are only a piece of JSON.
@@ -59,7 +59,7 @@ pub(in crate::agent) fn is_fragment(call: &ToolCall) -> bool {
 }
 
 impl AgentTurn {
-    /// How many answers in a row were cut off, this one included.
+    /// Returns the number of consecutive cut-off answers, including this one.
     pub(in crate::agent) fn cut_off_with(&self, is_cut_off: bool) -> u32 {
         if is_cut_off { self.cut_off.saturating_add(1) } else { 0 }
     }
@@ -152,9 +152,9 @@ pub enum AgentLimit {
     Length,
     /// The provider or the model withheld the answer. What there was of it is not part of the conversation.
     Filtered,
-    /// It made a call again that had the same result so many times in a row (`max_repeats`), though it was told.
+    /// The model repeated a call that had returned the same result this many times in a row (`max_repeats`), even after a warning.
     Repeats(u32),
-    /// A layer of one's own ended it, for this reason.
+    /// A custom layer ended the turn for this reason.
     Layer(String),
 }
 

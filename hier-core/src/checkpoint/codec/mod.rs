@@ -1,4 +1,4 @@
-//! How values become bytes: `MessagePack` with field names, after a byte that says which format it is.
+//! Encodes values as `MessagePack` with field names, after a byte that identifies the format.
 //!
 //! Field names make a value survive fields that are added with `#[serde(default)]`. Decoding is closed: the type is the
 //! channel's, and nothing in the bytes chooses a type or code.
@@ -44,7 +44,7 @@ const I128: i8 = 2;
 /// The kind of the extension for those beyond `i128`.
 const U128: i8 = 3;
 
-/// How deep a value may be nested, in lists and objects. What is read may come from anybody, and must not exhaust the stack.
+/// Maximum nesting depth of lists and objects. The input may be untrusted and must not exhaust the stack.
 const DEPTH: usize = 128;
 
 /// Marks an encoded value as one that replaces what the channel holds.
@@ -145,8 +145,8 @@ pub(crate) fn short_name<T>() -> String {
 
 /// Decodes the value that these bytes are as JSON, whatever its type. [`decode`] reads the same value from this JSON.
 ///
-/// What JSON cannot hold is a text: keys that are not texts (their JSON), numbers that are not finite (`"NaN"`, `"inf"`, `"-inf"`) and
-/// integers of more than 64 bits. Bytes are a list of numbers. A `Some` without content is null.
+/// Values that JSON cannot represent become strings: map keys that are not strings (as their JSON), numbers that are not finite (`"NaN"`,
+/// `"inf"`, `"-inf"`) and integers of more than 64 bits. Bytes become a list of numbers. A `Some` without content becomes null.
 pub fn decode_json(bytes: &[u8]) -> Result<Value, CodecError> {
     json::value(&mut Heads(open(bytes)?.1))
 }

@@ -1,4 +1,4 @@
-//! Signals: what a task waits for and somebody sends.
+//! Signals: messages that a task waits for and that a client or another graph sends.
 
 use std::any::{Any, type_name};
 use std::fmt;
@@ -34,10 +34,10 @@ impl<T, C> fmt::Debug for SignalWait<'_, T, C> {
 }
 
 impl<T, C> SignalWait<'_, T, C> {
-    /// If no signal has come at this time, the task gets this value instead: whoever drives the thread then lets it go on
-    /// ([`CompiledGraph::sweeper`](crate::graph::CompiledGraph::sweeper), or a run with `()`). A signal that comes before anybody has
-    /// driven the thread counts; a later one stays in the mailbox for whoever asks next. The time is that of the first time: it is
-    /// recorded with the task.
+    /// If no signal has arrived by this time, the task receives this value instead. The task then continues when the thread is next
+    /// driven: by a [sweeper](crate::graph::CompiledGraph::sweeper), or by a run with `()`. A signal that arrives before the thread is
+    /// driven counts. A later signal stays in the mailbox for the next call. The deadline is recorded with the task at the first attempt
+    /// and does not move.
     ///
     /// ```
     /// # use std::time::{Duration, SystemTime};

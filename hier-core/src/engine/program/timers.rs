@@ -16,8 +16,8 @@ impl<C> Run<C> {
     /// at most [`Config::sleep_in_place`](crate::Config::sleep_in_place) (10 s unless said otherwise) is waited where it is: the run
     /// goes on, and holds its thread. For a longer one the run stops with [`Outcome::Interrupted`](crate::Outcome::Interrupted) and a
     /// question of the kind [`QuestionKind::Timer`](crate::QuestionKind::Timer); the error must be returned from the node (`?`).
-    /// Whoever drives the thread lets it go on when it is due: a [sweeper](crate::graph::CompiledGraph::sweeper), or a run with
-    /// `()`. It is never too early; it may be late. Several sleeps of a task are numbered as steps of one name are.
+    /// The thread continues once it is due and is driven: by a [sweeper](crate::graph::CompiledGraph::sweeper), or by a run with `()`. A
+    /// sleep never ends early, but it may end late. Several sleeps of a task are numbered like steps with the same name.
     ///
     /// A wait in place counts for the node's `timeout`, and not for its `idle_timeout`. Without a checkpointer every wait is in place.
     /// A saver without timers refuses a long one.
