@@ -63,10 +63,10 @@ pub(crate) fn seal<T: Serialize>(
     vault.seal(place, json)
 }
 
-/// How many levels of lists and objects [`open`] reads.
+/// Maximum nesting of lists and objects that [`open`] reads.
 const DEEPEST: usize = 127;
 
-/// Whether JSON has more levels than this.
+/// Returns true if JSON is nested deeper than `levels`.
 fn is_deeper(json: &[u8], levels: usize) -> bool {
     let (mut depth, mut is_text, mut is_escaped) = (0_usize, false, false);
     for byte in json {

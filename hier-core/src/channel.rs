@@ -68,8 +68,8 @@ impl ChannelSpec {
         }
     }
 
-    /// Whether a write that was stored under this rule replaces the value, by its own mark or since every write did; none if it is
-    /// to be merged by another reducer than the channel has.
+    /// Returns true if a write that was stored under this rule replaces the value: it is marked as an overwrite, or the rule replaced on
+    /// every write. Returns none if another reducer than the channel's must merge the write.
     pub(crate) fn replaces(&self, rule: &str, overwrite: bool) -> Option<bool> {
         let today = self.rule();
         let is_readable = overwrite || rule == today || rule == LAST;

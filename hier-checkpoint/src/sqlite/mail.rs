@@ -113,7 +113,7 @@ pub(super) fn copy(connection: &Connection, from: &str, to: &str) -> Result<(), 
     Ok(())
 }
 
-/// Whether a run goes on with a thread.
+/// Returns true if a run is advancing a thread.
 pub(super) fn is_driven(connection: &Connection, thread: &str) -> Result<bool, Fault> {
     let sql = "select 1 from due where thread = ? and driven = 1";
     Ok(connection.prepare_cached(sql)?.exists([thread])?)

@@ -95,7 +95,7 @@ impl<S: Values, C: AsRef<BaseContext> + Send + Sync + 'static> Caller<'_, S, C> 
 }
 
 impl<S: Values, C> Caller<'_, S, C> {
-    /// What comes of a call, without secrets in what is said, written and stored.
+    /// Removes secrets from the outcome of a call: from its message, its writes and its stored form.
     fn redacted(
         &self,
         redactor: &Redactor,

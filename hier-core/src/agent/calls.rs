@@ -56,7 +56,7 @@ impl<S: Values, C> Caller<'_, S, C> {
         self.says([words::refusal(call, why)])
     }
 
-    /// Makes a call of a tool, if its arguments are an object and whoever has to approve it does. What it says has no secrets.
+    /// Calls a tool if its arguments are an object and any required approval is given. Its output contains no secrets.
     pub(super) async fn call(
         &self,
         tool: &dyn Tool<S, C>,

@@ -147,7 +147,7 @@ async fn left(
 const ELSEWHERE: &str = "the run was cancelled and not rolled back: what a run did on a cluster cannot be undone; cancel such runs with \
                          `interrupt`, and go back with a checkpoint";
 
-/// Whether what the run did is not in this store.
+/// Returns true if the effects of the run are outside this store.
 fn is_elsewhere(shared: &Shared, run: &Run) -> bool {
     shared.graphs.get(&run.graph).is_some_and(|graph| graph.runs_elsewhere())
 }

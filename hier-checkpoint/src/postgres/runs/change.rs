@@ -99,7 +99,7 @@ impl Tables<'_> {
         change.delete_some(thread, &plan).await.map(|_| ())
     }
 
-    /// What is kept of runs until they end.
+    /// Returns the records that are kept until runs end.
     pub(super) fn kept(&self) -> Kept<'_> {
         Kept { session: self.session, client: self.client }
     }

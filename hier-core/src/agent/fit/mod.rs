@@ -6,12 +6,12 @@ use std::fmt;
 use serde::de::DeserializeOwned;
 use serde_json::{Number, Value};
 
-/// How many values and schemas are compared at most: schemas that contain themselves in several places have no end.
+/// Maximum number of values and schemas to compare. Schemas that contain themselves in several places could otherwise continue forever.
 const MOST_STEPS: usize = 20_000;
-/// How deep a value is followed.
+/// Maximum depth to which a value is followed.
 const MOST_DEPTH: usize = 120;
 
-/// What does not fit, and where.
+/// A mismatch between a value and its schema, and its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// As in `person.tags[1]`; empty for the value itself.
@@ -36,13 +36,13 @@ impl Fault {
         Self { path: path.to_owned(), what: What::Missing }
     }
 
-    /// What a type says of a value that stands at this path.
+    /// Converts a deserialization error of a value at the path `outer`.
     pub(crate) fn of(error: &serde_path_to_error::Error<serde_json::Error>, outer: &str) -> Self {
         let path = error.path().to_string();
         Self::at(if path == "." { "" } else { &path }, error.inner().to_string()).within(outer)
     }
 
-    /// The same in a value that stands at this path.
+    /// Prefixes the path of the fault with `outer`.
     pub(crate) fn within(self, outer: &str) -> Self {
         let path = match (outer, &*self.path) {
             (outer, "") => outer.to_owned(),
@@ -70,7 +70,8 @@ pub(crate) fn read<T: DeserializeOwned>(value: &Value, schema: &Value) -> Result
     serde_path_to_error::deserialize(value).map_err(|error| with(fit(&mut value.clone(), schema), &error, ""))
 }
 
-/// What a value means that is not of the types of this schema; none if it fits, or if nothing else is meant.
+/// Converts a value that does not match the schema to the value that was probably intended. Returns none if the value fits or if no
+/// conversion is clear.
 pub(crate) fn meant(value: &Value, schema: &Value) -> Option<Value> {
     let mut fitted = value.clone();
     fit(&mut fitted, schema);
@@ -237,7 +238,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// Whether a value may be meant as this kind: it is not null, and the fields that tell kinds apart are this kind's.
+    /// Returns true if a value may be meant as this variant: it is not null, and the tag fields have the variant's values.
     fn is_possible(&self, value: &Value, kind: &Value) -> bool {
         let kind = kind
             .get("$ref")
@@ -267,7 +268,7 @@ impl<'s> Walk<'s> {
         self.faults.push(Fault::at(path, format!("it must be one of {}", known.join(", "))));
     }
 
-    /// What a value of another type means as one of this type.
+    /// Converts a value of another type to this type if its meaning is clear.
     fn meant(&self, value: &Value, name: &str, schema: &'s Value, path: &str, depth: usize) -> Option<Value> {
         let text = value.as_str().map(str::trim);
         let is_scalar = matches!(name, "integer" | "number" | "boolean" | "string");
@@ -319,7 +320,7 @@ fn whole(number: f64) -> Option<Value> {
     (number.fract() == 0.0 && number.abs() <= MOST).then(|| Value::from(number as i64))
 }
 
-/// Whether a value is of this JSON type.
+/// Returns true if a value has this JSON type.
 fn is_of(value: &Value, name: &str) -> bool {
     match name {
         "null" => value.is_null(),
@@ -347,7 +348,7 @@ fn words(name: &str) -> &str {
     }
 }
 
-/// What a JSON value is, in words.
+/// Describes the type of a JSON value.
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -283,7 +283,7 @@ impl<S: Values> ModelReply<S> {
         Ok(())
     }
 
-    /// The same, and a write before those of the layers.
+    /// Inserts a write before those of the layers.
     pub(in crate::agent) fn written_before(mut self, write: S::Write) -> Self {
         self.writes.insert(0, (None, write));
         self

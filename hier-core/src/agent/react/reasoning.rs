@@ -79,16 +79,16 @@ where
     Ok(go(agent, Command { writes, ..Command::default() }, way, calls))
 }
 
-/// What follows from an answer.
+/// The consequences of an answer.
 struct Followed {
-    /// What of it becomes part of the conversation.
+    /// The part that is added to the conversation.
     answer: Option<Message>,
     /// The results of calls that are not made.
     refused: Vec<Message>,
     way: Way,
     /// The calls that are made.
     calls: Vec<ToolCall>,
-    /// What the agent keeps of its turn, if it changes.
+    /// The agent's state for the turn, if it changes.
     turn: Option<AgentTurn>,
 }
 

@@ -8,9 +8,9 @@ use crate::message::{Body, Content, Message, Messages, ToolCall, ToolStatus};
 pub(super) enum Repeat {
     /// It may be made.
     No,
-    /// It was made too often: the model is told.
+    /// The call was repeated too often: the agent warns the model.
     Tell,
-    /// The model was told of it with the last answer.
+    /// The agent already warned the model after its last answer.
     Told,
 }
 
@@ -18,11 +18,11 @@ pub(super) enum Repeat {
 #[derive(Clone, Copy)]
 pub(super) struct Earlier<'a> {
     pub(super) messages: &'a Messages,
-    /// How many answers the model has given in this turn.
+    /// Number of answers that the model has given in this turn.
     pub(super) answers: u32,
-    /// Whether a message of the user is something new: it is not where an agent asks its model by one each time.
+    /// True if a user message ends a series of repeated calls. False if the agent sends a user message for each request to its model.
     pub(super) users_count: bool,
-    /// How often in a row a call may have the same result.
+    /// Number of times in a row that a call may return the same result.
     pub(super) most: u32,
 }
 
@@ -67,10 +67,10 @@ impl Earlier<'_> {
     }
 }
 
-/// What came of a call.
+/// The result of a call.
 type Outcome<'a> = (&'a Content, ToolStatus);
 
-/// Whether the result says that the call was made too often.
+/// Returns true if the result is the warning that the call was repeated too often.
 fn is_told((content, status): Outcome<'_>) -> bool {
     let said = matches!(content, Content::Text(text) if text.contains(words::REPEATED));
     said && status == ToolStatus::Error
@@ -97,7 +97,7 @@ pub(super) struct Parted {
     pub(super) made: Vec<ToolCall>,
     /// The results of the others.
     pub(super) refused: Vec<Message>,
-    /// Whether the model was told of all of them before, and makes no other.
+    /// True if the model already received a warning for every call and makes no other call.
     pub(super) is_stuck: bool,
 }
 

@@ -24,7 +24,7 @@ pub struct ArgsSpec {
     schema: Value,
     /// Says what is wrong with those of a call; none if they fit.
     check: Option<fn(&ToolCall, &Value) -> Option<String>>,
-    /// Whether the type can be read from a value as it is.
+    /// Returns true if the value deserializes to the argument type without conversion.
     reads: Option<fn(&Value) -> bool>,
 }
 

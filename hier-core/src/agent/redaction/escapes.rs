@@ -39,13 +39,13 @@ impl Unescaped {
         (reads.then_some(Self { text, places }), cut)
     }
 
-    /// Where a byte of the text stands in the original.
+    /// Maps a byte position in the text to its position in the original.
     pub(super) fn place(&self, byte: usize) -> usize {
         self.places.get(byte).or(self.places.last()).copied().unwrap_or_default()
     }
 }
 
-/// What a text begins with.
+/// The escape sequence at the start of a text.
 enum Escape {
     None,
     /// The beginning of an escape.

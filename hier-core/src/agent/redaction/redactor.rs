@@ -18,7 +18,7 @@ use crate::message::{Body, Content, Message, Messages};
 use crate::state::{ChannelWrite, State, Values, Writes};
 
 tokio::task_local! {
-    /// What redacts the call of a tool that is being made.
+    /// The redactor of the tool call that is running.
     static PRESENT: Arc<Redactor>;
 }
 
@@ -41,7 +41,7 @@ impl Redactor {
         PRESENT.scope(self, call).await
     }
 
-    /// What redacts the call of the tool that is being made, if something does.
+    /// Returns the redactor of the tool call that is running, if it has one.
     pub(in crate::agent) fn present() -> Option<Arc<Self>> {
         PRESENT.try_with(Arc::clone).ok()
     }
@@ -208,7 +208,8 @@ impl Redactor {
         (!redacted.is_empty()).then(|| BaseState::channels().messages.write::<BaseState>(redacted))
     }
 
-    /// A write, in which the messages have no secrets. The values of other channels belong to whoever writes them.
+    /// Removes secrets from a write to a message channel. Writes to other channels are unchanged: the code that writes them is
+    /// responsible.
     pub(in crate::agent) fn write<S: Values>(&self, state: &S, write: S::Write) -> Result<S::Write, NodeError> {
         let channel = write.channel();
         if !state.get_any(channel).is_some_and(|value| value.is::<Messages>()) {
@@ -221,7 +222,7 @@ impl Redactor {
         Ok(state.write_from(channel, write.is_overwrite(), &codec::encode(&redacted)?)?)
     }
 
-    /// What a node does, without secrets in what it says or fails with.
+    /// Removes secrets from the writes or the error of a node.
     pub(in crate::agent) fn command<S: Values>(
         &self,
         state: &S,
@@ -254,13 +255,13 @@ impl Redactor {
         error.with_kind(kind)
     }
 
-    /// Whether an error, or what caused it, has a secret.
+    /// Returns true if an error or one of its causes contains a secret.
     fn is_secret(&self, error: &NodeError) -> bool {
         let is_secret = |text: String| self.redacted(&text).is_some();
         is_secret(error.to_string()) || error.source().is_some_and(|source| self.is_in_chain(source))
     }
 
-    /// Whether an error, or what caused it, has a secret.
+    /// Returns true if an error or one of its causes contains a secret.
     fn is_in_chain(&self, error: &(dyn Error + 'static)) -> bool {
         let mut next = Some(error);
         while let Some(error) = next {
@@ -272,7 +273,7 @@ impl Redactor {
         false
     }
 
-    /// The same error of a model.
+    /// Removes secrets from a model error.
     fn model_error(&self, error: &ModelError) -> ModelError {
         let mut error = error.clone();
         match &mut error {

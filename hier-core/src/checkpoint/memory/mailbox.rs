@@ -35,7 +35,7 @@ pub(super) struct Mailbox {
 struct Due {
     at: SystemTime,
     graph: Arc<str>,
-    /// Whether a run goes on with the thread.
+    /// True if a run is advancing the thread.
     driven: bool,
 }
 
@@ -152,7 +152,7 @@ impl Mail {
         self.set_due(to, due);
     }
 
-    /// Whether a run goes on with a thread.
+    /// Returns true if a run is advancing the thread.
     pub(super) fn is_driven(&self, thread: &str) -> bool {
         self.due_of(thread).is_some_and(|due| due.driven)
     }

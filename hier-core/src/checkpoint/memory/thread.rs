@@ -29,7 +29,7 @@ pub(super) struct Thread {
     /// The root graph's, which is looked up far more often than the others.
     root: Namespace,
     children: HashMap<Arc<str>, Namespace, NameHash>,
-    /// What runs that have not ended have overwritten, as it was before.
+    /// Earlier values of the writes that unfinished runs have overwritten.
     overwritten: HashMap<Uuid, HashMap<WriteKey, Overwritten>>,
 }
 

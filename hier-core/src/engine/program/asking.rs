@@ -166,7 +166,7 @@ impl<C> Run<C> {
         number as usize
     }
 
-    /// What the code that asks is part of.
+    /// Returns the step or call that contains the code that asks.
     fn around(&self) -> Option<Around> {
         Around::current(&self.home().ok()??.steps)
     }

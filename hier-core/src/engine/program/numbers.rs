@@ -13,11 +13,11 @@ use crate::error::NodeError;
 use crate::sync::lock;
 
 tokio::task_local! {
-    /// What the code that is polled is part of.
+    /// The part of a task that is being polled.
     static AROUND: Around;
 }
 
-/// What code of a task is part of: a step, or a call that may be repeated.
+/// A part of a task's code: a step, or a call that may be repeated.
 #[derive(Clone)]
 pub(super) struct Around {
     /// The task, by its log: another run may be polled in the same place.
@@ -28,7 +28,7 @@ pub(super) struct Around {
 }
 
 impl Around {
-    /// What the code that is polled is part of, if it belongs to the task of this log.
+    /// Returns the part that is being polled, if it belongs to the task of this log.
     pub(super) fn current(log: &Arc<StepLog>) -> Option<Self> {
         AROUND.try_with(|around| Arc::ptr_eq(&around.log, log).then(|| around.clone())).ok().flatten()
     }
@@ -50,7 +50,7 @@ impl Around {
 pub(super) struct Numbers {
     /// The part around this one, which notes the numbers too.
     outer: Option<Arc<Numbers>>,
-    /// Whether the part is the code of a step.
+    /// True if the part is the code of a step.
     is_step: bool,
     /// By the key of a call, with number 0.
     given: Mutex<HashMap<StepKey, Given>>,
@@ -59,7 +59,7 @@ pub(super) struct Numbers {
 #[derive(Default)]
 struct Given {
     numbers: Vec<u32>,
-    /// How many calls have begun since the part began, or began again.
+    /// Number of calls that have begun since the part last began.
     begun: usize,
 }
 
@@ -87,7 +87,7 @@ impl Numbers {
         known.or_else(|| self.outer.as_ref()?.next_question())
     }
 
-    /// How many questions have been asked.
+    /// Returns the number of questions that have been asked.
     fn questions(&self) -> u32 {
         let asked = lock(&self.given).get(&StepKey::question()).map_or(0, |given| given.begun);
         u32::try_from(asked).unwrap_or(u32::MAX)

@@ -27,7 +27,7 @@ pub(crate) struct StepKey {
     /// The hash of the arguments; none without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) arguments: Option<String>,
-    /// How many calls with this scope, name and arguments had begun before it.
+    /// Number of calls with this scope, name and arguments that began before this one.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(super) number: u32,
 }
@@ -63,7 +63,7 @@ pub(super) struct StepRecord {
     pub(super) of: String,
     #[serde(with = "serde_bytes")]
     pub(super) value: Vec<u8>,
-    /// How many questions were asked in its code: they keep their numbers when it is not run again.
+    /// Number of questions that its code asked. They keep their numbers when the step is not run again.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(super) questions: u32,
 }
@@ -98,7 +98,7 @@ struct Known {
 #[derive(Debug, Default)]
 struct Begun {
     attempts: Vec<u32>,
-    /// How many there are of each key, whose own number is 0.
+    /// Number of calls for each key. The number in the key itself is 0.
     calls: HashMap<StepKey, u32>,
 }
 

@@ -17,7 +17,7 @@ use crate::checkpoint::{PendingWrite, SaverError, TaskWrites, codec};
 use crate::engine::log::task_log::TaskLog;
 use crate::error::{NodeError, NodeErrorKind};
 
-/// What is known of the steps of a task, and where they are stored: with the task, or with the nearest one around it whose graph has
+/// The known steps of a task and their storage. They are stored with the task, or with the nearest outer task whose graph has
 /// checkpoints.
 #[derive(Clone)]
 pub(crate) struct StepHome {
@@ -32,7 +32,7 @@ pub(crate) struct StepHome {
     attempts: Vec<u32>,
 }
 
-/// Where the steps of a task are stored.
+/// The storage of a task's steps.
 struct StepStore {
     log: Arc<TaskLog>,
     checkpoint: Uuid,
@@ -78,7 +78,8 @@ impl StepHome {
         self.store.as_ref().map(|store| &*store.log)
     }
 
-    /// Stores a result. Of one that is `fresh` nobody has tried before; with a time the task then waits in place until that.
+    /// Stores a result. `fresh` says that no earlier attempt to store it was made. With `until`, the task then waits in place until that
+    /// time.
     pub(super) async fn store(&self, found: &Found, fresh: bool, until: Option<SystemTime>) -> Result<(), NodeError> {
         let Some(store) = &self.store else { return Ok(()) };
         let value = codec::encode_record(&*found.record)?;
@@ -269,7 +270,7 @@ impl<C> Run<C> {
         Ok(self.home()?.filter(|home| home.store.is_some()))
     }
 
-    /// What is known of the steps of this task; none in code of entering and leaving a graph.
+    /// Returns the known steps of this task. Returns none in code that enters or leaves a graph.
     pub(super) fn home(&self) -> Result<Option<StepHome>, NodeError> {
         let shared = &self.shared;
         if self.hook.is_some() {

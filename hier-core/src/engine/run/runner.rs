@@ -40,7 +40,7 @@ pub(crate) struct Runner<S: Values, C> {
     /// The open questions that a new input of a thread withdraws.
     pub(in crate::engine) withdrawn: Option<Box<[serde_json::Value]>>,
     has_thread_since: Instant,
-    /// What the task of the step has done that has just been applied, if the graph may be left after it.
+    /// Writes of the task of the step that was just applied, if the graph may be left after it.
     pub(in crate::engine) last_task: Option<Vec<PendingWrite>>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) enum End {
     Parent(usize, Box<dyn ParentCommand>),
 }
 
-/// How long a run keeps its thread to itself, if its nodes do not wait.
+/// Longest time that a run occupies its executor thread if its nodes do not wait.
 const TURN: Duration = Duration::from_millis(1);
 
 /// Why a run stops at the end of a turn.

@@ -73,7 +73,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         Ok(taken)
     }
 
-    /// Whether the channel of the inbox takes these messages, one after the other.
+    /// Checks that the inbox channel accepts these messages, one after the other.
     fn check_messages(&self, letters: &[Uuid], writes: &Writes<S>) -> Result<(), RunError> {
         let mut state = S::clone(&self.task.state);
         for (letter, write) in letters.iter().zip(writes) {
