@@ -144,8 +144,8 @@ impl Embeddings {
         self
     }
 
-    /// The same model, which is sent this many texts at once at the most. Defaults to 256, and to 100 for Gemini. A server
-    /// that refuses so many is sent half as many.
+    /// Sets the maximum number of texts per request. Defaults to 256, and to 100 for Gemini. If a server refuses that many, it is sent
+    /// half as many.
     #[must_use]
     pub fn batch(mut self, texts: usize) -> Self {
         Arc::make_mut(&mut self.0).batch = texts.max(1);
@@ -215,7 +215,7 @@ const LARGEST: usize = 300_000;
 /// A text of this many bytes is not cut any further.
 const SHORTEST: usize = 64;
 
-/// How many of these texts go with one request, of this many at the most.
+/// Returns how many of these texts fit into one request, at most `most`.
 fn fitting(texts: &[String], most: usize) -> usize {
     let mut bytes = 0_usize;
     let fits = |text: &&String| {

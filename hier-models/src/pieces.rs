@@ -26,7 +26,7 @@ type Values = Pin<Box<dyn Stream<Item = Result<Value, Failure>> + Send>>;
 
 /// The longest line, in bytes.
 const LONGEST_LINE: usize = 16 << 20;
-/// How long a server may take to end a stream of which nothing is outstanding but its end.
+/// Time that a server may take to end a stream that has delivered everything else.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// Asks, and hands over the answer from its first piece on.

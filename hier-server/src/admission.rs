@@ -1,4 +1,4 @@
-//! How much a user may ask of the server.
+//! Limits on the requests of a user.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -13,11 +13,11 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::auth::User;
 
-/// How many requests each user has left.
+/// Number of requests that each user has left.
 #[derive(Debug)]
 pub(crate) struct Rates {
     each_second: f64,
-    /// Whether programs on this machine are held to it, too.
+    /// True if the limit also applies to programs on this machine.
     holds_for_all: bool,
     left: Mutex<HashMap<Who, (f64, Instant)>>,
 }
@@ -54,8 +54,8 @@ impl Rates {
         true
     }
 
-    /// Whether the address of this request has sent too many requests of unknown senders. Such a request is not looked at, so that
-    /// tokens cannot be guessed faster than requests may come.
+    /// Returns true if the address of this request has sent too many requests from unknown senders. The server rejects such a request
+    /// unread, so that tokens cannot be guessed faster than the rate limit.
     pub(crate) fn is_guessing(&self, request: &Extensions) -> bool {
         let Some(who) = self.unknown(request) else { return false };
         let (left, now) = (self.left.lock().unwrap_or_else(PoisonError::into_inner), Instant::now());
@@ -91,7 +91,7 @@ fn address(request: &Extensions) -> Option<IpAddr> {
     request.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip())
 }
 
-/// What a request holds of the server's limits. A connection that outlives its request keeps it.
+/// A request's share of the server's limits. A connection that outlives its request keeps it.
 #[derive(Clone, Debug)]
 pub(crate) struct Admission {
     rates: Arc<Rates>,
@@ -106,7 +106,7 @@ impl Admission {
         request.extensions_mut().insert(admission);
     }
 
-    /// Whether the sender may ask for something else now.
+    /// Returns true if the sender may make another request now.
     pub(crate) fn admits(&self) -> bool {
         self.who.as_ref().is_none_or(|who| self.rates.take(who, Instant::now()))
     }

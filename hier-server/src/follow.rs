@@ -159,7 +159,7 @@ pub(crate) struct Ending {
 }
 
 impl Ending {
-    /// Of a run that exists. It is looked at first.
+    /// Waits for a run that exists. Checks its status first.
     pub(crate) fn of(app: &App, thread: &str) -> Self {
         Self { listener: app.runs.bell().ends(thread), is_unknown: true }
     }

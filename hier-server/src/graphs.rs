@@ -20,7 +20,7 @@ const CONNECTOR_FIELDS: [&str; 3] = ["tools", "ag-ui", "copilotkit"];
 #[derive(Clone)]
 pub(crate) struct Served {
     pub(crate) graph: Arc<dyn DynGraph>,
-    /// Where messages stand in its states.
+    /// Positions of messages in its states.
     pub(crate) places: Places,
 }
 

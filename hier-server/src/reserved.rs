@@ -16,7 +16,7 @@ pub(crate) fn derived(name: &str) -> Uuid {
     Builder::from_custom_bytes(bytes).into_uuid()
 }
 
-/// Whether this is such an id.
+/// Returns true if the id is a derived one.
 pub(crate) fn is_derived(id: Uuid) -> bool {
     id.as_bytes().starts_with(&MARK) && id.get_version_num() == 8 && id.get_variant() == Variant::RFC4122
 }

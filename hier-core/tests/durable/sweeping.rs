@@ -198,7 +198,8 @@ async fn a_thread_that_was_killed_in_a_short_sleep_is_found() {
     }
 }
 
-/// A run that ends as it should says when its thread is due, also after another one was killed: nobody drives it then.
+/// A run that ends properly sets the next due time of its thread, even after another run was killed. The sweeper then leaves the thread
+/// alone.
 #[tokio::test(start_paused = true)]
 async fn a_thread_that_went_on_after_a_kill_is_not_driven() {
     let (memory, tally) = (MemorySaver::new(), Tally::default());

@@ -9,7 +9,7 @@ use crate::error::{Failure, Kind};
 /// The longest piece of an answer that an error repeats, in characters.
 const SHOWN: usize = 200;
 
-/// Reasons by which Gemini says that it wrote a call which nobody can read.
+/// Finish reasons with which Gemini reports a malformed call.
 const UNREADABLE: [&str; 4] =
     ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE"];
 

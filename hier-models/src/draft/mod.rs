@@ -50,7 +50,7 @@ pub(crate) struct Draft {
     pauses: u32,
     /// The cost of the earlier responses.
     spent: Usage,
-    /// Where the current block of text begins, and its sources.
+    /// Start of the current text block, and its sources.
     block: usize,
     cited: Vec<Value>,
 }
@@ -163,7 +163,7 @@ impl Draft {
         &mut self.thought(number).data
     }
 
-    /// What is kept of the thought with this number, if there is one.
+    /// Returns the data of the thought with this number, if it exists.
     pub(crate) fn known(&mut self, number: u64) -> Option<&mut Value> {
         let number = Some(self.base.saturating_add(number));
         self.thoughts.iter_mut().find(|thought| thought.number == number).map(|thought| &mut thought.data)

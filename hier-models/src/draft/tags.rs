@@ -1,4 +1,4 @@
-//! What a model thinks between tags at the beginning of its text, as servers send it that do not tell the two apart.
+//! Reads thoughts between tags at the beginning of a text, for servers that do not separate thoughts from the answer.
 //!
 //! Only tags at the very beginning count: later ones are text, perhaps about tags.
 
@@ -68,7 +68,7 @@ impl Tags {
         }
     }
 
-    /// What was held back and can no longer become a tag: thought, and said.
+    /// Returns the remaining text that can no longer become a tag, as thought and answer.
     pub(super) fn end(&mut self) -> (String, String) {
         match std::mem::replace(self, Self::Answer) {
             Self::Beginning(held) => (String::new(), held),

@@ -42,7 +42,7 @@ const TOO_LONG: [&str; 15] = [
     "too many input tokens",
 ];
 
-/// What is measured, then what is wrong with its size: other wordings of the same.
+/// Other wordings of the same error: the measured item, and the complaint about its size.
 const MEASURED: [&str; 4] = ["prompt", "input", "context", "request"];
 const TOO_MUCH: [&str; 4] = ["too long", "too large", "exceed", "maximum"];
 

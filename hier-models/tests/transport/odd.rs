@@ -99,7 +99,7 @@ async fn pauses_are_bounded() {
     assert_eq!(server.asked().len(), 17);
 }
 
-/// A call that nobody can read is asked for again, with what the provider said about it.
+/// A malformed call is requested again, with the provider's comment on it.
 #[tokio::test]
 async fn an_unreadable_call_is_asked_for_again() {
     let malformed = json!({ "candidates": [{ "content": {}, "finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": "print(1)" }] });
@@ -169,7 +169,7 @@ fn with_image() -> ChatRequest {
     ChatRequest::new([Message::user(Content::parts(parts))])
 }
 
-/// A file that a provider refuses is left out, and the model is told so.
+/// A file that a provider refuses is left out, and the model is notified.
 #[tokio::test]
 async fn a_refused_file_does_not_spoil_the_thread() {
     let replies = [
@@ -194,7 +194,7 @@ async fn a_refused_file_does_not_spoil_the_thread() {
     assert_eq!(server.asked().len(), 5);
 }
 
-/// Any answer with the status 413, and what is too long in other words, is told apart.
+/// A 413 response counts as too long, as do errors with other wordings of it.
 #[tokio::test]
 async fn too_long_in_other_words() {
     let cases = [

@@ -42,8 +42,8 @@ impl Thread<'_, '_> {
         self.store();
     }
 
-    /// Sends somebody to look once the thread is due. Without a run that is going: it looks itself. Where it is not known when that is,
-    /// whoever was sent before looks, or somebody soon.
+    /// Schedules a wake-up for when the thread is due, unless a run is active. If the due time is unknown, keeps the earlier wake-up or
+    /// schedules one soon.
     pub(super) fn look_later(&mut self, due: Due, now: u64) {
         let due = match due {
             Due::Known(due) => due,

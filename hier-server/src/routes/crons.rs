@@ -25,11 +25,11 @@ use crate::schedule::{self, Schedule};
 use crate::time::iso;
 use crate::wire::run::{OnCompletion, RunCreate};
 
-/// How many crons a user may have.
+/// Maximum number of crons of a user.
 const MOST: usize = 1_000;
-/// How much JSON a cron may be made of, in bytes.
+/// Maximum size of a cron's JSON, in bytes.
 const MOST_BYTES: usize = 1 << 20;
-/// How often a change is tried against others who change the same cron.
+/// Number of attempts to apply a change while other requests change the same cron.
 const ATTEMPTS: usize = 16;
 
 /// What a cron is made of beside its runs.

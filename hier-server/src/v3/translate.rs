@@ -19,11 +19,11 @@ use crate::wire::{message, question};
 /// How many events one of the log becomes at most.
 const PARTS: u64 = 64;
 
-/// How far apart the numbers of two passes over one thread are. A connection that reads a thread again adds this to the numbers,
-/// since clients ignore events whose numbers are lower than that of a run's end.
+/// Offset between the event numbers of two passes over one thread. A connection that reads a thread again adds it to the numbers, because
+/// clients ignore events whose numbers are lower than that of a run's end.
 const PASS: u64 = 1 << 40;
 
-/// How many passes keep their numbers within the integers of JavaScript.
+/// Number of passes whose event numbers fit into a JavaScript integer.
 const LAST_PASS: u64 = 8_000;
 
 /// The number of the event at this position of the thread when it is sent in this pass.
@@ -50,7 +50,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// The same event, sent in this pass over the thread.
+    /// Renumbers the event for this pass over the thread.
     pub(crate) fn in_pass(mut self, pass: u64) -> Self {
         self.seq = numbered(self.seq, pass);
         self

@@ -1,7 +1,7 @@
 //! Random sequences of runs of a worker, which hang, are handed back, go on, or are rolled back.
 //!
-//! What is rolled back never happened: everything that is stored of the thread is what it was, but for what was sent meanwhile. No message
-//! and no signal is lost or taken twice.
+//! A rollback leaves no trace: the stored thread is as before, apart from messages that were sent meanwhile. No message and no signal is
+//! lost or taken twice.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use uuid::Uuid;
 
-/// What the second node waits for.
+/// Kinds of input that the second node waits for.
 const KINDS: [&str; 4] = ["nothing", "answer", "signal", "step"];
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ graph! {
     Rolling<Case, Gates> = Graph { nodes: [first, second], edges: [START >> first >> second >> END], inbox: log }
 }
 
-/// Where runs hang: in the first node, or in the second once it has what it waits for.
+/// Points at which runs hang: in the first node, or in the second once it has its input.
 #[derive(Clone, Default)]
 struct Gates(Arc<[(AtomicBool, AtomicUsize); 2]>);
 

@@ -19,7 +19,7 @@ use tracing_subscriber::layer::SubscriberExt;
 
 use crate::support::call;
 
-/// How a secret stands in a text.
+/// The encoding of a secret within a text.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Plain,
@@ -49,7 +49,7 @@ impl Form {
     }
 }
 
-/// What everybody in a case says.
+/// The texts of a case.
 #[derive(Clone, Debug)]
 struct Case {
     secrets: [String; 2],
@@ -347,7 +347,7 @@ async fn two_layers_leave_none_of_the_secrets_stored() {
     assert_eq!(model.requests()[0].messages.last().unwrap().text(), "I am [redacted] at [redacted]");
 }
 
-/// What the operator said is part of two conversations.
+/// The operator's answer is part of two conversations.
 #[tokio::test]
 async fn the_operators_answer_is_redacted() {
     let model = ScriptedModel::new([call("ask_operator", json!({"question": "Who?"})), Message::assistant("done")]);
