@@ -97,7 +97,7 @@ pub(crate) fn open<T: DeserializeOwned>(
         .map_err(|error| place.damaged(format!("cannot be read: {error}")))
 }
 
-/// The run that was stored in this row. `thread` is the thread as whose run the row was found: the row says so, the run as well.
+/// Decodes the run stored in this row, and checks that it belongs to the row's id and to `thread`, if given.
 pub(crate) fn open_run(vault: &Vault, id: Uuid, thread: Option<&str>, stored: Vec<u8>) -> Result<Run, SaverError> {
     let key = id.to_string();
     let run: Run = open(vault, RUNS, &key, stored)?;
@@ -107,7 +107,7 @@ pub(crate) fn open_run(vault: &Vault, id: Uuid, thread: Option<&str>, stored: Ve
     Ok(run)
 }
 
-/// The runs of a thread that have not ended, which each says itself.
+/// Decodes a stored run of a thread, and checks that it has not ended.
 pub(crate) fn open_live(vault: &Vault, id: Uuid, thread: &str, stored: Vec<u8>) -> Result<Run, SaverError> {
     let run = open_run(vault, id, Some(thread), stored)?;
     if run.ended.is_some() {

@@ -112,7 +112,7 @@ impl Admission {
     }
 }
 
-/// None but of a request that begins a connection.
+/// The admission of a request. Only set for a request that begins a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Admitted(pub(crate) Option<Admission>);
 

@@ -93,7 +93,7 @@ impl App {
     }
 }
 
-/// The field of the metadata of an assistant that says who created it, and what the server writes there.
+/// The metadata field of an assistant that names its creator, and the value that the server writes there.
 pub(crate) const CREATED_BY: &str = "created_by";
 pub(crate) const SYSTEM: &str = "system";
 

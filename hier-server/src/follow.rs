@@ -53,7 +53,7 @@ impl Arrival {
 pub(crate) struct Follow {
     app: Arc<App>,
     thread: String,
-    /// When the thread was created: what tells it from others with its id.
+    /// Creation time of the thread, which distinguishes it from other threads with its id.
     created: Option<SystemTime>,
     /// The id and the number of the run.
     run: Option<(Uuid, u64)>,
@@ -88,7 +88,8 @@ impl Follow {
         Self { app, thread: thread.to_owned(), created: None, run, after, listener, read: VecDeque::new() }
     }
 
-    /// The next event, once it is there; none if the run has ended and nothing is left to read, or if the thread is gone. Cancel safe.
+    /// Returns the next event once it exists. Returns none if the run has ended and no events are left, or if the thread was deleted.
+    /// Cancel safe.
     pub(crate) async fn next(&mut self) -> ApiResult<Option<EventRow>> {
         loop {
             if let Some(row) = self.read.pop_front() {

@@ -326,7 +326,7 @@ impl<C: AsRef<BaseContext> + Send + Sync + 'static, T> Ask<'_, C, T> {
 }
 
 impl<C: AsRef<BaseContext> + Send + Sync + 'static, T: DeserializeOwned> Ask<'_, C, Output<T>> {
-    /// The value in what the model said, or all that does not fit.
+    /// Reads the value from the model's text, or returns everything that does not fit.
     fn read(&self, text: &str) -> Result<T, String> {
         let given = model::read::<Value>(text)?;
         let Some(shape) = &self.shape else { return model::read(text) };

@@ -68,13 +68,13 @@ where
     I: 'static,
     O: GraphOutput<S> + Send + 'static,
 {
-    /// What drives the threads of this graph for which a time has come ([`Run::sleep_until`](crate::Run::sleep_until),
-    /// [`Interrupt::until`](crate::Interrupt::until)) or a signal ([`Run::signal`](crate::Run::signal)). `context` makes the context
-    /// of each run, of the thread's id.
+    /// Returns a sweeper. It drives the threads of this graph for which a time ([`Run::sleep_until`](crate::Run::sleep_until),
+    /// [`Interrupt::until`](crate::Interrupt::until)) or a signal ([`Run::signal`](crate::Run::signal)) has come. `context` makes the
+    /// context of each run from the thread's id.
     ///
-    /// Any number of processes may sweep the threads of one saver: who drives one holds its lease, and what was answered is
-    /// answered. A thread whose process was killed meanwhile is found again once its lease has run out, in whichever node it was; so is one
-    /// that waited in place ([`Config::sleep_in_place`]).
+    /// Any number of processes may sweep the threads of one saver: only the holder of a thread's lease drives it, and recorded answers
+    /// are not overwritten. If the process of a run is killed, in any node, another sweeper finds the thread once its lease has expired.
+    /// This includes threads that waited in place ([`Config::sleep_in_place`]).
     ///
     /// ```
     /// # use std::time::{Duration, SystemTime};
@@ -187,7 +187,7 @@ where
         }
     }
 
-    /// Some of the threads that are due, after the last that was listed; with where the list goes on, if it does.
+    /// Returns some of the due threads, after the last one listed, and the position of the next page if there is one.
     async fn page(
         &self,
         now: SystemTime,
@@ -202,8 +202,8 @@ where
         Ok((page, last))
     }
 
-    /// Drives what is due in the background, again and again after `every`, until the handle is dropped. What fails is told through
-    /// `tracing`. The search goes on while threads are driven: one that takes long does not delay the others, as long as a place is free
+    /// Drives due threads in the background, again after each `every`, until the handle is dropped. Failures are logged through
+    /// `tracing`. The search continues while threads are driven: a slow thread does not delay the others while a slot is free
     /// ([`DueSweeper::concurrency`]). Needs a tokio runtime.
     #[must_use = "the sweeper stops when its handle is dropped"]
     pub fn every(self, every: Duration) -> SweepHandle {

@@ -24,9 +24,9 @@ const KIND: &str = "cron";
 pub struct Cron {
     /// The id.
     pub id: String,
-    /// The thread of its runs; each has its own if none.
+    /// The thread of its runs. If none, each run has its own.
     pub thread: Option<String>,
-    /// When that thread was made: set when the cron is made. On another thread with that id it does not fire.
+    /// Creation time of that thread, set when the cron is created. The cron does not fire on a later thread with the same id.
     #[serde(default)]
     pub thread_created: Option<SystemTime>,
     /// The graph.
@@ -198,8 +198,8 @@ impl<'a> Crons<'a> {
         Self(store)
     }
 
-    /// Makes a cron, and binds it to its thread as that is now. [`RunsError::Exists`] if the cron is there, [`RunsError::NoThread`] if
-    /// its thread is not.
+    /// Creates a cron, and binds it to its current thread. Returns [`RunsError::Exists`] if the cron exists, and [`RunsError::NoThread`]
+    /// if its thread does not exist.
     pub async fn create(self, new: NewCron) -> Result<Cron, RunsError> {
         let mut cron = new.cron;
         if let Some(thread) = &cron.thread {

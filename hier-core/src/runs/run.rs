@@ -128,7 +128,7 @@ pub struct Request {
     /// The checkpoint to begin from, instead of the latest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Uuid>,
-    /// The namespace of that checkpoint, or of the graph whose open call the run goes on with; empty for the root graph.
+    /// The namespace of that checkpoint, or of the graph whose open call the run continues. Empty for the root graph.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub checkpoint_ns: String,
     /// How long the run may take, in milliseconds.
@@ -216,7 +216,7 @@ impl Run {
 /// A thread among all that have had its id.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThreadIs {
-    /// When it was made; whenever if none.
+    /// Creation time of the thread. None matches any.
     pub created: Option<SystemTime>,
     /// Fields that the thread's metadata must contain.
     pub metadata: Map<String, Value>,

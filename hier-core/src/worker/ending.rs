@@ -152,7 +152,7 @@ fn is_elsewhere(shared: &Shared, run: &Run) -> bool {
     shared.graphs.get(&run.graph).is_some_and(|graph| graph.runs_elsewhere())
 }
 
-/// Undoes everything that the run did, and returns what the index says of the thread without it: nothing if the thread cannot be read.
+/// Undoes everything that the run did, and returns the thread's index without it. Returns none if the thread cannot be read.
 async fn undone(shared: &Shared, run: &Run, log: &Arc<RunLog>) -> Result<Option<ThreadIndex>, RunsError> {
     log.undo().await?;
     settle_due(shared, run, log).await;
@@ -174,7 +174,7 @@ async fn undone(shared: &Shared, run: &Run, log: &Arc<RunLog>) -> Result<Option<
     Ok(Some(index))
 }
 
-/// Makes the thread due when what is stored of it says so: the run may have changed that.
+/// Makes the thread due if its stored state requires it, because the run may have changed that.
 async fn settle_due(shared: &Shared, run: &Run, log: &Arc<RunLog>) {
     let Some(graph) = shared.graphs.get(&run.graph) else { return };
     let now = SystemTime::now();

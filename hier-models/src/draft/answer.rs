@@ -58,7 +58,7 @@ impl Draft {
         (drafts.into_iter().map(|call| call.made(cut)).collect(), reasoning)
     }
 
-    /// Refuses an answer that says nothing, unless its end says why.
+    /// Rejects an empty answer unless its finish reason explains it.
     fn check(&self) -> Result<(), Failure> {
         if let Some(mistake) = &self.mistake {
             return Err(Failure::bad_answer(mistake));

@@ -55,7 +55,7 @@ pub(crate) struct Draft {
     cited: Vec<Value>,
 }
 
-/// The reason by which a provider says that the answer goes on with the next request.
+/// The finish reason with which a provider pauses an answer that continues with the next request.
 const PAUSED: &str = "pause_turn";
 /// The most pauses of one answer.
 const MOST_PAUSES: u32 = 16;

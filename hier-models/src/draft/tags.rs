@@ -24,7 +24,7 @@ impl Default for Tags {
 }
 
 impl Tags {
-    /// Reads more text. Returns what of it is thought and what is said.
+    /// Reads more text. Returns its thought and its answer part.
     pub(super) fn split(&mut self, text: &str) -> (String, String) {
         let (mut thought, mut rest) = (String::new(), text.to_owned());
         loop {

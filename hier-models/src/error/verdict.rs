@@ -105,7 +105,7 @@ fn inner(error: &Value) -> &Value {
     error.get("error").filter(|inner| inner.is_object()).unwrap_or(error)
 }
 
-/// The names by which an error says its kind.
+/// Returns the names with which an error states its kind.
 fn names(error: &Value) -> impl Iterator<Item = &str> {
     let inner = inner(error);
     ["type", "code", "status"].into_iter().filter_map(|field| inner.get(field)?.as_str())

@@ -1,8 +1,8 @@
 //! Schemas of answers, fitted to the subset of JSON Schema that a provider accepts.
 //!
-//! A provider refuses a whole request for one keyword that it does not know. [`Subset::fit`] rewrites a schema: it keeps the
-//! keywords of the subset, says the others in the description, and returns none for a schema whose values the subset cannot
-//! describe. A fitted schema may allow more than the original, so the answer is checked against the original afterwards.
+//! A provider refuses a whole request for one keyword that it does not know. [`Subset::fit`] rewrites a schema: it keeps the keywords of
+//! the subset and describes the others in the description. It returns none if the subset cannot describe the values. A fitted schema may
+//! allow more than the original, so the answer is checked against the original afterwards.
 
 use std::collections::BTreeSet;
 

@@ -11,7 +11,7 @@ use crate::stored::Running;
 use crate::wire::{Expire, Packed, Wake};
 use crate::work::{Due, End, Work, millis};
 
-/// When a thread is looked at again of which it is not known when it is due, in milliseconds.
+/// Delay before a thread with an unknown due time is checked again, in milliseconds.
 const AGAIN: u64 = 60_000;
 
 impl Thread<'_, '_> {

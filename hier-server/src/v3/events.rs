@@ -40,7 +40,7 @@ pub(crate) struct Events {
     /// An event of the log that is being translated.
     taken: Option<EventRow>,
     ready: VecDeque<Frame>,
-    /// When the held event at the front of those that are ready is released.
+    /// Release time of the held event at the front of `ready`.
     release: Option<Instant>,
     holds_ends: bool,
     since: u64,

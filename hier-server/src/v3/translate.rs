@@ -31,7 +31,7 @@ pub(crate) fn numbered(position: u64, pass: u64) -> u64 {
     position.saturating_add(pass.min(LAST_PASS) * PASS)
 }
 
-/// The position in the thread of the event with this number, whichever pass it was sent in.
+/// Returns the position in the thread of the event with this number, in any pass.
 pub(crate) fn position(seq: u64) -> u64 {
     seq % PASS
 }

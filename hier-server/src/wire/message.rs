@@ -1,7 +1,7 @@
 //! Messages in the form that LangChain's clients read.
 //!
-//! hier tells messages by their `role` (`user`, `assistant`, …), LangChain by their `type` (`human`, `ai`, …). Messages of clients need
-//! no translation: a state whose types have messages reads them in both forms.
+//! hier distinguishes messages by their `role` (`user`, `assistant`, …), LangChain by their `type` (`human`, `ai`, …). Clients' messages
+//! need no translation: a state whose types contain messages reads both forms.
 
 use hier_core::agent::Message;
 use schemars::{JsonSchema, SchemaGenerator};

@@ -93,7 +93,7 @@ impl Tables<'_> {
         Ok(found)
     }
 
-    /// Those that are due, longest first; of many, some.
+    /// Returns some of the due documents, the longest overdue first.
     pub(super) async fn documents_due(&self, kind: &str, by: i64) -> Result<Vec<Document>, Fault> {
         let own_kind = escape(kind);
         let sql = "select id, revision, body from {s}.documents where kind = $1 and due <= $2

@@ -14,7 +14,7 @@ const MOST_DEPTH: usize = 120;
 /// A mismatch between a value and its schema, and its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// As in `person.tags[1]`; empty for the value itself.
+    /// A path such as `person.tags[1]`. Empty for the value itself.
     pub(crate) path: String,
     pub(crate) what: What,
 }
@@ -22,7 +22,7 @@ pub(crate) struct Fault {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     Missing,
-    /// There is no such field; what may be meant.
+    /// An unknown field, with a hint at the intended one.
     Unknown(String),
     Misfit(String),
 }
@@ -78,7 +78,7 @@ pub(crate) fn meant(value: &Value, schema: &Value) -> Option<Value> {
     (fitted != *value).then_some(fitted)
 }
 
-/// The value as this schema means it, and what does not fit all the same.
+/// Converts the value to the types of the schema where its meaning is clear, and returns the remaining faults.
 pub(crate) fn fit(value: &mut Value, schema: &Value) -> Vec<Fault> {
     let mut walk = Walk { root: schema, faults: Vec::new(), steps: 0 };
     walk.value(value, schema, "", 0);

@@ -23,8 +23,8 @@
 //! it may be ([`Layer::check`]), in the same order; then a person, if the tool needs approval; the layers once more, if the person
 //! changed the arguments; then the call is made, through the layers again ([`Layer::tool_call`]).
 //!
-//! [`Redact`] is an exception: whatever it finds is redacted before the first layer and after the last one, where the model and the tool
-//! are called, and in what other layers write.
+//! [`Redact`] is an exception: it redacts before the first layer and after the last one, where the model and the tool are called. It also
+//! redacts what other layers write.
 //!
 //! # Pieces
 //!

@@ -3,7 +3,7 @@
 /// A text with its escapes read, and the place in the original text of each of its bytes.
 pub(super) struct Unescaped {
     pub(super) text: String,
-    /// For each byte where what it stands for begins, and the end of the original.
+    /// The position in the original of each byte of the text, and the length of the original.
     places: Vec<usize>,
 }
 

@@ -93,7 +93,7 @@ impl Redactor {
         Some(out)
     }
 
-    /// Takes out of a text that goes on what can be said of it, without secrets; all of it, if it has ended.
+    /// Takes the part of a streamed text that can be sent now, without secrets. Takes all of it if the text has ended.
     pub(in crate::agent) fn ready(&self, text: &mut String, has_ended: bool) -> String {
         let (secrets, open) = self.secrets(text);
         let open = if has_ended { text.len() } else { open };

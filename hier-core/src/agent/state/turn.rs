@@ -21,7 +21,7 @@ use crate::state::{Contains, State};
 pub struct AgentTurn {
     /// How it ended; none while it goes on.
     pub end: Option<AgentEnd>,
-    /// How many answers of the model could not be used.
+    /// Number of answers of the model that could not be used.
     pub misfits: u32,
     /// The drafts that the model sees next to the conversation. They are not part of the conversation.
     pub drafts: Vec<Draft>,
@@ -33,7 +33,7 @@ pub struct AgentTurn {
     pub tools: BTreeMap<String, String>,
 }
 
-/// A text of the model that was not an answer of the type that was asked for. The model is shown it where it said it.
+/// A text of the model that did not match the requested type. The model sees it at its original position.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Draft {

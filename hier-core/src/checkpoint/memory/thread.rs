@@ -118,7 +118,7 @@ impl Thread {
         self.overwritten.insert(run, kept);
     }
 
-    /// Puts back what a run has overwritten, and deletes its checkpoints. Whoever holds the thread goes on holding it.
+    /// Restores what a run has overwritten, and deletes its checkpoints. The thread's lease is not affected.
     pub(super) fn undo(&mut self, run: Uuid) {
         for ((namespace, checkpoint, task, slot), overwritten) in self.overwritten.remove(&run).into_iter().flatten() {
             self.namespace_mut(namespace).put_back(checkpoint, task, slot, overwritten);

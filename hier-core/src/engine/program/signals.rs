@@ -104,13 +104,13 @@ where
 impl<C> Run<C> {
     /// Waits for a signal of this name: [`CompiledGraph::send`](crate::graph::CompiledGraph::send).
     ///
-    /// Signals wait in the mailbox of the thread, also those that came before anybody asked; the first of this name is taken, and
-    /// recorded with the task in the same commit: no other task gets it, and this one gets it again whenever it runs again. If
-    /// there is none, the run stops with [`Outcome::Interrupted`](crate::Outcome::Interrupted) and a question of the kind
-    /// [`QuestionKind::Signal`](crate::QuestionKind::Signal); the error must be returned from the node (`?`). Whoever drives the
-    /// thread lets it go on when the signal has come. See [`SignalWait::until`] for a signal that is not waited for for ever.
+    /// Signals wait in the mailbox of the thread, even if they arrive before this call. The call takes the first signal of this name and
+    /// records it with the task in the same commit. No other task gets it, and this task gets it again whenever it runs again. If there
+    /// is no signal, the run stops with [`Outcome::Interrupted`](crate::Outcome::Interrupted) and a question of the kind
+    /// [`QuestionKind::Signal`](crate::QuestionKind::Signal). The node must return the error (`?`). The thread continues when the signal
+    /// has arrived and the thread is driven. To limit the wait, use [`SignalWait::until`].
     ///
-    /// A signal that is no `T` is an error and is not taken. Needs a checkpointer that has mailboxes.
+    /// A signal that is not a `T` is an error and stays in the mailbox. Needs a checkpointer with mailboxes.
     pub fn signal<T>(&self, name: &str) -> SignalWait<'_, T, C>
     where
         T: Serialize + DeserializeOwned,

@@ -38,8 +38,8 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl StepKey {
-    /// The key by which questions are numbered. It is no step's: a name that is empty has a text for arguments only in what the
-    /// engine records for itself.
+    /// Returns the key by which questions are numbered. No step has this key: only the engine uses an empty name with text as its
+    /// arguments.
     pub(super) fn question() -> Self {
         Self { scope: String::new(), name: String::new(), arguments: Some("question".to_owned()), number: 0 }
     }

@@ -102,8 +102,8 @@ pub(super) fn unsaved(error: SaverError) -> NodeError {
 }
 
 impl<C> Run<C> {
-    /// Does something once, whatever happens around it: the result is stored with the task before this returns, and when the task
-    /// runs again (after a retry, a timeout, an interrupt, a kill) it is returned without running `work`.
+    /// Does something once: the result is stored with the task before this returns. When the task runs again (after a retry, a timeout,
+    /// an interrupt, a kill), the stored result is returned and `work` does not run.
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -127,20 +127,20 @@ impl<C> Run<C> {
     /// # }
     /// ```
     ///
-    /// * *Once* is said of what is recorded. A process that is killed after `work` has had its effect and before the result is
-    ///   stored does it again: give [`Run::idempotency_key`] to what can use one. Inside of `work` it is the key of this call.
-    /// * An error is not recorded: the step is done again. Try again inside of `work`: a loop around the step makes other calls.
-    /// * The name is the key, so it outlives a change of the program around it. Calls with the same name in the same task are
-    ///   numbered in the order in which they begin, and the n-th call gets the result of the n-th, whichever of them failed or ended
-    ///   first. Where that order changes (`select!` without `biased`), give them different names, or arguments: [`Run::step_for`].
-    /// * A result that is stored and is no `T` (any more) is an error that says so.
-    /// * In a graph without checkpoints (`checkpoints: none`) the result is stored with the nearest task around it that has some; what
-    ///   is not a step runs again with the whole call.
-    /// * With [`Durability::Exit`](crate::Durability::Exit) the result is stored when the run ends, as everything else.
-    /// * Without a checkpointer it just runs. In `on_entry` and `on_exit` of a durable run it is an error.
+    /// * *Once* applies to recorded results. If the process is killed after `work` has had its effect and before the result is stored,
+    ///   `work` runs again. Pass [`Run::idempotency_key`] to services that accept one. Inside `work` it is the key of this call.
+    /// * An error is not recorded: the step is done again. Retry inside `work`, because a loop around the step makes separate calls.
+    /// * The name is the key, so the result survives changes to the program around it. Calls with the same name in the same task are
+    ///   numbered in the order in which they begin. The n-th call gets the n-th result, whichever call failed or ended first. If that order
+    ///   may change (`select!` without `biased`), use different names, or arguments: [`Run::step_for`].
+    /// * If a stored result is not a `T` (any more), the call returns an error that says so.
+    /// * In a graph without checkpoints (`checkpoints: none`) the result is stored with the nearest outer task that has some. Code
+    ///   outside the steps runs again with the whole call.
+    /// * With [`Durability::Exit`](crate::Durability::Exit) the result is stored when the run ends, like everything else.
+    /// * Without a checkpointer `work` just runs. In `on_entry` and `on_exit` of a durable run a step is an error.
     ///
-    /// The results of a task's steps are held in memory until the task is done, and are part of what is stored for its step: keep
-    /// large ones elsewhere, and return where.
+    /// The results of a task's steps are held in memory until the task is done, and are stored together with its step. Keep large results
+    /// elsewhere, and return a reference to them.
     pub async fn step<T, F>(&self, name: &str, work: F) -> Result<T, NodeError>
     where
         T: Serialize + DeserializeOwned,
@@ -151,7 +151,8 @@ impl<C> Run<C> {
         self.once(&home, key, async { work().await }).await
     }
 
-    /// [`Run::step`] with arguments: the key is the name and a hash of `arguments`, in which the order of a map's keys does not count.
+    /// Does a step with arguments: like [`Run::step`], but the key is the name and a hash of `arguments`, in which the order of a map's
+    /// keys does not count.
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -312,11 +313,11 @@ impl<C> Run<C> {
         format!("{thread}/{}/{}/{}", self.namespace().join("|"), self.superstep(), self.task_id())
     }
 
-    /// A key for whatever must be done once: the same each time this task is run again, after a failure, a crash or an interrupt, on
-    /// any machine, and that no other task has.
+    /// Returns a key for an effect that must happen once. It is unique to this task, and stays the same each time the task runs again,
+    /// after a failure, a crash or an interrupt, on any machine.
     ///
-    /// Inside of a [step](Self::step) it is the key of that call, which no other call has; give it to the service that the step
-    /// calls. (Ask for it in the step's own code: a task that this spawns with `tokio::spawn` is outside of the step.)
+    /// Inside a [step](Self::step) it is the unique key of that call. Pass it to the service that the step calls. Read it in the step's
+    /// own code: a task that the step starts with `tokio::spawn` is outside of the step.
     ///
     /// ```
     /// # use hier_core::prelude::*;
