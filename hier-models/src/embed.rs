@@ -17,8 +17,7 @@ use crate::secret::shown;
 use crate::server::{Key, Server};
 use crate::{attempt, transport, wire};
 
-/// A model behind an HTTP server that turns texts into vectors: the embedder of a store. A clone is another handle to the
-/// same.
+/// A model behind an HTTP server that turns texts into vectors: the embedder of a store. Clones share the same model.
 ///
 /// ```
 /// use hier_core::store::{MemoryStore, StoreOptions};
@@ -32,8 +31,8 @@ use crate::{attempt, transport, wire};
 /// # }
 /// ```
 ///
-/// It tries again what may pass, and keeps its key to itself, as a [`Model`](crate::Model) does. Many texts are sent in
-/// several requests, one after the other. Of a text that is longer than the model reads, only the beginning counts.
+/// It retries temporary failures and never logs its key, like a [`Model`](crate::Model). Many texts are sent in several requests, one
+/// after the other. If a text is longer than the model can read, only its beginning counts.
 #[derive(Clone)]
 pub struct Embeddings(Arc<Inner>);
 

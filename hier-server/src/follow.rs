@@ -1,7 +1,7 @@
 //! Follows the log of a thread: the events that exist, and then those that come.
 //!
-//! A [`Follow`] belongs to one thread, and not to its id: it ends when the thread is deleted, and never reads from a thread that was
-//! created under the same id later, which may belong to another user.
+//! A [`Follow`] belongs to one thread, not to its id. It ends when the thread is deleted, and never reads from a later thread with the
+//! same id, which may belong to another user.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -106,8 +106,8 @@ pub struct Also {
     pub taken: Vec<Uuid>,
     /// When the thread is due.
     pub due: Option<DueChange>,
-    /// The run that may be rolled back. Until it ends, a store of runs keeps the pending writes that the records overwrite and the
-    /// letters that are taken ([`Settlement::undo`](crate::runs::Settlement::undo)).
+    /// The run that may be rolled back. Until it ends, a store of runs keeps the overwritten pending writes and the taken letters
+    /// ([`Settlement::undo`](crate::runs::Settlement::undo)).
     pub run: Option<Uuid>,
 }
 
@@ -132,7 +132,7 @@ impl Also {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum DueChange {
-    /// Then, or before, if it is due before. A run that goes on with the thread ([`Self::Driven`]) still does.
+    /// Due at this time, or earlier if it is already due earlier. A run that advances the thread ([`Self::Driven`]) is not affected.
     NoLaterThan {
         /// Then.
         at: SystemTime,
@@ -152,9 +152,9 @@ pub enum DueChange {
     /// A run is advancing the thread. When it ends, it sets the next due time with [`Self::Exactly`]. If the thread is found due before
     /// that and has no lease, the run's process was killed, and the thread is resumed.
     Driven {
-        /// When to look whether the run has ended; before, if the thread is due before.
+        /// Time at which to check whether the run has ended; earlier, if the thread is already due earlier.
         until: SystemTime,
-        /// The graph that is to be driven.
+        /// The graph to drive.
         graph: Arc<str>,
     },
 }

@@ -1,8 +1,8 @@
 //! The schema of a tool, as models take it.
 //!
-//! Providers refuse a whole request for one tool whose schema they do not accept: one that is not an object of fields, or has
-//! fields whose names have other characters than theirs. Such a schema is repaired for the model, and what the model gives is
-//! turned back for the server.
+//! Providers refuse a whole request if they do not accept the schema of one tool: a schema that is not an object of fields, or whose
+//! field names contain other characters. Such a schema is adapted for the model, and the model's arguments are converted back for the
+//! server.
 
 use std::collections::BTreeMap;
 

@@ -185,11 +185,12 @@ pub trait Layer<S: Values, C>: Send + Sync + 'static {
         next.call(call).await
     }
 
-    /// Whether a tool may be called: before a person is asked to approve it, and again with the arguments that a person puts in place
-    /// of the model's, of which nobody is asked any more. It may run several times for one call, and must have no effect.
+    /// Decides whether a tool may be called. It runs before a person is asked for approval. If the person changes the arguments, it runs
+    /// again with the new arguments, and no second approval is requested. It may run several times for one call, and must have no side
+    /// effects.
     ///
-    /// Calls of subagents, and of the tools that agents have by themselves (`read_earlier`, `report_to_supervisor`, `todo_write`, …), are
-    /// not calls of tools: neither this nor [`tool_call`](Self::tool_call) sees them.
+    /// Calls of subagents and of built-in tools (`read_earlier`, `report_to_supervisor`, `todo_write`, …) are not tool calls: neither
+    /// this nor [`tool_call`](Self::tool_call) sees them.
     async fn check(&self, call: &ToolCall, site: CallSite<'_, S, C>) -> Result<Verdict, NodeError>
     where
         C: Send + Sync + 'static,

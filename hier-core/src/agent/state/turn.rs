@@ -37,7 +37,7 @@ pub struct AgentTurn {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Draft {
-    /// The id of the message of the conversation that it followed; none if there was none.
+    /// The id of the message that the draft followed, or none if it was the first.
     pub after: Option<String>,
     /// The text of the model.
     pub said: Message,
@@ -146,11 +146,11 @@ pub enum AgentLimit {
     ModelCalls(u64),
     /// So many tokens were sent and answered: a [`Limit`](crate::agent::layer::Limit) with `tokens`.
     Tokens(u64),
-    /// Its answer reached the limit of tokens (`max_tokens`, or what the model can say at once). A text that is cut off is the last message
-    /// and the report: a new input can ask it to go on. Reasoning that took all tokens leaves nothing. Calls that were cut off three times
-    /// in a row are not made.
+    /// The answer reached the token limit (`max_tokens`, or the model's own limit). A text that is cut off is the last message and the
+    /// report: a new input can ask the agent to continue. If reasoning took all tokens, the answer leaves nothing. If calls are cut off
+    /// three times in a row, they are not made.
     Length,
-    /// The provider or the model withheld the answer. What there was of it is not part of the conversation.
+    /// The provider or the model withheld the answer. Its partial text is not part of the conversation.
     Filtered,
     /// The model repeated a call that had returned the same result this many times in a row (`max_repeats`), even after a warning.
     Repeats(u32),

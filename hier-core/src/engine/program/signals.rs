@@ -18,7 +18,7 @@ use crate::checkpoint::codec;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::question::QuestionKind;
 
-/// A signal that is waited for: [`Run::signal`]. Await it.
+/// A pending signal, returned by [`Run::signal`]. Await it.
 #[must_use = "nothing is waited for before this is awaited"]
 pub struct SignalWait<'a, T, C = ()> {
     run: &'a Run<C>,
@@ -49,7 +49,7 @@ impl<T, C> SignalWait<'_, T, C> {
     /// # let _ = paid;
     /// ```
     ///
-    /// A saver without timers refuses it.
+    /// A saver without timers rejects the deadline.
     pub fn until(mut self, time: SystemTime, default: T) -> Self {
         self.until = Some((time, default));
         self
@@ -102,7 +102,7 @@ where
 }
 
 impl<C> Run<C> {
-    /// Waits for a signal of this name: [`CompiledGraph::send`](crate::graph::CompiledGraph::send).
+    /// Waits for a signal with this name, sent by [`CompiledGraph::send`](crate::graph::CompiledGraph::send).
     ///
     /// Signals wait in the mailbox of the thread, even if they arrive before this call. The call takes the first signal of this name and
     /// records it with the task in the same commit. No other task gets it, and this task gets it again whenever it runs again. If there

@@ -330,7 +330,7 @@ impl<C> Run<C> {
     /// # let _ = correct;
     /// ```
     ///
-    /// An error handler (`on_error`) has another key than its node. In a run without a checkpointer a task has a new key in each run.
+    /// An error handler (`on_error`) has a different key from its node. In a run without a checkpointer a task has a new key in each run.
     pub fn idempotency_key(&self) -> String {
         // It names the thread.
         let _ = self.config();

@@ -10,7 +10,7 @@ use crate::error::{NodeError, NodeErrorKind};
 use crate::question::QuestionKind;
 
 impl<C> Run<C> {
-    /// Waits until this time, across the ends of processes.
+    /// Waits until this time, even if the process ends meanwhile.
     ///
     /// The time is recorded with the task like a step ([`Run::step`]): when the task runs again, the wait does not start anew. A wait of
     /// at most [`Config::sleep_in_place`](crate::Config::sleep_in_place) (10 s by default) happens in place: the run continues and holds
@@ -36,7 +36,7 @@ impl<C> Run<C> {
         Err(NodeError::from_kind(NodeErrorKind::Interrupt(vec![question]), false))
     }
 
-    /// Waits for so long: [`Run::sleep_until`].
+    /// Waits for this duration. See [`Run::sleep_until`].
     pub async fn sleep(&self, duration: Duration) -> Result<(), NodeError> {
         let now = self.shared.config.now();
         let time = now.checked_add(duration);
