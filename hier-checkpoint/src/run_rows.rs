@@ -117,7 +117,7 @@ pub(crate) fn open_live(vault: &Vault, id: Uuid, thread: &str, stored: Vec<u8>) 
     Ok(run)
 }
 
-/// The event that was stored in this row. `run` is the run as whose event the row was found.
+/// Decodes the event stored in this row, and checks that it belongs to `run`.
 pub(crate) fn open_event(
     vault: &Vault,
     thread: &str,

@@ -29,7 +29,7 @@ const LONGEST_LINE: usize = 16 << 20;
 /// Time that a server may take to end a stream that has delivered everything else.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// Asks, and hands over the answer from its first piece on.
+/// Sends a request, and returns the stream of its answer once the first piece has arrived.
 pub(crate) async fn open(endpoint: Arc<Endpoint>, request: ChatRequest) -> Result<ChatStream, ModelError> {
     let attempts = Attempts::new(&endpoint.server);
     let mut answering =
@@ -42,8 +42,7 @@ pub(crate) async fn open(endpoint: Arc<Endpoint>, request: ChatRequest) -> Resul
     Ok(Box::pin(stream::iter([Ok(first)]).chain(rest)))
 }
 
-/// An answer that is handed over piece by piece. As long as nothing but thoughts was handed over, a failed attempt is
-/// repeated; the thoughts then begin anew.
+/// A streamed answer. Until something other than thoughts was sent, a failed attempt is repeated, and the thoughts begin anew.
 struct Answering {
     endpoint: Arc<Endpoint>,
     request: ChatRequest,
@@ -51,7 +50,7 @@ struct Answering {
     hint: Option<String>,
     attempts: Attempts,
     source: Option<Source>,
-    /// Text or a call was handed over.
+    /// True once text or a call was sent.
     is_told: bool,
     ended: bool,
 }
@@ -129,7 +128,7 @@ struct Pieces {
     draft: Draft,
     /// The last piece or an error was handed over.
     ended: bool,
-    /// When data came last.
+    /// Time at which data last arrived.
     heard: Instant,
 }
 

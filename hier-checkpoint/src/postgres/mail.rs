@@ -227,7 +227,7 @@ impl Mailbox<'_> {
         }
     }
 
-    /// A copy of the thread is due when the thread is. Nobody runs it.
+    /// Copies the due time of the thread, as not driven by a run.
     pub(super) async fn copy_due(self, to: &str) -> Result<(), Fault> {
         let (name, to) = (escape(self.thread), escape(to));
         let sql = "insert into {s}.due (thread, graph, at) select $2, graph, at from {s}.due where thread = $1";

@@ -106,7 +106,7 @@ pub(super) fn commit(connection: &Connection, thread: &str, also: &Also) -> Resu
     }
 }
 
-/// A copy of a thread is due when the thread is. Nobody runs it.
+/// Copies the due time of a thread, as not driven by a run.
 pub(super) fn copy(connection: &Connection, from: &str, to: &str) -> Result<(), Fault> {
     let sql = "insert into due (thread, graph, at) select ?2, graph, at from due where thread = ?1";
     connection.prepare_cached(sql)?.execute(params![from, to])?;

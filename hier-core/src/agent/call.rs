@@ -115,7 +115,7 @@ impl<S: Values, C> Caller<'_, S, C> {
     }
 }
 
-/// Redacts what a model is asked.
+/// Redacts a request to a model.
 fn redact_request(redactor: &Redactor, request: &mut ChatRequest) {
     if let Some(messages) = redactor.conversation(&request.messages) {
         request.messages = messages;

@@ -220,7 +220,7 @@ impl<S: Values, C> Caller<'_, S, C> {
     }
 }
 
-/// The call with the arguments that it means: what is of another JSON type than the tool takes is converted.
+/// Converts the arguments of a call to the JSON types that the tool takes, where their meaning is clear.
 fn meant<S: Values, C: 'static>(tool: &dyn Tool<S, C>, call: ToolCall) -> ToolCall {
     if nesting::mistake(&call).is_some() || tool.mistake(&call).is_none() {
         return call;

@@ -12,7 +12,7 @@ use crate::message::{Body, Message, Messages};
 /// * Results directly follow the message that makes their calls, in the order of the calls. Messages in between, for example from an
 ///   inbox, come after them.
 /// * A call without a result gets a placeholder result that says so.
-/// * A result without a call becomes a message of the user.
+/// * A result without a call becomes a user message.
 ///
 /// A result belongs to the last earlier message that makes a call with its id and has no result for it yet, because some providers reuse
 /// an id in a later answer.

@@ -125,13 +125,13 @@ impl Draft {
         }
     }
 
-    /// Returns true if the provider paused the answer: it goes on when what there is of it is sent back.
+    /// Returns true if the provider paused the answer: it continues when the partial answer is sent back.
     pub(crate) fn is_paused(&self) -> bool {
         let is_paused = matches!(&self.finish, Some(FinishReason::Other(reason)) if reason == PAUSED);
         is_paused && self.calls.is_empty() && !self.thoughts.is_empty() && self.pauses < MOST_PAUSES
     }
 
-    /// Goes on after a pause. Returns what there is of the answer.
+    /// Continues after a pause. Returns the partial answer.
     pub(crate) fn go_on(&mut self) -> Message {
         self.pauses += 1;
         (self.finish, self.ended, self.complete) = (None, false, false);

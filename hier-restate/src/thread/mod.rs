@@ -333,7 +333,7 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
         }))
     }
 
-    /// Ends the run that is going, or this one if it is: after its superstep. Whether there was one.
+    /// Ends the current run after its superstep, or only this run if given. Returns true if there was one.
     pub(crate) async fn cancel(mut self, run: Option<Uuid>) -> Result<Packed<bool>, TerminalError> {
         let is_meant = |going: &mut Running| run.is_none_or(|run| run == going.id);
         let Some(going) = self.meta.run.take_if(is_meant) else { return Ok(Packed(false)) };

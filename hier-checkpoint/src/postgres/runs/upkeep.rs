@@ -105,7 +105,7 @@ impl Tables<'_> {
         Ok(found)
     }
 
-    /// Says when a document is due that is stored with a change of runs.
+    /// Sets the due time of a document that is stored with a change of runs.
     pub(super) async fn put_due(&self, document: &Document) -> Result<(), Fault> {
         let (kind, id, due) = (escape(&document.kind), escape(&document.id), document.due.map(micros));
         let sql = "update {s}.documents set due = $3 where kind = $1 and id = $2";

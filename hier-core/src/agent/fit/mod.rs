@@ -1,5 +1,5 @@
-//! Holds what a model gave to a JSON schema. Models often give a value as another JSON type than the one that was asked for: `5.0` for an
-//! integer, `"true"`, a list as a text. What is meant is clear then, and is taken; of everything else each fault is found with its path.
+//! Compares a model's value with a JSON schema. Models often use another JSON type than the requested one: `5.0` for an integer,
+//! `"true"`, a list as text. Such values are converted where their meaning is clear. Everything else is a fault with its path.
 
 use std::fmt;
 
@@ -65,7 +65,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Reads a value that was asked for with this schema, or finds all that does not fit.
+/// Reads a value that was requested with this schema, or returns everything that does not fit.
 pub(crate) fn read<T: DeserializeOwned>(value: &Value, schema: &Value) -> Result<T, Vec<Fault>> {
     serde_path_to_error::deserialize(value).map_err(|error| with(fit(&mut value.clone(), schema), &error, ""))
 }
@@ -85,8 +85,7 @@ pub(crate) fn fit(value: &mut Value, schema: &Value) -> Vec<Fault> {
     walk.faults
 }
 
-/// The faults with the one that a type found first: it knows more about it than the schema. The type is that of the value at the path
-/// `outer`.
+/// Adds the first error of deserializing the value at the path `outer`, because the type knows more about it than the schema.
 pub(crate) fn with(
     mut faults: Vec<Fault>,
     error: &serde_path_to_error::Error<serde_json::Error>,
@@ -105,12 +104,12 @@ pub(crate) fn with(
     faults
 }
 
-/// The path of a field.
+/// Returns the path of a field.
 fn inside(path: &str, field: &str) -> String {
     if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") }
 }
 
-/// A value on its way through a schema.
+/// A walk of a value through a schema.
 #[derive(Clone)]
 struct Walk<'s> {
     /// The schema in which references are looked up.
@@ -207,7 +206,8 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// One of several kinds: the first that fits as it is, or else once it is converted. Else, if one is clearly meant, its faults count.
+    /// Matches one of several kinds: the first that fits unchanged, or else after conversion. If only one kind is possible, its faults
+    /// count.
     fn one_of(&mut self, value: &mut Value, kinds: &'s [Value], path: &str, depth: usize) {
         let mut meant = None;
         let mut least: Option<Vec<Fault>> = None;
@@ -312,7 +312,7 @@ fn integer(text: &str) -> Option<Value> {
     text.parse::<i64>().map(Value::from).or_else(|_| text.parse::<u64>().map(Value::from)).ok()
 }
 
-/// A number without a fraction as an integer.
+/// Returns a number without a fraction as an integer.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)] // it is checked
 fn whole(number: f64) -> Option<Value> {
     // Beyond this not every integer is a number of this type.
@@ -335,7 +335,7 @@ fn is_of(value: &Value, name: &str) -> bool {
     }
 }
 
-/// A JSON type in words.
+/// Describes a JSON type.
 fn words(name: &str) -> &str {
     match name {
         "boolean" => "true or false",

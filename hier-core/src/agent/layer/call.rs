@@ -273,7 +273,7 @@ impl<S: Values> ModelReply<S> {
         self
     }
 
-    /// Changes each write of layers.
+    /// Changes each write of the layers.
     pub(in crate::agent) fn map_writes(
         &mut self,
         mut change: impl FnMut(S::Write) -> Result<S::Write, NodeError>,

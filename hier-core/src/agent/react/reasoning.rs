@@ -83,7 +83,7 @@ where
 struct Followed {
     /// The part that is added to the conversation.
     answer: Option<Message>,
-    /// The results of calls that are not made.
+    /// The results of refused calls.
     refused: Vec<Message>,
     way: Way,
     /// The calls that are made.
@@ -97,7 +97,7 @@ impl Followed {
         Self { answer: Some(answer), refused: Vec::new(), way, calls: Vec::new(), turn: None }
     }
 
-    /// The agent ends at a limit.
+    /// Ends the agent at a limit.
     fn ended(answer: Option<Message>, refused: Vec<Message>, limit: AgentLimit) -> Self {
         let turn = Some(AgentTurn::ended(AgentEnd::Limit(limit)));
         Self { answer, refused, way: Way::Forced, calls: Vec::new(), turn }
@@ -136,7 +136,7 @@ where
     Ok(followed)
 }
 
-/// The calls are made, but for those that repeat themselves.
+/// Makes the calls, except those that are repeated too often.
 fn called<S: Values, C>(
     agent: &Agent<S, C>,
     base: &BaseState,

@@ -27,8 +27,8 @@ pub(super) struct Earlier<'a> {
 }
 
 impl Earlier<'_> {
-    /// Compares a call that is about to be made with those of the answers before: equal ones with equal results, in answers that follow
-    /// each other, count.
+    /// Compares a call that is about to be made with those of the earlier answers. Equal calls with equal results count if their answers
+    /// follow each other.
     pub(super) fn repeat(&self, call: &ToolCall) -> Repeat {
         let mut results: Vec<(&str, Outcome<'_>)> = Vec::new();
         let (mut answers, mut equal) = (0, 0);
@@ -76,7 +76,7 @@ fn is_told((content, status): Outcome<'_>) -> bool {
     said && status == ToolStatus::Error
 }
 
-/// The refusals of calls that are made too often, and those that may be made.
+/// Splits calls into those that may be made and the refusals of those that are repeated too often.
 pub(super) fn parted(earlier: &Earlier<'_>, calls: Vec<ToolCall>) -> Parted {
     let mut parted = Parted { made: Vec::new(), refused: Vec::new(), is_stuck: !calls.is_empty() };
     for call in calls {
@@ -95,7 +95,7 @@ pub(super) fn parted(earlier: &Earlier<'_>, calls: Vec<ToolCall>) -> Parted {
 /// The calls of an answer.
 pub(super) struct Parted {
     pub(super) made: Vec<ToolCall>,
-    /// The results of the others.
+    /// The results of the refused calls.
     pub(super) refused: Vec<Message>,
     /// True if the model already received a warning for every call and makes no other call.
     pub(super) is_stuck: bool,

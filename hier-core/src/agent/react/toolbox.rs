@@ -40,7 +40,7 @@ impl ArgsSpec {
         Self { schema: args_schema::<T>(), check: Some(check), reads: Some(reads) }
     }
 
-    /// The call with the arguments that it means: what is of another JSON type than these is converted.
+    /// Converts the arguments of a call to these JSON types, where their meaning is clear.
     pub(crate) fn meant(&self, call: ToolCall) -> ToolCall {
         if self.reads.is_some_and(|reads| reads(&call.args)) || nesting::mistake(&call).is_some() {
             return call;

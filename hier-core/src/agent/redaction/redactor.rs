@@ -1,4 +1,4 @@
-//! All redacting layers of a call as one: what it changes does not depend on the order of the layers.
+//! Combines all redacting layers of a call, so that their order does not matter.
 
 use std::error::Error;
 use std::fmt;
@@ -36,7 +36,7 @@ impl Redactor {
         Self(patterns)
     }
 
-    /// Makes the call of a tool, whose steps and logs are redacted.
+    /// Runs the call of a tool, whose steps and logs are redacted.
     pub(in crate::agent) async fn around<F: Future>(self: Arc<Self>, call: F) -> F::Output {
         PRESENT.scope(self, call).await
     }
@@ -46,7 +46,7 @@ impl Redactor {
         PRESENT.try_with(Arc::clone).ok()
     }
 
-    /// The secrets of a text as they stand in it, escaped or not: in order, without overlaps, each with its mark.
+    /// Finds the secrets of a text, escaped or not: in order, without overlaps, each with its mark.
     fn secrets(&self, text: &str) -> (Vec<(usize, usize, &str)>, usize) {
         let mut level = Unescaped::of(text);
         let (mut found, mut open) = (Vec::new(), text.len());
@@ -77,7 +77,7 @@ impl Redactor {
         (found, open)
     }
 
-    /// The text without secrets; none if it has none.
+    /// Returns the text without secrets, or none if it has none.
     pub(in crate::agent) fn redacted(&self, text: &str) -> Option<String> {
         let (secrets, _) = self.secrets(text);
         if secrets.is_empty() {
@@ -115,14 +115,14 @@ impl Redactor {
         out
     }
 
-    /// Redacts a text; whether it had a secret.
+    /// Redacts a text. Returns true if it had a secret.
     pub(in crate::agent) fn change(&self, text: &mut String) -> bool {
         let Some(redacted) = self.redacted(text) else { return false };
         *text = redacted;
         true
     }
 
-    /// Redacts the texts, numbers and keys of a value; whether it had a secret.
+    /// Redacts the texts, numbers and keys of a value. Returns true if it had a secret.
     pub(in crate::agent) fn value(&self, value: &mut Value) -> bool {
         match value {
             Value::String(text) => self.change(text),
@@ -155,7 +155,7 @@ impl Redactor {
         });
     }
 
-    /// Redacts a message; whether it had a secret.
+    /// Redacts a message. Returns true if it had a secret.
     pub(in crate::agent) fn message(&self, message: &mut Message) -> bool {
         let mut changes = false;
         let before = message.text();
@@ -181,7 +181,7 @@ impl Redactor {
         changes
     }
 
-    /// The conversation without secrets; none if it has none.
+    /// Returns the conversation without secrets, or none if it has none.
     pub(in crate::agent) fn conversation(&self, messages: &Messages) -> Option<Messages> {
         let mut changes = false;
         let redacted: Vec<Message> = messages
@@ -195,7 +195,7 @@ impl Redactor {
         changes.then(|| redacted.into_iter().collect())
     }
 
-    /// The write that replaces the messages of a state that have secrets; none if none has.
+    /// Returns a write that replaces the messages of a state that have secrets, or none if none has.
     pub(in crate::agent) fn stored(&self, state: &BaseState) -> Option<BaseStateWrite> {
         let redacted: Vec<Message> = state
             .messages
@@ -233,7 +233,7 @@ impl Redactor {
         Ok(Command { writes: writes.collect::<Result<Writes<S>, NodeError>>()?, ..command })
     }
 
-    /// An error without secrets, of the same kind: others decide by it what to do.
+    /// Redacts an error and keeps its kind, because callers depend on it.
     pub(in crate::agent) fn error(&self, error: NodeError) -> NodeError {
         if error.is_signal() || !self.is_secret(&error) {
             return error;
@@ -295,7 +295,7 @@ impl Redactor {
         error
     }
 
-    /// The texts of an error and of what caused it.
+    /// Redacts the texts of an error and of its causes.
     fn shown(&self, error: &(dyn Error + 'static)) -> Shown {
         let text = error.to_string();
         Shown {
@@ -305,7 +305,7 @@ impl Redactor {
     }
 }
 
-/// An error of which the texts are left.
+/// An error of which only the texts are left.
 #[derive(Debug)]
 struct Shown {
     text: String,

@@ -98,7 +98,7 @@ impl TaskLog {
         self.committer.commit(vec![around.record()]).await
     }
 
-    /// As [`Self::write_now`], and takes a letter out of the thread's mailbox. If that is not `fresh`, it was tried before, and may
+    /// Like [`Self::write_now`], and takes a letter out of the thread's mailbox. If it is not `fresh`, an earlier attempt to take it may
     /// have succeeded.
     pub(crate) async fn write_taking(&self, writes: TaskWrites, letter: Uuid, fresh: bool) -> Result<(), SaverError> {
         if self.holds() {

@@ -1,8 +1,7 @@
-//! Numbers the recorded calls of a task in the order in which they begin, and knows the step in whose code a call is made.
+//! Numbers the recorded calls of a task in the order in which they begin, and tracks the step whose code makes a call.
 //!
-//! The n-th call of an attempt has to be the n-th of the next one. So the calls of something that is called again after a failure (a
-//! tool that is retried, a layer that passes a call on again) are given the numbers that they had, and those in the code of a step are
-//! numbered by themselves.
+//! The n-th call of an attempt must be the n-th of the next one. If something is called again after a failure (a retried tool, a layer
+//! that passes a call on again), its calls keep their numbers. Calls in the code of a step are numbered separately.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -99,8 +98,8 @@ impl Numbers {
     }
 }
 
-/// Something that may be called several times. After a call that failed or was dropped, the next one is the same call once more: its
-/// steps and questions have the numbers, and so the results and answers, of that one.
+/// Something that may be called several times. After a call that failed or was dropped, the next one repeats it: its steps and questions
+/// keep their numbers, and so their results and answers.
 #[derive(Default)]
 pub(crate) struct Repeat(Mutex<Option<Arc<Numbers>>>);
 

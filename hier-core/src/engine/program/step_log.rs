@@ -1,7 +1,7 @@
-//! What is known of the durable steps of a task: by what each is known, and what it has given.
+//! The known durable steps of a task, their keys and their results.
 //!
-//! A step is known by its name, a hash of its arguments and a number: calls that share the first two are numbered in the order in
-//! which they begin, in each attempt anew. A result belongs to that call alone. A call that fails leaves its number without a result.
+//! The key of a step is its name, a hash of its arguments and a number. Calls that share the first two are numbered in the order in which
+//! they begin, anew in each attempt. A result belongs to that call alone. A failed call leaves its number without a result.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

@@ -230,8 +230,8 @@ async fn store_now<S: Values, C: Send + Sync + 'static>(
     stored.map_err(|error| journal.saver(error))
 }
 
-/// A thread of which something waits, or has waited, stays due until the run has ended: what the run does after it was woken is found
-/// too, if its process is killed.
+/// Keeps a thread due until the run has ended if a task waits or has waited. If the run's process is killed after it was woken, the
+/// thread is found again.
 fn driven<S: Values, C: Send + Sync + 'static>(runner: &Runner<S, C>) -> Option<DueChange> {
     let committer = &runner.journal.as_ref()?.log.committer;
     let until = runner.task.run.shared.config.now().checked_add(committer.lease.lasts)?;

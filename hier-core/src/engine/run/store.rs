@@ -50,8 +50,8 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Writes what waits in the mailbox to the inbox, and returns what that was: it is taken with the checkpoint of the step that has
-    /// just been applied. After the last step it waits for the next run. An error has changed nothing.
+    /// Writes the messages of the mailbox to the inbox, and returns their ids. They are taken with the checkpoint of the step that has
+    /// just been applied. After the last step they wait for the next run. An error changes nothing.
     pub(in crate::engine) async fn drain(&mut self) -> Result<Vec<Uuid>, RunError> {
         let (Some(inbox), Some(journal)) = (self.task.graph.inbox, &self.journal) else { return Ok(Vec::new()) };
         if self.is_child() || self.position.is_over() {

@@ -84,7 +84,7 @@ impl Redact {
     }
 }
 
-/// The redacting layers among these as one; none if there are none.
+/// Combines the redacting layers among these. Returns none if there are none.
 pub(in crate::agent) fn redactor<S: Values, C: Send + Sync + 'static>(
     (above, own): (Above<'_>, &[Listed<S, C>]),
 ) -> Option<Arc<Redactor>> {
