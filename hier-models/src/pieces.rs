@@ -106,7 +106,7 @@ impl Source {
         let answer = endpoint.send(&request, true).await?;
         match values(&endpoint, answer) {
             Ok(values) => Ok(Self::Stream(Box::new(Pieces::new(endpoint, request, values)))),
-            // A server that does not stream gives the answer as a whole.
+            // A server that does not stream sends the whole answer at once.
             Err(answer) => Ok(Self::Whole(endpoint.read(&request, *answer).await?.into_chunks().collect())),
         }
     }
@@ -244,7 +244,7 @@ fn events(bytes: impl Stream<Item = Result<Bytes, Failure>> + Send + 'static) ->
             return Ok(Value::Null);
         }
         let mut value: Value = serde_json::from_str(data.trim()).map_err(no_json)?;
-        // Proxies leave out the type where the event's name says the same.
+        // Proxies leave out the type if the event has the same name.
         if let (Some(name), Value::Object(fields)) = (name, &mut value) {
             fields.entry("type").or_insert(Value::String(name));
         }

@@ -39,7 +39,7 @@ impl Rates {
     /// Takes one; false if none is left.
     pub(crate) fn take(&self, who: &Who, now: Instant) -> bool {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those who have all of theirs need not be remembered.
+        // Users with a full allowance need not be remembered.
         if left.len() > 10_000 {
             let each = self.each_second;
             left.retain(|_, (tokens, at)| now.duration_since(*at).as_secs_f64().mul_add(each, *tokens) < each);

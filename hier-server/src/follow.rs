@@ -39,7 +39,7 @@ impl Arrival {
                 Err(error) if error.status == StatusCode::NOT_FOUND => {}
                 found => return found,
             }
-            // The bell of another user's thread rings with each of its events, and is not listened to.
+            // The bell of another user's thread would ring for each of its events, so this does not listen to it.
             if self.caller.app.runs.thread(&self.thread).await.map_err(refused)?.is_some() {
                 tokio::time::sleep(LOOK_AGAIN).await;
             } else {
@@ -116,7 +116,7 @@ impl Follow {
     }
 
     async fn look(&mut self) -> ApiResult<Look> {
-        // Asked before the events are read, so that the last ones are among them.
+        // Read before the events, so that the last ones are among them.
         let is_over = self.run.is_some() && self.row().await?.is_none_or(|run| !run.status.is_live());
         let Some(page) = self.page().await? else { return Ok(Look::End) };
         match self.take(page) {

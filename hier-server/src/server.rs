@@ -365,7 +365,7 @@ async fn make_assistants(app: &App) -> Result<(), ServerError> {
         tracing::warn!(assistant = new.id, graph = name, "deleted an assistant of a user whose id belongs to a graph");
         assistants.delete(&new.id).await?;
         match assistants.create(new).await {
-            // Another server was faster.
+            // Another server created it first.
             Err(error) if is_there(&error) => {}
             made => drop(made?),
         }

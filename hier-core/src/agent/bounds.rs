@@ -198,7 +198,7 @@ mod tests {
         for (value, told) in cases {
             assert_eq!(broken(&schema, &value), [told], "{value}");
         }
-        // A value of another type is not for the bounds to refuse, and null is not a text.
+        // The bounds do not apply to values of another type, and null is not a text.
         let other = json!({ "age": "x", "name": null, "kind": 5 });
         assert_eq!(broken(&schema, &other), Vec::<String>::new());
     }

@@ -106,7 +106,7 @@ impl<S: Values, C> Caller<'_, S, C> {
             redactor.message(&mut response.message);
         }
         reply.map_writes(|write| redactor.write(self.state, write))?;
-        // In front: what a layer writes in place of a message counts.
+        // Inserted first, so that a layer's replacement of a message takes precedence.
         let stored = self.lens.lift.zip(redactor.stored(&(self.lens.base)(self.state)));
         Ok(match stored {
             Some((lift, write)) => reply.written_before(lift(write)),

@@ -1,7 +1,7 @@
 //! The format of a value that is stored as what was added to it: the rule of its reducer, then the writes, each behind its
 //! length.
 //!
-//! Parts are merged by the rule that stands in front of them, whatever reducer the channel has today.
+//! Parts are merged by the rule in front of them, not by the channel's current reducer.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -196,7 +196,7 @@ where
         let (saver, program) = (self.graph.saver("drive")?, &self.graph.inner);
         let page = saver.due(DueQuery::new(now, names(program), LIMIT).after(after.clone())).await;
         let page = page.map_err(|error| RunError::Saver { graph: program.plan.graph().to_owned(), error })?;
-        // A saver that gives the same page again has no other.
+        // A saver that returns the same page again has no more.
         let is_last = page.len() < LIMIT || page.last() == after.as_ref();
         let last = (!is_last).then(|| page.last().cloned());
         Ok((page, last))
@@ -289,7 +289,7 @@ where
             Err(error) => return driven(Err(failed(error))),
         };
         let is_own = waiting.graph.as_ref().is_some_and(|graph| names(program).iter().any(|own| **own == **graph));
-        // Who was woken and killed is gone on with, wherever it was.
+        // If a resumed run was killed, its thread is resumed again in any node.
         let is_due = due.driven || waiting.at.is_some_and(|at| at <= now);
         if !is_own || !is_due {
             // The thread has gone on meanwhile, or nobody waits for the signal that came.

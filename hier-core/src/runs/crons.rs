@@ -253,7 +253,7 @@ impl<'a> Crons<'a> {
     pub async fn disable_of(self, thread: &str) -> Result<(), RunsError> {
         let query = CronQuery { thread: Some(thread.to_owned()), enabled: Some(true), ..CronQuery::default() };
         for cron in self.search(&query).await? {
-            // Who was faster has changed it, and it is disabled when it is next due.
+            // If a concurrent change wins, the cron is disabled when it is next due.
             self.replace(&Cron { enabled: false, ..cron }).await?;
         }
         Ok(())

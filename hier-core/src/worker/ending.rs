@@ -57,7 +57,7 @@ pub(super) async fn settle(shared: &Shared, run: &Run, log: &Arc<RunLog>, ending
     };
     let index = ThreadIndex { config: Some(run.request.config.clone()), ..index };
     match log.settle(Some(index), Some(end)).await {
-        // What the run returned cannot be stored, and never will be.
+        // The result of the run can never be stored.
         Err(RunsError::Saver(SaverError::Invalid(text))) => {
             let failure = Failure::new("CheckpointerError", text);
             let mut index = ThreadIndex::new(ThreadStatus::Error);
@@ -160,7 +160,7 @@ async fn undone(shared: &Shared, run: &Run, log: &Arc<RunLog>) -> Result<Option<
     let waits = !snapshot.is_finished();
     let mut index = ThreadIndex::new(if waits { ThreadStatus::Interrupted } else { ThreadStatus::Idle });
     index.interrupts = interrupts(&snapshot.questions);
-    // Without a checkpoint the index has what it had: a run changes it with its end only.
+    // Without a checkpoint the index is unchanged, because a run changes it only at its end.
     index.values = snapshot.checkpoint.map(|_| snapshot.values);
     let of_last_run = |key: &&str| snapshot.metadata.contains_key(*key);
     let known = ["graph_id", "assistant_id"].into_iter().filter(of_last_run);

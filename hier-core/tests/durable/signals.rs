@@ -1,4 +1,4 @@
-//! Signals: each is taken by one task, and one that does not come in time has its default.
+//! Signals: one task takes each signal, and a signal that does not arrive in time has its default.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -138,7 +138,7 @@ async fn a_signal_that_does_not_come_in_time_has_its_default() {
     }
 }
 
-/// A signal that comes after the time and before anybody has driven the thread counts.
+/// A signal that arrives after the deadline but before the thread is driven counts.
 #[tokio::test]
 async fn a_late_signal_counts_until_the_thread_is_driven() {
     let (saver, tally) = (MemorySaver::new(), Tally::default());

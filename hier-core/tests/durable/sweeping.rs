@@ -1,4 +1,4 @@
-//! Threads that wait for a time or a signal are found again, whatever becomes of the process that drives them.
+//! Threads that wait for a time or a signal are found again even if the driving process dies.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -107,7 +107,7 @@ async fn due(saver: &MemorySaver, graph: &str, by: SystemTime) -> Vec<String> {
     due.into_iter().map(|due| due.thread.to_string()).collect()
 }
 
-/// Sweeps in a process that dies after so many commits, then in one that lives, until the thread has ended. Says whether it died.
+/// Sweeps in a process that dies after so many commits, then in one that lives, until the thread has ended. Returns true if it died.
 async fn sweeps_to_the_end(durability: Durability, commits: usize, hangs: bool) -> bool {
     let (memory, tally) = (MemorySaver::new(), Tally::default());
     let graph = Long::compile().checkpointer(memory.clone());

@@ -50,7 +50,7 @@ impl ChildTransport {
         }
         let mut command = CommandWrap::from(command);
         command.wrap(KillOnDrop);
-        // What it has started ends with it.
+        // Its children end with it.
         #[cfg(unix)]
         command.wrap(process_wrap::tokio::ProcessGroup::leader());
         let (child, errors) = TokioChildProcess::builder(command).stderr(Stdio::piped()).spawn()?;

@@ -48,7 +48,7 @@ impl Draft {
         let ids: Vec<String> = drafts.iter_mut().map(|call| call.settle(&mut self.known).to_owned()).collect();
         let thoughts = std::mem::take(&mut self.thoughts).into_iter();
         let reasoning = thoughts.filter_map(|thought| thought.reasoning(&self.maker, &ids)).collect();
-        // In the order of their numbers where they have some, else as they came.
+        // In the order of their numbers if they have any, else as they arrived.
         drafts.sort_by_key(|call| call.index);
         let cut = match self.finish {
             Some(FinishReason::Length) => Some("the limit of tokens"),

@@ -1,4 +1,4 @@
-//! Providers that do something else than they promise: what is sent next.
+//! Providers that break their promises, and the next request in response.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -116,7 +116,7 @@ async fn an_unreadable_call_is_asked_for_again() {
     assert!(matches!(error, ModelError::BadAnswer { .. }) && error.to_string().contains("print(1)"), "{error:?}");
 }
 
-/// A stream that stalls or breaks before anything but thoughts was said is asked for again; later it is an error.
+/// A stream that stalls or breaks before it has sent anything but thoughts is requested again. Later it is an error.
 #[tokio::test]
 async fn thoughts_alone_do_not_end_the_attempts() {
     let thought = events(&[chat(&json!({ "reasoning_content": "hm" }), None)]);
@@ -143,7 +143,7 @@ async fn a_quota_that_is_used_up_is_final() {
     assert_eq!(server.asked().len(), 1);
 }
 
-/// The delay that a provider asks for is kept, wherever it stands.
+/// The delay that a provider requests is respected in any field.
 #[tokio::test]
 async fn the_delay_of_a_provider_is_kept() {
     let info = json!({ "error": { "message": "slow", "details": [{ "retryDelay": "0.3s" }] } }).to_string();
@@ -214,7 +214,7 @@ async fn too_long_in_other_words() {
     }
 }
 
-/// An answer that says nothing says why, and what it cost.
+/// An empty answer reports its reason and its cost.
 #[tokio::test]
 async fn an_empty_answer_has_its_end_and_its_cost() {
     for (reason, finish) in [("length", FinishReason::Length), ("content_filter", FinishReason::ContentFilter)] {

@@ -347,7 +347,7 @@ pub(crate) async fn delete(caller: Caller, Path(cron): Path<String>) -> ApiResul
 /// Deletes a thread, and disables its crons. False if there was none.
 pub(crate) async fn remove_thread(runs: &dyn RunStore, thread: &str) -> Result<bool, RunsError> {
     let removed = runs.remove_thread(thread).await?;
-    // What is not disabled here is when it is next due: a cron fires on the thread that it was made for only.
+    // If disabling fails here, it happens when the cron is next due: a cron fires only on its original thread.
     if let Err(error) = Crons::of(runs).disable_of(thread).await {
         tracing::warn!(thread, %error, "the crons of a thread that was deleted are not disabled yet");
     }

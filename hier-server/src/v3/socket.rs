@@ -66,7 +66,7 @@ impl Connection {
                 }
             };
             tokio::select! {
-                // Commands first: a subscription that waits is to have the events that are sent next.
+                // Commands first: a waiting subscription must receive the events that are sent next.
                 biased;
                 received = socket.recv() => match received {
                     Some(Ok(message)) => if !self.receive(&mut socket, message).await { return },

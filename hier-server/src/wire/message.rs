@@ -79,7 +79,7 @@ pub(crate) fn outward(value: &mut Value) {
         _ => {}
     }
     object.remove("role");
-    // What a provider needs back, and what a client sent that hier does not know.
+    // Fields that a provider needs back, and unknown fields of clients.
     for (name, value) in std::mem::take(object).into_iter().chain(extra) {
         message.entry(name).or_insert(value);
     }

@@ -108,7 +108,7 @@ where
             toolsets: Toolsets(Vec::new()),
             subagents: Vec::new(),
             max_iterations: DEFAULT_MAX_ITERATIONS,
-            // The kinds that report repeat themselves as often as the reference lets them.
+            // The kinds that report have no limit, as in LangGraph.
             max_repeats: if kind == AgentKind::Agent { DEFAULT_MAX_REPEATS } else { u32::MAX },
             reports: true,
             report_into: None,

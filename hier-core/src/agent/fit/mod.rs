@@ -233,7 +233,7 @@ impl<'s> Walk<'s> {
         match (meant, least) {
             (Some(meant), _) => *value = meant,
             (None, Some(faults)) if possible == 1 => self.faults.extend(faults),
-            // The type says what is wrong.
+            // The error of the type describes the problem.
             _ => {}
         }
     }
@@ -294,7 +294,7 @@ impl<'s> Walk<'s> {
             "array" => {
                 let listed = text.and_then(|text| serde_json::from_str(text).ok()).filter(Value::is_array);
                 listed.or_else(|| {
-                    // One item by itself, if it is one.
+                    // The model sent a single item, if it fits.
                     let (mut item, mut walk) = (value.clone(), Walk { faults: Vec::new(), ..self.clone() });
                     if value.is_null() {
                         return None;
@@ -315,7 +315,7 @@ fn integer(text: &str) -> Option<Value> {
 /// Returns a number without a fraction as an integer.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)] // it is checked
 fn whole(number: f64) -> Option<Value> {
-    // Beyond this not every integer is a number of this type.
+    // Beyond this limit not every integer can be represented.
     const MOST: f64 = (1_u64 << 53) as f64;
     (number.fract() == 0.0 && number.abs() <= MOST).then(|| Value::from(number as i64))
 }
@@ -330,7 +330,7 @@ fn is_of(value: &Value, name: &str) -> bool {
         "string" => value.is_string(),
         "array" => value.is_array(),
         "object" => value.is_object(),
-        // A word that JSON schemas do not have forbids nothing.
+        // An unknown type name allows everything.
         _ => true,
     }
 }

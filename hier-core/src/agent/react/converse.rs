@@ -105,7 +105,7 @@ impl<S: Values + Contains<BaseState>, C> Turn<'_, S, C> {
     fn follow(&self, response: ChatResponse) -> Result<Reply<S>, NodeError> {
         let ChatResponse { message, finish, .. } = response;
         if finish == Some(FinishReason::ContentFilter) {
-            // Sent again it would be refused again.
+            // A repeated request would be refused again.
             return Ok(self.limited(AgentLimit::Filtered, Vec::new()));
         }
         let is_cut_off = finish == Some(FinishReason::Length);

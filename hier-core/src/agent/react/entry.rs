@@ -27,7 +27,7 @@ impl<S: Values + Contains<BaseState>, C> Agent<S, C> {
         }
         if !is_called {
             if let Some(withdrawn) = withdrawn {
-                // In front of the input: the conversation goes on behind the calls that were left.
+                // Written before the input, so that the results directly follow their calls.
                 let open = base.messages.open_in_last_answer();
                 let left: Vec<Message> = open.into_iter().map(|call| left(call, withdrawn)).collect();
                 if !left.is_empty() {

@@ -112,7 +112,7 @@ where
     let base = state.part();
     let ChatResponse { message: answer, finish, .. } = response;
     if finish == Some(FinishReason::ContentFilter) {
-        // Sent again it would be refused again.
+        // A repeated request would be refused again.
         return Ok(Followed::ended(None, Vec::new(), AgentLimit::Filtered));
     }
     let calls = answer.tool_calls().to_vec();
@@ -165,7 +165,7 @@ fn go<S: Values, C>(agent: &Agent<S, C>, command: Command<S>, way: Way, calls: V
         Way::Forced => command.goto(names::FORCED_EXIT),
         Way::Refused(by) => command.goto(by),
         Way::Ended { .. } => command.goto(names::EMPTY_BACK),
-        // The node finds a single call in the conversation; several are sent, each by itself.
+        // A node finds a single call in the conversation itself. Several calls are sent separately.
         Way::Calls(made) if made.len() == 1 => command.goto(agent.node_of(made[0])),
         Way::Calls(made) => {
             let sends = made.into_iter().zip(calls);

@@ -100,7 +100,7 @@ impl Redactor {
         let mut open = (0..=open).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
         let (mut out, mut from) = (String::new(), 0);
         for (start, end, mark) in secrets {
-            // It may go on, or something that begins before it may be found then.
+            // More text may extend this secret, or reveal one that begins before it.
             if !has_ended && (end == text.len() || start >= open) {
                 open = open.min(start);
                 break;
@@ -168,7 +168,7 @@ impl Redactor {
             changes |= self.value(&mut call.args);
         }
         for thought in reasoning {
-            // What was said before it is as long as it now is.
+            // Redaction may change the length of the text before it.
             thought.offset = before
                 .get(..thought.offset)
                 .map_or(0, |before| self.redacted(before).map_or(before.len(), |text| text.len()));

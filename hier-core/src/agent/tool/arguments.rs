@@ -146,7 +146,7 @@ impl<'a> ToolArguments<'a> {
     }
 
     fn read<T: JsonSchema + DeserializeOwned>(&mut self, name: &str, value: &Value) -> Option<T> {
-        // The schema is needed only where something does not fit.
+        // The schema is needed only if a value does not fit.
         if let Ok(value) = T::deserialize(value) {
             return Some(value);
         }

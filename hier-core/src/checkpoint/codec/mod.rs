@@ -87,7 +87,7 @@ fn write<T: Serialize + ?Sized>(value: &T, bytes: &mut Vec<u8>, format: u8) -> R
     bytes.push(format);
     let start = bytes.len();
     value.serialize(&mut Writer { bytes: &mut *bytes, is_readable: format != RECORD })?;
-    // What could not be read must not be written. Each level is a byte at least.
+    // Unreadable values must not be written. Each level takes at least one byte.
     if bytes.len() - start <= DEPTH {
         return Ok(());
     }
@@ -152,7 +152,7 @@ pub fn decode_json(bytes: &[u8]) -> Result<Value, CodecError> {
 
 /// Converts a value to JSON, in the form of [`decode_json`].
 pub fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<Value, CodecError> {
-    // The shape of what is written here is sound, and it may be deeper than what is stored.
+    // These bytes are well-formed, and may be nested deeper than stored values.
     let mut bytes = Vec::with_capacity(16);
     value.serialize(&mut Writer { bytes: &mut bytes, is_readable: true })?;
     json::value(&mut Heads(&bytes))

@@ -123,7 +123,7 @@ impl Repeat {
         run: &Run<C>,
         work: impl Future<Output = Result<T, NodeError>>,
     ) -> Result<T, NodeError> {
-        // Code of entering and leaving a graph has neither steps nor questions.
+        // Code that enters or leaves a graph has neither steps nor questions.
         let Some(home) = run.home().ok().flatten() else { return work.await };
         let around = Around::current(&home.steps);
         let failed = lock(&self.0).take();

@@ -139,7 +139,7 @@ impl<C> Run<C> {
             ))
         })?;
         let (id, record) = (letter.id, StepRecord::new::<T>(key.clone(), letter.value.clone(), 0));
-        // An attempt that is dropped while this is stored leaves it to the task's next: it is no other's from here on.
+        // From here on the signal belongs to this task: if the attempt is dropped while it is stored, the task's next attempt gets it.
         let task: Weak<dyn Any + Send + Sync> = Arc::downgrade(&home.steps) as _;
         mailbox.take(name, task);
         let found = home.steps.put(record, Some(id));

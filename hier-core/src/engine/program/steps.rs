@@ -260,7 +260,7 @@ impl<C> Run<C> {
             let (name, node) = (&key.name, self.node());
             NodeError::permanent(format!("the result of step `{name}` of node `{node}` cannot be stored: {error}"))
         })?;
-        // From here on an attempt that is dropped leaves the result to the next.
+        // From here on, if the attempt is dropped, the next one uses the result.
         let found = home.steps.put(StepRecord::new::<T>(key, value, questions), None);
         home.store(&found, true, until).await?;
         Ok(result)

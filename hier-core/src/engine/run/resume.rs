@@ -159,7 +159,7 @@ where
         also.due = driven(runner);
     }
     if !records.is_empty() && !replays {
-        // An answer is not taken by a program that could not use it.
+        // A program that cannot use the answer must not accept it.
         let thread = config.thread_id().unwrap_or_default();
         pending.check(&Reader { graph: &*runner.task.graph, thread }, &*runner.task.state)?;
     }
@@ -312,7 +312,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         if applied.is_ok() && self.task.graph.inbox.is_some() {
             match Box::pin(self.drain()).await {
                 Ok(letters) => taken = letters,
-                // The input is stored and applied, whatever waits in the mailbox.
+                // The input is stored and applied even if the mailbox has a bad message.
                 Err(error) => refused = Some(error),
             }
         }

@@ -258,7 +258,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     /// Lets others have the thread now and then: a run whose nodes never wait would keep it.
     #[inline]
     fn is_due_to_yield(&self) -> bool {
-        // To look at the clock costs as much as a short step.
+        // Reading the clock costs as much as a short step.
         (self.step & 0xf == 0xf && self.has_thread_since.elapsed() >= TURN)
             || self.emitter.as_ref().is_some_and(|emitter| emitter.is_crowded())
     }

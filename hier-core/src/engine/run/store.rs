@@ -30,7 +30,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     /// Stores a step that has been applied.
     pub(in crate::engine) async fn store_step(&mut self) -> Result<(), RunError> {
         let drained = if self.task.graph.inbox.is_some() { Box::pin(self.drain()).await } else { Ok(Vec::new()) };
-        // What the tasks of the step have done is stored, whatever waits in the mailbox.
+        // The results of the step's tasks are stored even if the mailbox has a bad message.
         let (taken, refused) = drained.map_or_else(|error| (Vec::new(), Some(error)), |taken| (taken, None));
         let record: Vec<Record> = self.step_record(Source::Loop)?.into_iter().collect();
         if !taken.is_empty() {

@@ -161,7 +161,7 @@ fn what_a_subset_lacks_is_described() {
     assert!(tuple["description"].as_str().unwrap().contains("items by position"), "{tuple}");
 }
 
-/// A schema that a provider cannot hold the model to is said in words, and never becomes one of an empty object.
+/// A schema that the provider cannot enforce is described in words, and never becomes that of an empty object.
 #[test]
 fn other_schemas_are_said_in_words() {
     let map = field(&json!({ "type": "object", "additionalProperties": { "type": "string" } }));
