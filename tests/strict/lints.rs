@@ -65,7 +65,7 @@ use hier_core::prelude::*;
 /// The part that states have in common.
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Base {
-    /// What was noted.
+    /// The notes.
     #[reducer(append)]
     pub notes: Vec<String>,
 }
