@@ -7,9 +7,10 @@
 //!     -d '{"assistant_id": "chat", "input": {"messages": [{"role": "user", "content": "hello"}]}}'
 //! ```
 //!
-//! Python: `langgraph_sdk.get_client(url="http://127.0.0.1:8123")`; the studio is at <http://127.0.0.1:8123/studio>. A page from elsewhere,
-//! such as agent-chat-ui, needs `--allow-origin http://localhost:3000`. It needs no key: the models say what scripts say. With `--selftest` it serves on a port of its own, is its own client (agents at work, a question and
-//! its answer as a stream, a chat), and fails if it is answered wrongly.
+//! Python: `langgraph_sdk.get_client(url="http://127.0.0.1:8123")`. The studio is at <http://127.0.0.1:8123/studio>. A page from another
+//! origin, such as agent-chat-ui, needs `--allow-origin http://localhost:3000`. The server needs no API key, because its models are
+//! scripted. With `--selftest` it serves on a free port and acts as its own client: it runs agents, streams a question and its answer,
+//! and holds a chat. It fails if an answer is wrong.
 
 #[path = "filing_desk/desk.rs"]
 pub mod filing;

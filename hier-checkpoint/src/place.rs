@@ -22,7 +22,7 @@ pub(crate) enum Place<'a> {
         path: &'a str,
         channel: &'a str,
     },
-    /// A letter in the mailbox of a thread, and the signal that it is.
+    /// A letter in the mailbox of a thread, and its signal.
     Letter { thread: &'a str, id: Uuid, signal: Option<&'a str> },
     /// An item of a store, or the vectors of its texts.
     Item { namespace: &'a str, key: &'a str, vectors: bool },

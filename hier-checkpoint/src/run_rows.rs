@@ -63,10 +63,10 @@ pub(crate) fn seal<T: Serialize>(
     vault.seal(place, json)
 }
 
-/// How many levels of lists and objects [`open`] reads.
+/// Maximum nesting of lists and objects that [`open`] reads.
 const DEEPEST: usize = 127;
 
-/// Whether JSON has more levels than this.
+/// Returns true if JSON is nested deeper than `levels`.
 fn is_deeper(json: &[u8], levels: usize) -> bool {
     let (mut depth, mut is_text, mut is_escaped) = (0_usize, false, false);
     for byte in json {
@@ -97,7 +97,7 @@ pub(crate) fn open<T: DeserializeOwned>(
         .map_err(|error| place.damaged(format!("cannot be read: {error}")))
 }
 
-/// The run that was stored in this row. `thread` is the thread as whose run the row was found: the row says so, the run as well.
+/// Decodes the run stored in this row, and checks that it belongs to the row's id and to `thread`, if given.
 pub(crate) fn open_run(vault: &Vault, id: Uuid, thread: Option<&str>, stored: Vec<u8>) -> Result<Run, SaverError> {
     let key = id.to_string();
     let run: Run = open(vault, RUNS, &key, stored)?;
@@ -107,7 +107,7 @@ pub(crate) fn open_run(vault: &Vault, id: Uuid, thread: Option<&str>, stored: Ve
     Ok(run)
 }
 
-/// The runs of a thread that have not ended, which each says itself.
+/// Decodes a stored run of a thread, and checks that it has not ended.
 pub(crate) fn open_live(vault: &Vault, id: Uuid, thread: &str, stored: Vec<u8>) -> Result<Run, SaverError> {
     let run = open_run(vault, id, Some(thread), stored)?;
     if run.ended.is_some() {
@@ -117,7 +117,7 @@ pub(crate) fn open_live(vault: &Vault, id: Uuid, thread: &str, stored: Vec<u8>) 
     Ok(run)
 }
 
-/// The event that was stored in this row. `run` is the run as whose event the row was found.
+/// Decodes the event stored in this row, and checks that it belongs to `run`.
 pub(crate) fn open_event(
     vault: &Vault,
     thread: &str,

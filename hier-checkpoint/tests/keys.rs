@@ -276,7 +276,7 @@ async fn rows_of_runs_that_were_moved_are_refused() {
     assert_eq!(saver.mail("bob").await.expect("what can be read").len(), 1);
 }
 
-/// A program that ends leaves one file.
+/// A program that ends normally leaves a single file.
 #[tokio::test]
 async fn the_last_handle_writes_the_log_back() {
     let folder = tempfile::tempdir().expect("a folder");

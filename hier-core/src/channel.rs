@@ -38,8 +38,8 @@ pub struct ChannelSpec {
     pub name: Cow<'static, str>,
     /// The kind.
     pub kind: Kind,
-    /// The name of the reducer, for a reduced channel, as it stands in `#[reducer(…)]`: `append`, or `with = path`. None for a
-    /// reducer that was given without a name.
+    /// The name of the reducer of a reduced channel, as written in `#[reducer(…)]`: `append`, or `with = path`. None for a reducer
+    /// without a name.
     pub reducer: Option<Cow<'static, str>>,
     /// Whether savers store what was added instead of the whole value.
     pub delta: bool,
@@ -58,7 +58,7 @@ impl ChannelSpec {
         Self { name: Cow::Borrowed(name), kind: Kind::Reduced, reducer: Some(Cow::Borrowed(reducer)), delta }
     }
 
-    /// The rule by which a write changes the value: the name of a reducer, or `last` if the write replaces the value.
+    /// Returns the rule by which a write changes the value: the name of a reducer, or `last` if the write replaces the value.
     pub(crate) fn rule(&self) -> &str {
         match (self.kind, self.reducer.as_deref()) {
             (Kind::Last | Kind::Ephemeral | Kind::Untracked, _) => LAST,
@@ -68,8 +68,8 @@ impl ChannelSpec {
         }
     }
 
-    /// Whether a write that was stored under this rule replaces the value, by its own mark or since every write did; none if it is
-    /// to be merged by another reducer than the channel has.
+    /// Returns true if a write that was stored under this rule replaces the value: it is marked as an overwrite, or the rule replaced on
+    /// every write. Returns none if another reducer than the channel's must merge the write.
     pub(crate) fn replaces(&self, rule: &str, overwrite: bool) -> Option<bool> {
         let today = self.rule();
         let is_readable = overwrite || rule == today || rule == LAST;

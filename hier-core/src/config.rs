@@ -310,7 +310,7 @@ impl RunControl {
     }
 }
 
-/// The name of the user who sends a request. A server that knows its users puts it into the extensions of the HTTP requests that it
-/// passes to routers of other crates, which keep apart what belongs to different users.
+/// The name of the user who sends a request. A server that authenticates users adds it to the extensions of the HTTP requests that it
+/// passes to routers of other crates, so that they can separate the data of different users.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Identity(pub Arc<str>);

@@ -227,7 +227,7 @@ pub enum RunError {
         /// The reason, and how to mend it.
         reason: String,
     },
-    /// What drives a thread that is due panicked.
+    /// The code that drives a due thread panicked.
     #[error(
         "driving thread `{thread}` of graph `{graph}` panicked: {message}; the thread is tried again later: fix the panic, for example in \
          the closure that `sweeper` makes contexts with"

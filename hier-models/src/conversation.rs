@@ -143,7 +143,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Adds what the model said. Providers refuse a message that says nothing, unless it has a part of their own.
+    /// Adds a message of the model. Providers refuse an empty message unless it has a provider-specific part.
     fn say(&mut self, text: String, calls: Vec<Call<'a>>, thoughts: Vec<&'a Reasoning>) {
         let text = Some(text).filter(|text| !text.trim().is_empty());
         let has_opaque = || thoughts.iter().any(|thought| OPAQUE.iter().any(|part| thought.data.get(part).is_some()));

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use reqwest::header::HeaderMap;
 
-/// What the limits of `x-ratelimit-reset-*` are of; with the empty name, of everything.
+/// Suffixes of the `x-ratelimit-reset-*` headers. The empty suffix is the overall limit.
 const LIMITS: [&str; 4] = ["-requests", "-tokens", "-input-tokens", ""];
 /// Numbers from here on are times since 1970, in seconds, and from the second on in milliseconds.
 const EPOCH_SECONDS: f64 = 1e9;

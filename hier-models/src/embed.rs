@@ -17,8 +17,7 @@ use crate::secret::shown;
 use crate::server::{Key, Server};
 use crate::{attempt, transport, wire};
 
-/// A model behind an HTTP server that turns texts into vectors: the embedder of a store. A clone is another handle to the
-/// same.
+/// A model behind an HTTP server that turns texts into vectors: the embedder of a store. Clones share the same model.
 ///
 /// ```
 /// use hier_core::store::{MemoryStore, StoreOptions};
@@ -32,8 +31,8 @@ use crate::{attempt, transport, wire};
 /// # }
 /// ```
 ///
-/// It tries again what may pass, and keeps its key to itself, as a [`Model`](crate::Model) does. Many texts are sent in
-/// several requests, one after the other. Of a text that is longer than the model reads, only the beginning counts.
+/// It retries temporary failures and never logs its key, like a [`Model`](crate::Model). Many texts are sent in several requests, one
+/// after the other. If a text is longer than the model can read, only its beginning counts.
 #[derive(Clone)]
 pub struct Embeddings(Arc<Inner>);
 
@@ -144,8 +143,8 @@ impl Embeddings {
         self
     }
 
-    /// The same model, which is sent this many texts at once at the most. Defaults to 256, and to 100 for Gemini. A server
-    /// that refuses so many is sent half as many.
+    /// Sets the maximum number of texts per request. Defaults to 256, and to 100 for Gemini. If a server refuses that many, it is sent
+    /// half as many.
     #[must_use]
     pub fn batch(mut self, texts: usize) -> Self {
         Arc::make_mut(&mut self.0).batch = texts.max(1);
@@ -215,7 +214,7 @@ const LARGEST: usize = 300_000;
 /// A text of this many bytes is not cut any further.
 const SHORTEST: usize = 64;
 
-/// How many of these texts go with one request, of this many at the most.
+/// Returns how many of these texts fit into one request, at most `most`.
 fn fitting(texts: &[String], most: usize) -> usize {
     let mut bytes = 0_usize;
     let fits = |text: &&String| {

@@ -118,23 +118,23 @@ impl Model {
         self.with(|server| server.context_tokens = Some(tokens))
     }
 
-    /// The same model, which keeps to the schema of an answer also where it may call tools, or does not. Unless said, OpenAI's do from
-    /// `gpt-4o` on, Anthropic's from 4.5 on, Gemini's from 3 on; those of Ollama and of [addresses](Self::at) do not, since such
-    /// servers take either tools or a schema. Where a model does not, an agent with `answer:` offers it a tool for the answer.
+    /// Sets whether the model obeys the schema of an answer even when it may call tools. Defaults to true for OpenAI from `gpt-4o` on,
+    /// for Anthropic from 4.5 on, and for Gemini from 3 on. Defaults to false for Ollama and custom [addresses](Self::at), since such
+    /// servers accept either tools or a schema. If it is false, an agent with `answer:` offers the model a tool for the answer.
     #[must_use]
     pub fn with_native_output(self, native: bool) -> Self {
         self.with(|server| server.native_output = Some(native))
     }
 
-    /// The same model, whose answers may take this long each (10 minutes unless said). It bounds a stream as a whole.
+    /// Sets the time limit of a complete answer, including its stream. Defaults to 10 minutes.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
         self.with(|server| server.timeout = timeout)
     }
 
-    /// The same model, whose streams may send nothing for this long. Defaults to 2 minutes. Only data counts, not comments
-    /// or pings. A stream that stalls before it has sent text or a call is asked for again, as often as [`retry`](Self::retry)
-    /// allows. A model that thinks for longer without sending its thoughts needs a longer limit.
+    /// Sets the time after which a silent stream is aborted. Defaults to 2 minutes. Only data counts, not comments or pings. If a stream
+    /// stalls before it has sent text or a call, the request is retried as often as [`retry`](Self::retry) allows. A model that thinks
+    /// for longer without sending its thoughts needs a longer limit.
     #[must_use]
     pub fn idle(self, idle: Duration) -> Self {
         self.with(|server| server.idle = idle)

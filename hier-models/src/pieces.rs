@@ -26,10 +26,10 @@ type Values = Pin<Box<dyn Stream<Item = Result<Value, Failure>> + Send>>;
 
 /// The longest line, in bytes.
 const LONGEST_LINE: usize = 16 << 20;
-/// How long a server may take to end a stream of which nothing is outstanding but its end.
+/// Time that a server may take to end a stream that has delivered everything else.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// Asks, and hands over the answer from its first piece on.
+/// Sends a request, and returns the stream of its answer once the first piece has arrived.
 pub(crate) async fn open(endpoint: Arc<Endpoint>, request: ChatRequest) -> Result<ChatStream, ModelError> {
     let attempts = Attempts::new(&endpoint.server);
     let mut answering =
@@ -42,8 +42,7 @@ pub(crate) async fn open(endpoint: Arc<Endpoint>, request: ChatRequest) -> Resul
     Ok(Box::pin(stream::iter([Ok(first)]).chain(rest)))
 }
 
-/// An answer that is handed over piece by piece. As long as nothing but thoughts was handed over, a failed attempt is
-/// repeated; the thoughts then begin anew.
+/// A streamed answer. Until something other than thoughts was sent, a failed attempt is repeated, and the thoughts begin anew.
 struct Answering {
     endpoint: Arc<Endpoint>,
     request: ChatRequest,
@@ -51,7 +50,7 @@ struct Answering {
     hint: Option<String>,
     attempts: Attempts,
     source: Option<Source>,
-    /// Text or a call was handed over.
+    /// True once text or a call was sent.
     is_told: bool,
     ended: bool,
 }
@@ -107,7 +106,7 @@ impl Source {
         let answer = endpoint.send(&request, true).await?;
         match values(&endpoint, answer) {
             Ok(values) => Ok(Self::Stream(Box::new(Pieces::new(endpoint, request, values)))),
-            // A server that does not stream gives the answer as a whole.
+            // A server that does not stream sends the whole answer at once.
             Err(answer) => Ok(Self::Whole(endpoint.read(&request, *answer).await?.into_chunks().collect())),
         }
     }
@@ -129,7 +128,7 @@ struct Pieces {
     draft: Draft,
     /// The last piece or an error was handed over.
     ended: bool,
-    /// When data came last.
+    /// Time at which data last arrived.
     heard: Instant,
 }
 
@@ -245,7 +244,7 @@ fn events(bytes: impl Stream<Item = Result<Bytes, Failure>> + Send + 'static) ->
             return Ok(Value::Null);
         }
         let mut value: Value = serde_json::from_str(data.trim()).map_err(no_json)?;
-        // Proxies leave out the type where the event's name says the same.
+        // Proxies leave out the type if the event has the same name.
         if let (Some(name), Value::Object(fields)) = (name, &mut value) {
             fields.entry("type").or_insert(Value::String(name));
         }

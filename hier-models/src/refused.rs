@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::error::{Failure, Kind};
 
-/// What an error about a file is about.
+/// Words in an error that show that it concerns a file.
 const FILES: [&str; 14] = [
     "image",
     "file",
@@ -69,7 +69,7 @@ fn within(message: &mut Value, text: &str) -> usize {
             count += parts.iter_mut().map(|part| replace(part, text)).sum::<usize>();
         }
     }
-    // Ollama has images beside the text.
+    // Ollama sends images in a field next to the text.
     if let Some(images) = message.as_object_mut().and_then(|message| message.remove("images")) {
         count += images.as_array().map_or(0, Vec::len);
         let said = message["content"].as_str().unwrap_or_default();

@@ -14,9 +14,9 @@ use crate::error::Failure;
 use crate::secret::Secrets;
 use crate::transport::{self, Destination};
 
-/// How long an answer may take, unless set: long ones of slow models take minutes.
+/// Default time limit of an answer. Long answers of slow models take minutes.
 const ANSWER: Duration = Duration::from_mins(10);
-/// How long a stream may send nothing, unless set.
+/// Default time after which a silent stream is aborted.
 const IDLE: Duration = Duration::from_mins(2);
 
 /// A model of a server.
@@ -28,13 +28,13 @@ pub(crate) struct Server {
     pub(crate) key: Key,
     pub(crate) retry: Retry,
     pub(crate) timeout: Duration,
-    /// How long a stream may send nothing.
+    /// Time after which a silent stream is aborted.
     pub(crate) idle: Duration,
-    /// Whether it is a model of the dialect's own provider, at whatever address.
+    /// True for a model of the dialect's own provider, at any address.
     pub(crate) is_provider: bool,
-    /// Where it is said: how many tokens the model reads and writes at once.
+    /// Configured number of tokens that the model can process at once.
     pub(crate) context_tokens: Option<u64>,
-    /// Where it is said: whether the model keeps to schemas.
+    /// Configured override: true if the model obeys schemas.
     pub(crate) native_output: Option<bool>,
     /// Made when the model is first asked, so that a setting made after it counts.
     client: OnceLock<Client>,

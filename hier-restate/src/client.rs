@@ -320,12 +320,12 @@ impl RemoteGraph {
         Ok(posted?)
     }
 
-    /// Ends the run of a thread after the superstep that is running, and says whether there was one. What was stored stays.
+    /// Ends the run of a thread after the current superstep, and returns true if there was one. Stored results are kept.
     pub async fn cancel(&self, thread: &str) -> Result<bool, Error> {
         self.call(&self.path(thread, "cancel"), &None::<Uuid>, Some(Uuid::new_v4())).await
     }
 
-    /// The same of this run only: another one that the thread has by then goes on.
+    /// Cancels only this run. A later run of the thread continues.
     pub(crate) async fn cancel_run(&self, thread: &str, run: Uuid) -> Result<bool, Error> {
         self.call(&self.path(thread, "cancel"), &Some(run), Some(Uuid::new_v4())).await
     }

@@ -1,4 +1,4 @@
-//! How much a user may ask of the server.
+//! Limits on the requests of a user.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -13,11 +13,11 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::auth::User;
 
-/// How many requests each user has left.
+/// Number of requests that each user has left.
 #[derive(Debug)]
 pub(crate) struct Rates {
     each_second: f64,
-    /// Whether programs on this machine are held to it, too.
+    /// True if the limit also applies to programs on this machine.
     holds_for_all: bool,
     left: Mutex<HashMap<Who, (f64, Instant)>>,
 }
@@ -39,7 +39,7 @@ impl Rates {
     /// Takes one; false if none is left.
     pub(crate) fn take(&self, who: &Who, now: Instant) -> bool {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those who have all of theirs need not be remembered.
+        // Users with a full allowance need not be remembered.
         if left.len() > 10_000 {
             let each = self.each_second;
             left.retain(|_, (tokens, at)| now.duration_since(*at).as_secs_f64().mul_add(each, *tokens) < each);
@@ -54,8 +54,8 @@ impl Rates {
         true
     }
 
-    /// Whether the address of this request has sent too many requests of unknown senders. Such a request is not looked at, so that
-    /// tokens cannot be guessed faster than requests may come.
+    /// Returns true if the address of this request has sent too many requests from unknown senders. The server rejects such a request
+    /// unread, so that tokens cannot be guessed faster than the rate limit.
     pub(crate) fn is_guessing(&self, request: &Extensions) -> bool {
         let Some(who) = self.unknown(request) else { return false };
         let (left, now) = (self.left.lock().unwrap_or_else(PoisonError::into_inner), Instant::now());
@@ -91,7 +91,7 @@ fn address(request: &Extensions) -> Option<IpAddr> {
     request.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip())
 }
 
-/// What a request holds of the server's limits. A connection that outlives its request keeps it.
+/// A request's share of the server's limits. A connection that outlives its request keeps it.
 #[derive(Clone, Debug)]
 pub(crate) struct Admission {
     rates: Arc<Rates>,
@@ -106,13 +106,13 @@ impl Admission {
         request.extensions_mut().insert(admission);
     }
 
-    /// Whether the sender may ask for something else now.
+    /// Returns true if the sender may make another request now.
     pub(crate) fn admits(&self) -> bool {
         self.who.as_ref().is_none_or(|who| self.rates.take(who, Instant::now()))
     }
 }
 
-/// None but of a request that begins a connection.
+/// The admission of a request. Only set for a request that begins a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Admitted(pub(crate) Option<Admission>);
 

@@ -45,7 +45,7 @@ impl std::fmt::Debug for App {
 }
 
 impl App {
-    /// Whether this is the id of the assistant that a graph of this server has by itself.
+    /// Returns true if this is the id of the default assistant of one of this server's graphs.
     pub(crate) fn is_system(&self, assistant: &str) -> bool {
         self.system_assistants().contains(assistant)
     }
@@ -81,7 +81,7 @@ impl App {
         })
     }
 
-    /// Where messages stand in the states of the graph with this name.
+    /// Returns the positions of messages in the states of the graph with this name.
     pub(crate) fn places(&self, graph: &str) -> Places {
         self.graphs.get(graph).map(|served| served.places.clone()).unwrap_or_default()
     }
@@ -93,7 +93,7 @@ impl App {
     }
 }
 
-/// The field of the metadata of an assistant that says who created it, and what the server writes there.
+/// The metadata field of an assistant that names its creator, and the value that the server writes there.
 pub(crate) const CREATED_BY: &str = "created_by";
 pub(crate) const SYSTEM: &str = "system";
 

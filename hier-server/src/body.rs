@@ -49,8 +49,8 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> ApiResult<T> {
     from_value(value(bytes)?)
 }
 
-/// How many levels of lists and objects what a client sends has at most. Rows, events and frames have a few levels more around it, and
-/// are read by parsers that read 128 levels: those of the server and those of its clients.
+/// Maximum nesting of lists and objects in a client's data. Rows, events and frames add a few levels, and the parsers of the server and
+/// of its clients read 128 levels.
 const DEEPEST: usize = 100;
 
 /// JSON that a client sends.
@@ -63,7 +63,7 @@ pub(crate) fn value(bytes: &[u8]) -> ApiResult<Value> {
     Ok(value)
 }
 
-/// Whether a value has more levels than this.
+/// Returns true if a value is nested deeper than `levels`.
 fn is_deeper(value: &Value, levels: usize) -> bool {
     match value {
         Value::Array(items) => levels == 0 || items.iter().any(|item| is_deeper(item, levels - 1)),
@@ -143,7 +143,7 @@ impl<'de> Deserializer<'de> for Strict {
     }
 }
 
-/// How many unknown fields of an object are compared with those that it may have.
+/// Maximum number of unknown fields of an object that are compared with the known fields.
 const LOOKED_AT: usize = 64;
 
 /// Names a field that is misspelt. What nobody knows is not read, as newer clients may send more than this server knows; but a field that

@@ -90,7 +90,7 @@ fn host(request: &Request) -> ApiResult<Option<Authority>> {
     Ok(request.uri().authority().cloned().or(host))
 }
 
-/// Whether a request has an effect, so that it matters which page sends it.
+/// Returns true if a request has side effects, so that the origin of its page matters.
 fn changes(request: &Request) -> bool {
     !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
         || request.headers().contains_key(header::UPGRADE)

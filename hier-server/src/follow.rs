@@ -1,7 +1,7 @@
 //! Follows the log of a thread: the events that exist, and then those that come.
 //!
-//! A [`Follow`] belongs to one thread, and not to its id: it ends when the thread is deleted, and never reads from a thread that was
-//! created under the same id later, which may belong to another user.
+//! A [`Follow`] belongs to one thread, not to its id. It ends when the thread is deleted, and never reads from a later thread with the
+//! same id, which may belong to another user.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl Arrival {
                 Err(error) if error.status == StatusCode::NOT_FOUND => {}
                 found => return found,
             }
-            // The bell of another user's thread rings with each of its events, and is not listened to.
+            // The bell of another user's thread would ring for each of its events, so this does not listen to it.
             if self.caller.app.runs.thread(&self.thread).await.map_err(refused)?.is_some() {
                 tokio::time::sleep(LOOK_AGAIN).await;
             } else {
@@ -53,7 +53,7 @@ impl Arrival {
 pub(crate) struct Follow {
     app: Arc<App>,
     thread: String,
-    /// When the thread was created: what tells it from others with its id.
+    /// Creation time of the thread, which distinguishes it from other threads with its id.
     created: Option<SystemTime>,
     /// The id and the number of the run.
     run: Option<(Uuid, u64)>,
@@ -88,7 +88,8 @@ impl Follow {
         Self { app, thread: thread.to_owned(), created: None, run, after, listener, read: VecDeque::new() }
     }
 
-    /// The next event, once it is there; none if the run has ended and nothing is left to read, or if the thread is gone. Cancel safe.
+    /// Returns the next event once it exists. Returns none if the run has ended and no events are left, or if the thread was deleted.
+    /// Cancel safe.
     pub(crate) async fn next(&mut self) -> ApiResult<Option<EventRow>> {
         loop {
             if let Some(row) = self.read.pop_front() {
@@ -115,7 +116,7 @@ impl Follow {
     }
 
     async fn look(&mut self) -> ApiResult<Look> {
-        // Asked before the events are read, so that the last ones are among them.
+        // Read before the events, so that the last ones are among them.
         let is_over = self.run.is_some() && self.row().await?.is_none_or(|run| !run.status.is_live());
         let Some(page) = self.page().await? else { return Ok(Look::End) };
         match self.take(page) {
@@ -159,7 +160,7 @@ pub(crate) struct Ending {
 }
 
 impl Ending {
-    /// Of a run that exists. It is looked at first.
+    /// Waits for a run that exists. Checks its status first.
     pub(crate) fn of(app: &App, thread: &str) -> Self {
         Self { listener: app.runs.bell().ends(thread), is_unknown: true }
     }

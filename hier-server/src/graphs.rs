@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 use crate::wire::message;
 use crate::wire::places::Places;
 
-/// The fields that `CopilotKit`'s and AG-UI's connectors to LangGraph send, which LangGraph ignores where there is no such channel.
+/// Fields that the LangGraph connectors of `CopilotKit` and AG-UI send. LangGraph ignores them if the graph has no such channel.
 const CONNECTOR_FIELDS: [&str; 3] = ["tools", "ag-ui", "copilotkit"];
 
 /// A graph that is served.
 #[derive(Clone)]
 pub(crate) struct Served {
     pub(crate) graph: Arc<dyn DynGraph>,
-    /// Where messages stand in its states.
+    /// Positions of messages in its states.
     pub(crate) places: Places,
 }
 
@@ -29,7 +29,7 @@ impl Served {
         Self { places: Places::new(graph.clone()), graph }
     }
 
-    /// Removes the fields that connectors add to every input and state, whatever channels a graph has.
+    /// Removes the fields that connectors add to every input and state, unless the graph has such a channel.
     pub(crate) fn without_connector_fields(&self, values: &mut Value) {
         let channels = self.graph.schemas().state.as_ref().and_then(|state| state.get("properties"));
         let (Some(channels), Some(fields)) = (channels, values.as_object_mut()) else { return };

@@ -10,8 +10,8 @@ use serde::{Deserializer, forward_to_deserialize_any};
 
 use crate::error::{ApiError, ApiResult};
 
-/// The query of the address. A list is written as a parameter that is there more than once, with commas, as `name[]`, or as JSON; of any
-/// other that is there more than once the last counts. What nobody knows is not read.
+/// The query of the address. A list is a repeated parameter, a comma-separated text, `name[]`, or JSON. If any other parameter is
+/// repeated, the last one counts. Unknown parameters are ignored.
 #[derive(Debug)]
 pub(crate) struct Query<T>(pub(crate) T);
 

@@ -1,5 +1,5 @@
-//! Ids of threads and runs that only AG-UI creates: each follows from the user and from the ids that the client sends, so that anybody
-//! can compute it. No other route creates a thread with such an id, which would keep its user out.
+//! Ids of threads and runs that only AG-UI creates. Each is derived from the user and the client's ids, so anybody can compute it. No
+//! other route creates a thread with such an id, which would lock its user out.
 
 use uuid::{Builder, Uuid, Variant};
 
@@ -16,7 +16,7 @@ pub(crate) fn derived(name: &str) -> Uuid {
     Builder::from_custom_bytes(bytes).into_uuid()
 }
 
-/// Whether this is such an id.
+/// Returns true if the id is a derived one.
 pub(crate) fn is_derived(id: Uuid) -> bool {
     id.as_bytes().starts_with(&MARK) && id.get_version_num() == 8 && id.get_variant() == Variant::RFC4122
 }

@@ -344,7 +344,7 @@ impl Server {
     }
 }
 
-/// Each graph has an assistant by itself. One with its id that a user has created replaces nothing: it is deleted.
+/// Creates the default assistant of each graph. It replaces an assistant with the same id that a user has created.
 async fn make_assistants(app: &App) -> Result<(), ServerError> {
     let assistants = Assistants::of(&*app.runs);
     for (name, served) in &app.graphs {
@@ -365,7 +365,7 @@ async fn make_assistants(app: &App) -> Result<(), ServerError> {
         tracing::warn!(assistant = new.id, graph = name, "deleted an assistant of a user whose id belongs to a graph");
         assistants.delete(&new.id).await?;
         match assistants.create(new).await {
-            // Another server was faster.
+            // Another server created it first.
             Err(error) if is_there(&error) => {}
             made => drop(made?),
         }

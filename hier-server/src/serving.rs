@@ -17,9 +17,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_service::Service;
 
-/// How long a connection may take until it has sent the head of its next request: slow and idle connections are closed then.
+/// Time limit for a connection to send the head of its next request. Slow and idle connections are closed then.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// How long to wait after a connection could not be accepted, since there are too many.
+/// Delay after a connection could not be accepted because too many are open.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Serves until the token is cancelled, and then answers those that have asked.
@@ -47,7 +47,7 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, stopping: Cance
     connections.wait().await;
 }
 
-/// Whether an error is of one connection, and not of the listener.
+/// Returns true if an error concerns a single connection and not the listener.
 fn is_of_client(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset)
 }

@@ -1,12 +1,12 @@
 //! "Did you mean": the nearest of the names that would have been right.
 
-/// The longest name that is compared, in bytes: names come from users of a server, too.
+/// Maximum length in bytes of a name that is compared. Names may come from users of a server.
 const LONGEST: usize = 128;
 /// The shortest name that is taken as the beginning of another.
 const SHORTEST_PREFIX: usize = 4;
 
-/// The candidate nearest to `name`, if one is near enough to be what the user meant: a few edits away, or else the one whose first words
-/// it is, as `finish` is of `finish_task`.
+/// Returns the candidate that the user probably meant by `name`, if one is close enough: a few edits away, or else the one that starts
+/// with the words of `name`, as `finish_task` does for `finish`.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if name.len() > LONGEST {
         return None;

@@ -1,5 +1,5 @@
 //! A program that uses every macro, in a crate that denies the lint groups and the lints that are allowed by default.
-//! What the macros generate must not trigger a lint that the user's code does not.
+//! The macros must not generate code that triggers a lint unless the user's code does.
 
 #![deny(
     warnings,
@@ -65,7 +65,7 @@ use hier_core::prelude::*;
 /// The part that states have in common.
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Base {
-    /// What was noted.
+    /// The notes.
     #[reducer(append)]
     pub notes: Vec<String>,
 }

@@ -152,7 +152,7 @@ impl Mailbox<'_> {
         ];
         self.run(sql, &with).await?;
         if letter.signal.is_some() {
-            // Whose thread it is, its own runs say.
+            // The thread's own runs determine its graph.
             let sql = "insert into {s}.due as old (thread, graph, at) values ($1, $2, $3)
                 on conflict (thread) do update set at = least(old.at, excluded.at)";
             let (graph, at) = (escape(graph), now());
@@ -188,8 +188,8 @@ impl Mailbox<'_> {
     async fn take(self, letters: &[Uuid], commit: Uuid, run: Option<Uuid>) -> Result<(), Fault> {
         let name = escape(self.thread);
         for id in letters {
-            // That it was there has to be known. Its value is not, unless a run has taken it that may be rolled back. What this commit has
-            // taken before its answer was lost is its own.
+            // The row stays, to show that the letter was sent. Its value is needed only if a run that may be rolled back has taken it. If
+            // the reply to this commit was lost and it is retried, the letters that it took are its own.
             let sql = "update {s}.mail set taken = $3, run = $4, value = case when $4 is null then '' else value end,
                     size = case when $4 is null then 0 else size end
                 where thread = $1 and id = $2 and (taken is null or taken = $3) returning 1";
@@ -227,7 +227,7 @@ impl Mailbox<'_> {
         }
     }
 
-    /// A copy of the thread is due when the thread is. Nobody runs it.
+    /// Copies the due time of the thread, as not driven by a run.
     pub(super) async fn copy_due(self, to: &str) -> Result<(), Fault> {
         let (name, to) = (escape(self.thread), escape(to));
         let sql = "insert into {s}.due (thread, graph, at) select $2, graph, at from {s}.due where thread = $1";

@@ -1,4 +1,5 @@
-//! Undoing what a run has done: what it overwrites and takes is kept until it ends. All in a transaction that holds the thread.
+//! Undoes runs. The records that a run overwrites and takes are kept until it ends. Everything happens in a transaction that locks the
+//! thread.
 
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -11,7 +12,7 @@ use crate::rows::Batch;
 #[cfg(feature = "encryption")]
 use {super::read::write, super::text::unescape, crate::vault::Vault};
 
-/// The kept writes and letters.
+/// Access to the kept writes and letters.
 #[derive(Clone, Copy)]
 pub(super) struct Kept<'a> {
     pub(super) session: &'a Session,
@@ -52,7 +53,7 @@ impl Kept<'_> {
         self.run(sql, &with).await.map(|_| ())
     }
 
-    /// Puts back what a run has overwritten, and the letters that it has taken.
+    /// Restores what a run has overwritten, and the letters that it has taken.
     pub(super) async fn undo(self, thread: &str, run: Uuid) -> Result<(), Fault> {
         let (name, of_run): (_, [Parameter<'_>; 1]) = (escape(thread), [(&run, Type::UUID)]);
         for sql in [
@@ -72,14 +73,14 @@ impl Kept<'_> {
         self.run(sql, &[(&name, Type::TEXT), (&run, Type::UUID)]).await.map(|_| ())
     }
 
-    /// Runs have ended: what they have overwritten and taken is gone for good.
+    /// Discards what ended runs have overwritten and taken.
     pub(super) async fn settle(self, runs: &[Uuid]) -> Result<(), Fault> {
         let sql = "with kept as (delete from {s}.overwritten where run = any($1))
             update {s}.mail set value = '', size = 0, run = null where run = any($1)";
         self.run(sql, &[(&runs, Type::UUID_ARRAY)]).await.map(|_| ())
     }
 
-    /// Encrypts what was kept of a thread with the present key.
+    /// Encrypts the kept records of a thread with the current key.
     #[cfg(feature = "encryption")]
     pub(super) async fn reencrypt(self, vault: &Vault, thread: &str, key: i64) -> Result<(), Fault> {
         let sql = "select namespace, checkpoint, task, slot, path, channel, value, run from {s}.overwritten

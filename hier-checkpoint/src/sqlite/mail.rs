@@ -42,7 +42,7 @@ pub(super) fn post(
         .prepare_cached("insert into mail (thread, id, signal, value, size) values (?, ?, ?, ?, ?)")?
         .execute(params![thread, id.as_bytes(), signal.as_deref(), value, size])?;
     if signal.is_some() {
-        // Whose thread it is, its own runs say.
+        // The thread's own runs determine its graph.
         let sql = "insert into due (thread, graph, at) values (?1, ?2, ?3)
             on conflict (thread) do update set at = min(at, excluded.at)";
         connection.prepare_cached(sql)?.execute(params![thread, graph, now()])?;
@@ -77,7 +77,7 @@ fn letters(connection: &Connection, vault: &Vault, thread: &str, sql: &str) -> R
 pub(super) fn commit(connection: &Connection, thread: &str, also: &Also) -> Result<(), Fault> {
     let run = also.run.as_ref().map(Uuid::as_bytes);
     for id in &also.taken {
-        // That it was there has to be known. Its value is not, unless a run has taken it that may be rolled back.
+        // The row stays, to show that the letter was sent. Its value is needed only if a run that may be rolled back has taken it.
         let sql = "update mail set taken = 1, run = ?3, value = case when ?3 is null then x'' else value end,
             size = case when ?3 is null then 0 else size end where thread = ?1 and id = ?2 and taken = 0";
         if connection.prepare_cached(sql)?.execute(params![thread, id.as_bytes(), run])? == 0 {
@@ -106,14 +106,14 @@ pub(super) fn commit(connection: &Connection, thread: &str, also: &Also) -> Resu
     }
 }
 
-/// A copy of a thread is due when the thread is. Nobody runs it.
+/// Copies the due time of a thread, as not driven by a run.
 pub(super) fn copy(connection: &Connection, from: &str, to: &str) -> Result<(), Fault> {
     let sql = "insert into due (thread, graph, at) select ?2, graph, at from due where thread = ?1";
     connection.prepare_cached(sql)?.execute(params![from, to])?;
     Ok(())
 }
 
-/// Whether a run goes on with a thread.
+/// Returns true if a run is advancing a thread.
 pub(super) fn is_driven(connection: &Connection, thread: &str) -> Result<bool, Fault> {
     let sql = "select 1 from due where thread = ? and driven = 1";
     Ok(connection.prepare_cached(sql)?.exists([thread])?)

@@ -57,13 +57,13 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// Keeps checkpoints in a SQLite file. A clone shares the connections.
 ///
-/// What is committed at the same time goes into one transaction. A small commit is made by the task that wants it, which keeps
-/// its thread for some tens of microseconds; everything else by a thread of the saver's own. Several processes may use the file, on one machine. A
-/// commit survives the process being killed at any instant; see [`Survives`] for power cuts. A commit takes its place when it
-/// is called, even if its future is dropped.
+/// Concurrent commits share one transaction. The calling task makes small commits itself, which blocks its thread for some tens of
+/// microseconds. A dedicated thread of the saver makes all others. Several processes on one machine may use the file. A commit survives a
+/// kill of the process at any instant; see [`Survives`] for power cuts. A commit takes its place in the queue when it is called, even if
+/// its future is dropped.
 ///
-/// When the last clone is dropped, what was committed is written back into the file, and the files `-wal` and `-shm` next to it are
-/// removed, unless another process has it open. The drop waits for that; [`close`](Self::close) does it without blocking the thread.
+/// When the last clone is dropped, committed data is written back into the file, and the files `-wal` and `-shm` next to it are removed,
+/// unless another process has the file open. The drop waits for that; [`close`](Self::close) does it without blocking the thread.
 ///
 /// Needs a tokio runtime.
 #[derive(Clone)]
@@ -73,7 +73,8 @@ struct Inner {
     /// The file, as errors name it.
     place: String,
     vault: Vault,
-    /// None for a database in memory, which only the writer sees. Closed before the writer: who closes last writes the log back.
+    /// None for an in-memory database, which only the writer sees. Closed before the writer: the last connection to close writes the log
+    /// back.
     readers: Option<Readers>,
     writer: Writer,
     /// Wakes those of this process that wait for a thread.

@@ -1,4 +1,4 @@
-//! Undoing what a run has done: what it overwrites and takes is kept until it ends.
+//! Undoes runs. The records that a run overwrites and takes are kept until it ends.
 
 use rusqlite::{Connection, params};
 use uuid::Uuid;
@@ -19,7 +19,7 @@ pub(super) fn keep(connection: &Connection, run: Uuid, space: i64, row: &WriteRo
     Ok(())
 }
 
-/// Puts back what a run has overwritten, and the letters that it has taken.
+/// Restores what a run has overwritten, and the letters that it has taken.
 pub(super) fn undo(connection: &Connection, thread: &str, run: Uuid) -> Result<(), Fault> {
     for sql in [
         "delete from writes where (space, checkpoint, task, slot) in
@@ -36,7 +36,7 @@ pub(super) fn undo(connection: &Connection, thread: &str, run: Uuid) -> Result<(
     Ok(())
 }
 
-/// A run has ended: what it has overwritten and taken is gone for good.
+/// Discards what an ended run has overwritten and taken.
 pub(super) fn settle(connection: &Connection, run: Uuid) -> Result<(), Fault> {
     for sql in
         ["delete from overwritten where run = ?", "update mail set value = x'', size = 0, run = null where run = ?"]
@@ -46,7 +46,7 @@ pub(super) fn settle(connection: &Connection, run: Uuid) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Encrypts what was kept of a namespace with the present key.
+/// Encrypts the kept records of a namespace with the current key.
 #[cfg(feature = "encryption")]
 pub(super) fn reencrypt(connection: &Connection, vault: &Vault, space: &Space<'_>) -> Result<(), Fault> {
     let sql = "select run, checkpoint, task, slot, path, channel, value from overwritten

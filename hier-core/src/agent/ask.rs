@@ -326,11 +326,11 @@ impl<C: AsRef<BaseContext> + Send + Sync + 'static, T> Ask<'_, C, T> {
 }
 
 impl<C: AsRef<BaseContext> + Send + Sync + 'static, T: DeserializeOwned> Ask<'_, C, Output<T>> {
-    /// The value in what the model said, or all that does not fit.
+    /// Reads the value from the model's text, or returns everything that does not fit.
     fn read(&self, text: &str) -> Result<T, String> {
         let given = model::read::<Value>(text)?;
         let Some(shape) = &self.shape else { return model::read(text) };
-        // The value stands in an object, unless the model gave it alone.
+        // The value is wrapped in an object, unless the model left the object out.
         let given = match shape.argument() {
             Some(argument) if given.get(argument).is_none() => json!({ argument: given }),
             _ => given,

@@ -1,12 +1,12 @@
-//! The bounds that a schema sets to a value beyond its type. Reading a value as a type does not check them, and providers that
-//! hold a model to a schema accept only some of them. An item that a set has twice is one item, and not a fault.
+//! Checks the bounds that a schema sets beyond its types. Deserializing a value does not check them, and providers that enforce a schema
+//! support only some of them. A repeated item in a set counts once and is not a fault.
 
 use serde_json::{Map, Value};
 
 /// Schemas nested deeper than this are not followed.
 const DEEPEST: usize = 200;
 
-/// The bounds of this schema that the value breaks, each with the path of what breaks it.
+/// Returns the bounds of this schema that the value breaks, each with the path of the offending value.
 pub(super) fn broken(schema: &Value, value: &Value) -> Vec<String> {
     let mut check = Check { root: schema, faults: Vec::new() };
     check.value(schema, value, "", DEEPEST);
@@ -55,7 +55,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// The value fits one of these, or breaks the bounds of the first whose kind it is.
+    /// Checks that the value fits one of these, or else reports the broken bounds of the first schema of its kind.
     fn choice(&mut self, several: &'a [Value], value: &Value, path: &str, left: usize) {
         let mut first = None;
         for schema in several.iter().filter(|schema| self.is_of(schema, value, left)) {
@@ -198,7 +198,7 @@ mod tests {
         for (value, told) in cases {
             assert_eq!(broken(&schema, &value), [told], "{value}");
         }
-        // A value of another type is not for the bounds to refuse, and null is not a text.
+        // The bounds do not apply to values of another type, and null is not a text.
         let other = json!({ "age": "x", "name": null, "kind": 5 });
         assert_eq!(broken(&schema, &other), Vec::<String>::new());
     }

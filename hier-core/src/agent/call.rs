@@ -95,7 +95,7 @@ impl<S: Values, C: AsRef<BaseContext> + Send + Sync + 'static> Caller<'_, S, C> 
 }
 
 impl<S: Values, C> Caller<'_, S, C> {
-    /// What comes of a call, without secrets in what is said, written and stored.
+    /// Removes secrets from the outcome of a call: from its message, its writes and its stored form.
     fn redacted(
         &self,
         redactor: &Redactor,
@@ -106,7 +106,7 @@ impl<S: Values, C> Caller<'_, S, C> {
             redactor.message(&mut response.message);
         }
         reply.map_writes(|write| redactor.write(self.state, write))?;
-        // In front: what a layer writes in place of a message counts.
+        // Inserted first, so that a layer's replacement of a message takes precedence.
         let stored = self.lens.lift.zip(redactor.stored(&(self.lens.base)(self.state)));
         Ok(match stored {
             Some((lift, write)) => reply.written_before(lift(write)),
@@ -115,7 +115,7 @@ impl<S: Values, C> Caller<'_, S, C> {
     }
 }
 
-/// Redacts what a model is asked.
+/// Redacts a request to a model.
 fn redact_request(redactor: &Redactor, request: &mut ChatRequest) {
     if let Some(messages) = redactor.conversation(&request.messages) {
         request.messages = messages;

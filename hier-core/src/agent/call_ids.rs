@@ -1,18 +1,18 @@
-//! The ids of the calls of one answer: each is different.
+//! Makes the ids of the calls of one answer unique.
 //!
-//! Results, shares of a budget and progress are found by the id of a call. Some models give several calls of an answer one id.
+//! Results, shares of a budget and progress are found by the id of a call. Some models give several calls of an answer the same id.
 
 use crate::message::{Body, ChatChunk, Message, ToolCall};
 
-/// Gives each call of an answer an id of its own, the same in the answer and in its pieces.
+/// Gives each call of an answer a unique id, the same in the answer and in its pieces.
 #[derive(Debug, Default)]
 pub(super) struct CallIds {
-    /// The calls that have begun: the id that the model gave, and the one that it has now.
+    /// The calls that have begun: the model's id and the new one.
     begun: Vec<(String, String)>,
 }
 
 impl CallIds {
-    /// A piece of the answer, on its way out.
+    /// Replaces the ids in a piece of the answer.
     pub(super) fn piece(&mut self, piece: &mut ChatChunk) {
         match piece {
             ChatChunk::CallStarted { id, .. } => {
@@ -29,7 +29,7 @@ impl CallIds {
         }
     }
 
-    /// The whole answer.
+    /// Replaces the ids in the whole answer.
     pub(super) fn answer(&mut self, message: &mut Message) {
         let Body::Assistant { calls, .. } = &mut message.body else { return };
         if calls.len() < 2 {
@@ -45,7 +45,7 @@ impl CallIds {
         }
     }
 
-    /// The id itself, if no call before has it; else a fresh one.
+    /// Returns the id itself if no earlier call has it, else a new one.
     fn own(&self, id: &str) -> String {
         if self.begun.iter().any(|(_, own)| own == id) {
             ToolCall::new("", serde_json::Value::Null).id

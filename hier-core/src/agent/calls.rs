@@ -56,7 +56,7 @@ impl<S: Values, C> Caller<'_, S, C> {
         self.says([words::refusal(call, why)])
     }
 
-    /// Makes a call of a tool, if its arguments are an object and whoever has to approve it does. What it says has no secrets.
+    /// Calls a tool if its arguments are an object and any required approval is given. Its output contains no secrets.
     pub(super) async fn call(
         &self,
         tool: &dyn Tool<S, C>,
@@ -220,7 +220,7 @@ impl<S: Values, C> Caller<'_, S, C> {
     }
 }
 
-/// The call with the arguments that it means: what is of another JSON type than the tool takes is converted.
+/// Converts the arguments of a call to the JSON types that the tool takes, where their meaning is clear.
 fn meant<S: Values, C: 'static>(tool: &dyn Tool<S, C>, call: ToolCall) -> ToolCall {
     if nesting::mistake(&call).is_some() || tool.mistake(&call).is_none() {
         return call;

@@ -187,8 +187,8 @@ pub trait ChatModel: Send + Sync + 'static {
         "unknown"
     }
 
-    /// Returns true if the model keeps to this shape where [`ChatRequest::output`] asks for it, also beside tools. An agent
-    /// with `answer:` asks for the shape then. Otherwise it offers a tool by which the model gives the answer.
+    /// Returns true if the model obeys the schema in [`ChatRequest::output`], even when the request also has tools. An agent with
+    /// `answer:` then requests that schema. Otherwise it offers a tool through which the model gives its answer.
     fn native_output(&self, _shape: &OutputSpec) -> bool {
         false
     }

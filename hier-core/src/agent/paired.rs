@@ -1,4 +1,4 @@
-//! A conversation as every provider takes it: each call followed by its result.
+//! Arranges a conversation as every provider accepts it: each call followed by its result.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,16 +6,16 @@ use std::sync::Arc;
 use crate::agent::words;
 use crate::message::{Body, Message, Messages};
 
-/// The conversation with each call of the model followed by its result, as providers demand it. Every request of an agent and of a
-/// node is sent like this; the state keeps its own order.
+/// Returns the conversation with each call of the model followed by its result, as providers demand. Every request of an agent and of a
+/// node is sent like this. The state keeps its own order.
 ///
-/// * Results stand directly behind the message that makes their calls, in the order of the calls. What others said in between, through an
-///   inbox say, follows them.
-/// * A call without a result gets one, which says so.
-/// * A result without a call becomes a message of the user.
+/// * Results directly follow the message that makes their calls, in the order of the calls. Messages in between, for example from an
+///   inbox, come after them.
+/// * A call without a result gets a placeholder result that says so.
+/// * A result without a call becomes a user message.
 ///
-/// A result belongs to the last message before it that makes a call with its id and has no result for it yet: some providers use an id
-/// again in a later answer.
+/// A result belongs to the last earlier message that makes a call with its id and has no result for it yet, because some providers reuse
+/// an id in a later answer.
 ///
 /// ```
 /// use hier_core::agent::{Message, Messages, ToolCall, paired};
@@ -59,7 +59,7 @@ pub fn paired(messages: &Messages) -> Messages {
     Messages::of(sent.into_iter())
 }
 
-/// Returns true if behind each message with calls stand their results, and nowhere else.
+/// Returns true if the results directly follow the messages that make their calls, and occur nowhere else.
 fn is_paired(messages: &Messages) -> bool {
     let mut open: Vec<&str> = Vec::new();
     for message in messages {
@@ -75,7 +75,7 @@ fn is_paired(messages: &Messages) -> bool {
     open.is_empty()
 }
 
-/// For each message that makes calls the places of their results, call by call.
+/// Maps each message that makes calls to the positions of their results, in the order of the calls.
 fn results(messages: &Messages) -> HashMap<usize, Vec<Option<usize>>> {
     let mut results: HashMap<usize, Vec<Option<usize>>> = HashMap::new();
     // The messages with open calls of an id, the last one at the end.

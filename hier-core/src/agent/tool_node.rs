@@ -21,15 +21,16 @@ use crate::graph::{Command, CompiledGraph, NodeDef, Parts, Routing, Task};
 use crate::message::ToolCall;
 use crate::state::{Conversation, State};
 
-/// A node that makes the calls of the model's last answer that have no result yet, each as a task of its own: in parallel, stored once it is done, with the name
-/// of its tool in events, errors and spans. It is a graph with a node for each tool.
+/// A node that makes the calls of the model's last answer that have no result yet. Each call is a task: calls run in parallel, and each
+/// result is stored when its call ends. Events, errors and spans have the name of the tool. The node is a graph with a node for each
+/// tool.
 ///
-/// The results are added to the state's conversation ([`Conversation`]). Calls that need approval ask it
-/// ([`ApprovalRequest`](super::ApprovalRequest)), all of them at once; those that do not fit, or of a tool that is not there, are
-/// answered with what is wrong; what becomes of tools that fail say the [`ToolErrors`]. A tool may return an update or a
-/// [`Command`]; one that goes somewhere must be the only call of its message.
+/// The results are added to the state's conversation ([`Conversation`]). Calls that need approval ask for it together
+/// ([`ApprovalRequest`](super::ApprovalRequest)). If the arguments are invalid or the tool is unknown, the result describes the error.
+/// [`ToolErrors`] determines what happens if a tool fails. A tool may return an update or a [`Command`]; a command with a `goto` must be
+/// the only call of its message.
 ///
-/// In `graph!` it is written `tools![…]`, here as an agent of one's own:
+/// In `graph!` it is written `tools![…]`, here in a custom agent:
 ///
 /// ```
 /// use hier_core::prelude::*;

@@ -145,7 +145,7 @@ pub(crate) fn stopped(end: &impl std::fmt::Display, said: &str) -> String {
 /// The answer to a call of a tool that gives none itself.
 pub(crate) const DONE: &str = "Done.";
 
-/// What is sent as the result of a call that has none.
+/// The result that is sent to the model for a call that has no result yet.
 pub(crate) const NO_RESULT_YET: &str = "There is no result yet.";
 
 /// The answer to a call that failed or was not made.

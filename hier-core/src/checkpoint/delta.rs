@@ -1,7 +1,7 @@
 //! The format of a value that is stored as what was added to it: the rule of its reducer, then the writes, each behind its
 //! length.
 //!
-//! Parts are merged by the rule that stands in front of them, whatever reducer the channel has today.
+//! Parts are merged by the rule in front of them, not by the channel's current reducer.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -151,7 +151,7 @@ fn cut_off() -> CodecError {
     CodecError::new("a part of the value is cut off")
 }
 
-/// What follows the length in front of it, and the rest.
+/// Splits off the part that a length prefix announces, and returns it with the rest.
 fn split(rest: &[u8]) -> Result<(&[u8], &[u8]), CodecError> {
     let (length, tail) = rest.split_first_chunk::<4>().ok_or_else(cut_off)?;
     tail.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or_else(cut_off)
@@ -202,7 +202,7 @@ pub(crate) fn unpack_writes(packed: &[u8]) -> Result<Vec<&[u8]>, CodecError> {
     }
 }
 
-/// What stands behind the rule: it is added to parts of the same rule.
+/// Returns the bytes after the rule. They can be appended to parts of the same rule.
 pub(crate) fn tail(packed: &[u8]) -> &[u8] {
     header(packed).map_or_else(|_| packed.get(1..).unwrap_or_default(), |(_, rest)| rest)
 }

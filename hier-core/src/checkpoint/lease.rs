@@ -60,8 +60,8 @@ pub struct Lease {
     pub token: u64,
     /// How long it runs unless it is renewed.
     pub lasts: Duration,
-    /// Whether the thread was claimed while a run that went on with it had not ended
-    /// ([`DueChange::Driven`](super::DueChange::Driven)): whoever ends this one says when the thread is due next.
+    /// True if the thread was claimed while a run that was advancing it had not ended ([`DueChange::Driven`](super::DueChange::Driven)).
+    /// The holder of this lease must then set the next due time when it finishes.
     pub driven: bool,
 }
 
@@ -71,7 +71,7 @@ impl Lease {
         Self { thread: thread.into(), token, lasts, driven: false }
     }
 
-    /// The same of a thread with which a run goes on that has not ended.
+    /// Sets [`Self::driven`].
     #[must_use]
     pub fn driven(mut self, driven: bool) -> Self {
         self.driven = driven;

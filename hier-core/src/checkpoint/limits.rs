@@ -1,17 +1,17 @@
-//! How long names may be.
+//! Limits on the length of names.
 
 use super::error::SaverError;
 
-/// How many bytes the name of a thread, and the key and the namespace of an item of a store, have at most; those that [`name_bytes`]
-/// counts. Databases keep them in indexes, and an entry of an index of Postgres has at most 2,704 bytes.
+/// Maximum length in bytes, as counted by [`name_bytes`], of a thread name, and of the key and the namespace of a store item. Databases
+/// keep these names in indexes, and a Postgres index entry has at most 2,704 bytes.
 pub const LONGEST_NAME: usize = 2_500;
 
-/// How many bytes a name takes: a NUL and a backslash count twice, since Postgres stores them escaped.
+/// Returns the number of bytes that a name takes. A NUL and a backslash count twice, because Postgres stores them escaped.
 pub fn name_bytes(name: &str) -> usize {
     name.len() + name.bytes().filter(|byte| matches!(byte, b'\0' | b'\\')).count()
 }
 
-/// Whether a thread can have this name, for savers: whatever stores a thread that may be new refuses other names.
+/// Returns an error if a thread cannot have this name. Savers call this before they store a thread that may be new.
 pub fn check_thread(name: &str) -> Result<(), SaverError> {
     let bytes = name_bytes(name);
     if bytes <= LONGEST_NAME {

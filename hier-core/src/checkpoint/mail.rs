@@ -106,8 +106,8 @@ pub struct Also {
     pub taken: Vec<Uuid>,
     /// When the thread is due.
     pub due: Option<DueChange>,
-    /// The run that may be rolled back. Until it ends, a store of runs keeps the pending writes that the records overwrite and the
-    /// letters that are taken ([`Settlement::undo`](crate::runs::Settlement::undo)).
+    /// The run that may be rolled back. Until it ends, a store of runs keeps the overwritten pending writes and the taken letters
+    /// ([`Settlement::undo`](crate::runs::Settlement::undo)).
     pub run: Option<Uuid>,
 }
 
@@ -132,7 +132,7 @@ impl Also {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum DueChange {
-    /// Then, or before, if it is due before. A run that goes on with the thread ([`Self::Driven`]) still does.
+    /// Due at this time, or earlier if it is already due earlier. A run that advances the thread ([`Self::Driven`]) is not affected.
     NoLaterThan {
         /// Then.
         at: SystemTime,
@@ -149,12 +149,12 @@ pub enum DueChange {
         /// The greatest number of a letter that is known to whoever says it; 0 for none.
         seen: u64,
     },
-    /// A run goes on with the thread, and says with [`Self::Exactly`] when the thread is due next once it has ended. If the thread is
-    /// found due before that, and nobody holds it, the process of the run was killed: the thread is gone on with.
+    /// A run is advancing the thread. When it ends, it sets the next due time with [`Self::Exactly`]. If the thread is found due before
+    /// that and has no lease, the run's process was killed, and the thread is resumed.
     Driven {
-        /// When to look whether the run has ended; before, if the thread is due before.
+        /// Time at which to check whether the run has ended; earlier, if the thread is already due earlier.
         until: SystemTime,
-        /// The graph that is to be driven.
+        /// The graph to drive.
         graph: Arc<str>,
     },
 }
@@ -195,7 +195,7 @@ pub struct DueThread {
     pub thread: Arc<str>,
     /// Since when.
     pub at: SystemTime,
-    /// Whether a run has begun to go on with it and has not ended: [`DueChange::Driven`].
+    /// True if a run has started to advance the thread and has not ended: [`DueChange::Driven`].
     pub driven: bool,
 }
 
@@ -205,7 +205,7 @@ impl DueThread {
         Self { thread: thread.into(), at, driven: false }
     }
 
-    /// The same, while a run goes on with it.
+    /// Sets [`Self::driven`].
     #[must_use]
     pub fn driven(mut self, driven: bool) -> Self {
         self.driven = driven;

@@ -63,8 +63,8 @@ pub use retention::{Deletion, Sweeper, is_per_call, sweep_every};
 )]
 #[async_trait]
 pub trait Checkpointer: Send + Sync + 'static {
-    /// Claims a thread for a run. The thread need not exist. Every claim that succeeds has a greater token than all claims
-    /// of the thread before it, also after the thread was deleted. [`SaverError::Invalid`] for a name that [`check_thread`] refuses.
+    /// Claims a thread for a run. The thread need not exist. Every successful claim has a greater token than all earlier claims of the
+    /// thread, even after the thread was deleted. Returns [`SaverError::Invalid`] for a name that [`check_thread`] rejects.
     async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError>;
 
     /// Renews the lease for another [`Claim::lasts`].
@@ -113,9 +113,9 @@ pub trait Checkpointer: Send + Sync + 'static {
     /// Deletes a thread: checkpoints, values and pending writes of all namespaces. An unknown thread is no error.
     async fn delete_thread(&self, thread: &str) -> Result<(), SaverError>;
 
-    /// Copies the whole history of a thread, all namespaces and pending writes included, to another, whose own history is
-    /// replaced. The source is not touched; an unknown source leaves the target without a history. What waits for a time in the source
-    /// waits in the copy: it is due when the source is. What was sent to the source is not copied.
+    /// Copies the whole history of a thread to another thread and replaces its history. The copy includes all namespaces and pending
+    /// writes. The source is not changed. If the source is unknown, the target has no history afterwards. The copy is due at the same
+    /// time as the source. The mailbox of the source is not copied.
     async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError>;
 
     /// Deletes the checkpoints whose metadata has one of these as `run_id`, in all threads and namespaces, with their
@@ -152,11 +152,11 @@ pub trait Checkpointer: Send + Sync + 'static {
         self.commit_also(lease, records, also).await.map(|()| false)
     }
 
-    /// Puts a letter into the mailbox of a thread, which need not exist and may be held by anybody, and says whether it is new: one
-    /// with an id that the thread was sent before changes nothing, also after that one was taken. When the future resolves it
-    /// survives a crash. With a signal the thread becomes due at once: for this graph, if it is not due for another.
+    /// Puts a letter into the mailbox of a thread. The thread need not exist, and may be leased. Returns true if the letter is new: a
+    /// letter with an id that was sent to the thread before changes nothing, even if the earlier letter was taken. Once the future
+    /// resolves, the letter survives a crash. A signal makes the thread due at once: for this graph, if it is not due for another.
     ///
-    /// [`SaverError::MailboxFull`] if more than [`MAILBOX_BYTES`] would wait.
+    /// Returns [`SaverError::MailboxFull`] if more than [`MAILBOX_BYTES`] would wait.
     async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
         let _ = (thread, graph, letter);
         Err(SaverError::not_supported("mailboxes"))

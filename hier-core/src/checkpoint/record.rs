@@ -109,7 +109,7 @@ pub struct Agenda {
     /// Whether the input has been stored and not yet been applied.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub start: bool,
-    /// Whether that input came from outside the graph's runs: the graph is entered with it when it is applied.
+    /// True if that input came from outside the graph's runs. The graph is entered with it when it is applied.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unentered: bool,
     /// Nodes that edges have set off, in order of their names.

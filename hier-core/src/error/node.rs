@@ -129,7 +129,7 @@ impl NodeError {
         Self::of(kind, transient, None)
     }
 
-    /// The same error with another reason, and the same name.
+    /// Returns a copy of the error with another kind and the same name.
     pub(crate) fn with_kind(&self, kind: NodeErrorKind) -> Self {
         let error = Self::of(kind, self.0.transient, self.0.name);
         if self.is_of_handler() { error.of_handler() } else { error }

@@ -68,13 +68,13 @@ where
     I: 'static,
     O: GraphOutput<S> + Send + 'static,
 {
-    /// What drives the threads of this graph for which a time has come ([`Run::sleep_until`](crate::Run::sleep_until),
-    /// [`Interrupt::until`](crate::Interrupt::until)) or a signal ([`Run::signal`](crate::Run::signal)). `context` makes the context
-    /// of each run, of the thread's id.
+    /// Returns a sweeper. It drives the threads of this graph for which a time ([`Run::sleep_until`](crate::Run::sleep_until),
+    /// [`Interrupt::until`](crate::Interrupt::until)) or a signal ([`Run::signal`](crate::Run::signal)) has come. `context` makes the
+    /// context of each run from the thread's id.
     ///
-    /// Any number of processes may sweep the threads of one saver: who drives one holds its lease, and what was answered is
-    /// answered. A thread whose process was killed meanwhile is found again once its lease has run out, in whichever node it was; so is one
-    /// that waited in place ([`Config::sleep_in_place`]).
+    /// Any number of processes may sweep the threads of one saver: only the holder of a thread's lease drives it, and recorded answers
+    /// are not overwritten. If the process of a run is killed, in any node, another sweeper finds the thread once its lease has expired.
+    /// This includes threads that waited in place ([`Config::sleep_in_place`]).
     ///
     /// ```
     /// # use std::time::{Duration, SystemTime};
@@ -144,9 +144,9 @@ where
         self
     }
 
-    /// Drives the threads that are due at this time, those first that have been for longest, and returns what came of each: of many,
-    /// some. Threads that somebody else runs are left to them, and do not keep the others from being driven. Nor does one that takes
-    /// long: it has one of the places ([`DueSweeper::concurrency`]) until it ends. Dropping the future cancels the runs.
+    /// Drives the threads that are due at this time, the longest overdue first, and returns their results. It drives a limited number per
+    /// call. It skips threads that another process runs. A slow thread does not delay the others: it occupies one of the
+    /// [`DueSweeper::concurrency`] slots until it ends. Dropping the future cancels the runs.
     pub async fn drive_due(&self, now: SystemTime) -> Result<Vec<Driven<O>>, RunError> {
         let (mut driven, mut running, mut queue) = (Vec::new(), FuturesUnordered::new(), VecDeque::new());
         let (mut search, mut failed) = (Some(None), None);
@@ -187,7 +187,7 @@ where
         }
     }
 
-    /// Some of the threads that are due, after the last that was listed; with where the list goes on, if it does.
+    /// Returns some of the due threads, after the last one listed, and the position of the next page if there is one.
     async fn page(
         &self,
         now: SystemTime,
@@ -196,14 +196,14 @@ where
         let (saver, program) = (self.graph.saver("drive")?, &self.graph.inner);
         let page = saver.due(DueQuery::new(now, names(program), LIMIT).after(after.clone())).await;
         let page = page.map_err(|error| RunError::Saver { graph: program.plan.graph().to_owned(), error })?;
-        // A saver that gives the same page again has no other.
+        // A saver that returns the same page again has no more.
         let is_last = page.len() < LIMIT || page.last() == after.as_ref();
         let last = (!is_last).then(|| page.last().cloned());
         Ok((page, last))
     }
 
-    /// Drives what is due in the background, again and again after `every`, until the handle is dropped. What fails is told through
-    /// `tracing`. The search goes on while threads are driven: one that takes long does not delay the others, as long as a place is free
+    /// Drives due threads in the background, again after each `every`, until the handle is dropped. Failures are logged through
+    /// `tracing`. The search continues while threads are driven: a slow thread does not delay the others while a slot is free
     /// ([`DueSweeper::concurrency`]). Needs a tokio runtime.
     #[must_use = "the sweeper stops when its handle is dropped"]
     pub fn every(self, every: Duration) -> SweepHandle {
@@ -270,7 +270,6 @@ where
         Some(Driven { thread: thread.to_string(), outcome })
     }
 
-    /// How a thread is run.
     fn config_of(&self, thread: &Arc<str>, now: SystemTime) -> Config {
         let mut config = self.config.clone().at(now).when_running(WhenRunning::Reject);
         config.thread = Some(thread.to_string());
@@ -278,7 +277,7 @@ where
         config
     }
 
-    /// Drives a thread; nothing comes of it if it is not due after all, or somebody else has it.
+    /// Drives a thread. Returns none if the thread is not due after all or if another process runs it.
     async fn drive(&self, due: DueThread, now: SystemTime) -> Option<Driven<O>> {
         let (saver, program) = (self.graph.attached.saver.as_ref()?, &self.graph.inner);
         let config = self.config_of(&due.thread, now);
@@ -290,7 +289,7 @@ where
             Err(error) => return driven(Err(failed(error))),
         };
         let is_own = waiting.graph.as_ref().is_some_and(|graph| names(program).iter().any(|own| **own == **graph));
-        // Who was woken and killed is gone on with, wherever it was.
+        // If a resumed run was killed, its thread is resumed again in any node.
         let is_due = due.driven || waiting.at.is_some_and(|at| at <= now);
         if !is_own || !is_due {
             // The thread has gone on meanwhile, or nobody waits for the signal that came.

@@ -11,8 +11,8 @@ pub struct Whole;
 /// written) or an update of it; `()`, to go on with what is there; or a [`Command`], to answer, change or redirect what is
 /// there.
 ///
-/// A whole state begins a thread. A thread that has a checkpoint refuses it, since it would reset the channels that the caller left at
-/// their defaults: give an update of what changes.
+/// A whole state starts a thread. A thread that has a checkpoint rejects it, since it would reset the channels that the caller left at
+/// their defaults. Use an update with the changes instead.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no input of this graph over `{S}`",
     label = "no input of this graph",

@@ -104,10 +104,11 @@ where
     /// ```
     ///
     /// Anything else is a message for the graph's `inbox`. It is written to that channel between two supersteps, in the commit of the
-    /// checkpoint that first has it: exactly once, whatever is killed meanwhile, and by one of the machines that try. A thread that
-    /// runs gets it after the step that is running, unless that was the last; one at rest with its next run.
+    /// checkpoint that first contains it. It is written exactly once, even after kills and with several machines. A running thread
+    /// receives it after the current step, unless that was the last. An idle thread receives it with its next run.
     ///
-    /// What the inbox does not take is refused, what is sent to a thread of another graph, and so is what is more than [`MAILBOX_BYTES`](crate::checkpoint::MAILBOX_BYTES).
+    /// The call fails for a message that the inbox does not accept, for a thread of another graph, and if the mailbox would exceed
+    /// [`MAILBOX_BYTES`](crate::checkpoint::MAILBOX_BYTES).
     pub async fn send(&self, to: impl Into<Config>, mail: impl Into<Mail>) -> Result<bool, RunError> {
         let (config, mail) = (to.into(), mail.into());
         let graph = self.inner.plan.graph();

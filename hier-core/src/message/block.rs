@@ -27,7 +27,7 @@ pub(super) fn resolve(block: &Map<String, Value>) -> Option<Part> {
     let data = any(&[&["base64"], &["data"], &["source", "data"], &["source", "value"], &["input_audio", "data"]]);
     let url = match (address, data) {
         (Some(url), _) if is_address(url) => url.to_owned(),
-        // What stands where the address belongs may be the bytes alone.
+        // The address field may contain the raw bytes.
         (Some(data), None) | (_, Some(data)) if !is_address(data) => format!("data:{};base64,{data}", mime?),
         (_, Some(data)) => data.to_owned(),
         _ => return None,

@@ -27,7 +27,7 @@ impl Messages {
     fn open_at(&self, place: usize) -> Vec<&ToolCall> {
         let Some(message) = self.get(place) else { return Vec::new() };
         let mut open: Vec<&ToolCall> = message.tool_calls().iter().collect();
-        // From the end: what is looked for is near it.
+        // From the end, because the match is near it.
         for id in self.iter().rev().take(self.len() - place - 1).filter_map(Message::tool_call_id) {
             if let Some(answered) = open.iter().position(|call| call.id == id) {
                 open.remove(answered);

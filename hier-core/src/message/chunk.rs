@@ -76,12 +76,12 @@ impl ChatResponse {
 
 /// A piece of an answer that is still being made.
 ///
-/// The pieces of a stream add up to its answer: the texts to its text, those of reasoning to what it thought, and the
-/// arguments of each call to the JSON of that call's arguments (but for a call that was cut off, or whose arguments are no
-/// JSON: see the answer). Whoever wants only the answer waits for [`Done`](Self::Done).
+/// The pieces of a stream add up to its answer: the texts to its text, the reasoning to its thoughts, and the arguments of each call to
+/// the JSON of that call's arguments. Exceptions are calls that were cut off or whose arguments are not JSON: see the answer. To get only
+/// the answer, wait for [`Done`](Self::Done).
 ///
-/// A model may abandon an attempt that has sent nothing but reasoning. The reasoning of the next attempt then follows, and only
-/// that is part of the answer.
+/// A model may abandon an attempt that has sent only reasoning. The reasoning of the next attempt then follows, and only that is part of
+/// the answer.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ChatChunk {

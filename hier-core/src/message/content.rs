@@ -97,13 +97,13 @@ pub enum Part {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         media_type: Option<String>,
     },
-    /// A content block in the form of another framework or provider, kept as it came. Use [`resolved`](Self::resolved) to read it.
+    /// A content block in the form of another framework or provider, kept unchanged. Use [`resolved`](Self::resolved) to read it.
     #[serde(untagged)]
     Block(Map<String, Value>),
 }
 
 impl Part {
-    /// Returns the part as text, image or file, whatever form it came in; nothing for a block that is none of these.
+    /// Returns the part as text, image or file, in whatever form it arrived. Returns none for any other block.
     ///
     /// ```
     /// # use hier_core::agent::Part;

@@ -1,6 +1,6 @@
-//! How a message is written down: one flat object, with its `role`, the fields of that role, and its other fields in `extra`.
+//! The serialized form of a message: one flat object with its `role`, the fields of that role, and the fields of `extra`.
 //!
-//! Written by hand, because a flattened, tagged enum could not tell `MessagePack` the number of its fields before it is written.
+//! Implemented by hand, because a flattened, tagged enum cannot report its number of fields to `MessagePack` in advance.
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};

@@ -198,7 +198,7 @@ impl Message {
         self
     }
 
-    /// The same message with one more field in [`extra`](Self::extra).
+    /// Adds a field to [`extra`](Self::extra).
     #[must_use]
     pub fn with_extra(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.extra.insert(name.into(), value.into());

@@ -65,7 +65,7 @@ macro_rules! words {
                 tool_errors,
                 /// How often the model may be asked in a run, 50 times unless given.
                 max_iterations,
-                /// How often in a row a call may have the same result; of an `Agent` 3 times unless given.
+                /// Number of times in a row that a call may return the same result. An `Agent` defaults to 3.
                 max_repeats,
                 /// Another channel that the report is written to.
                 report_into,

@@ -149,7 +149,7 @@ impl Exact {
     }
 }
 
-/// How two numbers compare, exactly.
+/// Compares two numbers exactly.
 fn order(reducer: &str, a: &Number, b: &Number) -> Result<Ordering, ReduceError> {
     Ok(match (exact(reducer, a)?, exact(reducer, b)?) {
         (Exact::Integer(a), Exact::Integer(b)) => a.cmp(&b),
@@ -159,7 +159,7 @@ fn order(reducer: &str, a: &Number, b: &Number) -> Result<Ordering, ReduceError>
     })
 }
 
-/// How an integer of 64 bits and a float compare.
+/// Compares a 64-bit integer with a float.
 #[allow(clippy::cast_possible_truncation)] // it saturates, far beyond 64 bits
 fn to_float(integer: i128, float: f64) -> Ordering {
     integer.cmp(&(float.trunc() as i128)).then(0.0.partial_cmp(&float.fract()).unwrap_or(Ordering::Equal))

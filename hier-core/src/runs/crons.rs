@@ -24,9 +24,9 @@ const KIND: &str = "cron";
 pub struct Cron {
     /// The id.
     pub id: String,
-    /// The thread of its runs; each has its own if none.
+    /// The thread of its runs. If none, each run has its own.
     pub thread: Option<String>,
-    /// When that thread was made: set when the cron is made. On another thread with that id it does not fire.
+    /// Creation time of that thread, set when the cron is created. The cron does not fire on a later thread with the same id.
     #[serde(default)]
     pub thread_created: Option<SystemTime>,
     /// The graph.
@@ -58,11 +58,11 @@ pub struct Cron {
     /// What its runs do to those before them on their thread.
     #[serde(default)]
     pub multitask_strategy: MultitaskStrategy,
-    /// What is written to the threads that are made for its runs. A thread of its own that had it when the cron was made has to have it
-    /// whenever the cron fires.
+    /// Metadata of the threads that are created for the cron's runs. If the cron has its own thread and that thread had this metadata
+    /// when the cron was created, it must still have it whenever the cron fires.
     #[serde(default)]
     pub thread_metadata: Map<String, Value>,
-    /// How often it was stored: a change is refused if somebody else was faster.
+    /// Number of times that the cron was stored. A change is refused if another change was stored first.
     #[serde(skip)]
     pub revision: u64,
 }
@@ -198,8 +198,8 @@ impl<'a> Crons<'a> {
         Self(store)
     }
 
-    /// Makes a cron, and binds it to its thread as that is now. [`RunsError::Exists`] if the cron is there, [`RunsError::NoThread`] if
-    /// its thread is not.
+    /// Creates a cron, and binds it to its current thread. Returns [`RunsError::Exists`] if the cron exists, and [`RunsError::NoThread`]
+    /// if its thread does not exist.
     pub async fn create(self, new: NewCron) -> Result<Cron, RunsError> {
         let mut cron = new.cron;
         if let Some(thread) = &cron.thread {
@@ -253,7 +253,7 @@ impl<'a> Crons<'a> {
     pub async fn disable_of(self, thread: &str) -> Result<(), RunsError> {
         let query = CronQuery { thread: Some(thread.to_owned()), enabled: Some(true), ..CronQuery::default() };
         for cron in self.search(&query).await? {
-            // Who was faster has changed it, and it is disabled when it is next due.
+            // If a concurrent change wins, the cron is disabled when it is next due.
             self.replace(&Cron { enabled: false, ..cron }).await?;
         }
         Ok(())
@@ -273,7 +273,8 @@ impl<'a> Crons<'a> {
         Ok(found)
     }
 
-    /// Those of which a run is due: of many, some. One that cannot be read does not hold up the others: it is told through `tracing`.
+    /// Returns crons with a run that is due, a limited number per call. A cron that cannot be read does not hold up the others: it is
+    /// logged through `tracing`.
     pub async fn due(self, now: SystemTime) -> Result<Vec<Cron>, RunsError> {
         let mut due = readable(&self.0.documents_due(KIND, now).await?, decode);
         due.retain(|cron| cron.is_due(now));

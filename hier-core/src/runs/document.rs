@@ -14,11 +14,12 @@ pub struct Document {
     pub kind: String,
     /// Its id among those of its kind.
     pub id: String,
-    /// How often it was stored, from 1.
+    /// Number of times that the document was stored, from 1.
     pub revision: u64,
     /// What it holds.
     pub value: Value,
-    /// From when on [`RunStore::documents_due`](super::RunStore::documents_due) finds it; never if none. It is stored and not read.
+    /// Time from which [`RunStore::documents_due`](super::RunStore::documents_due) finds the document, or none if never. It is stored,
+    /// but not returned when the document is read.
     pub due: Option<SystemTime>,
 }
 
@@ -28,7 +29,7 @@ impl Document {
         Self { kind: kind.into(), id: id.into(), revision: 0, value, due: None }
     }
 
-    /// The same, found from this time on.
+    /// Sets the time from which the document is due.
     #[must_use]
     pub const fn due(mut self, due: Option<SystemTime>) -> Self {
         self.due = due;

@@ -141,8 +141,7 @@ pub struct EventPage {
     pub last: u64,
     /// Events up to this number are gone: pruned, or more than the log holds.
     pub gone: u64,
-    /// When the thread was created. A reader that sees another value than before reads another thread, which was created
-    /// under the id of one that was deleted.
+    /// Creation time of the thread. If it changes, the reader reads another thread, created under the id of a deleted one.
     pub created: SystemTime,
 }
 

@@ -1,4 +1,4 @@
-//! What a run has committed and its [log](super::log) holds back, and which records that may be.
+//! Records that a run has committed and that its [log](super::log) holds back, and rules for which records may be held.
 
 use std::collections::HashSet;
 
@@ -6,19 +6,19 @@ use uuid::Uuid;
 
 use crate::checkpoint::{Also, Record, Source, codec, slot};
 
-/// What was committed and waits to be stored.
+/// Committed records that wait to be stored.
 #[derive(Default)]
 pub(super) struct Held {
     pub(super) records: Vec<Record>,
-    /// How many of them, the first, are what the run begins with: they wait for what comes next, and no longer than events do.
+    /// Number of leading records that begin the run. They wait for the next records, and no longer than events do.
     pub(super) beginning: usize,
-    /// Whether something of the run was stored, or tried to be.
+    /// True if storing something of the run has succeeded or was attempted.
     pub(super) has_begun: bool,
-    /// Checkpoints that this attempt of the run has made; of many, some. What it writes beside others has to be undone by hand.
+    /// Some of the checkpoints that this attempt of the run has made. Its writes to other checkpoints must be undone separately.
     own: HashSet<Uuid>,
 }
 
-/// How many checkpoints of a run are known as its own.
+/// Maximum number of a run's own checkpoints to remember.
 const OWN: usize = 1 << 16;
 
 impl Held {
@@ -29,7 +29,8 @@ impl Held {
         std::mem::take(&mut self.records)
     }
 
-    /// What is stored beside these records of this run. If they change more than its own checkpoints, that can be undone until it ends.
+    /// Returns what to store in addition to these records of this run. If the records change other checkpoints than the run's own, the
+    /// changes can be undone until the run ends.
     pub(super) fn beside(&mut self, run: Option<Uuid>, records: &[Record], mut also: Also) -> Also {
         let mut changes_others = !also.taken.is_empty();
         for record in records {
@@ -47,7 +48,7 @@ impl Held {
         also
     }
 
-    /// What the run begins with, to be stored now.
+    /// Takes the records that begin the run, to store them now.
     pub(super) fn take_beginning(&mut self) -> Vec<Record> {
         let rest = self.records.split_off(std::mem::take(&mut self.beginning));
         self.has_begun |= !self.records.is_empty();
@@ -55,7 +56,7 @@ impl Held {
     }
 }
 
-/// Whether a record may be the last of a run: its graph has nothing left to do, or a task asked something or failed.
+/// Returns true if a record may be the last of a run: its graph is finished, or a task asked a question or failed.
 pub(super) fn may_be_last(record: &Record) -> bool {
     match record {
         Record::Checkpoint { namespace, checkpoint, .. } => {
@@ -75,12 +76,12 @@ pub(super) fn may_be_last(record: &Record) -> bool {
     }
 }
 
-/// Whether a task that failed has a handler, which begins once that is stored.
+/// Returns true if a failed task has a handler, which starts once the failure is stored.
 fn is_handled(failure: &[u8]) -> bool {
     codec::decode_json(failure).is_ok_and(|failure| failure.get("handled") == Some(&true.into()))
 }
 
-/// Whether a record has an answer. That its question has it stands in a later record of the same commit.
+/// Returns true if a record contains an answer. A later record of the same commit notes that the question is answered.
 pub(super) fn has_answer(record: &Record) -> bool {
     // The results of steps are far below.
     let is_answer = |slot: i32| slot <= slot::answer(0) && slot > i32::MIN / 2;
@@ -91,7 +92,7 @@ pub(super) fn is_input(record: &Record) -> bool {
     matches!(record, Record::Checkpoint { checkpoint, .. } if checkpoint.source == Source::Input)
 }
 
-/// Whether a commit is what the root graph of a run begins with: an input, and at most the step that follows from it. No node has run.
+/// Returns true if a commit is the beginning of the root graph of a run: an input, and at most the following step. No node has run.
 pub(super) fn is_beginning(records: &[Record]) -> bool {
     let is_own = |record: &Record| matches!(record, Record::Checkpoint { namespace, .. } if namespace.is_empty());
     matches!(records.len(), 1 | 2) && is_input(&records[0]) && records.iter().all(is_own)

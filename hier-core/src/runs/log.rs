@@ -130,8 +130,8 @@ impl RunLog {
         self.store.record(&self.lease, settlement).await.map(|_| ())
     }
 
-    /// Undoes everything that the run has stored and taken, in this attempt and before. What waits is dropped. The run has not ended:
-    /// whoever claims it next may do this again.
+    /// Undoes everything that the run has stored and taken, in this attempt and before. Pending records are dropped. The run has not
+    /// ended: the worker that claims it next may undo it again.
     pub async fn undo(&self) -> Result<(), RunsError> {
         let mut held = self.gate.lock().await;
         *held = Held::default();

@@ -152,8 +152,8 @@ pub trait RunStore: Checkpointer {
     /// All documents of a kind, by their ids.
     async fn documents(&self, kind: &str) -> Result<Vec<Document>, RunsError>;
 
-    /// The documents of a kind that are due then or before ([`Document::due`]), those first that have been for longest; of many, some.
-    /// Found by an index.
+    /// Returns documents of a kind that are due by then ([`Document::due`]), the longest overdue first. It returns a limited number, and
+    /// finds them with an index.
     async fn documents_due(&self, kind: &str, by: SystemTime) -> Result<Vec<Document>, RunsError>;
 
     /// Stores a document if its revision is this one: none for a new one. False if it is another.

@@ -120,9 +120,9 @@ impl ThreadQuery {
     }
 }
 
-/// Whether one JSON value contains another: an object contains those whose every key it has, with a value that contains
-/// theirs; a list contains those whose every item one of its own contains; a number contains those of the same value, in
-/// whatever form they are written; anything else contains itself. As `@>` of Postgres.
+/// Returns true if one JSON value contains another, like `@>` in Postgres. An object contains another if it has every key of the other,
+/// with a value that contains the other's. A list contains another if each item of the other is contained in one of its items. Numbers
+/// are compared by value in any notation. Anything else contains only itself.
 pub fn contains(have: &Value, want: &Value) -> bool {
     match (have, want) {
         (Value::Object(have), Value::Object(want)) => {

@@ -144,7 +144,7 @@ impl Queue {
         let mut cancelled = Vec::new();
         for id in runs {
             let Some(place) = self.live.iter().position(|run| run.id == *id) else { continue };
-            // One that was handed back has stored something: whoever claims it next undoes that, or says what it left.
+            // A requeued run has stored something: the worker that claims it next undoes or reports it.
             if self.live[place].status == RunStatus::Running || self.live[place].has_stored() {
                 let run = &mut self.live[place];
                 run.cancel = Some(if run.cancel == Some(Cancel::Rollback) { Cancel::Rollback } else { action });

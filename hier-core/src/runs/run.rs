@@ -128,7 +128,7 @@ pub struct Request {
     /// The checkpoint to begin from, instead of the latest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Uuid>,
-    /// The namespace of that checkpoint, or of the graph whose open call the run goes on with; empty for the root graph.
+    /// The namespace of that checkpoint, or of the graph whose open call the run continues. Empty for the root graph.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub checkpoint_ns: String,
     /// How long the run may take, in milliseconds.
@@ -181,7 +181,7 @@ pub struct Run {
     /// Whether its input is stored: another attempt goes on with the thread, and does not give it again.
     #[serde(default)]
     pub entered: bool,
-    /// Whether it has changed more than its own checkpoints: what it has overwritten and taken is kept until it ends.
+    /// True if the run has changed more than its own checkpoints. The records that it has overwritten and taken are kept until it ends.
     #[serde(default)]
     pub undoable: bool,
     /// Set once it is to be cancelled.
@@ -207,7 +207,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Whether something of it is stored that a rollback has to undo.
+    /// Returns true if the run has stored something that a rollback has to undo.
     pub(super) const fn has_stored(&self) -> bool {
         self.entered || self.undoable
     }
@@ -216,14 +216,14 @@ impl Run {
 /// A thread among all that have had its id.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThreadIs {
-    /// When it was made; whenever if none.
+    /// Creation time of the thread. None matches any.
     pub created: Option<SystemTime>,
-    /// What its metadata contains.
+    /// Fields that the thread's metadata must contain.
     pub metadata: Map<String, Value>,
 }
 
 impl ThreadIs {
-    /// Whether this thread is it.
+    /// Returns true if this thread matches the filter.
     pub(super) fn is(&self, thread: &ThreadRow) -> bool {
         let has = |(key, want): (&String, &Value)| thread.metadata.get(key).is_some_and(|have| contains(have, want));
         self.created.is_none_or(|created| created == thread.created) && self.metadata.iter().all(has)
@@ -383,8 +383,8 @@ pub struct Settlement {
     pub events: Vec<NewEvent>,
     /// What the index of threads says from now on.
     pub index: Option<ThreadIndex>,
-    /// A run whose effects are undone: its checkpoints are deleted, the pending writes beside the checkpoints of others are what they
-    /// were, and what it has taken from the mailbox is there again. It has not ended, and the lease stays.
+    /// A run to undo: its checkpoints are deleted, pending writes at other runs' checkpoints are restored, and the messages that it took
+    /// are back in the mailbox. The run has not ended and keeps its lease.
     pub undo: Option<Uuid>,
     /// The run has ended; the lease is released.
     pub end: Option<RunEnd>,

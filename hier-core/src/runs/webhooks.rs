@@ -68,8 +68,8 @@ impl<'a> Webhooks<'a> {
         self.0.documents(KIND).await?.iter().map(delivery).collect()
     }
 
-    /// Those that may be tried now, the oldest first: of many, some. One that cannot be read does not hold up the others: it is told through
-    /// `tracing`.
+    /// Returns deliveries that may be tried now, the oldest first, a limited number per call. A delivery that cannot be read does not
+    /// hold up the others: it is logged through `tracing`.
     pub async fn due(self, now: SystemTime) -> Result<Vec<Delivery>, RunsError> {
         let mut due = readable(&self.0.documents_due(KIND, now).await?, delivery);
         due.retain(|delivery| delivery.next <= now);

@@ -24,8 +24,7 @@ pub trait Conversation<Via = ()>: Values {
     fn said(messages: Messages) -> Self::Write;
 }
 
-/// Returns true if the model wants tools to be called: its last message has calls without a result. Messages that others added since do
-/// not matter.
+/// Returns true if the model has called tools: its last message has calls without a result. Later messages of others do not matter.
 ///
 /// In a graph: `think >> if wants_tools { act } else { END }`.
 ///

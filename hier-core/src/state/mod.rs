@@ -122,7 +122,7 @@ pub trait ChannelWrite: sealed::Sealed + Clone + Send + Sync + Debug + 'static {
     /// Whether the write replaces the channel's value instead of being merged into it.
     fn is_overwrite(&self) -> bool;
 
-    /// Whether the channel has a reducer, so that several writes of one task count.
+    /// Returns true if the channel has a reducer, so that several writes of one task count.
     fn is_merged(&self) -> bool;
 
     /// The written value, to be stored or shown; `None` if the channel is untracked.

@@ -45,10 +45,10 @@ pub trait Parameter: Carried + Persist {}
 #[diagnostic::do_not_recommend]
 impl<T: Carried + Persist> Parameter for T {}
 
-/// Brings the channels of a state that an older version has stored up to date: an object of channel names. It may rename,
+/// Migrates the channels of a state that an older version stored. It receives an object with the channel names as keys, and may rename,
 /// change, add and remove them.
 ///
-/// It also gets parts of a state, such as what a task has written: it must leave a missing channel alone, and not fail because of it.
+/// It also receives partial states, such as the writes of a task. It must ignore a missing channel and must not fail because of it.
 ///
 /// ```
 /// use hier_core::prelude::*;

@@ -17,7 +17,7 @@ impl<S: Values> Writes<S> {
         Self(SmallVec::new())
     }
 
-    /// Writes a channel. Of a channel without a reducer the last write counts; the writes of one with a reducer are merged in order.
+    /// Writes a channel. If it has no reducer, the last write counts. If it has one, the writes are merged in order.
     #[inline]
     pub fn set(&mut self, write: S::Write) {
         let channel = write.channel();

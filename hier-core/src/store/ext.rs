@@ -139,7 +139,7 @@ impl Item {
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, StoreError> {
         let value = Value::Object(self.value.clone());
         let parsed = serde_path_to_error::deserialize(&value);
-        // It may have what JSON does not: keys that are not texts, numbers that are not finite.
+        // The value may contain things that JSON cannot represent: keys that are not strings, numbers that are not finite.
         parsed.or_else(|error| codec::from_json(&value).map_err(|_| error)).map_err(|error| {
             let place = self.namespace.join(".");
             StoreError::Invalid(format!("item `{}` of namespace `{place}` does not fit its type: {error}", self.key))

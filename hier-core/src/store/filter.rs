@@ -166,7 +166,7 @@ fn float(number: &Number) -> f64 {
     number.as_f64().unwrap_or_default() + 0.0
 }
 
-/// Whether two numbers have one value, in whatever form they are written: 4 is 4.0.
+/// Returns true if two numbers have the same value in any notation: 4 equals 4.0.
 pub(crate) fn same_number(a: &Number, b: &Number) -> bool {
     order(a, b).is_eq()
 }

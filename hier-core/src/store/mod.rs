@@ -168,9 +168,9 @@ pub enum StoreError {
     /// One of several texts could not be turned into a vector. A store reports its item instead.
     #[error("text {} could not be embedded: {reason}", place + 1)]
     EmbeddingOf {
-        /// The place of the text among those that the embedder was given.
+        /// The index of the text among those passed to the embedder.
         place: usize,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
 }

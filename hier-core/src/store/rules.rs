@@ -27,7 +27,6 @@ pub(super) fn check_namespace(namespace: &[String]) -> Result<(), StoreError> {
     check_labels(namespace)
 }
 
-/// Whether something can be kept under this key.
 pub(super) fn check_key(key: &str) -> Result<(), StoreError> {
     check_length("a key", name_bytes(key))
 }

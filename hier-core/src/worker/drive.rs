@@ -90,7 +90,7 @@ async fn attempt(
     prepared.store.clone_from(&shared.memory);
     prepared.tell = (!prepared.modes.is_empty()).then_some(tell);
     let storing = Storing::default();
-    // A run that never waits uses up what tokio grants a task at a time: what is polled beside it has to make progress all the same.
+    // A run that never waits uses up tokio's budget for its task. Futures polled in the same task must make progress nevertheless.
     let mut flush = pin!(unconstrained(watch::flush(shared, log, &storing)));
     let ended = watched(shared, run, log, (graph, prepared, cancel), (stop, flush.as_mut())).await;
     if ended.is_ok() {

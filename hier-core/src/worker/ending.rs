@@ -57,7 +57,7 @@ pub(super) async fn settle(shared: &Shared, run: &Run, log: &Arc<RunLog>, ending
     };
     let index = ThreadIndex { config: Some(run.request.config.clone()), ..index };
     match log.settle(Some(index), Some(end)).await {
-        // What the run returned cannot be stored, and never will be.
+        // The result of the run can never be stored.
         Err(RunsError::Saver(SaverError::Invalid(text))) => {
             let failure = Failure::new("CheckpointerError", text);
             let mut index = ThreadIndex::new(ThreadStatus::Error);
@@ -147,12 +147,12 @@ async fn left(
 const ELSEWHERE: &str = "the run was cancelled and not rolled back: what a run did on a cluster cannot be undone; cancel such runs with \
                          `interrupt`, and go back with a checkpoint";
 
-/// Whether what the run did is not in this store.
+/// Returns true if the effects of the run are outside this store.
 fn is_elsewhere(shared: &Shared, run: &Run) -> bool {
     shared.graphs.get(&run.graph).is_some_and(|graph| graph.runs_elsewhere())
 }
 
-/// Undoes everything that the run did, and returns what the index says of the thread without it: nothing if the thread cannot be read.
+/// Undoes everything that the run did, and returns the thread's index without it. Returns none if the thread cannot be read.
 async fn undone(shared: &Shared, run: &Run, log: &Arc<RunLog>) -> Result<Option<ThreadIndex>, RunsError> {
     log.undo().await?;
     settle_due(shared, run, log).await;
@@ -160,7 +160,7 @@ async fn undone(shared: &Shared, run: &Run, log: &Arc<RunLog>) -> Result<Option<
     let waits = !snapshot.is_finished();
     let mut index = ThreadIndex::new(if waits { ThreadStatus::Interrupted } else { ThreadStatus::Idle });
     index.interrupts = interrupts(&snapshot.questions);
-    // Without a checkpoint the index has what it had: a run changes it with its end only.
+    // Without a checkpoint the index is unchanged, because a run changes it only at its end.
     index.values = snapshot.checkpoint.map(|_| snapshot.values);
     let of_last_run = |key: &&str| snapshot.metadata.contains_key(*key);
     let known = ["graph_id", "assistant_id"].into_iter().filter(of_last_run);
@@ -174,7 +174,7 @@ async fn undone(shared: &Shared, run: &Run, log: &Arc<RunLog>) -> Result<Option<
     Ok(Some(index))
 }
 
-/// Makes the thread due when what is stored of it says so: the run may have changed that.
+/// Makes the thread due if its stored state requires it, because the run may have changed that.
 async fn settle_due(shared: &Shared, run: &Run, log: &Arc<RunLog>) {
     let Some(graph) = shared.graphs.get(&run.graph) else { return };
     let now = SystemTime::now();

@@ -157,21 +157,20 @@ impl Worker {
         self
     }
 
-    /// How often a run is begun, or gone on with, after workers died with it. Then it fails. At least 1; 3 unless given.
+    /// Sets how many times a run is started or resumed after its worker died. Then it fails. At least 1; defaults to 3.
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.0.attempts = attempts.max(1);
         self
     }
 
-    /// Bounds the time that a run may take in one go. A run that takes longer ends with the status `timeout`, as one that exceeds its
-    /// request's own `timeout_ms`. Unbounded by default.
+    /// Limits the time of a run without a break. A run that takes longer ends with the status `timeout`, like one that exceeds its
+    /// request's own `timeout_ms`. Defaults to no limit.
     pub fn max_run_time(mut self, limit: Duration) -> Self {
         self.0.max_run_time = limit;
         self
     }
 
-    /// Bounds the number of supersteps of a run: a request that asks for a higher `recursion_limit` is given this one. At least 1;
-    /// unbounded by default.
+    /// Limits the number of supersteps of a run, even if the request has a higher `recursion_limit`. At least 1; defaults to no limit.
     pub fn max_steps(mut self, steps: usize) -> Self {
         self.0.max_steps = steps.max(1);
         self

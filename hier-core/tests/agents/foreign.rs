@@ -62,7 +62,7 @@ impl ChatModel for Watched {
     }
 }
 
-/// What the model says.
+/// A model that replays a script.
 struct Script(ScriptedModel);
 
 impl From<&[Message]> for Script {
@@ -101,7 +101,7 @@ async fn run(
     (out.state().clone(), model.asked.load(Ordering::SeqCst))
 }
 
-/// What a run must not change by: the end, the report, what the tools did, how often the model was asked.
+/// The parts of a result that must not differ between runs: the end, the report, the tools' effects, and the number of model calls.
 fn outcome((state, asked): &(Filing, usize)) -> (Option<AgentEnd>, String, Vec<String>, Option<String>, usize) {
     let base = &state.base;
     let mut results: Vec<&str> = base.messages.iter().filter_map(Message::tool_call_id).collect();

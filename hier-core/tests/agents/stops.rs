@@ -201,7 +201,7 @@ graph! {
     Till<Filing> = Agent { tools: [pay], subagents: [Clerk {}] }
 }
 
-/// What a clerk is called with.
+/// The arguments of a clerk.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Page {
     number: u32,

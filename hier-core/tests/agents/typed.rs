@@ -251,7 +251,7 @@ graph! {
     Examiner<Exam> = Agent { answer: grade }
 }
 
-/// A provider may ignore the bounds of a schema: the model is told which ones its answer breaks.
+/// A provider may ignore the bounds of a schema. The model is notified of the bounds that its answer breaks.
 #[tokio::test]
 async fn bounds_of_the_schema_are_checked() {
     let grade = |mark: u32, reason: &str| json!({"mark": mark, "reason": reason});

@@ -1,4 +1,4 @@
-//! Checkpoints of graphs inside another, addressed by their namespaces: what cannot be gone on from is refused.
+//! Checkpoints of inner graphs, addressed by their namespaces. Runs from checkpoints that cannot continue are refused.
 
 use hier_core::checkpoint::{Checkpointer, ListQuery};
 use hier_core::prelude::*;

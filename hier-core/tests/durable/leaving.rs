@@ -1,4 +1,4 @@
-//! What comes after the tasks of a step have ended, and fails, does not run them again: leaving the graph, a message that the inbox refuses.
+//! If leaving the graph fails, or the inbox refuses a message, the finished tasks of the step are not run again.
 
 use std::sync::Arc;
 

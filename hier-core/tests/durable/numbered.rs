@@ -384,7 +384,7 @@ graph! { NapsInside<Log> = Graph { nodes: [Naps { idle_timeout: 200ms }], edges:
 graph! { Stumbles<Log> = Graph { nodes: [stumbles { retry: slowly() }], edges: [START >> stumbles >> END] } }
 graph! { StumblesInside<Log> = Graph { nodes: [Stumbles { idle_timeout: 300ms }], edges: [START >> Stumbles >> END] } }
 
-/// A node that waits because it was told to is alive.
+/// A node that waits deliberately does not count as idle.
 #[tokio::test(start_paused = true)]
 async fn waits_in_place_do_not_count_as_idle() {
     for compile in [Naps::compile, NapsInside::compile, StumblesInside::compile] {

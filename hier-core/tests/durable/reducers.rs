@@ -56,11 +56,11 @@ mod named {
 /// A program of one version: it writes `next` to `log`, and may ask before the step ends.
 #[async_trait]
 trait Version: Sync {
-    /// Whether the parts that it stores are a custom reducer's, by its name.
+    /// Returns the name of the custom reducer that its stored parts belong to, if any.
     fn custom(&self) -> Option<&'static str>;
-    /// Whether what it writes is merged.
+    /// Returns the rule under which its writes are stored.
     fn rule(&self) -> &'static str;
-    /// How a write changes the value.
+    /// Applies a write to the value.
     fn merge(&self, old: &mut Items, new: Items);
     async fn turn(
         &self,

@@ -1,4 +1,4 @@
-//! Signals: each is taken by one task, and one that does not come in time has its default.
+//! Signals: one task takes each signal, and a signal that does not arrive in time has its default.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -112,7 +112,8 @@ async fn one_signal_is_taken_by_one_task_whenever_its_attempt_is_cut_off() {
 graph! { Patient<Case, Tally> = Graph { nodes: [takes, beside], edges: [START >> [takes, beside] >> END] } }
 graph! { AroundPatient<Case, Tally> = Graph { nodes: [Patient], edges: [START >> Patient >> END] } }
 
-/// A signal has a deadline as a question has: stored, the same when the task runs again, and driven by whoever drives the thread.
+/// A signal has a deadline like a question: the deadline is stored, does not change when the task runs again, and is driven with the
+/// thread.
 #[tokio::test]
 async fn a_signal_that_does_not_come_in_time_has_its_default() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
@@ -137,7 +138,7 @@ async fn a_signal_that_does_not_come_in_time_has_its_default() {
     }
 }
 
-/// A signal that comes after the time and before anybody has driven the thread counts.
+/// A signal that arrives after the deadline but before the thread is driven counts.
 #[tokio::test]
 async fn a_late_signal_counts_until_the_thread_is_driven() {
     let (saver, tally) = (MemorySaver::new(), Tally::default());

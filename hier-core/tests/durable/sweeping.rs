@@ -1,4 +1,4 @@
-//! Threads that wait for a time or a signal are found again, whatever becomes of the process that drives them.
+//! Threads that wait for a time or a signal are found again even if the driving process dies.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -107,7 +107,7 @@ async fn due(saver: &MemorySaver, graph: &str, by: SystemTime) -> Vec<String> {
     due.into_iter().map(|due| due.thread.to_string()).collect()
 }
 
-/// Sweeps in a process that dies after so many commits, then in one that lives, until the thread has ended. Says whether it died.
+/// Sweeps in a process that dies after so many commits, then in one that lives, until the thread has ended. Returns true if it died.
 async fn sweeps_to_the_end(durability: Durability, commits: usize, hangs: bool) -> bool {
     let (memory, tally) = (MemorySaver::new(), Tally::default());
     let graph = Long::compile().checkpointer(memory.clone());
@@ -198,7 +198,8 @@ async fn a_thread_that_was_killed_in_a_short_sleep_is_found() {
     }
 }
 
-/// A run that ends as it should says when its thread is due, also after another one was killed: nobody drives it then.
+/// A run that ends properly sets the next due time of its thread, even after another run was killed. The sweeper then leaves the thread
+/// alone.
 #[tokio::test(start_paused = true)]
 async fn a_thread_that_went_on_after_a_kill_is_not_driven() {
     let (memory, tally) = (MemorySaver::new(), Tally::default());

@@ -1,4 +1,4 @@
-//! Runs without an end whose nodes never wait: they can be stopped, and nobody else waits for them.
+//! Endless runs whose nodes never wait can be stopped and do not block other tasks.
 
 use std::sync::Arc;
 use std::time::Duration;

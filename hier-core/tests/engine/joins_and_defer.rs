@@ -224,7 +224,7 @@ mod defer {
     }
 }
 
-/// What leads past a join, or leads to it twice.
+/// Edges that lead past a join, or to it twice.
 mod ways_around {
     use super::*;
 

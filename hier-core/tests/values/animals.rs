@@ -149,7 +149,7 @@ macro_rules! zoo {
             $(pub(crate) $name: $type,)*
         }
 
-        /// The same animals under other names: every value is taken out of the map by the migration.
+        /// The animals under other names. The migration takes every value out of the map.
         #[derive(hier_core::prelude::State, Clone, Debug, Default, Serialize, Deserialize)]
         #[state(version = 2, migrate = rename)]
         pub(crate) struct Renamed {
@@ -163,7 +163,7 @@ macro_rules! zoo {
             Ok(())
         }
 
-        /// The same animals beside a channel that the migration adds.
+        /// The animals, and a channel that the migration adds.
         #[derive(hier_core::prelude::State, Clone, Debug, Default, Serialize, Deserialize)]
         #[state(version = 2, migrate = add_keeper)]
         pub(crate) struct Larger {

@@ -217,7 +217,7 @@ async fn an_item_of_a_store() {
     assert_eq!(item.parse::<Zoo>().unwrap().texts(), through_json());
 }
 
-/// What a server does: JSON in, JSON out, and the same JSON from whatever is stored.
+/// Reads and writes JSON as a server does, and compares the JSON of the stored state.
 #[tokio::test]
 async fn json_in_and_out() {
     let saver: Arc<dyn Checkpointer> = Arc::new(MemorySaver::new());

@@ -1,4 +1,4 @@
-//! What cannot survive is refused when it is first written, or when it comes from outside: by the name of its channel.
+//! Values that cannot be stored are refused at their first write or when a client sends them. The error names their channel.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -161,7 +161,7 @@ mod commands {
         assert_eq!(end["log"], json!(["read 0", "took 10.0.0.7"]));
         let end = erased.run(run(goto("read", Some(Value::Null)))).await.unwrap().into_state();
         assert_eq!(end["log"], json!(["read 0", "took 10.0.0.7", "read 2"]));
-        // The node sees the state that it was sent, beside one that sees the thread's.
+        // One node sees the state that was sent to it, the other sees the thread's.
         let both = json!({ "goto": ["read", { "node": "read", "input": { "log": ["1", "2", "3", "4", "5", "6"] } }] });
         let both = DynInput::Command(DynCommand::from_json(&both).unwrap());
         let end = erased.run(run(both)).await.unwrap().into_state();

@@ -231,7 +231,7 @@ fn told(default: &Expr) -> Option<TokenStream> {
     }
 }
 
-/// What is wrong with the arguments, before the call is made.
+/// Generates the check of the arguments that runs before the call.
 fn mistake(tool: &Tool) -> TokenStream {
     let (_, values) = arguments(tool);
     let reader = reader(tool);

@@ -139,8 +139,8 @@ impl ClientBuilder {
         self
     }
 
-    /// How long the server may take to start, and to answer what is not a call of a tool: all pages of a list together.
-    /// Defaults to 30 seconds.
+    /// Sets the time limit for the start of the server, and for each request that is not a tool call. Listing counts as one request for
+    /// all pages. Defaults to 30 seconds.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = timeout;
         self

@@ -10,8 +10,8 @@ use tokio::process::{ChildStderr, Command};
 
 use super::options::Place;
 
-/// The connection to a program. Closed, it lets the program end by itself for a while. Dropped without that, as it is when the runtime
-/// ends with the caller's program, it kills the program and what that has started at once: nothing could wait for their end.
+/// The connection to a child process. Closing it gives the process time to end by itself. If it is dropped without that, for example when
+/// the runtime ends with the program, it kills the process and its children at once, because nothing could wait for their end.
 pub(super) struct ChildTransport {
     group: Group,
     child: TokioChildProcess,
@@ -50,7 +50,7 @@ impl ChildTransport {
         }
         let mut command = CommandWrap::from(command);
         command.wrap(KillOnDrop);
-        // What it has started ends with it.
+        // Its children end with it.
         #[cfg(unix)]
         command.wrap(process_wrap::tokio::ProcessGroup::leader());
         let (child, errors) = TokioChildProcess::builder(command).stderr(Stdio::piped()).spawn()?;

@@ -1,8 +1,8 @@
 //! The schema of a tool, as models take it.
 //!
-//! Providers refuse a whole request for one tool whose schema they do not accept: one that is not an object of fields, or has
-//! fields whose names have other characters than theirs. Such a schema is repaired for the model, and what the model gives is
-//! turned back for the server.
+//! Providers refuse a whole request if they do not accept the schema of one tool: a schema that is not an object of fields, or whose
+//! field names contain other characters. Such a schema is adapted for the model, and the model's arguments are converted back for the
+//! server.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ const LARGEST: usize = 128 * 1024;
 const LONGEST_NAME: usize = 64;
 /// The argument that has the whole value, if the value is one of several kinds.
 const VALUE: &str = "value";
-/// By these a schema says that a value is one of several kinds.
+/// Keywords that show that a value is one of several kinds.
 const CHOICES: [&str; 9] = ["anyOf", "oneOf", "allOf", "not", "if", "enum", "const", "$ref", "$dynamicRef"];
 /// The keywords whose schemas are of the same value, and those whose schemas are of parts of it.
 const SAME: [&str; 7] = ["anyOf", "oneOf", "allOf", "not", "if", "then", "else"];
@@ -110,7 +110,7 @@ fn point_inside(schema: &mut Value) {
     }
 }
 
-/// Providers want the type and the fields of an object said.
+/// Adds the type and the fields of an object, which providers require.
 fn with_fields(mut schema: Value) -> Value {
     if let Value::Object(fields) = &mut schema {
         fields.insert("type".to_owned(), json!("object"));

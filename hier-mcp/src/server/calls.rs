@@ -114,7 +114,7 @@ impl Calls {
     }
 }
 
-/// What a state is sealed for: a tool and a user. No two have the same text, since names of tools have no spaces.
+/// Returns the text that a state is sealed for: a tool and a user. It is unique, because tool names have no spaces.
 fn bound((tool, owner): (&str, &Owner)) -> String {
     format!("{tool} {}", owner.name())
 }

@@ -13,11 +13,11 @@ use rmcp::service::RequestContext;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use uuid::Uuid;
 
-/// How many sessions a user has at most. Each takes about 50 kB until it has been idle for five minutes.
+/// Maximum number of sessions of a user. Each takes about 50 kB until it has been idle for five minutes.
 const MOST: usize = 1_000;
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
-/// Who sends a request: the user that the server around this one knows, or whoever has this token.
+/// The sender of a request: the user that the surrounding server identified, or the holder of a token.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Owner(Arc<str>);
 
@@ -36,7 +36,7 @@ impl Owner {
         owner.cloned().unwrap_or_else(|| Self("".into()))
     }
 
-    /// The name by which what belongs to it is told apart.
+    /// Returns the name that identifies the owner.
     pub(crate) fn name(&self) -> &str {
         &self.0
     }
@@ -51,7 +51,7 @@ pub(super) struct Sessions {
 #[derive(Default)]
 struct Owners {
     sessions: HashMap<String, Owner>,
-    /// How many requests of each may still begin one.
+    /// Number of open requests of each owner that may still begin a session.
     beginning: HashMap<Owner, usize>,
 }
 

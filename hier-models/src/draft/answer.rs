@@ -9,7 +9,7 @@ use crate::error::{Failure, Kind};
 /// The longest piece of an answer that an error repeats, in characters.
 const SHOWN: usize = 200;
 
-/// Reasons by which Gemini says that it wrote a call which nobody can read.
+/// Finish reasons with which Gemini reports a malformed call.
 const UNREADABLE: [&str; 4] =
     ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE"];
 
@@ -48,7 +48,7 @@ impl Draft {
         let ids: Vec<String> = drafts.iter_mut().map(|call| call.settle(&mut self.known).to_owned()).collect();
         let thoughts = std::mem::take(&mut self.thoughts).into_iter();
         let reasoning = thoughts.filter_map(|thought| thought.reasoning(&self.maker, &ids)).collect();
-        // In the order of their numbers where they have some, else as they came.
+        // In the order of their numbers if they have any, else as they arrived.
         drafts.sort_by_key(|call| call.index);
         let cut = match self.finish {
             Some(FinishReason::Length) => Some("the limit of tokens"),
@@ -58,7 +58,7 @@ impl Draft {
         (drafts.into_iter().map(|call| call.made(cut)).collect(), reasoning)
     }
 
-    /// Refuses an answer that says nothing, unless its end says why.
+    /// Rejects an empty answer unless its finish reason explains it.
     fn check(&self) -> Result<(), Failure> {
         if let Some(mistake) = &self.mistake {
             return Err(Failure::bad_answer(mistake));

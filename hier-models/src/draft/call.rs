@@ -90,7 +90,7 @@ fn is_other(known: &str, given: &str) -> bool {
     !known.is_empty() && !given.is_empty() && known != given
 }
 
-/// Where the text of an object of JSON ends, as it comes in pieces.
+/// Finds the end of a JSON object whose text arrives in pieces.
 #[derive(Debug, Default)]
 pub(super) struct Braces {
     depth: u32,

@@ -50,12 +50,12 @@ pub(crate) struct Draft {
     pauses: u32,
     /// The cost of the earlier responses.
     spent: Usage,
-    /// Where the current block of text begins, and its sources.
+    /// Start of the current text block, and its sources.
     block: usize,
     cited: Vec<Value>,
 }
 
-/// The reason by which a provider says that the answer goes on with the next request.
+/// The finish reason with which a provider pauses an answer that continues with the next request.
 const PAUSED: &str = "pause_turn";
 /// The most pauses of one answer.
 const MOST_PAUSES: u32 = 16;
@@ -125,13 +125,13 @@ impl Draft {
         }
     }
 
-    /// Returns true if the provider paused the answer: it goes on when what there is of it is sent back.
+    /// Returns true if the provider paused the answer: it continues when the partial answer is sent back.
     pub(crate) fn is_paused(&self) -> bool {
         let is_paused = matches!(&self.finish, Some(FinishReason::Other(reason)) if reason == PAUSED);
         is_paused && self.calls.is_empty() && !self.thoughts.is_empty() && self.pauses < MOST_PAUSES
     }
 
-    /// Goes on after a pause. Returns what there is of the answer.
+    /// Continues after a pause. Returns the partial answer.
     pub(crate) fn go_on(&mut self) -> Message {
         self.pauses += 1;
         (self.finish, self.ended, self.complete) = (None, false, false);
@@ -163,7 +163,7 @@ impl Draft {
         &mut self.thought(number).data
     }
 
-    /// What is kept of the thought with this number, if there is one.
+    /// Returns the data of the thought with this number, if it exists.
     pub(crate) fn known(&mut self, number: u64) -> Option<&mut Value> {
         let number = Some(self.base.saturating_add(number));
         self.thoughts.iter_mut().find(|thought| thought.number == number).map(|thought| &mut thought.data)

@@ -1,4 +1,4 @@
-//! What a model thinks between tags at the beginning of its text, as servers send it that do not tell the two apart.
+//! Reads thoughts between tags at the beginning of a text, for servers that do not separate thoughts from the answer.
 //!
 //! Only tags at the very beginning count: later ones are text, perhaps about tags.
 
@@ -24,7 +24,7 @@ impl Default for Tags {
 }
 
 impl Tags {
-    /// Reads more text. Returns what of it is thought and what is said.
+    /// Reads more text. Returns its thought and its answer part.
     pub(super) fn split(&mut self, text: &str) -> (String, String) {
         let (mut thought, mut rest) = (String::new(), text.to_owned());
         loop {
@@ -68,7 +68,7 @@ impl Tags {
         }
     }
 
-    /// What was held back and can no longer become a tag: thought, and said.
+    /// Returns the remaining text that can no longer become a tag, as thought and answer.
     pub(super) fn end(&mut self) -> (String, String) {
         match std::mem::replace(self, Self::Answer) {
             Self::Beginning(held) => (String::new(), held),

@@ -42,7 +42,7 @@ const TOO_LONG: [&str; 15] = [
     "too many input tokens",
 ];
 
-/// What is measured, then what is wrong with its size: other wordings of the same.
+/// Other wordings of the same error: the measured item, and the complaint about its size.
 const MEASURED: [&str; 4] = ["prompt", "input", "context", "request"];
 const TOO_MUCH: [&str; 4] = ["too long", "too large", "exceed", "maximum"];
 
@@ -105,7 +105,7 @@ fn inner(error: &Value) -> &Value {
     error.get("error").filter(|inner| inner.is_object()).unwrap_or(error)
 }
 
-/// The names by which an error says its kind.
+/// Returns the names with which an error states its kind.
 fn names(error: &Value) -> impl Iterator<Item = &str> {
     let inner = inner(error);
     ["type", "code", "status"].into_iter().filter_map(|field| inner.get(field)?.as_str())

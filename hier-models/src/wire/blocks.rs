@@ -9,7 +9,7 @@ use super::shared::{list, text};
 use crate::conversation::{Said, Word};
 use crate::draft::{CallPiece, Draft};
 
-/// What is kept of a block that nothing else is known of, while its input comes in pieces.
+/// Keys under which a block of an unknown kind, and its input while it arrives in pieces, are kept.
 const BLOCK: &str = "block";
 const INPUT: &str = "input_text";
 /// The sources of a text.
@@ -105,7 +105,7 @@ fn other(draft: &mut Draft, number: u64, block: &Value) {
     }
 }
 
-/// What the model thought and said, and its calls, each behind what led to it.
+/// Returns the blocks of the model's thoughts, texts and calls. Each call follows the thoughts that led to it.
 pub(super) fn said(said: &Said<'_>) -> Vec<Value> {
     let mut blocks = Vec::new();
     for word in said.words() {

@@ -181,7 +181,7 @@ fn read_part(draft: &mut Draft, part: &Value) {
         return;
     }
     if part.get("text").is_none() && part.as_object().is_some_and(|part| part.keys().any(|name| name != SIGNATURE)) {
-        // Code that the provider runs itself, and what came of it.
+        // Code that the provider runs itself, and its result.
         return draft.keep_opaque(json!({ "part": part }));
     }
     if let Some(kept) = kept {

@@ -136,7 +136,7 @@ pub(crate) fn request(wire: &dyn Wire, asked: &Asked<'_>) -> Result<Value, Failu
     Ok(body)
 }
 
-/// Merges objects field by field, at every level, and adds to lists: a provider's own tools stand beside those of the program.
+/// Merges objects field by field at every level and appends lists, so that a provider's own tools are added to those of the program.
 /// Other values are replaced.
 fn merge(into: &mut Value, from: &Value) {
     match (into, from) {

@@ -1,8 +1,8 @@
 //! Schemas of answers, fitted to the subset of JSON Schema that a provider accepts.
 //!
-//! A provider refuses a whole request for one keyword that it does not know. [`Subset::fit`] rewrites a schema: it keeps the
-//! keywords of the subset, says the others in the description, and returns none for a schema whose values the subset cannot
-//! describe. A fitted schema may allow more than the original, so the answer is checked against the original afterwards.
+//! A provider refuses a whole request for one keyword that it does not know. [`Subset::fit`] rewrites a schema: it keeps the keywords of
+//! the subset and describes the others in the description. It returns none if the subset cannot describe the values. A fitted schema may
+//! allow more than the original, so the answer is checked against the original afterwards.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ pub(super) struct Subset {
     allows: &'static [Allowed],
 }
 
-/// What a subset may allow beyond objects that name all their fields, lists and plain values.
+/// A feature that a subset may allow beyond objects that name all their fields, lists and plain values.
 #[derive(Clone, Copy, PartialEq)]
 enum Allowed {
     /// Maps, and arbitrary values.
@@ -86,7 +86,7 @@ const STRUCTURE: [&str; 14] = [
 /// The keywords that constrain nothing and that no model needs.
 const IGNORED: [&str; 7] = ["title", "$schema", "$id", "$comment", "readOnly", "writeOnly", "description"];
 
-/// What the formats of numbers begin with. They say no more than the type in Rust, which the answer is read as.
+/// Prefixes of the number formats. They add nothing to the Rust type that the answer is deserialized as.
 const NUMBERS: [&str; 4] = ["int", "uint", "float", "double"];
 
 impl Subset {
@@ -146,7 +146,7 @@ impl Fitting<'_> {
         let mut fitted = match choice::of_constants(fields, &mut notes) {
             Some(constants) => constants,
             None => match ["anyOf", "oneOf"].iter().find_map(|name| fields.get(*name)) {
-                // Fields beside the choice belong to each of its objects, which cannot be said here.
+                // Fields next to the choice belong to each of its objects. This subset cannot express that.
                 Some(_) if fields.contains_key("properties") => return None,
                 Some(several) => {
                     let several: Option<Vec<Value>> = several.as_array()?.iter().map(|one| self.node(one)).collect();
@@ -284,7 +284,7 @@ impl Fitting<'_> {
     }
 }
 
-/// What the description says in addition: the constraints that the subset lacks.
+/// Additions to the description: the constraints that the subset cannot express.
 struct Notes {
     description: String,
     notes: Vec<String>,

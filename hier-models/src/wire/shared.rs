@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::schema;
 use crate::error::Failure;
 
-/// What providers call the reasons for which answers end, in small letters.
+/// The providers' names of finish reasons, in lower case.
 const REASONS: [(&[&str], FinishReason); 4] = [
     (&["stop", "end_turn", "stop_sequence", "eos", "complete"], FinishReason::Stop),
     (
@@ -34,7 +34,7 @@ const REASONS: [(&[&str], FinishReason); 4] = [
     ),
 ];
 
-/// What providers call an answer that they broke off themselves.
+/// The providers' names for an answer that they aborted themselves.
 const BROKEN_OFF: [&str; 4] = ["error", "network_error", "insufficient_system_resource", "abort"];
 
 /// The reason that a provider gives for the end of an answer. Null as text is not a reason.

@@ -140,7 +140,7 @@ async fn texts_are_sent_as_a_server_takes_them() {
     assert_eq!(sizes, [2, 2]);
 }
 
-/// What is wrong is said of the item that it is wrong with; what has nothing to do with the texts is not repeated.
+/// An error names the item whose text caused it. A request that fails for an unrelated reason is not repeated per text.
 #[tokio::test]
 async fn a_text_that_cannot_be_embedded_is_named() {
     fn judge(body: &Value) -> Result<Value, String> {

@@ -84,7 +84,7 @@ async fn a_stream_of_ollama_that_ends_early_is_no_answer() {
     assert_eq!(answer.message.content().unwrap().text(), "Hello");
 }
 
-/// A schema is told to a server of Ollama's and to its model, and images that it could not fetch are left out.
+/// An Ollama server and its model both receive the schema. Images that it could not fetch are left out.
 #[tokio::test]
 async fn schemas_and_images_in_other_dialects() {
     let body = json!({ "model": "m", "message": { "role": "assistant", "content": "{\"a\": 1}" }, "done": true });

@@ -1,4 +1,4 @@
-//! Providers that do something else than they promise: what is sent next.
+//! Providers that break their promises, and the next request in response.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -99,7 +99,7 @@ async fn pauses_are_bounded() {
     assert_eq!(server.asked().len(), 17);
 }
 
-/// A call that nobody can read is asked for again, with what the provider said about it.
+/// A malformed call is requested again, with the provider's comment on it.
 #[tokio::test]
 async fn an_unreadable_call_is_asked_for_again() {
     let malformed = json!({ "candidates": [{ "content": {}, "finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": "print(1)" }] });
@@ -116,7 +116,7 @@ async fn an_unreadable_call_is_asked_for_again() {
     assert!(matches!(error, ModelError::BadAnswer { .. }) && error.to_string().contains("print(1)"), "{error:?}");
 }
 
-/// A stream that stalls or breaks before anything but thoughts was said is asked for again; later it is an error.
+/// A stream that stalls or breaks before it has sent anything but thoughts is requested again. Later it is an error.
 #[tokio::test]
 async fn thoughts_alone_do_not_end_the_attempts() {
     let thought = events(&[chat(&json!({ "reasoning_content": "hm" }), None)]);
@@ -143,7 +143,7 @@ async fn a_quota_that_is_used_up_is_final() {
     assert_eq!(server.asked().len(), 1);
 }
 
-/// The delay that a provider asks for is kept, wherever it stands.
+/// The delay that a provider requests is respected in any field.
 #[tokio::test]
 async fn the_delay_of_a_provider_is_kept() {
     let info = json!({ "error": { "message": "slow", "details": [{ "retryDelay": "0.3s" }] } }).to_string();
@@ -169,7 +169,7 @@ fn with_image() -> ChatRequest {
     ChatRequest::new([Message::user(Content::parts(parts))])
 }
 
-/// A file that a provider refuses is left out, and the model is told so.
+/// A file that a provider refuses is left out, and the model is notified.
 #[tokio::test]
 async fn a_refused_file_does_not_spoil_the_thread() {
     let replies = [
@@ -194,7 +194,7 @@ async fn a_refused_file_does_not_spoil_the_thread() {
     assert_eq!(server.asked().len(), 5);
 }
 
-/// Any answer with the status 413, and what is too long in other words, is told apart.
+/// A 413 response counts as too long, as do errors with other wordings of it.
 #[tokio::test]
 async fn too_long_in_other_words() {
     let cases = [
@@ -214,7 +214,7 @@ async fn too_long_in_other_words() {
     }
 }
 
-/// An answer that says nothing says why, and what it cost.
+/// An empty answer reports its reason and its cost.
 #[tokio::test]
 async fn an_empty_answer_has_its_end_and_its_cost() {
     for (reason, finish) in [("length", FinishReason::Length), ("content_filter", FinishReason::ContentFilter)] {

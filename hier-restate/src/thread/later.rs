@@ -11,7 +11,7 @@ use crate::stored::Running;
 use crate::wire::{Expire, Packed, Wake};
 use crate::work::{Due, End, Work, millis};
 
-/// When a thread is looked at again of which it is not known when it is due, in milliseconds.
+/// Delay before a thread with an unknown due time is checked again, in milliseconds.
 const AGAIN: u64 = 60_000;
 
 impl Thread<'_, '_> {
@@ -42,8 +42,8 @@ impl Thread<'_, '_> {
         self.store();
     }
 
-    /// Sends somebody to look once the thread is due. Without a run that is going: it looks itself. Where it is not known when that is,
-    /// whoever was sent before looks, or somebody soon.
+    /// Schedules a wake-up for when the thread is due, unless a run is active. If the due time is unknown, keeps the earlier wake-up or
+    /// schedules one soon.
     pub(super) fn look_later(&mut self, due: Due, now: u64) {
         let due = match due {
             Due::Known(due) => due,

@@ -333,12 +333,12 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
         }))
     }
 
-    /// Ends the run that is going, or this one if it is: after its superstep. Whether there was one.
+    /// Ends the current run after its superstep, or only this run if given. Returns true if there was one.
     pub(crate) async fn cancel(mut self, run: Option<Uuid>) -> Result<Packed<bool>, TerminalError> {
         let is_meant = |going: &mut Running| run.is_none_or(|run| run == going.id);
         let Some(going) = self.meta.run.take_if(is_meant) else { return Ok(Packed(false)) };
         let reason = format!("the run of thread `{}` was cancelled", self.ctx.key());
-        // What became due meanwhile was left to the end of the run.
+        // Work that became due meanwhile was deferred to the end of the run.
         let done = self.work(Work::Look).await?;
         self.meta.run = Some(going);
         self.end(Err(Failure::new("Cancelled", reason)), done.due, done.now);

@@ -80,7 +80,7 @@ impl RunAgentInput {
         Uuid::try_parse(&self.thread_id).unwrap_or_else(|_| uuid("thread", user, &[&self.thread_id]))
     }
 
-    /// Whether the thread may be created: not if the client names an id that follows from those of another client.
+    /// Returns true if the client may create the thread. An id that was derived from another client's id is refused.
     pub(super) fn may_create(&self) -> bool {
         Uuid::try_parse(&self.thread_id).map_or(true, |id| !reserved::is_derived(id))
     }

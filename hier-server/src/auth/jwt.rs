@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 use super::{Auth, Credentials, User};
 use crate::error::ApiError;
 
-/// Users by signed tokens: `sub` is the identity, `scope` (words) or `permissions` (a list) what they may do, and every claim
-/// is one of [`User::claims`]. A token has to say when it ends (`exp`), and is refused before it begins (`nbf`, if it has one); both
-/// with a tolerance of 60 seconds for clocks that differ.
+/// Authenticates users by signed tokens. `sub` is the identity, and `scope` (words) or `permissions` (a list) contains the permissions.
+/// Every claim is one of [`User::claims`]. A token must have an expiry (`exp`), and is rejected before its start (`nbf`), if it has one.
+/// Both have a tolerance of 60 seconds for clocks that differ.
 ///
 /// ```
 /// use hier_server::auth::Jwt;

@@ -30,8 +30,8 @@ impl User {
         Self { identity: identity.into(), ..Self::default() }
     }
 
-    /// The label of the namespaces that belong to the user in the store: the identity with `%25` for each `%` and `%2E` for each
-    /// period, which labels cannot have. That of `carol@example.com` is `carol@example%2Ecom`.
+    /// Returns the first label of the user's namespaces in the store: the identity with `%25` for each `%` and `%2E` for each period,
+    /// because labels cannot contain periods. For example, `carol@example.com` has `carol@example%2Ecom`.
     pub fn store_label(&self) -> String {
         self.identity.replace('%', "%25").replace('.', "%2E")
     }
@@ -97,7 +97,7 @@ pub enum Resource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Action {
-    /// Makes one. Of threads, runs and crons that create their threads ask for it, too.
+    /// Creates a resource. Runs and crons that create their threads need this right for threads, too.
     Create,
     /// Reads one.
     Read,
@@ -107,7 +107,8 @@ pub enum Action {
     Delete,
     /// Lists or counts them.
     Search,
-    /// Starts a run on a thread, or answers, cancels or deletes one, also when a client leaves (`cancel_on_disconnect`).
+    /// Starts, answers, cancels or deletes a run of a thread. Also needed to cancel a run when the client leaves
+    /// (`cancel_on_disconnect`).
     CreateRun,
 }
 
@@ -174,8 +175,8 @@ pub trait Auth: Send + Sync + 'static {
     /// Who sends this request. Called for every request but `/ok`, `/info`, `/metrics`, `/docs` and `/openapi.json`.
     async fn authenticate(&self, request: Credentials<'_>) -> Result<User, ApiError>;
 
-    /// Whether a user may do something. Unless implemented: everybody has their own threads, assistants and crons, by the
-    /// metadata `owner`, and in the store the namespaces whose first label is their [`store_label`](User::store_label).
+    /// Decides whether a user may do something. By default, every user has their own threads, assistants and crons, by the metadata
+    /// `owner`, and in the store the namespaces whose first label is their [`store_label`](User::store_label).
     async fn authorize(&self, user: &User, access: Access<'_>) -> Decision {
         owned(user, access)
     }

@@ -149,7 +149,7 @@ pub(crate) async fn create(caller: Caller, Body(body): Body<AssistantBody>) -> A
     match assistants.create(new).await {
         Ok(made) => Ok(Json(object(&made))),
         Err(error) if is_there(&error) && body.if_exists == Some(IfExistsWord::DoNothing) => {
-            // The assistant of another user is not returned, and its absence is not either.
+            // The response reveals neither the assistant of another user nor its absence.
             let found = caller.assistant(&id, Action::Read).await.map_err(|_| refused(error))?;
             Ok(Json(object(&found)))
         }

@@ -25,11 +25,11 @@ use crate::schedule::{self, Schedule};
 use crate::time::iso;
 use crate::wire::run::{OnCompletion, RunCreate};
 
-/// How many crons a user may have.
+/// Maximum number of crons of a user.
 const MOST: usize = 1_000;
-/// How much JSON a cron may be made of, in bytes.
+/// Maximum size of a cron's JSON, in bytes.
 const MOST_BYTES: usize = 1 << 20;
-/// How often a change is tried against others who change the same cron.
+/// Number of attempts to apply a change while other requests change the same cron.
 const ATTEMPTS: usize = 16;
 
 /// What a cron is made of beside its runs.
@@ -347,7 +347,7 @@ pub(crate) async fn delete(caller: Caller, Path(cron): Path<String>) -> ApiResul
 /// Deletes a thread, and disables its crons. False if there was none.
 pub(crate) async fn remove_thread(runs: &dyn RunStore, thread: &str) -> Result<bool, RunsError> {
     let removed = runs.remove_thread(thread).await?;
-    // What is not disabled here is when it is next due: a cron fires on the thread that it was made for only.
+    // If disabling fails here, it happens when the cron is next due: a cron fires only on its original thread.
     if let Err(error) = Crons::of(runs).disable_of(thread).await {
         tracing::warn!(thread, %error, "the crons of a thread that was deleted are not disabled yet");
     }

@@ -142,10 +142,10 @@ pub(super) async fn checked(
     let is_derived = reserved::is_derived(thread_uuid);
     let is_open =
         !is_derived && filter.is_empty() && create.as_ref().is_some_and(|may| may.as_ref().is_ok_and(Map::is_empty));
-    // Whether one that does not exist is created is for the store to decide; whether an existing one is foreign has to be looked up.
+    // The store decides whether to create a missing thread. To find out whether an existing one belongs to another user, it must be read.
     let known =
         if thread.is_some() && !is_open { caller.app.runs.thread(&thread_id).await.map_err(refused)? } else { None };
-    // What is checked here is checked again when the run is added: the thread may have been created, or deleted, by others since.
+    // Checked again when the run is added, because the thread may have been created or deleted meanwhile.
     if known.is_some() || !filter.is_empty() {
         let created = known.as_ref().map(|row| row.created);
         new.on = Some(ThreadIs { created, metadata: filter.clone() });
@@ -159,7 +159,7 @@ pub(super) async fn checked(
         }
         _ => return Err(ApiError::not_found("Thread or assistant not found.")),
     }
-    // Only AG-UI chooses the ids of runs, and creates the threads that follow from its clients' ids.
+    // Only AG-UI chooses the ids of runs, and creates the threads derived from its clients' ids.
     if new.new_thread.is_some() && body.run_id.is_none() && is_derived {
         return Err(ApiError::invalid(reserved::REFUSED));
     }

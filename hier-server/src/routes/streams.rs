@@ -40,7 +40,7 @@ pub(crate) enum Leaves {
 }
 
 impl Leaves {
-    /// As the client asks, if it may cancel the run.
+    /// Returns `Cancel` if the client asks for it. Fails if the caller may not cancel the run.
     pub(crate) async fn asked(caller: &Caller, run: &Run, cancels: bool) -> ApiResult<Self> {
         if !cancels {
             return Ok(Self::Continue);

@@ -207,7 +207,7 @@ impl Translator {
         let task = data.get("task").and_then(Value::as_str);
         let metadata = self.spoken_metadata(node, task, step, namespace);
         let mut told = Vec::new();
-        // First: a client that asks for both takes pieces from `messages` until it has learned of a model by `events`.
+        // Sent first: a client that requests both modes takes pieces from `messages` until it has learned of a model by `events`.
         if self.has(Mode::Events) {
             let chunk = self.speeches.chunk(&piece);
             let events = runnables::model(&self.run, &piece, &chunk, (node, task), namespace, metadata.clone());

@@ -48,7 +48,7 @@ pub(super) async fn fork(
             new.metadata = filter;
             runs.clone_thread(&found.id, new).await.map_err(refused)?;
         }
-        // Without a row, nothing could say whose copy it is.
+        // Without a row, the owner of the copy would be unknown.
         None if !filter.is_empty() => return Err(ApiError::forbidden()),
         None => runs.copy_thread(&found.id, &copy).await.map_err(|error| saver(&error))?,
     }

@@ -23,9 +23,9 @@ use crate::follow::{Arrival, Follow};
 use crate::stream::sse::frame;
 use crate::time::millis;
 
-/// How long a question is held back, so that earlier events reach every connection of the client first: a client that learns of a
-/// question stops reading its other connections. On a WebSocket, the end of a run is held back as long after it happened, so that
-/// subscriptions that follow the start of the run come before it.
+/// Delay of a question, so that earlier events first reach every connection of the client. A client that learns of a question stops
+/// reading its other connections. On a WebSocket, the end of a run is delayed as long, so that subscriptions that follow the start of the
+/// run come before it.
 const HOLD: Duration = Duration::from_millis(40);
 
 /// Reads a thread's events from the beginning.
@@ -40,7 +40,7 @@ pub(crate) struct Events {
     /// An event of the log that is being translated.
     taken: Option<EventRow>,
     ready: VecDeque<Frame>,
-    /// When the held event at the front of those that are ready is released.
+    /// Release time of the held event at the front of `ready`.
     release: Option<Instant>,
     holds_ends: bool,
     since: u64,
@@ -56,7 +56,7 @@ impl Events {
         Self { app, thread, arrival, follow, translator, graphs, taken, ready, release, holds_ends: false, since }
     }
 
-    /// The same events, but the end of a run is held back for a moment.
+    /// Delays the events that end a run.
     pub(crate) fn holding_ends(self) -> Self {
         Self { holds_ends: true, ..self }
     }

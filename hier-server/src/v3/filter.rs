@@ -8,7 +8,7 @@ use super::translate::Frame;
 const CHANNELS: [&str; 9] =
     ["values", "updates", "messages", "tools", "custom", "lifecycle", "input", "tasks", "checkpoints"];
 
-/// How many bytes a filter takes at most: a connection has many, and each event is compared with them.
+/// Maximum size of a filter, in bytes. A connection has many filters, and each event is compared with them.
 const LARGEST: usize = 16 << 10;
 
 /// Channels, namespaces and levels below them.

@@ -46,7 +46,7 @@ struct Connection {
     subscriptions: HashMap<String, (Filter, u64)>,
     /// The greatest position that was sent in this pass over the thread, or the one that the pass began after.
     sent: u64,
-    /// How often the thread was read again: later events have greater numbers than all before them.
+    /// Number of times that the thread was read again. Later passes have greater event numbers.
     pass: u64,
 }
 
@@ -66,7 +66,7 @@ impl Connection {
                 }
             };
             tokio::select! {
-                // Commands first: a subscription that waits is to have the events that are sent next.
+                // Commands first: a waiting subscription must receive the events that are sent next.
                 biased;
                 received = socket.recv() => match received {
                     Some(Ok(message)) => if !self.receive(&mut socket, message).await { return },

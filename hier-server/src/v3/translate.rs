@@ -19,11 +19,11 @@ use crate::wire::{message, question};
 /// How many events one of the log becomes at most.
 const PARTS: u64 = 64;
 
-/// How far apart the numbers of two passes over one thread are. A connection that reads a thread again adds this to the numbers,
-/// since clients ignore events whose numbers are lower than that of a run's end.
+/// Offset between the event numbers of two passes over one thread. A connection that reads a thread again adds it to the numbers, because
+/// clients ignore events whose numbers are lower than that of a run's end.
 const PASS: u64 = 1 << 40;
 
-/// How many passes keep their numbers within the integers of JavaScript.
+/// Number of passes whose event numbers fit into a JavaScript integer.
 const LAST_PASS: u64 = 8_000;
 
 /// The number of the event at this position of the thread when it is sent in this pass.
@@ -31,7 +31,7 @@ pub(crate) fn numbered(position: u64, pass: u64) -> u64 {
     position.saturating_add(pass.min(LAST_PASS) * PASS)
 }
 
-/// The position in the thread of the event with this number, whichever pass it was sent in.
+/// Returns the position in the thread of the event with this number, in any pass.
 pub(crate) fn position(seq: u64) -> u64 {
     seq % PASS
 }
@@ -50,7 +50,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// The same event, sent in this pass over the thread.
+    /// Renumbers the event for this pass over the thread.
     pub(crate) fn in_pass(mut self, pass: u64) -> Self {
         self.seq = numbered(self.seq, pass);
         self
@@ -87,8 +87,7 @@ struct Known {
     /// Graphs within that have ended, in that order, which is told once the step around them is stored: who learns of the end
     /// reads the state.
     ended: Vec<Ended>,
-    /// States by their namespaces, each held back until the checkpoint of its step: clients connect a state to the checkpoint
-    /// before it.
+    /// States by namespace, each held back until the checkpoint of its step, because clients connect a state to the preceding checkpoint.
     states: BTreeMap<Vec<String>, (u64, Value)>,
 }
 
@@ -202,8 +201,8 @@ impl Translator {
 }
 
 impl Known {
-    /// Sends the states that are held back for this graph and for the graphs within it, the innermost first. A checkpoint releases
-    /// only those within: its own state follows it.
+    /// Sends the states that are held back for this graph and its inner graphs, the innermost first. A checkpoint releases only those of
+    /// the inner graphs: its own state follows it.
     fn release_states(&mut self, namespace: &[String], only_within: bool, telling: &mut Telling<'_>) {
         let is_due = |held: &[String]| held.starts_with(namespace) && !(only_within && held.len() == namespace.len());
         let mut due: Vec<Vec<String>> = self.states.keys().filter(|held| is_due(held)).cloned().collect();
@@ -301,8 +300,8 @@ impl Known {
         }
     }
 
-    /// Questions come first, then the end of the root, then those of the graphs within that wait: a client that learns that the
-    /// thread waits reads the questions that it has. If nothing is asked, the graphs within end before the root.
+    /// Sends questions first, then the end of the root, then the ends of waiting inner graphs, because a client reads the questions when
+    /// it learns that the thread waits. Without questions, the inner graphs end before the root.
     fn end(&mut self, ended: Option<&Run>, data: &Value, telling: &mut Telling<'_>) {
         let graph = self.graph.clone();
         let is_asking = ended.is_some_and(|ended| questions(ended).next().is_some());

@@ -83,7 +83,7 @@ impl Sender {
         Ok(Self { store, options, headers, client, own, graphs: Arc::default() })
     }
 
-    /// The same sender, for runs of these graphs.
+    /// Sets the graphs whose runs it reports.
     pub(crate) fn graphs(self, graphs: BTreeMap<String, Served>) -> Self {
         Self { graphs: Arc::new(graphs), ..self }
     }

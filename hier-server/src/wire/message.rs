@@ -1,7 +1,7 @@
 //! Messages in the form that LangChain's clients read.
 //!
-//! hier tells messages by their `role` (`user`, `assistant`, …), LangChain by their `type` (`human`, `ai`, …). Messages of clients need
-//! no translation: a state whose types have messages reads them in both forms.
+//! hier distinguishes messages by their `role` (`user`, `assistant`, …), LangChain by their `type` (`human`, `ai`, …). Clients' messages
+//! need no translation: a state whose types contain messages reads both forms.
 
 use hier_core::agent::Message;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -79,7 +79,7 @@ pub(crate) fn outward(value: &mut Value) {
         _ => {}
     }
     object.remove("role");
-    // What a provider needs back, and what a client sent that hier does not know.
+    // Fields that a provider needs back, and unknown fields of clients.
     for (name, value) in std::mem::take(object).into_iter().chain(extra) {
         message.entry(name).or_insert(value);
     }

@@ -74,7 +74,7 @@ impl Places {
     }
 }
 
-/// How deep alternatives of a schema may be nested without a level of the value.
+/// Maximum nesting of alternatives in a schema within one level of the value.
 const ALTERNATIVES: usize = 32;
 
 /// The places of messages in values of one schema. The first node is that of the whole value.
@@ -89,7 +89,7 @@ struct Node {
     /// The first items of a list, each with its own schema.
     first: Vec<usize>,
     items: Option<usize>,
-    /// The same value as another schema has it.
+    /// Other schemas of the same value.
     also: Vec<usize>,
 }
 

@@ -17,7 +17,7 @@ const BOB: &str = "bob:create,read,update,delete,search,run";
 /// Stands in what belongs to Alice.
 const SECRET: &str = "4815162342";
 
-/// What another user is answered, who has all rights to what is its own.
+/// The response to another user who has all rights to their own resources.
 #[derive(Clone, Copy, PartialEq)]
 enum Foreign {
     /// 404.
@@ -130,7 +130,7 @@ const TABLE: &[Row] = &[
     ("post", "/studio/api/threads/{thread_id}/prune", &["delete"], Absent, r#"{"keep":1}"#),
 ];
 
-/// What Alice has, and what Bob remembers of a thread with the same id.
+/// Alice's resources, and Bob's memory of a thread with the same id.
 struct Fixture {
     thread: String,
     run: String,
@@ -229,7 +229,7 @@ impl Fixture {
         filled.replace("{name}", "go").replace("{namespace}", "child").replace("{graph}", "two")
     }
 
-    /// What Alice has.
+    /// Returns all of Alice's resources.
     async fn snapshot(&self, desk: &Desk) -> Vec<Value> {
         let mut found = Vec::new();
         for path in [
@@ -272,7 +272,7 @@ fn all_but(rights: &[&str]) -> String {
     format!("alice:-,{}", rest.collect::<Vec<_>>().join(","))
 }
 
-/// Whether an answer refuses a user of whom the server knows that the right is missing.
+/// Returns true if a response refuses a known user who lacks the right.
 fn is_forbidden(row: &Row, (status, body): &(u16, String)) -> bool {
     if row.3 == Error { *status == 200 && body.contains("\"error\"") && body.contains("403") } else { *status == 403 }
 }

@@ -17,7 +17,7 @@ use crate::support::{Desk, as_user, open, sent_by};
 
 const ALICE: &str = "token-of-alice";
 const BOB: &str = "token-of-bob";
-/// What Alice gives her runs, and Bob must not read.
+/// A text in Alice's runs that Bob must not read.
 const SECRET: &str = "4815162342";
 
 async fn two_users() -> Desk {

@@ -188,7 +188,7 @@ impl fmt::Debug for RecordedModel {
     }
 }
 
-/// What a message says to a model: without the id and what clients keep with it.
+/// Returns the message as a model sees it: without its id and the data of clients.
 pub(super) fn anonymous(message: &Message) -> Message {
     Message { id: None, body: message.body.clone(), extra: serde_json::Map::new() }
 }

@@ -26,9 +26,9 @@ pub(super) struct Counts {
     pub(super) first_hangs: AtomicBool,
     /// Whether `second` waits for ever.
     pub(super) hangs: AtomicBool,
-    /// Whether `second` waits for ever once it has what it waited for.
+    /// True if `second` hangs once it has received its input.
     pub(super) hangs_after: AtomicBool,
-    /// How often `second` had what it waited for.
+    /// Number of times that `second` received its input.
     pub(super) after: AtomicUsize,
 }
 

@@ -97,7 +97,7 @@ async fn with_a_question(store: &Subject) -> Result<Uuid, Failure> {
     Ok(at)
 }
 
-/// What a second run does to it: it overwrites, adds, and takes the first letter.
+/// A second run that overwrites a write, adds one, and takes the first message.
 fn goes_on(run: Uuid, at: Uuid) -> Settlement {
     let also = Also::taking(vec![Uuid::from_u128(1)]);
     let mut goes_on = Settlement::records(vec![

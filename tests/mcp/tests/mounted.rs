@@ -114,7 +114,7 @@ async fn asked(url: &str, token: &str, session: Option<&str>, body: &Value) -> (
     asked_by(&reqwest::Client::new(), url, token, session, body).await
 }
 
-/// The same of a client that keeps its connections.
+/// Sends the requests with a client that reuses its connections.
 async fn asked_by(
     client: &reqwest::Client,
     url: &str,

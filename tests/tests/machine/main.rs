@@ -6,7 +6,7 @@
 //! * what is refused has changed nothing;
 //! * every read of the thread, also of its past, goes on to work;
 //! * the state at the end of a turn is the model's;
-//! * whoever waits for a time or a signal goes on when it has come, also in a copy, and also if who drives it is killed;
+//! * a task that waits for a time or a signal continues when it has come, also in a copy, and also if the driving process is killed;
 //! * a durable step is done once.
 //!
 //! `HIER_SEQUENCES` is the number of sequences, `HIER_SEED` (a number) what they are made of: a failure prints its own.

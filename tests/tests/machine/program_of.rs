@@ -24,7 +24,7 @@ pub(crate) struct View {
     pub(crate) tasks: usize,
     /// The open questions to people: id and text.
     pub(crate) questions: Vec<(String, String)>,
-    /// What waits for a time or a signal: until when.
+    /// Deadlines of the tasks that wait for a time or a signal.
     pub(crate) waits: Vec<Option<SystemTime>>,
     pub(crate) checkpoint: Option<Uuid>,
 }

@@ -1,7 +1,7 @@
-//! Random sequences of runs of a worker, which hang, are handed back, go on, or are rolled back.
+//! Random sequences of runs of a worker that hang, are requeued, continue, or are rolled back.
 //!
-//! What is rolled back never happened: everything that is stored of the thread is what it was, but for what was sent meanwhile. No message
-//! and no signal is lost or taken twice.
+//! A rollback leaves no trace: the stored thread is as before, apart from messages that were sent meanwhile. No message and no signal is
+//! lost or taken twice.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use uuid::Uuid;
 
-/// What the second node waits for.
+/// Kinds of input that the second node waits for.
 const KINDS: [&str; 4] = ["nothing", "answer", "signal", "step"];
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ graph! {
     Rolling<Case, Gates> = Graph { nodes: [first, second], edges: [START >> first >> second >> END], inbox: log }
 }
 
-/// Where runs hang: in the first node, or in the second once it has what it waits for.
+/// Points at which runs hang: in the first node, or in the second once it has its input.
 #[derive(Clone, Default)]
 struct Gates(Arc<[(AtomicBool, AtomicUsize); 2]>);
 
@@ -180,7 +180,7 @@ impl Rolled {
             values: row.values,
             interrupts: row.interrupts,
             mail: self.store.mail(&self.thread).await.map_err(told)?,
-            // Nobody looks at a thread on which nothing has run.
+            // A thread on which nothing has run is not checked.
             is_due: !checkpoints.is_empty() && due.iter().any(|due| *due.thread == *self.thread),
             checkpoints,
         })
@@ -291,7 +291,7 @@ impl Rolled {
         self.deliver(id, signal, &text).await?;
         self.sent.push((id, signal, text));
         let Some((_, _, stored)) = &mut self.hangs else { return self.rests().await };
-        // It was not there before the run, and is there after it was rolled back.
+        // It did not exist before the run, and exists after the rollback.
         let after = self.store.mail(&self.thread).await.map_err(told)?;
         stored.mail.extend(after.into_iter().filter(|posted| !before.contains(posted)));
         Ok(())
@@ -328,7 +328,7 @@ impl Rolled {
             && before.status == ThreadStatus::Interrupted;
         let wakes = before.mail.iter().any(|posted| posted.letter.signal.is_some());
         if waits && wakes {
-            // It goes on at once with what is there again.
+            // It continues at once with the restored messages.
             return self.rests().await;
         }
         self.rests().await?;

@@ -1,4 +1,4 @@
-//! What waits for a time or a signal is driven, whatever becomes of who drives it.
+//! A thread that waits for a time or a signal is driven even if the driving process is killed.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use crate::operation::{Lives, alive};
 use crate::program_of::View;
 use crate::world::Kind;
 
-/// How much later the threads are that are driven.
+/// Time by which the clock advances before a sweep.
 const LATER: Duration = Duration::from_hours(2);
-/// After so long a thread is found whose process was killed.
+/// Time after which a thread whose process was killed is found.
 const LEASE: Duration = Duration::from_mins(1);
 
-/// Whether a thread waits for somebody, or has ended.
+/// Returns true if a thread has ended or waits for input, a time or a signal.
 fn is_at_rest(view: &View) -> bool {
     view.is_finished() || !view.questions.is_empty() || !view.waits.is_empty()
 }
 
 impl Machine {
-    /// Two hours later, whoever is due goes on; if who drives is killed, the next one goes on with it.
+    /// Advances the clock by two hours and drives the due threads. If the driving process is killed, the next one takes over.
     pub(crate) async fn sweep(&mut self, before: &View, lives: Lives) -> Law {
         self.world.goes_ahead(LATER);
         if lives.is_some() {

@@ -47,11 +47,11 @@ struct Inner {
     /// The durable steps that were done, and those that were done again.
     stepped: BTreeSet<String>,
     stepped_again: Vec<String>,
-    /// How far the clock is ahead.
+    /// Offset of the clock.
     ahead: Duration,
     /// The thread of the machine: what others have left is not driven.
     thread: String,
-    /// Whether what is done is stored when the run ends, and lost with it.
+    /// True if results are stored only when the run ends, and are lost with it.
     exits: bool,
 }
 

@@ -85,7 +85,7 @@ impl Tables<'_> {
         self.query("select 1 from {s}.run_threads where name = $1 for update", &[(&name, Type::TEXT)]).await.map(|_| ())
     }
 
-    /// Undoes runs, in a transaction that holds the thread. Whoever holds its lease goes on holding it.
+    /// Undoes runs in a transaction that locks the thread. Its lease is not affected.
     pub(super) async fn undo(&self, thread: &str, runs: &[Uuid]) -> Result<(), Fault> {
         for run in runs {
             self.kept().undo(thread, *run).await?;
@@ -99,7 +99,7 @@ impl Tables<'_> {
         change.delete_some(thread, &plan).await.map(|_| ())
     }
 
-    /// What is kept of runs until they end.
+    /// Returns the records that are kept until runs end.
     pub(super) fn kept(&self) -> Kept<'_> {
         Kept { session: self.session, client: self.client }
     }

@@ -186,7 +186,7 @@ impl Tables<'_> {
             let event = open_event(self.vault, &query.thread, at, query.run, row.try_get(2)?)?;
             events.push(EventRow::new(at, time(row.try_get(1)?), event));
         }
-        // Read last: if the caller knows this thread from before, the events between the two are its own.
+        // Read last: if the caller already knows this thread, all events read above belong to it.
         let thread = self.thread(&query.thread, false).await?;
         Ok(thread.map(|thread| EventPage::new(events, &thread)))
     }

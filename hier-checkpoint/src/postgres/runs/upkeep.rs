@@ -93,7 +93,7 @@ impl Tables<'_> {
         Ok(found)
     }
 
-    /// Those that are due, longest first; of many, some.
+    /// Returns some of the due documents, the longest overdue first.
     pub(super) async fn documents_due(&self, kind: &str, by: i64) -> Result<Vec<Document>, Fault> {
         let own_kind = escape(kind);
         let sql = "select id, revision, body from {s}.documents where kind = $1 and due <= $2
@@ -105,7 +105,7 @@ impl Tables<'_> {
         Ok(found)
     }
 
-    /// Says when a document is due that is stored with a change of runs.
+    /// Sets the due time of a document that is stored with a change of runs.
     pub(super) async fn put_due(&self, document: &Document) -> Result<(), Fault> {
         let (kind, id, due) = (escape(&document.kind), escape(&document.id), document.due.map(micros));
         let sql = "update {s}.documents set due = $3 where kind = $1 and id = $2";

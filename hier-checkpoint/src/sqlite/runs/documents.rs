@@ -24,7 +24,7 @@ impl Tables<'_> {
         Ok(found.into_iter().filter_map(|document| self.unreadable.told(document)).collect())
     }
 
-    /// Those that are due, longest first; of many, some.
+    /// Returns some of the due documents, the longest overdue first.
     pub(super) fn documents_due(&self, kind: &str, by: SystemTime) -> Result<Vec<Document>, Fault> {
         let sql = "select id, revision, body from documents where kind = ? and due <= ? order by due, id limit 256";
         let found = self.read_documents(kind, sql, params![kind, micros(by)])?;

@@ -261,7 +261,7 @@ impl RunStore for Sqlite {
 
     async fn remove_run(&self, id: Uuid) -> Result<bool, RunsError> {
         self.change(move |tables, _| {
-            // Without its body, which need not be readable.
+            // Does not read the body, which may be unreadable.
             let mut ended = tables.connection.prepare_cached("select ended from runs where id = ?")?;
             match ended.query_row([id.as_bytes()], |row| row.get::<_, Option<i64>>(0)).optional()? {
                 Some(None) => Ok(Err(RunsError::Live { run: id })),

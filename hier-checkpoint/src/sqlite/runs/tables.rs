@@ -140,7 +140,7 @@ impl Tables<'_> {
         }
         for run in undone {
             undo::undo(self.connection, &thread.id, run)?;
-            // Whoever holds the thread goes on holding it.
+            // The lease on the thread is not affected.
             let plan = |history: &delete::History| Deletion {
                 ends_lease: false,
                 ..Deletion::by_runs(history.iter().map(|(namespace, it)| (namespace, it)), &[run.to_string()])
@@ -304,7 +304,7 @@ impl Tables<'_> {
             let event = open_event(self.vault, &query.thread, at_number, query.run, body)?;
             events.push(EventRow::new(at_number, time(at), event));
         }
-        // Read last: if the caller knows this thread from before, the events between the two are its own.
+        // Read last: if the caller already knows this thread, all events read above belong to it.
         let thread = self.thread(&query.thread, false)?;
         Ok(thread.map(|thread| EventPage::new(events, &thread)))
     }

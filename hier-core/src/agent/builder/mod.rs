@@ -108,7 +108,7 @@ where
             toolsets: Toolsets(Vec::new()),
             subagents: Vec::new(),
             max_iterations: DEFAULT_MAX_ITERATIONS,
-            // The kinds that report repeat themselves as often as the reference lets them.
+            // The kinds that report have no limit, as in LangGraph.
             max_repeats: if kind == AgentKind::Agent { DEFAULT_MAX_REPEATS } else { u32::MAX },
             reports: true,
             report_into: None,
@@ -242,9 +242,10 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// How often in a row a call may have the same result. If the model makes it once more it is told that the call is not made, and if it
-    /// repeats it then, the agent ends with [`AgentLimit::Repeats`](super::AgentLimit::Repeats). At least 1. An `Agent` defaults to
-    /// [`DEFAULT_MAX_REPEATS`](super::DEFAULT_MAX_REPEATS); one that polls needs more. The kinds that report default to no limit.
+    /// Sets the number of times in a row that a call may return the same result, at least 1. The agent rejects the next equal call and
+    /// warns the model. If the model repeats the call again, the agent ends with [`AgentLimit::Repeats`](super::AgentLimit::Repeats). An
+    /// `Agent` defaults to [`DEFAULT_MAX_REPEATS`](super::DEFAULT_MAX_REPEATS); an agent that polls needs more. The kinds that report
+    /// default to no limit.
     pub fn max_repeats(mut self, repeats: u32) -> Self {
         self.agent.max_repeats = repeats;
         self

@@ -14,7 +14,7 @@ pub(super) fn cuts(messages: &Messages) -> Vec<bool> {
         for call in message.tool_calls() {
             open.entry(&call.id).or_default().push(place);
         }
-        // Of calls with one id the last is answered, as it is when they are sent.
+        // If several calls share an id, the result belongs to the last one, as in the request.
         let answered = message.tool_call_id().and_then(|id| open.get_mut(id)?.pop());
         if let Some(call) = answered {
             spans[call + 1] += 1;

@@ -63,7 +63,7 @@ pub struct Clipping {
     pub characters: usize,
 }
 
-/// Whether a message counts for a place: instructions come and go, and drafts are gone with their turn.
+/// Returns true if a message counts towards a position. Instructions change, and drafts disappear at the end of their turn.
 fn counts(message: &Message) -> bool {
     !is_system(message) && !message.id.as_deref().is_some_and(|id| id.starts_with(DRAFT))
 }

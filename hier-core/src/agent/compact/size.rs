@@ -89,7 +89,7 @@ fn size_of_part(part: &Part) -> u64 {
         Some(Part::Image { .. }) => IMAGE,
         // A page or so, and more the longer it is.
         Some(Part::File { url, .. }) => IMAGE.max(u64::try_from(url.len() / 100).unwrap_or(u64::MAX)),
-        // Models are not sent what is none of these.
+        // Other blocks are not sent to models.
         Some(Part::Block(_)) | None => 0,
     }
 }

@@ -1,20 +1,20 @@
-//! Holds what a model gave to a JSON schema. Models often give a value as another JSON type than the one that was asked for: `5.0` for an
-//! integer, `"true"`, a list as a text. What is meant is clear then, and is taken; of everything else each fault is found with its path.
+//! Compares a model's value with a JSON schema. Models often use another JSON type than the requested one: `5.0` for an integer,
+//! `"true"`, a list as text. Such values are converted where their meaning is clear. Everything else is a fault with its path.
 
 use std::fmt;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Number, Value};
 
-/// How many values and schemas are compared at most: schemas that contain themselves in several places have no end.
+/// Maximum number of values and schemas to compare. Schemas that contain themselves in several places could otherwise continue forever.
 const MOST_STEPS: usize = 20_000;
-/// How deep a value is followed.
+/// Maximum depth to which a value is followed.
 const MOST_DEPTH: usize = 120;
 
-/// What does not fit, and where.
+/// A mismatch between a value and its schema, and its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// As in `person.tags[1]`; empty for the value itself.
+    /// A path such as `person.tags[1]`. Empty for the value itself.
     pub(crate) path: String,
     pub(crate) what: What,
 }
@@ -22,7 +22,7 @@ pub(crate) struct Fault {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     Missing,
-    /// There is no such field; what may be meant.
+    /// An unknown field, with a hint at the intended one.
     Unknown(String),
     Misfit(String),
 }
@@ -36,13 +36,13 @@ impl Fault {
         Self { path: path.to_owned(), what: What::Missing }
     }
 
-    /// What a type says of a value that stands at this path.
+    /// Converts a deserialization error of a value at the path `outer`.
     pub(crate) fn of(error: &serde_path_to_error::Error<serde_json::Error>, outer: &str) -> Self {
         let path = error.path().to_string();
         Self::at(if path == "." { "" } else { &path }, error.inner().to_string()).within(outer)
     }
 
-    /// The same in a value that stands at this path.
+    /// Prefixes the path of the fault with `outer`.
     pub(crate) fn within(self, outer: &str) -> Self {
         let path = match (outer, &*self.path) {
             (outer, "") => outer.to_owned(),
@@ -65,27 +65,27 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Reads a value that was asked for with this schema, or finds all that does not fit.
+/// Reads a value that was requested with this schema, or returns everything that does not fit.
 pub(crate) fn read<T: DeserializeOwned>(value: &Value, schema: &Value) -> Result<T, Vec<Fault>> {
     serde_path_to_error::deserialize(value).map_err(|error| with(fit(&mut value.clone(), schema), &error, ""))
 }
 
-/// What a value means that is not of the types of this schema; none if it fits, or if nothing else is meant.
+/// Converts a value that does not match the schema to the value that was probably intended. Returns none if the value fits or if no
+/// conversion is clear.
 pub(crate) fn meant(value: &Value, schema: &Value) -> Option<Value> {
     let mut fitted = value.clone();
     fit(&mut fitted, schema);
     (fitted != *value).then_some(fitted)
 }
 
-/// The value as this schema means it, and what does not fit all the same.
+/// Converts the value to the types of the schema where its meaning is clear, and returns the remaining faults.
 pub(crate) fn fit(value: &mut Value, schema: &Value) -> Vec<Fault> {
     let mut walk = Walk { root: schema, faults: Vec::new(), steps: 0 };
     walk.value(value, schema, "", 0);
     walk.faults
 }
 
-/// The faults with the one that a type found first: it knows more about it than the schema. The type is that of the value at the path
-/// `outer`.
+/// Adds the first error of deserializing the value at the path `outer`, because the type knows more about it than the schema.
 pub(crate) fn with(
     mut faults: Vec<Fault>,
     error: &serde_path_to_error::Error<serde_json::Error>,
@@ -104,12 +104,12 @@ pub(crate) fn with(
     faults
 }
 
-/// The path of a field.
+/// Returns the path of a field.
 fn inside(path: &str, field: &str) -> String {
     if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") }
 }
 
-/// A value on its way through a schema.
+/// A walk of a value through a schema.
 #[derive(Clone)]
 struct Walk<'s> {
     /// The schema in which references are looked up.
@@ -206,7 +206,8 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// One of several kinds: the first that fits as it is, or else once it is converted. Else, if one is clearly meant, its faults count.
+    /// Matches one of several kinds: the first that fits unchanged, or else after conversion. If only one kind is possible, its faults
+    /// count.
     fn one_of(&mut self, value: &mut Value, kinds: &'s [Value], path: &str, depth: usize) {
         let mut meant = None;
         let mut least: Option<Vec<Fault>> = None;
@@ -232,12 +233,12 @@ impl<'s> Walk<'s> {
         match (meant, least) {
             (Some(meant), _) => *value = meant,
             (None, Some(faults)) if possible == 1 => self.faults.extend(faults),
-            // The type says what is wrong.
+            // The error of the type describes the problem.
             _ => {}
         }
     }
 
-    /// Whether a value may be meant as this kind: it is not null, and the fields that tell kinds apart are this kind's.
+    /// Returns true if a value may be meant as this variant: it is not null, and the tag fields have the variant's values.
     fn is_possible(&self, value: &Value, kind: &Value) -> bool {
         let kind = kind
             .get("$ref")
@@ -267,7 +268,7 @@ impl<'s> Walk<'s> {
         self.faults.push(Fault::at(path, format!("it must be one of {}", known.join(", "))));
     }
 
-    /// What a value of another type means as one of this type.
+    /// Converts a value of another type to this type if its meaning is clear.
     fn meant(&self, value: &Value, name: &str, schema: &'s Value, path: &str, depth: usize) -> Option<Value> {
         let text = value.as_str().map(str::trim);
         let is_scalar = matches!(name, "integer" | "number" | "boolean" | "string");
@@ -293,7 +294,7 @@ impl<'s> Walk<'s> {
             "array" => {
                 let listed = text.and_then(|text| serde_json::from_str(text).ok()).filter(Value::is_array);
                 listed.or_else(|| {
-                    // One item by itself, if it is one.
+                    // The model sent a single item, if it fits.
                     let (mut item, mut walk) = (value.clone(), Walk { faults: Vec::new(), ..self.clone() });
                     if value.is_null() {
                         return None;
@@ -311,15 +312,15 @@ fn integer(text: &str) -> Option<Value> {
     text.parse::<i64>().map(Value::from).or_else(|_| text.parse::<u64>().map(Value::from)).ok()
 }
 
-/// A number without a fraction as an integer.
+/// Returns a number without a fraction as an integer.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)] // it is checked
 fn whole(number: f64) -> Option<Value> {
-    // Beyond this not every integer is a number of this type.
+    // Beyond this limit not every integer can be represented.
     const MOST: f64 = (1_u64 << 53) as f64;
     (number.fract() == 0.0 && number.abs() <= MOST).then(|| Value::from(number as i64))
 }
 
-/// Whether a value is of this JSON type.
+/// Returns true if a value has this JSON type.
 fn is_of(value: &Value, name: &str) -> bool {
     match name {
         "null" => value.is_null(),
@@ -329,12 +330,12 @@ fn is_of(value: &Value, name: &str) -> bool {
         "string" => value.is_string(),
         "array" => value.is_array(),
         "object" => value.is_object(),
-        // A word that JSON schemas do not have forbids nothing.
+        // An unknown type name allows everything.
         _ => true,
     }
 }
 
-/// A JSON type in words.
+/// Describes a JSON type.
 fn words(name: &str) -> &str {
     match name {
         "boolean" => "true or false",
@@ -347,7 +348,7 @@ fn words(name: &str) -> &str {
     }
 }
 
-/// What a JSON value is, in words.
+/// Describes the type of a JSON value.
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -105,7 +105,7 @@ fn a_schema_that_contains_itself_is_followed_as_far_as_the_value_goes() {
     let faults = read::<Tree>(&tree, &root_schema::<Tree>()).unwrap_err();
     let paths: Vec<&str> = faults.iter().map(|fault| &*fault.path).collect();
     assert!(paths.contains(&"children[1].value") && paths.contains(&"children[1].children"), "{faults:?}");
-    // One that has no end in itself ends all the same.
+    // A schema that refers to itself endlessly still ends.
     let endless =
         json!({"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]}}, "$ref": "#/$defs/a"});
     assert!(fit(&mut json!(1), &endless).is_empty());

@@ -47,7 +47,7 @@ pub(crate) struct Called<T: Values, C, D> {
     pub(crate) role: Role,
     /// None: the two share one state.
     pub(crate) policy: Option<SubagentPolicy>,
-    /// What it is called with.
+    /// Arguments of the call.
     pub(crate) args: ArgsSpec,
     pub(crate) layout: OnceLock<Layout<T>>,
 }

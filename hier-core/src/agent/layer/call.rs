@@ -273,7 +273,7 @@ impl<S: Values> ModelReply<S> {
         self
     }
 
-    /// Changes each write of layers.
+    /// Changes each write of the layers.
     pub(in crate::agent) fn map_writes(
         &mut self,
         mut change: impl FnMut(S::Write) -> Result<S::Write, NodeError>,
@@ -283,7 +283,7 @@ impl<S: Values> ModelReply<S> {
         Ok(())
     }
 
-    /// The same, and a write before those of the layers.
+    /// Inserts a write before those of the layers.
     pub(in crate::agent) fn written_before(mut self, write: S::Write) -> Self {
         self.writes.insert(0, (None, write));
         self

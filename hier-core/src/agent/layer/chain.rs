@@ -50,11 +50,11 @@ impl<S: Values, C: Send + Sync + 'static> NextModel<'_, S, C> {
         self.layers.iter().any(|listed| listed.layer.compacts()) || self.end.compacts()
     }
 
-    /// Passes the call on. It may be passed on again, in the state in which it then is. After a call that failed or was dropped, steps
-    /// and questions of the layers inside are those of that call: what is recorded is not done again. After one that succeeded
-    /// they are new ones.
+    /// Passes the call on. It may be passed on several times, in its current state. If the call failed or was dropped and is passed on
+    /// again, the inner layers keep their steps and questions, and recorded steps are not repeated. After a successful call, the next one
+    /// gets new steps and questions.
     ///
-    /// Cancel safety: dropped before its end, the call is dropped, as a model's is.
+    /// Cancel safety: dropping this future drops the call.
     pub async fn call(&self, call: ModelCall<'_, S, C>) -> Result<ModelReply<S>, NodeError> {
         let run = call.site.run;
         let passed = async {

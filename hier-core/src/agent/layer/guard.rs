@@ -13,8 +13,8 @@ use crate::state::{Contains, Values};
 /// Decides.
 type Decide<P> = Box<dyn Fn(&ToolCall, &P) -> Verdict + Send + Sync>;
 
-/// A function that decides whether a tool may be called, before a person is asked to approve it: it sees the call and the state, or a
-/// part of the state. Calls of subagents and of built-in tools do not go through it: see [`Layer::check`].
+/// A function that decides whether a tool may be called, before a person is asked for approval. It receives the call and the state, or a
+/// part of the state. It does not see calls of subagents and of built-in tools: see [`Layer::check`].
 ///
 /// ```
 /// use hier_core::agent::layer::{Guard, Verdict};
@@ -46,8 +46,8 @@ type Decide<P> = Box<dyn Fn(&ToolCall, &P) -> Verdict + Send + Sync>;
 /// # let _ = Support::compile();
 /// ```
 ///
-/// It runs again when the task is taken up after the approval, and once more if the person changed the arguments: it must have no
-/// effect.
+/// It runs again when the task resumes after the approval, and once more if the person changed the arguments. It must have no side
+/// effects.
 pub struct Guard<P> {
     decide: Decide<P>,
 }

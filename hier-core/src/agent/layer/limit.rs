@@ -169,8 +169,8 @@ where
     }
 }
 
-/// How many calls of tools the answer that makes this one makes before it: calls that were refused have their results already, and those
-/// of subagents count as progress.
+/// Counts the tool calls that precede this one in the same answer. Refused calls are excluded because they already have results. Calls of
+/// subagents are excluded because they count as progress.
 fn earlier(base: &BaseState, call: &ToolCall) -> u64 {
     let open = base.messages.open_calls();
     let place = open.iter().position(|other| other.id == call.id).unwrap_or_default();

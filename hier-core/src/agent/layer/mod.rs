@@ -23,8 +23,8 @@
 //! it may be ([`Layer::check`]), in the same order; then a person, if the tool needs approval; the layers once more, if the person
 //! changed the arguments; then the call is made, through the layers again ([`Layer::tool_call`]).
 //!
-//! [`Redact`] is an exception: whatever it finds is redacted before the first layer and after the last one, where the model and the tool
-//! are called, and in what other layers write.
+//! [`Redact`] is an exception: it redacts before the first layer and after the last one, where the model and the tool are called. It also
+//! redacts what other layers write.
 //!
 //! # Pieces
 //!
@@ -185,11 +185,12 @@ pub trait Layer<S: Values, C>: Send + Sync + 'static {
         next.call(call).await
     }
 
-    /// Whether a tool may be called: before a person is asked to approve it, and again with the arguments that a person puts in place
-    /// of the model's, of which nobody is asked any more. It may run several times for one call, and must have no effect.
+    /// Decides whether a tool may be called. It runs before a person is asked for approval. If the person changes the arguments, it runs
+    /// again with the new arguments, and no second approval is requested. It may run several times for one call, and must have no side
+    /// effects.
     ///
-    /// Calls of subagents, and of the tools that agents have by themselves (`read_earlier`, `report_to_supervisor`, `todo_write`, …), are
-    /// not calls of tools: neither this nor [`tool_call`](Self::tool_call) sees them.
+    /// Calls of subagents and of built-in tools (`read_earlier`, `report_to_supervisor`, `todo_write`, …) are not tool calls: neither
+    /// this nor [`tool_call`](Self::tool_call) sees them.
     async fn check(&self, call: &ToolCall, site: CallSite<'_, S, C>) -> Result<Verdict, NodeError>
     where
         C: Send + Sync + 'static,

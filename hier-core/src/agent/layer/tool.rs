@@ -198,11 +198,11 @@ impl<S: Values, C> fmt::Debug for NextTool<'_, S, C> {
 }
 
 impl<S: Values, C: Send + Sync + 'static> NextTool<'_, S, C> {
-    /// Passes the call on. If it is passed on again after a call that failed or was dropped, the tool's steps and questions are those of
-    /// that call: what is recorded is not done again. After one that succeeded they are new ones. A tool that asks something returns an error that says so ([`NodeError::is_signal`]): it is passed
-    /// back as it is.
+    /// Passes the call on. If the call failed or was dropped and is passed on again, the tool keeps its steps and questions, and recorded
+    /// steps are not repeated. After a successful call, the next one gets new steps and questions. If a tool asks a question, this
+    /// returns a signal ([`NodeError::is_signal`]), which the layer must return unchanged.
     ///
-    /// Cancel safety: dropped before its end, the call is dropped, as a tool's is.
+    /// Cancel safety: dropping this future drops the call.
     pub async fn call(&self, call: ToolUse<'_, S, C>) -> Result<ToolReply<S>, NodeError> {
         let run = call.site.run;
         let passed = async {

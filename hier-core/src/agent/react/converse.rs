@@ -105,7 +105,7 @@ impl<S: Values + Contains<BaseState>, C> Turn<'_, S, C> {
     fn follow(&self, response: ChatResponse) -> Result<Reply<S>, NodeError> {
         let ChatResponse { message, finish, .. } = response;
         if finish == Some(FinishReason::ContentFilter) {
-            // Sent again it would be refused again.
+            // A repeated request would be refused again.
             return Ok(self.limited(AgentLimit::Filtered, Vec::new()));
         }
         let is_cut_off = finish == Some(FinishReason::Length);
@@ -157,7 +157,7 @@ impl<S: Values + Contains<BaseState>, C> Turn<'_, S, C> {
         Ok(Reply { turn: Some(AgentTurn { cut_off, ..before.clone() }), ..reply })
     }
 
-    /// Where the calls of an answer lead.
+    /// Decides how the agent continues after an answer with tool calls.
     fn led_to(&self, message: Message, calls: &[ToolCall]) -> Result<Reply<S>, NodeError> {
         let is_answer = |call: &ToolCall| self.agent.answer.is_some() && call.name == FINAL_ANSWER;
         if calls.iter().all(is_answer) {
@@ -269,7 +269,7 @@ impl<S: Values + Contains<BaseState>, C> Turn<'_, S, C> {
         self.ended(end, vec![message], report)
     }
 
-    /// What the model said last in this turn. Those of its answers count that are surely part of the conversation.
+    /// Returns the last text of the model in this turn. Considers only answers that are certainly part of the conversation.
     fn last_words(&self) -> String {
         let (base, messages) = (self.base(), self.base().messages.iter().rev());
         let answers = base.iteration_number.saturating_sub(base.agent_turn.misfits);

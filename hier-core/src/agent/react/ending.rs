@@ -16,7 +16,7 @@ pub(super) fn refuse<S: Values + Contains<BaseState>>(state: &S, reason: &str) -
     writing(answers(state.part(), |call| words::refusal(call, reason)).map(|answers| messages::<S>(answers)))
 }
 
-/// The answers to the open calls; none if there are none.
+/// Returns answers to the open calls, or none if there are none.
 fn answers(base: &BaseState, answer: impl Fn(&crate::message::ToolCall) -> Message) -> Option<Vec<Message>> {
     let calls = base.open_calls();
     (!calls.is_empty()).then(|| calls.into_iter().map(answer).collect())

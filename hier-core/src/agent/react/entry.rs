@@ -17,7 +17,7 @@ use crate::state::{Contains, State, Values, Writes};
 pub(super) const SYSTEM_ID: &str = "system:";
 
 impl<S: Values + Contains<BaseState>, C> Agent<S, C> {
-    /// Begins a turn in this state. If it is that of a thread, the input withdraws these questions. Only what changes is written.
+    /// Begins a turn in this state. In a thread, the input withdraws these questions. Only changes are written.
     pub(crate) fn prepare(&self, state: &S, withdrawn: Option<&[Value]>) -> Writes<S> {
         let (base, channels) = (state.part(), BaseState::channels());
         let is_called = base.current_tool_call.is_some();
@@ -27,7 +27,7 @@ impl<S: Values + Contains<BaseState>, C> Agent<S, C> {
         }
         if !is_called {
             if let Some(withdrawn) = withdrawn {
-                // In front of the input: the conversation goes on behind the calls that were left.
+                // Written before the input, so that the results directly follow their calls.
                 let open = base.messages.open_in_last_answer();
                 let left: Vec<Message> = open.into_iter().map(|call| left(call, withdrawn)).collect();
                 if !left.is_empty() {
@@ -72,7 +72,7 @@ impl<S: Values + Contains<BaseState>, C> Agent<S, C> {
     }
 }
 
-/// The result of a call that a new input has left without one.
+/// Returns the result of a call that a new input has left without one.
 fn left(call: &ToolCall, withdrawn: &[Value]) -> Message {
     let mut requests = withdrawn.iter().filter_map(|question| ApprovalRequest::deserialize(question).ok());
     let asked = requests.any(|request| request.call.id == call.id && request.call.name == call.name);

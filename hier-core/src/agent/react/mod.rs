@@ -48,7 +48,7 @@ use crate::state::{Contains, Update, Values, Writes};
 /// How often an agent may ask its model, unless it says itself.
 pub const DEFAULT_MAX_ITERATIONS: u32 = 50;
 
-/// How often in a row a call of an `Agent` may have the same result, unless the agent says itself.
+/// The default number of times in a row that a call of an `Agent` may return the same result.
 pub const DEFAULT_MAX_REPEATS: u32 = 3;
 
 /// What an agent says, as a constant or made of its state.
@@ -138,7 +138,7 @@ pub(crate) struct Agent<S: Values, C> {
     /// The subagents as its model sees them, in the order of their nodes.
     pub(crate) subagents: Vec<Card>,
     pub(crate) max_iterations: u32,
-    /// How often in a row a call may have the same result.
+    /// Number of times in a row that a call may return the same result.
     pub(crate) max_repeats: u32,
     pub(crate) reports: bool,
     /// Where else the report is written.

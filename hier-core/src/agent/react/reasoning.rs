@@ -79,16 +79,16 @@ where
     Ok(go(agent, Command { writes, ..Command::default() }, way, calls))
 }
 
-/// What follows from an answer.
+/// The consequences of an answer.
 struct Followed {
-    /// What of it becomes part of the conversation.
+    /// The part that is added to the conversation.
     answer: Option<Message>,
-    /// The results of calls that are not made.
+    /// The results of refused calls.
     refused: Vec<Message>,
     way: Way,
     /// The calls that are made.
     calls: Vec<ToolCall>,
-    /// What the agent keeps of its turn, if it changes.
+    /// The agent's state for the turn, if it changes.
     turn: Option<AgentTurn>,
 }
 
@@ -97,7 +97,7 @@ impl Followed {
         Self { answer: Some(answer), refused: Vec::new(), way, calls: Vec::new(), turn: None }
     }
 
-    /// The agent ends at a limit.
+    /// Ends the agent at a limit.
     fn ended(answer: Option<Message>, refused: Vec<Message>, limit: AgentLimit) -> Self {
         let turn = Some(AgentTurn::ended(AgentEnd::Limit(limit)));
         Self { answer, refused, way: Way::Forced, calls: Vec::new(), turn }
@@ -112,7 +112,7 @@ where
     let base = state.part();
     let ChatResponse { message: answer, finish, .. } = response;
     if finish == Some(FinishReason::ContentFilter) {
-        // Sent again it would be refused again.
+        // A repeated request would be refused again.
         return Ok(Followed::ended(None, Vec::new(), AgentLimit::Filtered));
     }
     let calls = answer.tool_calls().to_vec();
@@ -136,7 +136,7 @@ where
     Ok(followed)
 }
 
-/// The calls are made, but for those that repeat themselves.
+/// Makes the calls, except those that are repeated too often.
 fn called<S: Values, C>(
     agent: &Agent<S, C>,
     base: &BaseState,
@@ -165,7 +165,7 @@ fn go<S: Values, C>(agent: &Agent<S, C>, command: Command<S>, way: Way, calls: V
         Way::Forced => command.goto(names::FORCED_EXIT),
         Way::Refused(by) => command.goto(by),
         Way::Ended { .. } => command.goto(names::EMPTY_BACK),
-        // The node finds a single call in the conversation; several are sent, each by itself.
+        // A node finds a single call in the conversation itself. Several calls are sent separately.
         Way::Calls(made) if made.len() == 1 => command.goto(agent.node_of(made[0])),
         Way::Calls(made) => {
             let sends = made.into_iter().zip(calls);

@@ -8,9 +8,9 @@ use crate::message::{Body, Content, Message, Messages, ToolCall, ToolStatus};
 pub(super) enum Repeat {
     /// It may be made.
     No,
-    /// It was made too often: the model is told.
+    /// The call was repeated too often: the agent warns the model.
     Tell,
-    /// The model was told of it with the last answer.
+    /// The agent already warned the model after its last answer.
     Told,
 }
 
@@ -18,17 +18,17 @@ pub(super) enum Repeat {
 #[derive(Clone, Copy)]
 pub(super) struct Earlier<'a> {
     pub(super) messages: &'a Messages,
-    /// How many answers the model has given in this turn.
+    /// Number of answers that the model has given in this turn.
     pub(super) answers: u32,
-    /// Whether a message of the user is something new: it is not where an agent asks its model by one each time.
+    /// True if a user message ends a series of repeated calls. False if the agent sends a user message for each request to its model.
     pub(super) users_count: bool,
-    /// How often in a row a call may have the same result.
+    /// Number of times in a row that a call may return the same result.
     pub(super) most: u32,
 }
 
 impl Earlier<'_> {
-    /// Compares a call that is about to be made with those of the answers before: equal ones with equal results, in answers that follow
-    /// each other, count.
+    /// Compares a call that is about to be made with those of the earlier answers. Equal calls with equal results count if their answers
+    /// follow each other.
     pub(super) fn repeat(&self, call: &ToolCall) -> Repeat {
         let mut results: Vec<(&str, Outcome<'_>)> = Vec::new();
         let (mut answers, mut equal) = (0, 0);
@@ -67,16 +67,16 @@ impl Earlier<'_> {
     }
 }
 
-/// What came of a call.
+/// The result of a call.
 type Outcome<'a> = (&'a Content, ToolStatus);
 
-/// Whether the result says that the call was made too often.
+/// Returns true if the result is the warning that the call was repeated too often.
 fn is_told((content, status): Outcome<'_>) -> bool {
     let said = matches!(content, Content::Text(text) if text.contains(words::REPEATED));
     said && status == ToolStatus::Error
 }
 
-/// The refusals of calls that are made too often, and those that may be made.
+/// Splits calls into those that may be made and the refusals of those that are repeated too often.
 pub(super) fn parted(earlier: &Earlier<'_>, calls: Vec<ToolCall>) -> Parted {
     let mut parted = Parted { made: Vec::new(), refused: Vec::new(), is_stuck: !calls.is_empty() };
     for call in calls {
@@ -95,9 +95,9 @@ pub(super) fn parted(earlier: &Earlier<'_>, calls: Vec<ToolCall>) -> Parted {
 /// The calls of an answer.
 pub(super) struct Parted {
     pub(super) made: Vec<ToolCall>,
-    /// The results of the others.
+    /// The results of the refused calls.
     pub(super) refused: Vec<Message>,
-    /// Whether the model was told of all of them before, and makes no other.
+    /// True if the model already received a warning for every call and makes no other call.
     pub(super) is_stuck: bool,
 }
 

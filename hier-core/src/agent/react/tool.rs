@@ -80,7 +80,7 @@ where
     Ok(caller.refuses(&call, &agent.unknown_tool(&call.name, listed)))
 }
 
-/// The call that this task is for: what it was sent, or the only open one of the agent.
+/// Returns the call of this task: the one that was sent to it, or the only open call of the agent.
 pub(crate) fn call_of<S, C>(task: &Task<S, C>) -> Result<ToolCall, NodeError>
 where
     S: Values + Contains<BaseState>,

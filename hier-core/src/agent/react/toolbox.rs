@@ -24,7 +24,7 @@ pub struct ArgsSpec {
     schema: Value,
     /// Says what is wrong with those of a call; none if they fit.
     check: Option<fn(&ToolCall, &Value) -> Option<String>>,
-    /// Whether the type can be read from a value as it is.
+    /// Returns true if the value deserializes to the argument type without conversion.
     reads: Option<fn(&Value) -> bool>,
 }
 
@@ -40,7 +40,7 @@ impl ArgsSpec {
         Self { schema: args_schema::<T>(), check: Some(check), reads: Some(reads) }
     }
 
-    /// The call with the arguments that it means: what is of another JSON type than these is converted.
+    /// Converts the arguments of a call to these JSON types, where their meaning is clear.
     pub(crate) fn meant(&self, call: ToolCall) -> ToolCall {
         if self.reads.is_some_and(|reads| reads(&call.args)) || nesting::mistake(&call).is_some() {
             return call;

@@ -1,19 +1,20 @@
-//! Texts that JSON has escaped, once or several times.
+//! Reads texts that JSON has escaped, once or several times.
 
-/// A text with its escapes read, and the place in the original text of each of its bytes.
+/// A text without its escapes, and the position of each of its bytes in the original.
 pub(super) struct Unescaped {
     pub(super) text: String,
-    /// For each byte where what it stands for begins, and the end of the original.
+    /// The position in the original of each byte of the text, and the length of the original.
     places: Vec<usize>,
 }
 
 impl Unescaped {
-    /// The text as it is.
+    /// Wraps a text unchanged.
     pub(super) fn of(text: &str) -> Self {
         Self { text: text.to_owned(), places: (0..=text.len()).collect() }
     }
 
-    /// The text with the escapes of one level more read, none if it has none; and where in the original an escape begins that is cut off.
+    /// Removes one more level of escapes, or returns none if there are none. Also returns the position of a truncated escape in the
+    /// original.
     pub(super) fn deeper(&self) -> (Option<Self>, Option<usize>) {
         let Some(first) = self.text.find('\\') else { return (None, None) };
         let mut text = self.text[..first].to_owned();
@@ -39,18 +40,18 @@ impl Unescaped {
         (reads.then_some(Self { text, places }), cut)
     }
 
-    /// Where a byte of the text stands in the original.
+    /// Maps a byte position in the text to its position in the original.
     pub(super) fn place(&self, byte: usize) -> usize {
         self.places.get(byte).or(self.places.last()).copied().unwrap_or_default()
     }
 }
 
-/// What a text begins with.
+/// The escape sequence at the start of a text.
 enum Escape {
     None,
-    /// The beginning of an escape.
+    /// The truncated beginning of an escape.
     Cut,
-    /// A letter, in so many bytes.
+    /// A letter, and its number of bytes.
     Letter(char, usize),
 }
 
@@ -73,7 +74,7 @@ fn escape(text: &str) -> Escape {
     Escape::Letter(letter, 2)
 }
 
-/// The letter of an escape `\u….`, or of two of them.
+/// Reads the letter of an escape `\u….`, or of two of them.
 fn unicode(text: &str) -> Escape {
     let first = match unit(text) {
         Ok(unit) => unit,
@@ -92,7 +93,7 @@ fn unicode(text: &str) -> Escape {
     }
 }
 
-/// The number of an escape `\u….`.
+/// Reads the number of an escape `\u….`.
 fn unit(text: &str) -> Result<u32, Escape> {
     const FORM: &[u8] = b"\\u";
     let bytes = text.as_bytes();

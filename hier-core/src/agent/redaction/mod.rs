@@ -1,4 +1,4 @@
-//! Finding secrets and putting marks in their place. Tools and models depend on this; the layer `Redact` declares it.
+//! Finds secrets and replaces them with marks. Tools and models depend on this module; the layer `Redact` declares it.
 
 mod escapes;
 mod find;
@@ -16,7 +16,7 @@ pub(super) struct Pattern {
 }
 
 impl Pattern {
-    /// The first secret from this byte on.
+    /// Finds the first secret from this byte on.
     fn first(&self, text: &str, from: usize) -> Option<(usize, usize)> {
         let rest = text.get(from..)?;
         let found = self.find.find(rest)?;

@@ -1,4 +1,4 @@
-//! All redacting layers of a call as one: what it changes does not depend on the order of the layers.
+//! Combines all redacting layers of a call, so that their order does not matter.
 
 use std::error::Error;
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::message::{Body, Content, Message, Messages};
 use crate::state::{ChannelWrite, State, Values, Writes};
 
 tokio::task_local! {
-    /// What redacts the call of a tool that is being made.
+    /// The redactor of the tool call that is running.
     static PRESENT: Arc<Redactor>;
 }
 
@@ -36,17 +36,17 @@ impl Redactor {
         Self(patterns)
     }
 
-    /// Makes the call of a tool, whose steps and logs are redacted.
+    /// Runs the call of a tool, whose steps and logs are redacted.
     pub(in crate::agent) async fn around<F: Future>(self: Arc<Self>, call: F) -> F::Output {
         PRESENT.scope(self, call).await
     }
 
-    /// What redacts the call of the tool that is being made, if something does.
+    /// Returns the redactor of the tool call that is running, if it has one.
     pub(in crate::agent) fn present() -> Option<Arc<Self>> {
         PRESENT.try_with(Arc::clone).ok()
     }
 
-    /// The secrets of a text as they stand in it, escaped or not: in order, without overlaps, each with its mark.
+    /// Finds the secrets of a text, escaped or not: in order, without overlaps, each with its mark.
     fn secrets(&self, text: &str) -> (Vec<(usize, usize, &str)>, usize) {
         let mut level = Unescaped::of(text);
         let (mut found, mut open) = (Vec::new(), text.len());
@@ -77,7 +77,7 @@ impl Redactor {
         (found, open)
     }
 
-    /// The text without secrets; none if it has none.
+    /// Returns the text without secrets, or none if it has none.
     pub(in crate::agent) fn redacted(&self, text: &str) -> Option<String> {
         let (secrets, _) = self.secrets(text);
         if secrets.is_empty() {
@@ -93,14 +93,14 @@ impl Redactor {
         Some(out)
     }
 
-    /// Takes out of a text that goes on what can be said of it, without secrets; all of it, if it has ended.
+    /// Takes the part of a streamed text that can be sent now, without secrets. Takes all of it if the text has ended.
     pub(in crate::agent) fn ready(&self, text: &mut String, has_ended: bool) -> String {
         let (secrets, open) = self.secrets(text);
         let open = if has_ended { text.len() } else { open };
         let mut open = (0..=open).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
         let (mut out, mut from) = (String::new(), 0);
         for (start, end, mark) in secrets {
-            // It may go on, or something that begins before it may be found then.
+            // More text may extend this secret, or reveal one that begins before it.
             if !has_ended && (end == text.len() || start >= open) {
                 open = open.min(start);
                 break;
@@ -115,14 +115,14 @@ impl Redactor {
         out
     }
 
-    /// Redacts a text; whether it had a secret.
+    /// Redacts a text. Returns true if it had a secret.
     pub(in crate::agent) fn change(&self, text: &mut String) -> bool {
         let Some(redacted) = self.redacted(text) else { return false };
         *text = redacted;
         true
     }
 
-    /// Redacts the texts, numbers and keys of a value; whether it had a secret.
+    /// Redacts the texts, numbers and keys of a value. Returns true if it had a secret.
     pub(in crate::agent) fn value(&self, value: &mut Value) -> bool {
         match value {
             Value::String(text) => self.change(text),
@@ -155,7 +155,7 @@ impl Redactor {
         });
     }
 
-    /// Redacts a message; whether it had a secret.
+    /// Redacts a message. Returns true if it had a secret.
     pub(in crate::agent) fn message(&self, message: &mut Message) -> bool {
         let mut changes = false;
         let before = message.text();
@@ -168,7 +168,7 @@ impl Redactor {
             changes |= self.value(&mut call.args);
         }
         for thought in reasoning {
-            // What was said before it is as long as it now is.
+            // Redaction may change the length of the text before it.
             thought.offset = before
                 .get(..thought.offset)
                 .map_or(0, |before| self.redacted(before).map_or(before.len(), |text| text.len()));
@@ -181,7 +181,7 @@ impl Redactor {
         changes
     }
 
-    /// The conversation without secrets; none if it has none.
+    /// Returns the conversation without secrets, or none if it has none.
     pub(in crate::agent) fn conversation(&self, messages: &Messages) -> Option<Messages> {
         let mut changes = false;
         let redacted: Vec<Message> = messages
@@ -195,7 +195,7 @@ impl Redactor {
         changes.then(|| redacted.into_iter().collect())
     }
 
-    /// The write that replaces the messages of a state that have secrets; none if none has.
+    /// Returns a write that replaces the messages of a state that have secrets, or none if none has.
     pub(in crate::agent) fn stored(&self, state: &BaseState) -> Option<BaseStateWrite> {
         let redacted: Vec<Message> = state
             .messages
@@ -208,7 +208,8 @@ impl Redactor {
         (!redacted.is_empty()).then(|| BaseState::channels().messages.write::<BaseState>(redacted))
     }
 
-    /// A write, in which the messages have no secrets. The values of other channels belong to whoever writes them.
+    /// Removes secrets from a write to a message channel. Writes to other channels are unchanged: the code that writes them is
+    /// responsible.
     pub(in crate::agent) fn write<S: Values>(&self, state: &S, write: S::Write) -> Result<S::Write, NodeError> {
         let channel = write.channel();
         if !state.get_any(channel).is_some_and(|value| value.is::<Messages>()) {
@@ -221,7 +222,7 @@ impl Redactor {
         Ok(state.write_from(channel, write.is_overwrite(), &codec::encode(&redacted)?)?)
     }
 
-    /// What a node does, without secrets in what it says or fails with.
+    /// Removes secrets from the writes or the error of a node.
     pub(in crate::agent) fn command<S: Values>(
         &self,
         state: &S,
@@ -232,7 +233,7 @@ impl Redactor {
         Ok(Command { writes: writes.collect::<Result<Writes<S>, NodeError>>()?, ..command })
     }
 
-    /// An error without secrets, of the same kind: others decide by it what to do.
+    /// Redacts an error and keeps its kind, because callers depend on it.
     pub(in crate::agent) fn error(&self, error: NodeError) -> NodeError {
         if error.is_signal() || !self.is_secret(&error) {
             return error;
@@ -254,13 +255,13 @@ impl Redactor {
         error.with_kind(kind)
     }
 
-    /// Whether an error, or what caused it, has a secret.
+    /// Returns true if an error or one of its causes contains a secret.
     fn is_secret(&self, error: &NodeError) -> bool {
         let is_secret = |text: String| self.redacted(&text).is_some();
         is_secret(error.to_string()) || error.source().is_some_and(|source| self.is_in_chain(source))
     }
 
-    /// Whether an error, or what caused it, has a secret.
+    /// Returns true if an error or one of its causes contains a secret.
     fn is_in_chain(&self, error: &(dyn Error + 'static)) -> bool {
         let mut next = Some(error);
         while let Some(error) = next {
@@ -272,7 +273,7 @@ impl Redactor {
         false
     }
 
-    /// The same error of a model.
+    /// Removes secrets from a model error.
     fn model_error(&self, error: &ModelError) -> ModelError {
         let mut error = error.clone();
         match &mut error {
@@ -294,7 +295,7 @@ impl Redactor {
         error
     }
 
-    /// The texts of an error and of what caused it.
+    /// Redacts the texts of an error and of its causes.
     fn shown(&self, error: &(dyn Error + 'static)) -> Shown {
         let text = error.to_string();
         Shown {
@@ -304,7 +305,7 @@ impl Redactor {
     }
 }
 
-/// An error of which the texts are left.
+/// An error of which only the texts are left.
 #[derive(Debug)]
 struct Shown {
     text: String,

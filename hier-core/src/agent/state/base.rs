@@ -93,8 +93,8 @@ pub struct BaseState {
 }
 
 impl BaseState {
-    /// The calls of the agent's model that have no result yet. An agent that shares its supervisor's conversation finds the call by which
-    /// it was called there, too, which is its supervisor's to answer.
+    /// Returns the calls of the agent's model that have no result yet. If the agent shares its supervisor's conversation, this excludes
+    /// the call that started it, which the supervisor answers.
     pub(crate) fn open_calls(&self) -> Vec<&ToolCall> {
         let mut open = self.messages.open_calls();
         if let Some(own) = &self.current_tool_call {

@@ -21,27 +21,27 @@ use crate::state::{Contains, State};
 pub struct AgentTurn {
     /// How it ended; none while it goes on.
     pub end: Option<AgentEnd>,
-    /// How many answers of the model could not be used.
+    /// Number of answers of the model that could not be used.
     pub misfits: u32,
-    /// What the model is shown of them beside the conversation, which they are not part of.
+    /// The drafts that the model sees next to the conversation. They are not part of the conversation.
     pub drafts: Vec<Draft>,
-    /// How many answers in a row were cut off at the limit of tokens before they were of any use.
+    /// Number of consecutive answers that the token limit cut off before they were usable.
     #[serde(skip_serializing_if = "is_zero")]
     pub cut_off: u32,
-    /// Of the calls that are being made: the fingerprints of the tools of toolsets, as the model was told of them.
+    /// Fingerprints of the toolset tools that are being called, as last sent to the model.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, String>,
 }
 
-/// A text of the model that was not an answer of the type that was asked for. The model is shown it where it said it.
+/// A text of the model that did not match the requested type. The model sees it at its original position.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Draft {
-    /// The id of the message of the conversation that it followed; none if there was none.
+    /// The id of the message that the draft followed, or none if it was the first.
     pub after: Option<String>,
     /// The text of the model.
     pub said: Message,
-    /// What the model is told about it.
+    /// The correction that the model receives for this text.
     pub told: Message,
 }
 
@@ -50,7 +50,7 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// How often a call may be repeated that was cut off at the limit of tokens.
+/// Number of times that the model may retry a call that was cut off at the token limit.
 pub(in crate::agent) const MOST_CUT_OFF: u32 = 2;
 
 /// Returns true if the arguments of a call are only a piece of JSON.
@@ -59,7 +59,7 @@ pub(in crate::agent) fn is_fragment(call: &ToolCall) -> bool {
 }
 
 impl AgentTurn {
-    /// How many answers in a row were cut off, this one included.
+    /// Returns the number of consecutive cut-off answers, including this one.
     pub(in crate::agent) fn cut_off_with(&self, is_cut_off: bool) -> u32 {
         if is_cut_off { self.cut_off.saturating_add(1) } else { 0 }
     }
@@ -146,15 +146,15 @@ pub enum AgentLimit {
     ModelCalls(u64),
     /// So many tokens were sent and answered: a [`Limit`](crate::agent::layer::Limit) with `tokens`.
     Tokens(u64),
-    /// Its answer reached the limit of tokens (`max_tokens`, or what the model can say at once). A text that is cut off is the last message
-    /// and the report: a new input can ask it to go on. Reasoning that took all tokens leaves nothing. Calls that were cut off three times
-    /// in a row are not made.
+    /// The answer reached the token limit (`max_tokens`, or the model's own limit). A text that is cut off is the last message and the
+    /// report: a new input can ask the agent to continue. If reasoning took all tokens, the answer leaves nothing. If calls are cut off
+    /// three times in a row, they are not made.
     Length,
-    /// The provider or the model withheld the answer. What there was of it is not part of the conversation.
+    /// The provider or the model withheld the answer. Its partial text is not part of the conversation.
     Filtered,
-    /// It made a call again that had the same result so many times in a row (`max_repeats`), though it was told.
+    /// The model repeated a call that had returned the same result this many times in a row (`max_repeats`), even after a warning.
     Repeats(u32),
-    /// A layer of one's own ended it, for this reason.
+    /// A custom layer ended the turn for this reason.
     Layer(String),
 }
 

@@ -48,7 +48,7 @@ impl<'a> ToolArguments<'a> {
         arguments
     }
 
-    /// What does not fit in a call of a tool that is known by its schema only.
+    /// Describes the errors in a call of a tool that is known only by its schema.
     pub(crate) fn misfits(call: &ToolCall, schema: &Value) -> Option<String> {
         let given: Vec<&str> = call.args.as_object().into_iter().flat_map(Map::keys).map(String::as_str).collect();
         let mut arguments = ToolArguments::new(call, &given);
@@ -146,7 +146,7 @@ impl<'a> ToolArguments<'a> {
     }
 
     fn read<T: JsonSchema + DeserializeOwned>(&mut self, name: &str, value: &Value) -> Option<T> {
-        // The schema is needed only where something does not fit.
+        // The schema is needed only if a value does not fit.
         if let Ok(value) = T::deserialize(value) {
             return Some(value);
         }

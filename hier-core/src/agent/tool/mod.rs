@@ -37,9 +37,9 @@ pub trait Tool<S: Values, C>: Send + Sync + 'static {
         false
     }
 
-    /// What is wrong with the arguments of a call, where that can be said without making it. Arguments with a mistake are converted to
-    /// the types of the schema, as far as it is clear what they mean. If a call that needs approval has a mistake all the same, the model is
-    /// told, and nobody is asked. By default the arguments are held to the schema.
+    /// Returns an error in the arguments that can be found without making the call. The agent first converts incorrect arguments to the
+    /// types of the schema if the intended value is clear. If a call that needs approval still has an error, the model receives it and no
+    /// approval is requested. By default, validates the arguments against the schema.
     fn mistake(&self, call: &ToolCall) -> Option<String> {
         ToolArguments::misfits(call, &self.spec().parameters)
     }

@@ -65,7 +65,7 @@ pub async fn once<S: Values, C>(
     })
 }
 
-/// What a tool returned, as it may be recorded.
+/// Removes secrets from a tool's output before it is recorded.
 fn redacted<S: Values, C>(task: &Task<S, C>, output: ToolOutput<S>) -> Result<ToolOutput<S>, NodeError> {
     let Some(redactor) = Redactor::present() else { return Ok(output) };
     Ok(match output {

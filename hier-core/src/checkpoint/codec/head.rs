@@ -50,7 +50,7 @@ pub(super) fn cut() -> CodecError {
 pub(super) struct Heads<'a>(pub(super) &'a [u8]);
 
 impl<'a> Heads<'a> {
-    /// What is next, if it can be read.
+    /// Returns the next head without consuming it, if it can be read.
     pub(super) fn peek(&self) -> Option<Head<'a>> {
         let mut ahead = *self;
         ahead.next().ok()

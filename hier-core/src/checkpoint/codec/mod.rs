@@ -1,11 +1,11 @@
-//! How values become bytes: `MessagePack` with field names, after a byte that says which format it is.
+//! Encodes values as `MessagePack` with field names, after a byte that identifies the format.
 //!
-//! Field names make a value survive fields that are added with `#[serde(default)]`. Decoding is closed: the type is the
-//! channel's, and nothing in the bytes chooses a type or code.
+//! Field names make a value survive fields that are added with `#[serde(default)]`. Decoding is closed: the channel determines the type,
+//! and nothing in the bytes chooses a type or code.
 //!
-//! A value is read back as it was, whatever its type. For that, it is *human readable* to serde on every path: an `IpAddr` is a text
-//! here, in JSON, and in the buffer in which serde keeps the content of untagged enums. JSON is read as what it stands for: where a
-//! number is to be the key of a map, the text of a number is taken ([`decode_json`] lists such forms).
+//! A value of any type is read back as it was. Therefore it is *human readable* to serde on every path: an `IpAddr` is a string here,
+//! in JSON, and in the buffer in which serde keeps the content of untagged enums. When JSON is read, its special forms are accepted
+//! ([`decode_json`] lists them): the key of a map may be a number as a string.
 
 mod canonical;
 mod head;
@@ -44,7 +44,7 @@ const I128: i8 = 2;
 /// The kind of the extension for those beyond `i128`.
 const U128: i8 = 3;
 
-/// How deep a value may be nested, in lists and objects. What is read may come from anybody, and must not exhaust the stack.
+/// Maximum nesting depth of lists and objects. The input may be untrusted and must not exhaust the stack.
 const DEPTH: usize = 128;
 
 /// Marks an encoded value as one that replaces what the channel holds.
@@ -66,20 +66,19 @@ pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, CodecError> {
     Ok(bytes)
 }
 
-/// Encodes a value, behind the bytes that are there.
+/// Appends an encoded value to the bytes.
 pub fn encode_into<T: Serialize + ?Sized>(value: &T, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
     write(value, bytes, VALUE)
 }
 
-/// Encodes a record of a fixed type, such as a checkpoint. Its ids are bytes. Values of the program's that are in it must be encoded
-/// themselves.
+/// Encodes a record of a fixed type, such as a checkpoint. Its ids are bytes. Values of the program within it must already be encoded.
 pub fn encode_record<T: Serialize + ?Sized>(record: &T) -> Result<Vec<u8>, CodecError> {
     let mut bytes = Vec::with_capacity(64);
     encode_record_into(record, &mut bytes)?;
     Ok(bytes)
 }
 
-/// Encodes a record, behind the bytes that are there.
+/// Appends an encoded record to the bytes.
 pub fn encode_record_into<T: Serialize + ?Sized>(record: &T, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
     write(record, bytes, RECORD)
 }
@@ -88,14 +87,14 @@ fn write<T: Serialize + ?Sized>(value: &T, bytes: &mut Vec<u8>, format: u8) -> R
     bytes.push(format);
     let start = bytes.len();
     value.serialize(&mut Writer { bytes: &mut *bytes, is_readable: format != RECORD })?;
-    // What could not be read must not be written. Each level is a byte at least.
+    // Unreadable values must not be written. Each level takes at least one byte.
     if bytes.len() - start <= DEPTH {
         return Ok(());
     }
     shape::check(&bytes[start..], DEPTH).map(drop)
 }
 
-/// Decodes the value that these bytes are.
+/// Decodes a value from these bytes.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
     let (format, value) = open(bytes)?;
     read::read(value, format != RECORD)
@@ -143,17 +142,17 @@ pub(crate) fn short_name<T>() -> String {
     short
 }
 
-/// Decodes the value that these bytes are as JSON, whatever its type. [`decode`] reads the same value from this JSON.
+/// Decodes a value of any type as JSON. [`decode`] reads the same value from this JSON.
 ///
-/// What JSON cannot hold is a text: keys that are not texts (their JSON), numbers that are not finite (`"NaN"`, `"inf"`, `"-inf"`) and
-/// integers of more than 64 bits. Bytes are a list of numbers. A `Some` without content is null.
+/// Values that JSON cannot represent become strings: map keys that are not strings (as their JSON), numbers that are not finite (`"NaN"`,
+/// `"inf"`, `"-inf"`) and integers of more than 64 bits. Bytes become a list of numbers. A `Some` without content becomes null.
 pub fn decode_json(bytes: &[u8]) -> Result<Value, CodecError> {
     json::value(&mut Heads(open(bytes)?.1))
 }
 
 /// Converts a value to JSON, in the form of [`decode_json`].
 pub fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<Value, CodecError> {
-    // The shape of what is written here is sound, and it may be deeper than what is stored.
+    // These bytes are well-formed, and may be nested deeper than stored values.
     let mut bytes = Vec::with_capacity(16);
     value.serialize(&mut Writer { bytes: &mut bytes, is_readable: true })?;
     json::value(&mut Heads(&bytes))

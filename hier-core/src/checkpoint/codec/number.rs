@@ -12,7 +12,7 @@ pub(super) enum Parsed {
 
 /// Parses a JSON number. One that would be stored as another number is refused.
 pub(super) fn parse(text: &str) -> Result<Parsed, CodecError> {
-    // The sign of `-0` is a float's.
+    // Only a float keeps the sign of `-0`.
     if text != "-0" {
         if let Ok(value) = text.parse() {
             return Ok(Parsed::Signed(value));

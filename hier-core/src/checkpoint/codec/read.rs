@@ -1,7 +1,7 @@
 //! Deserializes `MessagePack` whose shape has been checked ([`super::shape`]).
 //!
-//! It also takes the forms that JSON has for what it cannot hold, where anything else would be an error: keys as texts, and numbers that
-//! are not finite or have more than 64 bits as texts.
+//! It also accepts the JSON forms of values that JSON cannot represent, where anything else would be an error: keys as strings, and
+//! numbers as strings if they are not finite or have more than 64 bits.
 
 use serde::de::value::{BorrowedStrDeserializer, SeqDeserializer};
 use serde::de::{DeserializeSeed, Deserializer, EnumAccess, Error as _, MapAccess, SeqAccess, VariantAccess, Visitor};

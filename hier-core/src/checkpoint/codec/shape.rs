@@ -1,15 +1,15 @@
-//! Looks at the shape of `MessagePack` before it is read. What is stored may come from anybody: a length that no bytes
-//! follow would make a collection reserve that much memory, and nesting without end would exhaust the stack.
+//! Checks the shape of `MessagePack` before it is read, because stored data may be untrusted. Otherwise a false length would make a
+//! collection reserve that much memory, and endless nesting would exhaust the stack.
 
 use super::head::{Head, Heads, cut};
 use crate::checkpoint::CodecError;
 
-/// Checks that everything the bytes announce is there, and that nothing is nested deeper than this. Returns how many bytes the value has.
+/// Checks that all announced bytes exist, and that nothing is nested deeper than this. Returns the number of bytes of the value.
 pub(super) fn check(bytes: &[u8], depth: usize) -> Result<usize, CodecError> {
     let mut rest = Heads(bytes);
-    // How many values are still to come in the innermost collection that has begun, and in each around it.
+    // Number of remaining values in the innermost open collection, and in each around it.
     let (mut left, mut open): (u64, Vec<u64>) = (1, Vec::new());
-    // And in all of them.
+    // Number of remaining values in all of them.
     let mut owed = 1_u64;
     while owed > 0 {
         let values = match rest.next()? {

@@ -1,7 +1,7 @@
 //! Serializes a value as `MessagePack` with field names.
 //!
-//! Two things differ from what serde formats usually do, so that a value is read back as it was: a `Some` whose content is empty
-//! is written as an extension (`MessagePack` has one nil), and a number that `serde_json` hands over as text is written as a number.
+//! It differs from most serde formats in two ways, so that a value is read back as it was: a `Some` whose content is empty is written as
+//! an extension (`MessagePack` has one nil), and a number that `serde_json` passes as text is written as a number.
 
 use serde::ser::{
     Error as _, Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant, SerializeTuple,

@@ -23,19 +23,19 @@ pub(super) struct Mail {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Mailbox {
     waiting: Vec<Posted>,
-    /// Letters that a run has taken which may still be rolled back.
+    /// Letters taken by runs that may still be rolled back.
     taken: Vec<(Uuid, Posted)>,
     /// The ids of all that ever came.
     known: HashSet<Uuid>,
     due: Option<Due>,
 }
 
-/// When a thread is due.
+/// The due time of a thread.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Due {
     at: SystemTime,
     graph: Arc<str>,
-    /// Whether a run goes on with the thread.
+    /// True if a run is advancing the thread.
     driven: bool,
 }
 
@@ -105,7 +105,7 @@ impl Mail {
         Ok(())
     }
 
-    /// Puts back the letters that a run has taken.
+    /// Returns the letters that a run has taken to the mailbox.
     pub(super) fn undo(&mut self, thread: &str, run: Uuid) {
         let Some(mailbox) = self.boxes.get_mut(thread) else { return };
         let back = mailbox.taken.extract_if(.., |(by, _)| *by == run).map(|(_, posted)| posted);
@@ -113,7 +113,7 @@ impl Mail {
         mailbox.waiting.sort_by_key(|posted| posted.number);
     }
 
-    /// The letters that a run has taken are gone for good.
+    /// Discards the letters that a run has taken.
     pub(super) fn settle(&mut self, thread: &str, run: Uuid) {
         if let Some(mailbox) = self.boxes.get_mut(thread) {
             mailbox.taken.retain(|(by, _)| *by != run);
@@ -146,13 +146,13 @@ impl Mail {
         }
     }
 
-    /// A copy of a thread is due when the thread is. Nobody runs it.
+    /// Copies the due time of a thread, as not driven by a run.
     pub(super) fn copy(&mut self, from: &str, to: &Arc<str>) {
         let due = self.due_of(from).map(|due| Due { driven: false, ..due.clone() });
         self.set_due(to, due);
     }
 
-    /// Whether a run goes on with a thread.
+    /// Returns true if a run is advancing the thread.
     pub(super) fn is_driven(&self, thread: &str) -> bool {
         self.due_of(thread).is_some_and(|due| due.driven)
     }

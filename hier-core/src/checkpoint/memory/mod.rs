@@ -163,7 +163,7 @@ impl MemorySaver {
         self.0.conversations.forget(thread);
     }
 
-    /// What a run has done to a thread is not undone any more.
+    /// Discards what is kept to undo a run's changes to a thread.
     pub(crate) fn settle(&self, thread: &str, run: Uuid) {
         let mut shard = self.shard(thread);
         if let Some(thread) = shard.get_mut(thread) {

@@ -29,7 +29,7 @@ pub(super) struct Thread {
     /// The root graph's, which is looked up far more often than the others.
     root: Namespace,
     children: HashMap<Arc<str>, Namespace, NameHash>,
-    /// What runs that have not ended have overwritten, as it was before.
+    /// Earlier values of the writes that unfinished runs have overwritten.
     overwritten: HashMap<Uuid, HashMap<WriteKey, Overwritten>>,
 }
 
@@ -118,7 +118,7 @@ impl Thread {
         self.overwritten.insert(run, kept);
     }
 
-    /// Puts back what a run has overwritten, and deletes its checkpoints. Whoever holds the thread goes on holding it.
+    /// Restores what a run has overwritten, and deletes its checkpoints. The thread's lease is not affected.
     pub(super) fn undo(&mut self, run: Uuid) {
         for ((namespace, checkpoint, task, slot), overwritten) in self.overwritten.remove(&run).into_iter().flatten() {
             self.namespace_mut(namespace).put_back(checkpoint, task, slot, overwritten);

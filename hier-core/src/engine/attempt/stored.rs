@@ -39,7 +39,7 @@ pub(in crate::engine) struct RoutingRecord {
 }
 
 impl RoutingRecord {
-    /// Where that leads, by name, and the rules of these writes. A state that has only one version need not say which.
+    /// Records the targets by name, and the rules of these writes. The version is left out if the state has only one.
     pub(in crate::engine) fn of<S: Values, C>(
         graph: &Program<S, C>,
         writes: &Writes<S>,

@@ -21,7 +21,7 @@ const FEW: usize = 8;
 pub(crate) struct Size {
     pub(crate) parts: usize,
     pub(crate) bytes: usize,
-    /// Whether the parts are of another reducer than the channel has today. They get no more parts.
+    /// True if the parts belong to another reducer than the channel's current one. Such a chain gets no more parts.
     pub(crate) is_foreign: bool,
 }
 

@@ -88,8 +88,8 @@ impl Line {
         outer.chain(self.own.iter().map(|own| (namespace.to_owned(), own))).collect()
     }
 
-    /// The first graph down to this namespace whose call is over: what is changed in it, nobody goes on from. None if all are open, or
-    /// keep their state from call to call.
+    /// Returns the first graph on the path to this namespace whose call has ended. No run would continue from a change in it. Returns
+    /// none if all calls are open, or if the graphs keep their state between calls.
     pub(in crate::engine) async fn closed(
         &self,
         saver: &Saver,
@@ -115,8 +115,7 @@ impl Line {
     }
 }
 
-/// A run of a thread that is told to go on from a checkpoint of a graph inside: as a run of the thread, if that is where the thread
-/// stands.
+/// Turns a run that resumes from a checkpoint of an inner graph into a run of the thread, if the thread is at that checkpoint.
 pub(crate) async fn outermost<S: Values>(
     graph: &str,
     saver: &Saver,

@@ -349,7 +349,7 @@ impl Buffered {
     /// Takes in what a later step stores of a channel. `returned` is the channel of what a subgraph hands back: a list of
     /// writes, of which the whole is no value either but only the writes before.
     fn put(&mut self, piece: Piece, returned: usize) {
-        // The rule stands once.
+        // The rule is stored only once.
         let added = || {
             if piece.channel == returned { piece.bytes.get(1..).unwrap_or_default() } else { delta::tail(&piece.bytes) }
         };

@@ -107,7 +107,7 @@ impl Pending {
         Ok(Some(Done { writes, destinations: Some(Box::new(scribe.destinations(&routing)?)), by }))
     }
 
-    /// Whether this program can read what the tasks that are done have written.
+    /// Checks that this program can read the writes of the finished tasks.
     pub(in crate::engine) fn check<S: Values, C>(&self, reader: &Reader<'_, S, C>, state: &S) -> Result<(), RunError> {
         for place in self.tasks.keys() {
             self.done(place, reader, state).map_err(|error| reader.unfit(error))?;
@@ -182,7 +182,7 @@ impl Pending {
         Ok(undone)
     }
 
-    /// Whether this task is done.
+    /// Returns true if this task is done.
     pub(in crate::engine) fn is_done(&self, task: Uuid) -> Result<bool, CodecError> {
         let record = self.tasks.values().find(|record| record.task == task);
         record.map_or(Ok(false), TaskWrites::is_done)

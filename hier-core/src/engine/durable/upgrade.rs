@@ -119,7 +119,7 @@ fn whole<S: Values, C>(reader: &Reader<'_, S, C>, name: &str, chain: &Chain) -> 
     })
 }
 
-/// Takes migrated channels into the state: all of them, or none. A channel that the migrations left alone has what was stored of it.
+/// Puts migrated channels into the state: all of them, or none. A channel that the migrations did not change keeps its stored value.
 pub(in crate::engine) fn take_migrated<S: Values, C>(
     reader: &Reader<'_, S, C>,
     state: &mut S,
@@ -157,7 +157,7 @@ impl<S: Values, C> Scribe<'_, S, C> {
         said.unwrap_or_else(|| self.upgrade.map_or(S::VERSION, |upgrade| upgrade.stored))
     }
 
-    /// A write that was stored under this rule: usually one, but a migration may divide a channel.
+    /// Converts a write that was stored under this rule. The result is usually one write, but a migration may split a channel.
     pub(in crate::engine) fn write(
         &self,
         (said, rule): (Option<u32>, &str),
@@ -185,8 +185,8 @@ impl<S: Values, C> Scribe<'_, S, C> {
         written.into_iter().map(read).collect()
     }
 
-    /// The channel of a write that was stored under this rule, and whether it replaces the channel's value. A write that replaced the
-    /// value does so under every rule; one that was to be merged is merged by the reducer that it was made for, or refused.
+    /// Returns the channel of a write that was stored under this rule, and true if it replaces the channel's value. A write that replaced
+    /// the value still does. A write that was to be merged is merged by its original reducer, or rejected.
     fn ruled(&self, rule: &str, name: &str, overwrite: bool) -> Result<(usize, bool), CodecError> {
         let channel = self.reader.channel(name)?;
         let spec = &self.reader.graph.channels[channel];

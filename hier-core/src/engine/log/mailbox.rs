@@ -1,4 +1,4 @@
-//! What a run knows of the signals that wait for its thread.
+//! A run's view of the signals that wait for its thread.
 
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
@@ -13,7 +13,7 @@ use crate::checkpoint::{Letter, Posted};
 #[derive(Default)]
 pub(crate) struct Mailbox {
     waiting: HashMap<Arc<str>, VecDeque<Letter>>,
-    /// For each signal that was found the log of the task that found it. Once that is gone, nobody knows whether it was stored.
+    /// The log of the task that found each signal. Once the log is dropped, it is unknown whether the signal was stored.
     found: HashMap<Uuid, Weak<dyn Any + Send + Sync>>,
 }
 

@@ -98,7 +98,7 @@ impl TaskLog {
         self.committer.commit(vec![around.record()]).await
     }
 
-    /// As [`Self::write_now`], and takes a letter out of the thread's mailbox. If that is not `fresh`, it was tried before, and may
+    /// Like [`Self::write_now`], and takes a letter out of the thread's mailbox. If it is not `fresh`, an earlier attempt to take it may
     /// have succeeded.
     pub(crate) async fn write_taking(&self, writes: TaskWrites, letter: Uuid, fresh: bool) -> Result<(), SaverError> {
         if self.holds() {
@@ -129,8 +129,8 @@ impl TaskLog {
         self.committer.commit_also(records.collect(), Also::due(due)).await
     }
 
-    /// As [`Self::write_now`]: what is stored goes on in place until then, and whoever finds the thread due goes on with it if this
-    /// process is killed meanwhile.
+    /// Like [`Self::write_now`], for a task that waits in place until then. If this process is killed meanwhile, a process that finds the
+    /// thread due resumes it.
     pub(crate) async fn write_until(&self, writes: TaskWrites, until: SystemTime) -> Result<(), SaverError> {
         if self.holds() {
             return self.write_now(writes).await;
@@ -188,7 +188,7 @@ impl TaskLog {
     }
 }
 
-/// Of several tasks that wait, the thread is due for the first.
+/// Returns the earlier of two due times: the thread is due for the first of several waiting tasks.
 fn earlier(before: Option<DueChange>, due: DueChange) -> DueChange {
     match (before, due) {
         (Some(DueChange::NoLaterThan { at: before, .. }), DueChange::NoLaterThan { at, graph }) => {

@@ -94,7 +94,7 @@ impl<A: DeserializeOwned, C> Future for Interrupt<'_, A, C> {
 }
 
 impl<A: DeserializeOwned, C> Interrupt<'_, A, C> {
-    /// The answer that is given in the end has to be one.
+    /// Checks that the default is a valid answer.
     fn check_default(&self, question: &Question) -> Result<(), NodeError> {
         let Some(default) = &question.default else { return Ok(()) };
         let checked = self.check.as_ref().map_or(Ok(()), |check| check(default));
@@ -166,7 +166,7 @@ impl<C> Run<C> {
         number as usize
     }
 
-    /// What the code that asks is part of.
+    /// Returns the step or call that contains the code that asks.
     fn around(&self) -> Option<Around> {
         Around::current(&self.home().ok()??.steps)
     }

@@ -220,7 +220,7 @@ impl<S: Values> Command<S> {
     }
 }
 
-/// An answer as JSON. What cannot be serialized becomes a text that says why, which no question takes for an answer.
+/// Returns an answer as JSON. If it cannot be serialized, returns a string with the reason, which no question accepts as an answer.
 fn answer_json(answer: &impl Serialize) -> Value {
     codec::to_json(answer).unwrap_or_else(|error| Value::String(format!("no answer: {error}")))
 }

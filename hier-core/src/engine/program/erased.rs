@@ -118,9 +118,9 @@ pub struct DynSnapshot {
     pub created_at: Option<SystemTime>,
     /// The tasks of the step.
     pub tasks: Vec<DynTask>,
-    /// What is asked.
+    /// The open questions.
     pub questions: Vec<Question>,
-    /// Why the program cannot read the checkpoint; only in a history, and there are no values then.
+    /// The reason why the program cannot read the checkpoint. Only set in a history; the values are then empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<String>,
 }

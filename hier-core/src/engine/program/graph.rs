@@ -64,7 +64,7 @@ pub(crate) struct Program<S: Values, C> {
     pub(crate) lenient: bool,
     /// The channel to which messages from outside are written.
     pub(crate) inbox: Option<usize>,
-    /// For each channel whether a value of it was read back after it was encoded: its type can be stored.
+    /// True for each channel whose type is known to be storable, because one of its values was read back after encoding.
     pub(crate) readable: Arc<[AtomicBool]>,
 }
 

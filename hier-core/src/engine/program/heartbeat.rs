@@ -11,7 +11,7 @@ use crate::sync::lock;
 /// When a node last gave a sign of life.
 pub(crate) struct Heartbeat {
     last: Mutex<Instant>,
-    /// How long the node may give no sign of life.
+    /// Longest time between two signs of life of the node.
     limit: Duration,
     /// That of the node around the graph that the node is in: a sign of life of the inner one is one of the outer too.
     outer: Option<Arc<Heartbeat>>,
@@ -22,7 +22,7 @@ impl Heartbeat {
         Self { last: Mutex::new(Instant::now()), limit, outer }
     }
 
-    /// How often a node that waits has to give a sign of life, so that neither it nor one around it is taken for dead.
+    /// Returns how often a waiting node must give a sign of life so that neither it nor an outer node times out.
     pub(crate) fn interval(&self) -> Duration {
         let outer = self.outer.as_ref().map_or(Duration::MAX, |outer| outer.interval());
         outer.min(self.limit / 3).max(Duration::from_millis(1))

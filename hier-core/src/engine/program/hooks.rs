@@ -13,8 +13,8 @@ use crate::state::{Values, Writes};
 /// Code that runs when a graph is entered or left, as the macro gives it.
 type HookFn<S, C> = for<'a> fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>;
 
-/// What a graph writes before a new input, made of the state that the input meets and, if that is the state of a thread, of the open
-/// questions that the input withdraws.
+/// Returns the writes of a graph before a new input. The arguments are the state before the input and, for the state of a thread, the
+/// open questions that the input withdraws.
 pub(crate) type Prepare<S> = Arc<dyn Fn(&S, Option<&[Value]>) -> Writes<S> + Send + Sync>;
 
 /// What the code around passes down to the graphs inside. The engine does not look into it.

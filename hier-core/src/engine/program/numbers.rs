@@ -1,8 +1,7 @@
-//! Numbers the recorded calls of a task in the order in which they begin, and knows the step in whose code a call is made.
+//! Numbers the recorded calls of a task in the order in which they begin, and tracks the step whose code makes a call.
 //!
-//! The n-th call of an attempt has to be the n-th of the next one. So the calls of something that is called again after a failure (a
-//! tool that is retried, a layer that passes a call on again) are given the numbers that they had, and those in the code of a step are
-//! numbered by themselves.
+//! The n-th call of an attempt must be the n-th of the next one. If something is called again after a failure (a retried tool, a layer
+//! that passes a call on again), its calls keep their numbers. Calls in the code of a step are numbered separately.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -13,11 +12,11 @@ use crate::error::NodeError;
 use crate::sync::lock;
 
 tokio::task_local! {
-    /// What the code that is polled is part of.
+    /// The part of a task that is being polled.
     static AROUND: Around;
 }
 
-/// What code of a task is part of: a step, or a call that may be repeated.
+/// A part of a task's code: a step, or a call that may be repeated.
 #[derive(Clone)]
 pub(super) struct Around {
     /// The task, by its log: another run may be polled in the same place.
@@ -28,7 +27,7 @@ pub(super) struct Around {
 }
 
 impl Around {
-    /// What the code that is polled is part of, if it belongs to the task of this log.
+    /// Returns the part that is being polled, if it belongs to the task of this log.
     pub(super) fn current(log: &Arc<StepLog>) -> Option<Self> {
         AROUND.try_with(|around| Arc::ptr_eq(&around.log, log).then(|| around.clone())).ok().flatten()
     }
@@ -50,7 +49,7 @@ impl Around {
 pub(super) struct Numbers {
     /// The part around this one, which notes the numbers too.
     outer: Option<Arc<Numbers>>,
-    /// Whether the part is the code of a step.
+    /// True if the part is the code of a step.
     is_step: bool,
     /// By the key of a call, with number 0.
     given: Mutex<HashMap<StepKey, Given>>,
@@ -59,7 +58,7 @@ pub(super) struct Numbers {
 #[derive(Default)]
 struct Given {
     numbers: Vec<u32>,
-    /// How many calls have begun since the part began, or began again.
+    /// Number of calls that have begun since the part last began.
     begun: usize,
 }
 
@@ -87,7 +86,7 @@ impl Numbers {
         known.or_else(|| self.outer.as_ref()?.next_question())
     }
 
-    /// How many questions have been asked.
+    /// Returns the number of questions that have been asked.
     fn questions(&self) -> u32 {
         let asked = lock(&self.given).get(&StepKey::question()).map_or(0, |given| given.begun);
         u32::try_from(asked).unwrap_or(u32::MAX)
@@ -99,8 +98,8 @@ impl Numbers {
     }
 }
 
-/// Something that may be called several times. After a call that failed or was dropped, the next one is the same call once more: its
-/// steps and questions have the numbers, and so the results and answers, of that one.
+/// Something that may be called several times. After a call that failed or was dropped, the next one repeats it: its steps and questions
+/// keep their numbers, and so their results and answers.
 #[derive(Default)]
 pub(crate) struct Repeat(Mutex<Option<Arc<Numbers>>>);
 
@@ -124,7 +123,7 @@ impl Repeat {
         run: &Run<C>,
         work: impl Future<Output = Result<T, NodeError>>,
     ) -> Result<T, NodeError> {
-        // Code of entering and leaving a graph has neither steps nor questions.
+        // Code that enters or leaves a graph has neither steps nor questions.
         let Some(home) = run.home().ok().flatten() else { return work.await };
         let around = Around::current(&home.steps);
         let failed = lock(&self.0).take();

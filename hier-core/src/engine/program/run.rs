@@ -338,7 +338,7 @@ impl Inbox {
         self.answers.get(number).cloned().or_else(|| self.take(number))
     }
 
-    /// Whether the question with this number has an answer of its own.
+    /// Returns true if the question with this number has its own answer.
     pub(super) fn has_answer(&self, number: usize) -> bool {
         number < self.answers.len() || self.taken.get().is_some_and(|(taken_for, _)| *taken_for == number)
     }

@@ -41,7 +41,7 @@ impl<T: Payload> ErasedRow for Row<T> {
     fn encode(&self, place: usize) -> Result<Vec<u8>, CodecError> {
         let payload = self.0.get(place).ok_or_else(|| CodecError::new("nothing was sent"))?;
         let bytes = codec::encode(payload)?;
-        // One of a row stands for its type.
+        // One payload of a list represents its type.
         if cfg!(debug_assertions) || place == 0 {
             codec::check_readable::<T>(&bytes)?;
         }

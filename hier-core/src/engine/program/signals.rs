@@ -1,4 +1,4 @@
-//! Signals: what a task waits for and somebody sends.
+//! Signals: messages that a task waits for and that a client or another graph sends.
 
 use std::any::{Any, type_name};
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::checkpoint::codec;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::question::QuestionKind;
 
-/// A signal that is waited for: [`Run::signal`]. Await it.
+/// A pending signal, returned by [`Run::signal`]. Await it.
 #[must_use = "nothing is waited for before this is awaited"]
 pub struct SignalWait<'a, T, C = ()> {
     run: &'a Run<C>,
@@ -34,10 +34,10 @@ impl<T, C> fmt::Debug for SignalWait<'_, T, C> {
 }
 
 impl<T, C> SignalWait<'_, T, C> {
-    /// If no signal has come at this time, the task gets this value instead: whoever drives the thread then lets it go on
-    /// ([`CompiledGraph::sweeper`](crate::graph::CompiledGraph::sweeper), or a run with `()`). A signal that comes before anybody has
-    /// driven the thread counts; a later one stays in the mailbox for whoever asks next. The time is that of the first time: it is
-    /// recorded with the task.
+    /// If no signal has arrived by this time, the task receives this value instead. The task then continues when the thread is next
+    /// driven: by a [sweeper](crate::graph::CompiledGraph::sweeper), or by a run with `()`. A signal that arrives before the thread is
+    /// driven counts. A later signal stays in the mailbox for the next call. The deadline is recorded with the task at the first attempt
+    /// and does not move.
     ///
     /// ```
     /// # use std::time::{Duration, SystemTime};
@@ -49,7 +49,7 @@ impl<T, C> SignalWait<'_, T, C> {
     /// # let _ = paid;
     /// ```
     ///
-    /// A saver without timers refuses it.
+    /// A saver without timers rejects the deadline.
     pub fn until(mut self, time: SystemTime, default: T) -> Self {
         self.until = Some((time, default));
         self
@@ -102,15 +102,15 @@ where
 }
 
 impl<C> Run<C> {
-    /// Waits for a signal of this name: [`CompiledGraph::send`](crate::graph::CompiledGraph::send).
+    /// Waits for a signal with this name, sent by [`CompiledGraph::send`](crate::graph::CompiledGraph::send).
     ///
-    /// Signals wait in the mailbox of the thread, also those that came before anybody asked; the first of this name is taken, and
-    /// recorded with the task in the same commit: no other task gets it, and this one gets it again whenever it runs again. If
-    /// there is none, the run stops with [`Outcome::Interrupted`](crate::Outcome::Interrupted) and a question of the kind
-    /// [`QuestionKind::Signal`](crate::QuestionKind::Signal); the error must be returned from the node (`?`). Whoever drives the
-    /// thread lets it go on when the signal has come. See [`SignalWait::until`] for a signal that is not waited for for ever.
+    /// Signals wait in the mailbox of the thread, even if they arrive before this call. The call takes the first signal of this name and
+    /// records it with the task in the same commit. No other task gets it, and this task gets it again whenever it runs again. If there
+    /// is no signal, the run stops with [`Outcome::Interrupted`](crate::Outcome::Interrupted) and a question of the kind
+    /// [`QuestionKind::Signal`](crate::QuestionKind::Signal). The node must return the error (`?`). The thread continues when the signal
+    /// has arrived and the thread is driven. To limit the wait, use [`SignalWait::until`].
     ///
-    /// A signal that is no `T` is an error and is not taken. Needs a checkpointer that has mailboxes.
+    /// A signal that is not a `T` is an error and stays in the mailbox. Needs a checkpointer with mailboxes.
     pub fn signal<T>(&self, name: &str) -> SignalWait<'_, T, C>
     where
         T: Serialize + DeserializeOwned,
@@ -139,7 +139,7 @@ impl<C> Run<C> {
             ))
         })?;
         let (id, record) = (letter.id, StepRecord::new::<T>(key.clone(), letter.value.clone(), 0));
-        // An attempt that is dropped while this is stored leaves it to the task's next: it is no other's from here on.
+        // From here on the signal belongs to this task: if the attempt is dropped while it is stored, the task's next attempt gets it.
         let task: Weak<dyn Any + Send + Sync> = Arc::downgrade(&home.steps) as _;
         mailbox.take(name, task);
         let found = home.steps.put(record, Some(id));

@@ -1,7 +1,7 @@
-//! What is known of the durable steps of a task: by what each is known, and what it has given.
+//! The known durable steps of a task, their keys and their results.
 //!
-//! A step is known by its name, a hash of its arguments and a number: calls that share the first two are numbered in the order in
-//! which they begin, in each attempt anew. A result belongs to that call alone. A call that fails leaves its number without a result.
+//! The key of a step is its name, a hash of its arguments and a number. Calls that share the first two are numbered in the order in which
+//! they begin, anew in each attempt. A result belongs to that call alone. A failed call leaves its number without a result.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -27,7 +27,7 @@ pub(crate) struct StepKey {
     /// The hash of the arguments; none without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) arguments: Option<String>,
-    /// How many calls with this scope, name and arguments had begun before it.
+    /// Number of calls with this scope, name and arguments that began before this one.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(super) number: u32,
 }
@@ -38,8 +38,8 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl StepKey {
-    /// The key by which questions are numbered. It is no step's: a name that is empty has a text for arguments only in what the
-    /// engine records for itself.
+    /// Returns the key by which questions are numbered. No step has this key: only the engine uses an empty name with text as its
+    /// arguments.
     pub(super) fn question() -> Self {
         Self { scope: String::new(), name: String::new(), arguments: Some("question".to_owned()), number: 0 }
     }
@@ -63,7 +63,7 @@ pub(super) struct StepRecord {
     pub(super) of: String,
     #[serde(with = "serde_bytes")]
     pub(super) value: Vec<u8>,
-    /// How many questions were asked in its code: they keep their numbers when it is not run again.
+    /// Number of questions that its code asked. They keep their numbers when the step is not run again.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(super) questions: u32,
 }
@@ -98,7 +98,7 @@ struct Known {
 #[derive(Debug, Default)]
 struct Begun {
     attempts: Vec<u32>,
-    /// How many there are of each key, whose own number is 0.
+    /// Number of calls for each key. The number in the key itself is 0.
     calls: HashMap<StepKey, u32>,
 }
 

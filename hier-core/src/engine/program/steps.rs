@@ -17,7 +17,7 @@ use crate::checkpoint::{PendingWrite, SaverError, TaskWrites, codec};
 use crate::engine::log::task_log::TaskLog;
 use crate::error::{NodeError, NodeErrorKind};
 
-/// What is known of the steps of a task, and where they are stored: with the task, or with the nearest one around it whose graph has
+/// The known steps of a task and their storage. They are stored with the task, or with the nearest outer task whose graph has
 /// checkpoints.
 #[derive(Clone)]
 pub(crate) struct StepHome {
@@ -32,7 +32,7 @@ pub(crate) struct StepHome {
     attempts: Vec<u32>,
 }
 
-/// Where the steps of a task are stored.
+/// The storage of a task's steps.
 struct StepStore {
     log: Arc<TaskLog>,
     checkpoint: Uuid,
@@ -78,7 +78,8 @@ impl StepHome {
         self.store.as_ref().map(|store| &*store.log)
     }
 
-    /// Stores a result. Of one that is `fresh` nobody has tried before; with a time the task then waits in place until that.
+    /// Stores a result. `fresh` says that no earlier attempt to store it was made. With `until`, the task then waits in place until that
+    /// time.
     pub(super) async fn store(&self, found: &Found, fresh: bool, until: Option<SystemTime>) -> Result<(), NodeError> {
         let Some(store) = &self.store else { return Ok(()) };
         let value = codec::encode_record(&*found.record)?;
@@ -101,8 +102,8 @@ pub(super) fn unsaved(error: SaverError) -> NodeError {
 }
 
 impl<C> Run<C> {
-    /// Does something once, whatever happens around it: the result is stored with the task before this returns, and when the task
-    /// runs again (after a retry, a timeout, an interrupt, a kill) it is returned without running `work`.
+    /// Does something once: the result is stored with the task before this returns. When the task runs again (after a retry, a timeout,
+    /// an interrupt, a kill), the stored result is returned and `work` does not run.
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -126,20 +127,20 @@ impl<C> Run<C> {
     /// # }
     /// ```
     ///
-    /// * *Once* is said of what is recorded. A process that is killed after `work` has had its effect and before the result is
-    ///   stored does it again: give [`Run::idempotency_key`] to what can use one. Inside of `work` it is the key of this call.
-    /// * An error is not recorded: the step is done again. Try again inside of `work`: a loop around the step makes other calls.
-    /// * The name is the key, so it outlives a change of the program around it. Calls with the same name in the same task are
-    ///   numbered in the order in which they begin, and the n-th call gets the result of the n-th, whichever of them failed or ended
-    ///   first. Where that order changes (`select!` without `biased`), give them different names, or arguments: [`Run::step_for`].
-    /// * A result that is stored and is no `T` (any more) is an error that says so.
-    /// * In a graph without checkpoints (`checkpoints: none`) the result is stored with the nearest task around it that has some; what
-    ///   is not a step runs again with the whole call.
-    /// * With [`Durability::Exit`](crate::Durability::Exit) the result is stored when the run ends, as everything else.
-    /// * Without a checkpointer it just runs. In `on_entry` and `on_exit` of a durable run it is an error.
+    /// * *Once* applies to recorded results. If the process is killed after `work` has had its effect and before the result is stored,
+    ///   `work` runs again. Pass [`Run::idempotency_key`] to services that accept one. Inside `work` it is the key of this call.
+    /// * An error is not recorded: the step is done again. Retry inside `work`, because a loop around the step makes separate calls.
+    /// * The name is the key, so the result survives changes to the program around it. Calls with the same name in the same task are
+    ///   numbered in the order in which they begin. The n-th call gets the n-th result, whichever call failed or ended first. If that order
+    ///   may change (`select!` without `biased`), use different names, or arguments: [`Run::step_for`].
+    /// * If a stored result is not a `T` (any more), the call returns an error that says so.
+    /// * In a graph without checkpoints (`checkpoints: none`) the result is stored with the nearest outer task that has some. Code
+    ///   outside the steps runs again with the whole call.
+    /// * With [`Durability::Exit`](crate::Durability::Exit) the result is stored when the run ends, like everything else.
+    /// * Without a checkpointer `work` just runs. In `on_entry` and `on_exit` of a durable run a step is an error.
     ///
-    /// The results of a task's steps are held in memory until the task is done, and are part of what is stored for its step: keep
-    /// large ones elsewhere, and return where.
+    /// The results of a task's steps are held in memory until the task is done, and are stored together with its step. Keep large results
+    /// elsewhere, and return a reference to them.
     pub async fn step<T, F>(&self, name: &str, work: F) -> Result<T, NodeError>
     where
         T: Serialize + DeserializeOwned,
@@ -150,7 +151,8 @@ impl<C> Run<C> {
         self.once(&home, key, async { work().await }).await
     }
 
-    /// [`Run::step`] with arguments: the key is the name and a hash of `arguments`, in which the order of a map's keys does not count.
+    /// Does a step with arguments: like [`Run::step`], but the key is the name and a hash of `arguments`, in which the order of a map's
+    /// keys does not count.
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -258,7 +260,7 @@ impl<C> Run<C> {
             let (name, node) = (&key.name, self.node());
             NodeError::permanent(format!("the result of step `{name}` of node `{node}` cannot be stored: {error}"))
         })?;
-        // From here on an attempt that is dropped leaves the result to the next.
+        // From here on, if the attempt is dropped, the next one uses the result.
         let found = home.steps.put(StepRecord::new::<T>(key, value, questions), None);
         home.store(&found, true, until).await?;
         Ok(result)
@@ -269,7 +271,7 @@ impl<C> Run<C> {
         Ok(self.home()?.filter(|home| home.store.is_some()))
     }
 
-    /// What is known of the steps of this task; none in code of entering and leaving a graph.
+    /// Returns the known steps of this task. Returns none in code that enters or leaves a graph.
     pub(super) fn home(&self) -> Result<Option<StepHome>, NodeError> {
         let shared = &self.shared;
         if self.hook.is_some() {
@@ -311,11 +313,11 @@ impl<C> Run<C> {
         format!("{thread}/{}/{}/{}", self.namespace().join("|"), self.superstep(), self.task_id())
     }
 
-    /// A key for whatever must be done once: the same each time this task is run again, after a failure, a crash or an interrupt, on
-    /// any machine, and that no other task has.
+    /// Returns a key for an effect that must happen once. It is unique to this task, and stays the same each time the task runs again,
+    /// after a failure, a crash or an interrupt, on any machine.
     ///
-    /// Inside of a [step](Self::step) it is the key of that call, which no other call has; give it to the service that the step
-    /// calls. (Ask for it in the step's own code: a task that this spawns with `tokio::spawn` is outside of the step.)
+    /// Inside a [step](Self::step) it is the unique key of that call. Pass it to the service that the step calls. Read it in the step's
+    /// own code: a task that the step starts with `tokio::spawn` is outside of the step.
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -328,7 +330,7 @@ impl<C> Run<C> {
     /// # let _ = correct;
     /// ```
     ///
-    /// An error handler (`on_error`) has another key than its node. In a run without a checkpointer a task has a new key in each run.
+    /// An error handler (`on_error`) has a different key from its node. In a run without a checkpointer a task has a new key in each run.
     pub fn idempotency_key(&self) -> String {
         // It names the thread.
         let _ = self.config();

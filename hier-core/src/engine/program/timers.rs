@@ -10,17 +10,17 @@ use crate::error::{NodeError, NodeErrorKind};
 use crate::question::QuestionKind;
 
 impl<C> Run<C> {
-    /// Waits until this time, across the ends of processes.
+    /// Waits until this time, even if the process ends meanwhile.
     ///
-    /// The time is recorded with the task as a step is ([`Run::step`]): when the task runs again it does not wait anew. A wait of
-    /// at most [`Config::sleep_in_place`](crate::Config::sleep_in_place) (10 s unless said otherwise) is waited where it is: the run
-    /// goes on, and holds its thread. For a longer one the run stops with [`Outcome::Interrupted`](crate::Outcome::Interrupted) and a
-    /// question of the kind [`QuestionKind::Timer`](crate::QuestionKind::Timer); the error must be returned from the node (`?`).
-    /// Whoever drives the thread lets it go on when it is due: a [sweeper](crate::graph::CompiledGraph::sweeper), or a run with
-    /// `()`. It is never too early; it may be late. Several sleeps of a task are numbered as steps of one name are.
+    /// The time is recorded with the task like a step ([`Run::step`]): when the task runs again, the wait does not start anew. A wait of
+    /// at most [`Config::sleep_in_place`](crate::Config::sleep_in_place) (10 s by default) happens in place: the run continues and holds
+    /// its thread. For a longer one the run stops with [`Outcome::Interrupted`](crate::Outcome::Interrupted) and a question of the kind
+    /// [`QuestionKind::Timer`](crate::QuestionKind::Timer). The node must return the error (`?`).
+    /// The thread continues once it is due and is driven: by a [sweeper](crate::graph::CompiledGraph::sweeper), or by a run with `()`. A
+    /// sleep never ends early, but it may end late. Several sleeps of a task are numbered like steps with the same name.
     ///
-    /// A wait in place counts for the node's `timeout`, and not for its `idle_timeout`. Without a checkpointer every wait is in place.
-    /// A saver without timers refuses a long one.
+    /// A wait in place counts towards the node's `timeout`, but not towards its `idle_timeout`. Without a checkpointer every wait is in
+    /// place. A saver without timers rejects a long wait.
     pub async fn sleep_until(&self, time: SystemTime) -> Result<(), NodeError> {
         let Some(home) = self.step_home()? else { return self.wait_until(time).await };
         let key = home.begin_own("", "sleep");
@@ -36,7 +36,7 @@ impl<C> Run<C> {
         Err(NodeError::from_kind(NodeErrorKind::Interrupt(vec![question]), false))
     }
 
-    /// Waits for so long: [`Run::sleep_until`].
+    /// Waits for this duration. See [`Run::sleep_until`].
     pub async fn sleep(&self, duration: Duration) -> Result<(), NodeError> {
         let now = self.shared.config.now();
         let time = now.checked_add(duration);

@@ -85,8 +85,8 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         Ok(input.into_iter().chain(added).collect())
     }
 
-    /// What leaving a root adds to its last step, if this was it. What the tasks of the step have done is stored before: they are not
-    /// run again if this fails.
+    /// Adds the writes of leaving a root graph to its last step, if the graph is over. The results of the step's tasks are stored first,
+    /// so that they are not run again if this fails.
     pub(in crate::engine) async fn leave_if_over(&mut self) -> Result<(), RunError> {
         let done = self.last_task.take();
         if !self.is_left() || !self.position.is_over() {

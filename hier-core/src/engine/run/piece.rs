@@ -77,7 +77,7 @@ impl<S: Values, C: Send + Sync + 'static> Work for Tasks<S, C> {
                 state.set_steps(Steps { remaining: task.run.remaining });
                 task.state = Arc::new(state);
             }
-            // The task before it may have been sent a state.
+            // The previous task may have received its own state.
             Ok(None) if !Arc::ptr_eq(&task.state, &self.template.state) => task.state = self.template.state.clone(),
             Ok(None) => {}
             Err(error) => {

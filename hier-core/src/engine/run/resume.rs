@@ -159,7 +159,7 @@ where
         also.due = driven(runner);
     }
     if !records.is_empty() && !replays {
-        // An answer is not taken by a program that could not use it.
+        // A program that cannot use the answer must not accept it.
         let thread = config.thread_id().unwrap_or_default();
         pending.check(&Reader { graph: &*runner.task.graph, thread }, &*runner.task.state)?;
     }
@@ -230,8 +230,8 @@ async fn store_now<S: Values, C: Send + Sync + 'static>(
     stored.map_err(|error| journal.saver(error))
 }
 
-/// A thread of which something waits, or has waited, stays due until the run has ended: what the run does after it was woken is found
-/// too, if its process is killed.
+/// Keeps a thread due until the run has ended if a task waits or has waited. If the run's process is killed after it was woken, the
+/// thread is found again.
 fn driven<S: Values, C: Send + Sync + 'static>(runner: &Runner<S, C>) -> Option<DueChange> {
     let committer = &runner.journal.as_ref()?.log.committer;
     let until = runner.task.run.shared.config.now().checked_add(committer.lease.lasts)?;
@@ -312,7 +312,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         if applied.is_ok() && self.task.graph.inbox.is_some() {
             match Box::pin(self.drain()).await {
                 Ok(letters) => taken = letters,
-                // The input is stored and applied, whatever waits in the mailbox.
+                // The input is stored and applied even if the mailbox has a bad message.
                 Err(error) => refused = Some(error),
             }
         }

@@ -40,7 +40,7 @@ pub(crate) struct Runner<S: Values, C> {
     /// The open questions that a new input of a thread withdraws.
     pub(in crate::engine) withdrawn: Option<Box<[serde_json::Value]>>,
     has_thread_since: Instant,
-    /// What the task of the step has done that has just been applied, if the graph may be left after it.
+    /// Writes of the task of the step that was just applied, if the graph may be left after it.
     pub(in crate::engine) last_task: Option<Vec<PendingWrite>>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) enum End {
     Parent(usize, Box<dyn ParentCommand>),
 }
 
-/// How long a run keeps its thread to itself, if its nodes do not wait.
+/// Longest time that a run occupies its executor thread if its nodes do not wait.
 const TURN: Duration = Duration::from_millis(1);
 
 /// Why a run stops at the end of a turn.
@@ -258,7 +258,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     /// Lets others have the thread now and then: a run whose nodes never wait would keep it.
     #[inline]
     fn is_due_to_yield(&self) -> bool {
-        // To look at the clock costs as much as a short step.
+        // Reading the clock costs as much as a short step.
         (self.step & 0xf == 0xf && self.has_thread_since.elapsed() >= TURN)
             || self.emitter.as_ref().is_some_and(|emitter| emitter.is_crowded())
     }

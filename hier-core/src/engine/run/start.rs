@@ -185,7 +185,7 @@ async fn until_lost<T>(
     tokio::select! {
         biased;
         ended = work => ended,
-        // Work that never waits uses up what tokio grants a task at a time.
+        // Work that never waits uses up tokio's budget for its task.
         lost = unconstrained(renewal.lost()) => Err(match lost {
             Ok(error) => RunError::Saver { graph: graph(), error },
             Err(_) => RunError::NoRuntime { graph: graph() },
@@ -209,7 +209,7 @@ where
     if let Some(renewal) = renewal {
         renewal.end().await;
     }
-    // One that could not be stored stands where it stands, as if its process had been killed: it is found as it was.
+    // If storing failed, the thread stays as if its process had been killed, and will be found as such.
     let is_lost = matches!(ended, Err(RunError::Saver { .. })) || stored.is_err() || flushed.is_err();
     if committer.has_waited() && !is_lost {
         // If this fails the thread is due as before, and whoever looks finds out: too often, and never too seldom.

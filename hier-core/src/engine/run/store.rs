@@ -30,7 +30,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     /// Stores a step that has been applied.
     pub(in crate::engine) async fn store_step(&mut self) -> Result<(), RunError> {
         let drained = if self.task.graph.inbox.is_some() { Box::pin(self.drain()).await } else { Ok(Vec::new()) };
-        // What the tasks of the step have done is stored, whatever waits in the mailbox.
+        // The results of the step's tasks are stored even if the mailbox has a bad message.
         let (taken, refused) = drained.map_or_else(|error| (Vec::new(), Some(error)), |taken| (taken, None));
         let record: Vec<Record> = self.step_record(Source::Loop)?.into_iter().collect();
         if !taken.is_empty() {
@@ -50,8 +50,8 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Writes what waits in the mailbox to the inbox, and returns what that was: it is taken with the checkpoint of the step that has
-    /// just been applied. After the last step it waits for the next run. An error has changed nothing.
+    /// Writes the messages of the mailbox to the inbox, and returns their ids. They are taken with the checkpoint of the step that has
+    /// just been applied. After the last step they wait for the next run. An error changes nothing.
     pub(in crate::engine) async fn drain(&mut self) -> Result<Vec<Uuid>, RunError> {
         let (Some(inbox), Some(journal)) = (self.task.graph.inbox, &self.journal) else { return Ok(Vec::new()) };
         if self.is_child() || self.position.is_over() {
@@ -73,7 +73,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         Ok(taken)
     }
 
-    /// Whether the channel of the inbox takes these messages, one after the other.
+    /// Checks that the inbox channel accepts these messages, one after the other.
     fn check_messages(&self, letters: &[Uuid], writes: &Writes<S>) -> Result<(), RunError> {
         let mut state = S::clone(&self.task.state);
         for (letter, write) in letters.iter().zip(writes) {

@@ -26,7 +26,7 @@ pub(crate) struct Position<S: Values> {
     first_send: usize,
     /// An input that waits to be applied.
     start: Option<Writes<S>>,
-    /// Whether it comes from outside the graph's runs, which has not been entered with it.
+    /// True if the input comes from outside the graph's runs and the graph has not been entered with it.
     unentered: bool,
     last: Last,
     /// The nodes that may have run last, where that is ambiguous.
@@ -147,7 +147,7 @@ impl<S: Values> Position<S> {
         (self.start, self.unentered) = (Some(input), true);
     }
 
-    /// Whether an input waits with which the graph has still to be entered.
+    /// Returns true if an input waits with which the graph must still be entered.
     pub(crate) fn waits_to_be_entered(&self) -> bool {
         self.unentered && self.start.is_some()
     }

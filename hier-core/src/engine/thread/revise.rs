@@ -87,7 +87,7 @@ where
     revision.make(supersteps.iter().take(1).flatten().map(StateUpdate::again).collect()).map(|_| ())
 }
 
-/// Refuses to change a call that is over: nobody would ever go on from it.
+/// Rejects changes to a call that has ended: no run would ever continue from them.
 async fn check_open<S, C>(
     reader: &Reader<'_, S, C>,
     saver: &Saver,

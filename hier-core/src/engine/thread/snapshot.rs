@@ -52,7 +52,8 @@ pub struct StateSnapshot<S: Values> {
     pub tasks: Vec<TaskSnapshot<S>>,
     /// What is asked: in the live view what is open, in a record what was asked last.
     pub questions: Vec<Question>,
-    /// Why this program cannot read the checkpoint; only in a history, and the values are then those that the graph starts with.
+    /// The reason why this program cannot read the checkpoint. Only set in a history; the values are then the initial values of the
+    /// graph.
     pub unreadable: Option<String>,
 }
 

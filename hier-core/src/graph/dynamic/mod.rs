@@ -35,8 +35,8 @@ pub trait DynGraph: Send + Sync + 'static {
     /// What is known of its types.
     fn schemas(&self) -> &GraphSchemas;
 
-    /// The JSON Schema of the state of this graph, or of the graph to which these nodes lead, one inside the other. Nothing if it is
-    /// not known, or if there is no such graph.
+    /// Returns the JSON Schema of the state of this graph, or of the inner graph that these nodes lead to. Returns none if it is unknown,
+    /// or if no such graph exists.
     fn state_schema(&self, nodes: &[String]) -> Option<Value> {
         if nodes.is_empty() { self.schemas().state.clone() } else { None }
     }

@@ -14,7 +14,7 @@ use crate::runs::queue::{Change, Queue};
 use crate::runs::run::Run;
 use crate::runs::thread::ThreadRow;
 
-/// How many documents are found at once that are due.
+/// Maximum number of due documents per lookup.
 const DUE: usize = 256;
 
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ pub(super) struct Tables {
     /// The threads that a worker holds, by until when.
     held: BTreeSet<(Instant, String)>,
     pub(super) documents: BTreeMap<(String, String), Document>,
-    /// The documents that somebody is to look at, by kind and time, and when that is for each.
+    /// The documents with a due time, by kind and time, and the due time of each.
     due: BTreeSet<(String, SystemTime, String)>,
     due_of: HashMap<(String, String), SystemTime>,
     pub(super) last_number: u64,
@@ -236,7 +236,7 @@ impl Tables {
         self.documents.remove(&key).is_some()
     }
 
-    /// When somebody is to look at a document.
+    /// Sets the due time of a document.
     fn look_at(&mut self, key: &(String, String), due: Option<SystemTime>) {
         let (kind, id) = key;
         if let Some(before) = self.due_of.remove(key) {

@@ -133,7 +133,7 @@ async fn an_inherited_limit_counts_the_whole_tree() {
     assert_eq!(out.state().layer_counts.get("desk/0:Limit model_calls"), 4);
 }
 
-/// Calls of subagents beside those of tools do not count as calls of tools.
+/// Subagent calls next to tool calls do not count as tool calls.
 #[tokio::test]
 async fn calls_of_subagents_leave_the_tools_their_calls() {
     let clerk =

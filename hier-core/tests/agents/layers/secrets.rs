@@ -19,7 +19,7 @@ use tracing_subscriber::layer::SubscriberExt;
 
 use crate::support::call;
 
-/// How a secret stands in a text.
+/// The encoding of a secret within a text.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Plain,
@@ -49,12 +49,12 @@ impl Form {
     }
 }
 
-/// What everybody in a case says.
+/// The texts of a case.
 #[derive(Clone, Debug)]
 struct Case {
     secrets: [String; 2],
     forms: [Form; 4],
-    /// In which pieces the model speaks, in letters.
+    /// The size of the pieces in which the model answers, in letters.
     cut: usize,
     /// The layers, by their numbers.
     layers: Vec<u8>,
@@ -226,7 +226,7 @@ impl tracing::field::Visit for Logs {
     }
 }
 
-/// All that a run shows to anybody.
+/// Everything that a run exposes.
 async fn shown(case: Case) -> Vec<(&'static str, String)> {
     let case = Arc::new(case);
     let arguments = |form: usize| json!({ "name": case.text(form), (case.secrets[0].clone()): [case.text(form + 1)] });
@@ -347,7 +347,7 @@ async fn two_layers_leave_none_of_the_secrets_stored() {
     assert_eq!(model.requests()[0].messages.last().unwrap().text(), "I am [redacted] at [redacted]");
 }
 
-/// What the operator said is part of two conversations.
+/// The operator's answer is part of two conversations.
 #[tokio::test]
 async fn the_operators_answer_is_redacted() {
     let model = ScriptedModel::new([call("ask_operator", json!({"question": "Who?"})), Message::assistant("done")]);
@@ -377,7 +377,7 @@ graph! {
     Judge<Trial> = Agent { answer: verdict, layers: [Redact::texts(["Müller"])] }
 }
 
-/// An answer that is text is read after it was redacted, also where its letters are escaped.
+/// A text answer is parsed after redaction, even if its letters are escaped.
 #[tokio::test]
 async fn a_typed_answer_has_no_secret() {
     let model = ScriptedModel::new([Message::assistant(r#"{"who": "M\u00fcller"}"#)]);

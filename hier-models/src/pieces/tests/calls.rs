@@ -8,10 +8,10 @@ fn openai_calls(calls: &[Value], finish: &str) -> String {
     events(&all) + "data: [DONE]\n\n"
 }
 
-/// What is sent, its pieces, and the calls that they are.
+/// A name, the pieces that are sent, and the expected calls.
 type Case<'a> = (&'a str, Vec<Value>, Vec<(&'a str, Value)>);
 
-/// What servers send, and the calls that it is: by number and id, else by id, else as the last one.
+/// Pieces belong to a call by number and id, else by id, else to the last call.
 #[test]
 fn pieces_of_calls_find_their_call() {
     let piece = |index: Option<u32>, id: &str, name: &str, args: &str| {

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::Notes;
 
-/// The schema of a value that fits this schema and these parts. None if they cannot be said as one.
+/// Merges this schema and its parts into one. Returns none if that is not possible.
 pub(super) fn united(fields: &Map<String, Value>, parts: &[Value]) -> Option<Value> {
     let mut united: Map<String, Value> = fields.iter().filter(|(name, _)| *name != "allOf").map(owned).collect();
     for part in parts {
@@ -31,8 +31,8 @@ fn owned((name, value): (&String, &Value)) -> (String, Value) {
     (name.clone(), value.clone())
 }
 
-/// The values that are allowed, if the schema lists them: by `const`, by `enum`, or by a choice of both. What is said of each
-/// goes into the notes.
+/// Returns the allowed values if the schema lists them: by `const`, by `enum`, or by a choice of both. Descriptions of single values go
+/// into the notes.
 pub(super) fn of_constants(fields: &Map<String, Value>, notes: &mut Notes) -> Option<Value> {
     let mut values = Vec::new();
     match ["oneOf", "anyOf"].iter().find_map(|name| fields.get(*name)) {

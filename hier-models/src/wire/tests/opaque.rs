@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::super::*;
 use super::{asking, sent};
 
-/// The tools of `extra` stand beside those of the program, in every dialect.
+/// The tools of `extra` are added to those of the program in every dialect.
 #[test]
 fn own_tools_of_a_provider_are_added() {
     let own = json!({ "type": "web_search" });

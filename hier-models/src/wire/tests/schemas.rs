@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::super::*;
 use super::sent;
 
-/// What a type is, its schema, and the dialects that cannot hold a model to it: `o`penai, `a`nthropic, `g`emini.
+/// A name, a schema, and the dialects that cannot enforce it: `o`penai, `a`nthropic, `g`emini.
 type Case = (&'static str, Value, &'static str);
 
 fn object(properties: &Value, required: &[&str]) -> Value {
@@ -139,7 +139,7 @@ fn each_provider_gets_what_it_accepts() {
     }
 }
 
-/// What a provider's schemas cannot say stands in the description.
+/// The description carries the constraints that a provider's schemas cannot express.
 #[test]
 fn what_a_subset_lacks_is_described() {
     let described = |wire: &dyn Wire, which: &str| {
@@ -161,7 +161,7 @@ fn what_a_subset_lacks_is_described() {
     assert!(tuple["description"].as_str().unwrap().contains("items by position"), "{tuple}");
 }
 
-/// A schema that a provider cannot hold the model to is said in words, and never becomes one of an empty object.
+/// A schema that the provider cannot enforce is described in words, and never becomes that of an empty object.
 #[test]
 fn other_schemas_are_said_in_words() {
     let map = field(&json!({ "type": "object", "additionalProperties": { "type": "string" } }));

@@ -111,7 +111,7 @@ async fn the_program_ends_with_the_last_client() {
 fn the_program_and_what_it_started_end_with_the_callers_runtime() {
     let (counts, folder) = (Counts::new(), tempfile::tempdir().unwrap());
     let pids = folder.path().join("pids");
-    // It ends neither with its input nor when it is told to, and nor does what it has started.
+    // Neither the process nor its child ends when its input closes or when it receives a signal.
     let script = format!("trap '' TERM; sleep 1000 & echo $$ $! > '{}'; \"$1\"; sleep 1000", pids.display());
     let client = Client::stdio("stubborn", "/bin/sh").args(["-c", script.as_str(), "sh", env!("CARGO_BIN_EXE_peer")]);
     let client = client.env("PEER_COUNTS", counts.path().display().to_string()).pass_env(["PATH"]).build().unwrap();

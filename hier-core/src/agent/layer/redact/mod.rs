@@ -14,22 +14,22 @@ use crate::state::Values;
 
 pub(in crate::agent) use said::Held;
 
-/// Puts a mark in place of secrets: `Redact(Emails)`, `Redact(keys)` with a function that finds them, see [`Find`].
+/// Replaces secrets with a mark: `Redact(Emails)`, or `Redact(keys)` with a function that finds them (see [`Find`]).
 ///
-/// * What a model is sent has none: its instructions, the conversation, results of tools.
-/// * What it answers has none: texts, reasoning, arguments of calls (a tool is called with the mark), whole or in pieces. Of a text that
-///   is being said so much is held back as may be the beginning of a secret ([`Find::open`]); arguments go out when they are whole.
-/// * What is stored has none: what was answered, what tools returned, what `#[tool(step)]` records, what tools and other layers write
-///   into conversations, and the messages of the conversation: one that had a secret, as the user's, is replaced with the model's next
-///   answer. The checkpoints before have it as it came in, and the answer of an operator is stored as it was given until the call that
-///   asked is done: encryption is for those, or redacting before it is handed in ([`Redact::text`]). Values that tools write into
-///   channels of their own are theirs.
-/// * The errors of models and tools have none, nor what is logged of them. They keep their kinds.
+/// * Requests to a model contain no secrets: neither its instructions, nor the conversation, nor results of tools.
+/// * Its answers contain none: neither texts, nor reasoning, nor arguments of calls (a tool is called with the mark). While a text is
+///   streamed, the possible beginning of a secret is held back ([`Find::open`]). Arguments are sent once they are complete.
+/// * Stored data contains none. This covers answers, results of tools, records of `#[tool(step)]`, and writes of tools and other layers
+///   to conversations. If an earlier message of the conversation has a secret, for example the user's, it is replaced with the model's next
+///   answer. Earlier checkpoints keep the original. The answer of an operator is stored unredacted until the call that asked is done. To
+///   avoid both, encrypt the checkpoints or redact before the input is passed in ([`Redact::text`]). Values that tools write into other
+///   channels are not redacted.
+/// * The errors of models and tools contain none, nor do the logs about them. Errors keep their kinds.
 ///
-/// A secret is found in JSON too, where its letters are escaped, at any depth. What is found does not depend on where the layer stands
-/// in the list, nor on the others: other layers never see the secret, and what they add is redacted as well.
+/// A secret is also found in JSON at any depth where its letters are escaped. The position of the layer in the list makes no difference.
+/// Other layers never see the secret, and their additions are redacted as well.
 ///
-/// Reasoning that had one loses what its maker signed, and is not sent back.
+/// Reasoning that contained a secret loses its maker's signature and is not sent back.
 ///
 /// ```
 /// use hier_core::agent::AgentBuilder;
@@ -84,7 +84,7 @@ impl Redact {
     }
 }
 
-/// The redacting layers among these as one; none if there are none.
+/// Combines the redacting layers among these. Returns none if there are none.
 pub(in crate::agent) fn redactor<S: Values, C: Send + Sync + 'static>(
     (above, own): (Above<'_>, &[Listed<S, C>]),
 ) -> Option<Arc<Redactor>> {
