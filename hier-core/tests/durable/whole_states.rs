@@ -32,7 +32,7 @@ async fn a_thread_with_a_state_refuses_a_whole_one() {
     for config in [thread(), past] {
         let error = desk.invoke(whole(), config, ()).await.unwrap_err();
         assert!(matches!(error, RunError::WholeState { .. }), "{error}");
-        for words in ["thread `t`", "`Desk`", "give an update"] {
+        for words in ["thread `t`", "`desk`", "give an update"] {
             assert!(error.to_string().contains(words), "no {words} in: {error}");
         }
     }

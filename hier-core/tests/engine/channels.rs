@@ -141,10 +141,10 @@ mod overwrites {
     }
 
     #[tokio::test]
-    async fn a_setter_called_twice_replaces_what_it_set() {
+    async fn a_setter_called_twice_merges_reduced_channels() {
         let update = says("one").plain(1).log(["two".to_owned()]).plain(2);
         let writes = serde_json::to_string(&update.writes().to_json().unwrap()).unwrap();
-        assert_eq!(writes, r#"{"log":["two"],"plain":2}"#);
+        assert_eq!(writes, r#"[{"log":["one"]},{"plain":2},{"log":["two"]}]"#);
     }
 }
 

@@ -110,12 +110,20 @@ async fn plain(graph: CompiledGraph<Invoice>, config: Config) -> Result<()> {
     Ok(())
 }
 
+/// The payment of an order.
+#[derive(Serialize, Deserialize)]
+enum Paid {
+    Yes,
+    No,
+}
+
 const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 async fn timers(run: &Run, question: Question, evening: SystemTime) -> Result<()> {
     run.sleep(WEEK).await?; // or `sleep_until(time)`
     let ok = run.interrupt(&question).until(evening, false).await?; // a default for a question that nobody answers
     let receipt: Receipt = run.signal("paid").await?;
+    let paid = run.signal("paid").until(evening, Paid::No).await?; // a default for a signal that does not come
     Ok(())
 }
 

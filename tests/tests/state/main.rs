@@ -214,11 +214,10 @@ fn plain_channels_take_the_last_value() {
 }
 
 #[test]
-fn a_method_called_twice_replaces_what_it_set() {
-    let update = Filing::update().list([1]).tokens(1).list([2]).tokens(2);
-    assert_eq!(update.writes().len(), 2);
+fn method_called_twice_merges_reduced_channels() {
+    let update = Filing::update().list([1]).tokens(1).list([2]).tokens(2).year(2025).year(2026);
     let state = applied(Filing::default(), [update]);
-    assert_eq!((state.list, state.base.tokens), (vec![2], 2));
+    assert_eq!((state.list, state.base.tokens, state.year), (vec![1, 2], 3, 2026));
 }
 
 #[test]
@@ -231,8 +230,8 @@ fn the_table_lists_own_channels_then_flattened_ones() {
     let spec = |name| Filing::CHANNELS.get(index::<Filing>(name)).unwrap();
     assert_eq!(spec("list").kind, Kind::Reduced);
     assert_eq!(spec("list").reducer.as_deref(), Some("append"));
-    assert_eq!(spec("totals").reducer.as_deref(), Some("merge_totals"));
-    assert_eq!((spec("small").reducer.as_deref(), spec("small").delta), (Some("self::at_most_nine"), true));
+    assert_eq!(spec("totals").reducer.as_deref(), Some("with = merge_totals"));
+    assert_eq!((spec("small").reducer.as_deref(), spec("small").delta), (Some("with = self::at_most_nine"), true));
     assert_eq!((spec("hint").kind, spec("handle").kind), (Kind::Ephemeral, Kind::Untracked));
     assert_eq!((spec("seen").kind, spec("all_seen").kind), (Kind::Topic, Kind::TopicAccumulate));
     assert_eq!((spec("artifact").kind, spec("owner").kind), (Kind::Last, Kind::Last));
@@ -343,7 +342,7 @@ fn a_whole_state_is_an_update_of_every_channel() {
 /// What a new input writes.
 fn writes<S: Values>(input: hier_core::graph::Input<S>) -> Writes<S> {
     match input {
-        hier_core::graph::Input::New(writes) => writes,
+        hier_core::graph::Input::New(writes) | hier_core::graph::Input::Whole(writes) => writes,
         other => panic!("no new input: {other:?}"),
     }
 }

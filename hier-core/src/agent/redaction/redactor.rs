@@ -51,7 +51,7 @@ impl Redactor {
         let mut level = Unescaped::of(text);
         let (mut found, mut open) = (Vec::new(), text.len());
         loop {
-            for pattern in &self.0 {
+            for pattern in self.0.iter().rev() {
                 let mut from = 0;
                 while let Some((start, end)) = pattern.first(&level.text, from) {
                     found.push((level.place(start), level.place(end), &*pattern.mark));

@@ -46,7 +46,9 @@ pub(in crate::engine) fn unpack_writes<S: Values, C>(
     let text = |bytes| std::str::from_utf8(bytes).map_err(|error| CodecError::new(error.to_string()));
     let mut writes = Vec::with_capacity(entries.len());
     for [name, rule, bytes] in entries {
-        writes.append(&mut scribe.write((None, text(rule)?), text(name)?, bytes)?);
+        let (name, rule) = (text(name)?, text(rule)?);
+        let written = scribe.write((None, rule), name, bytes);
+        writes.append(&mut written.map_err(|error| CodecError::new(format!("channel `{name}`: {error}")))?);
     }
     Ok(writes)
 }

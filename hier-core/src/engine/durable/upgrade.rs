@@ -70,7 +70,12 @@ impl Upgrade {
     fn migrate(&self, channels: &mut Map<String, Value>, from: u32, to: u32) -> Result<(), String> {
         let steps = (self.stored..self.present).zip(self.migrations);
         for (version, migration) in steps.filter(|(version, _)| (from..to).contains(version)) {
-            migration(channels).map_err(|error| format!("the migration from version {version} failed: {error}"))?;
+            migration(channels).map_err(|error| {
+                format!(
+                    "the migration from version {version} failed: {error}; it also gets parts of a state, so let it leave a missing \
+                     channel alone"
+                )
+            })?;
         }
         Ok(())
     }
@@ -82,8 +87,8 @@ impl Upgrade {
     fn write(&self, version: u32, name: &str, value: Value) -> Result<Map<String, Value>, CodecError> {
         let refused = |error: String| {
             CodecError::new(format!(
-                "what was written to `{name}` by version {version} of the state cannot be brought up to date: {error}; a migration \
-                 also gets parts of a state: let it leave a missing channel alone, or, if the step is still open, {FINISH}"
+                "what was written to `{name}` by version {version} of the state cannot be brought up to date: {error}, or, if the \
+                 step is still open, {FINISH}"
             ))
         };
         let migrated =

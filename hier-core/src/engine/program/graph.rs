@@ -151,9 +151,11 @@ impl<S: Values, C> Program<S, C> {
 
     /// Returns true if a node reads what it is sent.
     pub(crate) fn takes_sent(&self, node: usize) -> bool {
-        self.nodes.get(node).is_some_and(|node| match &node.child {
-            Some(child) => child.takes_state(),
-            None => node.reads.iter().any(|reads| matches!(reads, Reads::Input | Reads::Sent)),
+        self.nodes.get(node).is_some_and(|node| {
+            // A graph at a node reads it in its own way: as a state, or as the call of a subagent.
+            let reads_state = node.reads.iter().any(|reads| matches!(reads, Reads::State | Reads::Channels(_)));
+            let reads_sent = node.reads.iter().any(|reads| matches!(reads, Reads::Input | Reads::Sent));
+            node.child.is_some() || reads_sent || !reads_state
         })
     }
 
