@@ -78,8 +78,9 @@ mod tests {
 
     #[test]
     fn delays_in_all_forms() {
-        let now = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
-        let cases: &[(&[(&str, &str)], Option<f64>)] = &[
+        let now = UNIX_EPOCH + Duration::from_hours(500_000);
+        type Case<'a> = (&'a [(&'a str, &'a str)], Option<f64>);
+        let cases: &[Case<'_>] = &[
             (&[("retry-after", "7")], Some(7.0)),
             (&[("retry-after", " 0.5 ")], Some(0.5)),
             (&[("retry-after", "Fri, 15 Jan 2027 08:00:05 GMT")], Some(5.0)),

@@ -123,7 +123,7 @@ impl Sqlite {
             (Notify::new(), Bell::default(), Arc::default(), runs::Recovery::default());
         let latest = Latest::default();
         let inner =
-            Inner { place, vault, writer, readers, released, bell, unreadable, recovery, latest, conversations };
+            Inner { place, vault, readers, writer, released, bell, unreadable, recovery, latest, conversations };
         Ok(Self(Arc::new(inner)))
     }
 

@@ -68,7 +68,9 @@ mod tests {
         let message = Message::calls("", [call("a"), call("a"), call(""), call("")]);
         let mut ids = CallIds::default();
         let mut pieces: Vec<ChatChunk> = ChatResponse::new(message.clone()).into_chunks().collect();
-        pieces.iter_mut().for_each(|piece| ids.piece(piece));
+        for piece in &mut pieces {
+            ids.piece(piece);
+        }
         let begun: Vec<&str> = pieces
             .iter()
             .filter_map(|piece| match piece {

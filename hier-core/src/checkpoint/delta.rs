@@ -207,10 +207,13 @@ pub(crate) fn tail(packed: &[u8]) -> &[u8] {
     header(packed).map_or_else(|_| packed.get(1..).unwrap_or_default(), |(_, rest)| rest)
 }
 
+/// Parts of a value, and the rule that merges them.
+pub(crate) type RuledParts<'a> = (Rule<'a>, Vec<&'a [u8]>);
+
 /// The parts of a chain, with the rule that merges them. All parts of a chain have one rule: a program whose reducer is another one
 /// begins a new chain.
-pub(crate) fn parts(chain: &Chain) -> Result<Option<(Rule<'_>, Vec<&[u8]>)>, CodecError> {
-    let mut all: Option<(Rule<'_>, Vec<&[u8]>)> = None;
+pub(crate) fn parts(chain: &Chain) -> Result<Option<RuledParts<'_>>, CodecError> {
+    let mut all: Option<RuledParts<'_>> = None;
     for packed in &chain.deltas {
         let (rule, mut parts) = unpack(packed)?;
         match &mut all {

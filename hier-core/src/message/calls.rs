@@ -58,7 +58,9 @@ mod tests {
         for place in 0..=2 {
             let mut all = vec![Message::user("hi"), answer.clone(), Message::tool(&call("1"), "seen")];
             let at = place + 1;
-            foreign().into_iter().for_each(|message| all.insert(at, message));
+            for message in foreign() {
+                all.insert(at, message);
+            }
             assert_eq!(open(&all.into()), ["2"], "{place}");
         }
         let all: Messages = [answer, Message::tool(&call("2"), ""), Message::tool(&call("1"), "")].into();

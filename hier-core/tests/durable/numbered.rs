@@ -87,7 +87,7 @@ async fn loses(run: &Run<Tally>) -> Result<LogUpdate> {
     // The first call is dropped before it has a result.
     tokio::select! {
         biased;
-        _ = run.step("call", async || { sleep(Duration::from_secs(60)).await; Ok("first".to_owned()) }) => {}
+        _ = run.step("call", async || { sleep(Duration::from_mins(1)).await; Ok("first".to_owned()) }) => {}
         () = sleep(Duration::from_millis(5)) => {}
     }
     tally.hit("calls");
@@ -166,7 +166,11 @@ async fn pays(run: &Run<Keys>) -> Result<LogUpdate> {
     }
     let refund = async |amount: &u32| {
         keys.note(&format!("refund {amount}"), run.idempotency_key());
-        run.step("note", async || Ok(keys.note("in refund", run.idempotency_key()))).await?;
+        let note = async || {
+            keys.note("in refund", run.idempotency_key());
+            Ok(())
+        };
+        run.step("note", note).await?;
         Err::<(), _>(NodeError::new("no connection"))
     };
     for amount in [1, 2] {
@@ -181,7 +185,11 @@ async fn pays(run: &Run<Keys>) -> Result<LogUpdate> {
 
 async fn compensates(run: &Run<Keys>) -> Result<LogUpdate> {
     run.context().note("handler", run.idempotency_key());
-    run.step("pay", async || Ok(run.context().note("handler pays", run.idempotency_key()))).await?;
+    let pay = async || {
+        run.context().note("handler pays", run.idempotency_key());
+        Ok(())
+    };
+    run.step("pay", pay).await?;
     Err(NodeError::permanent("stopped"))
 }
 

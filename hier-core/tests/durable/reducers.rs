@@ -22,6 +22,8 @@ struct Item {
 impl Identified for Item {
     type Id = u8;
 
+    // The key, and not the field called `id`.
+    #[allow(clippy::misnamed_getters)]
     fn id(&self) -> &u8 {
         &self.key
     }
@@ -303,6 +305,8 @@ async fn channels_that_are_declared_at_run_time() {
         graph.node("work", async |_: Task<DynState>| {}).edge(START, "work").edge("work", END);
         graph.compile().expect("it is a graph").checkpointer(saver.clone())
     }
+    // As reducers are.
+    #[allow(clippy::needless_pass_by_value, clippy::unnecessary_wraps)]
     fn own(old: &mut Value, new: Value) -> Result<(), ReduceError> {
         *old = json!([old.take(), new]);
         Ok(())
@@ -312,7 +316,8 @@ async fn channels_that_are_declared_at_run_time() {
         let is_empty = |log: &Value| log.is_null() || *log == json!([]);
         one == other || is_empty(one) && is_empty(other)
     }
-    let kinds: [(&str, fn() -> Schema); 6] = [
+    type Declared = (&'static str, fn() -> Schema);
+    let kinds: [Declared; 6] = [
         ("last", || Schema::new().last("log")),
         ("append", || Schema::new().reduced("log", Builtin::Append)),
         ("by_id", || Schema::new().reduced("log", Builtin::ById)),

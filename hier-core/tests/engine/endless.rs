@@ -93,7 +93,8 @@ async fn runs_that_never_wait_are_stopped_and_delay_nobody() {
 
 #[tokio::test]
 async fn worker_bounds_what_a_run_may_take() {
-    let bounded: [(fn(Worker) -> Worker, RunStatus); 2] = [
+    type Bounded = (fn(Worker) -> Worker, RunStatus);
+    let bounded: [Bounded; 2] = [
         (|worker| worker.max_steps(100), RunStatus::Error),
         (|worker| worker.max_run_time(Duration::from_millis(200)), RunStatus::Timeout),
     ];

@@ -68,7 +68,8 @@ impl Client {
         let (args, responses) = (known.shape.arguments(&call.args), BTreeMap::new());
         let mut round = Round { call: call.id.clone(), tool: tool.clone(), args, responses, state: None };
         for number in 0..self.0.options.rounds {
-            let reply = run.step_for(&step, &round, async |round| self.round(round, run.is_durable()).await).await?;
+            let reply =
+                Box::pin(run.step_for(&step, &round, async |round| self.round(round, run.is_durable()).await)).await?;
             let (requests, state) = match reply {
                 Reply::Done { content, failed: false } => return Ok(ToolAnswer::Content(content)),
                 Reply::Done { content, failed: true } => return Ok(ToolAnswer::Refused(content.text())),

@@ -223,7 +223,7 @@ async fn an_empty_answer_has_its_end_and_its_cost() {
         let server = Server::start([Reply::Whole(200, "", body.to_string())]).await;
         let answer = Model::at(&server.url, "m").retry(quick()).chat(ask("hello")).await.unwrap();
         assert_eq!((&*answer.text(), answer.finish), ("", Some(finish)));
-        assert_eq!(answer.message.usage().map(|usage| usage.total()), Some(14));
+        assert_eq!(answer.message.usage().map(hier_core::agent::Usage::total), Some(14));
     }
 }
 

@@ -230,7 +230,7 @@ async fn connections_count_as_requests_and_their_commands_too() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), freed).await.expect("closed connections make room");
+    tokio::time::timeout(Duration::from_mins(1), freed).await.expect("closed connections make room");
     desk.stop().await;
 
     let desk = open(server().rate_limit(5)).await;

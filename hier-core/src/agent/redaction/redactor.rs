@@ -212,7 +212,7 @@ impl Redactor {
     /// responsible.
     pub(in crate::agent) fn write<S: Values>(&self, state: &S, write: S::Write) -> Result<S::Write, NodeError> {
         let channel = write.channel();
-        if !state.get_any(channel).is_some_and(|value| value.is::<Messages>()) {
+        if !state.get_any(channel).is_some_and(<dyn std::any::Any>::is::<Messages>) {
             return Ok(write);
         }
         let Some(written) = write.stored() else { return Ok(write) };

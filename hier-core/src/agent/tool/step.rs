@@ -74,9 +74,9 @@ fn redacted<S: Values, C>(task: &Task<S, C>, output: ToolOutput<S>) -> Result<To
             ToolOutput::Content(content)
         }
         ToolOutput::Messages(mut messages) => {
-            messages.iter_mut().for_each(|message| {
+            for message in &mut messages {
                 redactor.message(message);
-            });
+            }
             ToolOutput::Messages(messages)
         }
         ToolOutput::Command(command) => ToolOutput::Command(redactor.command(task.state(), Ok(command))?),

@@ -49,7 +49,7 @@ impl MemoryRuns {
     }
 
     /// Lets something happen to a thread, and stores what has changed.
-    async fn change<T>(
+    fn change<T>(
         &self,
         thread: &str,
         work: impl FnOnce(&mut Queue, SystemTime) -> Result<T, RunsError>,
@@ -87,7 +87,7 @@ impl MemoryRuns {
     }
 
     /// Adds a run, and claims it if that is asked for and can be done now.
-    async fn add(&self, run: NewRun, claim: Option<&RunClaim>) -> Result<(Run, Option<Claimed>), RunsError> {
+    fn add(&self, run: NewRun, claim: Option<&RunClaim>) -> Result<(Run, Option<Claimed>), RunsError> {
         let (thread, strategy) = (run.thread.clone(), run.multitask_strategy);
         let (run, claimed) = {
             let (mut tables, now) = (self.tables(), SystemTime::now());
@@ -182,8 +182,7 @@ impl RunStore for MemoryRuns {
         self.change(id, |queue, now| {
             queue.patch(patch, now);
             Ok(())
-        })
-        .await?;
+        })?;
         Ok(self.tables().entry(id)?.row.clone())
     }
 
@@ -219,11 +218,11 @@ impl RunStore for MemoryRuns {
     }
 
     async fn create_run(&self, run: NewRun) -> Result<Run, RunsError> {
-        Ok(self.add(run, None).await?.0)
+        Ok(self.add(run, None)?.0)
     }
 
     async fn create_claimed(&self, run: NewRun, claim: RunClaim) -> Result<(Run, Option<Claimed>), RunsError> {
-        self.add(run, Some(&claim)).await
+        self.add(run, Some(&claim))
     }
 
     async fn run(&self, id: Uuid) -> Result<Option<Run>, RunsError> {
@@ -250,7 +249,7 @@ impl RunStore for MemoryRuns {
     }
 
     async fn cancel_runs(&self, thread: &str, runs: &[Uuid], action: Cancel) -> Result<Vec<Run>, RunsError> {
-        self.change(thread, |queue, now| Ok(queue.cancel(runs, action, now))).await
+        self.change(thread, |queue, now| Ok(queue.cancel(runs, action, now)))
     }
 
     async fn claim_run(&self, claim: RunClaim) -> Result<Option<Claimed>, RunsError> {

@@ -112,7 +112,7 @@ impl Loose {
 
 #[async_trait]
 impl ChatModel for Loose {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "loose"
     }
 
@@ -256,8 +256,8 @@ async fn shown(case: Case) -> Vec<(&'static str, String)> {
     let saver = MemorySaver::new();
     let graph = agent(&case).checkpointer(saver.clone());
     let context = Desk { base: BaseContext::new(model.clone()), other: model.clone(), case };
-    let modes = [StreamMode::Messages, StreamMode::Updates, StreamMode::Values, StreamMode::Tasks];
-    let mut events = graph.stream(Message::user("go"), Config::thread("t"), context, modes);
+    let all = [StreamMode::Messages, StreamMode::Updates, StreamMode::Values, StreamMode::Tasks];
+    let mut events = graph.stream(Message::user("go"), Config::thread("t"), context, all);
     let mut told = String::new();
     while let Some(event) = events.next().await {
         let _ = match &event {
@@ -274,9 +274,9 @@ async fn shown(case: Case) -> Vec<(&'static str, String)> {
     let outcome = events.outcome().await;
     let mut stored = String::new();
     for listed in saver.list(ListQuery::thread("t")).await.unwrap() {
-        let saved = saver.get("t", "", Some(listed.checkpoint.id)).await.unwrap().unwrap();
-        let values = saved.values.iter().flat_map(|(_, chain)| chain.full.iter().chain(&chain.deltas));
-        let writes = saved.writes.iter().flat_map(|task| &task.writes).map(|write| &write.value);
+        let found = saver.get("t", "", Some(listed.checkpoint.id)).await.unwrap().unwrap();
+        let values = found.values.iter().flat_map(|(_, chain)| chain.full.iter().chain(&chain.deltas));
+        let writes = found.writes.iter().flat_map(|task| &task.writes).map(|write| &write.value);
         for bytes in values.chain(writes) {
             stored.push_str(&String::from_utf8_lossy(bytes));
         }

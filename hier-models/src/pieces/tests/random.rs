@@ -155,7 +155,9 @@ proptest! {
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
     ) {
         let mut meant = Sent::default();
-        sent.iter().for_each(|event| meant.add(style, event));
+        for event in &sent {
+            meant.add(style, event);
+        }
         let is_empty = meant.text.is_empty() && meant.calls.is_empty();
         let end = if meant.calls.is_empty() { "stop" } else { "tool_calls" };
         meant.values.push(openai_delta(&json!({}), Some(end)));

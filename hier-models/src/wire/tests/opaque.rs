@@ -100,7 +100,9 @@ fn blocks_that_come_in_pieces_are_whole() {
         json!({ "type": "message_delta", "delta": { "stop_reason": "end_turn" } }),
         json!({ "type": "message_stop" }),
     ];
-    pieces.iter().for_each(|piece| ANTHROPIC.piece(&mut draft, piece).unwrap());
+    for piece in &pieces {
+        ANTHROPIC.piece(&mut draft, piece).unwrap();
+    }
     let message = draft.answer(&request).unwrap().message;
     let body = sent(ANTHROPIC, "m", &ChatRequest::new([Message::user("hi"), message])).unwrap();
     let expected = json!([
