@@ -14,7 +14,7 @@ pub(crate) type MergeFn<T> = fn(&mut T, T) -> Result<(), ReduceError>;
 /// The functions that merge a type: by `append`, `extend`, `by_id` and `messages`.
 pub(crate) type MergeFns<T> = [Option<MergeFn<T>>; 4];
 
-/// Stands for a type. The method of a type that has a reducer is found before that of [`Unmerged`], which it dereferences to.
+/// Stands for a type. The method of a type that has a reducer is found before that of `Unmerged`, which it dereferences to.
 #[derive(Debug)]
 pub struct MergeOf<T>(PhantomData<T>);
 

@@ -48,11 +48,13 @@ struct Connection {
     sent: u64,
     /// Number of times that the thread was read again. Later passes have greater event numbers.
     pass: u64,
+    /// The greatest position that was sent in earlier passes.
+    known: u64,
 }
 
 impl Connection {
     fn new(caller: Caller, thread: String, admission: Option<Admission>) -> Self {
-        Self { caller, thread, admission, events: None, subscriptions: HashMap::new(), sent: 0, pass: 0 }
+        Self { caller, thread, admission, events: None, subscriptions: HashMap::new(), sent: 0, pass: 0, known: 0 }
     }
 
     async fn serve(mut self, mut socket: WebSocket) {
@@ -104,7 +106,9 @@ impl Connection {
     async fn send(&mut self, socket: &mut WebSocket, frame: Frame) -> bool {
         let is_wanted = self.subscriptions.values().any(|(filter, since)| frame.seq > *since && filter.wants(&frame));
         self.sent = self.sent.max(frame.seq);
-        !is_wanted || socket.send(Message::text(frame.in_pass(self.pass).json().to_string())).await.is_ok()
+        // Clients stop at the end of a run, unless its number shows that they have had it.
+        let pass = if frame.ends_run() && frame.seq <= self.known { 0 } else { self.pass };
+        !is_wanted || socket.send(Message::text(frame.in_pass(pass).json().to_string())).await.is_ok()
     }
 
     async fn receive(&mut self, socket: &mut WebSocket, message: Message) -> bool {
@@ -159,6 +163,7 @@ impl Connection {
                 *had = self.sent.max(*had);
             }
             self.pass += u64::from(since < self.sent);
+            self.known = self.known.max(self.sent);
             self.sent = since;
             self.events = Some(Events::new(&self.caller, &self.thread, since).holding_ends());
         }

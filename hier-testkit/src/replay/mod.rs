@@ -161,6 +161,10 @@ where
                 return Ok(vec![ReplayedTurn { thread: thread.to_owned(), turn: 0, changes }]);
             }
         };
+        if let Some(reason) = states.iter().find_map(|state| state.unreadable.as_ref()) {
+            let changes = vec![Change::Unreadable(reason.to_string())];
+            return Ok(vec![ReplayedTurn { thread: thread.to_owned(), turn: 0, changes }]);
+        }
         let mut replayed = Vec::new();
         for turn in turn::turns(thread, &initial, states) {
             let changes = if turn.was_changed() { vec![Change::NotReplayed] } else { self.turn(&turn).await? };

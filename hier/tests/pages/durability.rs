@@ -19,8 +19,10 @@ fn from_v1(stored: &mut Map<String, Value>) -> Result<()> {
 }
 
 fn from_v2(stored: &mut Map<String, Value>) -> Result<()> {
-    let title = stored.remove("name").ok_or("version 2 had a `name`")?;
-    stored.insert("title".to_owned(), title);
+    if let Some(title) = stored.remove("name") {
+        // not every map has it
+        stored.insert("title".to_owned(), title);
+    }
     Ok(())
 }
 

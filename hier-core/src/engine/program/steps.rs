@@ -323,7 +323,7 @@ impl<C> Run<C> {
     /// # use hier_core::prelude::*;
     /// # async fn pay(_: String) -> Result<()> { Ok(()) }
     /// # async fn refund(_: String) -> Result<()> { Ok(()) }
-    /// async fn correct(run: &Run) -> Result {
+    /// async fn correct(run: &Run) -> Result<()> {
     ///     run.step("refund", async || refund(run.idempotency_key()).await).await?;
     ///     run.step("pay", async || pay(run.idempotency_key()).await).await // with another key
     /// }
