@@ -76,10 +76,12 @@ mod tests {
 
     use super::*;
 
+    /// Headers, and the seconds that they ask to wait.
+    type Case<'a> = (&'a [(&'a str, &'a str)], Option<f64>);
+
     #[test]
     fn delays_in_all_forms() {
         let now = UNIX_EPOCH + Duration::from_hours(500_000);
-        type Case<'a> = (&'a [(&'a str, &'a str)], Option<f64>);
         let cases: &[Case<'_>] = &[
             (&[("retry-after", "7")], Some(7.0)),
             (&[("retry-after", " 0.5 ")], Some(0.5)),

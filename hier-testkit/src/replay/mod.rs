@@ -162,7 +162,7 @@ where
             }
         };
         if let Some(reason) = states.iter().find_map(|state| state.unreadable.as_ref()) {
-            let changes = vec![Change::Unreadable(reason.to_string())];
+            let changes = vec![Change::Unreadable(reason.clone())];
             return Ok(vec![ReplayedTurn { thread: thread.to_owned(), turn: 0, changes }]);
         }
         let mut replayed = Vec::new();
