@@ -287,7 +287,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     create index mail_of_runs on {s}.mail (run) where run is not null;
     -- Whether a run goes on with the thread.
     alter table {s}.due add column driven boolean not null default false;
-    -- From when on somebody has to look at a document: at once, unless it is said. Nobody asks for those of some kinds.
+    -- The time from which a document is due; defaults to at once. Documents of some kinds are never looked up by it.
     alter table {s}.documents add column due bigint default 0;
     create index documents_due on {s}.documents (kind, due) where due is not null;
 "#,

@@ -146,7 +146,7 @@ const MIGRATIONS: &[&str] = &[
     create index mail_of_runs on mail (run) where run is not null;
     -- Whether a run goes on with the thread.
     alter table due add column driven integer not null default 0;
-    -- From when on somebody has to look at a document.
+    -- The time from which a document is due.
     alter table documents add column due integer;
     create index documents_due on documents (kind, due) where due is not null;
 ",

@@ -77,7 +77,7 @@ where
         let Self { run, name, until } = self;
         let Some(home) = run.step_home()? else {
             return Err(NodeError::permanent(format!(
-                "graph `{}` has no checkpointer, so nobody can send it the signal `{name}`: give it one with `.checkpointer(…)`",
+                "graph `{}` has no checkpointer, so it cannot receive the signal `{name}`: give it one with `.checkpointer(…)`",
                 run.graph()
             )));
         };
