@@ -274,8 +274,14 @@ impl Machine {
         self.saver.release(&lease).await.map_err(|error| error.to_string())?;
         branched.map_err(|error| format!("a checkpoint cannot be copied: {error}"))?;
         self.world.went_back();
-        if let Some(turn) = self.turn.as_mut().filter(|_| view.next == ["afresh"]) {
-            UNCHANGED.clone_into(&mut turn.said);
+        if let Some(turn) = &mut self.turn {
+            if view.next == ["afresh"] {
+                UNCHANGED.clone_into(&mut turn.said);
+            }
+            if view.next.iter().any(|node| node == "work") {
+                // Tasks ask again, also those that had their answer.
+                turn.answers.clear();
+            }
         }
         self.answered = None;
         Ok(())
