@@ -359,19 +359,23 @@ impl Rolled {
     }
 
     async fn all(mut self, operations: &[Operation]) -> Law {
-        let mut done = Ok(());
-        for (number, operation) in operations.iter().enumerate() {
-            done = self.apply(operation).await;
+        let done = self.operate(operations).await;
+        self.stop().await?;
+        // The next sequence has the same store: its worker would claim a run that is left.
+        self.store.delete_thread(&self.thread).await.map_err(told)?;
+        done
+    }
+
+    async fn operate(&mut self, operations: &[Operation]) -> Law {
+        // At the end, the run that hangs continues.
+        for (number, operation) in operations.iter().chain([&Operation::LetGo]).enumerate() {
+            let mut done = self.apply(operation).await;
             if done.is_ok() {
                 done = self.look().await;
             }
-            done = done.map_err(|broken| format!("operation {number}, {operation:?}: {broken}"));
-            if done.is_err() {
-                break;
-            }
+            done.map_err(|broken| format!("operation {number}, {operation:?}: {broken}"))?;
         }
-        self.stop().await?;
-        done
+        Ok(())
     }
 }
 
@@ -389,13 +393,11 @@ fn sequences(unless_told: u32, store: impl AsyncFn() -> Arc<dyn RunStore>) {
 }
 
 #[test]
-#[ignore = "some sequences do not end, for example with HIER_SEED=28 and HIER_SEQUENCES=300: find out why first"]
 fn runs_in_memory() {
     sequences(60, async || Arc::new(MemoryRuns::new()) as Arc<dyn RunStore>);
 }
 
 #[test]
-#[ignore = "some sequences do not end, for example with HIER_SEED=28 and HIER_SEQUENCES=300: find out why first"]
 fn runs_in_sqlite() {
     let folder = tempfile::tempdir().expect("a folder");
     sequences(20, async || {
@@ -404,7 +406,6 @@ fn runs_in_sqlite() {
 }
 
 #[test]
-#[ignore = "some sequences do not end, for example with HIER_SEED=28 and HIER_SEQUENCES=300: find out why first"]
 fn runs_in_postgres() {
     let Ok(url) = std::env::var("HIER_TEST_POSTGRES") else {
         println!("SKIPPED: set HIER_TEST_POSTGRES to the URL of a server, or use `scripts/postgres.sh with …`");
