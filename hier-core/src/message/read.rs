@@ -65,8 +65,8 @@ struct Fields {
 }
 
 impl Fields {
-    fn read<'de, A: MapAccess<'de>>(mut map: A) -> Result<Self, A::Error> {
-        let mut fields = Self::default();
+    fn read<'de, A: MapAccess<'de>>(&mut self, mut map: A) -> Result<(), A::Error> {
+        let fields = self;
         while let Some(name) = map.next_key()? {
             match name {
                 Field::Role => fields.role = map.next_value()?,
@@ -88,7 +88,7 @@ impl Fields {
                 Field::Other(name) => fields.keep(&name, map.next_value()?),
             }
         }
-        Ok(fields)
+        Ok(())
     }
 
     /// Keeps a field that hier does not know. Empty values are what clients write where nothing is.
@@ -113,40 +113,41 @@ impl Fields {
     }
 
     /// A message as LangChain serializes its objects: the class stands in `id`, the fields in `kwargs`.
-    fn constructed<E: Error>(mut self) -> Result<Self, E> {
-        if self.kind.as_deref() != Some("constructor") {
-            return Ok(self);
-        }
+    fn take_constructed<E: Error>(&mut self) -> Result<Message, E> {
         let class = self.id.as_array().and_then(|path| path.last()?.as_str()).map(str::to_owned);
         let Some(Value::Object(kwargs)) = self.extra.remove("kwargs") else { return Err(E::missing_field("kwargs")) };
-        let mut inner = Self::read(serde::de::value::MapDeserializer::new(kwargs.into_iter())).map_err(json::<E>)?;
+        let mut inner = Self::default();
+        inner.read(serde::de::value::MapDeserializer::new(kwargs.into_iter())).map_err(json::<E>)?;
         inner.role = class;
-        Ok(inner)
+        inner.take_own()
     }
 
-    fn into_message<E: Error>(self) -> Result<Message, E> {
-        let mut fields = self.constructed()?;
-        let named = fields.role.as_deref().and_then(role).or_else(|| fields.kind.as_deref().and_then(role));
-        let role = named.ok_or_else(|| match fields.role.as_deref().or(fields.kind.as_deref()) {
+    /// The message of these fields, which are empty afterwards. They are many, and are not moved.
+    fn take_message<E: Error>(&mut self) -> Result<Message, E> {
+        if self.kind.as_deref() == Some("constructor") { self.take_constructed() } else { self.take_own() }
+    }
+
+    fn take_own<E: Error>(&mut self) -> Result<Message, E> {
+        let named = self.role.as_deref().and_then(role).or_else(|| self.kind.as_deref().and_then(role));
+        let role = named.ok_or_else(|| match self.role.as_deref().or(self.kind.as_deref()) {
             None => E::missing_field("role"),
             Some(other) => E::custom(format!(
                 "`{other}` is not a role of a message: use `system`, `user`, `assistant`, `tool` or `remove`"
             )),
         })?;
-        let id = match std::mem::take(&mut fields.id) {
+        let id = match std::mem::take(&mut self.id) {
             Value::Null => None,
             Value::String(id) => Some(id),
             other => return Err(E::custom(format!("the `id` of a message must be a text, and is `{other}`"))),
         };
-        let content = fields.content.take();
+        let content = self.content.take();
         let missing = || E::missing_field("content");
-        let (status, name) = (fields.status.take(), fields.name.take());
-        let is_tool = matches!(role, Role::Tool);
-        if !is_tool {
-            for (field, value) in
-                [("status", status.clone()), ("name", name.clone()), ("tool_call_id", fields.tool_call_id.clone())]
-            {
-                fields.keep(field, value.into());
+        let (status, name, tool_call_id) = (self.status.take(), self.name.take(), self.tool_call_id.take());
+        if !matches!(role, Role::Tool) {
+            for (field, value) in [("status", &status), ("name", &name), ("tool_call_id", &tool_call_id)] {
+                if let Some(value) = value {
+                    self.keep(field, Value::String(value.clone()));
+                }
             }
         }
         let body = match role {
@@ -154,13 +155,13 @@ impl Fields {
             Role::User => Body::User { content: content.ok_or_else(missing)? },
             Role::Assistant => Body::Assistant {
                 content: content.unwrap_or_default(),
-                calls: fields.calls,
-                reasoning: fields.reasoning,
-                usage: fields.usage,
+                calls: std::mem::take(&mut self.calls),
+                reasoning: std::mem::take(&mut self.reasoning),
+                usage: self.usage,
             },
             Role::Tool => Body::Tool {
                 content: content.ok_or_else(missing)?,
-                tool_call_id: fields.tool_call_id.ok_or_else(|| E::missing_field("tool_call_id"))?,
+                tool_call_id: tool_call_id.ok_or_else(|| E::missing_field("tool_call_id"))?,
                 name,
                 status: match status.as_deref() {
                     None | Some("success") => ToolStatus::Success,
@@ -175,7 +176,7 @@ impl Fields {
             Role::Remove => Body::Remove,
         };
         let id = id.filter(|id| !(body == Body::Remove && id == REMOVE_ALL));
-        Ok(Message { id, body, extra: fields.extra })
+        Ok(Message { id, body, extra: std::mem::take(&mut self.extra) })
     }
 }
 
@@ -199,7 +200,9 @@ impl<'de> Visitor<'de> for Object {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Message, A::Error> {
-        Fields::read(map)?.into_message()
+        let mut fields = Fields::default();
+        fields.read(map)?;
+        fields.take_message()
     }
 }
 
@@ -232,7 +235,7 @@ impl<'de> Visitor<'de> for MessageLike {
         if pair.next_element::<serde::de::IgnoredAny>()?.is_some() {
             return Err(missing(3));
         }
-        Fields { role: Some(role), content: Some(content), ..Fields::default() }.into_message()
+        Fields { role: Some(role), content: Some(content), ..Fields::default() }.take_message()
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Message, A::Error> {

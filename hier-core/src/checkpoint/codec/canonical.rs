@@ -1,7 +1,7 @@
 //! `MessagePack` in pieces: sorted maps for hashes, and objects of values that are encoded already.
 
-use super::EncodedFields;
 use super::head::{Head, Heads};
+use super::{EncodedFields, pack};
 use crate::checkpoint::CodecError;
 
 /// Copies a value with the entries of its maps in order. The shape of the bytes must have been checked.
@@ -28,12 +28,10 @@ pub(super) fn sort(rest: &mut Heads<'_>, sorted: &mut Vec<u8>) -> Result<(), Cod
 }
 
 /// Writes an object of encoded values.
-pub(super) fn pack(fields: &[(&str, Vec<u8>)], bytes: &mut Vec<u8>) -> Result<(), CodecError> {
-    let failed = |error: rmp::encode::ValueWriteError| CodecError::new(error.to_string());
-    let length = u32::try_from(fields.len()).map_err(|error| CodecError::new(error.to_string()))?;
-    rmp::encode::write_map_len(bytes, length).map_err(failed)?;
+pub(super) fn pack_fields(fields: &[(&str, Vec<u8>)], bytes: &mut Vec<u8>) -> Result<(), CodecError> {
+    pack::map(bytes, fields.len())?;
     for (name, value) in fields {
-        rmp::encode::write_str(bytes, name).map_err(failed)?;
+        pack::text(bytes, name)?;
         bytes.extend_from_slice(value.get(1..).unwrap_or_default());
     }
     Ok(())

@@ -66,7 +66,8 @@ impl<'a> Heads<'a> {
     }
 
     /// Reads the beginning of a value.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "the caller's match on the head then becomes one on the marker")]
+    #[inline(always)]
     pub(super) fn next(&mut self) -> Result<Head<'a>, CodecError> {
         let [marker] = self.array()?;
         Ok(match marker {

@@ -11,6 +11,7 @@ mod canonical;
 mod head;
 mod json;
 mod number;
+mod pack;
 mod read;
 mod shape;
 mod write;
@@ -37,6 +38,8 @@ const OVERWRITE: u8 = 0x10;
 const NIL: u8 = 0xc0;
 /// The marker of an extension of one byte.
 const FIXEXT1: u8 = 0xd4;
+/// The marker of an extension of 16 bytes.
+const FIXEXT16: u8 = 0xd8;
 /// The kind of the extension for nothing inside of `Some`s, with their number.
 const EMPTY_SOME: i8 = 1;
 /// The kind of the extension for integers of 128 bits, in big-endian order.
@@ -85,32 +88,42 @@ pub fn encode_record_into<T: Serialize + ?Sized>(record: &T, bytes: &mut Vec<u8>
 
 fn write<T: Serialize + ?Sized>(value: &T, bytes: &mut Vec<u8>, format: u8) -> Result<(), CodecError> {
     bytes.push(format);
-    let start = bytes.len();
-    value.serialize(&mut Writer { bytes: &mut *bytes, is_readable: format != RECORD })?;
-    // Unreadable values must not be written. Each level takes at least one byte.
-    if bytes.len() - start <= DEPTH {
-        return Ok(());
-    }
-    shape::check(&bytes[start..], DEPTH).map(drop)
+    value.serialize(&mut Writer::new(bytes, format != RECORD, DEPTH))
+}
+
+#[cold]
+fn too_deep(depth: usize) -> CodecError {
+    CodecError(format!("it is nested more than {depth} deep: keep it flatter, or as a text"))
 }
 
 /// Decodes a value from these bytes.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
-    let (format, value) = open(bytes)?;
+    let (format, value) = split(bytes)?;
     read::read(value, format != RECORD)
 }
 
-/// The format of an encoded value, and the value, whose shape is sound.
+/// The format of an encoded value, and the value, whose shape has been checked.
 fn open(bytes: &[u8]) -> Result<(u8, &[u8]), CodecError> {
+    let (format, value) = split(bytes)?;
+    if shape::check(value, DEPTH)? < value.len() {
+        return Err(more());
+    }
+    Ok((format, value))
+}
+
+/// The format of an encoded value, and the value.
+fn split(bytes: &[u8]) -> Result<(u8, &[u8]), CodecError> {
     let (format, value) = bytes.split_first().ok_or_else(|| CodecError::new("there are no bytes"))?;
     let format = format & !OVERWRITE;
     if !matches!(format, RECORD | VALUE) {
         return Err(CodecError(format!("the codec {format} is not known to this version of hier")));
     }
-    if shape::check(value, DEPTH)? < value.len() {
-        return Err(CodecError::new("there is something behind the value"));
-    }
     Ok((format, value))
+}
+
+#[cold]
+fn more() -> CodecError {
+    CodecError::new("there is something behind the value")
 }
 
 /// Checks that a value of this type can be read from these bytes: a type whose `Serialize` and `Deserialize` do not fit together is
@@ -154,7 +167,7 @@ pub fn decode_json(bytes: &[u8]) -> Result<Value, CodecError> {
 pub fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<Value, CodecError> {
     // These bytes are well-formed, and may be nested deeper than stored values.
     let mut bytes = Vec::with_capacity(16);
-    value.serialize(&mut Writer { bytes: &mut bytes, is_readable: true })?;
+    value.serialize(&mut Writer::new(&mut bytes, true, usize::MAX))?;
     json::value(&mut Heads(&bytes))
 }
 
@@ -185,7 +198,7 @@ pub(crate) fn is_empty(bytes: &[u8]) -> bool {
 /// Encodes an object of values that are encoded themselves.
 pub(crate) fn pack_fields(fields: &[(&str, Vec<u8>)]) -> Result<Vec<u8>, CodecError> {
     let mut bytes = vec![VALUE];
-    canonical::pack(fields, &mut bytes)?;
+    canonical::pack_fields(fields, &mut bytes)?;
     shape::check(&bytes[1..], DEPTH)?;
     Ok(bytes)
 }

@@ -1,4 +1,7 @@
-//! Deserializes `MessagePack` whose shape has been checked ([`super::shape`]).
+//! Deserializes `MessagePack`.
+//!
+//! Stored data may be untrusted. A collection is refused if the bytes are too few for the values that all open collections still
+//! announce, so that a false length makes no collection reserve memory; nesting is limited, so that it does not exhaust the stack.
 //!
 //! It also accepts the JSON forms of values that JSON cannot represent, where anything else would be an error: keys as strings, and
 //! numbers as strings if they are not finite or have more than 64 bits.
@@ -8,8 +11,8 @@ use serde::de::{DeserializeSeed, Deserializer, EnumAccess, Error as _, MapAccess
 use serde::{Deserialize, forward_to_deserialize_any};
 use serde_json::Value;
 
-use super::head::{Head, Heads};
-use super::short_name;
+use super::head::{Head, Heads, cut};
+use super::{DEPTH, more, short_name, too_deep};
 use crate::checkpoint::CodecError;
 
 /// Reads one value.
@@ -17,41 +20,55 @@ pub(super) struct Reader<'de> {
     heads: Heads<'de>,
     /// Returned by [`Deserializer::is_human_readable`].
     is_readable: bool,
-    /// The next value is the key of a map.
-    is_key: bool,
-    /// The number of `Some`s left around nothing.
-    somes: Option<u8>,
+    next: Next,
+    /// The number of collections around the next value.
+    depth: usize,
+    /// The number of values that the open collections announce and that have not been read.
+    owed: usize,
     /// The name of the type that is read.
     of: fn() -> String,
 }
 
-/// Reads a value of the codec's own.
-pub(super) fn plain<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, CodecError> {
+/// The place of the next value.
+#[derive(Clone, Copy)]
+enum Next {
+    Value,
+    /// The key of a map.
+    Key,
+    /// Nothing, inside so many `Some`s that are left.
+    Somes(u8),
+}
+
+/// Reads a text of the codec's own.
+pub(super) fn plain(bytes: &[u8]) -> Result<String, CodecError> {
     read(bytes, true)
 }
 
-/// Reads a value from bytes whose shape has been checked.
+/// Reads the value that the bytes are.
 pub(super) fn read<'de, T: Deserialize<'de>>(bytes: &'de [u8], is_readable: bool) -> Result<T, CodecError> {
     let of = short_name::<T>;
-    T::deserialize(&mut Reader { heads: Heads(bytes), is_readable, is_key: false, somes: None, of })
+    let mut reader = Reader { heads: Heads(bytes), is_readable, next: Next::Value, depth: 0, owed: 0, of };
+    let value = T::deserialize(&mut reader)?;
+    if reader.heads.0.is_empty() { Ok(value) } else { Err(more()) }
 }
 
 impl<'de> Reader<'de> {
     #[inline]
     fn head(&mut self) -> Result<Head<'de>, CodecError> {
-        self.is_key = false;
-        match self.somes.take() {
-            Some(0) => Ok(Head::Nil),
-            Some(depth) => Ok(Head::Somes(depth)),
-            None => self.heads.next(),
+        match std::mem::replace(&mut self.next, Next::Value) {
+            Next::Value | Next::Key => self.heads.next(),
+            Next::Somes(0) => Ok(Head::Nil),
+            Next::Somes(depth) => Ok(Head::Somes(depth)),
         }
     }
 
     /// The text of a key, if that is next.
+    #[inline]
     fn key(&mut self) -> Result<Option<&'de str>, CodecError> {
-        if !self.is_key {
-            return Ok(None);
-        }
+        if matches!(self.next, Next::Key) { self.text_of_key() } else { Ok(None) }
+    }
+
+    fn text_of_key(&mut self) -> Result<Option<&'de str>, CodecError> {
         match self.heads.peek() {
             Some(Head::Text(text)) => {
                 self.head()?;
@@ -61,6 +78,17 @@ impl<'de> Reader<'de> {
         }
     }
 
+    /// Enters a collection of so many values. The caller leaves it with [`leave`](Self::leave).
+    #[inline]
+    fn enter(&mut self, values: usize) -> Result<(), CodecError> {
+        self.owed = self.owed.saturating_add(values);
+        if self.owed > self.heads.0.len() {
+            return Err(cut());
+        }
+        self.depth += 1;
+        if self.depth > DEPTH && values > 0 { Err(too_deep(DEPTH)) } else { Ok(()) }
+    }
+
     #[cold]
     fn unfit(&self, found: &Head<'_>) -> CodecError {
         CodecError::new(format!("{} does not fit in a `{}`", found.in_words(), (self.of)()))
@@ -68,7 +96,18 @@ impl<'de> Reader<'de> {
 
     /// Reads a value of any type.
     fn any<V: Visitor<'de>>(&mut self, visitor: V, are_bytes_wanted: bool) -> Result<V::Value, CodecError> {
-        match self.head()? {
+        let head = self.head()?;
+        self.visit(head, visitor, are_bytes_wanted)
+    }
+
+    /// Reads the value of any type that begins so.
+    fn visit<V: Visitor<'de>>(
+        &mut self,
+        head: Head<'de>,
+        visitor: V,
+        are_bytes_wanted: bool,
+    ) -> Result<V::Value, CodecError> {
+        match head {
             Head::Nil => visitor.visit_unit(),
             Head::Bool(value) => visitor.visit_bool(value),
             Head::Unsigned(value) => visitor.visit_u64(value),
@@ -79,27 +118,48 @@ impl<'de> Reader<'de> {
             Head::Bytes(bytes) if are_bytes_wanted => visitor.visit_borrowed_bytes(bytes),
             Head::Bytes(bytes) => visitor.visit_seq(SeqDeserializer::new(bytes.iter().copied())),
             Head::List(length) => {
-                let mut items = Items { reader: self, left: length };
+                self.enter(length)?;
+                let mut items = Items { reader: &mut *self, left: length };
                 let value = visitor.visit_seq(&mut items)?;
-                if items.left > 0 { Err(self.longer()) } else { Ok(value) }
+                let left = items.left;
+                self.leave(left)?;
+                Ok(value)
             }
             Head::Map(length) => {
-                let mut items = Items { reader: self, left: length };
+                self.enter(length.saturating_mul(2))?;
+                let mut items = Items { reader: &mut *self, left: length };
                 let value = visitor.visit_map(&mut items)?;
-                if items.left > 0 { Err(self.longer()) } else { Ok(value) }
+                let left = items.left;
+                self.leave(left)?;
+                Ok(value)
             }
             Head::I128(value) => visitor.visit_i128(i128::from_be_bytes(*value)),
             Head::U128(value) => visitor.visit_u128(u128::from_be_bytes(*value)),
             Head::Somes(depth) => {
-                self.somes = Some(depth - 1);
+                self.next = Next::Somes(depth - 1);
                 visitor.visit_some(self)
             }
         }
     }
 
+    /// Leaves a collection of which so many items have not been read.
+    #[inline]
+    fn leave(&mut self, left: usize) -> Result<(), CodecError> {
+        self.depth -= 1;
+        if left > 0 { Err(self.longer()) } else { Ok(()) }
+    }
+
     #[cold]
     fn longer(&self) -> CodecError {
         CodecError::new(format!("a list has more items than there are in a `{}`", (self.of)()))
+    }
+
+    /// Reads a text, as a rule.
+    fn text<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, CodecError> {
+        match self.head()? {
+            Head::Text(text) => visitor.visit_borrowed_str(utf8(text)?),
+            other => self.visit(other, visitor, true),
+        }
     }
 
     /// Reads a number.
@@ -165,12 +225,13 @@ fn of_key<T>(read: Result<T, serde_json::Error>) -> Result<T, CodecError> {
     read.map_err(CodecError::custom)
 }
 
-macro_rules! numbers {
-    ($($method:ident)*) => {$(
+/// Methods that read their value in one way.
+macro_rules! read_by {
+    ($($how:ident: $($method:ident)*;)*) => {$($(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, CodecError> {
-            self.number(visitor)
+            self.$how(visitor)
         }
-    )*};
+    )*)*};
 }
 
 impl<'de> Deserializer<'de> for &mut Reader<'de> {
@@ -184,17 +245,11 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         self.any(visitor, true)
     }
 
-    numbers!(
-        deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64 deserialize_u8 deserialize_u16 deserialize_u32
-        deserialize_u64 deserialize_f32 deserialize_f64
-    );
-
-    fn deserialize_i128<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, CodecError> {
-        self.large(visitor)
-    }
-
-    fn deserialize_u128<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, CodecError> {
-        self.large(visitor)
+    read_by! {
+        number: deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64 deserialize_u8 deserialize_u16 deserialize_u32
+            deserialize_u64 deserialize_f32 deserialize_f64;
+        large: deserialize_i128 deserialize_u128;
+        text: deserialize_char deserialize_str deserialize_string deserialize_identifier;
     }
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, CodecError> {
@@ -207,11 +262,11 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, CodecError> {
-        let may_be_empty = self.somes.is_some() || self.heads.may_be_empty();
+        let may_be_empty = matches!(self.next, Next::Somes(_)) || self.heads.may_be_empty();
         match if may_be_empty { self.head()? } else { return visitor.visit_some(self) } {
             Head::Nil => visitor.visit_none(),
             Head::Somes(depth) => {
-                self.somes = Some(depth - 1);
+                self.next = Next::Somes(depth - 1);
                 visitor.visit_some(self)
             }
             other => Err(self.unfit(&other)),
@@ -278,20 +333,26 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, CodecError> {
-        let is_key = self.is_key;
+        let is_key = matches!(self.next, Next::Key);
         match self.head()? {
             Head::Text(text) if is_key && text.starts_with(b"{") => {
                 let key: Value = of_key(serde_json::from_slice(text))?;
                 of_key(key.deserialize_enum(name, variants, visitor))
             }
             Head::Text(text) => visitor.visit_enum(BorrowedStrDeserializer::new(utf8(text)?)),
-            Head::Map(1) => visitor.visit_enum(Variant(self)),
+            Head::Map(1) => {
+                self.enter(2)?;
+                self.owed -= 2;
+                let value = visitor.visit_enum(Variant(&mut *self))?;
+                self.leave(0)?;
+                Ok(value)
+            }
             other => Err(self.unfit(&other)),
         }
     }
 
     forward_to_deserialize_any! {
-        char str string bytes byte_buf identifier ignored_any
+        bytes byte_buf ignored_any
     }
 }
 
@@ -304,11 +365,13 @@ struct Items<'r, 'de> {
 impl<'de> SeqAccess<'de> for &mut Items<'_, 'de> {
     type Error = CodecError;
 
+    #[inline]
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, CodecError> {
         if self.left == 0 {
             return Ok(None);
         }
         self.left -= 1;
+        self.reader.owed -= 1;
         seed.deserialize(&mut *self.reader).map(Some)
     }
 
@@ -320,17 +383,20 @@ impl<'de> SeqAccess<'de> for &mut Items<'_, 'de> {
 impl<'de> MapAccess<'de> for &mut Items<'_, 'de> {
     type Error = CodecError;
 
+    #[inline]
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, CodecError> {
         if self.left == 0 {
             return Ok(None);
         }
         self.left -= 1;
-        self.reader.is_key = true;
-        let key = seed.deserialize(&mut *self.reader);
-        self.reader.is_key = false;
-        key.map(Some)
+        self.reader.owed -= 2;
+        self.reader.next = Next::Key;
+        let key = seed.deserialize(&mut *self.reader)?;
+        self.reader.next = Next::Value;
+        Ok(Some(key))
     }
 
+    #[inline]
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, CodecError> {
         seed.deserialize(&mut *self.reader)
     }

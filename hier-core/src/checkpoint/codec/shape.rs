@@ -2,6 +2,7 @@
 //! collection reserve that much memory, and endless nesting would exhaust the stack.
 
 use super::head::{Head, Heads, cut};
+use super::too_deep;
 use crate::checkpoint::CodecError;
 
 /// Checks that all announced bytes exist, and that nothing is nested deeper than this. Returns the number of bytes of the value.
@@ -25,7 +26,7 @@ pub(super) fn check(bytes: &[u8], depth: usize) -> Result<usize, CodecError> {
         if values > 0 {
             open.push(std::mem::replace(&mut left, values));
             if open.len() > depth {
-                return Err(CodecError(format!("it is nested more than {depth} deep: keep it flatter, or as a text")));
+                return Err(too_deep(depth));
             }
         } else {
             // With its last value a collection is complete, and so may be the one that it is in.

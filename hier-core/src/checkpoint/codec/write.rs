@@ -4,11 +4,11 @@
 //! an extension (`MessagePack` has one nil), and a number that `serde_json` passes as text is written as a number.
 
 use serde::ser::{
-    Error as _, Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant, SerializeTuple,
+    Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant, SerializeTuple,
     SerializeTupleStruct, SerializeTupleVariant, Serializer,
 };
 
-use super::{EMPTY_SOME, FIXEXT1, I128, NIL, U128, number};
+use super::{EMPTY_SOME, FIXEXT1, I128, NIL, U128, number, pack, too_deep};
 use crate::checkpoint::CodecError;
 
 /// The struct as which `serde_json` serializes a number with its feature `arbitrary_precision`.
@@ -16,68 +16,68 @@ const NUMBER: &str = "$serde_json::private::Number";
 
 /// Writes values behind the bytes that are there.
 pub(super) struct Writer<'a> {
-    pub(super) bytes: &'a mut Vec<u8>,
+    bytes: &'a mut Vec<u8>,
     /// Returned by [`Serializer::is_human_readable`].
-    pub(super) is_readable: bool,
-}
-
-/// The kinds of headers that have a length.
-#[derive(Clone, Copy)]
-enum Header {
-    List,
-    Map,
-}
-
-impl Header {
-    /// Writes the header of a collection, and returns how many bytes it has.
-    fn write(self, bytes: &mut Vec<u8>, length: usize) -> Result<usize, CodecError> {
-        let before = bytes.len();
-        let length = u32::try_from(length).map_err(|_| CodecError::new("a list or map has more than 2³² items"))?;
-        match self {
-            Self::List => rmp::encode::write_array_len(bytes, length),
-            Self::Map => rmp::encode::write_map_len(bytes, length),
-        }
-        .map_err(CodecError::custom)?;
-        Ok(bytes.len() - before)
-    }
+    is_readable: bool,
+    /// The number of collections around the next value.
+    depth: usize,
+    max_depth: usize,
 }
 
 /// A collection that is being written.
 pub(super) struct Items<'w, 'a> {
     writer: &'w mut Writer<'a>,
-    header: Header,
+    /// The depth around the collection.
+    outer: usize,
+    is_map: bool,
     start: usize,
-    header_size: usize,
+    /// The number of values that the header announces; keys are values.
     announced: usize,
     written: usize,
 }
 
 impl Items<'_, '_> {
+    #[inline]
     fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), CodecError> {
         self.written += 1;
         value.serialize(&mut *self.writer)
     }
 
+    #[inline]
     fn field<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<(), CodecError> {
-        self.written += 1;
-        (&mut *self.writer).serialize_str(name)?;
+        self.written += 2;
+        pack::text(self.writer.bytes, name)?;
         value.serialize(&mut *self.writer)
     }
 
     /// Corrects the header if the collection has another length than it announced.
     #[inline]
     fn close(self) -> Result<(), CodecError> {
+        if self.written > 0 && self.writer.depth > self.writer.max_depth {
+            return Err(too_deep(self.writer.max_depth));
+        }
+        self.writer.depth = self.outer;
         if self.written == self.announced { Ok(()) } else { self.correct() }
     }
 
     #[cold]
     fn correct(self) -> Result<(), CodecError> {
-        let Self { writer, header, start, header_size, written, .. } = self;
-        let mut corrected = Vec::with_capacity(5);
-        header.write(&mut corrected, written)?;
-        writer.bytes.splice(start..start + header_size, corrected);
+        let Self { writer, is_map, start, announced, written, .. } = self;
+        if is_map && written % 2 != 0 {
+            return Err(CodecError::new("a map has a key without a value"));
+        }
+        let (mut wrong, mut right) = (Vec::new(), Vec::new());
+        header(&mut wrong, is_map, announced)?;
+        header(&mut right, is_map, written)?;
+        writer.bytes.splice(start..start + wrong.len(), right);
         Ok(())
     }
+}
+
+/// Writes the header of a collection of so many values.
+#[inline]
+fn header(bytes: &mut Vec<u8>, is_map: bool, values: usize) -> Result<(), CodecError> {
+    if is_map { pack::map(bytes, values / 2) } else { pack::list(bytes, values) }
 }
 
 /// A struct that is being written.
@@ -88,35 +88,49 @@ pub(super) enum Fields<'w, 'a> {
 }
 
 impl<'a> Writer<'a> {
+    pub(super) fn new(bytes: &'a mut Vec<u8>, is_readable: bool, max_depth: usize) -> Self {
+        Self { bytes, is_readable, depth: 0, max_depth }
+    }
+
     #[inline]
-    fn items(&mut self, header: Header, length: Option<usize>) -> Result<Items<'_, 'a>, CodecError> {
-        let (start, announced) = (self.bytes.len(), length.unwrap_or(0));
-        let header_size = header.write(self.bytes, announced)?;
-        Ok(Items { writer: self, header, start, header_size, announced, written: 0 })
+    fn signed(&mut self, value: i64) -> Result<(), CodecError> {
+        pack::signed(self.bytes, value);
+        Ok(())
+    }
+
+    #[inline]
+    fn unsigned(&mut self, value: u64) -> Result<(), CodecError> {
+        pack::unsigned(self.bytes, value);
+        Ok(())
+    }
+
+    #[inline]
+    fn list(&mut self, length: Option<usize>) -> Result<Items<'_, 'a>, CodecError> {
+        self.items(false, length.unwrap_or(0))
+    }
+
+    #[inline]
+    fn map(&mut self, length: Option<usize>) -> Result<Items<'_, 'a>, CodecError> {
+        self.items(true, length.unwrap_or(0).saturating_mul(2))
+    }
+
+    #[inline]
+    fn items(&mut self, is_map: bool, announced: usize) -> Result<Items<'_, 'a>, CodecError> {
+        let (outer, start) = (self.depth, self.bytes.len());
+        self.depth += 1;
+        header(self.bytes, is_map, announced)?;
+        Ok(Items { writer: self, outer, is_map, start, announced, written: 0 })
     }
 
     /// Writes the name of an enum's variant, in front of its content.
     #[inline]
     fn variant(&mut self, name: &str) -> Result<(), CodecError> {
-        Header::Map.write(self.bytes, 1)?;
-        self.serialize_str(name)
-    }
-
-    #[inline]
-    fn signed(&mut self, value: i64) -> Result<(), CodecError> {
-        rmp::encode::write_sint(self.bytes, value).map(drop).map_err(CodecError::custom)
-    }
-
-    #[inline]
-    fn unsigned(&mut self, value: u64) -> Result<(), CodecError> {
-        rmp::encode::write_uint(self.bytes, value).map(drop).map_err(CodecError::custom)
-    }
-
-    fn extension(&mut self, kind: i8, content: &[u8]) -> Result<(), CodecError> {
-        let length = u32::try_from(content.len()).map_err(CodecError::custom)?;
-        rmp::encode::write_ext_meta(self.bytes, length, kind).map_err(CodecError::custom)?;
-        self.bytes.extend_from_slice(content);
-        Ok(())
+        self.depth += 1;
+        if self.depth > self.max_depth {
+            return Err(too_deep(self.max_depth));
+        }
+        pack::map(self.bytes, 1)?;
+        pack::text(self.bytes, name)
     }
 }
 
@@ -137,7 +151,8 @@ impl<'w, 'a> Serializer for &'w mut Writer<'a> {
 
     #[inline]
     fn serialize_bool(self, value: bool) -> Result<(), CodecError> {
-        rmp::encode::write_bool(self.bytes, value).map_err(CodecError::custom)
+        pack::bool(self.bytes, value);
+        Ok(())
     }
 
     #[inline]
@@ -166,7 +181,8 @@ impl<'w, 'a> Serializer for &'w mut Writer<'a> {
         } else if let Ok(value) = u64::try_from(value) {
             self.unsigned(value)
         } else {
-            self.extension(I128, &value.to_be_bytes())
+            pack::large(self.bytes, I128, value.to_be_bytes());
+            Ok(())
         }
     }
 
@@ -193,18 +209,23 @@ impl<'w, 'a> Serializer for &'w mut Writer<'a> {
     fn serialize_u128(self, value: u128) -> Result<(), CodecError> {
         match i128::try_from(value) {
             Ok(value) => self.serialize_i128(value),
-            Err(_) => self.extension(U128, &value.to_be_bytes()),
+            Err(_) => {
+                pack::large(self.bytes, U128, value.to_be_bytes());
+                Ok(())
+            }
         }
     }
 
     #[inline]
     fn serialize_f32(self, value: f32) -> Result<(), CodecError> {
-        rmp::encode::write_f32(self.bytes, value).map_err(CodecError::custom)
+        pack::f32(self.bytes, value);
+        Ok(())
     }
 
     #[inline]
     fn serialize_f64(self, value: f64) -> Result<(), CodecError> {
-        rmp::encode::write_f64(self.bytes, value).map_err(CodecError::custom)
+        pack::f64(self.bytes, value);
+        Ok(())
     }
 
     #[inline]
@@ -214,12 +235,12 @@ impl<'w, 'a> Serializer for &'w mut Writer<'a> {
 
     #[inline]
     fn serialize_str(self, value: &str) -> Result<(), CodecError> {
-        rmp::encode::write_str(self.bytes, value).map_err(CodecError::custom)
+        pack::text(self.bytes, value)
     }
 
     #[inline]
     fn serialize_bytes(self, value: &[u8]) -> Result<(), CodecError> {
-        rmp::encode::write_bin(self.bytes, value).map_err(CodecError::custom)
+        pack::binary(self.bytes, value)
     }
 
     #[inline]
@@ -238,7 +259,8 @@ impl<'w, 'a> Serializer for &'w mut Writer<'a> {
             _ => return Ok(()),
         };
         self.bytes.truncate(start);
-        self.extension(EMPTY_SOME, &[depth])
+        pack::somes(self.bytes, depth);
+        Ok(())
     }
 
     #[inline]
@@ -267,22 +289,25 @@ impl<'w, 'a> Serializer for &'w mut Writer<'a> {
         variant: &'static str,
         value: &T,
     ) -> Result<(), CodecError> {
+        let outer = self.depth;
         self.variant(variant)?;
-        value.serialize(self)
+        value.serialize(&mut *self)?;
+        self.depth = outer;
+        Ok(())
     }
 
     #[inline]
     fn serialize_seq(self, length: Option<usize>) -> Result<Items<'w, 'a>, CodecError> {
-        self.items(Header::List, length)
+        self.list(length)
     }
 
     #[inline]
     fn serialize_tuple(self, length: usize) -> Result<Items<'w, 'a>, CodecError> {
-        self.items(Header::List, Some(length))
+        self.list(Some(length))
     }
 
     fn serialize_tuple_struct(self, _: &'static str, length: usize) -> Result<Items<'w, 'a>, CodecError> {
-        self.items(Header::List, Some(length))
+        self.list(Some(length))
     }
 
     fn serialize_tuple_variant(
@@ -292,13 +317,14 @@ impl<'w, 'a> Serializer for &'w mut Writer<'a> {
         variant: &'static str,
         length: usize,
     ) -> Result<Items<'w, 'a>, CodecError> {
+        let outer = self.depth;
         self.variant(variant)?;
-        self.items(Header::List, Some(length))
+        Ok(Items { outer, ..self.list(Some(length))? })
     }
 
     #[inline]
     fn serialize_map(self, length: Option<usize>) -> Result<Items<'w, 'a>, CodecError> {
-        self.items(Header::Map, length)
+        self.map(length)
     }
 
     #[inline]
@@ -307,7 +333,7 @@ impl<'w, 'a> Serializer for &'w mut Writer<'a> {
             let start = self.bytes.len();
             return Ok(Fields::Number(self, start));
         }
-        self.items(Header::Map, Some(length)).map(Fields::Named)
+        self.map(Some(length)).map(Fields::Named)
     }
 
     fn serialize_struct_variant(
@@ -317,8 +343,9 @@ impl<'w, 'a> Serializer for &'w mut Writer<'a> {
         variant: &'static str,
         length: usize,
     ) -> Result<Items<'w, 'a>, CodecError> {
+        let outer = self.depth;
         self.variant(variant)?;
-        self.items(Header::Map, Some(length))
+        Ok(Items { outer, ..self.map(Some(length))? })
     }
 }
 
@@ -357,7 +384,7 @@ impl SerializeMap for Items<'_, '_> {
     }
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), CodecError> {
-        value.serialize(&mut *self.writer)
+        self.item(value)
     }
 
     #[inline]
