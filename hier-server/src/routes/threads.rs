@@ -188,6 +188,16 @@ impl SearchBody {
         query.metadata = self.metadata.clone().unwrap_or_default();
         query.metadata.extend(filter);
         query.values = self.values.clone().unwrap_or_default();
+        if !query.values.is_empty() {
+            // As clients read them, which depends on the graph.
+            for (name, served) in &caller.app.graphs {
+                let mut values = Value::Object(query.values.clone());
+                served.places.filter(&mut values);
+                if let Value::Object(values) = values {
+                    query.values_by_graph.insert(name.clone(), values);
+                }
+            }
+        }
         query.status = self.status;
         query.sort_by = match self.sort_by.as_deref().unwrap_or("created_at") {
             "created_at" => SortBy::Created,

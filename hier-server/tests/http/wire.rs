@@ -282,6 +282,32 @@ async fn a_question_of_an_older_checkpoint_is_answered_there_once() {
     desk.stop().await;
 }
 
+/// What clients read of a thread finds the thread.
+#[tokio::test]
+async fn threads_are_found_by_their_messages_as_clients_read_them() {
+    let desk = desk().await;
+    let thread = desk.thread().await;
+    let hello = json!({ "type": "human", "content": "hello", "id": "m1" });
+    let run = json!({ "assistant_id": "idle", "input": { "messages": [hello], "doc": lookalike() } });
+    desk.post(&format!("/threads/{thread}/runs/wait"), run).await;
+    let (_, row) = desk.get(&format!("/threads/{thread}")).await;
+    assert_eq!(row["values"]["messages"][0]["type"], "human", "{row}");
+    for (values, found) in [
+        (row["values"].clone(), 1),
+        (json!({ "messages": [{ "type": "human" }] }), 1),
+        (json!({ "messages": [{ "type": "human", "content": "hello" }], "doc": lookalike() }), 1),
+        (json!({ "doc": { "type": "human" } }), 1),
+        (json!({ "messages": [{ "type": "ai" }] }), 0),
+        (json!({ "messages": [{ "type": "human", "name": "bob" }] }), 0),
+    ] {
+        let (status, counted) = desk.post("/threads/count", json!({ "values": values })).await;
+        assert_eq!((status, counted), (200, json!(found)), "{values}");
+        let (_, listed) = desk.post("/threads/search", json!({ "values": values, "select": ["thread_id"] })).await;
+        assert_eq!(listed.as_array().map(Vec::len), Some(found), "{values}");
+    }
+    desk.stop().await;
+}
+
 #[tokio::test]
 async fn fields_are_selected_by_name_and_minimal_answers_are_empty() {
     let desk = desk().await;
