@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use axum::Json;
 use axum::extract::Path;
 use axum::response::NoContent;
-use hier_core::runs::{Cron, CronQuery, Crons, NewCron, RunStore, RunsError};
+use hier_core::runs::{Cron, CronQuery, Crons, NewCron};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -342,14 +342,4 @@ pub(crate) async fn delete(caller: Caller, Path(cron): Path<String>) -> ApiResul
     let cron = found(&caller, &cron, Action::Delete).await?;
     Crons::of(&*caller.app.runs).delete(&cron.id).await.map_err(refused)?;
     Ok(NoContent)
-}
-
-/// Deletes a thread, and disables its crons. False if there was none.
-pub(crate) async fn remove_thread(runs: &dyn RunStore, thread: &str) -> Result<bool, RunsError> {
-    let removed = runs.remove_thread(thread).await?;
-    // If disabling fails here, it happens when the cron is next due: a cron fires only on its original thread.
-    if let Err(error) = Crons::of(runs).disable_of(thread).await {
-        tracing::warn!(thread, %error, "the crons of a thread that was deleted are not disabled yet");
-    }
-    Ok(removed)
 }
