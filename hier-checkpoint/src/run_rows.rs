@@ -18,6 +18,9 @@ pub(crate) const RUNS: &str = "runs";
 pub(crate) const EVENTS: &str = "events";
 pub(crate) const DOCUMENTS: &str = "documents";
 
+/// Maximum number of due documents per lookup.
+pub(crate) const DUE: usize = 256;
+
 /// Microseconds since 1970.
 pub(crate) fn micros(time: SystemTime) -> i64 {
     i64::try_from(time.duration_since(UNIX_EPOCH).unwrap_or_default().as_micros()).unwrap_or(i64::MAX)

@@ -158,13 +158,25 @@ impl Embeddings {
             return Err(StoreError::EmbeddingOf { place, reason });
         }
         let (mut vectors, mut most) = (Vec::with_capacity(texts.len()), self.0.batch);
+        // True once the server has taken a text: what it refuses then, it refuses because of the texts.
+        let mut takes_texts = false;
         while vectors.len() < texts.len() {
             let place = vectors.len();
             let rest = &texts[place..];
             let part = &rest[..fitting(rest, most)];
             match self.attempt(part, purpose).await {
-                Ok(more) => vectors.extend(more),
+                Ok(more) => {
+                    takes_texts = true;
+                    vectors.extend(more);
+                }
                 Err(refusal) if !refusal.is_of_texts => return Err(StoreError::Embedding(refusal.error.to_string())),
+                Err(refusal) if !takes_texts && !matches!(refusal.error, ModelError::TooLong { .. }) => {
+                    // Some servers answer 400 to everything that is wrong, such as a key.
+                    if self.attempt(&[HARMLESS.to_owned()], purpose).await.is_err() {
+                        return Err(StoreError::Embedding(refusal.error.to_string()));
+                    }
+                    takes_texts = true;
+                }
                 Err(_) if part.len() > 1 => most = part.len() / 2,
                 Err(refusal) => vectors.push(self.cut(&part[0], purpose, place, refusal.error).await?),
             }
@@ -211,6 +223,8 @@ impl Embeddings {
 
 /// The most bytes of the texts of a request. A token has a byte at least, and OpenAI takes 300,000 tokens.
 const LARGEST: usize = 300_000;
+/// A text that every server takes. If it is refused, the request is at fault and not its texts.
+const HARMLESS: &str = "text";
 /// A text of this many bytes is not cut any further.
 const SHORTEST: usize = 64;
 
@@ -234,7 +248,7 @@ fn floor(text: &str, mut place: usize) -> usize {
 
 struct Refusal {
     error: ModelError,
-    /// The server refused the texts: their number, or one of them.
+    /// The server may have refused the texts: their number, or one of them.
     is_of_texts: bool,
 }
 

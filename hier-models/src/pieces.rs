@@ -28,6 +28,8 @@ type Values = Pin<Box<dyn Stream<Item = Result<Value, Failure>> + Send>>;
 const LONGEST_LINE: usize = 16 << 20;
 /// Time that a server may take to end a stream that has delivered everything else.
 const LAST_WORDS: Duration = Duration::from_secs(5);
+/// A consumer that waits for an answer notices within this time that its patience has run out.
+const PROMPT: Duration = Duration::from_secs(1);
 
 /// Sends a request, and returns the stream of its answer once the first piece has arrived.
 pub(crate) async fn open(endpoint: Arc<Endpoint>, request: ChatRequest) -> Result<ChatStream, ModelError> {
@@ -128,14 +130,12 @@ struct Pieces {
     draft: Draft,
     /// The last piece or an error was handed over.
     ended: bool,
-    /// Time at which data last arrived.
-    heard: Instant,
 }
 
 impl Pieces {
     fn new(endpoint: Arc<Endpoint>, request: ChatRequest, values: Values) -> Self {
         let draft = Draft::new(&request, endpoint.maker(), true);
-        Self { endpoint, request, values, draft, ended: false, heard: Instant::now() }
+        Self { endpoint, request, values, draft, ended: false }
     }
 
     async fn next(&mut self) -> Option<Result<ChatChunk, Failure>> {
@@ -177,19 +177,26 @@ impl Pieces {
     }
 
     /// The next value. None if the stream has ended, or sends nothing more though the server has said why it ends.
+    ///
+    /// Only the time in which the consumer waits for the provider counts.
     async fn value(&mut self) -> Option<Result<Value, Failure>> {
+        let idle = self.endpoint.server.idle;
+        let patience = if self.draft.complete { LAST_WORDS.min(idle) } else { idle };
+        let mut deadline = Instant::now() + patience;
         loop {
-            let idle = self.endpoint.server.idle;
-            let patience = if self.draft.complete { LAST_WORDS.min(idle) } else { idle };
-            let value = match tokio::time::timeout_at(self.heard + patience, self.values.next()).await {
+            let value = match tokio::time::timeout_at(deadline, self.values.next()).await {
                 Ok(value) => value?,
+                // The consumer was elsewhere when the time was up, and nobody read what the provider sent.
+                Err(_) if deadline.elapsed() > PROMPT => {
+                    deadline = Instant::now() + patience;
+                    continue;
+                }
                 Err(_) if self.draft.is_finished() => return None,
                 Err(_) => return Some(Err(Failure::stalled(idle))),
             };
             if value.as_ref().is_ok_and(is_ping) {
                 continue;
             }
-            self.heard = Instant::now();
             return Some(value);
         }
     }
@@ -199,7 +206,6 @@ impl Pieces {
         let so_far = self.draft.go_on();
         let request = Endpoint::continued(&self.request, so_far);
         let answer = self.endpoint.send(&request, true).await?;
-        self.heard = Instant::now();
         match values(&self.endpoint, answer) {
             Ok(values) => self.values = values,
             Err(answer) => {

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::auth::{Access, Action, Auth, Decision, Resource, User};
 use crate::body::id;
 use crate::error::{ApiError, ApiResult};
-use crate::fault::refused;
+use crate::fault::{self, refused};
 use crate::graphs::Served;
 use crate::metrics::Metrics;
 use crate::options::Limits;
@@ -60,6 +60,24 @@ impl App {
         match self.worker.get() {
             Some(worker) => worker.create_run(&self.runs, new).await,
             None => self.runs.create_run(new).await,
+        }
+    }
+
+    /// Deletes a thread, here and where its graph keeps it. False if there was none. Its crons are disabled when they are next due, since
+    /// a cron fires only on its original thread.
+    pub(crate) async fn remove_thread(&self, thread: &ThreadRow) -> ApiResult<bool> {
+        let removed = self.runs.remove_thread(&thread.id).await.map_err(refused)?;
+        if let Some(graph) = thread.metadata.get("graph_id").and_then(Value::as_str) {
+            self.forget(graph, &thread.id).await?;
+        }
+        Ok(removed)
+    }
+
+    /// Deletes a thread where its graph keeps it, if that is elsewhere.
+    pub(crate) async fn forget(&self, graph: &str, thread: &str) -> ApiResult<()> {
+        match self.graphs.get(graph) {
+            Some(served) => served.graph.forget(thread).await.map_err(|error| fault::graph(&error)),
+            None => Ok(()),
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::extract::{Request, State};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
@@ -21,6 +21,9 @@ const EXPOSED: [HeaderName; 4] = [
     HeaderName::from_static("content-location"),
     HeaderName::from_static("location"),
 ];
+
+/// The parameter of a stream that cancels its run when the reader leaves.
+const CANCELS: &str = "cancel_on_disconnect";
 
 /// The layer that lets these origins in; none if there are none.
 pub(crate) fn layer(origins: &[String]) -> Result<Option<CorsLayer>, ServerError> {
@@ -94,7 +97,14 @@ fn host(request: &Request) -> ApiResult<Option<Authority>> {
 fn changes(request: &Request) -> bool {
     !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
         || request.headers().contains_key(header::UPGRADE)
-        || request.uri().query().is_some_and(|query| query.contains("cancel_on_disconnect"))
+        || cancels(request.uri())
+}
+
+/// Returns true if the query has the parameter that cancels a run when its reader leaves, in any spelling that the route reads. A query
+/// that cannot be read counts.
+fn cancels(uri: &Uri) -> bool {
+    axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri)
+        .map_or(true, |pairs| pairs.iter().any(|(name, _)| name.strip_suffix("[]").unwrap_or(name) == CANCELS))
 }
 
 /// Names that no other site can let lead here.

@@ -67,14 +67,18 @@ async fn admitted(around: &Around, place: &Arc<OwnedSemaphorePermit>, mut reques
     let too_many = || later(&ApiError::new(StatusCode::TOO_MANY_REQUESTS, "too many requests: try again in a second"));
     let path = request.uri().path();
     if !OPEN.contains(&path) && !studio::is_page(path) {
-        if around.rates.is_guessing(request.extensions()) {
+        let shown = around.rates.shown(request.headers());
+        if around.rates.is_guessing(request.extensions(), shown) {
             return too_many();
         }
         let who = Credentials::new(request.method(), path, request.headers());
         match around.app.auth.authenticate(who).await {
-            Ok(user) => drop(request.extensions_mut().insert(user)),
+            Ok(user) => {
+                around.rates.note_valid(request.extensions(), shown);
+                request.extensions_mut().insert(user);
+            }
             Err(error) => {
-                around.rates.count_unknown(request.extensions());
+                around.rates.note_wrong(request.extensions(), shown);
                 return error.into_response();
             }
         }

@@ -133,7 +133,7 @@ impl Sqlite {
         if let Some(inner) = Arc::into_inner(self.0) {
             drop(inner.readers);
             // Closing may write the log back into the file.
-            let closed = tokio::task::spawn_blocking(move || inner.writer.close()).await;
+            let closed = tokio::task::spawn_blocking(move || drop(inner.writer)).await;
             closed.map_err(|error| SaverError::database(inner.place, error))?;
         }
         Ok(())

@@ -104,11 +104,6 @@ impl Writer {
     pub(super) fn head(&self) -> Head {
         Head(Arc::downgrade(&self.shared))
     }
-
-    /// Waits until all that was queued is done and the file is closed.
-    pub(super) fn close(self) {
-        drop(self);
-    }
 }
 
 impl Drop for Writer {

@@ -11,7 +11,8 @@ use uuid::Uuid;
 use super::{Checkpointer, Claim, CodecError, SaverError, codec};
 use crate::panics;
 
-/// How many bytes may wait in the mailbox of one thread: [`SaverError::MailboxFull`](super::SaverError::MailboxFull) beyond.
+/// How many bytes may wait in the mailbox of one thread: [`SaverError::MailboxFull`](super::SaverError::MailboxFull) beyond. Letters that
+/// a running run has taken do not count. The saver keeps them until the run ends, because a rollback puts them back.
 pub const MAILBOX_BYTES: usize = 16 << 20;
 
 /// What a letter takes of the mailbox beside its value.

@@ -10,11 +10,12 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::RunStore;
-use super::document::{Document, readable};
+use super::document::{Document, readable, readable_due};
 use super::error::RunsError;
 use super::query::contains;
 use super::run::{MultitaskStrategy, NewRun, Request, Run, ThreadIs};
 use super::thread::{NewThread, ThreadRow};
+use crate::checkpoint::SaverError;
 
 const KIND: &str = "cron";
 
@@ -53,6 +54,9 @@ pub struct Cron {
     pub created: SystemTime,
     /// When it last changed.
     pub updated: SystemTime,
+    /// The user that created it, for [`Crons::count_of`]. It does not change.
+    #[serde(default)]
+    pub user: String,
     /// What whoever made it keeps with it.
     pub extra: Map<String, Value>,
     /// What its runs do to those before them on their thread.
@@ -102,6 +106,7 @@ impl NewCron {
                 next,
                 created: now,
                 updated: now,
+                user: String::new(),
                 extra: Map::new(),
                 multitask_strategy: MultitaskStrategy::default(),
                 thread_metadata: Map::new(),
@@ -207,11 +212,16 @@ impl<'a> Crons<'a> {
             let found = found.ok_or_else(|| RunsError::NoThread { thread: thread.clone() })?;
             cron.bind(&found);
         }
-        if self.0.put_document(document(&cron)?, None).await? {
-            Ok(Cron { revision: 1, ..cron })
-        } else {
-            Err(RunsError::Exists { kind: KIND, id: cron.id })
+        if !self.0.put_document(document(&cron)?, None).await? {
+            return Err(RunsError::Exists { kind: KIND, id: cron.id });
         }
+        self.0.put_document(Document::new(kind_of(&cron.user), &cron.id, Value::Null), None).await?;
+        Ok(Cron { revision: 1, ..cron })
+    }
+
+    /// The number of crons of a user. No cron is read for it.
+    pub async fn count_of(self, user: &str) -> Result<usize, RunsError> {
+        Ok(self.0.documents(&kind_of(user)).await?.len())
     }
 
     /// A cron.
@@ -239,6 +249,11 @@ impl<'a> Crons<'a> {
                 tracing::warn!(cron = cron.id, %error, "a cron is disabled");
                 self.replace(&Cron { enabled: false, ..fired }).await.map(|_| None)
             }
+            // Such a run can never be added, and a cron that stays due is in the way of others.
+            Err(error @ (RunsError::Invalid(_) | RunsError::Saver(SaverError::Invalid(_)))) => {
+                self.replace(&fired).await?;
+                Err(error)
+            }
             Err(error) => Err(error),
         }
     }
@@ -249,18 +264,13 @@ impl<'a> Crons<'a> {
         self.0.put_document(document(&cron)?, Some(cron.revision)).await
     }
 
-    /// Disables the crons of a thread that was deleted.
-    pub async fn disable_of(self, thread: &str) -> Result<(), RunsError> {
-        let query = CronQuery { thread: Some(thread.to_owned()), enabled: Some(true), ..CronQuery::default() };
-        for cron in self.search(&query).await? {
-            // If a concurrent change wins, the cron is disabled when it is next due.
-            self.replace(&Cron { enabled: false, ..cron }).await?;
-        }
-        Ok(())
-    }
-
     /// Deletes a cron. False if there was none.
     pub async fn delete(self, id: &str) -> Result<bool, RunsError> {
+        let found = self.0.document(KIND, id).await?;
+        // If the second call fails, the cron can be deleted again. In the other order, it would be counted forever.
+        if let Some(user) = found.as_ref().and_then(|found| found.value.get("user")?.as_str()) {
+            self.0.remove_document(&kind_of(user), id).await?;
+        }
         self.0.remove_document(KIND, id).await
     }
 
@@ -274,9 +284,9 @@ impl<'a> Crons<'a> {
     }
 
     /// Returns crons with a run that is due, a limited number per call. A cron that cannot be read does not hold up the others: it is
-    /// logged through `tracing`.
+    /// logged through `tracing`, and due again in a minute.
     pub async fn due(self, now: SystemTime) -> Result<Vec<Cron>, RunsError> {
-        let mut due = readable(&self.0.documents_due(KIND, now).await?, decode);
+        let mut due = readable_due(self.0, KIND, now, decode).await?;
         due.retain(|cron| cron.is_due(now));
         Ok(due)
     }
@@ -286,6 +296,11 @@ impl std::fmt::Debug for Crons<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Crons")
     }
+}
+
+/// The kind of the documents that count the crons of a user, each with the id of a cron. They have no content.
+fn kind_of(user: &str) -> String {
+    format!("cron of {user}")
 }
 
 fn decode(document: &Document) -> Result<Cron, RunsError> {

@@ -1,9 +1,10 @@
 //! Documents: small JSON values that are changed seldom and by many.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
+use super::RunStore;
 use super::error::RunsError;
 
 /// A small JSON value under a name. It is replaced as a whole, and only by whoever has seen its latest revision.
@@ -54,4 +55,31 @@ pub(super) fn readable<T>(documents: &[Document], read: impl Fn(&Document) -> Re
         }
     };
     documents.iter().filter_map(told).collect()
+}
+
+/// Time until a due document that cannot be read is looked at again. A later version of the program may be able to.
+const UNREAD: Duration = Duration::from_mins(1);
+
+/// What due documents hold. Those that cannot be read are due again later, because a store returns a limited number at a time.
+pub(super) async fn readable_due<T>(
+    store: &dyn RunStore,
+    kind: &str,
+    now: SystemTime,
+    read: impl Fn(&Document) -> Result<T, RunsError> + Send,
+) -> Result<Vec<T>, RunsError>
+where
+    T: Send,
+{
+    let mut found = Vec::new();
+    for document in store.documents_due(kind, now).await? {
+        match read(&document) {
+            Ok(due) => found.push(due),
+            Err(error) => {
+                tracing::warn!(%error, "a document that is due is passed over");
+                let revision = document.revision;
+                store.put_document(document.due(now.checked_add(UNREAD)), Some(revision)).await?;
+            }
+        }
+    }
+    Ok(found)
 }

@@ -49,8 +49,8 @@ pub use memory::MemoryRuns;
 pub use query::{Order, RunQuery, SortBy, ThreadQuery, contains};
 pub use queue::{Change, Queue};
 pub use run::{
-    Cancel, Claimed, MultitaskStrategy, NewRun, OnDisconnect, Request, Run, RunClaim, RunEnd, RunStatus, Settlement,
-    ThreadIs,
+    CANCELLED, Cancel, Claimed, MultitaskStrategy, NewRun, OnDisconnect, Request, Run, RunClaim, RunEnd, RunStatus,
+    Settlement, ThreadIs,
 };
 pub use thread::{IfExists, NewThread, ThreadIndex, ThreadPatch, ThreadRow, ThreadStatus};
 pub use webhooks::{Delivery, Webhooks};

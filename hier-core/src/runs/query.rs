@@ -1,6 +1,7 @@
 //! What can be asked of the index of threads and of the runs.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
@@ -18,6 +19,8 @@ pub struct ThreadQuery {
     pub metadata: Map<String, Value>,
     /// Those whose values contain this.
     pub values: Map<String, Value>,
+    /// Replaces [`values`](Self::values) for the threads of some graphs, by the graph's name (`graph_id` of the metadata).
+    pub values_by_graph: BTreeMap<String, Map<String, Value>>,
     /// Those with this status.
     pub status: Option<ThreadStatus>,
     /// By what they are sorted.
@@ -38,6 +41,7 @@ impl Default for ThreadQuery {
             ids: None,
             metadata: Map::new(),
             values: Map::new(),
+            values_by_graph: BTreeMap::new(),
             status: None,
             sort_by: SortBy::default(),
             order: Order::default(),
@@ -85,7 +89,9 @@ impl ThreadQuery {
     pub fn wants(&self, thread: &ThreadRow) -> bool {
         let in_values = || {
             let Some(Value::Object(values)) = &thread.values else { return false };
-            self.values.iter().all(|(key, wanted)| values.get(key).is_some_and(|value| contains(value, wanted)))
+            let graph = thread.metadata.get("graph_id").and_then(Value::as_str);
+            let wanted = graph.and_then(|graph| self.values_by_graph.get(graph)).unwrap_or(&self.values);
+            wanted.iter().all(|(key, wanted)| values.get(key).is_some_and(|value| contains(value, wanted)))
         };
         self.status.is_none_or(|status| status == thread.status)
             && self.ids.as_ref().map_or(!thread.temporary, |ids| ids.contains(&thread.id))

@@ -8,13 +8,16 @@ use uuid::Uuid;
 use super::document::Document;
 use super::error::RunsError;
 use super::event::{LOG_BYTES, NewEvent, event_mode};
-use super::run::{Cancel, MultitaskStrategy, NewRun, Run, RunEnd, RunStatus, Settlement};
+use super::run::{CANCELLED, Cancel, MultitaskStrategy, NewRun, Run, RunEnd, RunStatus, Settlement};
 use super::thread::{NewThread, ThreadPatch, ThreadRow, ThreadStatus};
 use super::webhooks;
 use crate::checkpoint::check_thread;
 
 /// How long the thread of a temporary run is kept for those who have not read yet how it ended.
 const LINGERS: std::time::Duration = std::time::Duration::from_mins(1);
+
+/// Time for which a cancelled run waits for a worker with its graph, which can read what the run has left. Then any worker ends it.
+const GRAPH_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// A thread with its runs that have not ended. A store loads it under a lock, lets something happen to it, and stores what has
 /// [changed](Queue::changed).
@@ -45,8 +48,8 @@ pub struct Change {
     pub settled: Vec<Uuid>,
     /// New documents: who is to be told of the end of a run. One that is there already stays.
     pub documents: Vec<Document>,
-    /// From when on a worker may look at the thread, and the graph that it needs then. None if it has no run that has not
-    /// ended.
+    /// From when on a worker may look at the thread, and the graph that it needs then ([`CANCELLED`] if any will do after a while). None
+    /// if it has no run that has not ended.
     pub ready: Option<(SystemTime, String)>,
     /// Whether the log has more bytes than it may: the store deletes the oldest events and tells [`ThreadRow`].
     pub is_crowded: bool,
@@ -165,7 +168,9 @@ impl Queue {
     pub fn head(&self, graphs: Option<&[String]>, now: SystemTime) -> Option<&Run> {
         let running = self.live.iter().find(|run| run.status == RunStatus::Running);
         let head = running.or_else(|| self.live.iter().find(|run| is_due(run, now)))?;
-        graphs.is_none_or(|graphs| graphs.contains(&head.graph)).then_some(head)
+        let has = |name: &str| graphs.is_none_or(|graphs| graphs.iter().any(|graph| graph == name));
+        let is_left = || head.cancel.is_some() && head.updated.checked_add(GRAPH_WAIT).is_some_and(|at| at <= now);
+        (has(&head.graph) || (has(CANCELLED) && is_left())).then_some(head)
     }
 
     /// Begins the run that [`head`](Self::head) gives.
@@ -284,8 +289,10 @@ impl Queue {
     }
 
     fn ready(&self) -> Option<(SystemTime, String)> {
+        // Any worker may end a cancelled run.
+        let graph_of = |run: &Run| if run.cancel.is_some() { CANCELLED.to_owned() } else { run.graph.clone() };
         if let Some(run) = self.live.iter().find(|run| run.status == RunStatus::Running) {
-            return Some((run.updated, run.graph.clone()));
+            return Some((run.updated, graph_of(run)));
         }
         let since = |run: &Run| self.thread.free_since.map_or(run.created, |free| free.max(run.created));
         let at_once = self.live.iter().find(|run| !is_delayed(run)).map(|run| (since(run), run));
@@ -293,8 +300,7 @@ impl Queue {
         let later = later.map(|run| (run.starts.max(since(run)), run));
         let first = at_once.into_iter().chain(later).min_by_key(|(time, run)| (*time, run.number))?;
         // A delayed run that is due by then, and older, is first.
-        let graph = self.head(None, first.0).map_or(&first.1.graph, |head| &head.graph);
-        Some((first.0, graph.clone()))
+        Some((first.0, graph_of(self.head(None, first.0).unwrap_or(first.1))))
     }
 }
 

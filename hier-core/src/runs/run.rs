@@ -299,18 +299,23 @@ pub struct RunClaim {
     pub holder: String,
     /// How long the lease runs unless it is renewed.
     pub lasts: Duration,
-    /// The graphs that the worker has; any if none.
+    /// The graphs that the worker has; any if none. With [`CANCELLED`], also cancelled runs of other graphs.
     pub graphs: Option<Vec<String>>,
 }
 
+/// The name by which claims ask for cancelled runs of graphs that no worker may have any more.
+pub const CANCELLED: &str = "";
+
 impl RunClaim {
-    /// A claim on a run of one of these graphs.
+    /// A claim on a run of one of these graphs. Also on a cancelled run that has waited for a worker with its graph for
+    /// some seconds: ending a run takes no graph.
     pub fn new<G: Into<String>>(
         holder: impl Into<String>,
         lasts: Duration,
         graphs: impl IntoIterator<Item = G>,
     ) -> Self {
-        Self { holder: holder.into(), lasts, graphs: Some(graphs.into_iter().map(Into::into).collect()) }
+        let graphs = graphs.into_iter().map(Into::into).chain([CANCELLED.to_owned()]);
+        Self { holder: holder.into(), lasts, graphs: Some(graphs.collect()) }
     }
 }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::RunStore;
-use super::document::{Document, readable};
+use super::document::{Document, readable_due};
 use super::error::RunsError;
 use super::run::Run;
 
@@ -69,9 +69,9 @@ impl<'a> Webhooks<'a> {
     }
 
     /// Returns deliveries that may be tried now, the oldest first, a limited number per call. A delivery that cannot be read does not
-    /// hold up the others: it is logged through `tracing`.
+    /// hold up the others: it is logged through `tracing`, and due again in a minute.
     pub async fn due(self, now: SystemTime) -> Result<Vec<Delivery>, RunsError> {
-        let mut due = readable(&self.0.documents_due(KIND, now).await?, delivery);
+        let mut due = readable_due(self.0, KIND, now, delivery).await?;
         due.retain(|delivery| delivery.next <= now);
         due.sort_by(|a, b| a.created.cmp(&b.created).then_with(|| a.id.cmp(&b.id)));
         Ok(due)

@@ -1,16 +1,15 @@
 //! The tools that a server has, as models are told of them.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hier_core::agent::ToolSpec;
-use rmcp::model::{PaginatedRequestParams, Tool};
-use tokio::time::{Instant, timeout};
+use rmcp::model::Tool;
+use tokio::time::Instant;
 
 use super::connection::{Catalogue, Client, Known};
-use super::link::Link;
 use super::shape::Shape;
 use crate::error::{McpError, clean, shortened};
 
@@ -19,9 +18,6 @@ const LONGEST: usize = 64;
 
 /// The longest description that models are shown, in characters.
 const LONGEST_DESCRIPTION: usize = 8_000;
-
-/// The most pages of a list.
-pub(super) const MOST_PAGES: usize = 100;
 
 /// How long a list is kept at most, whatever the server says.
 const LONGEST_KEPT: Duration = Duration::from_hours(1);
@@ -63,46 +59,19 @@ impl Client {
         Ok(catalogue)
     }
 
-    /// All pages within one deadline, and how long they may be kept; none if the server does not say.
+    /// All tools, and how long they may be kept; none if the server does not say.
     async fn listed(&self) -> Result<(Vec<Tool>, Option<Duration>), McpError> {
-        let after = self.0.options.timeout;
-        let late = |_| McpError::Timeout { server: self.0.name.clone(), request: "tools/list".to_owned(), after };
-        timeout(after, self.listed_pages()).await.map_err(late)?
-    }
-
-    async fn listed_pages(&self) -> Result<(Vec<Tool>, Option<Duration>), McpError> {
-        let (mut tools, mut ttl) = (Vec::new(), None::<Duration>);
-        let (mut cursor, mut seen) = (None::<String>, BTreeSet::new());
-        loop {
-            let params = PaginatedRequestParams::default().with_cursor(cursor.clone());
-            let page = self
-                .ask("tools/list", |link: Arc<Link>| {
-                    let params = params.clone();
-                    async move { link.peer().list_tools(Some(params)).await }
-                })
-                .await?;
-            tools.extend(page.tools);
-            let kept = page.ttl_ms.map(Duration::from_millis);
-            ttl = ttl.into_iter().chain(kept).min();
-            let bad = |reason: String| McpError::BadAnswer {
-                server: self.0.name.clone(),
-                request: "tools/list".to_owned(),
-                reason,
-            };
-            if tools.len() > self.0.options.max_tools {
-                return Err(bad(format!("it has more than {} tools", self.0.options.max_tools)));
-            }
-            match page.next_cursor {
-                None => return Ok((tools, ttl)),
-                Some(next) if !seen.insert(next.clone()) => {
-                    return Err(bad("its pages have no end: one leads back to another".to_owned()));
-                }
-                Some(_) if seen.len() == MOST_PAGES => {
-                    return Err(bad(format!("it has more than {MOST_PAGES} pages")));
-                }
-                Some(next) => cursor = Some(next),
-            }
-        }
+        let shortest = Mutex::new(None::<Duration>);
+        let kept = &shortest;
+        let listed = self.pages("tools/list", |link, params| async move {
+            let page = link.peer().list_tools(Some(params)).await?;
+            let mut shortest = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            *shortest = shortest.into_iter().chain(page.ttl_ms.map(Duration::from_millis)).min();
+            drop(shortest);
+            Ok((page.tools, page.next_cursor))
+        });
+        let tools = listed.await?;
+        Ok((tools, shortest.into_inner().unwrap_or_else(PoisonError::into_inner)))
     }
 
     fn made(&self, tools: Vec<Tool>, ttl: Option<Duration>) -> Result<Catalogue, McpError> {

@@ -11,11 +11,13 @@ use rmcp::model::{
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 
-use super::catalogue::MOST_PAGES;
 use super::connection::Client;
 use super::content;
 use super::link::Link;
 use crate::error::McpError;
+
+/// The most pages of a list.
+const MOST_PAGES: usize = 100;
 
 /// Something that a server has under an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +60,7 @@ pub struct PromptArgument {
 impl Client {
     /// The resources of the server.
     pub async fn resources(&self) -> Result<Vec<Resource>, McpError> {
-        let listed = self.pages("resources/list", async |link, params| {
+        let listed = self.pages("resources/list", |link, params| async move {
             let page = link.peer().list_resources(Some(params)).await?;
             Ok((page.resources, page.next_cursor))
         });
@@ -89,7 +91,7 @@ impl Client {
 
     /// The prompts of the server.
     pub async fn prompts(&self) -> Result<Vec<Prompt>, McpError> {
-        let listed = self.pages("prompts/list", async |link, params| {
+        let listed = self.pages("prompts/list", |link, params| async move {
             let page = link.peer().list_prompts(Some(params)).await?;
             Ok((page.prompts, page.next_cursor))
         });
@@ -140,42 +142,47 @@ impl Client {
     }
 
     /// All pages of a list, within one deadline.
-    async fn pages<T, F>(&self, request: &str, page: F) -> Result<Vec<T>, McpError>
+    pub(super) async fn pages<T, F>(
+        &self,
+        request: &str,
+        page: impl Fn(Arc<Link>, PaginatedRequestParams) -> F,
+    ) -> Result<Vec<T>, McpError>
     where
-        F: AsyncFn(Arc<Link>, PaginatedRequestParams) -> Result<(Vec<T>, Option<String>), rmcp::ServiceError>,
+        F: Future<Output = Result<(Vec<T>, Option<String>), rmcp::ServiceError>>,
     {
         let after = self.0.options.timeout;
         let late = |_| McpError::Timeout { server: self.0.name.clone(), request: request.to_owned(), after };
         timeout(after, self.all_pages(request, page)).await.map_err(late)?
     }
 
-    async fn all_pages<T, F>(&self, request: &str, page: F) -> Result<Vec<T>, McpError>
+    async fn all_pages<T, F>(
+        &self,
+        request: &str,
+        page: impl Fn(Arc<Link>, PaginatedRequestParams) -> F,
+    ) -> Result<Vec<T>, McpError>
     where
-        F: AsyncFn(Arc<Link>, PaginatedRequestParams) -> Result<(Vec<T>, Option<String>), rmcp::ServiceError>,
+        F: Future<Output = Result<(Vec<T>, Option<String>), rmcp::ServiceError>>,
     {
         let (mut found, mut cursor, mut seen) = (Vec::new(), None::<String>, BTreeSet::new());
         loop {
             let params = PaginatedRequestParams::default().with_cursor(cursor.clone());
             let (items, next) = self.ask(request, |link| page(link, params.clone())).await?;
             found.extend(items);
-            match next {
-                Some(next)
-                    if found.len() <= self.0.options.max_tools
-                        && seen.len() < MOST_PAGES
-                        && seen.insert(next.clone()) =>
-                {
-                    cursor = Some(next);
-                }
+            let most = self.0.options.max_tools;
+            let reason = match next {
+                _ if found.len() > most => format!("it has more than {most} entries"),
                 None => return Ok(found),
-                Some(_) => {
-                    let reason = format!(
-                        "it has no end, or more than {} entries or {MOST_PAGES} pages",
-                        self.0.options.max_tools
-                    );
-                    let (server, request) = (self.0.name.clone(), request.to_owned());
-                    return Err(McpError::BadAnswer { server, request, reason });
+                Some(next) if !seen.insert(next.clone()) => {
+                    "its pages have no end: one leads back to another".to_owned()
                 }
-            }
+                Some(_) if seen.len() == MOST_PAGES => format!("it has more than {MOST_PAGES} pages"),
+                Some(next) => {
+                    cursor = Some(next);
+                    continue;
+                }
+            };
+            let (server, request) = (self.0.name.clone(), request.to_owned());
+            return Err(McpError::BadAnswer { server, request, reason });
         }
     }
 }

@@ -80,6 +80,8 @@ impl Shape {
 /// An object whose one field has the value.
 fn wrapped(mut schema: Value) -> Value {
     let mut outer = json!({ "type": "object", "required": [VALUE], "additionalProperties": false });
+    // Before the shared schemas move: they may refer to the whole, too.
+    point_inside(&mut schema);
     if let Value::Object(fields) = &mut schema {
         fields.remove("$schema");
         for name in ["$defs", "definitions"] {
@@ -88,25 +90,31 @@ fn wrapped(mut schema: Value) -> Value {
             }
         }
     }
-    point_inside(&mut schema);
     outer["properties"] = json!({ VALUE: schema });
     outer
 }
 
-/// References to the whole schema lead to the field that has it.
+/// References to the whole schema, and to parts of it that do not move, lead to the field that has it.
 fn point_inside(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
             for (name, field) in fields {
-                if name == "$ref" && field == "#" {
-                    *field = json!(format!("#/properties/{VALUE}"));
-                } else {
-                    point_inside(field);
+                match field {
+                    Value::String(reference) if name == "$ref" => point_at_value(reference),
+                    field => point_inside(field),
                 }
             }
         }
         Value::Array(items) => items.iter_mut().for_each(point_inside),
         _ => {}
+    }
+}
+
+fn point_at_value(reference: &mut String) {
+    let moves = ["#/$defs/", "#/definitions/"].iter().any(|shared| reference.starts_with(shared));
+    let is_pointer = reference == "#" || reference.starts_with("#/");
+    if let Some(pointer) = reference.strip_prefix('#').filter(|_| is_pointer && !moves) {
+        *reference = format!("#/properties/{VALUE}{pointer}");
     }
 }
 
@@ -282,13 +290,19 @@ mod tests {
         let by = |name: &str| json!({ "properties": { name: { "type": "string" } }, "required": [name] });
         for name in ["anyOf", "oneOf", "allOf"] {
             let schema = json!({
-                "type": "object", name: [by("id"), { "$ref": "#/$defs/Other" }, { "$ref": "#" }], "$defs": { "Other": by("$other") },
+                "type": "object", name: [by("id"), { "$ref": "#/$defs/Other" }, { "$ref": "#" }],
+                "$defs": {
+                    "Other": by("$other"),
+                    "Tree": { "items": { "$ref": "#" }, "contains": { "$ref": format!("#/{name}/0") } },
+                },
             });
             let shape = shape(schema).unwrap();
             assert_eq!((&shape.shown["type"], &shape.shown["required"]), (&json!("object"), &json!(["value"])));
             let inner = &shape.shown["properties"]["value"];
             assert_eq!(inner[name][1], json!({ "$ref": "#/$defs/Other" }));
             assert_eq!(inner[name][2], json!({ "$ref": "#/properties/value" }));
+            assert_eq!(shape.shown["$defs"]["Tree"]["items"], json!({ "$ref": "#/properties/value" }));
+            assert_eq!(shape.shown["$defs"]["Tree"]["contains"]["$ref"], json!(format!("#/properties/value/{name}/0")));
             assert!(shape.shown["$defs"]["Other"]["properties"].get("_other").is_some(), "{:#}", shape.shown);
             assert_eq!(shape.arguments(&json!({ "value": { "_other": "x" } })), json!({ "$other": "x" }));
             assert_eq!(shape.arguments(&json!({ "id": "x" })), json!({ "id": "x" }), "models forget the argument");

@@ -225,6 +225,9 @@ impl Server {
 
     /// The server over HTTP at `/mcp`, to be part of another. Who may use it is asked here only if it has a
     /// [`bearer`](Self::bearer). `stop` ends it: streams are closed.
+    ///
+    /// Sessions belong to the user that an [`Identity`](hier_core::Identity) in the extensions of a request names. Without one, they
+    /// belong to the holder of an `Authorization`: a client that refreshes its token loses its sessions.
     pub fn router(self, stop: CancellationToken) -> Result<Router, McpError> {
         let handler = self.handler()?;
         let mut config =

@@ -24,7 +24,7 @@ const TOO_LONG_NAMES: [&str; 6] = [
 ];
 
 /// Phrases by which providers say that a conversation is longer than their model can read.
-const TOO_LONG: [&str; 15] = [
+const TOO_LONG: [&str; 13] = [
     "prompt is too long",
     "prompt too long",
     "input is too long",
@@ -34,8 +34,6 @@ const TOO_LONG: [&str; 15] = [
     "context size",
     "maximum prompt length",
     "maximum allowed input length",
-    "input_too_large",
-    "request_too_large",
     "exceeds the maximum number of tokens",
     "exceed context limit",
     "exceeds the context",
@@ -117,7 +115,9 @@ fn is_unpaid(error: &Value) -> bool {
 
 fn is_too_long(said: &str, error: &Value) -> bool {
     let said = said.to_ascii_lowercase();
-    names(error).any(|name| TOO_LONG_NAMES.contains(&name)) || TOO_LONG.iter().any(|part| said.contains(part))
+    // Gateways repeat the name of an error in its text.
+    names(error).any(|name| TOO_LONG_NAMES.contains(&name))
+        || TOO_LONG.iter().chain(&TOO_LONG_NAMES).any(|part| said.contains(part))
 }
 
 /// Returns true for "the prompt … is too long" in any wording.

@@ -212,6 +212,35 @@ fn a_stream_that_stalls_is_given_up() {
     }
 }
 
+/// The time in which a consumer does something else is not the provider's.
+#[test]
+fn a_consumer_that_pauses_does_not_stall_its_stream() {
+    let part = Bytes::from(events(&[openai_delta(&json!({ "content": "hi" }), None)]));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let slow = stream::unfold(part, |part| async move {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            Some((Ok(part.clone()), part))
+        });
+        let mut pieces = of(OPENAI, Box::pin(slow.take(3).chain(stream::pending())));
+        let hi = ChatChunk::Text("hi".to_owned());
+        assert_eq!(pieces.next().await.unwrap().unwrap(), hi);
+        tokio::time::sleep(2 * IDLE).await;
+        assert_eq!(pieces.next().await.unwrap().unwrap(), hi, "it paused between two pieces");
+        let mut next = Box::pin(pieces.next());
+        assert!(next.as_mut().now_or_never().is_none());
+        tokio::time::advance(2 * IDLE).await;
+        assert_eq!(next.await.unwrap().unwrap(), hi, "it paused while it waited for a piece");
+
+        let mut next = Box::pin(pieces.next());
+        assert!(next.as_mut().now_or_never().is_none());
+        tokio::time::advance(2 * IDLE).await;
+        let start = tokio::time::Instant::now();
+        assert!(next.await.unwrap().unwrap_err().reason.contains("`Model::idle`"));
+        assert_eq!(start.elapsed(), IDLE, "a provider that sends nothing more is given up afterwards");
+    });
+}
+
 /// A connection that breaks after a reason for the end may have broken in the middle of the answer.
 #[test]
 fn a_connection_that_breaks_after_a_reason_is_an_error() {

@@ -65,6 +65,10 @@ pub(super) const GEMINI: Subset = Subset {
 /// Schemas nested deeper than this are not followed.
 const DEEPEST: usize = 100;
 
+/// Maximum size of the parts that a fitted schema repeats, in bytes of JSON. A schema of a few references can describe one that is
+/// larger than any memory.
+const MOST_REPEATED: usize = 256 * 1024;
+
 /// The keywords that say what a value is made of; all others constrain it.
 const STRUCTURE: [&str; 14] = [
     "type",
@@ -96,7 +100,14 @@ impl Subset {
 
     /// The schema in this subset; none if the subset cannot describe its values.
     pub(super) fn fit(&self, schema: &Value) -> Option<Value> {
-        let mut fitting = Fitting { subset: self, root: schema, open: Vec::new(), depth: 0, used: BTreeSet::new() };
+        let mut fitting = Fitting {
+            subset: self,
+            root: schema,
+            open: Vec::new(),
+            depth: 0,
+            repeatable: MOST_REPEATED,
+            used: BTreeSet::new(),
+        };
         let mut fitted = fitting.node(schema)?;
         if !self.allows(Allowed::AnyRoot) && fitted.get("type").and_then(Value::as_str) != Some("object") {
             return None;
@@ -119,6 +130,8 @@ struct Fitting<'a> {
     /// The references that are being resolved.
     open: Vec<String>,
     depth: usize,
+    /// Number of bytes that may still be repeated.
+    repeatable: usize,
     /// The names in `$defs` that the fitted schema refers to.
     used: BTreeSet<String>,
 }
@@ -165,7 +178,20 @@ impl Fitting<'_> {
             }
         }
         notes.write(&mut fitted);
-        Some(if self.subset.allows(Allowed::TypeLists) { fitted } else { choice::split(fitted) })
+        if self.subset.allows(Allowed::TypeLists) {
+            return Some(fitted);
+        }
+        let kinds = fitted.get("type").and_then(Value::as_array).map_or(0, Vec::len);
+        if kinds > 0 {
+            self.repeat(&fitted, kinds)?;
+        }
+        Some(choice::split(fitted))
+    }
+
+    /// Counts a part that the fitted schema has this many times. None if it repeats too much.
+    fn repeat(&mut self, part: &Value, times: usize) -> Option<()> {
+        self.repeatable = self.repeatable.checked_sub(part.to_string().len().checked_mul(times)?)?;
+        Some(())
     }
 
     /// A schema that any value fits.
@@ -191,6 +217,7 @@ impl Fitting<'_> {
         self.open.push(reference.to_owned());
         let fitted = self.node(definition);
         self.open.pop();
+        self.repeat(fitted.as_ref()?, 1)?;
         fitted
     }
 
@@ -269,7 +296,10 @@ impl Fitting<'_> {
             fitted["prefixItems"] = Value::Array(places);
             return Some(());
         }
-        notes.add("items by position", &json!(places));
+        let by_place = Value::Array(places);
+        self.repeat(&by_place, 1)?;
+        notes.add("items by position", &by_place);
+        let Value::Array(places) = by_place else { return None };
         let mut kinds: Vec<Value> = Vec::new();
         for place in places {
             if !kinds.contains(&place) {

@@ -1,6 +1,6 @@
 //! Embeddings: what is sent, what is read, and what errors say.
 
-use hier_core::store::{Embedder, Index, MemoryStore, Op, Search, Store, StoreExt, StoreOptions};
+use hier_core::store::{Embedder, Index, MemoryStore, Op, Search, Store, StoreError, StoreExt, StoreOptions};
 use hier_models::Embeddings;
 use serde_json::{Value, json};
 
@@ -174,4 +174,21 @@ async fn a_text_that_cannot_be_embedded_is_named() {
     let error = Embeddings::at(&server.url, "m").embed(texts(9)).await.unwrap_err().to_string();
     assert!(error.contains("who are you?"), "{error}");
     assert_eq!(server.asked().len(), 1);
+}
+
+/// Gemini answers 400 to a wrong key. Neither halves of the texts nor single texts are sent then, and no text is blamed.
+#[tokio::test]
+async fn refusals_of_requests_are_not_blamed_on_texts() {
+    let body = json!({ "error": {
+        "code": 400, "status": "INVALID_ARGUMENT", "message": "API key not valid. Please pass a valid API key.",
+        "details": [{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID" }],
+    } });
+    for count in [1, 100] {
+        let server = Server::start((0..20).map(|_| failed(400, "", &body.to_string()))).await;
+        let model = Embeddings::gemini("m").url(&server.url).key(KEY).retry(quick());
+        let error = model.embed(texts(count)).await.unwrap_err();
+        assert!(matches!(error, StoreError::Embedding(_)), "{error:?}");
+        assert!(error.to_string().contains("API key not valid"), "{error}");
+        assert_eq!(server.asked().len(), 2, "the texts once, and one that every server takes");
+    }
 }

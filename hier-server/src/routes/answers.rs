@@ -1,11 +1,13 @@
 //! Answers to questions, checked before a run is added: a run that fails would leave the thread in error.
 
+use hier_core::Config;
 use hier_core::runs::{NewRun, ThreadStatus};
 use serde_json::Value;
+use uuid::Uuid;
 
 use crate::app::Caller;
 use crate::error::{ApiError, ApiResult};
-use crate::fault::refused;
+use crate::fault::{self, refused};
 
 /// Refuses answers by ids of which none is that of an open question. A thread that is running may ask before its next run begins.
 pub(super) async fn check(caller: &Caller, new: &NewRun) -> ApiResult<()> {
@@ -17,8 +19,14 @@ pub(super) async fn check(caller: &Caller, new: &NewRun) -> ApiResult<()> {
         return Ok(());
     }
     let asked = row.interrupts.values().filter_map(Value::as_array).flatten();
-    let open: Vec<&str> = asked.filter_map(|asked| asked.get("id")?.as_str()).collect();
-    match resume.keys().find(|id| !open.contains(&id.as_str())) {
+    let open = match new.request.checkpoint {
+        // The engine decides where the call of an inner graph goes on.
+        Some(_) if !new.request.checkpoint_ns.is_empty() => None,
+        Some(checkpoint) => asked_at(caller, new, checkpoint).await?,
+        None => Some(asked.filter_map(|asked| asked.get("id")?.as_str().map(str::to_owned)).collect()),
+    };
+    let Some(open) = open else { return Ok(()) };
+    match resume.keys().find(|id| !open.contains(id)) {
         None => Ok(()),
         Some(unknown) if open.is_empty() => Err(ApiError::invalid(format!(
             "`command.resume`: `{unknown}` is not an open question: the thread asks nothing"
@@ -28,4 +36,14 @@ pub(super) async fn check(caller: &Caller, new: &NewRun) -> ApiResult<()> {
             open.join(", ")
         ))),
     }
+}
+
+/// The ids of the questions that are open at a checkpoint, which the thread may have gone on from. None if there is no such checkpoint:
+/// the run says so.
+async fn asked_at(caller: &Caller, new: &NewRun, checkpoint: Uuid) -> ApiResult<Option<Vec<String>>> {
+    let (graph, saver) = (&caller.app.graph(&new.graph)?.graph, caller.app.runs.clone().as_checkpointer());
+    let config = Config::thread(&new.thread).checkpoint(checkpoint);
+    let snapshot = graph.state(saver, config).await.map_err(|error| fault::graph(&error))?;
+    let open = snapshot.questions.into_iter().filter(|question| !question.answered && question.kind.is_person());
+    Ok(snapshot.checkpoint.map(|_| open.map(|question| question.id).collect()))
 }

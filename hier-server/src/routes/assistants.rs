@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::crons;
 use super::page::Page;
 use crate::answer::{As, Selected};
 use crate::app::{CREATED_BY, Caller, SYSTEM, is_there, matches};
@@ -281,7 +280,7 @@ async fn delete_threads(caller: &Caller, assistant: &str) -> ApiResult<()> {
             return Ok(());
         }
         for thread in threads {
-            crons::remove_thread(&*caller.app.runs, &thread.id).await.map_err(refused)?;
+            caller.app.remove_thread(&thread).await?;
         }
     }
 }

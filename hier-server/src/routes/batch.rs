@@ -4,7 +4,6 @@ use axum::Json;
 use hier_core::runs::{NewRun, Run};
 use uuid::Uuid;
 
-use super::crons;
 use super::runs::{Follower, checked, kept_of};
 use crate::app::{App, Caller};
 use crate::body::Body;
@@ -38,16 +37,16 @@ pub(crate) async fn create(caller: Caller, Body(bodies): Body<Vec<RunCreate>>) -
 async fn add_all(app: &App, all: Vec<NewRun>) -> ApiResult<Vec<Run>> {
     let mut made = Vec::with_capacity(all.len());
     for (number, mut new) in all.into_iter().enumerate() {
-        let (thread, id) = (new.thread.clone(), *new.id.get_or_insert_with(Uuid::now_v7));
+        let (thread, graph, id) = (new.thread.clone(), new.graph.clone(), *new.id.get_or_insert_with(Uuid::now_v7));
         match app.create_run(new).await {
             Ok(run) => made.push(run),
             Err(error) => {
                 let error = refused(error);
                 // The answer of a run that was added may have been lost.
-                let unknown = match crons::remove_thread(&*app.runs, &thread).await {
-                    Ok(_) => None,
+                let unknown = match unmake(app, &graph, &thread).await {
+                    Ok(()) => None,
                     Err(lost) => {
-                        tracing::warn!(thread, error = %lost, "whether a run of a batch was added is not known");
+                        tracing::warn!(thread, error = lost.detail, "whether a run of a batch was added is not known");
                         Some(id)
                     }
                 };
@@ -82,12 +81,18 @@ fn in_part(number: usize, error: &ApiError, stay: &[String], unknown: Option<Uui
     ApiError::new(error.status, format!("run {number} of the batch: {}; {before}{itself}", error.detail))
 }
 
+/// Deletes a thread that was made for a run of this graph.
+async fn unmake(app: &App, graph: &str, thread: &str) -> ApiResult<()> {
+    app.runs.remove_thread(thread).await.map_err(refused)?;
+    app.forget(graph, thread).await
+}
+
 /// Deletes runs with the threads that were made for them, and returns the ids of those that stay.
 async fn take_back(app: &App, made: &[Run]) -> Vec<String> {
     let mut stay = Vec::new();
     for run in made {
-        if let Err(error) = app.runs.remove_thread(&run.thread).await {
-            tracing::warn!(run = %run.id, %error, "a run of a batch that could not be added whole stays");
+        if let Err(error) = unmake(app, &run.graph, &run.thread).await {
+            tracing::warn!(run = %run.id, error = error.detail, "a run of a batch that could not be added whole stays");
             stay.push(run.id.to_string());
         }
     }

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use axum::Json;
 use axum::extract::Path;
 use axum::response::NoContent;
-use hier_core::runs::{Cron, CronQuery, Crons, NewCron, RunStore, RunsError};
+use hier_core::runs::{Cron, CronQuery, Crons, NewCron};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -86,7 +86,7 @@ pub(crate) struct CronObject {
     cron_id: String,
     assistant_id: Option<String>,
     thread_id: Option<String>,
-    user_id: Value,
+    user_id: String,
     end_time: Option<String>,
     schedule: String,
     timezone: Option<String>,
@@ -108,7 +108,7 @@ fn object(cron: &Cron) -> CronObject {
         cron_id: cron.id.clone(),
         assistant_id: cron.assistant.clone(),
         thread_id: cron.thread.clone(),
-        user_id: cron.extra.get("user_id").cloned().unwrap_or_else(|| "".into()),
+        user_id: cron.user.clone(),
         end_time: cron.ends.map(iso_short),
         schedule: cron.schedule.clone(),
         timezone: cron.timezone.clone(),
@@ -171,7 +171,7 @@ async fn made(caller: &Caller, cron_id: &str, thread: Option<String>, mut payloa
     cron.thread_metadata = wanted.filter;
     cron.metadata = run.metadata.unwrap_or_default();
     cron.extra.insert("payload".to_owned(), payload);
-    cron.extra.insert("user_id".to_owned(), caller.user.identity.clone().into());
+    cron.user.clone_from(&caller.user.identity);
     Ok(cron)
 }
 
@@ -189,9 +189,8 @@ fn check_size(payload: &Value) -> ApiResult<()> {
 async fn created(caller: Caller, thread: Option<String>, payload: Value) -> ApiResult<Json<CronObject>> {
     let filter = caller.may(Resource::Crons, Action::Create).await?;
     check_size(&payload)?;
-    let mut own = Crons::of(&*caller.app.runs).search(&CronQuery::default()).await.map_err(refused)?;
-    own.retain(|cron| cron.extra.get("user_id").is_some_and(|user| *user == caller.user.identity));
-    if own.len() >= MOST {
+    let own = Crons::of(&*caller.app.runs).count_of(&caller.user.identity).await.map_err(refused)?;
+    if own >= MOST {
         return Err(ApiError::conflict(format!("there are {MOST} crons of this user, which is the most: delete some")));
     }
     let mut cron = made(&caller, &Uuid::now_v7().to_string(), thread, payload).await?;
@@ -322,7 +321,7 @@ pub(crate) async fn patch(
         }
         check_size(&payload)?;
         let mut new = made(&caller, &old.id, old.thread.clone(), payload).await?;
-        (new.created, new.revision) = (old.created, old.revision);
+        (new.created, new.revision, new.user) = (old.created, old.revision, old.user);
         if let Some(thread) = &thread {
             new.bind(thread);
         }
@@ -342,14 +341,4 @@ pub(crate) async fn delete(caller: Caller, Path(cron): Path<String>) -> ApiResul
     let cron = found(&caller, &cron, Action::Delete).await?;
     Crons::of(&*caller.app.runs).delete(&cron.id).await.map_err(refused)?;
     Ok(NoContent)
-}
-
-/// Deletes a thread, and disables its crons. False if there was none.
-pub(crate) async fn remove_thread(runs: &dyn RunStore, thread: &str) -> Result<bool, RunsError> {
-    let removed = runs.remove_thread(thread).await?;
-    // If disabling fails here, it happens when the cron is next due: a cron fires only on its original thread.
-    if let Err(error) = Crons::of(runs).disable_of(thread).await {
-        tracing::warn!(thread, %error, "the crons of a thread that was deleted are not disabled yet");
-    }
-    Ok(removed)
 }

@@ -13,7 +13,6 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::assistants::IfExistsWord;
-use super::crons;
 use super::page::Page;
 use super::states;
 use crate::answer::{As, Preferred, Prefers, Selected};
@@ -21,7 +20,7 @@ use crate::app::{App, Caller, is_there};
 use crate::auth::{Action, Resource};
 use crate::body::{Body, MaybeBody};
 use crate::error::{ApiError, ApiResult};
-use crate::fault::{self, refused, saver};
+use crate::fault::{refused, saver};
 use crate::reserved;
 use crate::time::lives;
 use crate::wire::object::Thread;
@@ -115,7 +114,7 @@ async fn unmake(caller: &Caller, made: &ThreadRow) -> ApiResult<()> {
     let now = runs.thread(&made.id).await.map_err(refused)?;
     let is_same = now.is_some_and(|now| now.created == made.created);
     if is_same && runs.runs(RunQuery::thread(&made.id)).await.map_err(refused)?.is_empty() {
-        runs.remove_thread(&made.id).await.map_err(refused)?;
+        caller.app.remove_thread(made).await?;
     }
     Ok(())
 }
@@ -139,19 +138,9 @@ pub(crate) async fn patch(
     Ok(Preferred((prefers == Prefers::Representation).then(|| Json(thread(&caller.app, &changed)))))
 }
 
-/// Deletes a thread, here and where its graph keeps it. False if there was none.
-async fn remove(caller: &Caller, row: &ThreadRow) -> ApiResult<bool> {
-    let removed = crons::remove_thread(&*caller.app.runs, &row.id).await.map_err(refused)?;
-    let graph = row.metadata.get("graph_id").and_then(Value::as_str);
-    if let Some(served) = graph.and_then(|name| caller.app.graphs.get(name)) {
-        served.graph.forget(&row.id).await.map_err(|error| fault::graph(&error))?;
-    }
-    Ok(removed)
-}
-
 pub(crate) async fn delete(caller: Caller, Path(id): Path<String>) -> ApiResult<NoContent> {
     let row = caller.thread(&id, Action::Delete).await?;
-    remove(&caller, &row).await?;
+    caller.app.remove_thread(&row).await?;
     Ok(NoContent)
 }
 
@@ -188,6 +177,16 @@ impl SearchBody {
         query.metadata = self.metadata.clone().unwrap_or_default();
         query.metadata.extend(filter);
         query.values = self.values.clone().unwrap_or_default();
+        if !query.values.is_empty() {
+            // As clients read them, which depends on the graph.
+            for (name, served) in &caller.app.graphs {
+                let mut values = Value::Object(query.values.clone());
+                served.places.filter(&mut values);
+                if let Value::Object(values) = values {
+                    query.values_by_graph.insert(name.clone(), values);
+                }
+            }
+        }
         query.status = self.status;
         query.sort_by = match self.sort_by.as_deref().unwrap_or("created_at") {
             "created_at" => SortBy::Created,
@@ -292,7 +291,7 @@ pub(crate) async fn prune(caller: Caller, Body(body): Body<PruneBody>) -> ApiRes
         let Ok(row) = caller.thread(&thread.to_string(), Action::Delete).await else { continue };
         match body.strategy {
             PruneStrategy::Delete => {
-                pruned_count += u64::from(remove(&caller, &row).await?);
+                pruned_count += u64::from(caller.app.remove_thread(&row).await?);
             }
             PruneStrategy::KeepLatest => {
                 let prune = Prune { threads: Some(vec![row.id]), strategy: Strategy::KeepLatest, older_than: None };

@@ -16,8 +16,8 @@ use crate::wire::places::Places;
 use crate::wire::row::questions;
 use crate::wire::{message, question};
 
-/// How many events one of the log becomes at most.
-const PARTS: u64 = 64;
+/// How many events one of the log becomes at most. A step of many graphs releases the states of all of them at once.
+const PARTS: u64 = 4_096;
 
 /// Offset between the event numbers of two passes over one thread. A connection that reads a thread again adds it to the numbers, because
 /// clients ignore events whose numbers are lower than that of a run's end.
@@ -335,4 +335,34 @@ impl Known {
 /// The modes of the engine that the second protocol is made of.
 pub(crate) fn recorded() -> Vec<String> {
     ["values", "updates", "messages", "custom", "tasks", "checkpoints"].map(str::to_owned).to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use hier_core::runs::NewEvent;
+
+    use super::*;
+
+    /// A client that goes on after a number would miss the others with the same number.
+    #[test]
+    fn events_of_a_step_with_many_graphs_have_numbers_of_their_own() {
+        let (run, mut translator) = (Uuid::from_u128(1), Translator::default());
+        let mut all = Vec::new();
+        let mut tell = |number, event: NewEvent| {
+            let row = EventRow::new(number, SystemTime::UNIX_EPOCH, event);
+            let frames = translator.event(&row, None, || ("wide".to_owned(), Places::default()));
+            all.extend(frames.iter().map(|frame| frame.seq));
+            frames.len()
+        };
+        for graph in 0..1_000 {
+            let event = NewEvent::new(run, "values", json!({ "n": graph }));
+            tell(graph + 1, event.namespace(vec![format!("inner:{graph}")]));
+        }
+        let checkpoint = json!({ "config": { "checkpoint_id": "c" }, "next": ["inner"] });
+        assert_eq!(tell(1_001, NewEvent::new(run, "checkpoints", checkpoint)), 1_001);
+        assert!(all.is_sorted_by(|a, b| a < b), "they rise");
+        assert!(all.iter().all(|seq| *seq < PASS));
+    }
 }

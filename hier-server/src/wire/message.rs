@@ -11,6 +11,9 @@ use serde_json::{Map, Value, json};
 const SPEAKERS: [(&str, &str); 5] =
     [("system", "system"), ("user", "human"), ("assistant", "ai"), ("tool", "tool"), ("remove", "remove")];
 
+/// Fields that messages have in both forms. Other fields of clients are stored in `extra`.
+const KNOWN: [&str; 5] = ["id", "content", "tool_call_id", "status", "reasoning"];
+
 /// The JSON Schema of something with messages of hier in it, as one of what goes over the wire.
 pub(crate) fn schema_outward(schema: &mut Value) {
     let ours = Message::json_schema(&mut SchemaGenerator::default()).to_value();
@@ -86,6 +89,51 @@ pub(crate) fn outward(value: &mut Value) {
     *object = message;
 }
 
+/// Puts a part of a message that clients search for into hier's form. Empty fields that LangChain's form has in every message are left
+/// out, because hier does not store them.
+pub(crate) fn filter_inward(value: &mut Value) {
+    let Some(object) = value.as_object_mut() else { return };
+    let is_empty = |value: &Value| match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        _ => false,
+    };
+    let kind = object.get("type").or_else(|| object.get("role")).and_then(Value::as_str).unwrap_or_default();
+    let role = SPEAKERS.iter().find(|(ours, theirs)| *theirs == kind || *ours == kind).map(|(ours, _)| *ours);
+    let (mut message, mut extra) = (Map::new(), Map::new());
+    for (name, mut value) in std::mem::take(object) {
+        if is_empty(&value) {
+            continue;
+        }
+        match name.as_str() {
+            "type" | "role" if role.is_some() => {}
+            "tool_calls" => {
+                for call in value.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+                    call.remove("type");
+                }
+                message.insert("calls".into(), value);
+            }
+            "usage_metadata" => {
+                if let Some(usage) = value.as_object_mut() {
+                    usage.remove("total_tokens");
+                }
+                message.insert("usage".into(), value);
+            }
+            "name" if role.is_none_or(|role| role == "tool") => drop(message.insert(name, value)),
+            known if KNOWN.contains(&known) => drop(message.insert(name, value)),
+            _ => drop(extra.insert(name, value)),
+        }
+    }
+    if let Some(role) = role {
+        message.insert("role".into(), role.into());
+    }
+    if !extra.is_empty() {
+        message.insert("extra".into(), Value::Object(extra));
+    }
+    *object = message;
+}
+
 fn calls_outward(calls: Value) -> Value {
     let Value::Array(calls) = calls else { return calls };
     let call = |call: Value| match call {
@@ -143,5 +191,25 @@ mod tests {
         assert_eq!((&sent["type"], &sent["name"]), (&json!("human"), &json!("bob")));
         assert_eq!(sent["additional_kwargs"], json!({ "x": 1 }));
         assert_eq!(back, named);
+    }
+    /// A message that a client has read finds the message that is stored.
+    #[test]
+    fn a_message_as_clients_read_it_is_a_filter_for_itself() {
+        let call = ToolCall { name: "search".into(), args: json!({ "q": "x" }), id: "c1".into() };
+        for message in [
+            Message::user("hi").with_id("m1").with_extra("name", "bob"),
+            Message::calls("", [call.clone()]).with_extra("additional_kwargs", json!({ "x": 1 })),
+            Message::tool(&call, "found").with_extra("artifact", json!({ "rows": 3 })),
+            Message::system("be kind"),
+        ] {
+            let stored = serde_json::to_value(&message).expect("a message has JSON");
+            let mut filter = stored.clone();
+            outward(&mut filter);
+            filter_inward(&mut filter);
+            assert!(hier_core::runs::contains(&stored, &filter), "{stored} does not contain {filter}");
+        }
+        let mut part = json!({ "type": "human", "name": "bob" });
+        filter_inward(&mut part);
+        assert_eq!(part, json!({ "role": "user", "extra": { "name": "bob" } }));
     }
 }

@@ -57,6 +57,13 @@ impl Places {
         }
     }
 
+    /// Translates the messages of a filter of root states into the form in which they are stored. A message of a filter may lack fields.
+    pub(crate) fn filter(&self, values: &mut Value) {
+        if let Some(shape) = self.shape(super::row::ROOT) {
+            shape.each_message(values, message::filter_inward);
+        }
+    }
+
     /// As [`state`](Self::state), for the updates of nodes, by their names.
     pub(crate) fn updates<T: AsRef<str>>(&self, namespace: &[T], updates: &mut Value) {
         let Some(shape) = self.shape(namespace) else { return };
@@ -162,30 +169,34 @@ impl Shape {
     }
 
     fn translate(&self, value: &mut Value) {
-        self.at(0, value, 0);
+        self.each_message(value, message::outward);
     }
 
-    fn at(&self, place: usize, value: &mut Value, depth: usize) {
+    fn each_message(&self, value: &mut Value, change: fn(&mut Value)) {
+        self.at(0, value, 0, change);
+    }
+
+    fn at(&self, place: usize, value: &mut Value, depth: usize, change: fn(&mut Value)) {
         let Some(node) = self.0.get(place).filter(|_| depth < ALTERNATIVES) else { return };
         if node.is_message {
-            message::outward(value);
+            change(value);
             return;
         }
         for also in &node.also {
-            self.at(*also, value, depth + 1);
+            self.at(*also, value, depth + 1, change);
         }
         match value {
             Value::Object(fields) if !node.fields.is_empty() || node.others.is_some() => {
                 for (name, field) in fields {
                     if let Some(place) = node.fields.get(name).copied().or(node.others) {
-                        self.at(place, field, 0);
+                        self.at(place, field, 0, change);
                     }
                 }
             }
             Value::Array(items) if !node.first.is_empty() || node.items.is_some() => {
                 for (number, item) in items.iter_mut().enumerate() {
                     if let Some(place) = node.first.get(number).copied().or(node.items) {
-                        self.at(place, item, 0);
+                        self.at(place, item, 0, change);
                     }
                 }
             }

@@ -262,3 +262,34 @@ async fn wrong_tokens_use_up_what_their_address_may_send() {
     assert_eq!(as_user(&desk, "right", Method::POST, "/threads/count", json!({})).await.0, 200);
     desk.stop().await;
 }
+
+/// Behind a proxy, all users have one address.
+#[tokio::test]
+async fn a_user_at_the_address_of_a_guesser_is_not_locked_out() {
+    let user = |name: &str| hier_server::auth::User::new(name);
+    let auth = hier_server::auth::Tokens::new([("known", user("alice")), ("unknown", user("bob"))]);
+    let desk = open(server().auth(auth).rate_limit(20)).await;
+    let count = async |token: &str| as_user(&desk, token, Method::POST, "/threads/count", json!({})).await.0;
+    assert_eq!(count("known").await, 200);
+    let guess = async || {
+        let mut read = 0;
+        let begun = std::time::Instant::now();
+        for n in 0..400 {
+            let status = count(&format!("wrong {n}")).await;
+            assert!(matches!(status, 401 | 429), "{status}");
+            read += i32::from(status == 401);
+        }
+        (f64::from(read), 20.0 * begun.elapsed().as_secs_f64() + 21.0)
+    };
+    let work = async || {
+        for _ in 0..20 {
+            assert_eq!(count("known").await, 200, "alice goes on");
+            tokio::time::sleep(Duration::from_millis(60)).await;
+        }
+    };
+    let ((read, most), ()) = tokio::join!(guess(), work());
+    assert!(read <= most, "{read} tokens were looked at, and not {most}");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(count("unknown").await, 200, "a new user comes in once nobody guesses");
+    desk.stop().await;
+}

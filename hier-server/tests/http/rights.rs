@@ -288,6 +288,12 @@ async fn a_host_that_cannot_be_read_is_refused() {
     {
         assert_eq!(ask(&format!("{cancels}{page}")).await, 403, "{page}");
     }
+    for name in
+        ["cancel%5Fon_disconnect", "%63ancel_on_disconnect", "cancel_on_disconnect%5B%5D", "cancel_on_disconnect[]"]
+    {
+        let spelled = cancels.replace("cancel_on_disconnect", name);
+        assert_eq!(ask(&format!("{spelled}sec-fetch-site: cross-site\r\n")).await, 403, "{name}");
+    }
     for page in ["", "sec-fetch-site: same-origin\r\n"] {
         assert_eq!(ask(&format!("{cancels}{page}")).await, 422, "{page}");
     }

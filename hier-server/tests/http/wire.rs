@@ -250,6 +250,64 @@ async fn answer_to_a_question_that_is_not_open_is_refused_before_the_run() {
     desk.stop().await;
 }
 
+/// An answer that is addressed to a checkpoint is compared with what is asked there, not with what the thread asks now.
+#[tokio::test]
+async fn a_question_of_an_older_checkpoint_is_answered_there_once() {
+    let desk = desk().await;
+    let thread = desk.thread().await;
+    let wait = format!("/threads/{thread}/runs/wait");
+    let ask = async || {
+        let input = json!({ "assistant_id": "keeps", "input": { "messages": "hello" } });
+        let (_, asked) = desk.post(&wait, input).await;
+        let (_, state) = desk.get(&format!("/threads/{thread}/state")).await;
+        (asked["__interrupt__"][0]["id"].as_str().expect("an id").to_owned(), state["checkpoint"].clone())
+    };
+    let (older, at) = ask().await;
+    let (latest, _) = ask().await;
+    assert_ne!(older, latest);
+    let answer = |id: &str, at: Option<&Value>| {
+        let mut body = json!({ "assistant_id": "keeps", "command": { "resume": { id: "yes" } } });
+        body["checkpoint"] = at.cloned().unwrap_or_default();
+        body
+    };
+    for (id, at) in [(&older, None), (&latest, Some(&at))] {
+        let (status, refused) = desk.post(&wait, answer(id, at)).await;
+        assert_eq!(status, 422, "{refused}");
+    }
+    assert_eq!(desk.get(&format!("/threads/{thread}")).await.1["status"], "interrupted", "nothing has changed");
+    let (status, ended) = desk.post(&wait, answer(&older, Some(&at))).await;
+    assert_eq!((status, &ended["log"]), (200, &json!(["yes"])), "{ended}");
+    let (status, refused) = desk.post(&wait, answer(&older, Some(&at))).await;
+    assert!(status == 422 && refused["detail"].as_str().is_some_and(|text| text.contains(&older)), "{refused}");
+    desk.stop().await;
+}
+
+/// What clients read of a thread finds the thread.
+#[tokio::test]
+async fn threads_are_found_by_their_messages_as_clients_read_them() {
+    let desk = desk().await;
+    let thread = desk.thread().await;
+    let hello = json!({ "type": "human", "content": "hello", "id": "m1" });
+    let run = json!({ "assistant_id": "idle", "input": { "messages": [hello], "doc": lookalike() } });
+    desk.post(&format!("/threads/{thread}/runs/wait"), run).await;
+    let (_, row) = desk.get(&format!("/threads/{thread}")).await;
+    assert_eq!(row["values"]["messages"][0]["type"], "human", "{row}");
+    for (values, found) in [
+        (row["values"].clone(), 1),
+        (json!({ "messages": [{ "type": "human" }] }), 1),
+        (json!({ "messages": [{ "type": "human", "content": "hello" }], "doc": lookalike() }), 1),
+        (json!({ "doc": { "type": "human" } }), 1),
+        (json!({ "messages": [{ "type": "ai" }] }), 0),
+        (json!({ "messages": [{ "type": "human", "name": "bob" }] }), 0),
+    ] {
+        let (status, counted) = desk.post("/threads/count", json!({ "values": values })).await;
+        assert_eq!((status, counted), (200, json!(found)), "{values}");
+        let (_, listed) = desk.post("/threads/search", json!({ "values": values, "select": ["thread_id"] })).await;
+        assert_eq!(listed.as_array().map(Vec::len), Some(found), "{values}");
+    }
+    desk.stop().await;
+}
+
 #[tokio::test]
 async fn fields_are_selected_by_name_and_minimal_answers_are_empty() {
     let desk = desk().await;

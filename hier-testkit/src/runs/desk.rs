@@ -114,9 +114,18 @@ pub(super) struct Working {
 
 impl Working {
     pub(super) fn start(store: &Subject, counts: &Arc<Counts>, lease: Duration) -> Result<Self, Failure> {
+        Self::start_as("desk", store, counts, lease)
+    }
+
+    /// A worker that has the graph under this name.
+    pub(super) fn start_as(
+        name: &str,
+        store: &Subject,
+        counts: &Arc<Counts>,
+        lease: Duration,
+    ) -> Result<Self, Failure> {
         let graph: Arc<dyn DynGraph> = Arc::new(desk(counts)?.erase(|_| Ok(())));
-        let worker =
-            Worker::new(store.clone()).shared_graph("desk", graph).lease(lease).poll(Duration::from_millis(20));
+        let worker = Worker::new(store.clone()).shared_graph(name, graph).lease(lease).poll(Duration::from_millis(20));
         let stop = CancellationToken::new();
         Ok(Self { task: tokio::spawn(worker.attempts(2).run_until(stop.clone())), stop })
     }

@@ -24,6 +24,9 @@ cases!(super::Case, "documents":
     the_end_of_a_run_is_kept_until_its_webhook_is_told,
     runs_without_an_end_or_a_webhook_tell_nobody,
     one_that_cannot_be_read_holds_up_nobody,
+    many_that_cannot_be_read_hide_nobody,
+    crons_are_due_only_while_they_fire,
+    crons_of_users_are_counted,
 );
 
 async fn one_is_replaced_by_who_has_seen_it(store: Subject) -> Outcome {
@@ -172,6 +175,63 @@ async fn a_run_is_added_with_the_latest_document_or_not_at_all(store: Subject) -
     busy.multitask_strategy = MultitaskStrategy::Reject;
     holds("a busy thread refuses", matches!(store.create_run(busy).await, Err(RunsError::Busy { .. })))?;
     same("the document then", &store.document("kind", "a").await?.map(|found| found.revision), &Some(2))
+}
+
+/// A store returns a limited number of due documents at a time.
+async fn many_that_cannot_be_read_hide_nobody(store: Subject) -> Outcome {
+    let long_ago = SystemTime::now() - Duration::from_hours(1);
+    for number in 0..300 {
+        let broken = Document::new("cron", format!("broken {number}"), json!(number)).due(Some(long_ago));
+        store.put_document(broken, None).await?;
+    }
+    let now = SystemTime::now();
+    let cron = NewCron::new("c", "desk", "* * * * *", Some(now - Duration::from_secs(1)), Request::default());
+    Crons::of(&*store).create(cron).await?;
+    let mut found = Vec::new();
+    for _ in 0..3 {
+        found.extend(Crons::of(&*store).due(now).await?.into_iter().map(|cron| cron.id));
+    }
+    holds("the other is found", found.contains(&"c".to_owned()))
+}
+
+/// What never fires again takes no place among those that are due.
+async fn crons_are_due_only_while_they_fire(store: Subject) -> Outcome {
+    let (crons, now) = (Crons::of(&*store), SystemTime::now());
+    let due = async || store.documents_due("cron", now).await.map(|due| due.len());
+    let (cron, next) = due_cron(&store, |_| {}).await?;
+    same("one that is due", &due().await?, &1)?;
+    some("its run", crons.fire(&cron, now, Some(next)).await?)?;
+    same("once it was fired", &due().await?, &0)?;
+    let again = async |change: fn(&mut Cron, SystemTime)| -> Result<(), Failure> {
+        let mut cron = some("the cron", crons.get("c").await?)?;
+        (cron.next, cron.enabled, cron.ends) = (Some(now - Duration::from_secs(1)), true, None);
+        change(&mut cron, now);
+        same("whether it was changed", &crons.replace(&cron).await?, &true)
+    };
+    again(|_, _| {}).await?;
+    same("due again", &due().await?, &1)?;
+    again(|cron, _| cron.enabled = false).await?;
+    same("disabled", &due().await?, &0)?;
+    again(|cron, now| cron.ends = Some(now - Duration::from_mins(1))).await?;
+    same("after its end", &due().await?, &0)?;
+    again(|cron, _| cron.next = None).await?;
+    same("without a next time", &due().await?, &0)
+}
+
+async fn crons_of_users_are_counted(store: Subject) -> Outcome {
+    let crons = Crons::of(&*store);
+    for (id, user) in [("a", "ann"), ("b", "bob"), ("c", "ann"), ("d", "")] {
+        let mut new = NewCron::new(id, "desk", "* * * * *", None, Request::default());
+        new.cron.user = user.to_owned();
+        crons.create(new).await?;
+    }
+    let counted = async |user: &str| crons.count_of(user).await;
+    same("of one", &counted("ann").await?, &2)?;
+    same("of nobody", &counted("").await?, &1)?;
+    same("whether it is deleted", &crons.delete("a").await?, &true)?;
+    same("and again", &crons.delete("a").await?, &false)?;
+    same("then", &counted("ann").await?, &1)?;
+    same("of another", &counted("bob").await?, &1)
 }
 
 async fn runs_of_a_cron_that_were_missed_are_one(store: Subject) -> Outcome {

@@ -23,6 +23,7 @@ cases!(super::Case, "rollback":
     an_answer_was_never_given,
     a_run_that_was_handed_back_leaves_nothing,
     a_run_that_was_handed_back_is_cancelled_with_what_it_left,
+    a_cancelled_run_whose_graph_is_gone_is_ended,
     a_failed_thread_stays_failed,
     a_message_is_back_in_the_mailbox,
     a_signal_wakes_the_thread_again,
@@ -181,9 +182,13 @@ async fn an_answer_was_never_given(store: Subject) -> Outcome {
 
 /// A run that was begun, and that its worker has handed back.
 async fn handed_back(store: &Subject, counts: &Arc<Counts>) -> Result<Uuid, Failure> {
+    handed_back_on(store, counts, "t").await
+}
+
+async fn handed_back_on(store: &Subject, counts: &Arc<Counts>, thread: &str) -> Result<Uuid, Failure> {
     counts.hangs.store(true, Ordering::SeqCst);
     let working = Working::start(store, counts, LEASE)?;
-    let made = store.create_run(doing("t", "")).await?;
+    let made = store.create_run(doing(thread, "")).await?;
     second_began(counts, 2).await?;
     has_entered(store, made.id).await?;
     working.stop().await?;
@@ -221,6 +226,32 @@ async fn a_run_that_was_handed_back_is_cancelled_with_what_it_left(store: Subjec
     let log = row.values.map(|values| values["log"].clone());
     same("its values", &log, &Some(json!(["in", "first", "second", "in", "first"])))?;
     working.stop().await
+}
+
+/// A graph may be gone from all workers when its runs are cancelled. Their threads are not busy for ever.
+async fn a_cancelled_run_whose_graph_is_gone_is_ended(store: Subject) -> Outcome {
+    let counts = Arc::<Counts>::default();
+    for (thread_id, action) in [("t", Cancel::Rollback), ("u", Cancel::Interrupt)] {
+        let working = Working::start(&store, &counts, LEASE)?;
+        ended(&store, store.create_run(doing(thread_id, "")).await?.id).await?;
+        working.stop().await?;
+        let before = stored(&store, thread_id).await?;
+        counts.second.store(1, Ordering::SeqCst);
+        let made = handed_back_on(&store, &counts, thread_id).await?;
+        store.cancel_runs(thread_id, &[made], action).await?;
+        let working = Working::start_as("another", &store, &counts, LEASE)?;
+        if action == Cancel::Rollback {
+            while store.run(made).await?.is_some() {
+                sleep(Duration::from_millis(20)).await;
+            }
+            same("what is stored", &stored(&store, thread_id).await?, &before)?;
+        } else {
+            same("the run", &ended(&store, made).await?.status, &RunStatus::Interrupted)?;
+        }
+        holds("the thread is free", thread(&store, thread_id).await?.status != ThreadStatus::Busy)?;
+        working.stop().await?;
+    }
+    Ok(())
 }
 
 async fn a_failed_thread_stays_failed(store: Subject) -> Outcome {

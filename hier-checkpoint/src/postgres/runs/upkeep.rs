@@ -3,14 +3,14 @@
 use hier_core::checkpoint::SaverError;
 use hier_core::runs::{Document, ThreadRow};
 use tokio_postgres::Row;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
 use super::super::delete;
 use super::super::fault::Fault;
 use super::super::text::{escape, unescape};
 use super::tables::{NOW, Tables};
-use crate::run_rows::{DOCUMENTS, THREADS, document_key, integer, micros, number, open, seal};
+use crate::run_rows::{DOCUMENTS, DUE, THREADS, document_key, integer, micros, number, open, seal};
 
 /// How many threads are deleted together.
 pub(super) const EXPIRED: usize = 100;
@@ -93,16 +93,29 @@ impl Tables<'_> {
         Ok(found)
     }
 
-    /// Returns some of the due documents, the longest overdue first.
+    /// Returns some of the due documents, the longest overdue first. Pages without a readable one are passed over.
     pub(super) async fn documents_due(&self, kind: &str, by: i64) -> Result<Vec<Document>, Fault> {
         let own_kind = escape(kind);
         let sql = "select id, revision, body from {s}.documents where kind = $1 and due <= $2
-            order by due, id limit 256";
-        let mut found = Vec::new();
-        for row in self.query(sql, &[(&own_kind, Type::TEXT), (&by, Type::INT8)]).await? {
-            found.extend(self.unreadable.told(self.read_document(kind, &row)?));
+            order by due, id limit $3 offset $4";
+        let (most, mut passed) = (integer(DUE as u64), 0);
+        loop {
+            let with: [(&(dyn ToSql + Sync), Type); 4] = [
+                (&own_kind as _, Type::TEXT),
+                (&by as _, Type::INT8),
+                (&most as _, Type::INT8),
+                (&passed as _, Type::INT8),
+            ];
+            let page = self.query(sql, &with).await?;
+            let mut found = Vec::new();
+            for row in &page {
+                found.extend(self.unreadable.told(self.read_document(kind, row)?));
+            }
+            if page.len() < DUE || !found.is_empty() {
+                return Ok(found);
+            }
+            passed += most;
         }
-        Ok(found)
     }
 
     /// Sets the due time of a document that is stored with a change of runs.

@@ -8,7 +8,7 @@ use rusqlite::params;
 
 use super::super::fault::Fault;
 use super::tables::Tables;
-use crate::run_rows::{DOCUMENTS, document_key, integer, micros, number, open, seal};
+use crate::run_rows::{DOCUMENTS, DUE, document_key, integer, micros, number, open, seal};
 
 impl Tables<'_> {
     pub(super) fn document(&self, kind: &str, id: &str) -> Result<Option<Document>, Fault> {
@@ -24,11 +24,21 @@ impl Tables<'_> {
         Ok(found.into_iter().filter_map(|document| self.unreadable.told(document)).collect())
     }
 
-    /// Returns some of the due documents, the longest overdue first.
+    /// Returns some of the due documents, the longest overdue first. Pages without a readable one are passed over.
     pub(super) fn documents_due(&self, kind: &str, by: SystemTime) -> Result<Vec<Document>, Fault> {
-        let sql = "select id, revision, body from documents where kind = ? and due <= ? order by due, id limit 256";
-        let found = self.read_documents(kind, sql, params![kind, micros(by)])?;
-        Ok(found.into_iter().filter_map(|document| self.unreadable.told(document)).collect())
+        let sql =
+            "select id, revision, body from documents where kind = ? and due <= ? order by due, id limit ? offset ?";
+        let mut passed = 0;
+        loop {
+            let page =
+                self.read_documents(kind, sql, params![kind, micros(by), integer(DUE as u64), integer(passed)])?;
+            let is_last = page.len() < DUE;
+            let found: Vec<_> = page.into_iter().filter_map(|document| self.unreadable.told(document)).collect();
+            if is_last || !found.is_empty() {
+                return Ok(found);
+            }
+            passed += DUE as u64;
+        }
     }
 
     fn read_documents(

@@ -1,6 +1,6 @@
 //! Schemas of answers: what each provider gets of them.
 
-use hier_core::agent::{ChatRequest, Message, OutputSpec};
+use hier_core::agent::{ChatRequest, Message, OutputSpec, ToolSpec};
 use serde_json::{Value, json};
 
 use super::super::*;
@@ -159,6 +159,52 @@ fn what_a_subset_lacks_is_described() {
     let tuple = described(OPENAI, "a tuple");
     assert_eq!(tuple["items"], json!({ "anyOf": [{ "type": "string" }, { "type": "integer" }] }));
     assert!(tuple["description"].as_str().unwrap().contains("items by position"), "{tuple}");
+}
+
+/// Schemas of a few kilobytes whose fitted form would have billions of parts are sent like those that a subset cannot express.
+#[test]
+fn schemas_that_grow_without_bound_are_not_fitted() {
+    let doubling = |part: fn(Value, Value) -> Value| {
+        let mut definitions = serde_json::Map::new();
+        for number in 0..30 {
+            let next = json!({ "$ref": format!("#/$defs/D{}", number + 1) });
+            definitions.insert(format!("D{number}"), part(next.clone(), next));
+        }
+        definitions.insert("D30".to_owned(), json!({ "type": "string" }));
+        let mut schema = field(&json!({ "$ref": "#/$defs/D0" }));
+        schema["$defs"] = Value::Object(definitions);
+        schema
+    };
+    let fields = doubling(|a, b| object(&json!({ "a": a, "b": b }), &["a", "b"]));
+    let choices = doubling(|a, b| json!({ "anyOf": [a, b] }));
+    let places = doubling(|a, b| json!({ "type": "array", "prefixItems": [a, b] }));
+    // Some providers get a choice in place of a list of types, with everything else in each of its parts.
+    let kinds = (0..60).fold(json!({ "type": "string" }), |inner, _| {
+        let mut schema = field(&inner);
+        schema["type"] = json!(["object", "null", "string"]);
+        schema
+    });
+    let by_position =
+        (0..60).fold(json!({ "type": "string" }), |inner, _| json!({ "type": "array", "prefixItems": [inner] }));
+    for (what, schema, letters) in [
+        ("fields", fields, "ag"),
+        ("choices", choices, "ag"),
+        ("places", places, "ag"),
+        ("kinds", kinds, "a"),
+        ("places in places", field(&by_position), "ao"),
+    ] {
+        for (wire, letter) in [(OPENAI, 'o'), (ANTHROPIC, 'a'), (GEMINI, 'g')] {
+            if letters.contains(letter) {
+                assert!(held(wire, &schema).is_none(), "{what}, {}", wire.name());
+            }
+        }
+        if letters.contains('g') {
+            let tool = ToolSpec { name: "t".to_owned(), description: String::new(), parameters: schema.clone() };
+            let body = sent(GEMINI, "m", &ChatRequest::new([Message::user("hi")]).tools([tool])).unwrap();
+            let declared = body.pointer("/tools/0/functionDeclarations/0/parametersJsonSchema");
+            assert_eq!(declared, Some(&schema), "{what}: a tool goes as it is");
+        }
+    }
 }
 
 /// A schema that the provider cannot enforce is described in words, and never becomes that of an empty object.
