@@ -46,3 +46,4 @@ mod travel;
 mod updates;
 mod versions;
 mod whole_states;
+mod working;
