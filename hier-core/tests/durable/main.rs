@@ -34,6 +34,7 @@ mod redeployed;
 mod reducers;
 mod refused;
 mod retention;
+mod sent;
 mod signals;
 mod sizes;
 mod snapshots;
