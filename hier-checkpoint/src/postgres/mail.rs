@@ -135,10 +135,11 @@ impl Mailbox<'_> {
         if !self.run(known, &[(&name, Type::TEXT), (&letter.id, Type::UUID)]).await?.is_empty() {
             return Ok(false);
         }
-        let waiting = "select coalesce(sum(size), 0)::bigint from {s}.mail where thread = $1 and taken is null";
-        let waiting: i64 = super::session::first(&self.run(waiting, &[(&name, Type::TEXT)]).await?)?;
+        // A letter that was taken has a size while its run may be rolled back.
+        let kept = "select coalesce(sum(size), 0)::bigint from {s}.mail where thread = $1";
+        let kept: i64 = super::session::first(&self.run(kept, &[(&name, Type::TEXT)]).await?)?;
         let size = letter.size();
-        if usize::try_from(waiting).unwrap_or(usize::MAX).saturating_add(size) > MAILBOX_BYTES {
+        if usize::try_from(kept).unwrap_or(usize::MAX).saturating_add(size) > MAILBOX_BYTES {
             return Err(SaverError::MailboxFull { thread: self.thread.to_owned() }.into());
         }
         let (size, signal) = (i64::try_from(size).unwrap_or(i64::MAX), letter.signal.as_deref().map(escape));
@@ -222,6 +223,10 @@ impl Mailbox<'_> {
                     on conflict (thread) do update
                     set graph = excluded.graph, at = least(old.at, excluded.at), driven = true";
                 self.run(sql, &[(&name, Type::TEXT), (&graph, Type::TEXT), (&until, Type::INT8)]).await.map(|_| ())
+            }
+            Some(DueChange::Postponed { until }) => {
+                let (sql, until) = ("update {s}.due set at = $2 where thread = $1", due_at(*until));
+                self.run(sql, &[(&name, Type::TEXT), (&until, Type::INT8)]).await.map(|_| ())
             }
             _ => Ok(()),
         }

@@ -30,10 +30,11 @@ pub(super) fn post(
     if connection.prepare_cached(sql)?.exists(params![thread, id.as_bytes()])? {
         return Ok(false);
     }
-    let sql = "select coalesce(sum(size), 0) from mail where thread = ? and taken = 0";
-    let waiting: i64 = connection.prepare_cached(sql)?.query_row([thread], |row| row.get(0))?;
+    // A letter that was taken has a size while its run may be rolled back.
+    let sql = "select coalesce(sum(size), 0) from mail where thread = ?";
+    let kept: i64 = connection.prepare_cached(sql)?.query_row([thread], |row| row.get(0))?;
     let size = letter.size();
-    if usize::try_from(waiting).unwrap_or(usize::MAX).saturating_add(size) > MAILBOX_BYTES {
+    if usize::try_from(kept).unwrap_or(usize::MAX).saturating_add(size) > MAILBOX_BYTES {
         return Err(SaverError::MailboxFull { thread: thread.to_owned() }.into());
     }
     let value = vault.seal(Place::Letter { thread, id: *id, signal: signal.as_deref() }, value.clone())?;
@@ -100,6 +101,11 @@ pub(super) fn commit(connection: &Connection, thread: &str, also: &Also) -> Resu
             let sql = "insert into due (thread, graph, at, driven) values (?, ?, ?, 1)
                 on conflict (thread) do update set graph = excluded.graph, at = min(at, excluded.at), driven = 1";
             connection.prepare_cached(sql)?.execute(params![thread, &**graph, due_at(*until)])?;
+            Ok(())
+        }
+        Some(DueChange::Postponed { until }) => {
+            let sql = "update due set at = ? where thread = ?";
+            connection.prepare_cached(sql)?.execute(params![due_at(*until), thread])?;
             Ok(())
         }
         _ => Ok(()),

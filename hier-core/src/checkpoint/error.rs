@@ -68,9 +68,9 @@ pub enum SaverError {
         /// The database's error.
         source: Arc<dyn Error + Send + Sync>,
     },
-    /// Too much waits in the mailbox of a thread.
+    /// The mailbox of a thread holds too much.
     #[error(
-        "the mailbox of thread `{thread}` is full: more than {} bytes would wait in it; let the thread run, or send less",
+        "the mailbox of thread `{thread}` is full: it would hold more than {} bytes; let its run take what waits and end, or send less",
         super::MAILBOX_BYTES
     )]
     MailboxFull {

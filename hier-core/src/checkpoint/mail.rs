@@ -11,8 +11,8 @@ use uuid::Uuid;
 use super::{Checkpointer, Claim, CodecError, SaverError, codec};
 use crate::panics;
 
-/// How many bytes may wait in the mailbox of one thread: [`SaverError::MailboxFull`](super::SaverError::MailboxFull) beyond. Letters that
-/// a running run has taken do not count. The saver keeps them until the run ends, because a rollback puts them back.
+/// How many bytes the mailbox of one thread holds, with letters taken by a run that may still be rolled back. Beyond it is
+/// [`SaverError::MailboxFull`](super::SaverError::MailboxFull).
 pub const MAILBOX_BYTES: usize = 16 << 20;
 
 /// What a letter takes of the mailbox beside its value.
@@ -157,6 +157,12 @@ pub enum DueChange {
         until: SystemTime,
         /// The graph to drive.
         graph: Arc<str>,
+    },
+    /// A thread that is due could not be advanced, and is due again at this time. Everything else about it is kept: its graph, and
+    /// whether a run was advancing it ([`Self::Driven`]).
+    Postponed {
+        /// Then.
+        until: SystemTime,
     },
 }
 

@@ -156,7 +156,7 @@ pub trait Checkpointer: Send + Sync + 'static {
     /// letter with an id that was sent to the thread before changes nothing, even if the earlier letter was taken. Once the future
     /// resolves, the letter survives a crash. A signal makes the thread due at once: for this graph, if it is not due for another.
     ///
-    /// Returns [`SaverError::MailboxFull`] if more than [`MAILBOX_BYTES`] would wait.
+    /// Returns [`SaverError::MailboxFull`] if it would hold more than [`MAILBOX_BYTES`].
     async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
         let _ = (thread, graph, letter);
         Err(SaverError::not_supported("mailboxes"))

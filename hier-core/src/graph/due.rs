@@ -284,6 +284,14 @@ where
         let thread = due.thread;
         let failed = |error| RunError::Saver { graph: program.plan.graph().to_owned(), error };
         let driven = |outcome| Some(Driven { thread: thread.to_string(), outcome });
+        // Most threads that are driven are being run: they are not read in vain.
+        if due.driven {
+            match engine::claim(saver, &config, WhenRunning::Reject, program.plan.graph()).await {
+                Ok(committer) => committer.release().await,
+                Err(RunError::Saver { error: SaverError::Busy { .. }, .. }) => return None,
+                Err(error) => return driven(Err(error)),
+            }
+        }
         let waiting = match engine::waiting(saver, &thread, &program.renamed, now).await {
             Ok(waiting) => waiting,
             Err(error) => return driven(Err(failed(error))),

@@ -88,6 +88,84 @@ fn texts_of(value: &mut Value, change: &mut impl FnMut(&mut String)) {
     }
 }
 
+/// Fields of a block that name it or its form.
+const NAMES: [&str; 3] = ["type", "id", "file_id"];
+/// Fields of the block of an image or file that have its address, its bytes and their form.
+const MEDIA: [&str; 12] = [
+    "url",
+    "image_url",
+    "source",
+    "file",
+    "input_audio",
+    "data",
+    "base64",
+    "file_data",
+    "mime_type",
+    "mimeType",
+    "media_type",
+    "source_type",
+];
+/// The fields of these within [`MEDIA`].
+const WITHIN_MEDIA: [&str; 11] =
+    ["type", "url", "data", "value", "file_data", "file_id", "media_type", "mimeType", "format", "detail", "id"];
+
+/// Changes each text, number and key of a block, whoever has written it, but for its type, its id, and the address, bytes and form of an
+/// image or file. The items of its `content` are blocks, too.
+pub(super) fn everything(block: &mut Map<String, Value>, change: &mut impl FnMut(&mut String)) {
+    let kind = block.get("type").and_then(Value::as_str).unwrap_or_default();
+    let is_media = default_mime(kind, None).is_some();
+    for (name, value) in block.iter_mut() {
+        match (name.as_str(), value) {
+            (name, Value::String(_)) if NAMES.contains(&name) => {}
+            (name, Value::String(_)) if is_media && MEDIA.contains(&name) => {}
+            ("url" | "image_url", Value::String(text)) if is_address(text) => {}
+            (name, Value::Object(fields)) if is_media && MEDIA.contains(&name) => {
+                let others = fields.iter_mut().filter(|(name, _)| !WITHIN_MEDIA.contains(&name.as_str()));
+                others.for_each(|(_, value)| everything_of(value, change));
+            }
+            ("content", Value::Array(items)) => items.iter_mut().for_each(|item| match item {
+                Value::Object(block) if block.get("type").is_some_and(Value::is_string) => everything(block, change),
+                item => everything_of(item, change),
+            }),
+            (_, value) => everything_of(value, change),
+        }
+    }
+    keys(block, change);
+}
+
+/// Changes each text, number and key of a value.
+fn everything_of(value: &mut Value, change: &mut impl FnMut(&mut String)) {
+    match value {
+        Value::String(text) => change(text),
+        Value::Number(number) => {
+            let (before, mut text) = (number.to_string(), number.to_string());
+            change(&mut text);
+            if text != before {
+                *value = Value::String(text);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| everything_of(item, change)),
+        Value::Object(fields) => {
+            fields.values_mut().for_each(|value| everything_of(value, change));
+            keys(fields, change);
+        }
+        Value::Null | Value::Bool(_) => {}
+    }
+}
+
+fn keys(fields: &mut Map<String, Value>, change: &mut impl FnMut(&mut String)) {
+    let names: Vec<String> = fields.keys().cloned().collect();
+    for name in names {
+        let mut changed = name.clone();
+        change(&mut changed);
+        if changed != name
+            && let Some(value) = fields.remove(&name)
+        {
+            fields.insert(changed, value);
+        }
+    }
+}
+
 fn is_address(text: &str) -> bool {
     text.starts_with("data:") || text.contains("://")
 }

@@ -64,6 +64,22 @@ impl Content {
     }
 }
 
+impl Content {
+    /// Changes each text, the names of files, and the texts, numbers and keys of blocks, but not the addresses and bytes of images and
+    /// files.
+    pub(crate) fn change_everything(&mut self, change: &mut impl FnMut(&mut String)) {
+        match self {
+            Self::Text(text) => change(text),
+            Self::Parts(parts) => parts.iter_mut().for_each(|part| match part {
+                Part::Text { text } => change(text),
+                Part::Block(block) => block::everything(block, change),
+                Part::File { name: Some(name), .. } => change(name),
+                Part::Image { .. } | Part::File { .. } => {}
+            }),
+        }
+    }
+}
+
 impl<T: Into<String>> From<T> for Content {
     fn from(text: T) -> Self {
         Self::Text(text.into())

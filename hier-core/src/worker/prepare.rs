@@ -36,7 +36,8 @@ pub(super) const fn keeps(durability: Durability) -> Keeps {
 
 /// Whether an earlier attempt has stored the input.
 pub(super) async fn is_entered(saver: &dyn Checkpointer, run: &Run) -> Result<bool, RunsError> {
-    if !run.entered || run.request.checkpoint.is_none() {
+    // A run from a checkpoint of an inner graph goes on with the thread: it begins no branch.
+    if !run.entered || run.request.checkpoint.is_none() || !run.request.checkpoint_ns.is_empty() {
         return Ok(run.entered);
     }
     // A branch has begun once it has a checkpoint of its own; what goes on from the newest checkpoint, once something is stored there.
@@ -59,16 +60,16 @@ pub(super) fn prepare(
 ) -> Result<DynRun, Failure> {
     let request = &run.request;
     let mut config = Config::thread(&run.thread)
-        .run_id(run.id.to_string())
         .durability(durability(request)?)
         .stream_subgraphs(request.stream_subgraphs)
-        .cancel(cancel)
-        .metadata("graph_id", run.graph.clone());
-    if let Some(assistant) = &run.assistant {
-        config = config.metadata("assistant_id", assistant.clone());
-    }
+        .cancel(cancel);
     for (key, value) in &run.metadata {
         config = config.metadata(key.clone(), value.clone());
+    }
+    // The engine's keys come last: rollback and filters find checkpoints by them.
+    config = config.run_id(run.id.to_string()).metadata("graph_id", run.graph.clone());
+    if let Some(assistant) = &run.assistant {
+        config = config.metadata("assistant_id", assistant.clone());
     }
     if let Some(limit) = request.config.get("recursion_limit").filter(|limit| !limit.is_null()) {
         let limit = limit.as_u64().and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit > 0);

@@ -1,7 +1,12 @@
 //! Checkpoints of inner graphs, addressed by their namespaces. Runs from checkpoints that cannot continue are refused.
 
-use hier_core::checkpoint::{Checkpointer, ListQuery};
+use std::sync::{Arc, Mutex};
+
+use futures_util::future::BoxFuture;
+use hier_core::async_trait;
+use hier_core::checkpoint::{Checkpointer, Claim, Lease, ListQuery, MemorySaver, SaverError};
 use hier_core::prelude::*;
+use hier_testkit::{Layered, SaverLayer};
 use serde_json::json;
 
 use super::kit::*;
@@ -66,4 +71,42 @@ async fn what_nobody_would_go_on_from_is_refused() {
     }
     assert_eq!(bench.history().await.len(), stored);
     assert!(bench.state().await.is_finished());
+}
+
+/// A saver in which something happens just before the next claim.
+struct Racing(MemorySaver, Mutex<Option<BoxFuture<'static, ()>>>);
+
+#[async_trait]
+impl SaverLayer for Racing {
+    fn saver(&self) -> &dyn Checkpointer {
+        &self.0
+    }
+
+    async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
+        let race = self.1.lock().expect("no test panics here").take();
+        if let Some(race) = race {
+            race.await;
+        }
+        self.0.acquire(thread, claim).await
+    }
+}
+
+#[tokio::test]
+async fn call_that_goes_on_before_the_claim_is_not_answered() {
+    let mut inner = builder();
+    inner.node("one", asks(&["one?"])).node("two", asks(&["two?"])).edge(START, "one").edge("one", "two");
+    let mut outer = builder();
+    outer.subgraph("sub", &compile(inner)).edge(START, "sub");
+    let bench = Bench::new(outer);
+    assert_eq!(asked(bench.start(json!({ "x": 1 })).await.unwrap()), ["one?"]);
+    let call = of_call(&bench).await[0].clone();
+    let (graph, tally) = (bench.graph.clone(), bench.tally.clone());
+    let other = async move {
+        assert_eq!(asked(graph.invoke(Command::resume("first"), Config::thread("t"), tally).await.unwrap()), ["two?"]);
+    };
+    let racing = Arc::new(Layered(Racing((*bench.saver).clone(), Mutex::new(Some(Box::pin(other))))));
+    let graph = bench.graph.clone().checkpointer(racing);
+    let error = graph.invoke(Command::resume("second"), call, bench.tally.clone()).await.unwrap_err().to_string();
+    assert!(error.contains("the thread does not stand there"), "{error}");
+    assert_eq!(log(bench.answer("second").await.unwrap()), json!(["first", "second"]));
 }

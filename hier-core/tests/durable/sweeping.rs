@@ -1,17 +1,21 @@
 //! Threads that wait for a time or a signal are found again even if the driving process dies.
 
+use std::collections::BTreeMap;
 use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use hier_core::async_trait;
-use hier_core::checkpoint::{Also, Checkpointer, DueQuery, Lease, MemorySaver, Record, SaverError};
+use hier_core::checkpoint::{
+    Also, Checkpointer, Claim, DueChange, DueQuery, Lease, MemorySaver, Record, Saved, SaverError,
+};
 use hier_core::graph::Signal;
 use hier_core::prelude::*;
 use hier_testkit::{Layered, SaverLayer};
 use tokio::sync::Notify;
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use crate::kit::Tally;
 
@@ -326,4 +330,85 @@ async fn a_default_that_is_no_answer_is_refused_when_it_is_asked() {
     let said = "node `checked` asks `\"why?\"` until a time, and its default \"no\" is not an answer: it is too short";
     assert!(error.to_string().contains(said), "{error}");
     assert_eq!(due(&saver, Checked::NAME, SystemTime::now() + WEEK).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_default_may_be_whatever_an_answer_may_be() {
+    async fn odd(run: &Run<Tally>) -> Result<CaseUpdate> {
+        let soon = SystemTime::now() + DAY;
+        let number = run.interrupt::<f64>(&"number?").until(soon, f64::NAN).await?;
+        let large = run.interrupt::<i128>(&"large?").until(soon, i128::MAX).await?;
+        let places = BTreeMap::from([((1, 2), 3)]);
+        let places = run.interrupt::<BTreeMap<(u8, u8), u8>>(&"places?").until(soon, places).await?;
+        Ok(noted(&format!("{number} {large} {places:?}")))
+    }
+    graph! { Odd<Case, Tally> = Graph { nodes: [odd], edges: [START >> odd >> END] } }
+
+    let graph = Odd::compile().checkpointer(MemorySaver::new());
+    let asked = graph.invoke(Case::update(), Config::thread("t"), Tally::default()).await.unwrap();
+    assert!(!asked.is_finished());
+    let (sweeper, mut now) = (graph.sweeper(|_| Tally::default()), SystemTime::now());
+    for _ in 0..3 {
+        now += DAY + SECOND;
+        for driven in sweeper.drive_due(now).await.unwrap() {
+            let _ = driven.outcome.unwrap();
+        }
+    }
+    let log = graph.state(Config::thread("t")).await.unwrap().values.log.clone();
+    assert_eq!(log, [format!("NaN {} {{(1, 2): 3}}", i128::MAX)]);
+}
+
+/// The thread of a killed run stays one, also if the sweeper fails to drive it.
+#[tokio::test(start_paused = true)]
+async fn a_killed_thread_whose_context_panics_is_tried_again() {
+    let (memory, tally) = (MemorySaver::new(), Tally::default());
+    let dying = Dying { memory: memory.clone(), left: AtomicUsize::new(3), hangs: true, dead: Notify::new() };
+    let dying = Arc::new(Layered(dying));
+    let first = Nap::compile().checkpointer(dying.clone());
+    let config = Config::thread("t").durability(Durability::Sync);
+    tokio::select! {
+        biased;
+        ended = first.invoke(Case::update(), config.clone(), tally.clone()) => panic!("it did not die: {ended:?}"),
+        () = dying.0.dead.notified() => {}
+    }
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    let graph = Nap::compile().checkpointer(memory.clone());
+    let later = SystemTime::now() + 6 * SECOND;
+    let panics = graph.sweeper(|_| -> Tally { panic!("as asked") });
+    let driven = panics.drive_due(later).await.unwrap();
+    assert!(driven.into_iter().next().expect("it is found").outcome.is_err());
+    let sweeper = graph.sweeper(move |_| tally.clone());
+    assert!(sweeper.drive_due(later + SECOND).await.unwrap().is_empty(), "others come first");
+    let driven = sweeper.drive_due(later + 61 * SECOND).await.unwrap();
+    assert!(driven.into_iter().next().expect("it is found again").outcome.unwrap().is_finished());
+}
+
+/// A saver that counts how often a thread is read.
+struct Counted(MemorySaver, AtomicUsize);
+
+#[async_trait]
+impl SaverLayer for Counted {
+    fn saver(&self) -> &dyn Checkpointer {
+        &self.0
+    }
+
+    async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.get(thread, namespace, id).await
+    }
+}
+
+#[tokio::test]
+async fn a_thread_that_is_being_driven_is_not_read() {
+    let memory = MemorySaver::new();
+    let saver = Arc::new(Layered(Counted(memory.clone(), AtomicUsize::new(0))));
+    let graph = Nap::compile().checkpointer(saver.clone());
+    let lease = memory.acquire("t", Claim::default()).await.unwrap();
+    let due = DueChange::Driven { until: SystemTime::now() - SECOND, graph: Nap::NAME.into() };
+    memory.commit_also(&lease, Vec::new(), Also::due(due)).await.unwrap();
+    let sweeper = graph.sweeper(|_| Tally::default());
+    assert!(sweeper.drive_due(SystemTime::now()).await.unwrap().is_empty());
+    assert_eq!(saver.0.1.load(Ordering::Relaxed), 0);
 }

@@ -192,9 +192,9 @@ fn strategy(word: Multitask) -> MultitaskStrategy {
 
 fn metadata(body: &RunCreate, assistant: &str, graph: &str, of: &Map<String, Value>) -> Map<String, Value> {
     let mut metadata = of.clone();
+    metadata.extend(body.metadata.clone().unwrap_or_default());
     metadata.insert("graph_id".to_owned(), graph.into());
     metadata.insert("assistant_id".to_owned(), assistant.into());
-    metadata.extend(body.metadata.clone().unwrap_or_default());
     metadata
 }
 

@@ -43,6 +43,7 @@ mail_cases!(
     a_signal_makes_a_thread_due_and_a_message_does_not,
     a_signal_leaves_a_thread_to_its_graph,
     a_thread_that_is_driven_is_due_until_that_has_ended,
+    a_thread_that_is_postponed_keeps_the_rest,
     a_copy_is_due_when_its_source_is,
 );
 
@@ -164,7 +165,15 @@ async fn a_mailbox_is_bounded_in_bytes(saver: Subject) -> Outcome {
     holds("another thread has room", saver.post("u", "g", half(2)).await?)?;
     let lease = claim(&saver, "t").await?;
     saver.commit_also(&lease, Vec::new(), Also::taking(vec![Uuid::from_u128(1)])).await?;
-    holds("there is room again, and the id is new", saver.post("t", "g", half(2)).await?)
+    holds("there is room again, and the id is new", saver.post("t", "g", half(2)).await?)?;
+    // Taken by a run that may be rolled back, it may come back.
+    let mut taking = Also::taking(vec![Uuid::from_u128(2)]);
+    taking.run = Some(Uuid::from_u128(3));
+    saver.commit_also(&lease, Vec::new(), taking).await?;
+    match saver.post("t", "g", half(4)).await {
+        Err(SaverError::MailboxFull { .. }) => Ok(()),
+        other => Err(Failure(format!("{other:?} instead of `MailboxFull`"))),
+    }
 }
 
 async fn a_mailbox_goes_with_its_thread(saver: Subject) -> Outcome {
@@ -314,6 +323,15 @@ async fn a_thread_that_is_driven_is_due_until_that_has_ended(saver: Subject) -> 
     saver.commit_also(&lease, Vec::new(), Also::due(exactly(Some(at(7)), seen))).await?;
     same("once it has ended", &driven(&saver, 7).await?, &vec![("t".to_owned(), false)])?;
     holds("nobody drives it", !claim(&saver, "t").await?.driven)
+}
+
+async fn a_thread_that_is_postponed_keeps_the_rest(saver: Subject) -> Outcome {
+    is_due(&saver, "t", DueChange::Driven { until: at(1), graph: "g".into() }).await?;
+    for thread in ["t", "nobody"] {
+        is_due(&saver, thread, DueChange::Postponed { until: at(5) }).await?;
+    }
+    same("before", &driven(&saver, 4).await?, &Vec::new())?;
+    same("then", &driven(&saver, 5).await?, &vec![("t".to_owned(), true)])
 }
 
 async fn a_copy_is_due_when_its_source_is(saver: Subject) -> Outcome {

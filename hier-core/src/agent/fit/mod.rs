@@ -110,7 +110,6 @@ fn inside(path: &str, field: &str) -> String {
 }
 
 /// A walk of a value through a schema.
-#[derive(Clone)]
 struct Walk<'s> {
     /// The schema in which references are looked up.
     root: &'s Value,
@@ -213,10 +212,8 @@ impl<'s> Walk<'s> {
         let mut least: Option<Vec<Fault>> = None;
         let mut possible = 0;
         for kind in kinds {
-            let (mut tried, mut walk) = (value.clone(), Walk { faults: Vec::new(), ..self.clone() });
-            walk.value(&mut tried, kind, path, depth);
-            self.steps = walk.steps;
-            match walk.faults {
+            let mut tried = value.clone();
+            match self.tried(&mut tried, kind, path, depth) {
                 faults if faults.is_empty() => {
                     if tried == *value {
                         return;
@@ -236,6 +233,13 @@ impl<'s> Walk<'s> {
             // The error of the type describes the problem.
             _ => {}
         }
+    }
+
+    /// Walks a value that may be meant in another way. Its steps count, and its faults are returned.
+    fn tried(&mut self, value: &mut Value, schema: &'s Value, path: &str, depth: usize) -> Vec<Fault> {
+        let faults = std::mem::take(&mut self.faults);
+        self.value(value, schema, path, depth);
+        std::mem::replace(&mut self.faults, faults)
     }
 
     /// Returns true if a value may be meant as this variant: it is not null, and the tag fields have the variant's values.
@@ -269,7 +273,7 @@ impl<'s> Walk<'s> {
     }
 
     /// Converts a value of another type to this type if its meaning is clear.
-    fn meant(&self, value: &Value, name: &str, schema: &'s Value, path: &str, depth: usize) -> Option<Value> {
+    fn meant(&mut self, value: &Value, name: &str, schema: &'s Value, path: &str, depth: usize) -> Option<Value> {
         let text = value.as_str().map(str::trim);
         let is_scalar = matches!(name, "integer" | "number" | "boolean" | "string");
         if let Some([item]) = value.as_array().map(Vec::as_slice).filter(|_| is_scalar) {
@@ -295,12 +299,10 @@ impl<'s> Walk<'s> {
                 let listed = text.and_then(|text| serde_json::from_str(text).ok()).filter(Value::is_array);
                 listed.or_else(|| {
                     // The model sent a single item, if it fits.
-                    let (mut item, mut walk) = (value.clone(), Walk { faults: Vec::new(), ..self.clone() });
-                    if value.is_null() {
-                        return None;
-                    }
-                    walk.value(&mut item, schema.get("items")?, path, depth);
-                    walk.faults.is_empty().then(|| Value::Array(vec![item]))
+                    let items = schema.get("items").filter(|_| !value.is_null())?;
+                    let mut item = value.clone();
+                    let fits = self.tried(&mut item, items, path, depth).is_empty() && self.steps <= MOST_STEPS;
+                    fits.then(|| Value::Array(vec![item]))
                 })
             }
             _ => None,

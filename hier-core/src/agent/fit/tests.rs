@@ -110,3 +110,10 @@ fn a_schema_that_contains_itself_is_followed_as_far_as_the_value_goes() {
         json!({"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]}}, "$ref": "#/$defs/a"});
     assert!(fit(&mut json!(1), &endless).is_empty());
 }
+
+#[test]
+fn schemas_that_contain_themselves_take_a_bounded_number_of_steps() {
+    let schema = json!({ "type": "array", "items": { "anyOf": [{ "$ref": "#" }, { "$ref": "#" }] } });
+    // Without a bound there would be two to the power of the depth.
+    assert_eq!(meant(&json!("x"), &schema), None);
+}

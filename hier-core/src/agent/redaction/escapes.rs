@@ -1,5 +1,7 @@
 //! Reads texts that JSON has escaped, once or several times.
 
+use std::ops::Range;
+
 /// A text without its escapes, and the position of each of its bytes in the original.
 pub(super) struct Unescaped {
     pub(super) text: String,
@@ -38,6 +40,29 @@ impl Unescaped {
         }
         places.push(self.place(self.text.len()));
         ((reads || cut.is_some()).then_some(Self { text, places }), cut)
+    }
+
+    /// Finds the remaining escapes. Returns their ranges in the original, and the position of a truncated one at the end.
+    pub(super) fn escapes(&self) -> (Vec<Range<usize>>, Option<usize>) {
+        let (mut found, mut at): (Vec<Range<usize>>, usize) = (Vec::new(), 0);
+        while let Some(next) = self.text[at..].find('\\') {
+            let start = at + next;
+            let length = match escape(&self.text[start..]) {
+                Escape::None => {
+                    at = start + 1;
+                    continue;
+                }
+                Escape::Cut => return (found, Some(self.place(start))),
+                Escape::Letter(_, length) => length,
+            };
+            at = start + length;
+            let range = self.place(start)..self.place(at);
+            match found.last_mut().filter(|last| last.end == range.start) {
+                Some(last) => last.end = range.end,
+                None => found.push(range),
+            }
+        }
+        (found, None)
     }
 
     /// Maps a byte position in the text to its position in the original.

@@ -110,26 +110,41 @@ fn in_card(byte: u8) -> bool {
     byte.is_ascii_digit() || byte == b' ' || byte == b'-'
 }
 
-/// The first number of a card in a run of digits and what groups them: it begins and ends where a group does.
+/// The first number of a card in a run of digits and separators, the longest if several begin there. It begins and ends where a group
+/// does.
 fn card(run: &str) -> Option<Range<usize>> {
-    let is_digit = |at: usize| run.as_bytes().get(at).is_some_and(u8::is_ascii_digit);
-    let starts = (0..run.len()).filter(|at| is_digit(*at) && (*at == 0 || !is_digit(at - 1)));
-    starts.into_iter().find_map(|start| {
-        let ends = (start + 13..=run.len()).rev().filter(|end| is_digit(end - 1) && !is_digit(*end));
-        ends.map(|end| start..end).find(|range| is_card(&run[range.clone()]))
+    let bytes = run.as_bytes();
+    let is_digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
+    let mut starts = (0..bytes.len()).filter(|at| is_digit(*at) && (*at == 0 || !is_digit(at - 1)));
+    starts.find_map(|start| {
+        let (mut digits, mut count, mut end) = ([0; MOST_DIGITS], 0, None);
+        let group = bytes.iter().enumerate().skip(start).filter(|(_, byte)| byte.is_ascii_digit());
+        for (at, byte) in group.take(MOST_DIGITS) {
+            digits[count] = byte - b'0';
+            count += 1;
+            if !is_digit(at + 1) && is_card(&digits[..count]) {
+                end = Some(at + 1);
+            }
+        }
+        end.map(|end| start..end)
     })
 }
 
-/// Whether these are as many digits as a card has, with the right check digit.
-fn is_card(text: &str) -> bool {
-    let digits: Vec<u32> = text.chars().filter_map(|letter| letter.to_digit(10)).collect();
+/// Maximum number of digits of a card.
+const MOST_DIGITS: usize = 19;
+
+/// Returns true if a card can have these digits: their number and the check digit are right.
+fn is_card(digits: &[u8]) -> bool {
+    if digits.len() < 13 {
+        return false;
+    }
     let doubled = digits.iter().rev().enumerate().map(|(place, digit)| match place % 2 {
-        0 => *digit,
-        _ if *digit > 4 => digit * 2 - 9,
-        _ => digit * 2,
+        0 => u32::from(*digit),
+        _ if *digit > 4 => u32::from(*digit) * 2 - 9,
+        _ => u32::from(*digit) * 2,
     });
     let sum: u32 = doubled.sum();
-    (13..=19).contains(&digits.len()) && sum > 0 && sum.is_multiple_of(10)
+    sum > 0 && sum.is_multiple_of(10)
 }
 
 /// Addresses of machines: IPv4 and IPv6.
@@ -186,10 +201,20 @@ impl fmt::Debug for Texts {
 
 impl Find for Texts {
     fn find(&self, text: &str) -> Option<Range<usize>> {
-        let found = self.0.iter().filter_map(|secret| Some((text.find(secret.as_str())?, secret.len())));
-        // Of two that begin in one place the longer one.
-        let first = found.min_by_key(|(start, length)| (*start, usize::MAX - length));
-        first.map(|(start, length)| start..start + length)
+        let longest = self.0.iter().map(String::len).max()?;
+        let mut window = longest.max(LONGEST);
+        loop {
+            // A text that is not there is not looked for beyond what another one needs.
+            let end =
+                (0..=text.len().min(window.saturating_add(longest))).rev().find(|end| text.is_char_boundary(*end))?;
+            let found = self.0.iter().filter_map(|secret| Some((text[..end].find(secret.as_str())?, secret.len())));
+            // Of two that begin in one place the longer one.
+            let first = found.min_by_key(|(start, length)| (*start, usize::MAX - length));
+            if end == text.len() || first.is_some_and(|(start, _)| start < window) {
+                return first.map(|(start, length)| start..start + length);
+            }
+            window = window.saturating_mul(2);
+        }
     }
 
     fn open(&self, text: &str) -> usize {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Pattern;
 use super::escapes::Unescaped;
@@ -16,6 +16,9 @@ use crate::error::{NodeError, NodeErrorKind};
 use crate::graph::Command;
 use crate::message::{Body, Content, Message, Messages};
 use crate::state::{ChannelWrite, State, Values, Writes};
+
+/// Maximum number of levels of escapes that are read. Each level is a copy of the text.
+const MOST_LEVELS: usize = 8;
 
 tokio::task_local! {
     /// The redactor of the tool call that is running.
@@ -46,11 +49,12 @@ impl Redactor {
         PRESENT.try_with(Arc::clone).ok()
     }
 
-    /// Finds the secrets of a text, escaped or not: in order, without overlaps, each with its mark.
+    /// Finds the secrets of a text, escaped or not: in order, without overlaps, each with its mark. Letters that are escaped more than
+    /// [`MOST_LEVELS`] times are not read, and count as secrets.
     fn secrets(&self, text: &str) -> (Vec<(usize, usize, &str)>, usize) {
         let mut level = Unescaped::of(text);
         let (mut found, mut open) = (Vec::new(), text.len());
-        loop {
+        for depth in 0.. {
             for pattern in self.0.iter().rev() {
                 let mut from = 0;
                 while let Some((start, end)) = pattern.first(&level.text, from) {
@@ -58,6 +62,13 @@ impl Redactor {
                     from = end;
                 }
                 open = open.min(level.place(pattern.find.open(&level.text).min(level.text.len())));
+            }
+            if depth == MOST_LEVELS {
+                let (escapes, cut) = level.escapes();
+                open = cut.map_or(open, |cut| open.min(cut));
+                let mark = self.0.first().map_or("", |pattern| &pattern.mark);
+                found.extend(escapes.into_iter().map(|escape| (escape.start, escape.end, mark)));
+                break;
             }
             let (deeper, cut) = level.deeper();
             open = cut.map_or(open, |cut| open.min(cut));
@@ -133,24 +144,28 @@ impl Redactor {
             }
             Value::Array(list) => list.iter_mut().fold(false, |changes, value| self.value(value) | changes),
             Value::Object(object) => {
-                let mut changes = object.values_mut().fold(false, |changes, value| self.value(value) | changes);
-                let keys: Vec<String> = object.keys().filter(|key| self.redacted(key).is_some()).cloned().collect();
-                for key in keys {
-                    changes = true;
-                    let redacted = self.redacted(&key);
-                    if let Some((redacted, value)) = redacted.zip(object.remove(&key)) {
-                        object.insert(redacted, value);
-                    }
-                }
-                changes
+                let changes = object.values_mut().fold(false, |changes, value| self.value(value) | changes);
+                self.keys(object) | changes
             }
             Value::Null | Value::Bool(_) => false,
         }
     }
 
+    /// Redacts the keys of an object. Returns true if one had a secret.
+    fn keys(&self, object: &mut Map<String, Value>) -> bool {
+        let changes: Vec<(String, String)> =
+            object.keys().filter_map(|key| Some((key.clone(), self.redacted(key)?))).collect();
+        for (key, redacted) in &changes {
+            if let Some(value) = object.remove(key) {
+                object.insert(redacted.clone(), value);
+            }
+        }
+        !changes.is_empty()
+    }
+
     /// Redacts a content.
     pub(in crate::agent) fn content(&self, content: &mut Content) {
-        content.change_texts(&mut |text| {
+        content.change_everything(&mut |text| {
             self.change(text);
         });
     }
@@ -160,9 +175,10 @@ impl Redactor {
         let mut changes = false;
         let before = message.text();
         if let Some(content) = message.content_mut() {
-            content.change_texts(&mut |text| changes |= self.change(text));
+            content.change_everything(&mut |text| changes |= self.change(text));
         }
         changes |= message.extra.values_mut().fold(false, |changes, value| self.value(value) | changes);
+        changes |= self.keys(&mut message.extra);
         let Body::Assistant { calls, reasoning, .. } = &mut message.body else { return changes };
         for call in calls {
             changes |= self.value(&mut call.args);

@@ -51,8 +51,9 @@ impl Mail {
         if mailbox.known.contains(&letter.id) {
             return Ok(false);
         }
-        let waiting: usize = mailbox.waiting.iter().map(|posted| posted.letter.size()).sum();
-        if waiting + letter.size() > MAILBOX_BYTES {
+        let kept = mailbox.waiting.iter().chain(mailbox.taken.iter().map(|(_, posted)| posted));
+        let kept: usize = kept.map(|posted| posted.letter.size()).sum();
+        if kept + letter.size() > MAILBOX_BYTES {
             return Err(SaverError::MailboxFull { thread: thread.to_owned() });
         }
         let wakes = letter.signal.is_some();
@@ -100,6 +101,10 @@ impl Mail {
             Some(DueChange::Driven { until, graph }) => {
                 let at = self.due_of(thread).map_or(*until, |known| known.at.min(*until));
                 self.set_due(thread, Some(Due { at, graph: graph.clone(), driven: true }));
+            }
+            Some(DueChange::Postponed { until }) => {
+                let due = self.due_of(thread).map(|due| Due { at: *until, ..due.clone() });
+                self.set_due(thread, due);
             }
         }
         Ok(())

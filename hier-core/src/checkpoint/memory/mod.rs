@@ -153,6 +153,24 @@ impl MemorySaver {
         self.commit_and(lease, records, also, |_| {})
     }
 
+    /// Copies a thread in place of another.
+    pub(crate) fn copy_now(&self, from: &str, to: &str) -> Result<(), SaverError> {
+        check_thread(to)?;
+        if from != to {
+            let history = self.shard(from).get(from).map(Thread::history);
+            let mut shard = self.shard(to);
+            shard.remove(to);
+            lock(&self.0.mail).delete(to);
+            self.0.conversations.forget(to);
+            if let Some(history) = history {
+                let name = Arc::from(to);
+                lock(&self.0.mail).copy(from, &name);
+                shard.insert(name, history);
+            }
+        }
+        Ok(())
+    }
+
     /// Undoes what a run has done to a thread.
     pub(crate) fn undo(&self, thread: &str, run: Uuid) {
         let mut shard = self.shard(thread);
@@ -337,20 +355,7 @@ impl Checkpointer for MemorySaver {
     }
 
     async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError> {
-        check_thread(to)?;
-        if from != to {
-            let history = self.shard(from).get(from).map(Thread::history);
-            let mut shard = self.shard(to);
-            shard.remove(to);
-            lock(&self.0.mail).delete(to);
-            self.0.conversations.forget(to);
-            if let Some(history) = history {
-                let name = Arc::from(to);
-                lock(&self.0.mail).copy(from, &name);
-                shard.insert(name, history);
-            }
-        }
-        Ok(())
+        self.copy_now(from, to)
     }
 
     async fn delete_for_runs(&self, runs: &[String]) -> Result<(), SaverError> {

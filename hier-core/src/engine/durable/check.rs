@@ -39,7 +39,13 @@ where
         Input::Continue if exists(&reader, saver, config).await? => Ok(()),
         Input::Continue => Err(RunError::EmptyInput { graph: graph.plan.graph().to_owned() }),
         Input::Command(command) => {
-            resolve::from_outside(&graph.plan, command.jumps.iter().cloned())?;
+            let destinations = resolve::from_outside(&graph.plan, command.jumps.iter().cloned())?;
+            for (node, arg) in destinations.sends.iter() {
+                graph.sent_state(node, Some(&arg)).map_err(|error| RunError::Update {
+                    graph: graph.plan.graph().to_owned(),
+                    reason: error.to_string(),
+                })?;
+            }
             match &command.answers {
                 Some(answers) => check_answers(reader, saver, config, answers).await,
                 None if exists(&reader, saver, config).await? => Ok(()),

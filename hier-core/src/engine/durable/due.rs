@@ -130,10 +130,7 @@ pub(crate) async fn settle(
     Ok(waiting)
 }
 
-/// Says that a thread is to be looked at again then.
-pub(crate) async fn postpone(committer: &Committer, at: SystemTime) -> Result<(), SaverError> {
-    let mail = committer.mail().await?;
-    let seen = mail.iter().map(|posted| posted.number).max().unwrap_or_default();
-    let due = DueChange::Exactly { at: Some(at), graph: committer.graph.clone(), seen };
-    committer.commit_also(Vec::new(), Also::due(due)).await
+/// Says that a thread that is due is to be looked at again then.
+pub(crate) async fn postpone(committer: &Committer, until: SystemTime) -> Result<(), SaverError> {
+    committer.commit_also(Vec::new(), Also::due(DueChange::Postponed { until })).await
 }

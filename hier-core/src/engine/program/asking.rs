@@ -98,7 +98,7 @@ impl<A: DeserializeOwned, C> Interrupt<'_, A, C> {
     fn check_default(&self, question: &Question) -> Result<(), NodeError> {
         let Some(default) = &question.default else { return Ok(()) };
         let checked = self.check.as_ref().map_or(Ok(()), |check| check(default));
-        checked.and_then(|()| A::deserialize(default).map(drop).map_err(|error| error.to_string())).map_err(|error| {
+        checked.and_then(|()| codec::from_json::<A>(default).map(drop).map_err(|error| error.to_string())).map_err(|error| {
             NodeError::permanent(format!(
                 "node `{}` asks `{}` until a time, and its default {default} is not an answer: {error}; give `until` a default that \
                  passes the question's `check`",

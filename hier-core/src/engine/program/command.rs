@@ -207,7 +207,8 @@ impl<S: Values> Command<S> {
         self
     }
 
-    /// Starts a task of a node with this payload, which the node takes as `Sent<T>`.
+    /// Starts a task of a node with this payload, which the node takes as `Sent<T>`. A node that takes no `Sent` and reads the state sees
+    /// the payload as the state: it must be an object of channels, and channels that it does not name have their initial values.
     pub fn send(mut self, target: impl IntoTarget<S>, payload: impl Payload) -> Self {
         self.jumps.push(Jump { arg: Some(SendArg::new(payload)), ..target.into_jump().0 });
         self

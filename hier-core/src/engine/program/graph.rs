@@ -177,9 +177,10 @@ impl<S: Values, C> Program<S, C> {
         state
     }
 
-    /// The state that a node sees which was sent one and reads the state: what was sent, and the initial values of other channels.
+    /// The state that a node sees which was sent one and reads the state: what was sent, and the initial values of other channels. What
+    /// was sent is read as it would be stored, so that the node sees the same before and after that.
     pub(crate) fn sent_state(&self, node: usize, arg: Option<&SendArg>) -> Result<Option<S>, CodecError> {
-        let Some(arg) = arg.filter(|arg| arg.is_stored() && !self.takes_sent(node)) else { return Ok(None) };
+        let Some(arg) = arg.filter(|_| !self.takes_sent(node)) else { return Ok(None) };
         let name = self.plan.name(node);
         let fields = codec::unpack_fields(&arg.encode()?)?;
         let fields = fields.ok_or_else(|| {

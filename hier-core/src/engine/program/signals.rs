@@ -81,8 +81,10 @@ where
                 run.graph()
             )));
         };
-        let (key, until_key) = (home.begin_own(&name, "signal"), home.begin_own(&name, "until"));
+        let (key, until_key) = (home.begin_own(&name, StepKey::SIGNAL), home.begin_own(&name, "until"));
         if let Some(found) = home.find(&key) {
+            // A cache must not keep what came of a signal.
+            run.note_answer();
             return run.again(&home, &found).await;
         }
         if let Some(value) = run.take_signal(&home, &key, &name).await? {

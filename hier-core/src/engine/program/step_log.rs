@@ -38,6 +38,9 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl StepKey {
+    /// The arguments of the engine's own record of a signal. A hash of arguments has another form.
+    pub(super) const SIGNAL: &str = "signal";
+
     /// Returns the key by which questions are numbered. No step has this key: only the engine uses an empty name with text as its
     /// arguments.
     pub(super) fn question() -> Self {
@@ -90,6 +93,7 @@ struct Known {
     by_key: HashMap<StepKey, usize>,
     /// The number of the next slot.
     next: i32,
+    has_signals: bool,
     /// The calls that have begun, by the scope of their task or graph.
     begun: HashMap<String, Begun>,
 }
@@ -135,6 +139,11 @@ impl StepLog {
         Ok(Self(Mutex::new(known)))
     }
 
+    /// Returns true if the task has received a signal.
+    pub(super) fn has_signals(&self) -> bool {
+        lock(&self.0).has_signals
+    }
+
     /// The number of a call that begins in this attempt, whose key has number 0.
     pub(super) fn begin(&self, scope: &str, attempts: &[u32], key: &StepKey) -> u32 {
         let mut known = lock(&self.0);
@@ -173,6 +182,7 @@ impl StepLog {
 impl Known {
     fn add(&mut self, done: Done) -> usize {
         let index = self.results.len();
+        self.has_signals |= done.record.key.arguments.as_deref() == Some(StepKey::SIGNAL);
         self.by_key.insert(done.record.key.clone(), index);
         self.results.push(done);
         index

@@ -227,6 +227,10 @@ impl<C> Run<C> {
         for _ in 0..*questions {
             self.next_question();
         }
+        // The work inside the step may have used an answer, or a signal, which the step's record does not say.
+        if *questions > 0 || home.steps.has_signals() {
+            self.note_answer();
+        }
         if !found.is_stored {
             home.store(found, false, None).await?;
         }

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::engine::attempt::exec::call;
 use crate::engine::attempt::route::with_writes;
-use crate::engine::program::{Body, Task};
+use crate::engine::program::{Body, By, Task};
 use crate::engine::run::runner::Runner;
 use crate::error::{NodeError, NodeErrorKind, RunError};
 use crate::state::{Values, Writes};
@@ -83,6 +83,14 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         let added = self.hook(ON_ENTRY, Some(hook), Arc::new(state)).await;
         let added = added.map_err(|error| self.in_hook(ON_ENTRY, error))?;
         Ok(input.into_iter().chain(added).collect())
+    }
+
+    /// Whether a durable root may be left after the node, which runs alone: its result is stored first. A plain edge leads on, unless a
+    /// handler took over.
+    #[inline]
+    pub(in crate::engine) fn may_be_left(&self, node: usize, by: By) -> bool {
+        let goes_on = by != By::Handler && !self.task.graph.plan.exits[node].signals.is_empty();
+        self.journal.is_some() && self.is_left() && !goes_on
     }
 
     /// Adds the writes of leaving a root graph to its last step, if the graph is over. The results of the step's tasks are stored first,

@@ -11,7 +11,7 @@ use crate::engine::attempt::report::{is_traced, report, started, step_span, task
 use crate::engine::attempt::stored;
 use crate::engine::durable::journal::Journal;
 use crate::engine::durable::resumed::Resumed;
-use crate::engine::program::{Done, Output, ParentCommand, Program, Routing, Run, Shared, Task, TaskKey};
+use crate::engine::program::{By, Done, Output, ParentCommand, Program, Routing, Run, Shared, Task, TaskKey};
 use crate::engine::run::piece::ended;
 use crate::engine::step::{Applied, Breakpoints, Position};
 use crate::engine::stream::emitter::Emitter;
@@ -319,7 +319,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     #[inline]
     fn is_bare(&mut self, node: usize) -> bool {
         self.task.run.key.node = node;
-        let is_recorded = self.journal.is_some() && self.is_left();
+        let is_recorded = self.may_be_left(node, By::Node);
         let is_seen = self.emitter.is_some() || is_traced();
         self.task.graph.nodes[node].bare && !self.routes_first(node) && !is_recorded && !is_seen
     }
@@ -353,7 +353,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     pub(in crate::engine) fn ended(&mut self, node: usize, result: TaskResult<S>) -> Result<Option<End>, RunError> {
         match result {
             Ok(done) if !done.is_for_parent() => {
-                if self.journal.is_some() && self.is_left() {
+                if self.may_be_left(node, done.by) {
                     let first = self.task.run.inbox.as_ref().map_or(0, |inbox| inbox.free_slot);
                     let writes = stored::done(&self.task.graph, first, &done);
                     self.last_task = Some(writes.map_err(|error| self.failed(node, error))?);

@@ -44,8 +44,14 @@ where
     config.check()?;
     panics::note_places();
     let name = graph.plan.graph().to_owned();
+    // The graph inside that the run addresses.
+    let mut inner = None;
     let config = match attached.saver.as_ref().filter(|_| !config.namespace.is_empty()) {
-        Some(saver) => Arc::new(Box::pin(inside::outermost(&name, saver, &config, &input)).await?),
+        Some(saver) => {
+            let outer = Box::pin(inside::outermost(&name, saver, &config, &input)).await?;
+            inner = Some(config);
+            Arc::new(outer)
+        }
         None => config,
     };
     let cancel = config.cancel.clone();
@@ -55,7 +61,7 @@ where
     let mut shared = shared(&graph, context, config.clone(), Vec::new(), emitter.as_ref(), tracker.clone(), None);
     let committer = match &attached.saver {
         Some(saver) => {
-            let admitted = Box::pin(admit(&graph, saver, &config, &input));
+            let admitted = Box::pin(admit(&graph, saver, (&config, inner.as_deref()), &input));
             Some(unless_cancelled(cancel.as_ref(), &name, admitted).await?)
         }
         None => None,
@@ -128,11 +134,12 @@ where
     }
 }
 
-/// Checks what the thread is given, and claims it.
+/// Checks what the thread is given, and claims it. Whether the thread still stands in the graph inside that the run addresses is checked
+/// again under the lease.
 async fn admit<S, C>(
     graph: &Program<S, C>,
     saver: &Saver,
-    config: &Config,
+    (config, inner): (&Config, Option<&Config>),
     input: &Input<S>,
 ) -> Result<Arc<Committer>, RunError>
 where
@@ -145,7 +152,14 @@ where
         Input::New(_) | Input::Whole(_) | Input::Continue => WhenRunning::TakeOver,
         Input::Command(_) => WhenRunning::Reject,
     };
-    claim(saver, config, unless_said, graph.plan.graph()).await
+    let committer = claim(saver, config, unless_said, graph.plan.graph()).await?;
+    if let Some(inner) = inner
+        && let Err(refused) = inside::outermost(graph.plan.graph(), &committer.saver, inner, input).await
+    {
+        committer.release().await;
+        return Err(refused);
+    }
+    Ok(committer)
 }
 
 /// Claims the thread that the configuration names.

@@ -204,16 +204,14 @@ impl RunStore for MemoryRuns {
 
     async fn clone_thread(&self, from: &str, to: NewThread) -> Result<ThreadRow, RunsError> {
         check_thread(&to.id)?;
-        let row = {
-            let mut tables = self.tables();
-            if tables.threads.contains_key(&to.id) {
-                return Err(RunsError::Exists { kind: "thread", id: to.id });
-            }
-            let row = tables.entry(from)?.row.copy_to(to, SystemTime::now());
-            tables.insert(row.clone());
-            row
-        };
-        self.saver.copy_thread(from, &row.id).await?;
+        let mut tables = self.tables();
+        if tables.threads.contains_key(&to.id) {
+            return Err(RunsError::Exists { kind: "thread", id: to.id });
+        }
+        let row = tables.entry(from)?.row.copy_to(to, SystemTime::now());
+        // Under the lock: nobody finds the row without the history.
+        self.saver.copy_now(from, &row.id)?;
+        tables.insert(row.clone());
         Ok(row)
     }
 

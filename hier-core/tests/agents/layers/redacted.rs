@@ -1,7 +1,9 @@
 //! Secrets that nobody is told and that are stored nowhere.
 
+use std::time::{Duration, Instant};
+
 use hier_core::agent::layer::{CardNumbers, Emails, Find, IpAddresses};
-use hier_core::agent::{AgentBuilder, ToolErrors};
+use hier_core::agent::{AgentBuilder, Content, Part, ToolErrors};
 use hier_core::prelude::*;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
@@ -45,8 +47,10 @@ async fn a_secret_in_several_pieces_never_goes_out() {
 /// Whatever the cuts are, and whatever finds the secrets, the pieces add up to the answer read at once.
 #[tokio::test]
 async fn pieces_add_up_to_the_redacted_answer() {
-    let text: &'static str =
+    let secrets: &'static str =
         "keys: sk-12345 sk-123 sk-12sk-12345; 4111-1111-1111-1111 at 10.0.0.12:80 and ::1, é@x.org b@x.org";
+    // A letter that is escaped more often than is read.
+    let deep: &'static str = r"a\u005cu005cu005cu005cu005cu005cu005cu005cu005cu005cu0034 z, and so on until nothing of it is held back any more";
     let keys = |text: &str| text.find("sk-12345").map(|start| start..start + 8);
     let layers = [
         Redact::new(keys),
@@ -55,7 +59,7 @@ async fn pieces_add_up_to_the_redacted_answer() {
         Redact::new(IpAddresses).mark(""),
         Redact::new(Emails),
     ];
-    for layer in layers {
+    for (layer, text) in layers.iter().flat_map(|layer| [(layer, secrets), (layer, deep)]) {
         let wanted = layer.text(text).into_owned();
         assert_ne!(wanted, text);
         for length in [1, 2, 3, 5, 8, 13, 200] {
@@ -141,4 +145,56 @@ async fn blocks_and_fields_of_clients_have_no_secrets() {
         assert!(!text.contains("eva@example.org"), "{text}");
         assert!(text.contains("ZXZhQGV4YW1wbGUub3Jn") && text.contains("Write to [redacted]."), "{text}");
     }
+}
+
+/// Secrets are found at each depth of a client's blocks, whatever the names of the fields around them.
+#[tokio::test]
+async fn calls_names_and_keys_of_clients_have_no_secrets() {
+    let card = "4111 1111 1111 1111";
+    let mut sent: Message = serde_json::from_value(json!({
+        "type": "human", "4111 1111 1111 1111": true,
+        "content": [
+            { "type": "tool_use", "id": "c1", "name": "pay", "input": {
+                "id": card, "url": card, "data": [card], "type": card, "number": 4_111_111_111_111_111_u64, "4111111111111111": 1,
+            } },
+            { "type": "tool_result", "tool_use_id": "c1", "content": [
+                { "type": "text", "text": card },
+                { "type": "image", "source": { "type": "base64", "media_type": "image/png", "data": "4111111111111111" } },
+            ] },
+            { "type": "note", "data": card, "url": "https://x.example/1" },
+        ],
+    }))
+    .expect("a message");
+    let Some(Content::Parts(parts)) = sent.content().cloned() else { panic!("it has parts: {sent:?}") };
+    let file = Part::file("application/pdf", "https://x.example/2").named(format!("{card}.pdf"));
+    let model = ScriptedModel::new([Message::assistant("Done.")]);
+    let content = Content::parts(parts.into_iter().chain([file]));
+    sent = Message { extra: sent.extra, ..Message::user(content) };
+    let desk = agent(Redact::new(CardNumbers));
+    let outcome = desk.invoke(sent, Config::default(), BaseContext::new(model.clone())).await.unwrap();
+    for messages in [&model.requests()[0].messages, &outcome.state().messages] {
+        let text = serde_json::to_string(messages).expect("JSON");
+        assert!(!text.contains(card), "{text}");
+        // What is left are the bytes of the image.
+        assert_eq!(text.matches("4111111111111111").count(), 1, "{text}");
+        assert!(text.contains("https://x.example/1") && text.contains("[redacted].pdf"), "{text}");
+    }
+}
+
+/// No text takes more than a few passes, whatever it is made of.
+#[test]
+fn hostile_texts_are_read_in_bounded_time() {
+    const SIZE: usize = 200_000;
+    let begun = Instant::now();
+    let digits = "1 2 3 4 5 6 7 8 9 ".repeat(SIZE / 18);
+    assert!(Redact::new(CardNumbers).text(&digits).len() <= digits.len());
+    let spaced = format!("4{}", " ".repeat(SIZE));
+    assert_eq!(Redact::new(CardNumbers).text(&spaced), spaced);
+    for escaped in [format!(r"\{}", "u005c".repeat(SIZE / 5)), r"\".repeat(SIZE / 2)] {
+        let redacted = Redact::new(Emails).text(&escaped);
+        assert!(redacted.starts_with("[redacted]"), "{}", &redacted[..20]);
+    }
+    let texts = Redact::texts(["a", "not there"]).mark("b");
+    assert_eq!(texts.text(&"a".repeat(SIZE)), "b".repeat(SIZE));
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
 }

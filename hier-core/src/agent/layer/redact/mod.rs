@@ -26,7 +26,8 @@ pub(in crate::agent) use said::Held;
 ///   channels are not redacted.
 /// * The errors of models and tools contain none, nor do the logs about them. Errors keep their kinds.
 ///
-/// A secret is also found in JSON at any depth where its letters are escaped. The position of the layer in the list makes no difference.
+/// A secret is also found in JSON where its letters are escaped, up to eight times. Letters that are escaped more often are replaced.
+/// Addresses and data of images and files are not read; their names are. The position of the layer in the list makes no difference.
 /// Other layers never see the secret, and their additions are redacted as well.
 ///
 /// Reasoning that contained a secret loses its maker's signature and is not sent back.
