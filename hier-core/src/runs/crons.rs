@@ -13,8 +13,8 @@ use super::RunStore;
 use super::document::{Document, readable};
 use super::error::RunsError;
 use super::query::contains;
-use super::run::{MultitaskStrategy, NewRun, Request, Run, ThreadIs};
-use super::thread::{NewThread, ThreadRow};
+use super::run::{MultitaskStrategy, NewRun, Request, Run};
+use super::thread::{NewThread, ThreadIs, ThreadRow};
 
 const KIND: &str = "cron";
 
@@ -249,10 +249,12 @@ impl<'a> Crons<'a> {
         self.0.put_document(document(&cron)?, Some(cron.revision)).await
     }
 
-    /// Disables the crons of a thread that was deleted.
-    pub async fn disable_of(self, thread: &str) -> Result<(), RunsError> {
+    /// Disables the crons of a thread that was deleted. With a creation time, only those of the thread that was created then.
+    pub async fn disable_of(self, thread: &str, created: Option<SystemTime>) -> Result<(), RunsError> {
         let query = CronQuery { thread: Some(thread.to_owned()), enabled: Some(true), ..CronQuery::default() };
-        for cron in self.search(&query).await? {
+        let mut found = self.search(&query).await?;
+        found.retain(|cron| created.is_none() || cron.thread_created == created);
+        for cron in found {
             // If a concurrent change wins, the cron is disabled when it is next due.
             self.replace(&Cron { enabled: false, ..cron }).await?;
         }

@@ -281,7 +281,7 @@ async fn delete_threads(caller: &Caller, assistant: &str) -> ApiResult<()> {
             return Ok(());
         }
         for thread in threads {
-            crons::remove_thread(&*caller.app.runs, &thread.id).await.map_err(refused)?;
+            crons::remove_thread(&*caller.app.runs, &thread).await.map_err(refused)?;
         }
     }
 }

@@ -4,7 +4,6 @@ use axum::Json;
 use hier_core::runs::{NewRun, Run};
 use uuid::Uuid;
 
-use super::crons;
 use super::runs::{Follower, checked, kept_of};
 use crate::app::{App, Caller};
 use crate::body::Body;
@@ -44,7 +43,7 @@ async fn add_all(app: &App, all: Vec<NewRun>) -> ApiResult<Vec<Run>> {
             Err(error) => {
                 let error = refused(error);
                 // The answer of a run that was added may have been lost.
-                let unknown = match crons::remove_thread(&*app.runs, &thread).await {
+                let unknown = match app.runs.remove_thread(&thread).await {
                     Ok(_) => None,
                     Err(lost) => {
                         tracing::warn!(thread, error = %lost, "whether a run of a batch was added is not known");

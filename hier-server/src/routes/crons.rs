@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use axum::Json;
 use axum::extract::Path;
 use axum::response::NoContent;
-use hier_core::runs::{Cron, CronQuery, Crons, NewCron, RunStore, RunsError};
+use hier_core::runs::{Cron, CronQuery, Crons, NewCron, RunStore, RunsError, ThreadIs, ThreadRow};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -344,12 +344,12 @@ pub(crate) async fn delete(caller: Caller, Path(cron): Path<String>) -> ApiResul
     Ok(NoContent)
 }
 
-/// Deletes a thread, and disables its crons. False if there was none.
-pub(crate) async fn remove_thread(runs: &dyn RunStore, thread: &str) -> Result<bool, RunsError> {
-    let removed = runs.remove_thread(thread).await?;
+/// Deletes this thread, and disables its crons. False if it no longer exists, even if there is another thread with its id.
+pub(crate) async fn remove_thread(runs: &dyn RunStore, thread: &ThreadRow) -> Result<bool, RunsError> {
+    let removed = runs.remove_thread_if(&thread.id, ThreadIs::this(thread)).await?;
     // If disabling fails here, it happens when the cron is next due: a cron fires only on its original thread.
-    if let Err(error) = Crons::of(runs).disable_of(thread).await {
-        tracing::warn!(thread, %error, "the crons of a thread that was deleted are not disabled yet");
+    if let Err(error) = Crons::of(runs).disable_of(&thread.id, Some(thread.created)).await {
+        tracing::warn!(thread = thread.id, %error, "the crons of a thread that was deleted are not disabled yet");
     }
     Ok(removed)
 }

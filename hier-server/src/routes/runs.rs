@@ -122,7 +122,7 @@ async fn injected(caller: &Caller, thread: Option<&str>, body: &RunCreate, new: 
     if body.multitask_strategy != Some(Multitask::Inject) || thread.is_none() {
         return Ok(None);
     }
-    mail::inject(caller, &new.thread, &new.request).await
+    mail::inject(caller, &new.thread, new.on.clone().unwrap_or_default(), &new.request).await
 }
 
 /// A run that may be added as it is.

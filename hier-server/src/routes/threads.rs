@@ -6,7 +6,9 @@ use axum::Json;
 use axum::extract::Path;
 use axum::response::NoContent;
 use hier_core::checkpoint::{Prune, Strategy};
-use hier_core::runs::{NewThread, Order, RunQuery, SortBy, ThreadPatch, ThreadQuery, ThreadRow, ThreadStatus};
+use hier_core::runs::{
+    NewThread, Order, RunQuery, SortBy, ThreadIs, ThreadPatch, ThreadQuery, ThreadRow, ThreadStatus,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -112,10 +114,8 @@ pub(crate) async fn create(caller: Caller, MaybeBody(body): MaybeBody<ThreadBody
 /// Deletes a thread that this request made and could not fill, unless another request uses it by now.
 async fn unmake(caller: &Caller, made: &ThreadRow) -> ApiResult<()> {
     let runs = &caller.app.runs;
-    let now = runs.thread(&made.id).await.map_err(refused)?;
-    let is_same = now.is_some_and(|now| now.created == made.created);
-    if is_same && runs.runs(RunQuery::thread(&made.id)).await.map_err(refused)?.is_empty() {
-        runs.remove_thread(&made.id).await.map_err(refused)?;
+    if runs.runs(RunQuery::thread(&made.id)).await.map_err(refused)?.is_empty() {
+        runs.remove_thread_if(&made.id, ThreadIs::this(made)).await.map_err(refused)?;
     }
     Ok(())
 }
@@ -134,19 +134,22 @@ pub(crate) async fn patch(
     let mut patch = ThreadPatch::metadata(body.metadata.unwrap_or_default());
     // Nobody gives a thread away.
     patch.metadata.extend(caller.may(Resource::Threads, Action::Update).await?);
+    patch.on = ThreadIs::this(&row);
     patch.time_to_live = body.ttl.as_ref().map(Ttl::duration).transpose()?;
     let changed = caller.app.runs.update_thread(&row.id, patch).await.map_err(refused)?;
     Ok(Preferred((prefers == Prefers::Representation).then(|| Json(thread(&caller.app, &changed)))))
 }
 
-/// Deletes a thread, here and where its graph keeps it. False if there was none.
+/// Deletes this thread, here and where its graph keeps it. False if it no longer exists.
 async fn remove(caller: &Caller, row: &ThreadRow) -> ApiResult<bool> {
-    let removed = crons::remove_thread(&*caller.app.runs, &row.id).await.map_err(refused)?;
+    if !crons::remove_thread(&*caller.app.runs, row).await.map_err(refused)? {
+        return Ok(false);
+    }
     let graph = row.metadata.get("graph_id").and_then(Value::as_str);
     if let Some(served) = graph.and_then(|name| caller.app.graphs.get(name)) {
         served.graph.forget(&row.id).await.map_err(|error| fault::graph(&error))?;
     }
-    Ok(removed)
+    Ok(true)
 }
 
 pub(crate) async fn delete(caller: Caller, Path(id): Path<String>) -> ApiResult<NoContent> {

@@ -114,7 +114,7 @@ pub(super) async fn prune(
     let runs = &caller.app.runs;
     if body.keep == 0 {
         match &found.row {
-            Some(_) => drop(crate::routes::crons::remove_thread(&**runs, &found.id).await.map_err(refused)?),
+            Some(row) => drop(crate::routes::crons::remove_thread(&**runs, row).await.map_err(refused)?),
             None => runs.delete_thread(&found.id).await.map_err(|error| saver(&error))?,
         }
         return Ok(Json(json!({ "deleted": true })));

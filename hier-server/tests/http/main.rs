@@ -18,6 +18,7 @@ mod openapi;
 mod processes;
 mod protocol;
 mod recorded;
+mod replaced;
 mod rights;
 mod runs;
 mod socket;
