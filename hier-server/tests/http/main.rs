@@ -10,6 +10,7 @@ mod bounds;
 mod crons;
 mod databases;
 mod effects;
+mod endless;
 mod graphs;
 mod inside;
 mod lives;
