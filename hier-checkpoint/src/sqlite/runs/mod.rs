@@ -2,6 +2,7 @@
 
 mod claims;
 mod documents;
+mod mail;
 #[cfg(feature = "encryption")]
 pub(super) mod reencrypt;
 pub(super) mod tables;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use hier_core::async_trait;
-use hier_core::checkpoint::{Checkpointer, Lease, Letter, SaverError, check, check_thread};
+use hier_core::checkpoint::{Checkpointer, Lease, Letter, check, check_thread};
 use hier_core::runs::{
     Bell, Cancel, Claimed, Document, EventPage, EventQuery, IfExists, NewRun, NewThread, Queue, Run, RunClaim,
     RunQuery, RunStore, RunsError, Settlement, ThreadIs, ThreadPatch, ThreadQuery, ThreadRow, ThreadStatus,
@@ -20,7 +21,7 @@ use uuid::Uuid;
 
 use super::fault::Fault;
 use super::writer::Work;
-use super::{SHORT_BYTES, Sqlite, delete, lease, mail, store};
+use super::{SHORT_BYTES, Sqlite, delete, lease, store};
 use crate::rows::Batch;
 use crate::run_rows::{no_thread, superseded};
 pub(super) use claims::Recovery;
@@ -72,30 +73,6 @@ impl Sqlite {
             self.0.bell.ring_runs();
         }
         Ok(made)
-    }
-
-    /// Puts a letter into the mailbox of a thread; with a condition, only if there is a row of the thread that meets it.
-    pub(super) async fn post_letter(
-        &self,
-        thread: &str,
-        is: Option<ThreadIs>,
-        graph: &str,
-        letter: Letter,
-    ) -> Result<bool, SaverError> {
-        check_thread(thread)?;
-        let (vault, unreadable) = (self.0.vault.clone(), self.0.unreadable.clone());
-        let (thread, graph) = (thread.to_owned(), graph.to_owned());
-        let size = if letter.value.len() <= SHORT_BYTES { Work::Short } else { Work::Long };
-        let post = move |connection: &Connection| {
-            let tables = Tables { connection, vault: &vault, unreadable: &unreadable, longest: usize::MAX };
-            if let Some(is) = is
-                && !tables.thread(&thread, false)?.is_some_and(|row| is.is(&row))
-            {
-                return Err(SaverError::deleted(&thread).into());
-            }
-            mail::post(connection, &vault, &thread, &graph, &letter)
-        };
-        self.0.writer.submit(size, post).await
     }
 
     fn ring(&self, thread: &str) {
