@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use hier_core::runs::{Assistant, Assistants, NewRun, Run, RunStore, RunsError, ThreadRow, contains};
+use hier_core::runs::{Assistant, Assistants, NewRun, Run, RunStore, RunsError, ThreadIs, ThreadRow, contains};
 use hier_core::store::Store;
 use hier_core::worker;
 use serde_json::{Map, Value};
@@ -63,14 +63,16 @@ impl App {
         }
     }
 
-    /// Deletes a thread, here and where its graph keeps it. False if there was none. Its crons are disabled when they are next due, since
-    /// a cron fires only on its original thread.
+    /// Deletes this thread, here and where its graph keeps it. False if it no longer exists, even if another thread has its id. Its crons
+    /// are disabled when they are next due, since a cron fires only on its original thread.
     pub(crate) async fn remove_thread(&self, thread: &ThreadRow) -> ApiResult<bool> {
-        let removed = self.runs.remove_thread(&thread.id).await.map_err(refused)?;
+        if !self.runs.remove_thread_if(&thread.id, ThreadIs::this(thread)).await.map_err(refused)? {
+            return Ok(false);
+        }
         if let Some(graph) = thread.metadata.get("graph_id").and_then(Value::as_str) {
             self.forget(graph, &thread.id).await?;
         }
-        Ok(removed)
+        Ok(true)
     }
 
     /// Deletes a thread where its graph keeps it, if that is elsewhere.

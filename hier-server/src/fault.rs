@@ -34,6 +34,7 @@ pub(crate) fn refused(error: RunsError) -> ApiError {
 pub(crate) fn saver(error: &SaverError) -> ApiError {
     match error {
         SaverError::Busy { .. } | SaverError::Superseded { .. } => ApiError::conflict(error.to_string()),
+        SaverError::Deleted { thread } => ApiError::no_thread(thread),
         SaverError::Invalid(text) => ApiError::invalid(text.clone()),
         error => ApiError::internal(error),
     }

@@ -1,13 +1,28 @@
-//! Ids of threads and runs that only AG-UI creates. Each is derived from the user and the client's ids, so anybody can compute it. No
-//! other route creates a thread with such an id, which would lock its user out.
+//! Names and ids that callers cannot choose.
+//!
+//! Ids of threads and runs of AG-UI are derived from the user and the client's ids, so anybody can compute them. No other route creates a
+//! thread with such an id, which would lock its user out.
 
 use uuid::{Builder, Uuid, Variant};
+
+use crate::context::USER;
 
 /// The first bytes of each such id.
 const MARK: [u8; 4] = *b"agui";
 
 /// Why a request that would create a thread with such an id is refused.
 pub(crate) const REFUSED: &str = "`thread_id`: ids that begin with `61677569` and are UUIDs of version 8 are those of `POST /agui/{graph}`: use another one";
+
+/// The prefix of the names in a configuration that LangGraph's engine writes for itself.
+pub(crate) const ENGINE: &str = "__pregel_";
+
+/// Names in a configuration that address a checkpoint.
+const ADDRESS: [&str; 4] = ["thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map"];
+
+/// Returns true if callers do not set this name in `configurable`: it is the user, an address, or a name of an engine.
+pub(crate) fn is_own(name: &str) -> bool {
+    name.starts_with(USER) || name.starts_with(ENGINE) || ADDRESS.contains(&name)
+}
 
 /// The id that follows from this name.
 pub(crate) fn derived(name: &str) -> Uuid {

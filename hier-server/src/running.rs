@@ -64,11 +64,25 @@ impl Running {
     }
 }
 
+/// How runs are done in this process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Work {
+    pub(crate) concurrency: usize,
+    pub(crate) max_run_time: Duration,
+    pub(crate) max_steps: usize,
+}
+
+impl Default for Work {
+    fn default() -> Self {
+        Self { concurrency: 10, max_run_time: Duration::MAX, max_steps: usize::MAX }
+    }
+}
+
 /// A worker without a server.
 #[derive(Debug)]
 pub struct Worker {
     pub(crate) app: Arc<App>,
-    pub(crate) concurrency: usize,
+    pub(crate) work: Work,
 }
 
 impl Worker {
@@ -85,7 +99,7 @@ impl Worker {
 
     /// Works until the token is cancelled: then its runs are handed back.
     pub async fn run_until(self, stop: CancellationToken) {
-        work(self.app, self.concurrency, None, stop).await;
+        work(self.app, self.work, None, stop).await;
     }
 }
 
@@ -109,14 +123,15 @@ async fn told_to_stop() {
     interrupt.await;
 }
 
-fn worker(app: &App, concurrency: usize) -> hier_core::worker::Worker {
-    let worker = hier_core::worker::Worker::new(app.runs.clone()).memory(app.store.clone()).concurrency(concurrency);
+fn worker(app: &App, work: Work) -> hier_core::worker::Worker {
+    let worker = hier_core::worker::Worker::new(app.runs.clone()).memory(app.store.clone());
+    let worker = worker.concurrency(work.concurrency).max_run_time(work.max_run_time).max_steps(work.max_steps);
     app.graphs.iter().fold(worker, |worker, (name, served)| worker.shared_graph(name.clone(), served.graph.clone()))
 }
 
 /// Does runs, and what is done beside them, until the token is cancelled.
-pub(crate) async fn work(app: Arc<App>, concurrency: usize, own: Option<SocketAddr>, stop: CancellationToken) {
-    let worker = worker(&app, concurrency);
+pub(crate) async fn work(app: Arc<App>, work: Work, own: Option<SocketAddr>, stop: CancellationToken) {
+    let worker = worker(&app, work);
     // Of two in one process, the first has what is added here.
     let _ = app.worker.set(worker.handle());
     let runs = worker.run_until(stop.clone());

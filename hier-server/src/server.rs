@@ -27,7 +27,7 @@ use crate::layers::{self, Around};
 use crate::metrics::Metrics;
 use crate::options::Limits;
 use crate::router::router;
-use crate::running::{Running, Worker, work};
+use crate::running::{Running, Work, Worker, work};
 use crate::serving::serve;
 use crate::studio;
 use crate::webhook::{Sender, Webhooks};
@@ -58,7 +58,7 @@ pub struct Server {
     limits: Limits,
     routes: Option<Router>,
     webhooks: Webhooks,
-    concurrency: usize,
+    work: Work,
     works: bool,
     runner: Option<Box<dyn Runner>>,
     studio: Studio,
@@ -101,7 +101,7 @@ impl Server {
             limits: Limits::default(),
             routes: None,
             webhooks: Webhooks::new(),
-            concurrency: 10,
+            work: Work::default(),
             works: true,
             runner: None,
             studio: Studio::Beside,
@@ -236,7 +236,21 @@ impl Server {
 
     /// How many runs this process does at once; 10 unless given.
     pub fn concurrency(mut self, runs: usize) -> Self {
-        self.concurrency = runs;
+        self.work.concurrency = runs;
+        self
+    }
+
+    /// Limits the time of a run in this process without a break. A run that takes longer ends with the status `timeout`. Defaults to no
+    /// limit. Servers and [workers](Self::worker) on one database each have their own limit.
+    pub fn max_run_time(mut self, limit: Duration) -> Self {
+        self.work.max_run_time = limit;
+        self
+    }
+
+    /// Limits the number of supersteps of a run, even if the request has a higher `recursion_limit`. At least 1; defaults to no limit.
+    /// Servers and [workers](Self::worker) on one database each have their own limit.
+    pub fn max_steps(mut self, steps: usize) -> Self {
+        self.work.max_steps = steps;
         self
     }
 
@@ -317,7 +331,7 @@ impl Server {
         }
         let origins = std::mem::take(&mut self.origins);
         let routes = self.routes.take().unwrap_or_default().layer(from_fn(layers::identified));
-        let (works, concurrency) = (self.works, self.concurrency);
+        let (works, own_work) = (self.works, self.work);
         let served = match self.studio {
             Studio::Beside => router().merge(studio::router()),
             Studio::Alone => studio::router(),
@@ -330,7 +344,7 @@ impl Server {
             service = service.layer(from_fn_with_state(Arc::from(origins), cross_origin::guarded));
         }
         let (stop, tasks) = (app.stopping.clone(), app.tasks.clone());
-        let working = works.then(|| tokio::spawn(work(app, concurrency, Some(address), stop.clone())));
+        let working = works.then(|| tokio::spawn(work(app, own_work, Some(address), stop.clone())));
         let serving = tokio::spawn(serve(listener, service, stop.clone()));
         tracing::info!(%address, "serving");
         Ok(Running { address, stop, serving, working, tasks })
@@ -338,9 +352,9 @@ impl Server {
 
     /// A worker without a server: it does runs that servers on the same database have taken.
     pub async fn worker(mut self) -> Result<Worker, ServerError> {
-        let concurrency = self.concurrency;
+        let work = self.work;
         let app = self.app().await?;
-        Ok(Worker { app, concurrency })
+        Ok(Worker { app, work })
     }
 }
 

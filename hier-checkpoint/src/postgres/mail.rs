@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hier_core::checkpoint::{Also, DueChange, DueQuery, DueThread, Letter, MAILBOX_BYTES, Posted, SaverError};
+use hier_core::runs::ThreadIs;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -39,7 +40,14 @@ pub(super) struct Mailbox<'a> {
 }
 
 impl Postgres {
-    pub(super) async fn post_letter(&self, thread: &str, graph: &str, letter: &Letter) -> Result<bool, SaverError> {
+    /// Puts a letter into the mailbox of a thread; with a condition, only if there is a row of the thread that meets it.
+    pub(super) async fn post_letter(
+        &self,
+        thread: &str,
+        is: Option<&ThreadIs>,
+        graph: &str,
+        letter: &Letter,
+    ) -> Result<bool, SaverError> {
         let (session, vault) = (&self.0.session, &self.0.vault);
         self.ready().await?;
         let value = vault
@@ -47,7 +55,14 @@ impl Postgres {
         retrying!(session, client => {
             let transaction = Transaction::begin(client).await?;
             let mailbox = Mailbox { session, client: transaction.client(), thread };
-            let posted = mailbox.post(graph, letter, &value).await;
+            let posted = async {
+                // Before the mailbox is held, as by whoever ends a run.
+                if let Some(is) = is && !self.tables(transaction.client()).hold_if(thread, is).await? {
+                    return Err(SaverError::deleted(thread).into());
+                }
+                mailbox.post(graph, letter, &value).await
+            };
+            let posted = posted.await;
             transaction.end(posted).await
         })
     }

@@ -269,7 +269,7 @@ impl Checkpointer for Postgres {
 
     async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
         check_thread(thread)?;
-        self.post_letter(thread, graph, &letter).await
+        self.post_letter(thread, None, graph, &letter).await
     }
 
     async fn mail(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {

@@ -303,10 +303,7 @@ impl Checkpointer for Sqlite {
     }
 
     async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
-        check_thread(thread)?;
-        let (vault, thread, graph) = (self.0.vault.clone(), thread.to_owned(), graph.to_owned());
-        let work = if letter.value.len() <= SHORT_BYTES { Work::Short } else { Work::Long };
-        self.0.writer.submit(work, move |connection| mail::post(connection, &vault, &thread, &graph, &letter)).await
+        self.post_letter(thread, None, graph, letter).await
     }
 
     async fn mail(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {

@@ -32,6 +32,12 @@ pub enum SaverError {
         /// The checkpoint that had brought the value.
         version: Uuid,
     },
+    /// The thread was deleted. Another thread may have its id. Nothing was stored.
+    #[error("thread `{thread}` was deleted: create it again")]
+    Deleted {
+        /// The thread.
+        thread: String,
+    },
     /// Somebody else runs the thread.
     #[error(
         "thread `{thread}` is being run by {holder}: try again when that run has ended, or give `Config::when_running` \
@@ -104,6 +110,11 @@ impl SaverError {
         Self::Invalid(format!(
             "the mailbox of thread `{thread}` has no letter `{letter}`, which a commit takes: it was taken before"
         ))
+    }
+
+    /// There is no such thread any more: for stores.
+    pub fn deleted(thread: &str) -> Self {
+        Self::Deleted { thread: thread.to_owned() }
     }
 
     /// The database failed at something.

@@ -14,6 +14,7 @@ macro_rules! __hier_run_calls {
                 async fn search_threads(query: $crate::runs::ThreadQuery) -> Vec<$crate::runs::ThreadRow>;
                 async fn count_threads(query: $crate::runs::ThreadQuery) -> u64;
                 async fn remove_thread(id: &str) -> bool;
+                async fn remove_thread_if(id: &str, is: $crate::runs::ThreadIs) -> bool;
                 async fn clone_thread(from: &str, to: $crate::runs::NewThread) -> $crate::runs::ThreadRow;
                 async fn create_run(run: $crate::runs::NewRun) -> $crate::runs::Run;
                 async fn run(id: uuid::Uuid) -> Option<$crate::runs::Run>;
@@ -22,6 +23,12 @@ macro_rules! __hier_run_calls {
                 async fn cancel_runs(
                     thread: &str, runs: &[uuid::Uuid], action: $crate::runs::Cancel
                 ) -> Vec<$crate::runs::Run>;
+                async fn cancel_runs_if(
+                    thread: &str, is: $crate::runs::ThreadIs, runs: &[uuid::Uuid], action: $crate::runs::Cancel
+                ) -> Vec<$crate::runs::Run>;
+                async fn post_if(
+                    thread: &str, is: $crate::runs::ThreadIs, graph: &str, letter: $crate::checkpoint::Letter
+                ) -> bool;
                 async fn claim_run(claim: $crate::runs::RunClaim) -> Option<$crate::runs::Claimed>;
                 async fn record(lease: &$crate::checkpoint::Lease, settlement: $crate::runs::Settlement) -> u64;
                 async fn hand_back(lease: &$crate::checkpoint::Lease, run: uuid::Uuid) -> ();

@@ -13,8 +13,8 @@ use super::RunStore;
 use super::document::{Document, readable, readable_due};
 use super::error::RunsError;
 use super::query::contains;
-use super::run::{MultitaskStrategy, NewRun, Request, Run, ThreadIs};
-use super::thread::{NewThread, ThreadRow};
+use super::run::{MultitaskStrategy, NewRun, Request, Run};
+use super::thread::{NewThread, ThreadIs, ThreadRow};
 use crate::checkpoint::SaverError;
 
 const KIND: &str = "cron";

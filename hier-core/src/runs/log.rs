@@ -170,14 +170,16 @@ impl RunLog {
         let records = held.take();
         let also = held.beside(self.run, &records, Also::default());
         let settlement = Settlement { records, also, ..Settlement::default() };
-        self.store.record(&self.lease, settlement).await.map(|_| ()).map_err(saver_error)
+        self.store.record(&self.lease, settlement).await.map(|_| ()).map_err(SaverError::from)
     }
 }
 
-fn saver_error(error: RunsError) -> SaverError {
-    match error {
-        RunsError::Saver(error) => error,
-        error => SaverError::Invalid(error.to_string()),
+impl From<RunsError> for SaverError {
+    fn from(error: RunsError) -> Self {
+        match error {
+            RunsError::Saver(error) => error,
+            error => Self::Invalid(error.to_string()),
+        }
     }
 }
 
@@ -239,7 +241,7 @@ impl Checkpointer for RunLog {
         now.append(&mut records);
         let also = held.beside(self.run, &now, Also::default());
         let settlement = Settlement { records: now, also, events: self.take(false), ..Settlement::default() };
-        let stored = self.store.record(&self.lease, settlement).await.map(|_| ()).map_err(saver_error);
+        let stored = self.store.record(&self.lease, settlement).await.map(|_| ()).map_err(SaverError::from);
         let Err(error) = stored else { return Ok(()) };
         // What follows a part that was refused is not stored with the run's end either.
         held.records.clear();
@@ -261,7 +263,7 @@ impl Checkpointer for RunLog {
         now.extend(records);
         let also = held.beside(self.run, &now, also);
         let settlement = Settlement { records: now, also, events: self.take(false), ..Settlement::default() };
-        self.store.record(&self.lease, settlement).await.map(|_| ()).map_err(saver_error)
+        self.store.record(&self.lease, settlement).await.map(|_| ()).map_err(SaverError::from)
     }
 
     /// The lease is released with the run's end.

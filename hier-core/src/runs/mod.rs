@@ -24,6 +24,7 @@ mod event;
 mod held;
 mod log;
 mod memory;
+mod one_thread;
 pub(crate) mod overlay;
 mod query;
 mod queue;
@@ -46,16 +47,17 @@ pub use error::{Failure, RunsError};
 pub use event::{EventPage, EventQuery, EventRow, LOG_BYTES, NewEvent, event_mode};
 pub use log::{Keeps, RunLog};
 pub use memory::MemoryRuns;
+pub use one_thread::OneThread;
 pub use query::{Order, RunQuery, SortBy, ThreadQuery, contains};
 pub use queue::{Change, Queue};
 pub use run::{
     CANCELLED, Cancel, Claimed, MultitaskStrategy, NewRun, OnDisconnect, Request, Run, RunClaim, RunEnd, RunStatus,
-    Settlement, ThreadIs,
+    Settlement,
 };
-pub use thread::{IfExists, NewThread, ThreadIndex, ThreadPatch, ThreadRow, ThreadStatus};
+pub use thread::{IfExists, NewThread, ThreadIndex, ThreadIs, ThreadPatch, ThreadRow, ThreadStatus};
 pub use webhooks::{Delivery, Webhooks};
 
-use crate::checkpoint::{Checkpointer, Lease};
+use crate::checkpoint::{Checkpointer, Lease, Letter};
 
 /// Keeps runs, their events and the index of threads beside the checkpoints. Object-safe.
 ///
@@ -68,7 +70,7 @@ pub trait RunStore: Checkpointer {
     /// A thread.
     async fn thread(&self, id: &str) -> Result<Option<ThreadRow>, RunsError>;
 
-    /// Changes what callers may change of a thread.
+    /// Changes what callers may change of a thread. Returns [`RunsError::NoThread`] if it does not meet [`ThreadPatch::on`].
     async fn update_thread(&self, id: &str, patch: ThreadPatch) -> Result<ThreadRow, RunsError>;
 
     /// The threads that a query asks for.
@@ -79,7 +81,13 @@ pub trait RunStore: Checkpointer {
 
     /// Deletes a thread with its checkpoints, runs and events. A worker that runs it is refused its next commit. False if
     /// there was none.
-    async fn remove_thread(&self, id: &str) -> Result<bool, RunsError>;
+    async fn remove_thread(&self, id: &str) -> Result<bool, RunsError> {
+        self.remove_thread_if(id, ThreadIs::default()).await
+    }
+
+    /// As [`remove_thread`](Self::remove_thread), in one transaction with the condition. If the thread does not meet it, this returns
+    /// false and deletes nothing.
+    async fn remove_thread_if(&self, id: &str, is: ThreadIs) -> Result<bool, RunsError>;
 
     /// Copies a thread, its history included, to a new one; runs and events are not copied. The metadata of the new thread is
     /// written over the original's. [`RunsError::Exists`] if the target exists.
@@ -115,7 +123,23 @@ pub trait RunStore: Checkpointer {
 
     /// Cancels runs of a thread. Those that wait end at once; one that is being run is ended by whoever runs it, or claims
     /// it next if that one is dead. Returns those that had not ended, as they are now.
-    async fn cancel_runs(&self, thread: &str, runs: &[Uuid], action: Cancel) -> Result<Vec<Run>, RunsError>;
+    async fn cancel_runs(&self, thread: &str, runs: &[Uuid], action: Cancel) -> Result<Vec<Run>, RunsError> {
+        self.cancel_runs_if(thread, ThreadIs::default(), runs, action).await
+    }
+
+    /// As [`cancel_runs`](Self::cancel_runs), in one transaction with the condition. Returns [`RunsError::NoThread`] if the thread does
+    /// not meet it.
+    async fn cancel_runs_if(
+        &self,
+        thread: &str,
+        is: ThreadIs,
+        runs: &[Uuid],
+        action: Cancel,
+    ) -> Result<Vec<Run>, RunsError>;
+
+    /// As [`post`](Checkpointer::post), in one transaction with the condition. Returns
+    /// [`SaverError::Deleted`](crate::checkpoint::SaverError::Deleted) if the thread does not exist or does not meet it.
+    async fn post_if(&self, thread: &str, is: ThreadIs, graph: &str, letter: Letter) -> Result<bool, RunsError>;
 
     /// Claims the run that has waited longest: one that is due, or one whose worker let its lease run out; only of threads
     /// that nobody holds. None if there is none. It counts as an attempt.

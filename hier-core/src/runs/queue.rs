@@ -9,7 +9,7 @@ use super::document::Document;
 use super::error::RunsError;
 use super::event::{LOG_BYTES, NewEvent, event_mode};
 use super::run::{CANCELLED, Cancel, MultitaskStrategy, NewRun, Run, RunEnd, RunStatus, Settlement};
-use super::thread::{NewThread, ThreadPatch, ThreadRow, ThreadStatus};
+use super::thread::{NewThread, ThreadIs, ThreadPatch, ThreadRow, ThreadStatus};
 use super::webhooks;
 use crate::checkpoint::check_thread;
 
@@ -96,8 +96,8 @@ impl Queue {
 
     /// Adds a run, which has this number.
     pub fn add(&mut self, new: NewRun, number: u64, now: SystemTime) -> Result<Run, RunsError> {
-        if new.on.as_ref().is_some_and(|on| !on.is(&self.thread)) {
-            return Err(RunsError::NoThread { thread: new.thread });
+        if let Some(on) = &new.on {
+            on.check(&self.thread)?;
         }
         let others: Vec<Uuid> = self.live.iter().map(|run| run.id).collect();
         match (new.multitask_strategy, others.first()) {
@@ -161,6 +161,18 @@ impl Queue {
             cancelled.extend(self.end_at(place, end, now));
         }
         cancelled
+    }
+
+    /// As [`cancel`](Self::cancel). Returns [`RunsError::NoThread`] if the thread does not meet the condition.
+    pub fn cancel_if(
+        &mut self,
+        is: &ThreadIs,
+        runs: &[Uuid],
+        action: Cancel,
+        now: SystemTime,
+    ) -> Result<Vec<Run>, RunsError> {
+        is.check(&self.thread)?;
+        Ok(self.cancel(runs, action, now))
     }
 
     /// The run that a worker which has these graphs may claim now: one whose worker has let its lease run out, or the first
@@ -247,9 +259,11 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes what callers change of the thread.
-    pub fn patch(&mut self, patch: ThreadPatch, now: SystemTime) {
+    /// Takes what callers change of the thread. Returns [`RunsError::NoThread`] if the patch is for another thread.
+    pub fn patch(&mut self, patch: ThreadPatch, now: SystemTime) -> Result<(), RunsError> {
+        patch.on.check(&self.thread)?;
         self.thread.patch(patch, now);
+        Ok(())
     }
 
     fn end_at(&mut self, place: usize, end: RunEnd, now: SystemTime) -> Option<Run> {

@@ -9,8 +9,7 @@ use uuid::Uuid;
 use super::document::Document;
 use super::error::Failure;
 use super::event::NewEvent;
-use super::query::contains;
-use super::thread::{NewThread, ThreadIndex, ThreadRow};
+use super::thread::{NewThread, ThreadIndex, ThreadIs};
 use crate::checkpoint::{Also, Lease, Record};
 
 /// Where a run is.
@@ -210,23 +209,6 @@ impl Run {
     /// Returns true if the run has stored something that a rollback has to undo.
     pub(super) const fn has_stored(&self) -> bool {
         self.entered || self.undoable
-    }
-}
-
-/// A thread among all that have had its id.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ThreadIs {
-    /// Creation time of the thread. None matches any.
-    pub created: Option<SystemTime>,
-    /// Fields that the thread's metadata must contain.
-    pub metadata: Map<String, Value>,
-}
-
-impl ThreadIs {
-    /// Returns true if this thread matches the filter.
-    pub(super) fn is(&self, thread: &ThreadRow) -> bool {
-        let has = |(key, want): (&String, &Value)| thread.metadata.get(key).is_some_and(|have| contains(have, want));
-        self.created.is_none_or(|created| created == thread.created) && self.metadata.iter().all(has)
     }
 }
 

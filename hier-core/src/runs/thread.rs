@@ -5,7 +5,8 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::error::Failure;
+use super::error::{Failure, RunsError};
+use super::query::contains;
 
 /// Where a thread is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -150,6 +151,38 @@ impl ThreadRow {
     }
 }
 
+/// A condition on a thread: an id may outlive its thread, and another user may create one with the same id. The default is any thread.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ThreadIs {
+    /// Creation time of the thread. None matches any.
+    pub created: Option<SystemTime>,
+    /// Fields that the thread's metadata must contain.
+    pub metadata: Map<String, Value>,
+}
+
+impl ThreadIs {
+    /// Only this thread, whatever changes in it.
+    pub fn this(thread: &ThreadRow) -> Self {
+        Self { created: Some(thread.created), metadata: Map::new() }
+    }
+
+    /// Returns true if any thread meets the condition.
+    pub fn is_any(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns true if this thread meets the condition.
+    pub fn is(&self, thread: &ThreadRow) -> bool {
+        let has = |(key, want): (&String, &Value)| thread.metadata.get(key).is_some_and(|have| contains(have, want));
+        self.created.is_none_or(|created| created == thread.created) && self.metadata.iter().all(has)
+    }
+
+    /// Returns [`RunsError::NoThread`] if this thread does not meet the condition.
+    pub(super) fn check(&self, thread: &ThreadRow) -> Result<(), RunsError> {
+        if self.is(thread) { Ok(()) } else { Err(RunsError::NoThread { thread: thread.id.clone() }) }
+    }
+}
+
 /// What a run or an update of the state leaves in the index.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
@@ -221,6 +254,8 @@ pub struct ThreadPatch {
     pub metadata: Map<String, Value>,
     /// How long it lives from now on after it last changed.
     pub time_to_live: Option<Duration>,
+    /// The thread must meet this condition, or there is [none](RunsError::NoThread).
+    pub on: ThreadIs,
 }
 
 impl ThreadPatch {

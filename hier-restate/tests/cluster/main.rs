@@ -1,4 +1,4 @@
-//! Runs graphs through a real Restate server: `scripts/restate.sh with cargo test -p hier-restate`. Without one nothing runs.
+//! Runs graphs through a real Restate server: `scripts/restate.sh with cargo test -p hier-restate`. Without one only `refused` runs.
 
 mod conformance;
 mod kept;
@@ -6,6 +6,7 @@ mod kills;
 mod limits;
 mod loops;
 mod places;
+mod refused;
 mod runs;
 mod served;
 mod speed;

@@ -1,16 +1,49 @@
 //! Answers to questions, checked before a run is added: a run that fails would leave the thread in error.
 
 use hier_core::Config;
-use hier_core::runs::{NewRun, ThreadStatus};
-use serde_json::Value;
+use hier_core::runs::{NewRun, ThreadRow, ThreadStatus};
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::app::Caller;
 use crate::error::{ApiError, ApiResult};
 use crate::fault::{self, refused};
+use crate::reserved::ENGINE;
+use crate::wire::run::RunCreate;
+
+/// Continues the thread if the run comes from a `RemoteGraph` whose node is resumed in the graph around it. The client then sends the
+/// input of the node again, and only the configuration shows the difference. The answers that are not for this thread are left out.
+async fn resume(caller: &Caller, body: &RunCreate, new: &mut NewRun) -> ApiResult<()> {
+    let given = body.config.as_ref().and_then(|config| config.configurable.as_ref());
+    let of_engine = |name: &str| given.and_then(|given| given.get(&format!("{ENGINE}{name}")));
+    if of_engine("resuming") != Some(&Value::Bool(true)) || new.request.command.is_some() {
+        return Ok(());
+    }
+    let Some(row) = caller.app.runs.thread(&new.thread).await.map_err(refused)? else { return Ok(()) };
+    let is_left = match row.settled {
+        ThreadStatus::Interrupted => true,
+        ThreadStatus::Error => row.values.is_some(),
+        _ => false,
+    };
+    if is_left {
+        let (answers, open) = (of_engine("resume_map").and_then(Value::as_object), open(&row));
+        let own = answers.into_iter().flatten().filter(|(id, _)| open.contains(id));
+        let own: Map<String, Value> = own.map(|(id, answer)| (id.clone(), answer.clone())).collect();
+        new.request.input = Value::Null;
+        new.request.command = (!own.is_empty()).then(|| json!({ "resume": own }));
+    }
+    Ok(())
+}
+
+/// The ids of the questions that the thread asks.
+fn open(row: &ThreadRow) -> Vec<String> {
+    let asked = row.interrupts.values().filter_map(Value::as_array).flatten();
+    asked.filter_map(|asked| asked.get("id")?.as_str().map(str::to_owned)).collect()
+}
 
 /// Refuses answers by ids of which none is that of an open question. A thread that is running may ask before its next run begins.
-pub(super) async fn check(caller: &Caller, new: &NewRun) -> ApiResult<()> {
+pub(super) async fn check(caller: &Caller, body: &RunCreate, new: &mut NewRun) -> ApiResult<()> {
+    resume(caller, body, new).await?;
     let resume = new.request.command.as_ref().and_then(|command| command.get("resume")).and_then(Value::as_object);
     let is_id = |key: &String| key.len() == 32 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
     let Some(resume) = resume.filter(|resume| !resume.is_empty() && resume.keys().all(is_id)) else { return Ok(()) };
@@ -18,12 +51,11 @@ pub(super) async fn check(caller: &Caller, new: &NewRun) -> ApiResult<()> {
     if row.status == ThreadStatus::Busy {
         return Ok(());
     }
-    let asked = row.interrupts.values().filter_map(Value::as_array).flatten();
     let open = match new.request.checkpoint {
         // The engine decides where the call of an inner graph goes on.
         Some(_) if !new.request.checkpoint_ns.is_empty() => None,
         Some(checkpoint) => asked_at(caller, new, checkpoint).await?,
-        None => Some(asked.filter_map(|asked| asked.get("id")?.as_str().map(str::to_owned)).collect()),
+        None => Some(open(&row)),
     };
     let Some(open) = open else { return Ok(()) };
     match resume.keys().find(|id| !open.contains(id)) {

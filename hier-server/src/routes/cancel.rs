@@ -2,7 +2,7 @@
 
 use axum::extract::Path;
 use axum::response::NoContent;
-use hier_core::runs::{Cancel, RunQuery, RunStatus};
+use hier_core::runs::{Cancel, Run, RunQuery, RunStatus, RunsError, ThreadIs, ThreadRow};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -61,6 +61,14 @@ pub(crate) struct CancelsQuery {
 const NONE_TO_CANCEL: &str = "No matching runs to cancel. Please verify the thread ID and run IDs are correct, and the \
                               runs haven't been deleted or completed.";
 
+/// Cancels runs of this thread. None are cancelled if it was deleted meanwhile.
+async fn cancelled(caller: &Caller, thread: &ThreadRow, runs: &[Uuid], action: Cancel) -> ApiResult<Vec<Run>> {
+    match caller.app.runs.cancel_runs_if(&thread.id, ThreadIs::this(thread), runs, action).await {
+        Err(RunsError::NoThread { .. }) => Ok(Vec::new()),
+        cancelled => cancelled.map_err(refused),
+    }
+}
+
 pub(crate) async fn run(
     caller: Caller,
     Path((thread, run)): Path<(String, String)>,
@@ -68,7 +76,7 @@ pub(crate) async fn run(
 ) -> ApiResult<MayWait<RunOutput>> {
     let thread = caller.thread(&thread, Action::CreateRun).await?;
     let run = id("run", &run)?;
-    let cancelled = caller.app.runs.cancel_runs(&thread.id, &[run], query.action.into()).await.map_err(refused)?;
+    let cancelled = cancelled(&caller, &thread, &[run], query.action.into()).await?;
     let Some(run) = cancelled.into_iter().next() else { return Err(ApiError::not_found(NONE_TO_CANCEL)) };
     if !query.wait {
         return Ok(MayWait::Accepted);
@@ -100,7 +108,7 @@ pub(crate) async fn runs(
     match (&body.status, body.thread_id, &body.run_ids) {
         (None, Some(thread), Some(runs)) => {
             let thread = caller.thread(&thread.to_string(), Action::CreateRun).await?;
-            cancelled += caller.app.runs.cancel_runs(&thread.id, runs, action).await.map_err(refused)?.len();
+            cancelled += self::cancelled(&caller, &thread, runs, action).await?.len();
         }
         (Some(word), None, None) => {
             let mut live = RunQuery::default().live();
@@ -114,9 +122,8 @@ pub(crate) async fn runs(
             }
             live.limit = usize::MAX;
             for run in caller.app.runs.runs(live).await.map_err(refused)? {
-                if caller.thread(&run.thread, Action::CreateRun).await.is_ok() {
-                    let runs = caller.app.runs.cancel_runs(&run.thread, &[run.id], action).await;
-                    cancelled += runs.map_err(refused)?.len();
+                if let Ok(thread) = caller.thread(&run.thread, Action::CreateRun).await {
+                    cancelled += self::cancelled(&caller, &thread, &[run.id], action).await?.len();
                 }
             }
         }

@@ -9,7 +9,7 @@ use axum::response::NoContent;
 use hier_core::RunError;
 use hier_core::checkpoint::{self, Checkpointer, Claim, WhenRunning, codec};
 use hier_core::graph::{DynGraph, DynInput};
-use hier_core::runs::{MultitaskStrategy, NewRun, Request, Run, RunQuery};
+use hier_core::runs::{MultitaskStrategy, NewRun, OneThread, Request, Run, RunQuery, ThreadIs};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -71,7 +71,7 @@ pub(crate) async fn signal(
     })?;
     let graph = &caller.app.graph(&graph)?.graph;
     let id = body.id.unwrap_or_else(Uuid::now_v7);
-    let sent = graph.send(saver(&caller), &row.id, id, Some(&name), &body.value).await;
+    let sent = graph.send(saver(&caller, ThreadIs::this(&row)), &row.id, id, Some(&name), &body.value).await;
     let is_new = sent.map_err(|error| fault::graph(&error))?;
     Ok(Json(Sent { signal_id: id, is_new }))
 }
@@ -80,6 +80,11 @@ pub(crate) async fn signal(
 pub(crate) async fn list(caller: Caller, Path(thread): Path<String>) -> ApiResult<Json<Vec<Waiting>>> {
     let row = caller.thread(&thread, Action::Read).await?;
     let waiting = caller.app.runs.mail(&row.id).await.map_err(|error| fault::saver(&error))?;
+    // If the thread was deleted meanwhile, this may be the mail of a later one.
+    let now = caller.app.runs.thread(&row.id).await.map_err(refused)?;
+    if !now.is_some_and(|now| ThreadIs::this(&row).is(&now)) {
+        return Err(ApiError::no_thread(&row.id));
+    }
     let shown = waiting.iter().map(|posted| {
         let letter = &posted.letter;
         // Null if it is none that this program can read.
@@ -94,7 +99,7 @@ pub(crate) async fn discard(caller: Caller, Path((thread, letter)): Path<(String
     let row = caller.thread(&thread, Action::Update).await?;
     let letter = id("letter", &letter)?;
     let claim = Claim { holder: "hier-server".to_owned(), when_running: WhenRunning::Reject, ..Claim::default() };
-    let discarded = checkpoint::discard(&*caller.app.runs, &row.id, claim, letter).await;
+    let discarded = checkpoint::discard(&*saver(&caller, ThreadIs::this(&row)), &row.id, claim, letter).await;
     if discarded.map_err(|error| fault::saver(&error))? {
         return Ok(NoContent);
     }
@@ -104,23 +109,23 @@ pub(crate) async fn discard(caller: Caller, Path((thread, letter)): Path<(String
     )))
 }
 
-fn saver(caller: &Caller) -> Arc<dyn Checkpointer> {
-    caller.app.runs.clone().as_checkpointer()
+fn saver(caller: &Caller, is: ThreadIs) -> Arc<dyn Checkpointer> {
+    Arc::new(OneThread::new(caller.app.runs.clone(), is))
 }
 
 /// Gives an input to the run that a thread is doing, and returns that run. None if it does none: then the input begins one.
-pub(crate) async fn inject(caller: &Caller, thread: &str, request: &Request) -> ApiResult<Option<Run>> {
+pub(crate) async fn inject(caller: &Caller, thread: &str, is: ThreadIs, request: &Request) -> ApiResult<Option<Run>> {
     let live = caller.app.runs.runs(RunQuery::thread(thread).live()).await.map_err(refused)?;
     // They are listed newest first, and the oldest is the one that runs.
     let Some(run) = live.into_iter().next_back() else { return Ok(None) };
     let graph = caller.app.graph(&run.graph)?.graph.clone();
     let (inbox, value) = letter(&*graph, &run.graph, request)?;
-    let sent = graph.send(saver(caller), thread, Uuid::now_v7(), None, &value).await;
+    let sent = graph.send(saver(caller, is.clone()), thread, Uuid::now_v7(), None, &value).await;
     sent.map_err(|error| match error {
         RunError::Send { reason, .. } => ApiError::invalid(format!("`input.{inbox}`: {reason}")),
         error => fault::graph(&error),
     })?;
-    after_the_end(caller, &*graph, run, &inbox).await.map(Some)
+    after_the_end(caller, &*graph, run, is, &inbox).await.map(Some)
 }
 
 /// What of an input goes to the inbox.
@@ -145,7 +150,7 @@ fn letter(graph: &dyn DynGraph, name: &str, request: &Request) -> ApiResult<(Str
 }
 
 /// A run that has ended meanwhile may not have seen the message: then another one takes it.
-async fn after_the_end(caller: &Caller, graph: &dyn DynGraph, run: Run, inbox: &str) -> ApiResult<Run> {
+async fn after_the_end(caller: &Caller, graph: &dyn DynGraph, run: Run, is: ThreadIs, inbox: &str) -> ApiResult<Run> {
     let now = caller.app.runs.run(run.id).await.map_err(refused)?;
     if now.is_some_and(|now| now.status.is_live()) {
         return Ok(run);
@@ -163,5 +168,6 @@ async fn after_the_end(caller: &Caller, graph: &dyn DynGraph, run: Run, inbox: &
     (next.id, next.assistant) = (Some(Uuid::now_v7()), run.assistant.clone());
     next.metadata.clone_from(&run.metadata);
     next.multitask_strategy = MultitaskStrategy::Enqueue;
+    next.on = Some(is);
     caller.app.create_run(next).await.map_err(refused)
 }

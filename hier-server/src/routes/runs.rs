@@ -122,7 +122,7 @@ async fn injected(caller: &Caller, thread: Option<&str>, body: &RunCreate, new: 
     if body.multitask_strategy != Some(Multitask::Inject) || thread.is_none() {
         return Ok(None);
     }
-    mail::inject(caller, &new.thread, &new.request).await
+    mail::inject(caller, &new.thread, new.on.clone().unwrap_or_default(), &new.request).await
 }
 
 /// A run that may be added as it is.
@@ -163,7 +163,7 @@ pub(super) async fn checked(
     if new.new_thread.is_some() && body.run_id.is_none() && is_derived {
         return Err(ApiError::invalid(reserved::REFUSED));
     }
-    answers::check(caller, &new).await?;
+    answers::check(caller, body, &mut new).await?;
     new.id = Some(body.run_id.unwrap_or_else(Uuid::now_v7));
     new.assistant = Some(assistant.id.clone());
     new.metadata = metadata(body, &assistant.id, &assistant.graph, &assistant.metadata);
@@ -176,9 +176,6 @@ pub(super) async fn checked(
     new.temporary = temporary;
     Ok(new)
 }
-
-/// Names in a configuration that address a checkpoint.
-const ADDRESS: [&str; 4] = ["thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map"];
 
 fn strategy(word: Multitask) -> MultitaskStrategy {
     match word {
@@ -224,7 +221,7 @@ fn request(
     }
     // The thread is that of the route, and the user the one who asks, whatever the configuration says.
     match config.get_mut("configurable") {
-        Some(Value::Object(fields)) => fields.retain(|name, _| !(name.starts_with(USER) || ADDRESS.contains(&&**name))),
+        Some(Value::Object(fields)) => fields.retain(|name, _| !reserved::is_own(name)),
         Some(_) => drop(config.remove("configurable")),
         None => {}
     }

@@ -6,7 +6,9 @@ use axum::Json;
 use axum::extract::Path;
 use axum::response::NoContent;
 use hier_core::checkpoint::{Prune, Strategy};
-use hier_core::runs::{NewThread, Order, RunQuery, SortBy, ThreadPatch, ThreadQuery, ThreadRow, ThreadStatus};
+use hier_core::runs::{
+    NewThread, Order, RunQuery, SortBy, ThreadIs, ThreadPatch, ThreadQuery, ThreadRow, ThreadStatus,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -111,9 +113,7 @@ pub(crate) async fn create(caller: Caller, MaybeBody(body): MaybeBody<ThreadBody
 /// Deletes a thread that this request made and could not fill, unless another request uses it by now.
 async fn unmake(caller: &Caller, made: &ThreadRow) -> ApiResult<()> {
     let runs = &caller.app.runs;
-    let now = runs.thread(&made.id).await.map_err(refused)?;
-    let is_same = now.is_some_and(|now| now.created == made.created);
-    if is_same && runs.runs(RunQuery::thread(&made.id)).await.map_err(refused)?.is_empty() {
+    if runs.runs(RunQuery::thread(&made.id)).await.map_err(refused)?.is_empty() {
         caller.app.remove_thread(made).await?;
     }
     Ok(())
@@ -133,6 +133,7 @@ pub(crate) async fn patch(
     let mut patch = ThreadPatch::metadata(body.metadata.unwrap_or_default());
     // Nobody gives a thread away.
     patch.metadata.extend(caller.may(Resource::Threads, Action::Update).await?);
+    patch.on = ThreadIs::this(&row);
     patch.time_to_live = body.ttl.as_ref().map(Ttl::duration).transpose()?;
     let changed = caller.app.runs.update_thread(&row.id, patch).await.map_err(refused)?;
     Ok(Preferred((prefers == Prefers::Representation).then(|| Json(thread(&caller.app, &changed)))))

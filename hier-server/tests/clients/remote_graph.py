@@ -102,12 +102,19 @@ async def as_node(url: str) -> None:
 
 
 async def asked_within(url: str) -> None:
-    """What the remote graph asks is asked by the graph around it. (On an answer RemoteGraph sends the node's input again, not the
-    answer: with every server, a node that passes answers on is written as in `asked_through`.)"""
+    """What the remote graph asks is asked by the graph around it. An answer by the question's id reaches it. RemoteGraph does not send
+    an answer without an id: the remote graph asks the same question again, and runs nothing twice."""
     graph, config = around(RemoteGraph("hitl", url=url)), thread()
     first = await graph.ainvoke({"n": 0.5}, config)
-    assert first["__interrupt__"][0].value == {"question": "ok?", "n": 2.0}, first
+    question = first["__interrupt__"][0]
+    assert question.value == {"question": "ok?", "n": 2.0}, first
     assert (await graph.aget_state(config)).next == ("remote",)
+    again = await graph.ainvoke(Command(resume="yes"), config)
+    assert again["__interrupt__"] == [question], again
+    remote = await get_client(url=url).threads.get_state(config["configurable"]["thread_id"])
+    assert remote["values"]["log"] == ["before", "a"], remote
+    end = await graph.ainvoke(Command(resume={question.id: "yes"}), config)
+    assert end["n"] == 4.0 and end["log"][-2:] == ["b", "after"] and "ask:yes" in end["log"], end
 
 
 def passing(url: str, id: str):

@@ -2,14 +2,14 @@
 
 use std::time::{Duration, SystemTime};
 
-use hier_core::runs::{Crons, MemoryRuns, RunQuery, RunStatus, RunStore};
+use hier_core::runs::{Crons, MemoryRuns, NewCron, RunQuery, RunStatus, RunStore};
 use hier_core::store::MemoryStore;
 use hier_server::auth::{Tokens, User};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::graphs::server;
-use crate::support::{Desk, desk, open};
+use crate::support::{Desk, as_user, desk, open};
 
 /// The fields of a cron as the reference tells them, in its order.
 const FIELDS: [&str; 14] = [
@@ -157,6 +157,115 @@ async fn a_cron_is_fired_once_by_several_servers() {
     for desk in [one, two, three] {
         desk.stop().await;
     }
+}
+
+/// A schedule that is not due during a test.
+const YEARLY: &str = "0 0 1 1 *";
+
+#[tokio::test]
+async fn user_has_a_limited_number_of_crons() {
+    let store = MemoryRuns::new();
+    let tokens = Tokens::new([("token-of-alice", User::new("alice")), ("token-of-bob", User::new("bob"))]);
+    let served = server().auth(tokens).rate_limit(100_000);
+    let served = served.storage(std::sync::Arc::new(store.clone()), std::sync::Arc::new(MemoryStore::default()));
+    let desk: Desk = open(served.without_worker()).await;
+    let body = json!({ "assistant_id": "two", "schedule": YEARLY, "input": { "n": 1 } });
+    let ask = async |token, method, path: &str| as_user(&desk, token, method, path, body.clone()).await;
+    let (_, first) = ask("token-of-alice", Method::POST, "/runs/crons").await;
+    let first = first["cron_id"].as_str().expect("an id").to_owned();
+    // As requests would add them.
+    let crons = Crons::of(&store);
+    let cron = crons.get(&first).await.expect("the store").expect("the cron");
+    for number in 1..1_000 {
+        let mut new = NewCron::new("", "", "", None, cron.request.clone());
+        new.cron = cron.clone();
+        new.cron.id = uuid::Uuid::from_u128(number).to_string();
+        crons.create(new).await.expect("a cron");
+    }
+    for path in ["/runs/crons".to_owned(), {
+        let (_, thread) = as_user(&desk, "token-of-alice", Method::POST, "/threads", json!({})).await;
+        format!("/threads/{}/runs/crons", thread["thread_id"].as_str().expect("an id"))
+    }] {
+        let (status, refused) = ask("token-of-alice", Method::POST, &path).await;
+        assert_eq!((status, &refused["detail"]), (409, &json!(TOO_MANY)), "{path}");
+    }
+    assert_eq!(ask("token-of-bob", Method::POST, "/runs/crons").await.0, 200, "another user has as many");
+    assert_eq!(ask("token-of-alice", Method::PATCH, &format!("/runs/crons/{first}")).await.0, 200);
+    assert_eq!(ask("token-of-alice", Method::DELETE, &format!("/runs/crons/{first}")).await.0, 204);
+    assert_eq!(ask("token-of-alice", Method::POST, "/runs/crons").await.0, 200);
+    desk.stop().await;
+}
+
+const TOO_MANY: &str = "there are 1000 crons of this user, which is the most: delete some";
+
+#[tokio::test]
+async fn size_of_a_cron_is_limited() {
+    let desk = desk().await;
+    let with = |bytes: usize| {
+        let body = |log: String| json!({ "assistant_id": "two", "schedule": YEARLY, "input": { "log": [log] } });
+        let rest = body(String::new()).to_string().len();
+        body("x".repeat(bytes - rest))
+    };
+    let (status, cron) = desk.post("/runs/crons", with(1 << 20)).await;
+    assert_eq!(status, 200, "{cron}");
+    let text =
+        |bytes: usize| format!("the cron takes {bytes} bytes of JSON, and at most 1048576 are stored: send less input");
+    let (status, refused) = desk.post("/runs/crons", with((1 << 20) + 1)).await;
+    assert_eq!((status, &refused["detail"]), (422, &json!(text((1 << 20) + 1))));
+    let path = format!("/runs/crons/{}", cron["cron_id"].as_str().expect("an id"));
+    // A change is measured with the rest of the cron.
+    let (status, refused) = desk.ask(Method::PATCH, &path, json!({ "metadata": { "k": "v" } })).await;
+    assert_eq!(status, 422);
+    assert!(refused["detail"].as_str().is_some_and(|text| text.contains("at most 1048576 are stored")), "{refused}");
+    assert_eq!(desk.get(&path).await, (200, cron));
+    assert_eq!(desk.ask(Method::DELETE, &path, Value::Null).await.0, 204);
+    desk.stop().await;
+}
+
+/// A thread is deleted, and another user creates one with its id: the cron is disabled, and cannot be enabled again.
+#[tokio::test]
+async fn cron_of_a_deleted_thread_is_disabled_and_cannot_reach_a_later_one() {
+    let store = MemoryRuns::new();
+    let tokens = Tokens::new([("token-of-alice", User::new("alice")), ("token-of-bob", User::new("bob"))]);
+    let served = server().auth(tokens);
+    let served = served.storage(std::sync::Arc::new(store.clone()), std::sync::Arc::new(MemoryStore::default()));
+    let desk: Desk = open(served).await;
+    let thread = uuid::Uuid::now_v7().to_string();
+    let make = json!({ "thread_id": thread });
+    assert_eq!(as_user(&desk, "token-of-bob", Method::POST, "/threads", make.clone()).await.0, 200);
+    let cron = json!({ "assistant_id": "two", "schedule": YEARLY, "input": { "n": 1 } });
+    let (status, cron) =
+        as_user(&desk, "token-of-bob", Method::POST, &format!("/threads/{thread}/runs/crons"), cron).await;
+    assert_eq!(status, 200, "{cron}");
+    let path = format!("/runs/crons/{}", cron["cron_id"].as_str().expect("an id"));
+    let change = json!({ "schedule": "* * * * *", "enabled": true });
+    let of_bob = async |method, body| as_user(&desk, "token-of-bob", method, &path, body).await;
+
+    assert_eq!(as_user(&desk, "token-of-bob", Method::DELETE, &format!("/threads/{thread}"), json!({})).await.0, 204);
+    assert_eq!(of_bob(Method::GET, json!({})).await.1["enabled"], false);
+    assert_eq!(of_bob(Method::PATCH, change.clone()).await.0, 404, "the thread is gone");
+    assert_eq!(as_user(&desk, "token-of-alice", Method::POST, "/threads", make.clone()).await.0, 200);
+    assert_eq!(of_bob(Method::PATCH, change.clone()).await.0, 404, "the thread is another user's");
+    // Due, as if it had been changed before the thread was deleted.
+    let (crons, id) = (Crons::of(&store), cron["cron_id"].as_str().expect("an id"));
+    for enabled in [false, true] {
+        let mut due = crons.get(id).await.expect("the store").expect("the cron");
+        (due.enabled, due.next) = (enabled, Some(SystemTime::now()));
+        assert!(crons.replace(&due).await.expect("a change"));
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        let cron = crons.get(id).await.expect("the store").expect("the cron");
+        assert!(!cron.enabled, "it is disabled: {enabled}");
+        assert_eq!(store.runs(RunQuery::default()).await.expect("runs"), [], "it does not fire: {enabled}");
+    }
+
+    // The same user has a later thread with the id.
+    assert_eq!(as_user(&desk, "token-of-alice", Method::DELETE, &format!("/threads/{thread}"), json!({})).await.0, 204);
+    assert_eq!(as_user(&desk, "token-of-bob", Method::POST, "/threads", make).await.0, 200);
+    let (status, refused) = of_bob(Method::PATCH, change).await;
+    let says = "the thread of the cron was deleted: delete the cron, and make another one";
+    assert_eq!((status, &refused["detail"]), (409, &json!(says)));
+    assert_eq!(of_bob(Method::DELETE, json!({})).await.0, 204);
+    desk.stop().await;
 }
 
 #[tokio::test]

@@ -80,6 +80,54 @@ async fn a_state_within_is_changed_as_it_was() {
 }
 
 #[tokio::test]
+async fn run_from_an_open_call_continues_the_thread() {
+    let desk = open(around()).await;
+    let (path, place) = asked(&desk).await;
+    let (_, within) = desk.post(&format!("{path}/state/checkpoint"), json!({ "checkpoint": place })).await;
+    let answer =
+        json!({ "assistant_id": "around", "command": { "resume": "yes" }, "checkpoint": within["checkpoint"] });
+    let (status, end) = desk.post(&format!("{path}/runs/wait"), answer).await;
+    assert_eq!((status, end), (200, json!({ "n": 4.0, "log": ["a", "ask:yes", "b"] })));
+    assert_eq!(desk.get(&path).await.1["status"], "idle");
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn run_from_any_other_checkpoint_of_a_call_is_refused_and_names_the_root_checkpoint() {
+    let desk = open(around()).await;
+    let (path, place) = asked(&desk).await;
+    let (_, root) = desk.get(&format!("{path}/state")).await;
+    let root = root["checkpoint"]["checkpoint_id"].as_str().expect("an id").to_owned();
+    let named = format!("run the checkpoint `{root}` of the root graph");
+    let (_, past) = desk.post(&format!("{path}/history"), json!({ "checkpoint": place, "limit": 10 })).await;
+    let past: Vec<Value> = past.as_array().expect("a list").iter().map(|state| state["checkpoint"].clone()).collect();
+    assert!(past.len() > 1, "{past:?}");
+    let refuses = async |checkpoint: &Value| {
+        let run = json!({ "assistant_id": "around", "input": null, "checkpoint": checkpoint });
+        let (status, refused) = desk.post(&format!("{path}/runs/wait"), run).await;
+        let text = refused["__error__"]["message"].as_str().or(refused["detail"].as_str()).unwrap_or_default();
+        assert!(text.contains("the thread does not stand there") && text.contains(&named), "{status} {refused}");
+    };
+    // One before the question of an open call.
+    refuses(&past[1]).await;
+    let answer = json!({ "assistant_id": "around", "command": { "resume": "yes" } });
+    assert_eq!(desk.post(&format!("{path}/runs/wait"), answer).await.0, 200);
+    let before = desk.get(&format!("{path}/state?subgraphs=true")).await.1;
+    // The call is over.
+    for checkpoint in &past {
+        refuses(checkpoint).await;
+        let change = json!({ "values": { "n": 7.0 }, "as_node": "a", "checkpoint": checkpoint });
+        let (status, refused) = desk.post(&format!("{path}/state"), change).await;
+        let text = refused["detail"].as_str().unwrap_or_default();
+        assert!(status == 400 && text.contains("is over, and nothing goes on from it"), "{status} {refused}");
+    }
+    let after = desk.get(&format!("{path}/state?subgraphs=true")).await.1;
+    assert_eq!(after["values"], before["values"]);
+    assert_eq!(after["checkpoint"], before["checkpoint"]);
+    desk.stop().await;
+}
+
+#[tokio::test]
 async fn what_cannot_be_changed_within_is_refused() {
     let desk = open(around()).await;
     let (path, place) = asked(&desk).await;

@@ -342,3 +342,27 @@ async fn who_waits_long_is_told_that_the_server_lives() {
     assert_eq!(serde_json::from_str::<Value>(&wait).ok(), Some(end), "what is sent meanwhile is no part of the answer");
     desk.stop().await;
 }
+
+/// `RemoteGraph` as a node of a Python graph sends the input of its node again when that graph is resumed.
+#[tokio::test]
+async fn a_node_that_is_resumed_elsewhere_continues_its_thread() {
+    let desk = desk().await;
+    let thread = desk.thread().await;
+    let (path, runs) = (format!("/threads/{thread}"), format!("/threads/{thread}/runs/wait"));
+    let with = |configurable: Value| json!({ "assistant_id": "hitl", "input": { "n": 1 }, "config": { "configurable": configurable } });
+    let (_, first) = desk.post(&runs, with(json!({}))).await;
+    let question = first["__interrupt__"][0].clone();
+    let id = question["id"].as_str().expect("an id");
+    // The answer of the node around it is not sent.
+    let (status, again) = desk.post(&runs, with(json!({ "__pregel_resuming": true }))).await;
+    assert_eq!((status, &again["__interrupt__"][0]), (200, &question));
+    let elsewhere = "0".repeat(32);
+    let answers = json!({ "__pregel_resuming": true, "__pregel_resume_map": { elsewhere: "no", id: "yes" } });
+    let (_, end) = desk.post(&runs, with(answers.clone())).await;
+    assert_eq!(end, json!({ "n": 4.0, "log": ["a", "ask:yes", "b"] }));
+    // It has ended: the input begins again.
+    let (_, first) = desk.post(&runs, with(answers)).await;
+    assert_eq!(first["__interrupt__"][0]["value"]["n"], 2.0, "{first}");
+    assert_eq!(desk.get(&path).await.1["config"]["configurable"].get("__pregel_resuming"), None);
+    desk.stop().await;
+}

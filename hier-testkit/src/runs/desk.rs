@@ -94,6 +94,12 @@ pub(super) async fn second(task: &Task<DynState>, counts: &Counts) -> Result<Dyn
             counts.goes_on().await;
             return task.state().update(json!({ "answer": answer, "log": ["told"] }));
         }
+        "wait until" => {
+            let soon = SystemTime::now() + Duration::from_millis(300);
+            let answer: Value = task.run().signal("go").until(soon, json!("nothing came")).await?;
+            counts.goes_on().await;
+            return task.state().update(json!({ "answer": answer, "log": ["told"] }));
+        }
         "fail" => return Err(NodeError::permanent("boom")),
         "panic" => panic!("as asked"),
         "tell" => {

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use hier_core::checkpoint::{LONGEST_NAME, ListQuery, SaverError};
+use hier_core::checkpoint::{Checkpointer, Claim, LONGEST_NAME, Letter, ListQuery, SaverError};
 use hier_core::runs::{
-    Document, IfExists, NewThread, Order, RunEnd, RunStatus, RunsError, Settlement, SortBy, ThreadIndex, ThreadIs,
-    ThreadPatch, ThreadQuery, ThreadStatus,
+    Cancel, Document, IfExists, NewThread, OneThread, Order, RunEnd, RunStatus, RunsError, Settlement, SortBy,
+    ThreadIndex, ThreadIs, ThreadPatch, ThreadQuery, ThreadStatus,
 };
 use serde_json::{Map, Value, json};
 use tokio::time::sleep;
+use uuid::Uuid;
 
 use super::kit::{Outcome, add, cases, checkpoint, claim, holds, new, same, some, thread};
 use super::{Failure, Subject};
@@ -22,6 +23,7 @@ cases!(super::Case, "threads":
     they_come_in_order_and_in_pages,
     a_copy_has_the_history_and_no_runs,
     a_run_is_added_only_to_the_thread_that_it_is_for,
+    a_change_of_a_deleted_thread_leaves_a_later_one_with_its_id_alone,
     one_whose_time_has_passed_is_swept,
     that_of_a_temporary_run_is_not_found,
     long_rows_are_read_as_short_ones_are,
@@ -212,6 +214,49 @@ async fn a_run_is_added_only_to_the_thread_that_it_is_for(store: Subject) -> Out
     let added = store.create_run(on(None, "bob")).await?;
     same("the owner", &thread(&store, "t").await?.metadata.get("owner"), &Some(&json!("bob")))?;
     same("the run of a new thread", &added.thread, &"t".to_owned())
+}
+
+async fn a_change_of_a_deleted_thread_leaves_a_later_one_with_its_id_alone(store: Subject) -> Outcome {
+    make(&store, "t", json!({ "owner": "bob" })).await?;
+    let before = thread(&store, "t").await?;
+    let letter = |number: u128| Letter::message(Uuid::from_u128(number), vec![0xc0]);
+    holds("a letter to it", store.post_if("t", ThreadIs::this(&before), "desk", letter(1)).await?)?;
+    let patch = || {
+        let mut patch = ThreadPatch::metadata(object(json!({ "by": "bob" })));
+        patch.on = ThreadIs::this(&before);
+        patch
+    };
+    same("its metadata", &store.update_thread("t", patch()).await?.metadata.get("by"), &Some(&json!("bob")))?;
+    holds("it is deleted", store.remove_thread_if("t", ThreadIs::this(&before)).await?)?;
+    holds("there is none", !store.remove_thread_if("t", ThreadIs::this(&before)).await?)?;
+    let gone = store.post_if("t", ThreadIs::default(), "desk", letter(2)).await;
+    holds("mail to none is refused", matches!(gone, Err(RunsError::Saver(SaverError::Deleted { .. }))))?;
+
+    sleep(Duration::from_millis(3)).await;
+    make(&store, "t", json!({ "owner": "ann" })).await?;
+    let run = add(&store, "t").await?;
+    let as_made = thread(&store, "t").await?;
+    for is in [ThreadIs::this(&before), ThreadIs { created: None, metadata: object(json!({ "owner": "bob" })) }] {
+        holds("nothing is deleted", !store.remove_thread_if("t", is.clone()).await?)?;
+        let cancelled = store.cancel_runs_if("t", is.clone(), &[run.id], Cancel::Rollback).await;
+        holds("nothing is cancelled", matches!(cancelled, Err(RunsError::NoThread { .. })))?;
+        let posted = store.post_if("t", is.clone(), "desk", letter(3)).await;
+        holds("nothing is sent", matches!(posted, Err(RunsError::Saver(SaverError::Deleted { .. }))))?;
+        let saver = OneThread::new(store.clone(), is);
+        let claimed = saver.acquire("t", Claim::default()).await;
+        holds("nothing is claimed", matches!(claimed, Err(SaverError::Deleted { .. })))?;
+    }
+    let patched = store.update_thread("t", patch()).await;
+    holds("nothing is changed", matches!(patched, Err(RunsError::NoThread { .. })))?;
+    same("the thread", &thread(&store, "t").await?, &as_made)?;
+    same("its mail", &store.mail("t").await?, &Vec::new())?;
+    let is = ThreadIs::this(&as_made);
+    let cancelled = store.cancel_runs_if("t", is.clone(), &[run.id], Cancel::Interrupt).await?;
+    same("its own run is cancelled", &cancelled.len(), &1)?;
+    let saver = OneThread::new(store.clone(), is);
+    let lease = saver.acquire("t", Claim::default()).await?;
+    saver.release(&lease).await?;
+    Ok(())
 }
 
 async fn one_whose_time_has_passed_is_swept(store: Subject) -> Outcome {

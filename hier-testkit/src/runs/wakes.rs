@@ -10,8 +10,8 @@ use serde_json::json;
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use super::desk::{Counts, LEASE, LONGER, Working, desk, doing, log};
-use super::kit::{Outcome, add, cases, ended, holds, is, same, some, thread};
+use super::desk::{Counts, LEASE, LONGER, Working, desk, doing, log, second_went_on};
+use super::kit::{Outcome, SHORT, add, cases, ended, holds, is, same, some, thread};
 use super::{Failure, Subject};
 
 cases!(super::Case, "wakes":
@@ -19,6 +19,8 @@ cases!(super::Case, "wakes":
     of_several_workers_one_goes_on,
     it_goes_on_also_if_nobody_was_there_at_the_time,
     a_signal_wakes_who_waits_for_it,
+    a_signal_that_does_not_come_in_time_has_its_default,
+    the_default_of_a_signal_is_taken_once_if_its_worker_dies,
     a_signal_for_nobody_adds_no_run,
     a_thread_that_is_busy_is_left_alone,
 );
@@ -102,6 +104,59 @@ async fn a_signal_wakes_who_waits_for_it(store: Subject) -> Outcome {
     same("what it was told", &values["answer"], &json!("now"))?;
     sleep(Duration::from_millis(100)).await;
     same("the runs", &store.runs(RunQuery::thread("t")).await?.len(), &2)?;
+    working.stop().await
+}
+
+/// Checks the result of a run that continued with this answer, and that it was the only one.
+async fn went_on_with(store: &Subject, run: &Run, answer: &str) -> Outcome {
+    same("how it ended", &run.status, &RunStatus::Success)?;
+    same("what it did", &log(run), &json!(["in", "first", "told"]))?;
+    let values = some("the values", thread(store, "t").await?.values)?;
+    same("the answer", &values["answer"], &json!(answer))?;
+    is(store, "t", ThreadStatus::Idle).await?;
+    sleep(Duration::from_millis(100)).await;
+    same("the runs", &store.runs(RunQuery::thread("t")).await?.len(), &2)
+}
+
+async fn a_signal_that_does_not_come_in_time_has_its_default(store: Subject) -> Outcome {
+    let counts = Arc::new(Counts::default());
+    let working = Working::start(&store, &counts, LEASE)?;
+    let first = asleep(&store, "t", "wait until").await?;
+    let run = next(&store, "t", &first).await?;
+    went_on_with(&store, &run, "nothing came").await?;
+    working.stop().await?;
+    // One that comes in time is taken.
+    store.remove_thread("t").await?;
+    let idle = Arc::new(Counts::default());
+    let working = Working::start(&store, &idle, LEASE)?;
+    let first = asleep(&store, "t", "wait until").await?;
+    let graph = desk(&idle)?.erase(|_| Ok(()));
+    let saver = store.clone().as_checkpointer();
+    graph.send(saver, "t", Uuid::new_v4(), Some("go"), &json!("now")).await.map_err(Failure::unexpected)?;
+    let run = next(&store, "t", &first).await?;
+    went_on_with(&store, &run, "now").await?;
+    working.stop().await
+}
+
+/// Nobody is there at the time, and the worker that takes the default is killed before it has stored what follows.
+async fn the_default_of_a_signal_is_taken_once_if_its_worker_dies(store: Subject) -> Outcome {
+    let counts = Arc::new(Counts::default());
+    let working = Working::start(&store, &counts, LEASE)?;
+    let first = asleep(&store, "t", "wait until").await?;
+    working.kill().await;
+    sleep(Duration::from_millis(400)).await;
+    counts.hangs_after.store(true, Ordering::SeqCst);
+    let working = Working::start(&store, &counts, SHORT)?;
+    second_went_on(&counts, 1).await?;
+    working.kill().await;
+    // Too late: the time has passed.
+    let graph = desk(&counts)?.erase(|_| Ok(()));
+    let saver = store.clone().as_checkpointer();
+    graph.send(saver, "t", Uuid::new_v4(), Some("go"), &json!("too late")).await.map_err(Failure::unexpected)?;
+    counts.hangs_after.store(false, Ordering::SeqCst);
+    let working = Working::start(&store, &counts, LEASE)?;
+    let run = next(&store, "t", &first).await?;
+    went_on_with(&store, &run, "nothing came").await?;
     working.stop().await
 }
 

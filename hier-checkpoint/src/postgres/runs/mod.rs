@@ -19,10 +19,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use hier_core::async_trait;
-use hier_core::checkpoint::{Checkpointer, Lease, SaverError, check, check_thread};
+use hier_core::checkpoint::{Checkpointer, Lease, Letter, SaverError, check, check_thread};
 use hier_core::runs::{
     Bell, Cancel, Claimed, Document, EventPage, EventQuery, IfExists, NewRun, NewThread, Queue, Run, RunClaim,
-    RunQuery, RunStore, RunsError, Settlement, ThreadPatch, ThreadQuery, ThreadRow, ThreadStatus,
+    RunQuery, RunStore, RunsError, Settlement, ThreadIs, ThreadPatch, ThreadQuery, ThreadRow, ThreadStatus,
 };
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -163,11 +163,7 @@ impl RunStore for Postgres {
     }
 
     async fn update_thread(&self, id: &str, patch: ThreadPatch) -> Result<ThreadRow, RunsError> {
-        let work = |queue: &mut Queue, now| {
-            queue.patch(patch.clone(), now);
-            Ok(())
-        };
-        let (_, row) = self.change_thread(id, work).await?;
+        let (_, row) = self.change_thread(id, |queue, now| queue.patch(patch.clone(), now)).await?;
         Ok(self.thread(id).await?.unwrap_or(row))
     }
 
@@ -180,9 +176,16 @@ impl RunStore for Postgres {
         Ok(self.search_threads(query).await?.len() as u64)
     }
 
-    async fn remove_thread(&self, id: &str) -> Result<bool, RunsError> {
+    async fn remove_thread_if(&self, id: &str, is: ThreadIs) -> Result<bool, RunsError> {
         let thread = [id.to_owned()];
-        let removed = in_transaction!(self, tables => tables.remove(&thread).await)?;
+        let removed = in_transaction!(self, tables => {
+            // Without a condition, a thread that cannot be read is deleted, too.
+            if !is.is_any() && !tables.hold_if(id, &is).await? {
+                return Ok(None);
+            }
+            tables.remove(&thread).await.map(Some)
+        })?;
+        let Some(removed) = removed else { return Ok(false) };
         self.0.conversations.forget(id);
         self.0.released.notify_waiters();
         self.ring(id, true);
@@ -231,8 +234,14 @@ impl RunStore for Postgres {
         })?
     }
 
-    async fn cancel_runs(&self, thread: &str, runs: &[Uuid], action: Cancel) -> Result<Vec<Run>, RunsError> {
-        let (cancelled, _) = self.change_thread(thread, |queue, now| Ok(queue.cancel(runs, action, now))).await?;
+    async fn cancel_runs_if(
+        &self,
+        thread: &str,
+        is: ThreadIs,
+        runs: &[Uuid],
+        action: Cancel,
+    ) -> Result<Vec<Run>, RunsError> {
+        let (cancelled, _) = self.change_thread(thread, |queue, now| queue.cancel_if(&is, runs, action, now)).await?;
         if let Some(cancelled) = cancelled {
             return Ok(cancelled);
         }
@@ -240,6 +249,11 @@ impl RunStore for Postgres {
         let mut query = RunQuery::thread(thread);
         query.limit = usize::MAX;
         Ok(self.runs(query).await?.into_iter().filter(|run| runs.contains(&run.id)).collect())
+    }
+
+    async fn post_if(&self, thread: &str, is: ThreadIs, graph: &str, letter: Letter) -> Result<bool, RunsError> {
+        check_thread(thread)?;
+        Ok(self.post_letter(thread, Some(&is), graph, &letter).await?)
     }
 
     async fn claim_run(&self, asked: RunClaim) -> Result<Option<Claimed>, RunsError> {

@@ -32,7 +32,7 @@ pub(in super::super) struct Tables<'a> {
 pub(super) const NOW: &str = "(extract(epoch from clock_timestamp()) * 1000000)::bigint";
 
 impl Postgres {
-    pub(super) fn tables<'a>(&'a self, client: &'a Client) -> Tables<'a> {
+    pub(in super::super) fn tables<'a>(&'a self, client: &'a Client) -> Tables<'a> {
         Tables { session: &self.0.session, client, vault: &self.0.vault, unreadable: &self.0.unreadable }
     }
 }

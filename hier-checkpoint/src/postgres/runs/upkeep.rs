@@ -1,7 +1,7 @@
 //! What is done with the tables of the runs beside running: pruning, deleting, documents.
 
 use hier_core::checkpoint::SaverError;
-use hier_core::runs::{Document, ThreadRow};
+use hier_core::runs::{Document, ThreadIs, ThreadRow};
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
@@ -50,6 +50,16 @@ impl Tables<'_> {
     pub(super) async fn prune_runs(&self, cutoff: i64) -> Result<u64, Fault> {
         let sql = "delete from {s}.runs where ended < $1 returning 1";
         Ok(self.query(sql, &[(&cutoff, Type::INT8)]).await?.len() as u64)
+    }
+
+    /// Locks the row of a thread until the end of the transaction. Returns true if the thread exists and meets the condition.
+    pub(in super::super) async fn hold_if(&self, id: &str, is: &ThreadIs) -> Result<bool, Fault> {
+        let name = escape(id);
+        let held = "select body from {s}.run_threads where name = $1 for update";
+        let held = self.query(held, &[(&name, Type::TEXT)]).await?;
+        let Some(row) = held.first() else { return Ok(false) };
+        let found: ThreadRow = open(self.vault, THREADS, id, row.try_get(0)?)?;
+        Ok(is.is(&found))
     }
 
     /// Deletes what the runs know of these threads, and their checkpoints. How many were theirs.

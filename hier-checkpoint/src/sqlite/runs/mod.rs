@@ -2,6 +2,7 @@
 
 mod claims;
 mod documents;
+mod mail;
 #[cfg(feature = "encryption")]
 pub(super) mod reencrypt;
 pub(super) mod tables;
@@ -10,10 +11,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use hier_core::async_trait;
-use hier_core::checkpoint::{Checkpointer, Lease, check, check_thread};
+use hier_core::checkpoint::{Checkpointer, Lease, Letter, check, check_thread};
 use hier_core::runs::{
     Bell, Cancel, Claimed, Document, EventPage, EventQuery, IfExists, NewRun, NewThread, Queue, Run, RunClaim,
-    RunQuery, RunStore, RunsError, Settlement, ThreadPatch, ThreadQuery, ThreadRow, ThreadStatus,
+    RunQuery, RunStore, RunsError, Settlement, ThreadIs, ThreadPatch, ThreadQuery, ThreadRow, ThreadStatus,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
@@ -195,11 +196,7 @@ impl RunStore for Sqlite {
     }
 
     async fn update_thread(&self, id: &str, patch: ThreadPatch) -> Result<ThreadRow, RunsError> {
-        let work = move |queue: &mut Queue, now| {
-            queue.patch(patch, now);
-            Ok(())
-        };
-        let ((), row) = self.change_thread(id, work).await?;
+        let ((), row) = self.change_thread(id, move |queue, now| queue.patch(patch, now)).await?;
         Ok(self.thread(id).await?.unwrap_or(row))
     }
 
@@ -212,10 +209,14 @@ impl RunStore for Sqlite {
         self.look(move |tables| Ok(tables.search(&query)?.len() as u64)).await
     }
 
-    async fn remove_thread(&self, id: &str) -> Result<bool, RunsError> {
+    async fn remove_thread_if(&self, id: &str, is: ThreadIs) -> Result<bool, RunsError> {
         let name = id.to_owned();
         let removed = self
             .change(move |tables, _| {
+                // Without a condition, a thread that cannot be read is deleted, too.
+                if !is.is_any() && !tables.thread(&name, false)?.is_some_and(|row| is.is(&row)) {
+                    return Ok(Ok(false));
+                }
                 let removed = tables::remove(tables.connection, &name)?;
                 delete::delete_thread(tables.connection, &name)?;
                 Ok(Ok(removed))
@@ -274,9 +275,19 @@ impl RunStore for Sqlite {
         .await
     }
 
-    async fn cancel_runs(&self, thread: &str, runs: &[Uuid], action: Cancel) -> Result<Vec<Run>, RunsError> {
+    async fn cancel_runs_if(
+        &self,
+        thread: &str,
+        is: ThreadIs,
+        runs: &[Uuid],
+        action: Cancel,
+    ) -> Result<Vec<Run>, RunsError> {
         let runs = runs.to_vec();
-        Ok(self.change_thread(thread, move |queue, now| Ok(queue.cancel(&runs, action, now))).await?.0)
+        Ok(self.change_thread(thread, move |queue, now| queue.cancel_if(&is, &runs, action, now)).await?.0)
+    }
+
+    async fn post_if(&self, thread: &str, is: ThreadIs, graph: &str, letter: Letter) -> Result<bool, RunsError> {
+        Ok(self.post_letter(thread, Some(is), graph, letter).await?)
     }
 
     async fn claim_run(&self, asked: RunClaim) -> Result<Option<Claimed>, RunsError> {

@@ -135,6 +135,19 @@ impl MemorySaver {
         lease.map_err(|_| SaverError::Busy { thread: thread.to_owned(), holder })
     }
 
+    pub(crate) fn post_now(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
+        check_thread(thread)?;
+        lock(&self.0.mail).post(thread, graph, letter, SystemTime::now())
+    }
+
+    pub(crate) fn delete_now(&self, thread: &str) {
+        // A run that holds the thread has no token left, and those that wait for it are woken when it is dropped.
+        let mut shard = self.shard(thread);
+        shard.remove(thread);
+        lock(&self.0.mail).delete(thread);
+        self.0.conversations.forget(thread);
+    }
+
     /// Claims a thread for a worker; none if somebody else holds it.
     pub(crate) fn claim_now(&self, thread: &str, claim: &Claim) -> Option<Lease> {
         self.try_claim(thread, claim).ok()
@@ -311,8 +324,7 @@ impl Checkpointer for MemorySaver {
     }
 
     async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
-        check_thread(thread)?;
-        lock(&self.0.mail).post(thread, graph, letter, SystemTime::now())
+        self.post_now(thread, graph, letter)
     }
 
     async fn mail(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
@@ -346,11 +358,7 @@ impl Checkpointer for MemorySaver {
     }
 
     async fn delete_thread(&self, thread: &str) -> Result<(), SaverError> {
-        // A run that holds the thread has no token left, and those that wait for it are woken when it is dropped.
-        let mut shard = self.shard(thread);
-        shard.remove(thread);
-        lock(&self.0.mail).delete(thread);
-        self.0.conversations.forget(thread);
+        self.delete_now(thread);
         Ok(())
     }
 

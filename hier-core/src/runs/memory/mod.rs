@@ -17,8 +17,8 @@ use super::event::{EventPage, EventQuery};
 use super::query::{RunQuery, ThreadQuery};
 use super::queue::Queue;
 use super::run::{Cancel, Claimed, NewRun, Run, RunClaim, Settlement};
-use super::thread::{IfExists, NewThread, ThreadPatch, ThreadRow, ThreadStatus};
-use crate::checkpoint::{Checkpointer, Claim, Lease, MemorySaver, WhenRunning, check_thread};
+use super::thread::{IfExists, NewThread, ThreadIs, ThreadPatch, ThreadRow, ThreadStatus};
+use crate::checkpoint::{Checkpointer, Claim, Lease, Letter, MemorySaver, SaverError, WhenRunning, check_thread};
 use crate::sync::{Mutex, MutexGuard, lock};
 use tables::{Ended, Holder, Tables};
 
@@ -179,10 +179,7 @@ impl RunStore for MemoryRuns {
     }
 
     async fn update_thread(&self, id: &str, patch: ThreadPatch) -> Result<ThreadRow, RunsError> {
-        self.change(id, |queue, now| {
-            queue.patch(patch, now);
-            Ok(())
-        })?;
+        self.change(id, |queue, now| queue.patch(patch, now))?;
         Ok(self.tables().entry(id)?.row.clone())
     }
 
@@ -195,9 +192,15 @@ impl RunStore for MemoryRuns {
         Ok(self.tables().threads.values().filter(|entry| query.wants(&entry.row)).count() as u64)
     }
 
-    async fn remove_thread(&self, id: &str) -> Result<bool, RunsError> {
-        let removed = self.tables().remove(id);
-        self.saver.delete_thread(id).await?;
+    async fn remove_thread_if(&self, id: &str, is: ThreadIs) -> Result<bool, RunsError> {
+        let removed = {
+            let mut tables = self.tables();
+            if !tables.threads.get(id).map_or_else(|| is.is_any(), |entry| is.is(&entry.row)) {
+                return Ok(false);
+            }
+            self.saver.delete_now(id);
+            tables.remove(id)
+        };
         self.shared.bell.ring_thread(id);
         Ok(removed)
     }
@@ -246,8 +249,22 @@ impl RunStore for MemoryRuns {
         }
     }
 
-    async fn cancel_runs(&self, thread: &str, runs: &[Uuid], action: Cancel) -> Result<Vec<Run>, RunsError> {
-        self.change(thread, |queue, now| Ok(queue.cancel(runs, action, now)))
+    async fn cancel_runs_if(
+        &self,
+        thread: &str,
+        is: ThreadIs,
+        runs: &[Uuid],
+        action: Cancel,
+    ) -> Result<Vec<Run>, RunsError> {
+        self.change(thread, |queue, now| queue.cancel_if(&is, runs, action, now))
+    }
+
+    async fn post_if(&self, thread: &str, is: ThreadIs, graph: &str, letter: Letter) -> Result<bool, RunsError> {
+        let tables = self.tables();
+        if !tables.threads.get(thread).is_some_and(|entry| is.is(&entry.row)) {
+            return Err(SaverError::deleted(thread).into());
+        }
+        Ok(self.saver.post_now(thread, graph, letter)?)
     }
 
     async fn claim_run(&self, claim: RunClaim) -> Result<Option<Claimed>, RunsError> {

@@ -1,0 +1,171 @@
+//! Between the check of a user's rights and the effect of the request, the thread is deleted and created again by another user. The later
+//! thread stays as it is.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hier_core::async_trait;
+use hier_core::checkpoint::{Checkpointer, Claim, Lease, Letter, SaverError};
+use hier_core::graph::Graph as _;
+use hier_core::runs::{Cancel, NewRun, NewThread, Request, Run, RunStore, RunsError, ThreadIs, ThreadPatch, ThreadRow};
+use hier_core::store::MemoryStore;
+use hier_server::auth::{Tokens, User};
+use hier_testkit::{Layered, RunsLayer, SaverLayer};
+use reqwest::Method;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use crate::graphs::server;
+use crate::mail::Shop;
+use crate::support::{Desk, as_user, open};
+
+/// The run and the letter of Alice's thread.
+const ALICES: Uuid = Uuid::from_u128(0x0197_a3c4_0000_7000_8000_0000_0000_0001);
+
+/// A store in which the next call that changes a thread comes just after the thread was replaced by one of Alice.
+struct Replacing {
+    runs: Arc<dyn RunStore>,
+    is_armed: AtomicBool,
+}
+
+impl Replacing {
+    async fn replace(&self, thread: &str) {
+        if !self.is_armed.swap(false, Ordering::SeqCst) {
+            return;
+        }
+        self.runs.remove_thread(thread).await.expect("it is deleted");
+        make(&*self.runs, thread, "alice").await;
+    }
+}
+
+fn owned(owner: &str) -> Map<String, Value> {
+    Map::from_iter([("owner".to_owned(), json!(owner)), ("graph_id".to_owned(), json!("shop"))])
+}
+
+/// A thread of this user, with a run that waits and a message.
+async fn make(runs: &dyn RunStore, thread: &str, owner: &str) {
+    let mut new = NewThread::new(thread);
+    new.metadata = owned(owner);
+    runs.create_thread(new).await.expect("a thread");
+    let mut run = NewRun::new(thread, "shop", Request::input(json!({})));
+    run.id = Some(ALICES);
+    runs.create_run(run).await.expect("a run");
+    runs.post(thread, "shop", Letter::message(ALICES, vec![0xc0])).await.expect("a message");
+}
+
+#[async_trait]
+impl SaverLayer for Replacing {
+    fn saver(&self) -> &dyn Checkpointer {
+        &*self.runs
+    }
+
+    async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
+        self.replace(thread).await;
+        self.runs.acquire(thread, claim).await
+    }
+
+    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
+        self.replace(thread).await;
+        self.runs.post(thread, graph, letter).await
+    }
+}
+
+#[async_trait]
+impl RunsLayer for Replacing {
+    fn runs_store(&self) -> &dyn RunStore {
+        &*self.runs
+    }
+
+    async fn update_thread(&self, id: &str, patch: ThreadPatch) -> Result<ThreadRow, RunsError> {
+        self.replace(id).await;
+        self.runs.update_thread(id, patch).await
+    }
+
+    async fn remove_thread(&self, id: &str) -> Result<bool, RunsError> {
+        self.replace(id).await;
+        self.runs.remove_thread(id).await
+    }
+
+    async fn remove_thread_if(&self, id: &str, is: ThreadIs) -> Result<bool, RunsError> {
+        self.replace(id).await;
+        self.runs.remove_thread_if(id, is).await
+    }
+
+    async fn cancel_runs(&self, thread: &str, runs: &[Uuid], action: Cancel) -> Result<Vec<Run>, RunsError> {
+        self.replace(thread).await;
+        self.runs.cancel_runs(thread, runs, action).await
+    }
+
+    async fn cancel_runs_if(
+        &self,
+        thread: &str,
+        is: ThreadIs,
+        runs: &[Uuid],
+        action: Cancel,
+    ) -> Result<Vec<Run>, RunsError> {
+        self.replace(thread).await;
+        self.runs.cancel_runs_if(thread, is, runs, action).await
+    }
+
+    async fn post_if(&self, thread: &str, is: ThreadIs, graph: &str, letter: Letter) -> Result<bool, RunsError> {
+        self.replace(thread).await;
+        self.runs.post_if(thread, is, graph, letter).await
+    }
+}
+
+async fn later_thread_stays_as_it_is(runs: Arc<dyn RunStore>) {
+    let store = Arc::new(Layered(Replacing { runs: runs.clone(), is_armed: AtomicBool::new(false) }));
+    let tokens = Tokens::new([("token-of-alice", User::new("alice")), ("token-of-bob", User::new("bob"))]);
+    let served = server().graph("shop", Shop::compile(), ()).auth(tokens).without_worker();
+    let desk: Desk = open(served.storage(store.clone(), Arc::new(MemoryStore::default()))).await;
+    let cancel = format!("runs/{ALICES}/cancel");
+    let letter = format!("mail/{ALICES}");
+    let requests = [
+        (Method::DELETE, "", json!({}), 204),
+        (Method::PATCH, "", json!({ "metadata": { "by": "bob" } }), 404),
+        (Method::POST, &cancel, json!({}), 404),
+        (Method::POST, "signals/paid", json!({ "value": "r-17" }), 404),
+        (Method::DELETE, &letter, json!({}), 404),
+    ];
+    for (method, path, body, want) in requests {
+        let thread = Uuid::now_v7().to_string();
+        make(&*runs, &thread, "bob").await;
+        store.is_armed.store(true, Ordering::SeqCst);
+        let at = format!("/threads/{thread}/{path}");
+        let (status, answer) = as_user(&desk, "token-of-bob", method.clone(), at.trim_end_matches('/'), body).await;
+        assert_eq!(status, want, "{method} {path}: {answer}");
+        assert!(!store.is_armed.load(Ordering::SeqCst), "{method} {path} changes something");
+        let row = runs.thread(&thread).await.expect("the store").expect("the later thread");
+        assert_eq!(row.metadata, owned("alice"), "{method} {path}");
+        let run = runs.run(ALICES).await.expect("the store").expect("the run of the later thread");
+        assert!(run.status.is_live() && run.cancel.is_none(), "{method} {path}: {run:?}");
+        let mail = runs.mail(&thread).await.expect("the store");
+        assert_eq!(mail.iter().map(|posted| posted.letter.id).collect::<Vec<_>>(), [ALICES], "{method} {path}");
+        runs.remove_thread(&thread).await.expect("it is deleted");
+    }
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn later_thread_stays_as_it_is_in_memory() {
+    later_thread_stays_as_it_is(Arc::new(hier_core::runs::MemoryRuns::new())).await;
+}
+
+#[cfg(feature = "sqlite")]
+#[tokio::test]
+async fn later_thread_stays_as_it_is_on_sqlite() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let runs = hier_checkpoint::Sqlite::open(folder.path().join("runs.db")).await.expect("a database");
+    later_thread_stays_as_it_is(Arc::new(runs)).await;
+}
+
+#[cfg(feature = "postgres")]
+#[tokio::test]
+async fn later_thread_stays_as_it_is_on_postgres() {
+    let Ok(url) = std::env::var("HIER_TEST_POSTGRES") else {
+        return eprintln!("skipped: HIER_TEST_POSTGRES is not set (scripts/postgres.sh with …)");
+    };
+    let runs = hier_checkpoint::Postgres::options().connect(&url).await.expect("a database");
+    runs.migrate().await.expect("tables");
+    later_thread_stays_as_it_is(Arc::new(runs)).await;
+}
