@@ -7,7 +7,10 @@
 //! * every read of the thread, also of its past, goes on to work;
 //! * the state at the end of a turn is the model's;
 //! * a task that waits for a time or a signal continues when it has come, also in a copy, and also if the driving process is killed;
-//! * a durable step is done once.
+//! * a durable step is done once;
+//! * a conversation has the messages that were written to it by id;
+//! * a value comes out of every path as it went in: Sends, steps, signals, the state, copies, migrations;
+//! * one of two processes wins: a run that was taken over changes nothing.
 //!
 //! `HIER_SEQUENCES` is the number of sequences, `HIER_SEED` (a number) what they are made of: a failure prints its own.
 //! On Postgres if `HIER_TEST_POSTGRES` has the URL of a server.
@@ -18,12 +21,16 @@
 mod machine;
 mod model;
 mod operation;
+mod processes;
 mod program_of;
 mod rolling;
+mod talk;
+mod threads;
 mod v1;
 mod v2;
 mod waking;
 mod world;
+mod zoo;
 
 use std::sync::Arc;
 
@@ -31,10 +38,11 @@ use hier_checkpoint::{Postgres, Sqlite};
 use hier_core::checkpoint::MemorySaver;
 use hier_core::prelude::*;
 use machine::Machine;
-use operation::{Operation, operation};
+use operation::{Death, Operation, operation};
 use program_of::Saver;
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Cases, RngAlgorithm, TestRng, TestRunner};
+use talk::Talk;
 use world::Kind;
 
 fn number(name: &str) -> Option<u64> {
@@ -63,20 +71,21 @@ fn check<T: std::fmt::Debug>(
     }
 }
 
-/// Runs random sequences, each on a new thread of its own.
+/// Runs random sequences, each on a new thread of its own. The saver is opened once for each of two processes.
 fn sequences(unless_told: u32, saver: impl AsyncFn() -> Saver) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let saver = runtime.block_on(saver());
+    let savers = runtime.block_on(async { [saver().await, saver().await] });
     let durability = prop_oneof![Just(Durability::Sync), Just(Durability::Async), Just(Durability::Exit)];
     let input = (durability, proptest::collection::vec(operation(), 1..24));
     check((unless_told, 400), &input, |(durability, operations)| {
-        runtime.block_on(Machine::new(&saver, durability).run(&operations))
+        runtime.block_on(Machine::new(&savers, durability).run(&operations))
     });
 }
 
 #[test]
 fn in_memory() {
-    sequences(200, async || Arc::new(MemorySaver::new()) as Saver);
+    let saver = MemorySaver::new();
+    sequences(200, async || Arc::new(saver.clone()) as Saver);
 }
 
 #[test]
@@ -100,10 +109,10 @@ fn in_postgres() {
 }
 
 /// A sequence, which may also be one that a failure has printed.
-fn outcome(machine: impl FnOnce(&Saver) -> Machine, operations: &[Operation]) -> Result<(), String> {
+fn outcome(machine: impl FnOnce(&[Saver; 2]) -> Machine, operations: &[Operation]) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let saver = Arc::new(MemorySaver::new()) as Saver;
-    runtime.block_on(machine(&saver).run(operations))
+    runtime.block_on(machine(&[saver.clone(), saver]).run(operations))
 }
 
 #[test]
@@ -113,22 +122,23 @@ fn every_operation_in_turn() {
         Visit,
     };
     let items = || vec![Kind::Asks, Kind::Fails, Kind::AsksTwice, Kind::Plain];
-    let turn = [Run(items(), None), AnswerTwice, AnswerPlainly(None), Answer(1, Some(3)), Answer(0, None), AnswerTwice];
+    let dies = |polls| Some(Death { polls, stalls: false });
+    let turn = [Run(items(), None), AnswerTwice, AnswerPlainly(None), Answer(1, dies(3)), Answer(0, None), AnswerTwice];
     let rest =
-        [Run(Vec::new(), Some(5)), Fork, Migrate, Prune(1), AnswerPlainly(None), AnswerPlainly(None), Answer(0, None)];
+        [Run(Vec::new(), dies(5)), Fork, Migrate, Prune(1), AnswerPlainly(None), AnswerPlainly(None), Answer(0, None)];
     let plain = || Run(vec![Kind::Plain], None);
     let inside = [plain(), ChangeAsker, plain(), AnswerPlainly(None), BranchOff, plain()];
-    let after = [AnswerPlainly(None), AnswerTwice, Update, Visit, Replay(0), Answer(2, None)];
+    let after = [AnswerPlainly(None), AnswerTwice, Update(Talk::Clears), Visit, Replay(0), Answer(2, None)];
     let past = [plain(), Answer(0, None), Answer(0, None), Visit, GoBack(1), Prune(3), Replay(0)];
     let operations: Vec<_> = [&turn[..], &rest, &inside, &after, &past].concat();
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
-        outcome(|saver| Machine::new(saver, durability), &operations).expect("the laws hold");
+        outcome(|savers| Machine::new(savers, durability), &operations).expect("the laws hold");
     }
 }
 
 #[test]
 fn a_saver_that_loses_what_tasks_wrote_is_found_out() {
     let operations = [Operation::Run(vec![Kind::Plain, Kind::Asks], None), Operation::Answer(0, None)];
-    let broken = outcome(|saver| Machine::forgetful(saver, Durability::Sync), &operations).unwrap_err();
+    let broken = outcome(|savers| Machine::forgetful(savers, Durability::Sync), &operations).unwrap_err();
     assert!(broken.contains("ran again"), "{broken}");
 }
