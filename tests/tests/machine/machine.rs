@@ -14,7 +14,8 @@ use crate::operation::{Lives, Operation};
 use crate::processes::Stalled;
 use crate::program_of::{First, Program, Saver, View};
 use crate::threads::Line;
-use crate::world::{Item, Kind, Watched, World};
+use crate::watched::{Fault, Watched};
+use crate::world::{Item, Kind, World};
 use crate::zoo::Zoo;
 
 /// A thread, its copies, and what the model says of them.
@@ -26,7 +27,7 @@ pub(crate) struct Machine {
     pub(crate) world: World,
     pub(crate) program: Arc<dyn Program>,
     pub(crate) migrated: bool,
-    pub(crate) forgets: bool,
+    pub(crate) fault: Fault,
     durability: Durability,
     pub(crate) line: Line,
     pub(crate) left: Vec<Line>,
@@ -49,26 +50,21 @@ pub(crate) fn check(holds: bool, what: impl FnOnce() -> String) -> Law {
 
 impl Machine {
     pub(crate) fn new(savers: &[Saver; 2], durability: Durability) -> Self {
-        Self::on(savers, durability, false)
+        Self::faulty(savers, durability, Fault::None)
     }
 
-    /// On a saver that loses what tasks wrote.
-    pub(crate) fn forgetful(savers: &[Saver; 2], durability: Durability) -> Self {
-        Self::on(savers, durability, true)
-    }
-
-    fn on(savers: &[Saver; 2], durability: Durability, forgets: bool) -> Self {
+    pub(crate) fn faulty(savers: &[Saver; 2], durability: Durability, fault: Fault) -> Self {
         let (world, thread) = (World::default(), new_thread());
         world.has_thread(&thread);
         world.stores_at_the_end(durability == Durability::Exit);
-        let watched = Watched { saver: savers[0].clone(), world: world.process(), forgets };
+        let watched = Watched { saver: savers[0].clone(), world: world.process(), fault };
         Self {
             savers: savers.clone(),
             at: 0,
             program: Arc::new(First::new(watched)),
             world,
             migrated: false,
-            forgets,
+            fault,
             durability,
             line: Line { thread, finished: true, ..Line::default() },
             left: Vec::new(),

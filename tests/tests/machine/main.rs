@@ -29,6 +29,7 @@ mod threads;
 mod v1;
 mod v2;
 mod waking;
+mod watched;
 mod world;
 mod zoo;
 
@@ -43,6 +44,7 @@ use program_of::Saver;
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Cases, RngAlgorithm, TestRng, TestRunner};
 use talk::Talk;
+use watched::Fault;
 use world::Kind;
 
 fn number(name: &str) -> Option<u64> {
@@ -136,9 +138,32 @@ fn every_operation_in_turn() {
     }
 }
 
+/// What the machine says of a saver with a fault.
+fn found(fault: Fault, operations: &[Operation]) -> String {
+    outcome(|savers| Machine::faulty(savers, Durability::Sync, fault), operations).unwrap_err()
+}
+
 #[test]
 fn a_saver_that_loses_what_tasks_wrote_is_found_out() {
     let operations = [Operation::Run(vec![Kind::Plain, Kind::Asks], None), Operation::Answer(0, None)];
-    let broken = outcome(|savers| Machine::forgetful(savers, Durability::Sync), &operations).unwrap_err();
+    let broken = found(Fault::Forgets, &operations);
     assert!(broken.contains("ran again"), "{broken}");
+}
+
+#[test]
+fn a_saver_that_takes_what_a_stale_run_stores_is_found_out() {
+    let stalls = |polls| Some(Death { polls, stalls: true });
+    let broken = (0..30).filter_map(|polls| {
+        let operations = [Operation::Run(vec![Kind::Plain, Kind::Asks], stalls(polls)), Operation::Wake];
+        outcome(|savers| Machine::faulty(savers, Durability::Sync, Fault::TakesStale), &operations).err()
+    });
+    let broken: Vec<String> = broken.collect();
+    assert!(broken.iter().any(|broken| broken.contains("a run that was taken over has")), "{broken:?}");
+}
+
+#[test]
+fn a_saver_that_stores_what_is_sent_as_json_is_found_out() {
+    // Not every zoo has what JSON cannot hold.
+    let broken = found(Fault::SendsJson, &[Operation::Run(vec![Kind::Asks; 8], None), Operation::Answer(0, None)]);
+    assert!(broken.contains("a Send has changed a value"), "{broken}");
 }

@@ -9,7 +9,8 @@ use hier_core::prelude::*;
 use uuid::Uuid;
 
 use crate::talk::{Talked, opening, seen};
-use crate::world::{Item, Watched, World};
+use crate::watched::Watched;
+use crate::world::{Item, World};
 use crate::zoo::Zoo;
 use crate::{v1, v2};
 

@@ -1,13 +1,10 @@
-//! What is outside of the thread: who fails, what was committed, what ran again though it was.
+//! What is outside of the thread: what fails, what was committed, what ran again after that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use hier_core::async_trait;
-use hier_core::checkpoint::{Also, Checkpointer, Claim, DueQuery, DueThread, Lease, Record, SaverError};
 use hier_core::prelude::*;
-use hier_testkit::SaverLayer;
 use uuid::Uuid;
 
 use crate::talk::Talk;
@@ -132,6 +129,21 @@ impl World {
         }
     }
 
+    /// This process has claimed the thread.
+    pub(crate) fn claims(&self, thread: &str) {
+        self.lock().threads.entry(thread.to_owned()).or_default().holder = self.process;
+    }
+
+    /// These tasks of a thread were committed.
+    pub(crate) fn commits(&self, thread: &str, tasks: Vec<Uuid>) {
+        self.lock().threads.entry(thread.to_owned()).or_default().tasks.extend(tasks);
+    }
+
+    /// True if it is a thread of this machine.
+    pub(crate) fn knows(&self, thread: &str) -> bool {
+        self.lock().threads.contains_key(thread)
+    }
+
     /// True if this process has claimed the thread and nobody has taken it over since.
     pub(crate) fn holds(&self, thread: &str) -> bool {
         self.lock().threads.get(thread).is_some_and(|done| done.holder == self.process)
@@ -191,53 +203,5 @@ impl World {
 impl Inner {
     fn done(&mut self, run: &Run<World>) -> &mut Done {
         self.threads.entry(run.config().thread_id().unwrap_or_default().to_owned()).or_default()
-    }
-}
-
-/// A layer around a saver that tells the world which tasks were committed.
-pub(crate) struct Watched {
-    pub(crate) saver: Arc<dyn Checkpointer>,
-    pub(crate) world: World,
-    /// Whether it loses what tasks wrote: that must be noticed.
-    pub(crate) forgets: bool,
-}
-
-#[async_trait]
-impl SaverLayer for Watched {
-    fn saver(&self) -> &dyn Checkpointer {
-        &*self.saver
-    }
-
-    async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
-        let lease = self.saver.acquire(thread, claim).await?;
-        self.world.lock().threads.entry(thread.to_owned()).or_default().holder = self.world.process;
-        Ok(lease)
-    }
-
-    async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
-        self.commit_also(lease, records, Also::default()).await
-    }
-
-    async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
-        let done: Vec<Uuid> = records.iter().filter_map(done).collect();
-        let kept = records.into_iter().filter(|record| !self.forgets || matches!(record, Record::Checkpoint { .. }));
-        self.saver.commit_also(lease, kept.collect(), also).await?;
-        self.world.lock().threads.entry(lease.thread.to_string()).or_default().tasks.extend(done);
-        Ok(())
-    }
-
-    async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
-        let all = DueQuery::new(query.by, query.graphs, 10_000).after(query.after);
-        let mut due = self.saver.due(all).await?;
-        due.retain(|due| self.world.lock().threads.contains_key(&*due.thread));
-        Ok(due)
-    }
-}
-
-/// The task whose result a record has: what it wrote, or that it wrote nothing.
-fn done(record: &Record) -> Option<Uuid> {
-    match record {
-        Record::Writes { writes, .. } if writes.writes.iter().any(|write| write.slot >= 0) => Some(writes.task),
-        _ => None,
     }
 }
