@@ -18,8 +18,11 @@
 // One program is compiled over each version of the state.
 #![allow(clippy::duplicate_mod)]
 
+mod changing;
+mod desk;
 mod machine;
 mod model;
+mod office;
 mod operation;
 mod processes;
 mod program_of;
@@ -33,6 +36,7 @@ mod watched;
 mod world;
 mod zoo;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use hier_checkpoint::{Postgres, Sqlite};
@@ -90,24 +94,36 @@ fn in_memory() {
     sequences(200, async || Arc::new(saver.clone()) as Saver);
 }
 
+async fn sqlite(folder: &Path) -> Saver {
+    Arc::new(Sqlite::open(folder.join("threads.db")).await.expect("a file"))
+}
+
+fn postgres_url() -> Option<String> {
+    let url = std::env::var("HIER_TEST_POSTGRES").ok();
+    if url.is_none() {
+        println!("SKIPPED: set HIER_TEST_POSTGRES to the URL of a server, or use `scripts/postgres.sh with …`");
+    }
+    url
+}
+
+async fn postgres(url: &str) -> Saver {
+    let options = Postgres::options().schema(format!("machine_{}", std::process::id()));
+    let saver = options.connect(url).await.expect("the server answers");
+    saver.migrate().await.expect("the tables are made");
+    Arc::new(saver)
+}
+
 #[test]
 fn in_sqlite() {
     let folder = tempfile::tempdir().expect("a folder");
-    sequences(40, async || Arc::new(Sqlite::open(folder.path().join("threads.db")).await.expect("a file")) as Saver);
+    sequences(40, async || sqlite(folder.path()).await);
 }
 
 #[test]
 fn in_postgres() {
-    let Ok(url) = std::env::var("HIER_TEST_POSTGRES") else {
-        println!("SKIPPED: set HIER_TEST_POSTGRES to the URL of a server, or use `scripts/postgres.sh with …`");
-        return;
-    };
-    sequences(20, async || {
-        let options = Postgres::options().schema(format!("machine_{}", std::process::id()));
-        let saver = options.connect(&url).await.expect("the server answers");
-        saver.migrate().await.expect("the tables are made");
-        Arc::new(saver) as Saver
-    });
+    if let Some(url) = postgres_url() {
+        sequences(20, async || postgres(&url).await);
+    }
 }
 
 /// A sequence, which may also be one that a failure has printed.
@@ -166,4 +182,11 @@ fn a_saver_that_stores_what_is_sent_as_json_is_found_out() {
     // Not every zoo has what JSON cannot hold.
     let broken = found(Fault::SendsJson, &[Operation::Run(vec![Kind::Asks; 8], None), Operation::Answer(0, None)]);
     assert!(broken.contains("a Send has changed a value"), "{broken}");
+}
+
+#[test]
+fn a_saver_that_loses_messages_is_found_out() {
+    let operations = [Operation::Run(vec![Kind::Says(Talk::Clears), Kind::Asks], None), Operation::Answer(0, None)];
+    let broken = found(Fault::LosesTalk, &operations);
+    assert!(broken.contains("the conversation: "), "{broken}");
 }

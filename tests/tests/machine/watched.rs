@@ -20,6 +20,8 @@ pub(crate) enum Fault {
     Forgets,
     /// It takes what a run stores whose thread was taken over.
     TakesStale,
+    /// It loses what tasks wrote to the conversation.
+    LosesTalk,
     /// It stores what is sent as JSON.
     SendsJson,
 }
@@ -51,6 +53,7 @@ impl SaverLayer for Watched {
         let done: Vec<Uuid> = records.iter().filter_map(done).collect();
         match self.fault {
             Fault::Forgets => records.retain(|record| matches!(record, Record::Checkpoint { .. })),
+            Fault::LosesTalk => records.iter_mut().for_each(without_talk),
             Fault::SendsJson => records.iter_mut().for_each(as_json),
             Fault::None | Fault::TakesStale => {}
         }
@@ -80,6 +83,13 @@ fn done(record: &Record) -> Option<Uuid> {
     match record {
         Record::Writes { writes, .. } if writes.writes.iter().any(|write| write.slot >= 0) => Some(writes.task),
         _ => None,
+    }
+}
+
+/// What a task wrote to the conversation is lost.
+fn without_talk(record: &mut Record) {
+    if let Record::Writes { writes, .. } = record {
+        writes.writes.retain(|write| &*write.channel != "talk");
     }
 }
 
